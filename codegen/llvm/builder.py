@@ -1,4 +1,4 @@
-"""The builder of LLVM text: instructions, variables, branches and loops nest as Python's `with` does, and functions within functions.
+"""Builder of LLVM text. Functions, instructions, branches and loops nest like Python's `with` blocks.
 
     text = Builder()
     with text.function("first", ("ptr", "%list"), ("i64", "%count"), result="ptr"):
@@ -7,13 +7,14 @@
         text.ret(f"ptr {text.load('ptr', '%list')}")
     print(text)
 
-Instructions are lines of text, appended as they are asked for: compile time counts, and an object for each would take several times it.
-What is known of a function besides its lines, the builder notes as it goes (`codegen/llvm/module.py`). Values are the text that stands for
-them: the name of a register, a constant, or a Python number.
+Instructions are lines of text, appended in order: compile time counts, and one object per instruction would take several times as long.
+The builder records the other facts about a function as it writes (`codegen/llvm/module.py`). A value is the text that stands for it: the
+name of a register, a constant, or a Python number.
 
-Blocks have no names outside of the builder. A value leaves a loop or a branch as one that it carries, which becomes a phi, or in a
-`Variable`, which lies on the stack until LLVM's pass for that (`emit_object(promote=True)`) has put it into a register: for code that is
-compiled once a process, and reads as in C. What follows `ret`, `break_` or `continue_` in the same block is never reached, and not written.
+Blocks have no names outside of the builder. A value leaves a loop or a branch in one of two ways: as a carried value, which becomes a phi,
+or in a `Variable`. A variable lies on the stack until LLVM's mem2reg pass (`emit_object(promote=True)`) puts it into a register: for code
+that is compiled once a process, and reads as in C. Text after `ret`, `break_` or `continue_` in the same block is unreachable, and is not
+written.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Value = str | int
 Typed = tuple[str, Value]
 """A type and a value of it."""
 Term = Value | tuple[Value, int]
-"""A number of elements: known, a value, or either of them times a known number."""
+"""A number of elements: a known number, a value, or a value times a known number."""
 
 BYTES = {"ptr": 8, "double": 8, "float": 4, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "i1": 1}
 
@@ -43,19 +44,20 @@ class Variable:
 
     @property
     def value(self) -> str:
-        """Its value at this point of the text."""
+        """The value of the variable at this point of the text."""
         return self._text.load(self._type, self.address)
 
     def set(self, value: Value) -> None:
         self._text.do(f"store {self._type} {value}, ptr {self.address}")
 
     def add(self, step: Value = 1) -> None:
-        """Add to it."""
+        """Add `step` to the variable."""
         self.set(self._text.let(f"add {self._type} {self.value}, {step}"))
 
 
 class If:
-    """A branch: `values` are those that it carries, as they are before; afterwards what the block set in `following`, where it ran."""
+    """A branch. `values` are the carried values: before the branch the old ones, after the branch those that the block set in `following`,
+    if the block ran."""
 
     __slots__ = ("_before", "_carried", "_number", "_text", "following", "values")
 
@@ -79,8 +81,8 @@ class If:
 
 
 class For:
-    """A loop over a range: its counter, and the carried `values` of this round. The body sets those of the next in `following`; after the
-    loop, `values` are the last of them.
+    """A loop over a range: its counter, and the carried `values` of the current iteration. The body sets the values of the next iteration
+    in `following`; after the loop, `values` are the final ones.
     """
 
     __slots__ = ("_carried", "_exact", "_guard", "_number", "_place", "_step", "_stop", "_text", "counter", "following", "values")
@@ -124,8 +126,8 @@ class For:
 
 
 class DoWhile:
-    """A loop that goes on while `again`, which the body sets, holds: the carried `values` of this round, and those of the next, which the
-    body sets in `following`; after the loop, `values` are the last of them.
+    """A loop that repeats while `again`, which the body sets, holds. `values` are the carried values of the current iteration; the body
+    sets the values of the next iteration in `following`; after the loop, `values` are the final ones.
     """
 
     __slots__ = ("_before", "_carried", "_number", "_place", "_text", "again", "following", "values")
@@ -153,17 +155,17 @@ class DoWhile:
 
 
 class Builder:
-    """The functions of one module. `declarations` has lines for what is defined elsewhere, but for LLVM's own functions."""
+    """The functions of one module. `declarations` holds lines for external definitions, except LLVM's intrinsics."""
 
     def __init__(self, declarations: str = "") -> None:
         self.functions: dict[str, Definition] = {}
-        self.lines: list[str]                       # of the function under way
-        self.uses: set[str]                         # the functions that it calls, and what it has the address of, as `@name`
-        self.block: str                             # the block under way
-        self.loops: list[tuple[str, str]]           # of the loops around: the blocks of the next round, and of what comes afterwards
+        self.lines: list[str]                       # of the current function
+        self.uses: set[str]                         # names (`@name`) of functions called, and of symbols whose address is taken
+        self.block: str                             # the current block
+        self.loops: list[tuple[str, str]]           # enclosing loops: the blocks of the next iteration, and of the code after the loop
         self._variables: list[str]
-        self._stack: int                            # bytes that it asks for
-        self._over: bool                            # whether the block has ended
+        self._stack: int                            # bytes of stack that the function allocates
+        self._over: bool                            # True if the current block has its terminator
         self._returns: int
         self._begin()
         self._declarations = set(filter(None, declarations.split("\n")))
@@ -174,7 +176,7 @@ class Builder:
     @contextmanager
     def function(self, name: str, *parameters: str | Typed, result: str = "void", linkage: str = "internal",
                  attributes: str = "nounwind") -> Iterator[None]:
-        """What is written inside is the body of a function; the one under way goes on afterwards."""
+        """Context that writes the body of a function. The enclosing function continues after the context."""
         outer = self.lines, self.uses, self.block, self.loops, self._variables, self._stack, self._over, self._returns
         self._begin()
         yield
@@ -184,7 +186,7 @@ class Builder:
 
     def end_function(self, name: str, parameters: str, result: str = "void", linkage: str = "internal",
                      attributes: str = "nounwind") -> Function:
-        """What was written so far, as a function; what is written afterwards belongs to another one."""
+        """The lines written so far, as a function. Later lines belong to another function."""
         lines, returned, returns = self.lines, "void" if result == "void" else None, self._returns
         if self._over:
             returned, returns = lines.pop().removeprefix("  ret "), returns - 1
@@ -201,7 +203,7 @@ class Builder:
 
     @property
     def declarations(self) -> frozenset[str]:
-        """The `declare` lines of LLVM's own functions that were called, and the lines that were given."""
+        """The `declare` lines of the LLVM intrinsics that were called, and the lines passed to the constructor."""
         return frozenset(self._declarations)
 
     def __str__(self) -> str:
@@ -218,7 +220,7 @@ class Builder:
             self.lines.append(f"  {instruction}")
 
     def let(self, instruction: str) -> str:
-        """The name of what the instruction gives."""
+        """Name of the register that holds the instruction's result."""
         self._count += 1
         name = f"%v{self._count}"
         if not self._over:
@@ -230,7 +232,8 @@ class Builder:
         self.block, self._over = name, False
 
     def call(self, result: str, callee: str, *arguments: Typed) -> str:
-        """Call `@name` or what a register points to; the name of the result, where there is one. LLVM's own functions are declared."""
+        """Call `@name`, or a function pointer in a register. Returns the name of the result, if there is one. LLVM's intrinsics are
+        declared."""
         text = f"call {result} {callee}({', '.join([f'{type} {value}' for type, value in arguments])})"
         if callee[0] == "@" and callee not in self.uses:
             self.uses.add(callee)
@@ -264,7 +267,7 @@ class Builder:
         return self.let(f"lshr i64 {a}, {b}")
 
     def convert(self, code: str, source: str, value: Value, target: str) -> str:
-        """The value in another type, by the instruction of that name (`zext`, `trunc`, `ptrtoint`, ...)."""
+        """The value converted to another type by the instruction `code` (`zext`, `trunc`, `ptrtoint`, ...)."""
         return self.let(f"{code} {source} {value} to {target}")
 
     def either(self, a: str, b: str) -> str:
@@ -277,7 +280,7 @@ class Builder:
         return self.let(f"xor i1 {condition}, true")
 
     def compare(self, how: str, a: Value, b: Value, type: str = "i64") -> str:
-        """True if the comparison holds of two integers or addresses."""
+        """True if the comparison holds for two integers or addresses."""
         return self.let(f"icmp {how} {type} {a}, {b}")
 
     def same(self, a: Value, b: Value) -> str:
@@ -302,7 +305,7 @@ class Builder:
     # -- index arithmetic
 
     def plus(self, a: Value, b: Value) -> Value:
-        """The sum of two indices or sizes, which never wraps around; of known ones it is known."""
+        """The sum of two indices or sizes, without wrap-around; a Python number if both are."""
         if isinstance(a, int) and isinstance(b, int):
             return a + b
         if b in (0, "0"):
@@ -310,7 +313,7 @@ class Builder:
         return b if a in (0, "0") else self.let(f"add nsw i64 {a}, {b}")
 
     def times(self, a: Value, factor: int) -> Value:
-        """An index or a size times a known number, which never wraps around."""
+        """An index or a size times a known number, without wrap-around."""
         if isinstance(a, int):
             return a * factor
         return a if factor == 1 else self.let(f"mul nsw i64 {a}, {factor}")
@@ -318,7 +321,7 @@ class Builder:
     # -- memory
 
     def at(self, pointer: str, element: str | int, *terms: Term) -> str:
-        """The address that many elements behind `pointer`: of a type, or of so many bytes."""
+        """The address `terms` elements behind `pointer`. `element` is the element type, or the element size in bytes."""
         scale, type = (element, "i8") if isinstance(element, int) else (1, element)
         for term in terms:
             value, factor = term if isinstance(term, tuple) else (term, 1)
@@ -332,7 +335,7 @@ class Builder:
         return pointer
 
     def load(self, type: str, pointer: str, offset: Value = 0, align: int = 0) -> str:
-        """The value `offset` bytes behind `pointer`, which lies at a multiple of `align` bytes, or as its type does."""
+        """The value `offset` bytes behind `pointer`. The address is a multiple of `align` bytes, or of the type's own alignment."""
         if offset:
             pointer = self.at(pointer, 1, offset)
         return self.let(f"load {type}, ptr {pointer}, align {align}" if align else f"load {type}, ptr {pointer}")
@@ -343,7 +346,7 @@ class Builder:
         self.do(f"store {type} {value}, ptr {pointer}, align {align}" if align else f"store {type} {value}, ptr {pointer}")
 
     def increase(self, pointer: str, offset: Value = 0, step: Value = 1) -> None:
-        """Add to the word there."""
+        """Add `step` to the 64-bit word `offset` bytes behind `pointer`."""
         if offset:
             pointer = self.at(pointer, 1, offset)
         self.store("i64", self.add(self.load("i64", pointer), step), pointer)
@@ -355,16 +358,16 @@ class Builder:
         self.do(f"store atomic {type} {value}, ptr {pointer} {order}, align {BYTES[type]}")
 
     def atomic_update(self, operation: str, type: str, pointer: str, value: Value, order: str) -> str:
-        """What lay there before, in place of which there is now what the operation makes of it and `value`."""
+        """Atomically replace the value at `pointer` by `operation(old, value)`. Returns the old value."""
         return self.let(f"atomicrmw {operation} ptr {pointer}, {type} {value} {order}")
 
     def compare_exchange(self, type: str, pointer: str, expected: Value, new: Value, orders: str) -> tuple[str, str]:
-        """What lay there before, and whether that was expected, so that `new` is there now."""
+        """Atomically write `new` if the value at `pointer` is `expected`. Returns the old value, and true if it was the expected one."""
         pair = self.let(f"cmpxchg ptr {pointer}, {type} {expected}, {type} {new} {orders}")
         return self.let(f"extractvalue {{ {type}, i1 }} {pair}, 0"), self.let(f"extractvalue {{ {type}, i1 }} {pair}, 1")
 
     def alloca(self, element: str, count: int | None = None, align: int = 0) -> str:
-        """Memory on the stack for an element, or an array of them."""
+        """Stack memory for an element, or for an array of `count` elements."""
         self._stack += BYTES[element] * (1 if count is None else count)
         type = element if count is None else f"[{count} x {element}]"
         return self.let(f"alloca {type}, align {align}" if align else f"alloca {type}")
@@ -378,7 +381,7 @@ class Builder:
         return made
 
     def prefetch(self, pointer: str, offset: int = 0, write: bool = False) -> None:
-        """Have what lies there brought nearer; it may lie outside of all memory."""
+        """Prefetch the cache line at an address. The address may be invalid."""
         self.call("void", "@llvm.prefetch.p0", ("ptr", self.at(pointer, 1, offset)), ("i32", int(write)), ("i32", 3), ("i32", 1))
 
     # -- control flow
@@ -391,7 +394,7 @@ class Builder:
             self._over = True
 
     def if_(self, condition: str, carried: Sequence[Typed] = ()) -> If:
-        """What is written inside is done where the condition holds."""
+        """Context for the block that runs if the condition holds."""
         self._count += 1
         number = self._count
         branch = If(self, number, carried)
@@ -401,11 +404,12 @@ class Builder:
 
     def for_range(self, start: Value, stop: Value, step: Value = 1, carried: Sequence[Typed] = (), empty: bool = False,
                   exact: bool = False) -> For:
-        """A loop from `start` up to `stop`, with the first of the carried values given. It runs at least once unless it may be `empty`.
-        The counter of an `exact` one arrives at `stop`: where that is 0, nothing is compared. One that carries nothing may be left early.
+        """A loop from `start` up to `stop`; `carried` are the initial values of the carried values. The loop runs at least once unless it
+        may be `empty`. The counter of an `exact` loop arrives at `stop`, so a `stop` of 0 needs no comparison. A loop that carries nothing
+        may be left early.
 
-        Counters and pointers are frozen, which takes no instruction, and lets LLVM see no progression in them: the search for a cheaper
-        one (loop strength reduction) takes a fifth of its time and finds nothing better than the text."""
+        Counters and pointers are frozen. A freeze takes no instruction, and hides the progression from LLVM: the search for a cheaper
+        progression (loop strength reduction) takes a fifth of LLVM's time, and finds nothing better than the text."""
         guard = None
         if empty and carried:
             guard = self.if_(self.let(f"icmp slt i64 {start}, {stop}"), carried)
@@ -423,7 +427,7 @@ class Builder:
         return For(self, number, stop, step, carried, exact, guard)
 
     def do_while(self, carried: Sequence[Typed]) -> DoWhile:
-        """A loop without a counter, which runs at least once, with the first of the carried values given."""
+        """A loop without a counter that runs at least once; `carried` are the initial values of the carried values."""
         self._count += 1
         number, before = self._count, self.block
         self.do(f"br label %round{number}")
@@ -433,7 +437,7 @@ class Builder:
 
     @contextmanager
     def loop(self) -> Iterator[None]:
-        """Goes round until it is left."""
+        """Context for a loop that runs until the body leaves it."""
         number = self.fresh()
         self.do(f"br label %round{number}")
         self.label(f"round{number}")
@@ -444,11 +448,11 @@ class Builder:
         self.label(f"left{number}")
 
     def break_(self) -> None:
-        """Leave the loop."""
+        """Leave the innermost loop."""
         self._leave(self.loops[-1][1])
 
     def continue_(self) -> None:
-        """Begin the next iteration of the loop."""
+        """Begin the next iteration of the innermost loop."""
         self._leave(self.loops[-1][0])
 
     def _leave(self, block: str) -> None:

@@ -1,9 +1,10 @@
 """Long sums of floats, added up in blocks: the error does not grow with their length.
 
-A sum that runs through n elements one after the other may be off by n / 8 units in the last place, as where all elements are equal. So no
-accumulator takes more than some `BLOCK_ADDITIONS` additions from one beginning. Up to `MAX_UNCOMPENSATED_BLOCKS` blocks are added up as
-they are; more, with the rest that rounding leaves off (Kahan and Babuska, without feeding the rest back, so that infinities stay what they
-are). That takes as long as a few additions, and nothing where the elements come from memory. All of it follows from sizes alone, never from
+A sum over n elements in sequence may be off by n / 8 units in the last place, for example if all elements are equal. So an accumulator
+takes at most about `BLOCK_ADDITIONS` additions before it restarts from zero. Up to `MAX_UNCOMPENSATED_BLOCKS` block sums are added plainly.
+More block sums are added with a compensation term for the rounding errors (Kahan-Babuska; the term is not fed back, so that infinities stay
+infinite). The compensation costs a few additions, and no time if the elements come from memory. The scheme follows from sizes alone, never
+from the number of threads.
 the number of threads.
 """
 
@@ -12,14 +13,14 @@ from __future__ import annotations
 from adjit.codegen.llvm.builder import Builder
 
 BLOCK_ADDITIONS = 16
-"""Additions to one accumulator from one beginning: as many as in NumPy's own sums."""
+"""Additions to one accumulator before it restarts: as many as in NumPy's own sums."""
 
 MAX_UNCOMPENSATED_BLOCKS = 4
-"""Blocks whose sum needs no rest, for which what follows a short row would wait."""
+"""Blocks whose sum needs no compensation. Short rows stay below it, since the compensation would delay the code after them."""
 
 
 def add_block(text: Builder, type: str, total: str, *rest_and_part: str) -> tuple[str, ...]:
-    """The total with one more block, and all that was left off so far, where that is kept."""
+    """The total with one more block, and the compensation term, if the sum has one."""
     *rest, part = rest_and_part
     longer = text.let(f"fadd {type} {total}, {part}")
     if not rest:
@@ -29,7 +30,7 @@ def add_block(text: Builder, type: str, total: str, *rest_and_part: str) -> tupl
 
 
 def compensated_total(text: Builder, type: str, total: str, rest: str | None = None) -> str:
-    """The sum: the total and the rest; the total alone where it is infinite or NaN."""
+    """The sum: total plus compensation term; the total alone if it is infinite or NaN."""
     if rest is None:
         return total
     mask = f"{type.rpartition(' x ')[0]} x i1>" if type[0] == "<" else "i1"

@@ -1,10 +1,10 @@
-"""Puts object code for x86-64 into memory by itself, for programs that were exported: without LLVM, which alone takes longer to import.
+"""Linker that loads x86-64 object code of exported programs into memory without LLVM, whose import alone takes longer.
 
     image = link_image(object_code, ("adjit_run",))
     image.addresses["adjit_run"]
 
-Knows what LLVM writes for exported programs: constants and code without state, position-independent, that need `memcpy` and `memset` at
-most.
+The linker knows the subset that LLVM writes for exported programs: constants and position-independent code without mutable state, with
+`memcpy` and `memset` as the only external symbols.
 Source: System V Application Binary Interface, AMD64 Architecture Processor Supplement, 4.4; ELF-64 Object File Format.
 """
 
@@ -29,8 +29,8 @@ _SYMBOLS, _RELOCATIONS, _NO_BITS = 2, 4, 8
 _WRITABLE, _IN_MEMORY = 1, 2
 _FIRST_RESERVED = 0xFF00
 _ABSOLUTE, _RELATIVE, _CALL, _RELATIVE_LONG = 1, 2, 4, 24
-_BY_SLOT = (9, 41, 42)      # the distance of a slot that holds the address
-_STUB = 16                  # a jump to what the slot behind it holds: jmp [rip + 2], two bytes of nothing, the slot
+_BY_SLOT = (9, 41, 42)      # the distance to a slot that holds the address
+_STUB = 16                  # a jump to the address in the slot behind it: jmp [rip + 2], two bytes of padding, the slot
 _JUMP = b"\xff\x25\x02\x00\x00\x00\x66\x90"
 
 
@@ -49,7 +49,7 @@ class _Section(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LoadedImage:
-    """Code in memory, for as long as this object lives: the addresses of the symbols that were asked for."""
+    """Code in memory, which lives as long as this object, and the addresses of the requested symbols."""
 
     addresses: Mapping[str, int]
     nbytes: int
@@ -57,7 +57,7 @@ class LoadedImage:
 
 
 def link_image(code: bytes, symbols: Sequence[str]) -> LoadedImage:
-    """Link one object file; raises `ValueError` where it is none, or has something that is not known here."""
+    """Link one object file. Raises `ValueError` if it is no object file for x86-64, or has a feature that this linker does not support."""
     try:
         return _link(code, symbols)
     except (struct.error, IndexError, OverflowError, OSError) as error:
@@ -116,7 +116,7 @@ def _link(code: bytes, symbols: Sequence[str]) -> LoadedImage:
 
 
 def _relocate(memory: mmap.mmap, base: int, start: int, entries: bytes, memory_key: Callable[[int], int], stubs: int) -> None:
-    """Write the addresses and distances that one section is to hold."""
+    """Apply the relocations of one section: write absolute addresses and relative distances."""
     for offset, info, addend in _RELOCATION.iter_unpack(entries):
         place, kind, symbol = start + offset, info & 0xFFFFFFFF, info >> 32
         target = memory_key(symbol)

@@ -1,4 +1,4 @@
-"""Puts object code into memory, with LLVM's ORC linker; needs no compiler, and the code goes when its last user goes."""
+"""Loading of object code with LLVM's ORC linker. Loading needs no compiler; the code is freed with its last user."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from adjit.ir.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CompiledObject:
-    """Object code of one kernel or program, the name of its entry, and what else is to be kept with it. `extra_objects` has further object
-    files that belong to it.
+    """Object code of one kernel or program, the name of its entry, and data that is saved with it. `extra_objects` holds further object
+    files of the same program.
 
     The entry of Numba's kernels is `int32 f(void* ret, void* excinfo, <pointers and int64 sizes>, int64 lo, int64 hi)`.
     """
@@ -26,13 +26,14 @@ class CompiledObject:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all object code."""
+        """Size of all object code, in bytes."""
         return len(self.object_code) + sum(map(len, self.extra_objects))
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class LoadedKernel:
-    """The address of a kernel's entry; the code stays while this object lives, and so does `library`: None where LLVM has it."""
+    """The address of a kernel's entry. The code stays while this object lives, and so does `library`, which is None if LLVM holds the
+    code."""
 
     address: int
     library: Any = field(repr=False)
@@ -40,7 +41,7 @@ class LoadedKernel:
 
 
 MAX_LIBRARIES_PER_LINKER = 16
-"""Libraries of one linker. Of each that it ever linked it keeps some 9 kB, until it goes itself, with the last of their code."""
+"""Libraries of one linker. A linker retains some 9 kB per library until the linker itself is freed, with the last of its code."""
 
 _numbers = itertools.count()
 
@@ -57,7 +58,7 @@ def _linker(number: int) -> Any:
 
 @off_main_thread
 def load(compiled: CompiledObject) -> LoadedKernel:
-    """Link object code into this process; raises `RuntimeError` where a symbol is missing."""
+    """Link object code into this process. Raises `RuntimeError` if a symbol is missing."""
     import llvmlite.binding as llvm
 
     release_dead()

@@ -1,22 +1,22 @@
-"""Contents of a module of LLVM text: functions and constants, with what is known of them besides their text."""
+"""Contents of a module of LLVM text: functions and constants, with the facts that other code needs besides their text."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
 OPTNONE = "noinline nounwind optnone"
-"""Attributes of functions that do little besides calling others: LLVM takes half the time for them, and they are as quick."""
+"""Attributes of functions that do little besides calling others: LLVM takes half the time for such functions, and they run as fast."""
 
 DISPATCH = f'{OPTNONE} "glue"'
-"""Those of callers without a loop, or with one whose rounds are long, which need no registers: LLVM takes an eighth of the time where they
-are a module of their own."""
+"""Attributes of callers without a loop, or with a loop of long iterations, which need no registers: LLVM takes an eighth of the time if
+such callers are a module of their own."""
 
 FUNCTION_LINES = 20
 """Cost of a function to LLVM besides its lines, in lines."""
 
 
 class Definition:
-    """A constant, or another definition without code: its text, and the names of the functions and constants that it has addresses of."""
+    """A constant, or another definition without code: its text, and the names of the functions and constants whose address it holds."""
 
     __slots__ = ("_text", "name", "uses")
 
@@ -38,7 +38,7 @@ class Definition:
 
     @property
     def is_metadata(self) -> bool:
-        """True if it belongs to the module, whichever function names it."""
+        """True if the definition belongs to the module, whichever function names it."""
         return self.name.startswith("!")
 
     @property
@@ -55,14 +55,14 @@ class Definition:
         return self.text.count("\n") + 1
 
     def renamed(self, old: str, new: str) -> Definition:
-        """The same under another name, where all that belongs to `old` has a name that begins with it, too."""
+        """The same definition under another name. Names that begin with `old` change with it."""
         return Definition(_renamed(self.name, old, new), self.text.replace(f"@{old}", f"@{new}"), _all_renamed(self.uses, old, new))
 
 
 class Function(Definition):
-    """A function: its head; its body, as one text, since its lines by themselves would take several times the memory; the names of what it
-    calls or has addresses of, and the stack that it asks for with `alloca`. `returned` is what its last line returns: the only `ret` that
-    it has, unless it `returns_early`, too.
+    """A function: its head; its body, as one text, since single lines would take several times the memory; the names of the functions and
+    constants that it calls or takes the address of; and the bytes of stack it takes with `alloca`. `returned` is the operand of the last
+    line's `ret`, which is the only `ret` unless the function `returns_early`.
     """
 
     __slots__ = ("attributes", "body", "linkage", "parameters", "result", "returned", "returns_early", "stack")
@@ -87,17 +87,17 @@ class Function(Definition):
         return self.body.split("\n")[:-1]
 
     def head(self, linkage: str) -> str:
-        """What stands in a definition or declaration behind that word."""
+        """The text of a definition or declaration behind the keyword and `linkage`."""
         return " ".join(filter(None, (linkage, self.result, f"@{self.name}({self.parameters})", self.attributes)))
 
     @property
     def hidden(self) -> str:
-        """The text for a module of which another one calls it."""
+        """The definition with hidden visibility, for functions that another module calls."""
         return self.text.replace("define internal ", "define hidden ", 1)
 
     @property
     def declaration(self) -> str:
-        """What stands for it in a module that calls it."""
+        """The `declare` line for modules that call the function."""
         return f"declare {self.head('hidden' if self.linkage == 'internal' else self.linkage)}"
 
     @property
@@ -113,7 +113,7 @@ class Function(Definition):
         return self.text.count("\n") + 1 + FUNCTION_LINES
 
     def changed(self, lines: Sequence[str] | None = None, attributes: str | None = None) -> Function:
-        """The same with another body, or other attributes."""
+        """The same function with another body, or other attributes."""
         return Function(self.name, self.parameters, self.lines if lines is None else lines, result=self.result, returned=self.returned,
                         linkage=self.linkage, attributes=self.attributes if attributes is None else attributes, uses=self.uses,
                         stack=self.stack, returns_early=self.returns_early)

@@ -1,9 +1,9 @@
-"""Object code of LLVM text; of several modules at the same time, on threads of their own.
+"""Object code of LLVM text. Several modules compile at the same time, each on its own thread.
 
     emit_objects([Module(text), Module(another)], target, threads=2)
 
-llvmlite takes one lock around each call, though LLVM needs none where each thread has a context and a code generator of its own. The two
-calls that take long are therefore made past that lock.
+llvmlite takes one lock around each call, though LLVM needs none if each thread has its own context and code generator. The two calls that
+take long therefore bypass that lock.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from adjit.codegen.process.switch_interval import short_switch_interval
 from adjit.ir.dataclass import dataclass
 
 _machines: dict[tuple[Target, bool], list[Any]] = {}
-"""Code generators that nobody uses at the moment, by whether they optimize: one works for one thread at a time."""
+"""Idle code generators, keyed by target and whether they optimize. A code generator works for one thread at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """The text of a module, and whether its code is to be quick, or quick to make."""
+    """The text of a module, and the choice between fast code and fast compilation."""
 
     text: str
     optimized: bool = True
 
 
 class Emission:
-    """Modules that become object code on threads of their own while others are still being written.
+    """Modules that compile on worker threads while later modules are still being written.
 
         with Emission(target, threads=2) as emission:
             emission.add(Module(text))          # another thread begins with it
             emission.add(Module(another))
-            objects = emission.finish()         # the caller works too, and waits
+            objects = emission.finish()         # the calling thread compiles too, then waits
 
-    The threads, of which there are up to `threads` with the caller's, are gone when they find nothing more to do. What was not begun when
-    the block is left is not done. `verify` has LLVM check the modules first.
+    There are up to `threads` threads, the caller's included. A worker ends when no module is left. Modules that no thread has begun when
+    the `with` block ends are dropped. `verify` has LLVM check the modules first.
     """
 
     def __init__(self, target: Target, verify: bool = False, threads: int = 1):
@@ -64,7 +64,7 @@ class Emission:
         self._blocks.close()
 
     def add(self, module: Module) -> int:
-        """The module's number among all that are added."""
+        """Add a module. Returns its index among all modules added."""
         number = len(self._objects)
         self._objects.append(b"")
         self._waiting.append((number, module))
@@ -74,9 +74,9 @@ class Emission:
         return number
 
     def finish(self, without: Collection[int] = ()) -> list[bytes]:
-        """The object code of all modules, in order; empty for some that nobody wants any more, if nobody has begun them.
+        """The object code of all modules, in order. The entry of a module in `without` is empty if no thread has begun it.
 
-        Raises `RuntimeError` where a text is wrong.
+        Raises `RuntimeError` if LLVM rejects a text.
         """
         for item in tuple(self._waiting):
             if item[0] in without:
@@ -91,9 +91,9 @@ class Emission:
         return self._objects
 
     def _begin(self) -> None:
-        """A thread that works."""
+        """Start a worker thread."""
         helper = Task(self._work)
-        with suppress(RuntimeError):        # the system has no thread to give, or the interpreter ends
+        with suppress(RuntimeError):        # the system has no thread left, or the interpreter ends
             helper.begin()
             self._helpers.append(helper)
 
@@ -112,7 +112,7 @@ class Emission:
 
 @off_main_thread
 def emit_objects(modules: Sequence[Module], target: Target, verify: bool = False, threads: int = 1) -> list[bytes]:
-    """The object code of each module, in order, made on up to so many threads; as `Emission`."""
+    """The object code of each module, in order, compiled on up to `threads` threads; see `Emission`."""
     with Emission(target, verify, threads) as emission:
         for module in modules:
             emission.add(module)
@@ -121,13 +121,13 @@ def emit_objects(modules: Sequence[Module], target: Target, verify: bool = False
 
 @off_main_thread
 def emit_object(text: str, target: Target, verify: bool = False, promote: bool = False) -> bytes:
-    """The object code of one module; as `emit_objects`. To `promote` it is to put variables that lie on the stack into registers."""
+    """The object code of one module; see `emit_objects`. With `promote`, stack variables are put into registers (mem2reg)."""
     with no_fork():
         return _emit(Module(text), target, verify, promote)
 
 
 def warm_up(target: Target) -> None:
-    """Go through LLVM once: the first module of a process takes 3 ms more than it would later."""
+    """Compile a small module once: the first module of a process takes 3 ms more than later ones."""
     if (target, True) not in _machines:
         emit_object("define void @begin() {\n  ret void\n}\n", target)
 
@@ -143,7 +143,7 @@ def _emit(module: Module, target: Target, verify: bool, promote: bool = False) -
         machine = make_machine(target, module.optimized)
     source = f'target triple = "{machine.triple}"\n{module.text}'.encode()
     message = ctypes.c_char_p()
-    context = _holding_gil("LLVMPY_ContextCreate")()      # its own, for it never forgets a number
+    context = _holding_gil("LLVMPY_ContextCreate")()      # one context per module, since a context never frees its constants
     try:
         parsed = _without_gil("LLVMPY_ParseAssembly")(context, source, ctypes.byref(message))
         if message:
@@ -164,20 +164,21 @@ def _emit(module: Module, target: Target, verify: bool, promote: bool = False) -
         code = ctypes.string_at(_holding_gil("LLVMPY_GetBufferStart")(buffer), _holding_gil("LLVMPY_GetBufferSize")(buffer))
         _holding_gil("LLVMPY_DisposeMemoryBuffer")(buffer)
     finally:
-        _without_gil("LLVMPY_ContextDispose")(context)     # and with it the module
+        _without_gil("LLVMPY_ContextDispose")(context)     # disposes of the module, too
     free.append(machine)
     return code
 
 
 def _take_message(message: ctypes.c_char_p) -> str:
-    """The text that LLVM has left there."""
+    """The text of an LLVM error message; frees the message."""
     text = (message.value or b"").decode(errors="replace")
     _holding_gil("LLVMPY_DisposeString")(message)
     return text
 
 
 def _promote(module: Any, machine: Any) -> None:
-    """The one pass that text with variables needs: all others together take longer than code generation, and save a call some ns."""
+    """Run mem2reg, the one pass that text with variables needs. All other passes take longer than code generation, and save a call some
+    ns."""
     from llvmlite.binding import create_new_module_pass_manager, create_pass_builder, create_pipeline_tuning_options
 
     passes = create_new_module_pass_manager()
@@ -187,13 +188,14 @@ def _promote(module: Any, machine: Any) -> None:
 
 @cache
 def _without_gil(name: str) -> Any:
-    """A function of llvmlite's library without llvmlite's lock; with it, where this llvmlite does not say where the library is."""
+    """A function of llvmlite's library that bypasses llvmlite's lock; the locked function if this llvmlite does not expose its library."""
     return _function(name, ctypes.CDLL)
 
 
 @cache
 def _holding_gil(name: str) -> Any:
-    """One that is over before another thread could have taken the interpreter's lock, which it keeps: to get it back would take longer."""
+    """A function of llvmlite's library that is called with the GIL held: such a call ends before another thread could take the GIL, and
+    getting the GIL back would take longer than the call."""
     return _function(name, ctypes.PyDLL)
 
 

@@ -1,4 +1,4 @@
-"""Cuts a module into several of about equal cost, whose code together is that of the one.
+"""Partitioning of a module into several of about equal cost, which together hold the same code.
 
     ModuleText(declarations, definitions).split(2)       # two modules and one of dispatch functions; all are hidden, not internal
 """
@@ -12,12 +12,12 @@ from adjit.codegen.llvm.module import Definition, Function
 from adjit.codegen.llvm.object_code import Module
 
 MIN_PARTITION_LINES, MIN_IDLE_PARTITION_LINES = 250, 130
-"""Cost from which a module is worth a part: some 5 ms, or twice that in a young process, where a module in itself takes 0.5 to 1; and where
-other threads have nothing to do as yet."""
+"""Cost in lines from which a partition pays: about 5 ms; and the cost while other threads are idle. A module itself takes 0.5 to 1 ms,
+twice that in a young process."""
 
 MIN_DISPATCH_FUNCTIONS = 12
-"""Dispatch functions that are worth a module: LLVM's other, quicker way from text to code takes 1.4 ms more the first time it is gone, and
-calls of the smallest programs some nanoseconds longer."""
+"""Dispatch functions that are worth a module of their own. Such a module goes through LLVM's FastISel, which takes 1.4 ms more on its first
+use, and makes calls of the smallest programs some nanoseconds longer."""
 
 
 def cost_of(definitions: Iterable[Definition]) -> int:
@@ -48,8 +48,8 @@ class ModuleText:
                 self.constants[definition.name] = definition
 
     def choose_partitions(self, threads: int, made: Collection[str] = ()) -> int:
-        """Into how many parts it should be cut: two for each thread, since costs are estimates, but none that is small. What is `made`
-        keeps other threads busy."""
+        """Number of partitions: two for each thread, since costs are estimates, but none that is small. Functions in `made` have code
+        already, and keep no thread busy."""
         if threads == 1:
             return 1
         lines = MIN_PARTITION_LINES if made else MIN_IDLE_PARTITION_LINES
@@ -57,9 +57,9 @@ class ModuleText:
         return 2 * threads if most >= 2 * threads else max(1, min(most, threads))
 
     def split(self, count: int = 1, made: Collection[str] = ()) -> list[Module]:
-        """So many modules, the most expensive functions first in each, and one more for dispatch functions, where there are many, which is
-        not optimized. Constants come with what uses them. Functions whose code is `made` already are only declared; any may be called from
-        other modules.
+        """The module as `count` modules, each with its most expensive functions first, and one more module, not optimized, for the dispatch
+        functions if there are many. Each module has the constants that it uses. Functions in `made`, which have code already, are only
+        declared. Every function can be called from the other modules.
         """
         own = [name for name in self.functions if name not in made]
         dispatch = [name for name in own if self.functions[name].is_dispatch]
@@ -76,7 +76,7 @@ class ModuleText:
         return modules
 
     def _needs(self, part: list[str]) -> dict[str, None]:
-        """Names that functions use, and the constants among these names, in order."""
+        """Names that the functions use, and names that the constants among them use, in order."""
         found: dict[str, None] = {}
         waiting: list[Definition] = [self.functions[name] for name in part]
         while waiting:
@@ -89,7 +89,7 @@ class ModuleText:
 
 
 def _of_equal_cost(costs: Mapping[str, int], count: int) -> list[list[str]]:
-    """The names in so many parts."""
+    """The names in `count` groups of about equal cost."""
     parts: list[list[str]] = [[] for _ in range(count)]
     loads = [(0, number) for number in range(count)]
     for name in sorted(costs, key=lambda name: costs[name], reverse=True):

@@ -1,8 +1,9 @@
-"""The processors that machine code is written for: width of a vector, number of registers, and whether products are fused with sums.
+"""Target processors of machine code: vector width, number of registers, and fused multiply-add.
 
     host_target().name          # "avx512", "avx2" or "sse2"
 
-A target asks for exactly the features in its list, so its code runs on every processor that has them, and is the same wherever it was made.
+A target enables exactly the features in its list, so its code runs on every processor that has them, and is the same on whichever machine
+it was compiled.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from adjit.ir.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A kind of processor: bytes and number of its vector registers; without `fma`, products are rounded before they are added.
+    """A kind of processor: bytes and number of its vector registers. Without `fma`, products are rounded before they are added.
 
-    `triple` is LLVM's name of the system; empty for that of this process.
+    `triple` is LLVM's name of the system; empty for the system of this process.
     """
 
     name: str
@@ -31,21 +32,21 @@ class Target:
 
     @property
     def cpu(self) -> str:
-        """LLVM's name of the processor that `features` are added to."""
+        """LLVM's name of the base processor, to which `features` are added."""
         return "generic" if self.triple.startswith("aarch64") else "x86-64"
 
     @property
     def avx512(self) -> bool:
-        """True if it has AVX-512's instructions for exponents and mantissas, and for tables in registers."""
+        """True if the target has AVX-512's instructions for exponents and mantissas, and for tables in registers."""
         return "avx512f" in self.features
 
     @property
     def feature_text(self) -> str:
-        """The features as LLVM takes them: `+avx2,+fma`."""
+        """The features in LLVM's syntax: `+avx2,+fma`."""
         return ",".join(f"+{feature}" for feature in self.features)
 
     def lanes(self, element_bytes: int) -> int:
-        """Elements of one vector."""
+        """Number of elements of one vector."""
         return self.vector_bytes // element_bytes
 
 
@@ -54,7 +55,7 @@ TARGETS: dict[str, Target] = {
         Target("avx512", 64, 32, True, ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma")),
         Target("avx2", 32, 16, True, ("avx2", "fma")),
         Target("sse2", 16, 16, False, ("sse2",)))}
-"""By name, the best first."""
+"""Targets by name, the best first."""
 
 LEVELS: dict[str, Target] = {
     "x86-64-v4": TARGETS["avx512"], "x86-64-v3": TARGETS["avx2"],
@@ -77,7 +78,7 @@ def is_installed(package: str) -> bool:
 @cache
 @off_main_thread
 def host_targets() -> tuple[Target, ...]:
-    """The targets whose code this process can run, the best first; none where it is no x86-64 process, or llvmlite is not installed."""
+    """The targets whose code this process can run, the best first. Empty if this is no x86-64 process, or llvmlite is not installed."""
     if not is_installed("llvmlite"):
         return ()
     import llvmlite.binding as llvm
@@ -95,12 +96,12 @@ def host_target() -> Target | None:
 
 @cache
 def machine(target: Target) -> Any:
-    """LLVM's code generator for the target: one for all calls of llvmlite, which come one after the other."""
+    """LLVM's code generator for the target. Calls of llvmlite share it, since llvmlite runs one call at a time."""
     return make_machine(target)
 
 
 def make_machine(target: Target, optimized: bool = True) -> Any:
-    """A code generator of its own; one that is not to optimize takes a tenth of the time."""
+    """A new code generator. One that is not `optimized` takes a tenth of the time."""
     import llvmlite.binding as llvm
 
     if target.triple:

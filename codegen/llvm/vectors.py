@@ -1,4 +1,4 @@
-"""Vectors in LLVM text: whole and partly filled ones, lanes that change places, and addresses by strides."""
+"""Vectors in LLVM text: full and masked ones, lane permutations, and addresses by strides."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ _SCALARS = {"f32": "float", "f64": "double"}
 _SHORT = {"float": "f32", "double": "f64"}
 
 _NEAR = 8
-"""Rows that are reached from one pointer: those of odd number by a register each, the others by two, four or eight times such a one."""
+"""Rows that are addressed from one pointer: each odd row needs a register; the others are two, four or eight times such a register."""
 
 Count = int | str | None
-"""Lanes of a vector that exist: the first ones, those of a mask, or all."""
+"""Active lanes of a vector: the first `n` lanes, the lanes of a mask, or all lanes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Strides:
-    """Rows that are a stride apart. Where it is a register, an address is a pointer and a register times 1, 2, 4 or 8."""
+    """Rows at a constant stride. If the stride is a register, an address is a pointer plus a register times 1, 2, 4 or 8."""
 
     text: VectorBuilder
     stride: int | str
     odd: Mapping[int, str]
 
     def bases(self, pointer: str, count: int) -> list[str]:
-        """Pointers from which `count` rows can be reached: the first row, and every eighth after it."""
+        """Pointers from which `count` rows are addressed: the first row, and every eighth row after it."""
         bases = [pointer]
         if isinstance(self.stride, str):
             for _ in range(_NEAR, count, _NEAR):
@@ -45,15 +45,15 @@ class Strides:
         return self.text.let(f"getelementptr [{power} x i8], ptr {base}, i64 {self.odd[index // power]}")
 
     def next(self, pointer: str, times: int = 1) -> str:
-        """The pointer, so many rows on."""
+        """The pointer moved by `times` rows."""
         if isinstance(self.stride, int):
             return self.text.at(pointer, self.text.scalar, times * self.stride)
         return self.text.let(f"getelementptr [{times} x i8], ptr {pointer}, i64 {self.stride}")
 
 
 class VectorBuilder(Builder):
-    """A builder for a target. Its vectors have `lanes` elements of type `scalar`, unless others are asked for: of one dtype as many as the
-    target's have, or so many of any."""
+    """A builder for a target. By default a vector has `lanes` elements of type `scalar`; the arguments `element` and `lanes` ask for
+    another dtype (then as many as fill the target's vector) or another number of lanes."""
 
     def __init__(self, target: Target, dtype: str = "", lanes: int = 1) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class VectorBuilder(Builder):
         return f"v{lanes or self.lanes}{_SHORT.get(element, element)}"
 
     def mask(self, count: Count, lanes: int = 0) -> Typed:
-        """The first `count` lanes; a name is a mask already."""
+        """A mask of the first `count` lanes. A string is a mask already, and returned as it is."""
         lanes = lanes or self.lanes
         if isinstance(count, str):
             return f"<{lanes} x i1>", count
@@ -85,7 +85,7 @@ class VectorBuilder(Builder):
 
     def load_vector(self, pointer: str, count: Count = None, element: str = "", *, lanes: int = 0, aligned: bool = False,
                     filler: str = "zeroinitializer") -> str:
-        """The next elements; of those lanes only that exist, the others being those of `filler`: nothing else is read."""
+        """Load a vector. Only active lanes are read; the inactive lanes are those of `filler`."""
         lanes, element = lanes or self.lanes, element or self.scalar
         vector, size = f"<{lanes} x {element}>", BYTES[element]
         if count is None or count == lanes:
@@ -95,7 +95,7 @@ class VectorBuilder(Builder):
 
     def store_vector(self, value: str, pointer: str, count: Count = None, element: str = "", *, lanes: int = 0,
                      aligned: bool = False) -> None:
-        """Write a vector; those lanes only that exist."""
+        """Store a vector; only active lanes are written."""
         lanes, element = lanes or self.lanes, element or self.scalar
         vector, size = f"<{lanes} x {element}>", BYTES[element]
         if count is None or count == lanes:
@@ -107,8 +107,8 @@ class VectorBuilder(Builder):
                       self.mask(count, lanes))
 
     def store_first(self, value: str, element: str, lanes: int, pointer: str, count: int, align: int) -> None:
-        """Write the first `count` of the lanes in pieces of 4, 2 and 1 elements or the like. Before AVX-512, a store with a mask takes 6 ns
-        on processors of one maker, where the pieces take one, and is no quicker on others.
+        """Store the first `count` lanes in pieces of 4, 2 and 1 elements or the like. Before AVX-512, a masked store takes 6 ns on
+        processors of one maker, where the pieces take 1 ns, and is no faster on others.
         """
         vector, done = f"<{lanes} x {element}>", 0
         while done < count:
@@ -122,7 +122,7 @@ class VectorBuilder(Builder):
             done += length
 
     def gather(self, pointer: str, indices: Typed, count: Count = None, element: str = "", filler: str = "zeroinitializer") -> str:
-        """The elements at these positions."""
+        """The elements at `indices` from `pointer` on."""
         element = element or self.scalar
         vector, places = f"<{self.lanes} x {element}>", self.let(f"getelementptr {element}, ptr {pointer}, {indices[0]} {indices[1]}")
         return self.call(vector, f"@llvm.masked.gather.{self.suffix(0, element)}.v{self.lanes}p0", (f"<{self.lanes} x ptr>", places),
@@ -139,18 +139,18 @@ class VectorBuilder(Builder):
         return self.let(f"shufflevector <{lanes} x {element}> {first}, <{lanes} x {element}> poison, <{lanes} x i32> zeroinitializer")
 
     def broadcast(self, pointer: str) -> str:
-        """The element there, in every lane."""
+        """The element at `pointer`, in every lane."""
         return self.splat(self.scalar, self.let(f"load {self.scalar}, ptr {pointer}, align {self.bytes}"))
 
     def shuffle(self, type: str, a: str, b: str, order: Sequence[int]) -> str:
-        """Lanes of two vectors of `type`, those of `b` counted on; -1 for any."""
+        """Lanes selected from two vectors of `type`; indices of `b`'s lanes follow those of `a`; -1 is an undefined lane."""
         lanes = f"<{', '.join([f'i32 {lane}' if lane >= 0 else 'i32 poison' for lane in order])}>" if any(order) else "zeroinitializer"
         return self.let(f"shufflevector {type} {a}, {type} {b}, <{len(order)} x i32> {lanes}")
 
     # -- arithmetic
 
     def multiply_add(self, a: str, b: str, c: str) -> str:
-        """`a b + c`, with one rounding where the target has it."""
+        """`a b + c`, fused (rounded once) if the target has FMA."""
         if self.target.fma:
             return self.call(self.vector, f"@llvm.fma.{self.suffix()}", (self.vector, a), (self.vector, b), (self.vector, c))
         return self.fadd(self.let(f"fmul {self.vector} {a}, {b}"), c)
@@ -159,7 +159,7 @@ class VectorBuilder(Builder):
         return self.let(f"fadd {self.vector} {a}, {b}")
 
     def strides(self, stride: int | str, count: int) -> Strides:
-        """Multiples of a stride, in elements where it is known, in bytes where it is a register; up to `count` of them."""
+        """Multiples of a stride, up to `count` of them. A known stride counts elements, a register counts bytes."""
         if isinstance(stride, int):
             return Strides(self, stride, {})
         odd = {1: stride}
