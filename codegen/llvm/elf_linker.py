@@ -67,27 +67,27 @@ def link_image(code: bytes, symbols: Sequence[str]) -> LoadedImage:
 def _link(code: bytes, symbols: Sequence[str]) -> LoadedImage:
     magic, kind, machine, *_, sections_at, _, _, _, _, size, count, names_at = _HEADER.unpack_from(code)
     if magic[:6] != b"\x7fELF\x02\x01" or (kind, machine, size) != (_RELOCATABLE, _X86_64, _SECTION.size):
-        raise ValueError("it is no object file for x86-64")
+        raise ValueError("the file is no relocatable object file for x86-64")
     sections = [_Section(*_SECTION.unpack_from(code, sections_at + size * k)) for k in range(count)]
     names = sections[names_at]
-    places: dict[int, int] = {}
+    offsets: dict[int, int] = {}
     end = 0
     for number, section in enumerate(sections):
         if section.flags & _IN_MEMORY:
             if section.flags & _WRITABLE and not _text(code, names, section.name).startswith(".data.rel.ro"):
-                raise ValueError("it keeps state")
-            places[number] = end = -(-end // max(section.alignment, 1)) * max(section.alignment, 1)
+                raise ValueError(f"the object file has a writable data section, {_text(code, names, section.name)}")
+            offsets[number] = end = -(-end // max(section.alignment, 1)) * max(section.alignment, 1)
             end += section.size
     stubs = -(-end // _STUB) * _STUB
     memory = mmap.mmap(-1, stubs + _STUB * len(EXTERNAL), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    for number, place in places.items():
+    for number, start in offsets.items():
         section = sections[number]
         if section.kind != _NO_BITS:
             content = code[section.offset:section.offset + section.size]
             if len(content) != section.size:
-                raise ValueError("a section is cut off")
-            memory[place:place + section.size] = content
+                raise ValueError("the object file is truncated")
+            memory[start:start + section.size] = content
     library = ctypes.CDLL(None)
     for k, name in enumerate(EXTERNAL):
         address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
@@ -95,31 +95,31 @@ def _link(code: bytes, symbols: Sequence[str]) -> LoadedImage:
     (table,) = (section for section in sections if section.kind == _SYMBOLS)
     found = [_SYMBOL.unpack_from(code, table.offset + k * _SYMBOL.size) for k in range(table.size // _SYMBOL.size)]
 
-    def memory_key(symbol: int) -> int:
+    def offset_of(symbol: int) -> int:
         name, _, _, section, value, _ = found[symbol]
-        if section in places:
-            return places[section] + int(value)
+        if section in offsets:
+            return offsets[section] + int(value)
         text = _text(code, sections[table.link], name)
         if section >= _FIRST_RESERVED or text not in EXTERNAL:
-            raise ValueError(f"it needs {text or 'something'} from outside")
+            raise ValueError(f"unresolved external symbol {text or '(unnamed)'}")
         return stubs + _STUB * EXTERNAL.index(text)
 
     for section in sections:
-        if section.kind == _RELOCATIONS and section.info in places:
-            _relocate(memory, base, places[section.info], code[section.offset:section.offset + section.size], memory_key, stubs)
-    by_name = {_text(code, sections[table.link], entry[0]): k for k, entry in enumerate(found) if entry[3] in places}
+        if section.kind == _RELOCATIONS and section.info in offsets:
+            _relocate(memory, base, offsets[section.info], code[section.offset:section.offset + section.size], offset_of, stubs)
+    by_name = {_text(code, sections[table.link], entry[0]): k for k, entry in enumerate(found) if entry[3] in offsets}
     if missing := [name for name in symbols if name not in by_name]:
-        raise ValueError(f"it lacks {', '.join(missing)}")
+        raise ValueError(f"the object file does not define {', '.join(missing)}")
     if library.mprotect(ctypes.c_void_p(base), ctypes.c_size_t(len(memory)), mmap.PROT_READ | mmap.PROT_EXEC):
-        raise ValueError("the system lets no code be made executable")
-    return LoadedImage({name: base + memory_key(by_name[name]) for name in symbols}, len(code), memory)
+        raise ValueError("the system does not allow executable memory (mprotect failed)")
+    return LoadedImage({name: base + offset_of(by_name[name]) for name in symbols}, len(code), memory)
 
 
-def _relocate(memory: mmap.mmap, base: int, start: int, entries: bytes, memory_key: Callable[[int], int], stubs: int) -> None:
+def _relocate(memory: mmap.mmap, base: int, start: int, entries: bytes, offset_of: Callable[[int], int], stubs: int) -> None:
     """Apply the relocations of one section: write absolute addresses and relative distances."""
     for offset, info, addend in _RELOCATION.iter_unpack(entries):
         place, kind, symbol = start + offset, info & 0xFFFFFFFF, info >> 32
-        target = memory_key(symbol)
+        target = offset_of(symbol)
         if kind == _ABSOLUTE:
             struct.pack_into("<Q", memory, place, base + target + addend)
         elif kind in (_RELATIVE, _CALL):
@@ -129,7 +129,7 @@ def _relocate(memory: mmap.mmap, base: int, start: int, entries: bytes, memory_k
         elif kind in _BY_SLOT and target >= stubs:
             struct.pack_into("<i", memory, place, target + _STUB // 2 + addend - place)
         else:
-            raise ValueError(f"it has a relocation of kind {kind}")
+            raise ValueError(f"unsupported relocation type {kind}")
 
 
 def _text(code: bytes, names: _Section, place: int) -> str:
