@@ -1,1 +1,1 @@
-"""Matrix products of our own: shapes in, LLVM text out, object code of this machine's widest vectors."""
+"""Matrix products (GEMM) in code of our own: sizes in, LLVM text and object code out, with the processor's widest vectors."""

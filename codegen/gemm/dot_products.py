@@ -1,4 +1,4 @@
-"""The kernel of a tile made of dot products, for few rows times B transposed: lanes run along k, and are summed at last in a fixed tree."""
+"""Kernel of a tile made of dot products, for few rows times B transposed: lanes run along k, and are summed at the end in a fixed tree."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from adjit.ir.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DotKind:
-    """What the code of dot products depends on: rows of A and of B; the vectors that a step of k takes of each, one a chain; what is left
-    of k behind whole steps, and whether there are such; whether k goes in blocks (`llvm/compensated_sums.py`); and whether it goes from
-    tile to tile down C, or `along` C, where A and B have changed places in its parameters.
+    """Key of a dot-product kernel: rows of A and of B; `chains`, the vectors that a step of k takes from each row, each for its own sum;
+    `rest`, the elements of k after the last whole step; `whole`, true if there are whole steps; `blocked`, true if k is summed in blocks
+    (`llvm/compensated_sums.py`). The kernel goes from tile to tile down C, or `along` C; then the parameters A and B are swapped.
     """
 
     rows: int
@@ -31,7 +31,7 @@ class DotKind:
 
     @classmethod
     def of(cls, rows: int, columns: int, inner: int, lanes: int, along: bool) -> DotKind:
-        """That for a known k."""
+        """The kind for a known k."""
         cells = rows * columns
         block_steps = _block_steps(cells)
         chains = max(MIN_PARALLEL_SUMS // cells, 1) if inner > block_steps * lanes else 1
@@ -46,17 +46,17 @@ class DotKind:
 
 
 MIN_PARALLEL_SUMS = 4
-"""Sums under way at once for a long k: fewer would wait for each other."""
+"""Independent sums for a long k: with fewer, additions would wait for each other."""
 
 
 def _block_steps(cells: int) -> int:
-    """Steps of a block: more where there is more to do at its end, of which 4 is as much as one step."""
+    """Steps of a block. The work at its end grows with the cells (4 cells cost about one step), and so do the steps."""
     return BLOCK_ADDITIONS * max(cells // 2, 1)
 
 
 @cache
 def dot_kernel(target: Target, dtype: str, rows: int, columns: int, inner: int, along: bool) -> Kernel:
-    """The kernel for tiles of `rows` rows of A times `columns` rows of B as it lies."""
+    """The kernel for tiles of `rows` rows of A times `columns` rows of B, both in place."""
     kind = DotKind.of(rows, columns, inner, VectorBuilder(target, dtype).lanes, along)
     return write_kernel(target, dtype, kind.name, TILE, lambda text: _write(text, kind))
 
@@ -66,7 +66,7 @@ def _write(text: VectorBuilder, kind: DotKind) -> None:
     names = ("inner_b", "lda", "column_c") if kind.along else ("lda", "inner_b", "ldc")
     lda, ldb, ldc = (text.strides(number(text, name), count) for name, count in zip(names, (rows, columns, rows), strict=True))
     left = text.sub(kind.rest, "%length")
-    tile_columns = lanes // rows      # columns of a full tile: lane i * places + j gets the sum of row i and column j
+    tile_columns = lanes // rows      # columns of a full tile: lane i * tile_columns + j gets the sum of row i and column j
     group = chains * lanes
 
     def step(sums: Sequence[str], a: str, b: str, count: int) -> list[str]:
@@ -76,7 +76,7 @@ def _write(text: VectorBuilder, kind: DotKind) -> None:
         return [text.multiply_add(x, y, c) for (x, y), c in zip(itertools.product(xs, ys), sums, strict=True)]
 
     def steps(start: str, stop: str | int, a: str, b: str, sums: Sequence[str]) -> list[str]:
-        """Whole steps of k: where A and B go on, and the sums of all chains."""
+        """Whole steps of k. Returns the next addresses in A and B, and each cell's sum over all chains."""
         with text.for_range(start, stop, group, [("ptr", a), ("ptr", b), *((text.vector, x) for x in sums)], exact=True) as loop:
             a, b, *now = loop.values
             found = [x for k in range(chains)

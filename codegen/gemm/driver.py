@@ -1,11 +1,11 @@
-"""The driver of all products of a program: the loops around the tiles, by the plan's table.
+"""Driver of all products of a program: the loops around the tiles, with bounds from the plan's table.
 
     for each product of the batch, or each column split, for each block of k, for each group of panels:
         for each group of tiles:    pack A
             for each panel of the group:    pack B, unless an earlier group of tiles did, then compute each tile of the group
 
-The groups are such that packed panels and the tiles' rows of A stay in the second cache; most products have but one group of tiles, and a
-panel at once.
+Packed panels and the tiles' rows of A of one pair of groups fit into the second cache. Most products have one group of tiles, and groups of
+one panel.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from adjit.codegen.llvm.module import OPTNONE
 
 DRIVER = "adjit_multiply"
 PARAMETERS = "ptr noalias readonly %plan, ptr %a, ptr %b, ptr %c, ptr %strips, ptr %panels, ptr %more, i64 %low, i64 %high"
-"""The table; the operands; memory for packed tiles of A and panels of B, where the plan has them; what is read when tiles are finished; the
-tasks `low` <= t < `high` to do."""
+"""Parameters: the table; the operands; memory for packed tiles of A and packed panels of B, if the plan packs; the operands of the tile
+epilogue; the range of tasks, `low` <= t < `high`."""
 
 
 @cache
 def driver() -> Kernel:
-    """The function, which depends on nothing."""
+    """The driver function. Its text is the same for all products."""
     text = Builder()
     each = number(text, "tasks_each")
     first = text.let(f"udiv i64 %low, {each}")
@@ -49,13 +49,13 @@ def _ahead(text: Builder, pointer: str, count: str, stride: str) -> str:
 
 
 def _share(text: Builder, divided: str, some: tuple[str, str], all: tuple[str, str]) -> tuple[str, str]:
-    """The range of tiles or panels: `some` of them, or `all`, where tasks do not divide them."""
+    """The range of tiles or panels: the range `some` if tasks divide this axis, else `all`."""
     condition = text.compare("ne", number(text, divided), 0)
     return text.select(condition, "i64", some[0], all[0]), text.select(condition, "i64", some[1], all[1])
 
 
 def _border(text: Builder, index: str, group: Literal["block", "split"]) -> str:
-    """The first tile of a block of rows, or the first panel of a column split."""
+    """Index of the first tile of a row block, or of the first panel of a column split."""
     before = text.mul(index, number(text, group))
     return text.add(before, text.smaller(index, number(text, f"larger_{group}s")))
 
@@ -98,8 +98,8 @@ def _k_blocks(text: Builder, operands: tuple[str, str, str], tiles: tuple[str, s
 
 def _tiles(text: Builder, operands: tuple[str, str, str], tiles: tuple[str, str], panel: str, packing: tuple[str, str], top: str,
            packs_a: str, length: str, flags: str) -> None:
-    """The tiles of one panel, the large ones and the small ones. `a` is that of the first, at row `top`. `packing` has the memory for the
-    panel, where it is packed, and whether that is still to be done."""
+    """The tiles of one panel, first the large ones, then the small ones. `a` is the address of the first tile, at row `top`. `packing`
+    holds the address of the packed panel, and true if the panel is still to be packed."""
     a, b, c = operands
     apart = number(text, "packed_tile")
     wide = number(text, "wide_columns")

@@ -1,4 +1,4 @@
-"""Kernels of products: functions that know the size of a tile as constants and find strides in a table, so that all products share them."""
+"""Kernels of products. A kernel has the tile's size as constants and reads strides from the plan's table, so that all products share it."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from adjit.ir.dataclass import dataclass
 
 TILE = ("ptr noalias readonly %a, ptr noalias readonly %b, ptr noalias %c, i64 %length, i64 %part, ptr noalias readonly %plan, "
         "i64 %tiles, i64 %apart, i64 %row, i64 %column, ptr %finish, ptr noalias readonly %more")
-"""Parameters of what computes tiles of one size below each other: the corner of the first in A (or its packed tile), B (or its panel) and
-C; the length of this block of k, and which block it is, as `FIRST` and `LAST` say; the table of the plan; the number of tiles, and bytes
-from one to the next in A; where in the whole C the first one is; and what finishes tiles after the last block, where there is such, with
-pointers to what it reads."""
+"""Parameters of kernels that compute tiles of one size below each other: the first tile's corner in A (or its packed tile), in B (or its
+panel) and in C; the length of the current block of k, and the bits `FIRST` and `LAST` for it; the plan's table; the number of tiles, and
+the distance of two tiles in A in bytes; row and column of the first tile in C; the tile epilogue that runs after the last block of k, or
+null, and the operands of the epilogue."""
 
 TILE_EPILOGUE = "ptr noalias %c, i64 %rows, i64 %columns, i64 %pitch, i64 %row, i64 %column, ptr noalias readonly %more"
-"""Of what replaces the elements of a tile by what follows from them: the tile's corner in C, its rows and columns; bytes from one row of C
-to the next; where in C the corner is; and pointers to what else it reads."""
+"""Parameters of a tile epilogue, which updates a tile of C in place: the tile's corner in C; its rows and columns; the distance of two rows
+of C in bytes; row and column of the corner in C; pointers to further operands."""
 
 PACK_B = "ptr noalias readonly %b, ptr noalias %panel, i64 %length, ptr noalias readonly %plan, i64 %columns"
-"""Of what brings `length` rows of `columns` elements of op(B), from `b` on, into a panel."""
+"""Parameters of kernels that pack `length` rows of `columns` elements of op(B), from `b` on, into a panel."""
 
 PACK_A = "ptr noalias readonly %a, ptr noalias %strips, i64 %length, ptr noalias readonly %plan, i64 %low, i64 %high"
-"""Of what copies `length` columns of the tiles `low` <= t < `high` of op(A) into packed tiles; `a` is that of tile `low`."""
+"""Parameters of kernels that pack `length` columns of the tiles `low` <= t < `high` of op(A); `a` is the address of tile `low`."""
 
 FIRST, LAST = 1, 2
-"""Bits of `part`."""
+"""Bits of `part`: the block of k is the first one, the last one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A function, and the `declare` lines that it needs. In any program, equal names have equal text."""
+    """A function, and the `declare` lines that it needs. Equal names have equal text in every program."""
 
     function: Function
     declarations: frozenset[str]
@@ -44,14 +44,14 @@ class Kernel:
 
 
 def named_by_content(function: Function) -> Function:
-    """The function under a name that says what is in it: its own, and a digest behind that."""
+    """The function, with a digest of its content appended to its name."""
     digest = hashlib.sha1(function.text.partition(function.name)[2].encode()).hexdigest()[:16]
     return function.renamed(function.name, f"{function.name}_{digest}")
 
 
 def write_kernel(target: Target, dtype: str, name: str, parameters: str, body: Callable[[VectorBuilder], None],
                  hooks: bool = False) -> Kernel:
-    """The kernel that `body` writes. `name` says all that it depends on but for target and dtype, and for `hooks`."""
+    """The kernel that `body` writes. `name` must identify the kernel up to target, dtype and `hooks`."""
     text = VectorBuilder(target, dtype)
     body(text)
     function = text.end_function(f"adjit_{name}_{dtype}x{text.lanes}", parameters)

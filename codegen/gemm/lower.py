@@ -1,12 +1,12 @@
-"""Writes a product as LLVM text: an entry that runs a range of its tasks, and what it shares with all other products.
+"""Lowering of a product to LLVM text: an entry that runs a range of the product's tasks, and functions that all products share.
 
     code = lower_product(dense_product(128, 784, 512, "f32"), host_target())
     code.plan       # tiles of 8 x 3 vectors, 16 x 11 of them, k in 3, B copied, split by columns
 
-The entry is `void adjit_product(A, B, C, int64 low, int64 high)`; tasks are numbered from 0 to `plan.tasks`. Each writes elements of C of
-its own, so that any division among threads gives the same bits. It hands the plan, as a table, to the one driver of all products, or,
-where C is a column of equal tiles, to the kernel of a tile; a small product is specialised, with all strides known, since the driver would
-take a part of its time.
+The entry is `void adjit_product(A, B, C, int64 low, int64 high)`; tasks are numbered from 0 to `plan.tasks`. Tasks write disjoint elements
+of C, so any division among threads gives the same bits. The entry passes the plan, as a table, to the one driver of all products, or, if C
+is a column of equal tiles, to the tile kernel. A small product is specialised, with all strides known, since the driver would take a good
+part of its time.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ TABLE = "adjit_product.plan"
 class ProductText:
     """A product in LLVM text, and the plan it follows.
 
-    `own` has the entry under the name `SYMBOL`, and its table, where it has one, under `TABLE`; `shared` has the functions of all
-    products by name. `is_call`: the entry does no more than call one of them.
+    `own` holds the entry, named `SYMBOL`, and its table, if any, named `TABLE`. `shared` holds the functions of all products by name.
+    `is_call`: the entry is no more than a call of one shared function.
     """
 
     plan: Plan
@@ -67,7 +67,7 @@ def lower_product(product: Product, target: Target, prologue: Prologue | None = 
 
 @off_main_thread
 def compile_product(code: ProductCode) -> CompiledObject:
-    """Object code; takes 5 to 30 ms."""
+    """Object code of a product. Compilation takes 5 to 30 ms."""
     import llvmlite.binding as llvm
 
     target_machine = machine(code.target)
@@ -77,8 +77,8 @@ def compile_product(code: ProductCode) -> CompiledObject:
 
 def write_product(product: Product, target: Target, prologue: Prologue | None = None, epilogue: Epilogue = Tile.store,
                   tile_epilogue: Kernel | None = None, epilogue_args: str = "null") -> ProductText:
-    """As `lower_product`, in parts that can join those of other products. `tile_epilogue` (parameters `TILE_EPILOGUE`) is
-    called for each tile once that is in C, with `epilogue_args`."""
+    """Like `lower_product`, in pieces that link with the pieces of other products. `tile_epilogue` (parameters `TILE_EPILOGUE`) is called
+    with `epilogue_args` for each tile after its last store to C."""
     plan = plan_product(product, target, hooks=prologue is not None or epilogue is not Tile.store or tile_epilogue is not None)
     text = VectorBuilder(target, product.dtype)
     kernels = _kernels(plan_of_kernels(plan), target, prologue, epilogue) if plan.tasks else {}
@@ -109,7 +109,7 @@ def write_product(product: Product, target: Target, prologue: Prologue | None = 
 
 
 def _kernels(plan: Plan, target: Target, prologue: Prologue | None, epilogue: Epilogue) -> dict[str, Kernel]:
-    """The kernels of a plan by the names of their entries in its table; one that is specialised has none for tiles."""
+    """Kernels of a plan, keyed by the names of their table entries. A specialised plan has no tile kernels."""
     p, kinds, kernels = plan.product, kinds_of(plan), {}
     if plan.a == "copied":
         kernels["packed_a"] = pack_a_transposed_kernel(target, p.dtype, plan.tiles[0], kinds.tiles[1]) if p.transpose_a else \
@@ -146,13 +146,13 @@ def _unrolled(plan: Plan, rows: int, counts: tuple[int, ...]) -> bool:
 
 
 def _is_column(plan: Plan) -> bool:
-    """True if C is equal tiles below each other, each of them a task or all of them one, which need no driver."""
+    """True if C is a column of equal tiles, and each tile is a task, or all tiles are one task: such a product needs no driver."""
     in_place, tiled = plan.a == plan.b == "in place", len({*plan.tiles}) == len(plan.panels) == len(plan.k_blocks) == 1
     return plan.product.batch == 1 and in_place and tiled and (plan.axis != "rows" or plan.tasks == len(plan.tiles))
 
 
 def _call_kernel(text: VectorBuilder, plan: Plan, a: str, b: str, kernel: Kernel) -> None:
-    """The tiles of a column, which the kernel of one goes through by itself. `plan` is as `plan_of_kernels` has it."""
+    """Call of the tile kernel for a column of tiles, through which the kernel loops itself. `plan` comes from `plan_of_kernels`."""
     p, rows = plan.product, plan.tiles[0]
     first, count = ("%low", text.sub("%high", "%low")) if plan.axis == "rows" else ("0", str(len(plan.tiles)))
     row, lda, ldc = text.mul(first, rows), 1 if p.transpose_a else p.lda, 1 if plan.dots == "along" else p.ldc
@@ -163,7 +163,7 @@ def _call_kernel(text: VectorBuilder, plan: Plan, a: str, b: str, kernel: Kernel
 
 def _write_specialised(text: VectorBuilder, plan: Plan, a: str, b: str, panel: str, kernels: Mapping[str, Kernel],
                        prologue: Prologue | None, epilogue: Epilogue, epilogue_args: str) -> None:
-    """Loops over the batch, the panels and the tiles around what a tile is made of."""
+    """Loops over the batch, the panels and the tiles, around the code of a tile."""
     p = plan.product
     transposed = plan.b == "transposed"
     lda, inner_a = (text.strides(stride, 1) for stride in ((1, p.lda) if p.transpose_a else (p.lda, 1)))
@@ -191,7 +191,7 @@ def _write_specialised(text: VectorBuilder, plan: Plan, a: str, b: str, panel: s
 
 
 def _every(text: Builder, sizes: Sequence[Size]) -> Iterator[tuple[str | int, Size]]:
-    """Writes a loop for each run of equal sizes, where there are several; yields where one begins, and its size."""
+    """Loop over each run of equal sizes; a run of one needs no loop. Yields the start offset and the size."""
     for _, start, size, times in runs(sizes):
         if times == 1:
             yield start, size

@@ -1,7 +1,7 @@
-"""Packs a panel of B, or tiles of A, into memory that suits the tiles.
+"""Packing of panels of B and of tiles of A into contiguous memory, in the order in which tiles read them.
 
-Of B rows lie one after the other, aligned, filled up to whole vectors. Of A the rows of a tile lie by columns: its first column, its
-second, and so on.
+A packed panel of B holds its rows one after the other, aligned and padded to whole vectors. A packed tile of A is column-major: the tile's
+first column, its second, and so on.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from adjit.codegen.llvm.target import Target
 from adjit.codegen.llvm.vectors import VectorBuilder
 
 SHUFFLE_LANE_BYTES = 16
-"""Bytes of a lane group of a vector within which elements are moved at once."""
+"""Bytes of a 128-bit lane group of a vector; shuffles within a group are cheap."""
 
 MAX_ROWS_AT_ONCE = 8
-"""Rows of A or B as they lie that are read together: the first cache holds as many of equal place in a page."""
+"""Rows of A or B, in place, that are read together: the first cache has that many ways for addresses of equal offset in a page."""
 
 
 def pack_b_kernel(target: Target, dtype: str, counts: tuple[int, ...], prologue: Prologue | None) -> Kernel:
-    """The function that copies rows of B."""
+    """The function that packs rows of B."""
     if prologue is None:
         return _plain_pack_b(target, dtype, counts)
     return write_kernel(target, dtype, _pack_b_name(counts), PACK_B, lambda text: _write_pack_b(text, counts, prologue), hooks=True)
@@ -50,7 +50,7 @@ def _write_pack_b(text: VectorBuilder, counts: tuple[int, ...], prologue: Prolog
 
 
 def pack_b_transposed_kernel(target: Target, dtype: str, inner: int, columns: int, prologue: Prologue | None) -> Kernel:
-    """The function that transposes rows of B as it lies, `columns` of them or more, where k has `inner` elements."""
+    """The function that packs B transposed: it transposes `columns` rows of B, or more, of `inner` elements (the length of k) each."""
     lanes = VectorBuilder(target, dtype).lanes
     shape = min(columns, lanes, MAX_ROWS_AT_ONCE), min(inner, lanes)
     if prologue is None:
@@ -70,10 +70,10 @@ def _pack_b_transposed_name(rows: int, width: int) -> str:
 
 
 def _write_pack_b_transposed(text: VectorBuilder, rows: int, width: int, prologue: Prologue | None) -> None:
-    """Block by block: a vector of some rows, of which `width` elements count.
+    """Transpose-pack block by block: a block is a vector from each of several rows, of which `width` elements are active.
 
-    One block is all its code: where k or the rows of B do not fill the last one, it begins earlier. Where all rows are fewer, the last one
-    is repeated, in lanes that do not count.
+    All blocks share one code. If k or the rows of B do not fill the last block, that block begins earlier and overlaps. If there are fewer
+    rows than a block has, the last row is repeated, in lanes that are not used.
     """
     at_once = min(text.lanes, MAX_ROWS_AT_ONCE)
     ldb, row_panel = text.strides(number(text, "source_column_b"), at_once), text.strides(number(text, "inner_b"), width)
@@ -96,14 +96,14 @@ def _write_pack_b_transposed(text: VectorBuilder, rows: int, width: int, prologu
 
 
 def transposed_block(text: VectorBuilder, rows: Sequence[str]) -> list[str]:
-    """For each lane, what the rows have there, from the first row to the last one.
+    """The block transposed: for each lane, a vector of that lane's elements of all rows, from the first row to the last.
 
-    Squares that fit into a group of `SHUFFLE_LANE_BYTES` are transposed within it, then whole groups are moved: moving within is cheap.
+    Squares within a group of `SHUFFLE_LANE_BYTES` are transposed first, then whole groups are moved: shuffles within a group are cheap.
     """
     lanes, part = text.lanes, SHUFFLE_LANE_BYTES // text.bytes
     squares = [_transposed_squares(text, list(rows[i:i + part]), part) for i in range(0, len(rows), part)]
     vectors = []
-    for alike in zip(*squares, strict=True):        # lane `part` times q + j of all rows is in part q of the j-th ones
+    for alike in zip(*squares, strict=True):        # lane `part * q + j` of all rows is in group q of the j-th ones
         row = list(alike)
         half = len(row) // 2
         for _ in range(len(row).bit_length() - 1):
@@ -120,12 +120,12 @@ def transposed_block(text: VectorBuilder, rows: Sequence[str]) -> list[str]:
 
 
 def _interleaved(first: int, lanes: int, size: int) -> list[int]:
-    """Places of half the lanes of two vectors, from `first` on, in turns of `size` lanes."""
+    """Shuffle indices that interleave half the lanes of two vectors, from `first` on, in groups of `size` lanes."""
     return [at + offset + lane for at in range(first, first + lanes // 2, size) for offset in (0, lanes) for lane in range(size)]
 
 
 def _transposed_squares(text: VectorBuilder, square: list[str], size: int) -> list[str]:
-    """Squares of `size` rows beside each other, transposed by rounds of interleaving their halves."""
+    """Adjacent squares of `size` rows, transposed by repeated interleaving of their halves."""
     half = size // 2
     for _ in range(size.bit_length() - 1):
         square = [text.shuffle(text.vector, square[i], square[i + half], [
@@ -136,13 +136,13 @@ def _transposed_squares(text: VectorBuilder, square: list[str], size: int) -> li
 
 @cache
 def pack_a_transposed_kernel(target: Target, dtype: str, large: int, small: int | None) -> Kernel:
-    """The function that copies rows of A, which is transposed, to a packed tile each; tiles have `large` or `small` rows."""
+    """The function that packs tiles of A transposed; tiles have `large` or `small` rows."""
     name = f"strips_{large}" if small is None else f"strips_{large}_{small}"
     return write_kernel(target, dtype, name, PACK_A, lambda text: _write_pack_a_transposed(text, large, small))
 
 
 def _write_pack_a_transposed(text: VectorBuilder, large: int, small: int | None) -> None:
-    """All packed tiles are as large as those of large tiles."""
+    """Loop over the tiles. Every packed tile takes as much memory as a large tile."""
     lda = text.strides(number(text, "source_inner_a"), MAX_ROWS_AT_ONCE)
     large_tiles = number(text, "large_tiles")
     apart = number(text, "packed_tile")
@@ -166,7 +166,7 @@ def _write_pack_a_transposed(text: VectorBuilder, large: int, small: int | None)
 
 @cache
 def pack_a_kernel(target: Target, dtype: str) -> Kernel:
-    """The function that copies rows of A, which is not transposed, to a packed tile each."""
+    """The function that packs tiles of A, which is not transposed."""
     return write_kernel(target, dtype, "rows", PACK_A, _write_pack_a)
 
 

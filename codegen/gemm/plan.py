@@ -1,34 +1,37 @@
-"""Decides how a product is computed, by the product and the target, never by the number of threads: the only place with thresholds.
+"""Planning of a product: tile sizes, packing, blocks of k, tasks. The plan follows from the product and the target, never from the number
+of threads; all thresholds are in this module.
 
-C is cut into tiles of some rows by some vectors, which stay in registers while k runs. Rows are cut into *equal* tiles and columns into
-*equal* panels as far as can be, so most products need one or two kernels. An element of C is one chain of fused multiply-adds for each
-block of k, and the sum of the blocks in order, whatever the tile: the same bits on every target that has them. So the sizes of the blocks
-(`KC`) belong to the meaning of a product. Dot products, and products whose tiles all have fewer than `MIN_PIPELINED_VECTORS` vectors, add
-up in several chains, whose number depends on the shape and the lanes.
+C is cut into tiles of some rows by some vectors; a tile stays in registers while k runs. Rows are cut into *equal* tiles and columns into
+*equal* panels as far as possible, so most products need one or two kernels. An element of C is one chain of fused multiply-adds for each
+block of k, and the sum of the blocks in order, whatever the tile size: the same bits on every target with fused multiply-adds. So the block
+length `KC` is part of the product's definition. Dot products, and products whose tiles all have fewer than `MIN_PIPELINED_VECTORS` vectors,
+use several chains per element; the number of chains depends on the shape and the lanes.
 
-The numbers were measured on processors of two makers, as ratios to the other choices:
+The numbers were measured on processors of two makers, as ratios to the alternatives:
 
-- Tiles of at least 12 vectors and 6 rows are within 3 % of the peak of multiply-adds where B is near; with 8 rows, A needs no copy;
-  with 3 vectors they are up to 10 % faster than with 2 where B is not near. Where 4 or 8 vectors are a row of C, 6 rows by 4 vectors
-  are 2 to 5 % faster than panels of 3 and 2, and 10 to 15 % faster than panels of 2.
-- Copying a panel of B costs as much as some 2 rows of C. It pays from `MIN_TILES_TO_PACK_B` row tiles on where a panel does not
-  fit into the first cache by itself: 3 to 60 %, most where rows of B are far apart.
-- B transposed has to be packed by transposing, which costs as much as 7 rows of C; for few rows, dot products along k are faster.
-- Small matrices times vectors (`MAX_UNROLLED_FMAS`) are specialised as they stand: dot products take the driver 30 to 50 ns each. 10 x 3 is
-  1.5 to 1.8 times as fast so, a batch of 8 x 8 twice, of 3 x 3 ten times. A single one with rows longer than `MAX_SHORT_DOT` would be
+- Tiles of at least 12 vectors and 6 rows are within 3 % of peak multiply-add throughput if B is in the first cache; with 8 rows, A needs no
+  packing. With 3 vectors, tiles are up to 10 % faster than with 2 if B is not in the first cache. If a row of C has 4 or 8 vectors, 6 rows
+  by 4 vectors are 2 to 5 % faster than panels of 3 and 2, and 10 to 15 % faster than panels of 2.
+- Packing a panel of B costs as much as some 2 rows of C. It pays from `MIN_TILES_TO_PACK_B` row tiles on, if a panel does not fit into the
+  first cache by itself: 3 to 60 %, most if the rows of B are far apart.
+- B transposed is packed with a transposition, which costs as much as 7 rows of C; for few rows, dot products along k are faster.
+- Small matrices times vectors (`MAX_UNROLLED_FMAS`) are specialised: in the driver, a dot product takes 30 to 50 ns. Specialised, 10 x 3 is
+  1.5 to 1.8 times as fast, a batch of 8 x 8 twice, of 3 x 3 ten times. A single product (no batch) with rows longer than `MAX_SHORT_DOT`
+  would be slower.
+- A transposed is read a few elements per row. If its rows are far apart, that is up to twice as slow as reading a packed copy.
+
+Numbers that depend on caches, or on the time a tile takes, are in `Limits`. The limits for 32 registers were measured with AVX-512, first
+caches of 48 kB and second caches of 2 MB; the limits for 16 registers with AVX2 on a Zen 3 (32 and 512 kB), whose tiles take half as long
+per step of k:
+
+- Blocks of k as long as possible are 5 to 12 % faster than blocks of 128 to 208. But if A is transposed and read in place, long blocks are
+  up to 13 % slower.
+- A transposed is packed if its rows have 1 kB or more: 6 to 20 % faster. With shorter rows and short blocks, packing is as fast or 2 to 7 %
   slower.
-- A transposed is read a few elements a row. Where its rows are far apart that is up to twice as slow as reading a copy.
-
-What depends on caches, or on how long a tile takes, is in `Limits`. Those of 32 registers were measured with AVX-512, first caches of 48 kB
-and second ones of 2 MB; those of 16 registers with AVX2 on a Zen 3 (32 and 512 kB), whose tiles take half as long a step of k:
-
-- Blocks of k as long as they may be: 5 to 12 % faster than ones of 128 to 208. But where A is transposed and read in place, up to 13 %
-  slower.
-- A transposed is copied from rows of 1 kB on: 6 to 20 % faster; from shorter ones, with short blocks, as fast or 2 to 7 % slower.
-- B is copied where its rows are 1 kB apart: 2 to 15 % faster at 256 to 320 columns and as much of k; at 200, 12 % slower. With a
-  dozen tiles and 8 kB a panel it is not: training a network took 5 % longer.
-- A of more than 1 MB a block, though not transposed, is copied: up to 10 % faster at 2048, where its rows evict each other.
-- Tiles of 4 rows by 3 vectors, which need all 16 registers, take twice as long as others: LLVM keeps a sum in memory.
+- B is packed if its rows are 1 kB apart: 2 to 15 % faster at 256 to 320 columns and as much of k; 12 % slower at 200. With a dozen tiles
+  and 8 kB a panel, B is not packed: training a network took 5 % longer.
+- A of more than 1 MB a block, though not transposed, is packed: up to 10 % faster at 2048, where its rows evict each other.
+- Tiles of 4 rows by 3 vectors, which need all 16 registers, take twice as long as others: LLVM spills a sum.
 """
 
 from __future__ import annotations
@@ -43,29 +46,30 @@ from adjit.codegen.llvm.target import Target
 from adjit.ir.dataclass import dataclass
 
 KC = 384
-"""Length of the blocks of k that are summed on their own, about that of BLAS: errors grow with it. Up to `MAX_SINGLE_K` it is one block."""
+"""Length of the blocks of k, each summed on its own; about the block length of BLAS, since errors grow with it. Up to `MAX_SINGLE_K`, k is
+one block."""
 
 MAX_SINGLE_K = 768
 
 MAX_SINGLE_K_SMALL_TILES = 1024
-"""The same where tiles have so few cells that their kernels divide k themselves (`Plan.has_small_tiles`)."""
+"""`MAX_SINGLE_K` for tiles with so few cells that their kernels divide k themselves (`Plan.has_small_tiles`)."""
 
 MAX_NARROW_VECTORS = {32: 8, 16: 16}
-"""Most vectors of a row of C for tiles of 6 rows by 4 vectors (with 16 registers, for 3 rows by 3), by the number of registers. At 16
-vectors they are 2 to 5 % faster on one of the two makers' processors with 32 registers, and no faster on the other, and LLVM takes 10 ms
-for kernels that other products of a network have no use for."""
+"""Maximum vectors of a row of C for tiles of 6 rows by 4 vectors (3 rows by 3 with 16 registers), by number of registers. At 16 vectors
+such tiles are 2 to 5 % faster on one maker's processors with 32 registers, and no faster on the other's, and LLVM takes 10 ms for kernels
+that other products of a network cannot use."""
 
 MAX_SINGLE_PANEL_VECTORS = {1: 6, 2: 5}
-"""Vectors of a row of C up to which so few rows are one panel where there are 16 registers: 1.4 to 1.7 times as fast as two, which read B
-in pieces. More than one panel of these widths gains nothing."""
+"""Maximum vectors of a row of C that are one panel, by number of rows, with 16 registers: 1.4 to 1.7 times as fast as two panels, which
+read B in pieces. More than one panel of these widths gains nothing."""
 
 K_ALIGN = 16
-"""Blocks of k are multiples of it, whatever the target: the lanes of the widest vectors, so that squares of B are cut at the end of k
+"""Divisor of the lengths of k's blocks, whatever the target: the lanes of the widest vectors, so that squares of B are cut at the end of k
 only."""
 
 MIN_LARGE_C_BYTES = 1 << 20
-"""Bytes of C from which each block of a chain costs a pass through a farther cache: then blocks are longer, but where A is transposed,
-whose elements come one row after the other from the second cache unless the block is short."""
+"""Bytes of C from which each block of k costs a pass through a farther cache. Then blocks are longer, except if A is transposed: its
+elements come one row after the other from the second cache unless the block is short."""
 
 MIN_TILES_TO_PACK_B = 8
 MAX_DOT_ROWS = 4
@@ -73,42 +77,44 @@ MAX_DOT_BYTES = 64 << 10
 MAX_SHORT_DOT = 6
 
 MIN_PANELS_TO_PACK_A = 3
-"""Panels of B from which it pays to copy A, where that pays at all."""
+"""Panels of B from which packing A pays, for products in which it pays at all."""
 
 MIN_TILES_PER_PACKING_TASK, MAX_PACKING_TASKS = 4, 8
-"""Bounds where each task packs B for itself, so that tasks are few and large: at least 4 row tiles each, at most 8 tasks."""
+"""Bounds if each task packs B for itself, so that tasks are few and large: at least 4 row tiles each, at most 8 tasks."""
 
 COLUMN_SPLITS = {40: 4, 6: 2, 0: 1}
-"""Where A is copied too: what tasks divide columns into, by the least number of panels. A block of rows has as many times more tiles, and
-less of B is packed for it: from 512 to 2048 two threads are 2 to 8 % faster than without, one is up to 3 % slower."""
+"""Number of column splits, by the minimum number of panels, for plans that pack A too. A row block has as many times more tiles, and less
+of B is packed for it: from 512 to 2048 two threads are 2 to 8 % faster than without splits, one thread is up to 3 % slower."""
 
 MIN_PIPELINED_VECTORS = 8
-"""Vectors of a tile from which on the multiply-adds do not wait for each other."""
+"""Vectors of a tile from which multiply-adds do not wait for each other."""
 
 MAX_UNROLLED_FMAS = 64
 """Vector multiply-adds up to which a tile is written without a loop."""
 
 MAX_SPECIALISED_FMAS, MAX_SPECIALISED_TILES = 2048, 2
-"""Vector multiply-adds up to which a product is specialised, and the most different tiles of one that is."""
+"""Maximum of vector multiply-adds, and of different tile sizes, of a product that is specialised."""
 
 Size = TypeVar("Size", int, tuple[int, ...])
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Numbers that suit the tiles of a target, and the caches of the processors that have it; none of them changes bits.
+    """Limits that suit the tiles of a target, and the caches of its processors. No limit changes bits.
 
-    Blocks of k whose sums go on in C are at most `max_k_block` long, `max_k_block_transposed` where A is transposed and read in place, and
-    a panel's at most `max_panel_bytes`, which stay in the first cache beside A. Panels of B are copied from `copy_bytes` on, and from
-    `copy_bytes_far` where its rows are `far` bytes apart or more, so that they fall into few sets of the first cache, and all tiles
-    together read `copy_read_far` of it. A is copied where it is transposed and its rows are `far_a` bytes apart; or is not, and a block of
+    Blocks of k whose sums continue in C have at most `max_k_block` elements (`max_k_block_transposed` if A is transposed and read in
+    place), and at most `max_panel_bytes` per panel, so that the panel stays in the first cache beside A. Panels of B are packed from
+    `copy_bytes` on, or from `copy_bytes_far` if the rows of B are at least `far` bytes apart (such rows fall into few sets of the first
+    cache) and all tiles together read at least `copy_read_far` bytes of B. A transposed is packed if its rows are `far_a` bytes apart; A
+    not transposed, if a block of A has more than `a_scattered` bytes.
+
     it has more than `a_scattered` bytes.
 
-    Of A in place, up to `a_near` bytes of a block stay in the second cache while one panel of B after the other passes. Where there is
-    more, or A is copied, `a_group` bytes of tiles and `b_group` of packed panels pass each other before the next tiles come: A is read
-    that much less often from a farther cache, and no panel is packed twice: a tenth to a fifth of the time of products of 1024 or 2048
-    rows in float64. Where A is copied, that is done again for each group of panels, and costs more than reading panels from the
-    third cache: groups of panels are wider then (`b_group_wide`), and those of tiles, where blocks of k are long (`a_group_wide`).
+    If A is read in place, up to `a_near` bytes of a block of A stay in the second cache while the panels of B pass. For a larger block, or
+    for packed A, `a_group` bytes of tiles and `b_group` bytes of packed panels are combined before the next tiles follow: A is read less
+    often from a farther cache, and no panel is packed twice. That saves a tenth to a fifth of the time of products of 1024 or 2048 rows in
+    float64. Packed A is packed again for each group of panels, which costs more than reading panels from the third cache: then groups of
+    panels are wider (`b_group_wide`), and so are groups of tiles, if blocks of k are long (`a_group_wide`).
     """
 
     max_k_block: int
@@ -136,18 +142,18 @@ LIMITS = {
         max_k_block=KC, max_k_block_transposed=160, max_panel_bytes=48 << 10, copy_bytes=24 << 10, copy_bytes_far=8 << 10,
         copy_read_far=144 << 10, far=1024, far_a=1024, a_scattered=1 << 20, a_near=512 << 10,
         a_group=256 << 10, a_group_wide=128 << 10, b_group=512 << 10, b_group_wide=2 << 20)}
-"""By the number of registers."""
+"""Limits by the number of registers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Plan of one product.
 
-    `blocks` has, for each block of rows, the rows of its tiles; `panels` has for each panel the columns of its vectors; `k_blocks` has the
-    lengths that k is cut into, each summed from zero and then added to C, or, where `accumulates_in_c`, continuing the sums in C. `a` and
-    `b` say how A and B are read. `dots`, if not empty: each tile is made of dot products along k; a kernel goes down C from tile to tile,
-    or along it, where one tile has all rows. `axis` is what tasks divide, all of the batch together: a task is a block of rows, in one of
-    so many `column_splits`, or a panel of columns.
+    `blocks` has, for each row block, the rows of its tiles. `panels` has, for each panel, the columns of its vectors. `k_blocks` has the
+    lengths of the blocks of k; each is summed from zero and then added to C, or, with `accumulates_in_c`, continues the sums in C. `a` and
+    `b` say how A and B are read. `dots`, if not empty: each tile is made of dot products along k, and the kernel goes down C from tile to
+    tile, or along C if one tile has all rows. `axis` is the axis that tasks divide, over the whole batch: a task is a row block, in one of
+    `column_splits` splits, or a panel of columns.
     """
 
     product: Product
@@ -166,8 +172,8 @@ class Plan:
 
     @property
     def specialised(self) -> bool:
-        """True if the product has code of its own, for all its sizes and strides, which does not divide it; otherwise it is a table for the
-        driver of all products."""
+        """True if the product has code of its own, for all its sizes and strides, which is not divided into tasks; else the product is a
+        table for the driver of all products."""
         p = self.product
         if self.dots or self.a == "copied" or self.b == "copied" or len(self.k_blocks) > 1:
             return False
@@ -190,8 +196,8 @@ class Plan:
 
     @property
     def chains(self) -> int:
-        """Sums that each element is made of, which are added at the end: more than one where even the largest tile has so few
-        vectors that their multiply-adds would wait for each other."""
+        """Independent sums of each element, which are added at the end: more than one if even the largest tile has so few vectors that
+        multiply-adds would wait for each other."""
         chains, cells = 1, max(self.tiles) * max(map(len, self.panels))
         if not (self.accumulates_in_c and len(self.k_blocks) > 1):
             while chains * cells < MIN_PIPELINED_VECTORS and all(length % (2 * chains) == 0 for length in self.k_blocks):
@@ -200,12 +206,12 @@ class Plan:
 
     @property
     def has_small_tiles(self) -> bool:
-        """True if tiles are so small that sums of blocks cost nothing beside them."""
+        """True if tiles are so small that their kernels sum blocks of k at no cost."""
         return max(self.tiles) * max(map(len, self.panels)) <= MIN_PIPELINED_VECTORS
 
     @property
     def mc_tiles(self) -> int:
-        """Tiles that a group of panels passes before the next tiles."""
+        """Tiles of a group: a group of panels passes all of them before the next tiles follow."""
         tile = max(self.k_blocks) * self.product.element_bytes * self.tiles[0]
         if self.dots or (self.a == "in place" and len(self.tiles) * tile <= self.limits.a_near):
             return len(self.tiles)
@@ -214,8 +220,8 @@ class Plan:
 
     @property
     def nc_panels(self) -> int:
-        """Panels of a column split that pass a group of tiles: where they are packed, as many as stay near, or one at once if all tiles are
-        one group in place."""
+        """Panels of a group, which passes a group of tiles. Packed panels: as many as the second cache holds, or one if all tiles are one
+        group in place. Panels in place: all."""
         if self.b == "in place":
             return len(self.panels)
         if self.a == "in place" and self.mc_tiles == len(self.tiles):
@@ -232,7 +238,7 @@ class Plan:
 
     @property
     def packed_tile_elements(self) -> int:
-        """Elements of the copied rows of a large tile."""
+        """Elements of a large tile of A when packed."""
         return max(self.k_blocks) * self.tiles[0]
 
     @property
@@ -253,7 +259,7 @@ class Plan:
 
 
 def split_evenly(total: int, limit: int) -> tuple[int, ...]:
-    """`total` as the fewest parts of at most `limit`, as equal as can be.
+    """`total` as the fewest summands of at most `limit`, as equal as possible.
 
     >>> split_evenly(20, 8)
     (7, 7, 6)
@@ -263,7 +269,7 @@ def split_evenly(total: int, limit: int) -> tuple[int, ...]:
 
 
 def runs(sizes: Sequence[Size]) -> Iterator[tuple[int, int, Size, int]]:
-    """Neighbours of equal size taken together: index of the first, where it begins, the size, how many. A tuple counts as its sum.
+    """Runs of equal neighbours: index of the first, its offset, the size, the number of neighbours. A tuple counts as its sum.
 
     >>> list(runs((8, 8, 7)))
     [(0, 0, 8, 2), (2, 16, 7, 1)]
@@ -277,8 +283,8 @@ def runs(sizes: Sequence[Size]) -> Iterator[tuple[int, int, Size, int]]:
 
 
 def plan_product(product: Product, target: Target, hooks: bool = False) -> Plan:
-    """The plan for the product on the target. With `hooks`, something is computed from B or C on the way: rows of C stay rows, and
-    every element is summed in one register."""
+    """The plan for the product on the target. `hooks`: a prologue or epilogue computes on B or C. Then rows of C stay rows, and every
+    element is summed in one register."""
     p, swapped = (product, False) if hooks else product.as_rows()
     lanes, limits = target.lanes(p.element_bytes), LIMITS[target.registers]
     dots = p.transpose_b and not p.transpose_a and not hooks and p.inner > 0 and (
@@ -324,13 +330,13 @@ def plan_product(product: Product, target: Target, hooks: bool = False) -> Plan:
 
 
 def _blocks(tiles: Sequence[int], limit: int) -> tuple[tuple[int, ...], ...]:
-    """Tiles in blocks of at most `limit`, as equal as can be."""
+    """Tiles in blocks of at most `limit`, as equal as possible."""
     ends = itertools.accumulate(split_evenly(len(tiles), limit), initial=0)
     return tuple(tuple(tiles[first:last]) for first, last in itertools.pairwise(ends))
 
 
 def _panels(p: Product, lanes: int, target: Target) -> tuple[tuple[int, ...], ...]:
-    """Vectors of each panel, the last one not full where the columns do not fill it."""
+    """Vectors of each panel. The last vector is partly filled if the columns do not fill it."""
     vectors, narrow = -(-p.columns // lanes), MAX_NARROW_VECTORS[target.registers]
     widths: tuple[int, ...]
     if target.registers < 32:
@@ -344,27 +350,27 @@ def _panels(p: Product, lanes: int, target: Target) -> tuple[tuple[int, ...], ..
 
 
 def _balanced(panels: tuple[tuple[int, ...], ...], p: Product, lanes: int) -> tuple[tuple[int, ...], ...]:
-    """The panels with the narrow ones in the middle, so that threads, which begin with equal shares of them, have as many columns each."""
+    """The panels with the narrow ones in the middle: threads begin with equal shares of panels, and so have equally many columns."""
     if p.columns % lanes:
-        return panels       # the last one has to be that which is not full
+        return panels       # the partly filled panel has to stay the last
     wide = [counts for counts in panels if counts == panels[0]]
     before = -(-len(wide) // 2)
     return (*wide[:before], *panels[len(wide):], *wide[before:])
 
 
 def row_tiles(rows: int, width: int, target: Target) -> tuple[int, ...]:
-    """Equal tiles: of 8 rows where 8 divides the rows, else of about as many as the registers hold."""
-    spare = 1 if target.fma else 2      # for a splat of A; without fused operations, and for a product
+    """Equal tiles: of 8 rows if 8 divides the rows, else of about as many rows as the registers hold."""
+    spare = 1 if target.fma else 2      # registers for a splat of A, and, without FMA, for a product
     if target.registers < 32 and rows > 2:
-        spare = 2       # of all 16, LLVM would keep a sum in memory
+        spare = 2       # with all 16 registers in use, LLVM would spill a sum
     limit = min((target.registers - spare - width) // width, 16)
     best = [8] * (limit > 8) + list(range(limit, limit * 2 // 3, -1))
     return split_evenly(rows, next((r for r in best if rows % r == 0), min(limit, 9)))
 
 
 def _max_k_block(p: Product, tiles: int, row_bytes: int, limits: Limits, packs_transposed_a: bool) -> int:
-    """The longest block of a chain; `row_bytes` are those of a row of a panel; `packs_transposed_a`: A is transposed, and copied. Sums go
-    on in C, so this changes no bits."""
+    """Maximum length of a block of k whose sum continues in C, which changes no bits. `row_bytes`: bytes of a row of a panel;
+    `packs_transposed_a`: A is transposed, and packed."""
     if tiles <= 1:
         return sys.maxsize
     length = limits.max_k_block_transposed if p.transpose_a and not packs_transposed_a else limits.max_k_block
@@ -379,7 +385,7 @@ def _k_blocks(inner: int, limit: int) -> tuple[int, ...]:
 
 
 def _axis(p: Product, tiles: int, panels: int, packed: bool) -> Literal["rows", "columns", "batch"]:
-    """Tasks that are many enough and repeat no packing; a thread's part of C should be contiguous."""
+    """The axis that tasks divide: there are enough tasks, no packing is repeated, and a thread's share of C is contiguous if possible."""
     if p.batch >= 8:
         return "batch"
     if packed:

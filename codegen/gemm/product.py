@@ -1,4 +1,4 @@
-"""Matrix product (GEMM) descriptions: sizes, orientation and strides of one product, or of a batch of equal ones."""
+"""Descriptions of matrix products (GEMM): sizes, orientation and strides of one product, or of a batch of equal products."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from adjit.ir.graph import Op
 from adjit.ir.types import short_name
 
 BYTES = {"f32": 4, "f64": 8}
-"""The dtypes there are products of, and the bytes of an element."""
+"""Bytes of an element, by dtype; products exist for these dtypes only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """C = op(A) op(B), `[rows, inner] x [inner, columns]`, all row by row; op(A) is A transposed where `transpose_a`.
+    """C = op(A) op(B), `[rows, inner] x [inner, columns]`, all row-major; op(A) is A transposed if `transpose_a`, and so for B.
 
-    `lda`, `ldb`, `ldc` are the elements from one row of A, B, C as they lie in memory to the next, `batch_stride_a`, `batch_stride_b`,
-    `batch_stride_c` those from one product of the batch to the next.
+    `lda`, `ldb`, `ldc` are leading dimensions: elements from one row of A, B, C in memory to the next. `batch_stride_a`, `batch_stride_b`,
+    `batch_stride_c` are elements from one product of the batch to the next.
     """
 
     rows: int
@@ -50,8 +50,8 @@ class Product:
         return self.batch * self.rows * self.inner * self.columns
 
     def as_rows(self) -> tuple[Product, bool]:
-        """The same product with vectors lying as rows, which read and write whole vectors of the processor; and whether A and B have
-        changed places (a column C = A b is the row C' = b' A')."""
+        """The same product, with vectors laid out as rows, so that the code reads and writes whole SIMD vectors; and true if A and B are
+        swapped (a column C = A b is the row C' = b' A')."""
         p = self
         if p.columns == 1 and p.ldb == 1 and not p.transpose_b:
             p = replace(p, transpose_b=True, ldb=p.inner)
@@ -79,7 +79,7 @@ def dense_product(rows: int, inner: int, columns: int, dtype: str, transpose_a: 
 
 
 def product_of(op: Op) -> Product | None:
-    """The product that a matmul of contiguous arrays is; None for integers, bools and empty results."""
+    """The product that a matmul of contiguous arrays computes; None for integers, bools and empty results."""
     dtype = short_name(op.result.type.dtype)
     if dtype not in BYTES or not op.result.type.size:
         return None

@@ -1,7 +1,7 @@
-"""The plan of a product as a table of constants, which the one driver of all products reads, and their kernels.
+"""Plan of a product as a table of constants, which the one driver of all products, and their kernels, read.
 
-Numbers come first, then pointers to kernels, each by its name, then the blocks of k. Strides are bytes, so that one driver does every
-dtype.
+Numbers come first, then pointers to kernels, each found by its name, then the blocks of k. Strides are in bytes, so that one driver works
+for every dtype.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from adjit.codegen.llvm.module import Definition
 from adjit.ir.dataclass import dataclass
 
 SIZES, KINDS = 2, 3
-"""Of tiles: large and small. Of panels: wide, narrow, and the last one where it is not full."""
+"""Sizes of tiles: large and small. Kinds of panels: wide, narrow, and the last panel, if partly filled."""
 
 NUMBERS = (
     "units", "tasks_each", "batch_stride_a", "batch_stride_b", "batch_stride_c",     # products of the batch, or splits; tasks of each
-    "by_rows", "by_columns",                            # what tasks divide: 1 for one of them, or units alone
-    "block", "larger_blocks",                           # tiles of a block, of which the first ones have one more
-    "column_splits", "split", "larger_splits",              # panels of a column split, in the same way
+    "by_rows", "by_columns",                            # axis that tasks divide: 1 for one of the two, both 0 if tasks are units
+    "block", "larger_blocks",                           # tiles of a row block; number of (leading) blocks with one tile more
+    "column_splits", "split", "larger_splits",              # number of splits; panels of a split; number of splits with one panel more
     "tiles", "large_tiles", "large_rows", "small_rows",
     "panels", "wide_panels", "narrow_panels", "whole_panels", "wide_columns", "narrow_columns", "last_columns",
     "source_lda", "source_inner_a", "source_inner_b", "source_column_b",
-    "lda", "inner_a", "inner_b", "ldc", "column_c",     # as the kernels of tiles find them
+    "lda", "inner_a", "inner_b", "ldc", "column_c",     # strides that the tile kernels read
     "mc_tiles", "nc_panels", "packed_tile", "panel",     # tiles of a group, panels of a group, bytes of a packed tile of A and panel of B
     "k_blocks")
 
@@ -37,11 +37,11 @@ POINTERS = (
 
 _OFFSETS = {name: 8 * k for k, name in enumerate((*NUMBERS, *POINTERS))}
 K_BLOCKS_OFFSET = 8 * len(_OFFSETS)
-"""K blocks: start and length of each."""
+"""Byte offset of the k blocks in the table: start and length of each."""
 
 
 def entry_address(text: Builder, plan: str, name: str, index: str = "0", size: int = 0) -> str:
-    """The address of an entry; of one that is `index` times `size` bytes behind it, where entries are chosen at run time."""
+    """The address of a table entry; with `index`, the address `index * size` bytes behind it, for entries chosen at run time."""
     at = text.at(plan, 1, _OFFSETS[name])
     return at if index == "0" else text.let(f"getelementptr [{size} x i8], ptr {at}, i64 {index}")
 
@@ -52,9 +52,10 @@ def number(text: Builder, name: str, plan: str = "%plan") -> str:
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """The kinds of tiles and panels of a plan: rows of large and small tiles, the columns of each vector of a wide, a narrow and the last
-    panel; None where there are no such. How many tiles are large, how many wide panels come first, how many narrow ones then, before more
-    wide ones, and how many are not the last one.
+    """Kinds of tiles and panels of a plan. `tiles`: rows of large and small tiles. `panels`: the columns of each vector of a wide, a narrow
+    and the last panel; None for a kind that the plan does not have. `large_tiles`: number of large tiles. Wide panels come first
+    (`wide_panels`), then narrow ones (`narrow_panels`), then wide ones again; `whole_panels` counts all panels but the last, partly filled
+    one.
     """
 
     tiles: tuple[int, int | None]
@@ -66,7 +67,7 @@ class Kinds:
 
 
 def plan_of_kernels(plan: Plan) -> Plan:
-    """The plan as kernels see it, which go down C: of one that goes along C, that of the transpose, where A and B have changed places."""
+    """The plan as kernels see it, which go down C. A plan that goes along C becomes the plan of the transpose, with A and B swapped."""
     if plan.dots != "along":
         return plan
     p = plan.product
@@ -77,7 +78,8 @@ def plan_of_kernels(plan: Plan) -> Plan:
 
 
 def kinds_of(plan: Plan) -> Kinds:
-    """Larger tiles come first, and are all equal; so are the others. Wide panels come before and behind narrow ones, up to the last."""
+    """The kinds of tiles and panels. Larger tiles come first and are all equal, and so are the smaller ones. Wide panels come before and
+    after the narrow ones, except the last panel."""
     tiles, panels = plan.tiles, plan.panels
     large = sum(rows == tiles[0] for rows in tiles)
     full = panels[0][0] if plan.dots else plan.lanes
@@ -91,7 +93,7 @@ def kinds_of(plan: Plan) -> Kinds:
 
 
 def plan_table(name: str, plan: Plan, pointers: Mapping[str, str]) -> Definition:
-    """The table as a constant; `pointers` has names of kernels by the names of their entries. `plan` is as `plan_of_kernels` has it."""
+    """The table as a constant. `pointers` maps the names of entries to the names of kernels. `plan` comes from `plan_of_kernels`."""
     p, size, kinds = plan.product, plan.product.element_bytes, kinds_of(plan)
     lda, inner_a = (1, p.lda) if p.transpose_a else (p.lda, 1)
     inner_b, column_b = (1, p.ldb) if p.transpose_b else (p.ldb, 1)

@@ -1,8 +1,8 @@
-"""A tile of C in registers, a few rows by a few vectors, while k runs; as a kernel that all products share, or within a small product.
+"""Tile of C in registers, a few rows by a few vectors, while k runs: as a kernel that all products share, or inlined in a small product.
 
     c[i, j] = a[i, k] * b[k, j] + c[i, j]
 
-A vector that is not full has a known mask. Pointers move on by themselves, and one counter ends the loop, so that the code is good without
+A partly filled vector has a known mask. Pointers advance by themselves, and one counter ends the loop, so that the code is good without
 LLVM's loop strength reduction.
 """
 
@@ -20,17 +20,17 @@ from adjit.codegen.llvm.vectors import Strides, VectorBuilder
 from adjit.ir.dataclass import dataclass
 
 TILE_BLOCK_STEPS = 32
-"""Steps of k after which a tile of few rows adds what it has to its total: BLAS adds up vectors times matrices in as short pieces."""
+"""Steps of k after which a tile of few rows adds its sums to its totals; BLAS sums vectors times matrices in blocks as short."""
 
 
 @dataclass(frozen=True, slots=True)
 class TileKind:
-    """What the code of a tile depends on: its rows, and the elements of each of its vectors that count.
+    """Key of a tile kernel: its rows, and the active elements of each of its vectors.
 
-    `chains` are the sums that each element is made of; `blocked` ones take no more than `TILE_BLOCK_STEPS` additions at once. `added`: a
-    later part of k is summed from zero and then added to C; otherwise it goes on from what is in C. `lda`: elements between rows of
-    A, where they have to be known: with 16 registers a single vector is multiplied with elements as they are read, and their addresses
-    are to be simple; with 32 that gains nothing, and products that differ in it share a kernel.
+    `chains` is the number of independent sums of each element; `blocked` sums take at most `TILE_BLOCK_STEPS` additions each. `added`: a
+    later block of k is summed from zero and then added to C; otherwise it continues the sum in C. `lda`: elements between rows of A, if the
+    kernel depends on it: with 16 registers a single vector is multiplied with elements as they are read, and their addresses should be
+    simple. With 32 registers that gains nothing, and products of different `lda` share a kernel.
     """
 
     rows: int
@@ -49,7 +49,7 @@ class TileKind:
 
 @dataclass(slots=True)
 class Tile:
-    """A finished tile in registers: vector `values[i, j]` of row i, of which `counts[j]` elements count, goes to `address(i, j)`.
+    """A finished tile in registers: vector `values[i, j]` of row i, with `counts[j]` active elements, goes to `address(i, j)`.
 
     The tile's corner is at `row` and `column` of C, whose pointer is `corner`.
     """
@@ -73,7 +73,7 @@ class Tile:
         return list(itertools.product(range(self.rows), range(len(self.counts))))
 
     def fetch(self) -> None:
-        """Have the tile's place brought near."""
+        """Prefetch the tile's memory in C."""
         for i, j in self.cells:
             self.text.prefetch(self.address(i, j), write=True)
 
@@ -83,10 +83,10 @@ class Tile:
 
 
 Epilogue = Callable[[Tile], None]
-"""Consumer (epilogue) of a finished tile; `Tile.store`, or something computed from it before."""
+"""Epilogue, the consumer of a finished tile: `Tile.store`, or code that computes on the tile first."""
 
 Prologue = Callable[[VectorBuilder, str], str]
-"""What is computed from a vector of B where it is read."""
+"""Prologue: function of a vector of B, applied after its load."""
 
 
 def tile_kernel(target: Target, dtype: str, kind: TileKind, prologue: Prologue | None, epilogue: Epilogue) -> Kernel:
@@ -139,16 +139,16 @@ def _write_kernel(text: VectorBuilder, kind: TileKind, prologue: Prologue | None
 
 
 def call_tile_epilogue(text: VectorBuilder, tile_epilogue: str, tile: Tile, pitch: str, more: str) -> None:
-    """Have a stored tile finished."""
+    """Call of the epilogue for a stored tile."""
     text.call("void", tile_epilogue, ("ptr", tile.corner), ("i64", tile.rows), ("i64", sum(tile.counts)), ("i64", pitch), ("i64", tile.row),
               ("i64", tile.column), ("ptr", more))
 
 
 def _unless_first(text: VectorBuilder, later: str, values: Sequence[str], tile: Callable[[bool], Tile],
                   other: Callable[[str, str], str]) -> list[str]:
-    """`values` in the first part of k, in the following ones what `other` makes of the old element of C and the value.
+    """`values` in the first block of k; in later blocks `other(old element of C, value)`.
 
-    A tile waits for what C has from earlier parts, row by row from a farther cache: the one above it asks for it.
+    A tile waits for the old elements of C, row by row from a farther cache: so each tile prefetches those of the tile below it.
     """
     with text.if_(later, [(text.vector, value) for value in values]) as chosen:
         old = tile(False)
@@ -160,7 +160,8 @@ def _unless_first(text: VectorBuilder, later: str, values: Sequence[str], tile: 
 
 def sum_products(text: VectorBuilder, kind: TileKind, corners: tuple[str, str], lda: Strides, inner_a: Strides, inner_b: Strides,
                  length: int | str, start: Sequence[str], prologue: Prologue | None, unrolled: bool = False) -> list[str]:
-    """What the cells of a tile become from `start`, while k runs from the corners in A and B on; a known length may be `unrolled`."""
+    """The cells of a tile after k has run: sums that begin at `start`, over A and B from their `corners` on; a known length may be
+    `unrolled`."""
     def read(b: str) -> list[str]:
         vectors = [text.load_vector(text.at(b, text.scalar, j * text.lanes), count) for j, count in enumerate(kind.counts)]
         return vectors if prologue is None else [prologue(text, vector) for vector in vectors]
@@ -170,7 +171,7 @@ def sum_products(text: VectorBuilder, kind: TileKind, corners: tuple[str, str], 
         vectors: list[str] = []
         found: list[str] = []
         for i in range(kind.rows):
-            factor = text.broadcast(lda.row(bases, i))    # here: with all of them before, LLVM keeps sums of large tiles in memory
+            factor = text.broadcast(lda.row(bases, i))    # loaded here: with all loads before, LLVM spills sums of large tiles
             vectors = vectors or read(b)
             old = sums[i * len(vectors):(i + 1) * len(vectors)]
             found += [text.multiply_add(factor, vector, x) for vector, x in zip(vectors, old, strict=True)]
