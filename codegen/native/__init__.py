@@ -1,1 +1,1 @@
-"""Whole programs as machine code: every step of a planned graph, the schedule, and the entry from Python, in one LLVM module."""
+"""Whole programs as machine code: the steps of a planned graph, their schedule, and the entry from Python, in one LLVM module."""

@@ -1,6 +1,6 @@
-"""A compiled native program as plain data: everything besides its object code that its caller has to know.
+"""Artifact of a compiled native program: all the data that its caller needs besides the object code.
 
-The data can be written as JSON and needs no graph: it is what is kept on disk, and what is exported.
+The data can be written as JSON and needs no graph. It is stored in the disk cache, and in exported programs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from adjit.ir.version import VERSION
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """An array that is passed: contiguous, row by row. `role` is that of the graph: "donated" and "updated" ones are written."""
+    """A contiguous, row-major array argument. `role` is its role in the graph: "donated" and "updated" arrays are written."""
 
     name: str
     dtype: str
@@ -30,7 +30,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """An array that comes back: in memory that the caller gave for it, or in that of donated parameter number `param` (else -1)."""
+    """An array result: in memory that the caller provides, or in the memory of donated parameter number `param` (else -1)."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -39,10 +39,10 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class IndexCheck:
-    """What an op checks: its indices, int64, `space` ("arena", "param", "result") and `offset` say where, against an axis of `size`.
-    Of an op within a loop or a branch this may be the whole of what it took a slice of; where it is not known, `space` is "".
+    """Check of an op's indices against an axis of `size`. The int64 indices lie in `space` ("arena", "param", "result") at `offset`. For an
+    op within a loop or a branch, this may be the whole array of which the op took a slice. If the memory is not known, `space` is "".
 
-    `start` is where they begin, in bytes from there. `place` is the user's file, line and function; None where they are not known.
+    `start` is the byte offset of the indices from there. `place` is the user's file, line and function; None if they are not known.
     """
 
     op: str
@@ -61,11 +61,11 @@ class IndexCheck:
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """What is known of a compiled program besides its code. `checks` is by the number of the op that `adjit_run` returns.
+    """Description of a compiled program. `checks` is keyed by the op number that `adjit_run` returns.
 
     `stack_bytes` are what a run takes of the stack of its thread.
-    `work` is estimated nanoseconds on one thread, `calls` and `functions` are numbers of calls of steps and of different steps.
-    `flush_subnormals` says whether subnormal numbers are zeros to it.
+    `work` is estimated nanoseconds on one thread, `calls` is the number of step calls, `functions` the number of different steps.
+    `flush_subnormals`: subnormal numbers count as zero.
     """
 
     name: str
@@ -88,12 +88,12 @@ class Artifact:
         return [*((param.dtype, param.shape) for param in self.params), *((result.dtype, result.shape) for result in self.results)]
 
     def as_json(self) -> str:
-        """The data as text; `artifact_of_json` reads it."""
+        """The data as JSON text; `artifact_of_json` is the inverse."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
 
 def artifact_of_json(text: str) -> Artifact:
-    """The inverse of `Artifact.as_json`; raises `ValueError` where the text is not of that form, or says what cannot be."""
+    """The inverse of `Artifact.as_json`. Raises `ValueError` if the text has another form, or values that are impossible."""
     artifact = deserialize(Artifact, json.loads(text))
     if any(dtype not in SHORT_NAMES or min(shape, default=0) < 0 for dtype, shape in artifact.arrays):
         raise ValueError("an array is of a kind that there is not")
@@ -108,7 +108,7 @@ _TARGETS = {target.name for target in (*TARGETS.values(), *LEVELS.values())}
 
 
 def nested_check(number: int, position: int) -> int:
-    """The number of the check of an op within the loop or branch `number`, whose place among the ops there is `position`."""
+    """The number of the check of an op within the loop or branch op `number`; `position` is the inner op's index in `nested_ops`."""
     return ((position + 1) << _NESTED_SHIFT) + number
 
 
@@ -116,7 +116,7 @@ _NESTED_SHIFT = 32
 
 
 def failed_check(status: int) -> tuple[int, int]:
-    """The number of the op, and the position among its indices, that a number returned by `adjit_run` stands for.
+    """Decode a status of `adjit_run`: the number of the op, and the position of the invalid index among the op's indices.
 
     >>> failed_check((3 + 1) << 40 | (7 + 1))
     (3, 7)

@@ -1,7 +1,7 @@
-"""A program as functions of numbers, in LLVM text: what integrators and samplers in C call in place of a Python function.
+"""A program as C functions of numbers, in LLVM text: callbacks for integrators and samplers in C, in place of a Python function.
 
-    int32_t evaluate(int64_t n, const double *x, double *value, double *gradient)       0, or the number of a `STATUS`
-    double value(int n, double *x, void *user_data)                                     NaN where that is not 0
+    int32_t evaluate(int64_t n, const double *x, double *value, double *gradient)       0, or an index into `STATUS`
+    double value(int n, double *x, void *user_data)                                     NaN if `evaluate` would not return 0
     double value_and_grad(int64_t n, const double *x, double *gradient, void *user_data)
     double value_of_one(double x, void *user_data)
 
@@ -26,8 +26,8 @@ STATUS = (
 
 SYMBOL = "adjit_functions"
 FUNCTIONS = ("evaluate", "value", "value_and_grad", "value_of_one")
-"""In the order of their addresses in the table `SYMBOL`; null for those that the program has not. Behind them there is room for that of
-`adjit_call`."""
+"""Exported functions, in the order of their addresses in the table `SYMBOL`; null for functions that the program does not have. A slot for
+the address of `adjit_call` follows them."""
 
 _LINE = 64
 _NAN = "0x7FF8000000000000"
@@ -39,10 +39,10 @@ declare void @free(ptr)
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What a program means as a function of `count` numbers.
+    """A program read as a function of `count` numbers.
 
-    `params` has for each parameter of the program the place of its first number in x, or the constant that it is. Result number `value`
-    is the value; `gradient` has the other results with the places of their first numbers. `stack` is what a thread has to have
+    `params` has, for each parameter of the program, the index of its first number in x, or its constant value. Result number `value` is the
+    value; `gradient` maps the other results to the indices of their first numbers. `stack` is what a thread has to have
     left for a run; 0 where every one has.
     """
 
@@ -55,7 +55,7 @@ class Objective:
 
 
 def callbacks_text(code: ProgramCode, objective: Objective) -> str:
-    """The module: the program, its functions of numbers, and the table of their addresses."""
+    """The module: the program, its C functions, and the table of their addresses."""
     constants = [part for part in objective.params if isinstance(part, bytes)]
     declared = [f"@objective.{k} = internal constant [{max(len(part), 1)} x i8] c\"{bytes_text(part or bytes(1))}\", align {_LINE}"
                 for k, part in enumerate(constants)]
@@ -87,7 +87,7 @@ def _return_value(text: Builder, count: str, x: str, gradient: str) -> None:
 
 def _write_evaluate(text: Builder, objective: Objective) -> None:
     own = -(-objective.arena_bytes // _LINE) * _LINE
-    total = own + -(-8 * objective.count // _LINE) * _LINE      # behind the arena the gradient, where nobody asks for it
+    total = own + -(-8 * objective.count // _LINE) * _LINE      # the gradient lies behind the arena if the caller passes no memory for it
     allocates = total > MAX_CALL_STACK_BYTES
     with text.function("evaluate", "i64 %n", "ptr %x", "ptr %value", "ptr %gradient", result="i32"):
         with text.if_(text.compare("ne", "%n", objective.count)):

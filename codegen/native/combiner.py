@@ -19,7 +19,7 @@ _BETTER = {"reduce_max": "ogt", "reduce_min": "olt"}
 
 @dataclass(frozen=True, slots=True)
 class Combiner:
-    """The combination of elements of a dtype that the reduction of this name does.
+    """Combiner of the reduction with this name on elements of a dtype.
 
     `element` is the LLVM type of an element, `neutral` the text of the neutral element.
     """
@@ -32,13 +32,13 @@ class Combiner:
 
     @classmethod
     def of(cls, definition: OpDefinition, dtype: np.dtype) -> Combiner:
-        """Combiner of a reduction."""
+        """Combiner of a reduction op for a dtype."""
         assert definition.identity is not None
         return cls(definition.name, element_type(dtype), dtype.itemsize, dtype.kind, literal(definition.identity(dtype), dtype))
 
     @property
     def is_rounded(self) -> bool:
-        """Whether sums are rounded, so that what is added up in shorter blocks is more exact."""
+        """True for float sums: their rounding errors grow with the number of additions, so shorter blocks are more exact."""
         return self.kind == "f" and self.name == "reduce_sum"
 
     def type(self, lanes: int) -> str:
@@ -49,27 +49,27 @@ class Combiner:
         return f"splat ({self.element} {self.neutral})"
 
     def combine(self, text: StepBuilder, lanes: int, a: str, b: str) -> str:
-        """Two vectors, lane by lane."""
+        """Combine two vectors, lane by lane."""
         type, code = self.type(lanes), _INSTRUCTIONS.get(self.name, {}).get(self.kind)
         if code is not None:
             return text.let(f"{code} {type} {a}, {b}")
         if self.kind != "f":
             return text.call(type, f"@llvm.{_INTRINSICS[self.name][self.kind]}.v{lanes}i{8 * self.size}", (type, a), (type, b))
-        # One instruction that gives b where a is NaN, and one that mends that. Of two zeros it is b, as NumPy has it.
+        # One select gives b if a is NaN, the next one restores the NaN. Of two zeros the result is b, as in NumPy.
         better = text.let(f"fcmp {_BETTER[self.name]} {type} {a}, {b}")
         chosen = text.let(f"select <{lanes} x i1> {better}, {type} {a}, {type} {b}")
         nan = text.let(f"fcmp uno {type} {a}, {a}")
         return text.let(f"select <{lanes} x i1> {nan}, {type} {a}, {type} {chosen}")
 
     def combine_vectors(self, text: StepBuilder, lanes: int, vectors: Sequence[str]) -> str:
-        """Several vectors in one, neighbours first."""
+        """Combine several vectors into one, neighbours first."""
         while len(vectors) > 1:
             pairs = [self.combine(text, lanes, *vectors[k:k + 2]) for k in range(0, len(vectors) - 1, 2)]
             vectors = [*pairs, *vectors[len(pairs) * 2:]]
         return vectors[0]
 
     def combine_lanes(self, text: StepBuilder, lanes: int, vector: str) -> str:
-        """All lanes in one element: halves, quarters, and so on."""
+        """Combine all lanes into one element: halves, quarters, and so on."""
         while lanes > 1:
             type, half = self.type(lanes), lanes // 2
             low, high = (text.shuffle(type, vector, "poison", range(first, first + half)) for first in (0, half))

@@ -4,15 +4,15 @@
     artifact = make_artifact(planned, code, target)
     compiled = compile_program_text(code.text, target)      # object code with the entry `adjit_run`
 
-LLVM takes longer than all else, so other threads begin before all of the text is there:
+LLVM takes longer than all other stages, so other threads begin before the whole text is there:
 
     with OverlappedCodegen(target, threads=2) as overlapped:
         overlapped.start_products(graph)                                         # in the midst of the passes
         code = lower_program(planned, target, on_step=overlapped.start_step)     # each step as it is lowered
         compiled = overlapped.finish(code)                                       # the rest
 
-What is begun when depends on the program alone, and on the product kernels that earlier programs left in the `KernelStore`, never on how
-fast threads are.
+The schedule depends only on the program, and on the product kernels that earlier programs left in the `KernelStore`, never on the speed of
+threads.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from adjit.ir.types import short_name
 __all__ = ["compile_program_text", "lower_program", "make_artifact"]
 
 KERNEL_MODULE_LINES, MIN_KERNEL_MODULE_LINES = 800, 150
-"""Cost of kernels that make up a module; and from which those that are left are worth one that later programs find made. What is less is
-compiled with the steps."""
+"""Cost in lines from which kernels are a module; and from which the remaining kernels are a module of their own, which later programs
+reuse. Fewer kernels are compiled with the steps."""
 
 STEP_MODULE_LINES = 400
-"""Cost of steps that are worth modules of their own while others are still lowered, of about as much each: a step may be worth ten, which
-one thread would still be at when all else is done."""
+"""Cost in lines from which steps are compiled while later steps are still lowered, in modules of about this cost. One step may cost ten
+times as much; a single thread would then be the last to finish."""
 
 MAX_CACHED_OBJECTS = 64
-"""Object files that are kept for each target: some 5 kB each."""
+"""Object files cached per target: some 5 kB each."""
 
 
 def make_artifact(planned: Graph, code: ProgramCode, target: Target) -> Artifact:
@@ -65,9 +65,9 @@ def make_artifact(planned: Graph, code: ProgramCode, target: Target) -> Artifact
 
 
 def compile_program_text(text: str, target: Target, verify: bool = False) -> CompiledObject:
-    """Object code of a module with the entry `adjit_run`. No passes run over it: the text is as good as it will be.
+    """Object code of a module with the entry `adjit_run`. No optimization passes run: the text needs none.
 
-    `verify` has LLVM check the module first; raises `RuntimeError` where it is wrong.
+    `verify` has LLVM check the module first; raises `RuntimeError` if LLVM rejects the module.
     """
     (code,) = emit_objects([Module(text)], target, verify)
     return CompiledObject(code, ENTRY)
@@ -75,20 +75,20 @@ def compile_program_text(text: str, target: Target, verify: bool = False) -> Com
 
 @dataclass(frozen=True, slots=True)
 class KernelObject:
-    """The object code of functions of these names."""
+    """Object code that defines the functions `names`."""
 
     names: frozenset[str]
     code: bytes
 
 
 class KernelStore:
-    """Object code of kernels, kept for later programs."""
+    """Cache of the object code of kernels, for later programs."""
 
     def __init__(self) -> None:
         self._made: dict[Target, list[KernelObject]] = {}
 
     def find(self, names: Collection[str], target: Target, taken: Collection[str] = ()) -> list[KernelObject]:
-        """Object files with functions among these names; no name is in two of them, or is `taken`."""
+        """Object files that define some of `names`. No two of them define the same name, or a name in `taken`."""
         found: list[KernelObject] = []
         there = set(taken)
         for kernel in tuple(self._made.get(target, ())):
@@ -98,7 +98,7 @@ class KernelStore:
         return found
 
     def add(self, kernels: Iterable[KernelObject], target: Target) -> None:
-        """Objects that were cached for the longest time are evicted first."""
+        """Add objects. The oldest ones are evicted first."""
         made = self._made.setdefault(target, [])
         made += kernels
         del made[:-MAX_CACHED_OBJECTS]
@@ -108,15 +108,15 @@ KERNEL_STORE = KernelStore()
 
 
 class OverlappedCodegen:
-    """The object code of one program, under way. Left by an exception, or without `finish`, it stops where it is."""
+    """Compilation of one program that overlaps with its lowering. On an exception, or without `finish`, compilation stops."""
 
     def __init__(self, target: Target, threads: int, store: KernelStore = KERNEL_STORE):
         self.target, self.store = target, store
         self._emission = Emission(target, threads=threads)
-        self._made: set[str] = set()                        # functions of which there is object code, or will be
-        self._kernels: dict[int, frozenset[str]] = {}       # those of the modules that have kernels of products alone, by number
+        self._made: set[str] = set()                        # functions that have object code, or whose module is being compiled
+        self._kernels: dict[int, frozenset[str]] = {}       # product kernels of the modules that hold nothing else, by module number
         self._found: list[KernelObject] = []
-        self._steps: list[tuple[Sequence[Definition], StepCode]] = []      # those that wait for more: the functions of each, and its code
+        self._steps: list[tuple[Sequence[Definition], StepCode]] = []      # pending steps: functions and code of each
 
     def __enter__(self) -> OverlappedCodegen:
         self._emission.__enter__()
@@ -126,7 +126,8 @@ class OverlappedCodegen:
         self._emission.__exit__(*error)
 
     def start_products(self, graph: Graph) -> None:
-        """Begin with the kernels of the graph's products, or find them: with the first while the others are written."""
+        """Find the kernels of the graph's products in the store, or begin to compile them. The first compile while later ones are
+        written."""
         waiting: dict[str, Definition] = {}
         declarations: set[str] = set()
         for product in written_products(graph, self.target):
@@ -146,8 +147,8 @@ class OverlappedCodegen:
         self._kernels[number] = frozenset(kernels)
 
     def start_step(self, functions: Sequence[Definition], code: StepCode) -> None:
-        """Begin with a step, and with what it shares with others, once there is enough of that kind; but not with dispatch functions, which
-        are compiled in another way.
+        """Add a step. Pending steps, with the functions they share, are compiled once their cost suffices; dispatch functions are left to
+        `finish`, since they are compiled in another way.
         """
         self._steps.append((functions, code))
         shared = {name: function for _, step in self._steps for name, function in step.shared.items()}
@@ -161,7 +162,7 @@ class OverlappedCodegen:
             self._steps = []
 
     def finish(self, code: ProgramCode) -> CompiledObject:
-        """Object code with the entry `adjit_run`, once all there is to the program is known. Raises `RuntimeError` where LLVM does."""
+        """Object code with the entry `adjit_run`; `code` is the complete program. Raises `RuntimeError` if LLVM does."""
         text = ModuleText(code.declarations, code.definitions)
         for module in text.split(text.choose_partitions(self._emission.threads, self._made), self._made):
             self._emission.add(module)
@@ -173,15 +174,16 @@ class OverlappedCodegen:
         return CompiledObject(first, ENTRY, extra_objects=tuple(extra_objects))
 
     def _add(self, text: ModuleText, names: Collection[str], modules: int = 1) -> list[int]:
-        """Have these functions of a text compiled, in up to so many modules, whose numbers it gives."""
+        """Compile the functions `names` of a text in up to `modules` modules. Returns the numbers of the modules."""
         self._made |= set(names)
         return [self._emission.add(module) for module in text.split(modules, text.functions.keys() - names)]
 
 
 def written_products(graph: Graph, target: Target) -> Iterator[ProductText]:
-    """The products of a graph and its regions as they are now, each when it is asked for, and once; but not those that share no kernels.
+    """The products of a graph and its regions before the later passes, written lazily, each once; products without shared kernels are left
+    out.
 
-    Their kernels are independent of sizes for the most part, so what passes do to the products later changes few.
+    Most kernels are independent of sizes, so later passes, which change products, change few kernels.
     """
     for product in dict.fromkeys(product_of(op) for op in walk(graph) if op.name == "matmul"):
         if product is not None and not plan_product(product, target).specialised:

@@ -1,8 +1,9 @@
-"""Loops and branches as steps: each region is a program of its own (`program.py`), which the step calls with the pointers of every run.
+"""Steps of loops and branches. Each region is a program of its own (`program.py`), which the step calls with the pointers of each
+iteration.
 
-Slices and rows are reached by pointers into the arrays that they are slices and rows of. What is carried lies where it ends, in the
-results of the op, and is written over in place; where the region's plan has it elsewhere it is copied back after each run. The runs follow
-one another on one thread; steps of a region that are worth it go to the pool.
+Slices and rows are pointers into the sliced arrays. Carried values lie in the results of the op, and are overwritten in place; if the
+region's plan puts a new value elsewhere, the value is copied back after each iteration. Iterations run one after the other on one thread;
+steps of a region that are worth it go to the thread pool.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from adjit.ir.graph import Op
 from adjit.ir.ops.traits import CONTROL_FLOW
 
 ASSUMED_TRIP_COUNT = 64
-"""Iterations of a `while_loop` that estimates of work assume."""
+"""Iterations of a `while_loop` that work estimates assume."""
 
 
 def lower_control_flow(op: Op, shared: Mapping[int, int], target: Target, lower_graph: LowerGraph) -> tuple[StepCode, ...]:
     """The step of a `scan`, a `while_loop` or a `cond`.
 
-    Where an index is out of range it returns 1 + the number of the op among `nested_ops`.
+    The step returns 1 + the index of the op in `nested_ops` if one of its indices is out of range.
     """
     programs = [lower_graph(region, {}) for region in op.regions]
     memory, _ = region_memory(op.regions)
@@ -36,7 +37,7 @@ def lower_control_flow(op: Op, shared: Mapping[int, int], target: Target, lower_
     trip_count = {"scan": op.attrs.get("length", 1), "while_loop": ASSUMED_TRIP_COUNT, "cond": 1}[op.name]
     work = trip_count * sum(program.work for program in programs)
     if op.name == "while_loop":
-        work = max(work, MAX_GIL_HELD_NS)     # it may run for long all the same, and other threads of Python meanwhile
+        work = max(work, MAX_GIL_HELD_NS)     # the trip count is unknown: release the GIL, as the loop may run for long
     code = text.code(1, work, checks=any(program.checks for program in programs))
     functions: dict[str, Definition] = {}
     for program in programs:
@@ -109,7 +110,7 @@ class _RegionBuilder(StepBuilder):
                 self.store("i64", self.load("i64", source), place)
 
     def save_checkpoint(self, count: str, stride: str, carried: Sequence[str], stacks: Sequence[tuple[str, int]], checkpoints: int) -> None:
-        """Keep what is carried, if it is the turn of this run; where the stacks are full, keep every second one of what they hold."""
+        """Save the carried values if this iteration is a checkpoint. If the stacks are full, every second checkpoint is dropped first."""
         step = self.load("i64", stride)
         with self.if_(self.compare("eq", count, self.mul(step, checkpoints))):
             with self.for_range(1, checkpoints // 2) as loop:
@@ -170,7 +171,7 @@ class _RegionBuilder(StepBuilder):
             super().copy(to, source, nbytes)
 
     def copy_initial(self, operands: Sequence[str], carried: Sequence[str]) -> None:
-        """Put what the loop starts with where it is carried."""
+        """Copy the initial values to the memory of the carried values."""
         for index, pointer in enumerate(carried):
             self.copy(pointer, operands[index], self.op.operands[index].type.nbytes)
 
@@ -182,7 +183,7 @@ class _RegionBuilder(StepBuilder):
                 for offset in self.memory[number]]
 
     def copy_back(self, number: int, carried: Sequence[str], scratch: str) -> None:
-        """Put what a run handed over elsewhere where it is carried."""
+        """Copy new carried values that the region left in scratch memory to the memory of the carried values."""
         region = self.op.regions[number]
         first = len(region.results) - len(carried)
         for pointer, value, offset in zip(carried, region.results[first:], self.memory[number][first:], strict=True):
@@ -190,7 +191,7 @@ class _RegionBuilder(StepBuilder):
                 self.copy(pointer, self.at(scratch, 1, offset), value.type.nbytes)
 
     def call_region(self, number: int, params: str, targets: str, scratch: str) -> None:
-        """Run a region; where it fails, return."""
+        """Run a region. If the region fails, return its status."""
         program = self.programs[number]
         status = self.call("i64", f"@{program.entry}", ("ptr", params), ("ptr", targets), ("ptr", scratch), ("ptr", self.pool))
         if not program.checks:

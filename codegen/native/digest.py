@@ -1,8 +1,8 @@
-"""A digest of bytes in machine code, at the speed at which the second cache gives them: whether an array still holds what it held.
+"""Digest of bytes in machine code, at the speed of the second cache. It detects whether an array still has the same content.
 
-Like XXH3 (Yann Collet, https://github.com/Cyan4973/xxHash): each word is combined with a key, and the product of the two halves is added
-to an accumulator together with the word. Here the key changes from stripe to stripe, so that no stripe may take another's place. It is
-not made against those who look for two contents with one digest.
+The digest is like XXH3 (Yann Collet, https://github.com/Cyan4973/xxHash): each word is combined with a key, and the product of the word's
+two halves is added to an accumulator, and so is the word. Here the key changes from block to block, so that swapped blocks change the
+digest. The digest does not withstand an attacker who searches for collisions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def digest_text() -> str:
             sums = _with_stripe(text, text.at("%data", 1, loop.counter), key, sums)
             loop.following = [text.let(f"add {_VECTOR} {key}, {_constants(_STREAMS)}"), *sums]
         key, *sums = loop.values
-        left = text.sub("%bytes", whole)        # a last stripe, with zeros behind what is left
+        left = text.sub("%bytes", whole)        # a last block, with zeros behind the remaining bytes
         text.call("void", "@llvm.memset.p0.i64", ("ptr", rest), ("i8", 0), ("i64", _STRIPE), ("i1", "false"))
         text.call("void", "@llvm.memcpy.p0.p0.i64", ("ptr", rest), ("ptr", text.at("%data", 1, whole)), ("i64", left), ("i1", "false"))
         sums = _with_stripe(text, rest, key, sums)
@@ -47,12 +47,12 @@ def digest_text() -> str:
 
 
 def compile_digest(text: str) -> CompiledObject:
-    """The object code, for this processor."""
+    """Object code for this processor."""
     return CompiledObject(emit_object(text, host_target() or TARGETS["sse2"], verify=True), SYMBOL)
 
 
 def _with_stripe(text: Builder, place: str, key: str, sums: list[str]) -> list[str]:
-    """The accumulators with one more stripe."""
+    """The accumulators after one more block."""
     found = []
     for stream, total in enumerate(sums):
         word = text.load(_VECTOR, place, 8 * _LANES * stream, align=8)
@@ -65,7 +65,7 @@ def _with_stripe(text: Builder, place: str, key: str, sums: list[str]) -> list[s
 
 
 def _constants(row: int) -> str:
-    """A vector of odd numbers whose bits look random: of splitmix64 (Steele, Lea, Flood, OOPSLA 2014)."""
+    """A vector of pseudorandom odd numbers, made by splitmix64 (Steele, Lea, Flood, OOPSLA 2014)."""
     found = []
     for step in range(row * _LANES + 1, (row + 1) * _LANES + 1):
         mixed = step * _GOLDEN & _MASK

@@ -1,5 +1,5 @@
-"""Where the indices lie that a program checks, so that an error can say which one was out of range: also those of loops and branches, whose
-memory is as it was when the check failed.
+"""Locations of the indices that a program checks, for error messages that say which index was out of range. Loops and branches are
+included: their memory is as it was when the check failed.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from adjit.ir.types import Shape
 
 @dataclass(frozen=True, slots=True)
 class _Storage:
-    """Where an array lies as the program sees it; `base_shape` is the shape of what it is a slice of."""
+    """Memory of an array, as seen by the program. If the array is a slice, `base_shape` is the shape of the sliced array."""
 
     slot: Slot
     base_shape: Shape | None = None
 
 
 def index_checks(assignment: BufferAssignment) -> dict[int, IndexCheck]:
-    """The checks of a planned graph, by the number that failing gives (`artifact.py`)."""
+    """The checks of a planned graph, keyed by the check number in the returned status (`artifact.py`)."""
     found = {}
     for number, op in enumerate(assignment.ops):
         if op.definition.kind is Kind.INDEXING:
@@ -37,9 +37,9 @@ def index_checks(assignment: BufferAssignment) -> dict[int, IndexCheck]:
 
 
 def _nested_checks(op: Op, operands: Sequence[_Storage | None], slots: Sequence[_Storage | None]) -> Iterator[IndexCheck | None]:
-    """For each of the ops within the regions of an op, in the order of `nested_ops`, its check; None where it has none.
+    """The check of each op within the regions of an op, in the order of `nested_ops`; None for ops without a check.
 
-    `operands` says where its operands lie, `slots` its results and its scratch memory.
+    `operands` has the memory of the op's operands, `slots` the memory of its results and its scratch memory.
     """
     params = _param_storages(op, operands, slots)
     scratch = slots[len(op.results)] if len(slots) > len(op.results) else None
@@ -64,7 +64,7 @@ def _nested_checks(op: Op, operands: Sequence[_Storage | None], slots: Sequence[
 
 
 def _param_storages(op: Op, operands: Sequence[_Storage | None], slots: Sequence[_Storage | None]) -> list[_Storage | None]:
-    """Where the parameters of an op's regions lie: what is carried in its results, slices in what they are slices of."""
+    """Memory of the parameters of an op's regions: carried values lie in the op's results, slices in the sliced operands."""
     if op.name == "cond":
         return list(operands[1:])
     carries, slices = op.attrs["carries"], op.attrs.get("slices", 0)

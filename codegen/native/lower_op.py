@@ -35,7 +35,7 @@ OF_KIND: dict[Kind, str] = {
     Kind.REDUCTION: "arrays.reductions.lower_reduction",
     Kind.WINDOW: "conv.pooling.lower_windows",
 }
-"""Module and function by the kind of the op."""
+"""Module and function, by the kind of the op."""
 
 LOWERINGS: dict[str, str] = {
     "constant": "arrays.movement.lower_movement",
@@ -51,16 +51,16 @@ LOWERINGS: dict[str, str] = {
     "argsort": "arrays.sorting.lower_argsort",
     "matmul": "arrays.naive_matmul.lower_naive_matmul",
 }
-"""Module and function by the name of the op, for ops of other kinds."""
+"""Module and function, by the name of the op, for ops of the other kinds."""
 
 
 def lower_step(op: Op, shared: Mapping[int, int], target: Target, lower_graph: LowerGraph,
                leading_dims: LeadingDims) -> tuple[StepCode, ...]:
     """Steps that the op is lowered to, in order; none if there is nothing to do.
 
-    `shared` has, for the number of each result that lies in the slot of an operand, that operand's number. `lower_graph` lowers graphs
-    that the op owns. `leading_dims` has the operands of a product that are some columns of a matrix. Raises `UnsupportedError` for an op
-    without machine code.
+    `shared` maps the number of each result that lies in the slot of an operand to that operand's number. `lower_graph` lowers the op's
+    regions. `leading_dims` has the leading dimensions of product operands that are a column range of a matrix. Raises `UnsupportedError`
+    for an op without machine code.
     """
     if op.definition.alias:
         return (lower_copy(op.result.type.nbytes),)

@@ -1,7 +1,7 @@
-"""Products of matrices as steps: the machine code of `codegen/gemm/`, behind the one calling convention.
+"""Steps of matrix products: the machine code of `codegen/gemm/`, behind the common calling convention.
 
-An epilogue (ops that follow a product element by element) runs on each tile of the result as soon as the tile is there. One function
-serves tiles of all sizes; the kernels of products are the same with an epilogue and without.
+An epilogue (elementwise ops on the product) runs on each tile of the result as soon as the tile is complete. One epilogue function serves
+tiles of all sizes; product kernels are the same with and without an epilogue.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from adjit.ir.graph import Graph, Op, Value
 from adjit.ir.ops.traits import FREE_IN_KERNELS
 
 NS_PER_VECTOR = 0.12
-"""Nanoseconds of a vector multiply-add, roughly: two a cycle."""
+"""Estimated nanoseconds of a vector multiply-add: two a cycle."""
 
 
 def lower_matmul(op: Op, target: Target, leading_dims: LeadingDims) -> tuple[StepCode, ...] | None:
@@ -34,7 +34,8 @@ def lower_matmul(op: Op, target: Target, leading_dims: LeadingDims) -> tuple[Ste
 
 
 def matmul_step(written: ProductText, result: int) -> StepCode:
-    """The step of a product whose result has this number among the places; those before are A and B first, and what else it reads."""
+    """The step of a product. `result` is the number of the result among the step's arguments; before it come A and B, then the operands of
+    the epilogue."""
     entry = written.own[SYMBOL]
     assert isinstance(entry, Function)
     lines = []
@@ -63,17 +64,18 @@ def lower_matmul_epilogue(op: Op, target: Target, leading_dims: LeadingDims) -> 
 
 
 class _EpilogueWriter:
-    """The ops of a graph whose first parameter is the product, for the tiles of C. Places are those of the step: A, B, the others, C."""
+    """Writer of an epilogue, whose graph has the product as its first parameter, for tiles of C. Arguments are those of the step: A, B, the
+    others, C."""
 
     def __init__(self, graph: Graph, rows: int, columns: int, target: Target) -> None:
         self.graph, self.dtype = graph, graph.params[0].type.dtype
         maps = infer_maps(graph, rows * columns)
         self.kind = {value: map_extent(index_map, rows, columns) for value, index_map in maps.items()}
         self.text = KernelBuilder(target, target.lanes(self.dtype.itemsize))
-        self.of_row: dict[Value, str] = {}          # where operands begin, or, of those with one element in a row, that element
+        self.of_row: dict[Value, str] = {}          # address of an operand's row, or the element itself if the operand has one per row
 
     def kernel(self) -> Kernel:
-        """The function."""
+        """The epilogue as a kernel."""
         text, others = self.text, self.graph.params[1:]
         size = self.dtype.itemsize
         across, down = text.times("%column", size), text.mul("%row", "%pitch")
@@ -103,8 +105,8 @@ class _EpilogueWriter:
         return Kernel(named_by_content(function), text.declarations)
 
     def row(self) -> None:
-        """A row of a tile: one vector after the other, then what does not fill one. (Several at once are no faster: the rows of tiles have
-        few vectors.)
+        """A row of a tile: one vector after the other, then the partly filled one. (Several vectors at once are no faster: the rows of
+        tiles have few vectors.)
         """
         text, lanes = self.text, self.text.lanes
         with text.for_range(0, text.sub("%columns", lanes - 1), lanes, empty=True) as loop:
@@ -117,7 +119,7 @@ class _EpilogueWriter:
             self.vector(start, text.let(f"icmp slt <{lanes} x i32> {numbers}, {most}"))
 
     def vector(self, index: str | int, mask: str | None) -> None:
-        """One vector of C, from element `index` of the row on."""
+        """One vector of C, from column `index` of the row on."""
         text, known = self.text, dict[Value, str]()
         for value, place in self.of_row.items():
             if self.kind[value] in ("full", "column"):

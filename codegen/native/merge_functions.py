@@ -1,12 +1,12 @@
-"""Fewer functions for LLVM, which takes half a millisecond for each, however small it is.
+"""Merging of functions, since LLVM takes half a millisecond for each, however small.
 
 Small steps that run one after the other become one function:
 
-    before: call @step_0(%places), call @step_1(%places)        after: call @step_0(%places), whose places are those of both
+    before: call @step_0(%places), call @step_1(%places)        after: call @step_0(%places), with the arguments of both steps
 
 Steps whose texts differ in numbers alone become one function, which reads its numbers from a table: an unrolled loop may hold hundreds of
-kernels and slices of one form, each of another size or at another offset. Few steps of a form keep their own functions, as code is better
-where sizes are known.
+similar kernels and slices of different sizes and offsets. A group of few similar steps keeps its own functions, as code is better with
+sizes known.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from adjit.codegen.native.program_code import SIGNATURE, Call, StepCode
 from adjit.ir.dataclass import dataclass
 
 MIN_SIMILAR = 8
-"""Texts of one form from which they become one function."""
+"""Number of similar functions from which they are merged."""
 
 MAX_MERGED_LINES = 200
-"""Lines of a function that takes no further steps: LLVM needs more than linear time for long ones, and several are compiled at once."""
+"""Maximum lines of a function to which steps are added: LLVM takes superlinear time for long functions, and several compile at once."""
 
 _NUMBERS = re.compile(r"<[^>\n]*>|splat \([^)\n]*\)|\[[^\]\n]*\]|alloca [^\n]*|(\bi64 (?:%[\w.]+, )?)(-?\d+)(?![\w.])")
-"""A number of type i64 that a register may stand for (the groups: what comes before it, it), or text in which there is none."""
+"""A number of type i64 that a register may replace (groups: the text before it, the number), or text without such a number."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergedFunction:
-    """A function for steps of one form, under the name `@step`, the numbers of each step by its function, and the place where
-    the form finds a pointer to them.
+    """A function for similar steps, named `@step`; the numbers of each step, by its function; and the argument index of the pointer to the
+    table of numbers.
     """
 
     function: Function
@@ -40,7 +40,7 @@ class MergedFunction:
 
 
 def find_similar(arg_counts: Mapping[Function, int]) -> list[MergedFunction]:
-    """The forms among the functions of steps. `places` has for each how many places its calls have, at most."""
+    """Merged functions for groups of similar steps. `arg_counts` has the maximum number of arguments of each function's calls."""
     by_length: dict[tuple[int, str], list[Function]] = {}
     for step in arg_counts:
         by_length.setdefault((step.body.count("\n"), step.attributes), []).append(step)
@@ -65,7 +65,8 @@ def _without_constants(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _merged(steps: Mapping[Function, Sequence[str]], table_index: int) -> MergedFunction:
-    """Numbers that are the same in all steps stay; those that are the same as another one in each step are one number."""
+    """The merged function. Numbers that are the same in all steps stay in the text. Two numbers that are equal in every step share a table
+    entry."""
     columns = list(zip(*steps.values(), strict=True))
     different = list(dict.fromkeys(column for column in columns if len(set(column)) > 1))
     registers = {column: f"%number.{index}" for index, column in enumerate(different)}
@@ -97,7 +98,7 @@ def numbers_table(name: str, constants: Sequence[int]) -> Definition:
 
 
 def is_small(call: Call) -> bool:
-    """True if a step may share its function: it is one of few lines, with no memory of its own, that runs on the caller's thread."""
+    """True if a step may share its function: the step has few lines, no memory of its own, and runs on the caller's thread."""
     if call.parallel or call.code.checks or len(call.code.functions) > 1:
         return False
     (step,) = call.code.functions
@@ -106,7 +107,7 @@ def is_small(call: Call) -> bool:
 
 
 def merge_steps(calls: Sequence[Call]) -> Call:
-    """One call in place of several of small steps. What each step calls `name` is called `k.name` there, and so are its labels."""
+    """One call that replaces calls of several small steps. The name `name` of step k becomes `k.name`, and so do labels."""
     if len(calls) == 1:
         return calls[0]
     codes = [call.code for call in calls]
@@ -128,7 +129,7 @@ def merge_steps(calls: Sequence[Call]) -> Call:
 
 
 def _body(step: Function, tasks: int, number: int, base: int) -> list[str]:
-    """The blocks of a step, from label `s<number>.entry` on. Its places begin at `base`."""
+    """The blocks of a step, from label `s<number>.entry` on. The step's arguments begin at index `base`."""
     prefix = f"s{number}."
     text = step.body.replace("%", f"%{prefix}")
     for name, value in (("low", 0), ("high", tasks)):

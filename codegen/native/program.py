@@ -1,14 +1,14 @@
-"""A planned graph as one LLVM module: a function for each different step, and the one that calls them in order.
+"""Lowering of a planned graph to one LLVM module: a function for each different step, and an entry that calls the steps in order.
 
     i64 @adjit_run(ptr %params, ptr %results, ptr %arena, ptr %pool)
 
-`params` and `results` point to arrays of pointers, one for each parameter and result of the graph (that of a result which ends in a
-donated parameter is not read); `arena` to working memory, aligned; `pool` to the launcher of a thread pool, or is null. The function
-uses no other memory than its stack, so any number of calls may be under way at once. It returns 0, or, where an index is out of range,
-`(number of the op + 1) << 40 | (position of the index + 1)`, with nothing written into donated parameters.
+`params` and `results` point to arrays of pointers, one for each parameter and result of the graph (the pointer of a result that ends in a
+donated parameter is not read); `arena` points to aligned working memory; `pool` points to the launcher of a thread pool, or is null. Beyond
+these, the function uses only its stack, so any number of calls may run at once. It returns 0, or, if an index is out of range, `(number of
+the op + 1) << 40 | (position of the index + 1)`; then nothing was written into donated parameters.
 
-The launcher begins with a pointer to `i64 launch(ptr %pool, ptr %step, ptr %places, i64 %tasks)`, which does tasks 0 to `tasks` of a
-step (`step_code.py`) and is back when all are done, with the smallest of the returned numbers that are not 0, or 0.
+The launcher begins with a pointer to `i64 launch(ptr %pool, ptr %step, ptr %places, i64 %tasks)`. The function `launch` runs tasks 0 to
+`tasks` of a step (`step_code.py`), and returns when all are done: the smallest nonzero status of a task, or 0.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from adjit.ir.ops.control_flow import display_name
 from adjit.ir.ops.traits import CONTROL_FLOW
 
 MAX_CALLS_PER_FUNCTION = 128
-"""Calls of steps in one function: longer ones take LLVM more than linear time."""
+"""Calls of steps in one function: LLVM takes superlinear time for longer functions."""
 
 POOL_SLOT = Slot("pool", 0)
-"""What loops and branches are given besides memory: the pool, for the steps in their regions."""
+"""Slot of the thread pool, which loops and branches pass to the steps in their regions."""
 
 OnStep = Callable[[Sequence[Definition], StepCode], None]
 
@@ -44,7 +44,7 @@ ARGUMENTS = ("ptr", "%params"), ("ptr", "%results"), ("ptr", "%arena"), ("ptr", 
 
 
 def _launch() -> Function:
-    """The function that gives a step to the pool, where there is one."""
+    """The function that runs a step on the pool, or, without a pool, on the calling thread."""
     text = Builder()
     step = ("ptr", "%places"), ("i64", 0), ("i64", "%tasks")
     with text.if_(text.same("%pool", "null")):
@@ -56,7 +56,7 @@ def _launch() -> Function:
 
 @dataclass(slots=True)
 class _Steps:
-    """Functions of steps, one for equal texts; for ops that mean the same the text is made once."""
+    """Functions of steps. Steps of equal text share a function; equal ops are lowered once."""
 
     prefix: str
     target: Target
@@ -79,7 +79,7 @@ class _Steps:
         return lower_program(region, self.target, f"{self.prefix}region_{self.regions}_", leading_dims=leading_dims)
 
     def call(self, call: Call, specialised: bool, once: bool) -> None:
-        """Add a call. The function of a `specialised` step keeps its numbers; a small one that is called `once` may be that of its
+        """Add a call. A `specialised` step keeps its numbers in its text. A small step that is called `once` may be merged with its
         neighbours."""
         if once and is_small(call):
             self.small.append(call)
@@ -106,7 +106,7 @@ class _Steps:
         return replace(call, function=found)
 
     def finish(self) -> tuple[list[Definition], list[Call]]:
-        """The functions, and the calls of them, where steps of one form call the same."""
+        """The functions, and the calls; calls of similar steps share a merged function."""
         calls, args = self.calls, dict[Function, int]()
         for call in calls:
             step, *others = call.code.functions
@@ -132,19 +132,19 @@ def _renamed(functions: Sequence[Definition], name: str) -> list[Definition]:
 
 
 def _with_table(call: Call, function: str, arg: int) -> Call:
-    """The call, of the function of its form."""
+    """The call, redirected to the merged function."""
     args = (*call.args, *[None] * (arg - len(call.args)), f"{call.function}.numbers")
     return replace(call, function=function, args=args)
 
 
 def lower_program(planned: Graph, target: Target, prefix: str = "", timed: bool = False, leading_dims: LeadingDims | None = None,
                   flush_subnormals: bool = False, on_step: OnStep | None = None) -> ProgramCode:
-    """The program of a planned graph. All its names begin with `prefix`; where there is one, as in a step that runs a graph of its own,
-    the entry is internal. `leading_dims` has the parameters that are some columns of a matrix, which only products read.
+    """The program of a planned graph. All its names begin with `prefix`; with a prefix (regions of a step), the entry is internal.
+    `leading_dims` has the leading dimensions of parameters that are a column range of a matrix; only products read these.
 
-    A `timed` program takes one argument more, a pointer to two int64 for each op that does something, and leaves there what the
-    processor's clock said before and after it. With `flush_subnormals`, the processor takes subnormal numbers for zeros during the run.
-    `on_step` is told the text of a function, and its code, as soon as it is known that the program will have it.
+    A `timed` program takes one argument more, a pointer to two int64 for each op that has a step. It stores the processor's clock there,
+    before and after the op. With `flush_subnormals`, the processor treats subnormal numbers as zero during the run. `on_step` receives each
+    function's text and code as soon as it is final.
     Raises `UnsupportedError` for an op without machine code.
     """
     assignment = BufferAssignment(planned)
@@ -183,7 +183,7 @@ def lower_program(planned: Graph, target: Target, prefix: str = "", timed: bool 
 
 @dataclass(frozen=True, slots=True)
 class _Operation:
-    """An op, and what its lowering depends on besides: `shared` and `leading_dims` of `lower_step`; equal keys have equal code."""
+    """Key of a lowering: the op, and `shared` and `leading_dims` of `lower_step`. Equal keys have equal code."""
 
     op: Op
     shared: dict[int, int]
@@ -204,7 +204,7 @@ def _operation(op: Op, assignment: BufferAssignment, leading_dims: LeadingDims) 
 
 
 def _copies_of_results(assignment: BufferAssignment) -> list[Call]:
-    """Results that lie in the memory of a parameter or of another result, into memory of their own."""
+    """Copies of results that lie in the memory of a parameter or of another result."""
     calls = []
     for index, (value, location) in enumerate(zip(assignment.graph.results, assignment.result_locations, strict=True)):
         arg, own = assignment.slots[value], Slot("result", index)
@@ -215,7 +215,7 @@ def _copies_of_results(assignment: BufferAssignment) -> list[Call]:
 
 def _emit_calls(entry: str, calls: Sequence[Call], timed: bool, parameters: str, arguments: Sequence[Typed],
                 linkage: str) -> list[Function]:
-    """The entry, and the functions that it is cut into where there are many calls."""
+    """The entry, and, if there are many calls, the functions among which the calls are split."""
     if len(calls) <= MAX_CALLS_PER_FUNCTION:
         return [_function(entry, calls, timed, parameters, linkage)]
     parts = [calls[start:start + MAX_CALLS_PER_FUNCTION] for start in range(0, len(calls), MAX_CALLS_PER_FUNCTION)]
@@ -230,7 +230,7 @@ def _emit_calls(entry: str, calls: Sequence[Call], timed: bool, parameters: str,
 
 
 def _function(name: str, calls: Sequence[Call], timed: bool, parameters: str, linkage: str) -> Function:
-    """Makes the calls in order, and returns early where one fails."""
+    """A function that makes the calls in order, and returns early if one fails."""
     width = max((len(call.args) for call in calls), default=0)
     lines = [f"  %places = alloca [{width} x ptr]"]
     stored: list[tuple[Slot | str | None, int] | None] = [None] * width
@@ -258,7 +258,7 @@ def _function(name: str, calls: Sequence[Call], timed: bool, parameters: str, li
 
 
 def _store(slot: Slot | str | None, offset: int, name: str, arg: str) -> list[str]:
-    """Puts an address into an element of the array of places: that many bytes behind the beginning of a slot, or that of a constant."""
+    """Store an address into an element of the argument array: `offset` bytes behind the start of a slot, or the address of a constant."""
     if not isinstance(slot, Slot):
         return [f"  store ptr {'null' if slot is None else '@' + slot}, ptr {arg}"]
     if slot is POOL_SLOT:

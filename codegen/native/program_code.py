@@ -2,10 +2,10 @@
 
     define internal i64 @step(ptr %places, i64 %low, i64 %high)
 
-All steps have this calling convention. `places` points to an array of pointers: one for each operand of the op, then one for each result,
-then one to the scratch memory of the op (null if it asked for none). The function does the tasks low <= t < high. Tasks are independent
-and follow from shapes alone, so results do not depend on how tasks are spread over threads. A step returns 0, or, if an index is out of
-range, 1 + the position of the first such index; only steps with `checks` return anything else than 0, and they run before anything is
+All steps have this calling convention. `places` points to the argument array: one pointer for each operand of the op, then one for each
+result, then one to the op's scratch memory (null if the op has none). The function runs the tasks low <= t < high. Tasks are independent
+and follow from shapes alone, so results do not depend on the distribution of tasks over threads. A step returns 0, or, if an index is out
+of range, 1 + the position of the first such index; only steps with `checks` return anything else than 0, and they run before anything is
 written.
 
 Sizes are constants in the text. Equal texts of one program are emitted once, which is why `offsets` are not in the text.
@@ -29,16 +29,16 @@ FRAME_BYTES = 16 << 10
 not fit into them."""
 
 OP_SHIFT = 40
-"""Bits of a returned number below that of the op."""
+"""Bits of a status below the number of the op."""
 
 NO_STACK = -1
 """What `adjit_call` (`threads/big_stack.py`) returns in place of what the program does, where it could not be called."""
 
 MAX_GIL_HELD_NS = 5_000.0
-"""Estimated work up to which a program keeps the interpreter's lock: giving it up and taking it back costs some of that."""
+"""Estimated nanoseconds up to which a program keeps the GIL: to release it and take it back costs a good part of that."""
 
 MIN_PARALLEL_NS = 15_000.0
-"""Estimated work from which a step is given to the threads; about what waking one takes, which then joins in where it can."""
+"""Estimated nanoseconds from which a step is given to the thread pool: about the time to wake a thread."""
 
 SIGNATURE = "ptr noalias nocapture readonly %places, i64 %low, i64 %high"
 """Parameters of a step."""
@@ -46,16 +46,16 @@ SIGNATURE = "ptr noalias nocapture readonly %places, i64 %low, i64 %high"
 
 @dataclass(frozen=True, slots=True)
 class StepCode:
-    """One function that a program calls, with its helpers.
+    """A function that a program calls, with its helpers.
 
-    functions     functions and constants: `@step`, and others of its own whose names begin with `@step.` (the program renames them).
-    tasks         how many independent tasks there are; at least 1.
+    functions     functions and constants: `@step`, and others of the step alone, named `@step.*` (the program renames them).
+    tasks         number of independent tasks, at least 1.
     work          estimated nanoseconds on one thread.
     declarations  LLVM `declare` lines that the text needs.
     shared        functions and constants that steps of any program share, by name: equal names have equal text (`@exp_f32x16`). They call
-                  only each other and what is declared.
-    checks        whether it may return something else than 0.
-    offsets       bytes that the program adds to pointers: pairs of the number of a place and the bytes.
+                  only each other and declared functions.
+    checks        True if the step may return anything else than 0.
+    offsets       bytes that the program adds to arguments: pairs of an argument index and bytes.
     regions_stack the most stack that a program which it runs takes, in bytes.
     """
 
@@ -82,10 +82,11 @@ class StepCode:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of a step: `code` under the name `function`, for op number `number` of the layout (-1: a copy of a result at the end).
+    """One call of a step: `code`, with the function's name `function`, for op `number` of the buffer assignment (-1: copy of a result at
+    the end).
 
-    `args` has a slot, or None for null, for each operand and result of the op, and its scratch memory; behind them there may be the name
-    of a table of numbers.
+    `args` has a slot, or None for null, for each operand and result of the op, and for its scratch memory. The name of a table of numbers
+    may follow.
     """
 
     function: str
@@ -101,10 +102,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class ProgramCode:
-    """The functions of a program, which can become part of another one's.
+    """The functions of a program, which can be linked into another program.
 
-    `functions` has everything of its own, `shared` and `declarations` what other steps may bring along too. `flush_subnormals` says
-    whether subnormal numbers are zeros to it.
+    `functions` are the program's own; `shared` and `declarations` may also belong to other steps. `flush_subnormals`: subnormal numbers
+    count as zero.
     """
 
     entry: str
@@ -127,7 +128,7 @@ class ProgramCode:
 
     @property
     def checks(self) -> bool:
-        """True if it may return something else than 0."""
+        """True if the program may return anything else than 0."""
         return any(call.code.checks for call in self.calls)
 
     @property
@@ -137,15 +138,15 @@ class ProgramCode:
 
     @property
     def text(self) -> str:
-        """The module."""
+        """The text of the module."""
         return "\n".join([*sorted(self.declarations), *[definition.text for definition in self.definitions], ""])
 
 
 LeadingDims = Mapping[int, int]
-"""For parameters, or operands, that are some columns of a matrix, by their numbers: elements from one of its rows to the next."""
+"""Leading dimensions, in elements, of the parameters or operands that are a column range of a matrix, by number."""
 
 LowerGraph = Callable[[Graph, LeadingDims], ProgramCode]
-"""Lowers a planned graph that an op owns; its names are its own."""
+"""Function that lowers a region of an op, with names of its own."""
 
 
 def check_stack(op: Op, elements: int) -> None:

@@ -1,6 +1,6 @@
-"""LLVM text of one step under construction: its places, its tasks, loops over several dimensions, and vectors of any element type.
+"""Builder of the LLVM text of one step: its arguments, its tasks, loop nests, and vectors of any element type.
 
-What the tasks of a step do follows from shapes: the iterations of its outermost loops are dealt out to them in order.
+The work of each task follows from shapes: the iterations of the outermost loops are assigned to tasks in order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from adjit.ir.dataclass import dataclass
 NS_PER_TASK = 1 << 12
 MAX_TASKS = 64
 BYTES_PER_NS = 24
-"""Rate at which one thread reads or writes memory, roughly."""
+"""Estimated memory bandwidth of one thread, in bytes per nanosecond."""
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -30,7 +30,7 @@ def ceil_div(a: int, b: int) -> int:
 
 
 def power_of_two_below(count: int) -> int:
-    """The largest power of two that is not above `count`.
+    """The largest power of two that is at most `count`.
 
     >>> power_of_two_below(1), power_of_two_below(10), power_of_two_below(16)
     (1, 8, 16)
@@ -53,7 +53,7 @@ def element_bits(value: float, dtype: np.dtype) -> int:
 
 
 def literal(value: float, dtype: np.dtype) -> str:
-    """A number of this dtype as LLVM writes it."""
+    """A number of this dtype in LLVM's syntax."""
     if dtype.kind == "f":
         return f"0x{element_bits(float(dtype.type(value)), np.dtype(np.float64)):016X}"
     return str(element_bits(value, dtype))
@@ -61,7 +61,8 @@ def literal(value: float, dtype: np.dtype) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TaskSplit:
-    """Task split of the iterations of leading loops: `iterations` of the first `loops` loops together, `per_task` a task."""
+    """Distribution of the iterations of a loop nest over tasks: the first `loops` loops have `iterations` iterations in all, `per_task` a
+    task."""
 
     loops: int
     iterations: int
@@ -73,7 +74,7 @@ class TaskSplit:
 
 
 def split_iterations(extents: Sequence[int], work: float) -> TaskSplit:
-    """As many tasks as `work` nanoseconds are worth, from as few leading loops of these extents as give them.
+    """The task split for `work` nanoseconds: as many tasks as are worthwhile, from as few of the leading loops as possible.
 
     >>> split_iterations((4, 100, 7), 38_000.0)
     TaskSplit(loops=2, iterations=400, per_task=40)
@@ -87,7 +88,7 @@ def split_iterations(extents: Sequence[int], work: float) -> TaskSplit:
 
 
 class StepBuilder(VectorBuilder):
-    """A builder of one step: its frame, its tasks, and loops over several dimensions. `shared` has functions that others have too."""
+    """A builder of one step. `shared` has the functions that the step shares with others."""
 
     def __init__(self, target: Target, dtype: str = "", lanes: int = 1) -> None:
         super().__init__(target, dtype, lanes)
@@ -97,7 +98,7 @@ class StepBuilder(VectorBuilder):
 
     @contextmanager
     def step(self, attributes: str = "nounwind") -> Iterator[None]:
-        """What is written inside is the body of `@step`."""
+        """Context that writes the body of `@step`."""
         with self.function("step", SIGNATURE, result="i64", attributes=attributes):
             yield
             self.ret("i64", 0)
@@ -107,17 +108,18 @@ class StepBuilder(VectorBuilder):
         return StepCode(tuple(self.functions.values()), tasks, work, self.declarations, self.shared, checks, offsets)
 
     def task_split(self, kernel: Kernel) -> str:
-        """The name of a function that steps share, which this one calls."""
+        """The name of the kernel's function, which is added to the shared functions."""
         self.shared[kernel.name] = kernel.function
         self._declarations |= kernel.declarations
         return kernel.name
 
     def place(self, number: Value) -> str:
-        """The pointer to operand, result or scratch number `number`."""
+        """The pointer argument with this number: operands, then results, then scratch memory."""
         return self.load("ptr", self.at("%places", "ptr", number), align=8)
 
     def parts(self, counts: Sequence[int]) -> Iterator[tuple[int, str]]:
-        """Writes the parts of a step one after the other, each with so many tasks; yields where one begins, with a task's number in it."""
+        """Phases of a step, each with its number of tasks. Yields the index of each phase, in a branch for it, and the task's number within
+        it."""
         start = 0
         for part, count in enumerate(counts):
             low, high = "%low", "%high"
@@ -132,13 +134,13 @@ class StepBuilder(VectorBuilder):
 
     @contextmanager
     def nest(self, extents: Sequence[int]) -> Iterator[list[str]]:
-        """Loops inside each other, outermost first; their counters."""
+        """A loop nest, outermost loop first. Yields the counters."""
         with ExitStack() as loops:
             yield ["0" if extent == 1 else loops.enter_context(self.for_range(0, extent)).counter for extent in extents]
 
     @contextmanager
     def iterations(self, task: str, extents: Sequence[int], task_split: TaskSplit) -> Iterator[list[str]]:
-        """The iterations of loops of these extents that belong to a task; the counters of all loops."""
+        """The iterations of a loop nest that belong to a task. Yields the counters of all loops."""
         with ExitStack() as loops:
             counters: list[str] = []
             if task_split.iterations > 1:
@@ -152,7 +154,7 @@ class StepBuilder(VectorBuilder):
             yield counters + loops.enter_context(self.nest(extents[task_split.loops:]))
 
     def split(self, number: str, extents: Sequence[int]) -> list[str]:
-        """The counters of loops of these extents in round `number`, counted through all of them."""
+        """The counters of a loop nest in iteration `number`, counted through the whole nest."""
         counters = ["0"] * len(extents)
         several = [index for index, extent in enumerate(extents) if extent > 1]
         for index in reversed(several[1:]):
@@ -164,7 +166,8 @@ class StepBuilder(VectorBuilder):
 
     @contextmanager
     def chunks(self, count: int, width: int) -> Iterator[str]:
-        """A loop over starts of chunks of `width` elements that cover `count`, at least one; the last may overlap the one before."""
+        """A loop over the starts of chunks of `width` elements that cover `count`, at least one chunk; the last one may overlap its
+        neighbour."""
         if count == width:
             yield "0"
             return
@@ -172,7 +175,7 @@ class StepBuilder(VectorBuilder):
             yield loop.counter if count % width == 0 else self.smaller(loop.counter, count - width)
 
     def blocks(self, count: int, width: int) -> Iterator[tuple[Value, int]]:
-        """Writes loops over chunks that cover `count` elements without overlap: of `width`, then of smaller powers of two."""
+        """Loops over chunks that cover `count` elements without overlap: of `width`, then of smaller powers of two."""
         done = 0
         while done < count:
             times = (count - done) // width
@@ -183,7 +186,7 @@ class StepBuilder(VectorBuilder):
             width = power_of_two_below(width - 1) if width > 1 else 1
 
     def ends_at(self, counter: str, count: int, block: int) -> str:
-        """Where block number `counter` of `count // block` blocks ends (at least one): the last one has what is left too."""
+        """End of block `counter` of `count // block` blocks (at least one); the last block includes the remainder."""
         full = max(count // block, 1)
         if full == 1:
             return str(count)
@@ -194,7 +197,7 @@ class StepBuilder(VectorBuilder):
     # -- elements
 
     def width(self, count: int, size: int) -> int:
-        """Lanes of vectors that suit `count` elements of `size` bytes: those of the target, or the next power of two below `count`."""
+        """Lanes of vectors for `count` elements of `size` bytes: those of the target, or the next power of two below `count`."""
         return min(self.target.lanes(size), power_of_two_below(count))
 
     def copy(self, target: str, source: str, size: int) -> None:
@@ -203,7 +206,7 @@ class StepBuilder(VectorBuilder):
 
 
 def strides_of(shape: Sequence[int]) -> tuple[int, ...]:
-    """Elements from one index to the next along each dimension, row by row.
+    """Row-major strides of a shape, in elements.
 
     >>> strides_of((2, 3, 4))
     (12, 4, 1)

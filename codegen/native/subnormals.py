@@ -1,6 +1,6 @@
-"""Programs that flush subnormal numbers to zero: the entry sets the processor's control word for the run, and puts the caller's back.
+"""Programs that flush subnormal numbers to zero. The entry sets the processor's control word for the run, and restores the caller's.
 
-Threads of a pool take the control word of who launches (`thread_pool.py`), so it is set in one place.
+Threads of the pool take over the control word of the launching thread (`thread_pool.py`), so it is set at one point only.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from adjit.codegen.llvm.module import DISPATCH, Function
 from adjit.codegen.llvm.target import Target
 
 BODY = "body"
-"""What comes behind the entry's name in that of the function which does the work."""
+"""Suffix of the name of the function that does the work, behind the entry's name."""
 
-_X86_BITS = 0x8040          # results to zero, and operands
+_X86_BITS = 0x8040          # flush results to zero (FTZ), and treat operands as zero (DAZ)
 _ARM_BIT = 1 << 24          # both
 
 
 def flushing_entry(entry: str, target: Target, parameters: str, arguments: Sequence[Typed], linkage: str) -> tuple[Function,
                                                                                                                    frozenset[str]]:
-    """The function `entry`, which calls `entry.body` with subnormal numbers taken and left as zeros; and what it declares."""
+    """The function `entry`, which calls `entry.body` with subnormal operands and results treated as zero; and its declarations."""
     text = Builder()
     if target.triple.startswith("aarch64"):
         own = text.call("i64", "@llvm.aarch64.get.fpcr")

@@ -1,8 +1,8 @@
-"""`tiled` as a step: a task is one tile, which runs the region, a program of its own, on slices of the operands.
+"""Step of the op `tiled`: a task is one tile, which runs the region, a program of its own, on slices of the operands.
 
-A slice is a pointer into what it is a slice of: nothing is copied. Of some columns of a matrix the rows lie as far apart as those of the
-matrix: products can read that (`LeadingDims`). The working memory of a tile lies on the stack of the thread that runs
-it, and is the same for all the tiles that one thread runs, so that it stays in the cache.
+A slice is a pointer into the sliced array: nothing is copied. A column range of a matrix keeps the matrix's leading dimension, which
+products can read (`LeadingDims`). The working memory of a tile lies on the stack of the thread that runs the tile. All the tiles of a
+thread use the same memory, so that it stays in the cache.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def lower_tiled(op: Op, shared: Mapping[int, int], target: Target, lower_graph: 
                if is_sliced and is_column_tile(whole, part, count)}
     program = lower_graph(region, leading_dims)
     text = StepBuilder(target)
-    with text.step(DISPATCH):       # a tile takes microseconds, and finding where it lies some dozen instructions
+    with text.step(DISPATCH):       # a tile takes microseconds, the computation of its addresses some dozen instructions
         pointers = [text.place(number) for number in range(operands + len(op.results))]
         params, results = (text.alloca("ptr", max(1, len(values))) for values in (region.params, region.results))
         arena = text.alloca("i8", max(1, BufferAssignment(region).arena_bytes), ALIGNMENT)

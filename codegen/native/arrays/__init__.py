@@ -1,1 +1,1 @@
-"""Steps of ops that stand alone: movement, indexing, reductions, scans, sorting."""
+"""Steps of single, unfused ops: movement, indexing, reductions, scans, sorting."""

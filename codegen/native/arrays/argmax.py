@@ -1,4 +1,4 @@
-"""`argmax` and `argmin` as steps: the best element so far and its place, in every lane."""
+"""Steps of `argmax` and `argmin`: the best element so far and its index, in every lane."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from adjit.ir.graph import Op
 
 INDEX_BYTES = 8
 MAX_VECTORS_AT_ONCE = 4
-"""Vectors that are worked on side by side, at most: each waits for the comparison before."""
+"""Maximum number of independent vectors in flight: each comparison waits for the one before it on the same vector."""
 
 Best = tuple[str, str]
-"""A vector of elements and one of their indices."""
+"""A vector of elements and a vector of their indices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,10 @@ class _Order:
     element: str
     kind: str
     largest: bool
-    index: str                 # the type of indices while they are compared: as wide as the elements, where that is enough
+    index: str                 # type of indices during comparisons: as wide as the elements if that is enough for the axis
 
     def better(self, text: StepBuilder, lanes: int, x: str, best: str) -> str:
-        """True if `x` is strictly better; NaN is better than all but NaN."""
+        """Mask of lanes in which `x` is strictly better. NaN is better than everything but NaN."""
         type = f"<{lanes} x {self.element}>"
         side = "gt" if self.largest else "lt"
         if self.kind != "f":
@@ -38,13 +38,13 @@ class _Order:
         return text.let(f"and <{lanes} x i1> {beyond}, {text.let(f'fcmp ord {type} {best}, {best}')}")
 
     def choose(self, text: StepBuilder, lanes: int, taken: str, new: Best, old: Best) -> Best:
-        """The element and the place, both new or both old."""
+        """Element and index: those of `new` in the lanes of the mask `taken`, else those of `old`."""
         value = text.let(f"select <{lanes} x i1> {taken}, <{lanes} x {self.element}> {new[0]}, <{lanes} x {self.element}> {old[0]}")
         index = text.let(f"select <{lanes} x i1> {taken}, <{lanes} x {self.index}> {new[1]}, <{lanes} x {self.index}> {old[1]}")
         return value, index
 
     def first_of(self, text: StepBuilder, lanes: int, low: Best, high: Best) -> Best:
-        """The better one of two; of equal ones that with the smaller place."""
+        """The better one of two, lane by lane; of equal elements the one with the smaller index."""
         better, worse = self.better(text, lanes, high[0], low[0]), self.better(text, lanes, low[0], high[0])
         mask = f"<{lanes} x i1>"
         either = text.let(f"or {mask} {better}, {worse}")
@@ -52,7 +52,7 @@ class _Order:
         return self.choose(text, lanes, text.let(f"select {mask} {either}, {mask} {better}, {mask} {earlier}"), high, low)
 
     def across(self, text: StepBuilder, lanes: int, best: Best) -> Best:
-        """The best of all lanes; of equal ones the first."""
+        """The best over all lanes; of equal elements the first."""
         while lanes > 1:
             half, types = lanes // 2, (f"<{lanes} x {self.element}>", f"<{lanes} x {self.index}>")
             (x, i), (y, j) = ([text.shuffle(type, vector, "poison", range(first, first + half))
@@ -62,7 +62,8 @@ class _Order:
 
 
 def lower_argmax(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
-    """The step of `argmax` or `argmin`. Vectors lie along what follows the axis, each lane a result; where nothing does, along the axis."""
+    """The step of `argmax` or `argmin`. Vectors lie along the dimensions after the axis, each lane a result; if there are none, along the
+    axis."""
     type, axis = op.operands[0].type, op.attrs["axis"]
     if not op.result.type.size:
         return ()
@@ -101,8 +102,8 @@ def lower_argmax(op: Op, shared: Mapping[int, int], target: Target) -> tuple[Ste
 
 def _best(text: StepBuilder, order: _Order, lanes: int, vectors: int, first: str, count: int, step: int, stride: int,
           size: int) -> list[Best]:
-    """The best of `count` places and where it is, in each lane of vectors that lie side by side. `step` places go by with each round: 1,
-    or as many as there are lanes in all, which then lie along the axis."""
+    """The best of `count` positions and its index, for each lane of `vectors` adjacent vectors. `step` positions are consumed per
+    iteration: 1, or, if the vectors lie along the axis, the number of all lanes."""
     vector, indices = f"<{lanes} x {order.element}>", f"<{lanes} x {order.index}>"
 
     def load(number: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Steps that fill a whole array: with numbers that count along one dimension (`iota`), or with a copy of another array."""
+"""Steps that fill a whole array: with indices along one dimension (`iota`), or with a copy of another array."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from adjit.codegen.native.step_builder import BYTES_PER_NS, StepBuilder, element
 from adjit.ir.graph import Op
 
 LINE_BLOCK = 1 << 12
-"""Numbers of a long line that one iteration of the outer loops writes."""
+"""Elements of a long line that one iteration of the outer loops writes."""
 
 MAX_TASK_BYTES = 256 << 10
-"""Bytes that one task copies, at most."""
+"""Maximum bytes that one task copies."""
 
 NS_PER_BYTE = 0.04
-"""Estimated nanoseconds for each byte that is copied."""
+"""Estimated nanoseconds per byte copied."""
 
 MEMCPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
 
 
 def lower_iota(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
-    """The numbers along the innermost dimension in vectors, else rows that are filled with one number."""
+    """The step of `iota`: vectors of numbers if the axis is innermost, else rows filled with one number each."""
     type, axis = op.result.type, op.attrs["axis"]
     if not type.size:
         return ()
@@ -33,7 +33,7 @@ def lower_iota(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepC
     extents = (before, max(count // LINE_BLOCK, 1)) if after == 1 else (before, count)
     task_split = split_iterations(extents, work := type.nbytes / BYTES_PER_NS)
     width = text.width(count if after == 1 else after, size)
-    vector, whole = f"<{width} x {element}>", "i32" if count < 1 << 31 else "i64"      # i32: all targets have vectors for converting it
+    vector, whole = f"<{width} x {element}>", "i32" if count < 1 << 31 else "i64"      # i32: all targets convert i32 vectors
     with text.step():
         to = text.place(0)
         for _, task in text.parts([task_split.tasks]):
@@ -55,7 +55,7 @@ def lower_iota(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepC
 
 
 def _converted(text: StepBuilder, numbers: str, source: str, goal: str) -> str:
-    """Numbers from 0 in the type of the result."""
+    """Non-negative integers converted to the type of the result."""
     if source == goal:
         return numbers
     whole = "zext" if "i64" in goal else "trunc"
@@ -63,7 +63,7 @@ def _converted(text: StepBuilder, numbers: str, source: str, goal: str) -> str:
 
 
 def lower_copy(nbytes: int) -> StepCode:
-    """Copies that many bytes from the first place to the second."""
+    """The step that copies `nbytes` bytes from argument 0 to argument 1."""
     tasks = max(-(-nbytes // MAX_TASK_BYTES), 1)
     text = Builder()
     source, to = text.load("ptr", "%places"), text.load("ptr", text.at("%places", "ptr", 1))

@@ -1,6 +1,6 @@
-"""Ops that read from or write to places that are data, as steps.
+"""Steps of gather and scatter ops: reads and writes at indices that are data.
 
-The first step checks the indices, before anything is written. Updates arrive in the order of the indices: tasks have elements of their own.
+The first step checks the indices, before anything is written. Updates are applied in the order of the indices: each task owns its elements.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from adjit.ir.graph import Op
 
 INDEX_BYTES = 8
 MIN_TASK_COLUMN_BYTES = 256
-"""Of a row that is scattered: what one task writes of it at least."""
+"""Minimum bytes of a scattered row that one task writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """The first operand as `before x size x after`, along the axis; the indices, `count` of them for each position before."""
+    """The first operand as `before x size x after`, where `size` is the axis; `count` indices for each position before the axis."""
 
     before: int
     size: int
@@ -41,7 +41,7 @@ class _Shape:
 
 
 def lower_check(op: Op, target: Target) -> tuple[StepCode, ...]:
-    """True if all indices, the second operand, are within the axis; none where there are no indices."""
+    """The step that checks that all indices (the second operand) are within the axis; none if there are no indices."""
     count, size = op.operands[1].type.size, op.operands[0].type.shape[op.attrs["axis"]]
     if not count:
         return ()
@@ -67,7 +67,7 @@ def lower_check(op: Op, target: Target) -> tuple[StepCode, ...]:
 
 
 def lower_take(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
-    """Rows at the indices: `before x count` of them."""
+    """The step of `take`: `before x count` rows at the indices."""
     s, check = _Shape.of(op), lower_check(op, target)
     if not op.result.type.size:
         return check
@@ -84,7 +84,7 @@ def lower_take(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepC
 
 
 def lower_take_along_axis(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
-    """Single elements at the indices, `before x count x after` of them."""
+    """The step of `take_along_axis`: `before x count x after` single elements at the indices."""
     s, check = _Shape.of(op), lower_check(op, target)
     if not op.result.type.size:
         return check
@@ -107,7 +107,8 @@ def lower_take_along_axis(op: Op, shared: Mapping[int, int], target: Target) -> 
 
 
 def lower_scatter(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
-    """Rows added or set at the indices, one index after the other; tasks have positions before the axis, and columns of the rows."""
+    """The step that adds or sets rows at the indices, one index after the other. Tasks divide the positions before the axis and the
+    columns."""
     s, check = _Shape.of(op), lower_check(op, target)
     start = (*check, *_base(op, shared, target))
     if not op.operands[2].type.size:
@@ -133,7 +134,7 @@ def lower_scatter(op: Op, shared: Mapping[int, int], target: Target) -> tuple[St
 
 
 def lower_scatter_along_axis(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
-    """Single elements added at the indices, in order; tasks have positions before the axis, and columns after it."""
+    """The step that adds single elements at the indices, in order. Tasks divide the positions before the axis and the columns after it."""
     s, check = _Shape.of(op), lower_check(op, target)
     start = (*check, *_base(op, shared, target))
     if not op.operands[2].type.size:
@@ -154,12 +155,12 @@ def lower_scatter_along_axis(op: Op, shared: Mapping[int, int], target: Target) 
 
 
 def _base(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
-    """The base is the result at all positions that no index writes."""
+    """The step that copies the base to the result."""
     return () if shared.get(0) == 0 else lower_moves([copy_of(op, 0)], len(op.operands), target)
 
 
 def _columns(s: _Shape) -> int:
-    """Columns of a row that stay together: so few that they divide the row, but `MIN_TASK_COLUMN_BYTES` at least."""
+    """Columns of a row that one task writes: few, so that tasks divide the row, but at least `MIN_TASK_COLUMN_BYTES`."""
     fewest = max(MIN_TASK_COLUMN_BYTES // s.bytes, 1)
     return fewest if s.after % fewest == 0 else s.after
 

@@ -30,12 +30,12 @@ def _axes(shape: Shape, source: Sequence[int], target: Sequence[int]) -> tuple[A
 
 
 def copy_of(op: Op, operand: int) -> Move:
-    """All elements of an operand, in order."""
+    """Move of all elements of an operand, in order."""
     return Move(op.result.type.dtype.itemsize, (Axis(op.operands[operand].type.size, 1, 1),), operand=operand)
 
 
 def _filled(op: Op, value: float, shape: Shape, start: Shape | None = None) -> Move:
-    """`value` in a part of the result of this shape."""
+    """Fill of a block of the result, of this shape, with `value`."""
     type = op.result.type
     strides = strides_of(type.shape)
     offset = sum(first * stride for first, stride in zip(start or (0,) * type.rank, strides, strict=True))
@@ -68,7 +68,7 @@ def _flip(op: Op) -> list[Move]:
 
 
 def _inner(op: Op) -> Move:
-    """The operand of a `pad`, where it goes."""
+    """Move of the operand of a `pad` to its position in the result."""
     shape, strides = op.operands[0].type.shape, strides_of(op.result.type.shape)
     start, _, step = inside(shape, op.attrs["low"], op.attrs["interior"])
     first = sum(begin * stride for begin, stride in zip(start, strides, strict=True))
@@ -77,7 +77,8 @@ def _inner(op: Op) -> Move:
 
 
 def _pad(op: Op) -> list[Move]:
-    """The operand, and for each dimension what lies before and after it, as wide as the dimensions before are inside."""
+    """Moves of a `pad`: the operand, and for each dimension the borders before and after it, as wide as the interior of the earlier
+    dimensions."""
     inner, outer = op.operands[0].type.shape, op.result.type.shape
     moves = [_inner(op)]
     for axis, (low, high) in enumerate(zip(op.attrs["low"], op.attrs["high"], strict=True)):
@@ -89,7 +90,7 @@ def _pad(op: Op) -> list[Move]:
 
 
 def _concatenate(op: Op) -> list[Move]:
-    """Operands of one type that follow each other are one move."""
+    """Moves of a `concatenate`. Consecutive operands of one type are one move."""
     type, axis = op.result.type, op.attrs["axis"]
     strides, moves, done = strides_of(type.shape), [], 0
     for first, count in _equal_neighbours([value.type.shape for value in op.operands]):
@@ -126,4 +127,4 @@ MOVES: dict[str, Callable[[Op], list[Move]]] = {
     "constant": lambda op: [_filled(op, op.attrs["value"], op.result.type.shape)],
     "update_slice": lambda op: [copy_of(op, 0), _update(op)],
 }
-"""The moves of each op, where no two write the same element; those of `update_slice` come one after the other."""
+"""The moves of each op. No two moves of an op write the same element, except those of `update_slice`, which run one after the other."""

@@ -1,4 +1,4 @@
-"""Products of matrices of integers and bools, and of matrices without inner dimension: plain loops."""
+"""Naive loops for products of integer and bool matrices, and for products with an empty inner dimension."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from adjit.codegen.native.step_builder import StepBuilder, element_type, power_o
 from adjit.ir.graph import Op
 
 MAX_VECTORS_AT_ONCE = 4
-"""Vectors of a row of the result that are computed at once, at most."""
+"""Maximum vectors of a row of the result that are computed at once."""
 
 _CODES = {"b": ("and", "or"), "i": ("mul", "add"), "u": ("mul", "add"), "f": ("fmul", "fadd")}
 
 
 def lower_naive_matmul(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
-    """The product as a step: integers wrap around, of bools it is "or" of "and"; 0 where there is nothing to add."""
+    """The product as a step. Integers wrap around; for bools it is "or" of "and"; an empty inner dimension gives 0."""
     type = op.result.type
     if not type.size:
         return ()

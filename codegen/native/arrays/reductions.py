@@ -1,9 +1,9 @@
-"""Reductions that stand outside of kernels, over any dimensions.
+"""Reductions outside of kernels, over any dimensions.
 
-Dimensions are merged until reduced and kept ones alternate. Vectors lie along the innermost one: along kept elements, each lane a result of
-its own; along reduced ones, whose lanes are combined at the end; or, where a short window is innermost, along the kept elements
-around it, sorted out of their windows in registers. Float sums are made of sums over short blocks (`llvm/compensated_sums.py`). The order
-depends on the shape and the target alone.
+Dimensions are merged until reduced and kept ones alternate. Vectors lie along the innermost dimension. If it is kept, each lane is a result
+of its own; if it is reduced, lanes are combined at the end; if it is a short reduced window, vectors lie along the kept elements around it,
+sorted out of their windows in registers. Float sums are sums over short blocks (`llvm/compensated_sums.py`). The order of additions depends
+on the shape and the target alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op
 
 MAX_UNROLLED = 4
-"""The longest dimension that is written out instead of as a loop, and the most vectors that are combined side by side."""
+"""Maximum size of a dimension that is unrolled, and maximum number of vectors that are reduced independently."""
 
 Values = list[str]
 Inner = Callable[[str, Values], Values]
@@ -29,7 +29,7 @@ Inner = Callable[[str, Values], Values]
 
 @dataclass(frozen=True, slots=True)
 class _Dimension:
-    """`size` elements of the operand at this distance; where kept, those of the result lie `result` apart."""
+    """A dimension of the operand: `size` elements at distance `stride`; if kept, the elements of the result are `result` apart."""
 
     size: int
     stride: int
@@ -54,7 +54,7 @@ def lower_reduction(op: Op, shared: Mapping[int, int], target: Target) -> tuple[
 
 
 def _dimensions(op: Op) -> list[_Dimension]:
-    """Those of the operand, without those of size 1; neighbours that are both reduced, or both kept, are one."""
+    """Dimensions of the operand without those of size 1. Neighbours that are both reduced, or both kept, are merged."""
     merged: list[tuple[int, bool]] = []
     for axis, size in enumerate(op.operands[0].type.shape):
         reduced = axis in op.attrs["axes"]
@@ -70,7 +70,7 @@ def _dimensions(op: Op) -> list[_Dimension]:
 
 
 class _Reduction:
-    """Writes one reduction."""
+    """Writer of one reduction."""
 
     def __init__(self, combiner: Combiner, dimensions: Sequence[_Dimension], text: StepBuilder):
         self.c, self.text = combiner, text
@@ -84,7 +84,7 @@ class _Reduction:
     def lower(self, work: float) -> StepCode:
         return self._rows(work) if self.along_row else self._columns(work)
 
-    # -- each lane a result of its own
+    # -- vectors along kept elements: each lane a result of its own
 
     def _columns(self, work: float) -> StepCode:
         text, c, line = self.text, self.c, self.kept[-1]
@@ -121,17 +121,17 @@ class _Reduction:
         return [total]
 
     def _every(self, lines: Values, position: int, lanes: int) -> str:
-        """What lies at this position of each window, of as many windows as there are lanes."""
+        """The elements at this position of consecutive windows, one window a lane."""
         sources = [divmod(lane * self.window + position, lanes) for lane in range(lanes)]
         found = lines[0]
         for number, line in enumerate(lines):
-            # Lane by lane: found before (in the first round: in this line), in this line, or still to come.
+            # Source of each lane: already found (in the first iteration: in this line), in this line, or in a later line.
             order = [(lane if number else lane_of) if vector < max(number, 1) else lanes + lane_of if vector == number else -1
                      for lane, (vector, lane_of) in enumerate(sources)]
             found = self.text.shuffle(self.c.type(lanes), found, line if number else "poison", order)
         return found
 
-    # -- lanes of one result
+    # -- vectors along reduced elements: all lanes are one result
 
     def _rows(self, work: float) -> StepCode:
         text, c, row = self.text, self.c, self.reduced[-1]
@@ -152,7 +152,7 @@ class _Reduction:
         return text.code(task_split.tasks, work)
 
     def _add_row(self, pointer: str, sums: Values, lanes: int, size: int) -> Values:
-        """All of a row: whole chunks in a loop, then what is left of vectors and of elements."""
+        """Add a whole row: full chunks in a loop, then the remaining vectors and elements."""
         text, c, chunk = self.text, self.c, lanes * len(sums)
         type = c.type(lanes)
 
@@ -171,17 +171,18 @@ class _Reduction:
         return sums
 
     def _tail(self, pointer: str, lanes: int, count: int) -> str:
-        """The first `count` lanes from memory, neutral elements in the others."""
+        """The first `count` lanes from memory, the neutral element in the others."""
         text, c, type = self.text, self.c, self.c.type(lanes)
         mask = f"<{', '.join(f'i1 {int(lane < count)}' for lane in range(lanes))}>"
         suffix = f"v{lanes}{'f' if c.kind == 'f' else 'i'}{8 * c.size}"
         return text.call(type, f"@llvm.masked.load.{suffix}.p0", ("ptr", pointer), ("i32", str(c.size)), (f"<{lanes} x i1>", mask),
                          (type, c.neutrals(lanes)))
 
-    # -- loops over what is reduced
+    # -- loops over the reduced dimensions
 
     def _over(self, dimensions: Sequence[_Dimension], pointer: str, sums: Values, lanes: int, additions: int, inner: Inner) -> Values:
-        """`inner`, which takes a place and sums and gives sums after `additions` additions, at every place of these dimensions."""
+        """Loops over these dimensions around `inner`, a function of an address and sums that returns the sums after `additions`
+        additions."""
         if not dimensions:
             return inner(pointer, sums)
         text, c, (first, *rest) = self.text, self.c, dimensions

@@ -1,4 +1,4 @@
-"""Cumulative sums and products as steps: one element after the other, several lines at once."""
+"""Steps of cumulative sums and products: one element after the other, several lines at once."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from adjit.ir import ops
 from adjit.ir.graph import Op
 
 MAX_LINES_AT_ONCE = 4
-"""Lines that are worked on at once, where there are so many: each waits for the addition before."""
+"""Maximum number of lines in flight: within a line each addition waits for the one before it."""
 
 NS_PER_ADDITION = 1.5
 
 
 def lower_cumulative(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
-    """The steps of `cumsum` or `cumprod`: the same order of additions as NumPy's."""
+    """The steps of `cumsum` or `cumprod`, with the same order of additions as NumPy's."""
     type, axis = op.result.type, op.attrs["axis"]
     if not type.size:
         return ()
@@ -28,8 +28,8 @@ def lower_cumulative(op: Op, shared: Mapping[int, int], target: Target) -> tuple
     text = StepBuilder(target)
     c = Combiner.of(ops.reduce_sum if op.name == "cumsum" else ops.reduce_prod, type.dtype)
     if c.is_rounded:
-        c = replace(c, neutral=literal(-0.0, type.dtype))      # leaves a first element of -0.0 as it is
-    # The lines: vectors side by side along what follows the axis; or, where nothing does, single elements of rows.
+        c = replace(c, neutral=literal(-0.0, type.dtype))      # preserves a first element of -0.0
+    # The lines: adjacent vectors along the dimensions after the axis; or, if there are none, single elements of rows.
     lanes = text.width(after, c.size) if after > 1 else 1
     units, unit_step = (after, lanes) if after > 1 else (before, 1)
     lines = min(MAX_LINES_AT_ONCE, power_of_two_below(units // unit_step))

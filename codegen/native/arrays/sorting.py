@@ -1,7 +1,7 @@
-"""`argsort` as a step: a stable merge sort of the indices, which needs no memory but the result.
+"""Step of `argsort`: a stable merge sort of the indices, which needs no memory but the result.
 
-An index of the result has 64 bits: its two halves are elements of two arrays of 32-bit indices, between which the merges go back and
-forth, whatever the distance between places that follow each other. The last pass makes 64-bit places of the array that is sorted.
+The result has 64-bit indices. Their halves serve as two arrays of 32-bit indices, and merges alternate between the two, whatever the stride
+along the axis. The last pass widens the sorted array to 64 bits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NS_PER_COMPARISON = 5.0
 
 @dataclass(frozen=True, slots=True)
 class _Lines:
-    """The lines to sort: `count` elements of `size` bytes, `distance` elements from one to the next."""
+    """Lines to sort: `count` elements of `size` bytes, `distance` elements apart."""
 
     element: str
     kind: str
@@ -33,7 +33,7 @@ class _Lines:
 
     @property
     def passes(self) -> int:
-        """Merges until one sorted run is left."""
+        """Number of merge passes until one sorted run is left."""
         return (self.count - 1).bit_length()
 
 
@@ -84,7 +84,8 @@ def _sort(text: StepBuilder, lines: _Lines, keys: str, indices: str) -> None:
 
 
 def _merge_pair(text: StepBuilder, lines: _Lines, keys: str, source: str, goal: str, low: str, run_length: str) -> None:
-    """Two sorted runs of one length, from `low` on, into one: from both ends at once, neither of which can leave its half."""
+    """Merge two sorted runs of equal length, the first from `low` on. Both ends are merged at once, and neither can leave its half of the
+    output."""
     middle = text.add(low, run_length)
     end = text.add(middle, run_length)
     ends = [low, middle, text.sub(middle, 1), text.sub(end, 1)]
@@ -99,7 +100,7 @@ def _merge_pair(text: StepBuilder, lines: _Lines, keys: str, source: str, goal: 
 
 
 def _merge_rest(text: StepBuilder, lines: _Lines, keys: str, source: str, goal: str, low: str, middle: str) -> None:
-    """A sorted run from `low` to `middle`, and what follows it up to the end of the line, into one."""
+    """Merge the sorted run from `low` to `middle` with the run behind it, which ends with the line."""
     high, starts = lines.count, [("i64", low), ("i64", middle)]
     with (text.if_(text.compare("slt", middle, high), starts) as merged, text.do_while(starts) as loop):
         left, right = loop.values
@@ -118,8 +119,8 @@ def _merge_rest(text: StepBuilder, lines: _Lines, keys: str, source: str, goal: 
 
 
 def _choose(text: StepBuilder, lines: _Lines, keys: str, source: str, left: str, right: str, goal: str, largest: bool) -> str:
-    """Write the place on the left or on the right, that of the smaller element, or of the larger; whether the right element is the
-    smaller one, as 0 or 1. Of equal elements the left one is the smaller."""
+    """Write the index at position `left` or `right` to `goal`: the one of the smaller element, or, with `largest`, of the larger. Returns 1
+    if the right element is the smaller, else 0. Of equal elements the left one counts as the smaller."""
     a, b = (text.load("i32", _index_address(text, lines, source, at), align=HALF_BYTES) for at in (left, right))
     x, y = (text.load(lines.element, text.at(keys, lines.size, (text.let(f"zext i32 {index} to i64"), lines.distance)), align=lines.size)
             for index in (a, b))
@@ -130,7 +131,7 @@ def _choose(text: StepBuilder, lines: _Lines, keys: str, source: str, left: str,
 
 
 def _merged(text: StepBuilder, left: str, right: str, middle: str) -> str:
-    """Position of the next element: as many are merged as were taken on both sides."""
+    """Position of the next element in the output: the number of elements taken from both runs, plus `low`."""
     return text.sub(text.add(left, right), middle)
 
 

@@ -1,7 +1,7 @@
-"""Elements that move from one strided array to another, or are filled with a number: what every movement op is made of.
+"""Strided copies and fills, of which every movement op is made.
 
-A `Move` is brought to as few dimensions as possible, and then written as loops around one of these: a block copy, a fill, a block in
-reverse order, the transpose of a tile in registers, or elements one by one.
+A `Move` is simplified to as few dimensions as possible, then written as loops around one of these: a block copy, a fill, a reversed copy,
+the transpose of a tile in registers, or single elements.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from adjit.codegen.native.step_builder import BYTES_PER_NS, StepBuilder, TaskSpl
 from adjit.ir.dataclass import dataclass
 
 MIN_CUT_ROW_BYTES = 1 << 15
-"""Bytes of a row from which it is cut, to be shared among tasks."""
+"""Bytes of a row from which the row is cut, to be shared among tasks."""
 
 CACHE_LINE = 64
 MAX_TILE = {1: 4, 2: 4, 4: 8, 8: 4}
-"""Rows and columns of a tile, by the size of an element: with larger ones, shuffles take LLVM long and run no faster."""
+"""Rows and columns of a tile, by element size: for larger tiles LLVM takes long over the shuffles, and they run no faster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A dimension of a move: how often, and the elements from one to the next in the source and in the target."""
+    """A dimension of a move: its size, and its strides, in elements, in the source and in the target."""
 
     size: int
     source: int
@@ -34,10 +34,11 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Elements of `size` bytes go from operand number `operand` to the result; or the number with these `bits` goes everywhere.
+    """Copy of elements of `size` bytes from operand number `operand` to the result, or fill of the result with the number with these
+    `bits`.
 
-    `source` and `target` are the elements before the first one. `operands` operands of one type are read one after the other; each
-    goes `operand_step` elements further in the target than the one before.
+    `source` and `target` are offsets in elements. `operands` consecutive operands of one type are copied one after the other, each
+    `operand_step` elements further in the target.
     """
 
     size: int
@@ -51,14 +52,14 @@ class Move:
 
     @property
     def count(self) -> int:
-        """Elements that are written."""
+        """Number of elements written."""
         return math.prod(axis.size for axis in self.axes) * self.operands
 
 
 def lower_moves(moves: Sequence[Move], result: int, target: Target) -> tuple[StepCode, ...]:
-    """One step that does all `moves`, which write different elements of place number `result`; none where there is nothing to do.
+    """One step that does all `moves`, which write disjoint elements of argument number `result`; no step if there is nothing to do.
 
-    Where a single move begins is left to the program: slices at different places are one text.
+    The program adds the offsets of a single move, so that slices at different offsets share one text.
     """
     offsets: tuple[tuple[int, int], ...] = ()
     if len(moves) == 1 and moves[0].operands == 1:
@@ -81,7 +82,7 @@ def lower_moves(moves: Sequence[Move], result: int, target: Target) -> tuple[Ste
 
 
 def _simplified(move: Move) -> Move:
-    """Without dimensions of size 1, and with those merged that lie in each other without gaps."""
+    """The move without dimensions of size 1, and with dimensions merged that are contiguous to each other."""
     axes: list[Axis] = []
     for axis in move.axes:
         if axis.size == 1:
@@ -95,7 +96,7 @@ def _simplified(move: Move) -> Move:
 
 
 def _cut(move: Move) -> Iterator[Move]:
-    """A long row becomes two dimensions, and what is left over a move of its own."""
+    """A long row as two dimensions, and its remainder as a second move."""
     block = MIN_CUT_ROW_BYTES // move.size
     row = move.axes[-1] if move.axes else Axis(1, 0, 1)
     if row.size < 2 * block or _transposed_axis(move) is not None:
@@ -110,7 +111,7 @@ def _cut(move: Move) -> Iterator[Move]:
 
 
 def _transposed_axis(move: Move) -> int | None:
-    """The dimension along which the source lies without gaps, where the target's is another one."""
+    """The dimension along which the source is contiguous, if it is not the one along which the target is."""
     if move.bits is not None or not move.axes or move.axes[-1].target != 1 or move.axes[-1].source in (0, 1, -1):
         return None
     return next((index for index, axis in enumerate(move.axes[:-1]) if axis.source == 1), None)
@@ -127,7 +128,7 @@ def _plan(move: Move, target: Target) -> _Rows:
 
 
 class _Rows:
-    """Loops around rows: the last dimension is moved as a whole."""
+    """Loops around rows: the innermost dimension is copied as a whole."""
 
     def __init__(self, move: Move, target: Target):
         self.move, self.target = move, target
@@ -138,7 +139,7 @@ class _Rows:
 
     @property
     def work(self) -> float:
-        """Estimated nanoseconds."""
+        """Estimated nanoseconds on one thread."""
         m, row = self.move, self.row
         in_vectors = row.target == 1 and row.source in (0, 1, -1)
         each = m.size / BYTES_PER_NS * (1 if m.bits is not None else 2)
@@ -173,13 +174,13 @@ class _Rows:
 
 
 class _Tiles(_Rows):
-    """Loops around tiles that are transposed in registers; `transposed` is the dimension along which the source lies without gaps."""
+    """Loops around tiles that are transposed in registers; the source is contiguous along the dimension `transposed`."""
 
     def __init__(self, move: Move, target: Target, transposed: int):
         row, column = move.axes[-1], move.axes[transposed]
         self.column = column
         self.tile = min(power_of_two_below(min(row.size, column.size)), target.lanes(move.size), MAX_TILE[move.size])
-        self.block = max(self.tile, CACHE_LINE // move.size)          # of the column: whole lines of the source are used at once
+        self.block = max(self.tile, CACHE_LINE // move.size)          # of the column: whole cache lines of the source are used at once
         self.strip = 32 * self.block                                  # of the row
         super().__init__(move, target)
         self.outer = (*move.axes[:transposed], *move.axes[transposed + 1:-1])
@@ -211,7 +212,7 @@ class _Tiles(_Rows):
 
 
 def _transposed(text: StepBuilder, vector: str, lines: list[str]) -> list[str]:
-    """As many vectors as each has lanes, transposed: blocks of 1, 2, 4, ... change places across the diagonal."""
+    """The square of vectors transposed: blocks of 1, 2, 4, ... are swapped across the diagonal."""
     lines, count = list(lines), len(lines)
     distance = 1
     while distance < count:
@@ -229,7 +230,7 @@ def _transposed(text: StepBuilder, vector: str, lines: list[str]) -> list[str]:
 
 
 def _fill(text: StepBuilder, size: int, source: str, to: str, count: int, bits: int | None) -> None:
-    """`count` times the number with these bits, or the one at `source`."""
+    """Fill of `count` elements with the number with these bits, or with the element at `source`."""
     element, width = f"i{8 * size}", text.width(count, size)
     vector = f"<{width} x {element}>"
     value = f"splat ({element} {bits})" if bits is not None else text.splat(element, text.load(element, source, align=size), width)

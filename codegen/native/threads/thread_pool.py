@@ -1,28 +1,29 @@
-"""The pool of threads that native programs share, in machine code: threads spin briefly for more work, then sleep on a futex.
+"""Pool of threads that native programs share, in machine code: threads spin briefly for more work, then sleep on a futex.
 
     i64 @adjit_launch(ptr %pool, ptr %step, ptr %places, i64 %tasks)
 
-does `i64 %step(ptr %places, i64 %low, i64 %high)` for tasks 0 <= t < %tasks, each once, on the calling thread and on threads of a team, and
-returns the smallest of the results that are not 0, or 0. A program reaches it through `%pool`: the address of `launch`, the team, and
-how many threads the program may use, the calling one among them.
+runs `i64 %step(ptr %places, i64 %low, i64 %high)` for tasks 0 <= t < %tasks, each once, on the calling thread and on threads of a team, and
+returns the smallest nonzero status, or 0. A program reaches the pool through `%pool`: the address of `launch`, the team, and the number of
+threads that the program may use, the calling thread included.
 
-A launch publishes what there is to do, cut into as many equal ranges as there are threads, and for each range in one word how much of it
-is left (`claim`: number of the launch << 32 | tasks left). Who lowers that word owns the tasks in between. A thread begins with the range
-of its number, and helps with the others' when that is done: in steps that follow each other, the same rows are in the same core's cache.
-The launch ends when all that was claimed is done, and nobody waits for a thread that has claimed nothing: a thread that wakes up late
-finds nothing left, and what it read meanwhile counts only if the word has not changed. One launch runs at a time; others, and launches
-within a step, run on their own thread.
+A launch publishes its tasks, cut into as many equal ranges as there are threads. Each range has a word with the tasks left (`claim`: number
+of the launch << 32 | tasks left). A thread that lowers the word with compare-and-swap owns the tasks in between. A thread begins with its
+own range, and then helps with the other ranges: in consecutive steps, the same rows are in the same core's cache. The launch ends when all
+claimed tasks are done, and does not wait for threads without a claim: a thread that wakes late finds no task left, and the values it read
+meanwhile count only if the word has not changed. One launch runs at a time; concurrent launches, and launches within a step, run on their
+own thread.
 
-Thread affinity: a helper that went to sleep on the processor of the thread that wakes it is sent to another one first. The system may wake
-a thread on the processor of its waker, and leave it there for milliseconds, while others are idle (seen on virtual machines with
-Linux 6.18: steps after a pause took twice their time in half of all cases). So helpers note on which processor they go to sleep.
+Thread affinity: a helper that went to sleep on the processor of the thread that wakes it is moved to another processor first. The system
+may wake a thread on the processor of its waker, and leave it there for milliseconds, while others are idle (seen on virtual machines with
+Linux 6.18: steps after a pause took twice their time in half of all cases). So helpers record the processor on which they go to sleep.
 
-A team is `TEAM_BYTES` of zeros, aligned to 64. It hires threads when a launch first needs them, with all signals blocked; where the
-system gives none, the work is done by those there are. Zeros again make a new team, which is all that a forked child has to do. Threads
-round, and treat subnormal numbers, as who launched does. They never end: the code must stay loaded.
+A team is `TEAM_BYTES` of zeros, aligned to 64. Its threads are created when a launch first needs them, with all signals blocked; if the
+system creates no more threads, the existing ones do the work. Zeroing the memory makes a new team, which is all that a forked child has to
+do. Helpers take over the rounding mode and the treatment of subnormals of the launching thread. Helpers never end: the code must stay
+loaded.
 
-A launch on two threads that has nothing to do takes 0.5 to 1.7 us where the other one spins, some 10 us where it sleeps: work of 5 us is
-done faster on two threads that were at work just before, work of 30 us on any (`benchmarks/threads.py`).
+An empty launch on two threads takes 0.5 to 1.7 us if the other thread spins, some 10 us if it sleeps: work of 5 us is done faster on two
+threads that worked just before, work of 30 us in any case (`benchmarks/threads.py`).
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ from adjit.ir.memory_sizes import POOL_STACK_BYTES
 
 SYMBOL = "adjit_launch"
 MAX_RANGES = 64
-"""More threads share ranges."""
+"""Maximum number of ranges; further threads share ranges."""
 
 TEAM_BYTES = 320 + 64 * MAX_RANGES
 THREAD_NAME = "adjit"
 
 SPIN_CYCLES = 1 << 16
-"""For how long a thread that waits spins, in cycles of the time stamp counter: some 20 us, about what waking a thread takes."""
+"""Time that a waiting thread spins, in cycles of the time stamp counter: some 20 us, about the time to wake a thread."""
 
 CLAIM_DIVISOR = 4
-"""A thread claims this part of what is left of a range: a thread that was delayed leaves the rest to others."""
+"""Divisor of the tasks left in a range: a claim takes the quotient, so a delayed thread leaves the rest to others."""
 
 _FIELDS = {
     "step": 0, "places": 8, "tasks": 16, "helpers": 24, "ranges": 32, "control": 40,
@@ -53,11 +54,12 @@ _FIELDS = {
     "busy": 128, "hired": 136, "numbers": 144, "refused": 152,
     "sleepers": 192,
     "claim": 256, "generation": 260}
-"""Places in a team, in a line of the cache each: what is only read during a launch, what helpers write, what only launches write, how many
-threads sleep, and what is left of the first range; that of the others follows, each in a line of its own."""
+"""Byte offsets in a team. Each group has a cache line: fields that are only read during a launch, fields that helpers write, fields that
+only launches write, the number of sleeping threads, and the word of the first range. The words of the other ranges follow, each in its own
+cache line."""
 
 _FUTEX, _PRCTL = 202, 157
-_WAIT, _WAKE = 128 | 9, 128 | 10        # private futexes, with a mask of whom to wake
+_WAIT, _WAKE = 128 | 9, 128 | 10        # private futexes, with a mask of the threads to wake
 _SET_NAME = 15
 _SET_MASK = 2
 _DETACHED = 1
@@ -79,15 +81,15 @@ declare i64 @syscall(i64, ...)
 _GETPID, _GETTID, _SETAFFINITY, _GETAFFINITY, _GETCPU = 39, 186, 203, 204, 309
 
 _CPU, _THREAD, _PROCESS = 16, 20, 24
-"""Places in the line of a helper's range: the processor where it lay down last, its number for the system, 0 before it is known, and the
-process it is of: a child that C code forked has this memory, but not the thread."""
+"""Byte offsets in the cache line of a helper's range: the processor on which the helper last went to sleep, its system thread id (0 until
+known), and its process id. A child forked by C code has this memory, but not the thread."""
 
 _MASK_BYTES = 128
-"""Of a set of processors, as the system takes it."""
+"""Bytes of a processor set in the system's format."""
 
 
 def pool_text() -> str:
-    """The module: x86-64, Linux."""
+    """The module, for x86-64 Linux."""
     text = Builder(_DECLARATIONS)
     _write_launch(text)
     write_part(text, MAX_RANGES - 1)
@@ -120,7 +122,7 @@ def _write_launch(text: Builder) -> None:
 
 
 def _reserve(text: Builder, team: str, wanted: str) -> str:
-    """How many helpers the team has, which nobody else launches now; 0 where that is not so, or the caller does the work better alone."""
+    """Acquire the team, and return its number of helpers. 0 if another launch runs, or if the calling thread does the work better alone."""
     present = text.variable(0)
     with text.if_(text.both(text.compare("sgt", wanted, 0), text.compare("ult", "%tasks", 1 << _WORD))):
         busy = _field(text, team, "busy")
@@ -135,8 +137,8 @@ def _reserve(text: Builder, team: str, wanted: str) -> str:
 
 
 def _publish(text: Builder, team: str, helpers: str) -> str:
-    """Tell what there is to do; the number of the launch. The word of the first range is written last: whoever sees a launch there sees it
-    in the word of its own range."""
+    """Publish a launch. Returns the number of the launch. The word of the first range is written last: a thread that sees the launch there
+    sees it in the word of its own range, too."""
     ranges = text.smaller(text.add(helpers, 1), MAX_RANGES)
     for type, value, name in (("ptr", "%step", "step"), ("ptr", "%places", "places"), ("i64", "%tasks", "tasks"),
                               ("i64", helpers, "helpers"), ("i64", ranges, "ranges"), ("i64", "0", "finished"), ("i64", "-1", "smallest")):
@@ -157,7 +159,7 @@ def _publish(text: Builder, team: str, helpers: str) -> str:
 
 
 def _wait_for(text: Builder, team: str, others: str) -> None:
-    """Until the helpers have done that many tasks: spin, then sleep."""
+    """Wait until the helpers have done `others` tasks: spin, then sleep."""
     finished, start = _field(text, team, "finished"), _clock(text)
     with text.loop():
         with text.if_(text.compare("eq", text.atomic_load("i64", finished, "acquire"), others)):
@@ -174,7 +176,7 @@ def _wait_for(text: Builder, team: str, others: str) -> None:
 
 
 def _write_work(text: Builder) -> None:
-    """Does tasks of a launch while there are any, those of range `%first` before the others; how many it did."""
+    """The function that runs tasks of a launch until none is left, first those of range `%first`. It returns the number of tasks done."""
     with text.function("work", "ptr %team", "i64 %number", "i64 %first", result="i64"):
         done, turn = text.variable(0), text.variable(-1)
         with text.loop():
@@ -203,7 +205,7 @@ def _write_work(text: Builder) -> None:
 
 
 def _run(text: Builder, index: str, ranges: str, left: str, size: str) -> None:
-    """The first `size` of the `left` tasks that range number `index` still has."""
+    """Run the first `size` of the `left` remaining tasks of range `index`."""
     text.call("void", "@llvm.x86.sse.ldmxcsr", ("ptr", _field(text, "%team", "control")))
     step, places = (text.atomic_load("ptr", _field(text, "%team", name), "monotonic") for name in ("step", "places"))
     tasks = text.atomic_load("i64", _field(text, "%team", "tasks"), "monotonic")
@@ -214,7 +216,7 @@ def _run(text: Builder, index: str, ranges: str, left: str, size: str) -> None:
 
 
 def _write_help(text: Builder) -> None:
-    """A thread of the team: helps with every launch that wants this many."""
+    """The main function of a helper thread, which joins every launch that wants that many helpers."""
     with text.function("help", "ptr %team", result="ptr"):
         system_call(text, _PRCTL, ("i64", _SET_NAME), ("ptr", "@name"))
         number = text.atomic_update("add", "i64", _field(text, "%team", "numbers"), 1, "monotonic")
@@ -222,7 +224,7 @@ def _write_help(text: Builder) -> None:
         first = text.let(f"urem i64 {text.add(number, 1)}, {MAX_RANGES}")
         own = _claim(text, _field(text, "%team", "claim"), first)
         has_line = text.compare("ult", number, MAX_RANGES - 1)
-        known, start = text.variable(0), text.variable(_clock(text))        # the last launch seen, and when it began to wait
+        known, start = text.variable(0), text.variable(_clock(text))        # number of the last launch seen, and start of the wait
         with text.loop():
             launch = text.lshr(text.atomic_load("i64", own, "acquire"), _WORD)
             is_new = text.compare("ne", launch, known.value)
@@ -252,7 +254,7 @@ def _help_with(text: Builder, launch: str, first: str) -> None:
 
 
 def _lie_down(text: Builder, own: str, launch: str, mask: str, has_line: str) -> None:
-    """Sleep until there is another launch than this one."""
+    """Sleep until a new launch is published."""
     sleepers, generation = _field(text, "%team", "sleepers"), _field(text, "%team", "generation")
     text.atomic_update("add", "i32", sleepers, 1, "seq_cst")
     seen = text.atomic_load("i32", generation, "acquire")
@@ -268,7 +270,8 @@ def _lie_down(text: Builder, own: str, launch: str, mask: str, has_line: str) ->
 
 
 def _write_hire(text: Builder) -> None:
-    """Start threads until there are `%wanted`, or the system has none left; how many there are. Only within a launch."""
+    """The function that creates threads until there are `%wanted`, or the system refuses. It returns their number; called within a launch
+    only."""
     with text.function("hire", "ptr %team", "i64 %wanted", result="i64", attributes=DISPATCH):
         hired, refused = _field(text, "%team", "hired"), _field(text, "%team", "refused")
         count = text.variable(text.load("i64", hired))
@@ -299,12 +302,12 @@ def _field(text: Builder, team: str, name: str) -> str:
 
 
 def _claim(text: Builder, claim: str, index: str) -> str:
-    """The word of a range, each in a line of the cache of its own."""
+    """The address of a range's word, in its own cache line."""
     return text.at(claim, "[64 x i8]", index)
 
 
 def _border(text: Builder, index: str, tasks: str, ranges: str) -> str:
-    """Start of a range."""
+    """First task of a range."""
     return text.let(f"udiv i64 {text.mul(index, tasks)}, {ranges}")
 
 
@@ -313,12 +316,12 @@ def _clock(text: Builder) -> str:
 
 
 def _is_tired(text: Builder, start: str) -> str:
-    """True if a thread that waits since then has spun for long enough."""
+    """True if a thread that waits since `start` has spun for long enough."""
     return text.compare("ugt", text.sub(_clock(text), start), SPIN_CYCLES)
 
 
 def _sleep(text: Builder, word: str, seen: str, mask: Value) -> None:
-    """Until somebody wakes those of this mask; not at all where the word is not what was seen."""
+    """Sleep on the futex `word` until a thread wakes this mask. Returns at once if the word is not `seen`."""
     system_call(text, _FUTEX, ("ptr", word), ("i32", _WAIT), ("i32", seen), ("ptr", "null"), ("ptr", "null"), ("i32", mask))
 
 
@@ -331,7 +334,7 @@ def system_call(text: Builder, number: int, *arguments: Typed) -> str:
 
 
 def note_place(text: Builder, line: str) -> None:
-    """Before a helper lies down: where it is, and who, into the line of its range."""
+    """Record the processor, thread and process of a helper that goes to sleep in the cache line of its range."""
     system_call(text, _GETCPU, ("ptr", text.at(line, 1, _CPU)), ("ptr", "null"), ("ptr", "null"))
     thread, process = (text.convert("trunc", "i64", system_call(text, which), "i32") for which in (_GETTID, _GETPID))
     text.atomic_store("i32", process, text.at(line, 1, _PROCESS), "monotonic")
@@ -339,10 +342,11 @@ def note_place(text: Builder, line: str) -> None:
 
 
 def write_part(text: Builder, most: int) -> None:
-    """`void @part(ptr %claim, i64 %helpers)`: what whoever wakes helpers does before; at most so many of them have lines.
+    """`void @part(ptr %claim, i64 %helpers)`: move helpers off the calling thread's processor before they are woken. At most `most` helpers
+    have lines.
 
-    One that lay down on this thread's processor would be woken there, and wait until this thread has done all the work, while others are
-    idle. It is sent to those processors that this thread may use, but for its own.
+    A helper that went to sleep on the calling thread's processor would be woken there, and wait until this thread has done all the work,
+    while other processors are idle. Its affinity is set to the processors that the calling thread may use, except the current one.
     """
     with text.function("part", "ptr %claim", "i64 %helpers", attributes=DISPATCH):
         allowed, own = text.alloca("i64", _MASK_BYTES // 8, 8), text.alloca("i32")
@@ -369,7 +373,7 @@ def write_part(text: Builder, most: int) -> None:
 
 
 def _exclude(text: Builder, allowed: str, processor: str) -> None:
-    """Take a processor out of a set."""
+    """Remove a processor from a set."""
     index = text.convert("zext", "i32", text.let(f"lshr i32 {processor}, 3"), "i64")
     byte = text.at(allowed, 1, index)
     bit = text.let(f"shl i32 1, {text.let(f'and i32 {processor}, 7')}")
