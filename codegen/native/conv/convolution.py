@@ -1,11 +1,11 @@
-"""Convolutions as implicit products: kernels times windows that are never laid out as a matrix.
+"""Convolutions as implicit matrix products: kernels times windows, without a matrix of windows (no im2col) in memory.
 
-A task is a block of windows of one image and one group. Its input tile is staged once; then a tile of some kernels by some vectors of
-windows stays in registers while channels and kernel elements run, each vector of windows being read at the distance of its kernel
-element. The sums go to a buffer that has the input tile's row width, and from there, row by row, to the result.
+A task is a block of windows of one image and one group. Its input tile is staged once. Then a register tile of some kernels by some vectors
+of windows stays in registers while channels and kernel elements run; the vectors of windows are read at the offset of the kernel element.
+The sums go to a buffer with the row width of the input tile, and from there, row by row, to the result.
 
-An element is one chain of multiply-adds for each part of the channels (`KC` products at most, as in a product of matrices), and the
-sum of the parts in order.
+An element of the result is one chain of multiply-adds for each block of channels (at most `KC` products, as in a matrix product), and the
+sum of the blocks in order.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from adjit.ir.graph import Op
 NS_PER_VECTOR = 0.15
 
 MAX_TILE_INPUT_BYTES = 20 << 10
-"""What a tile reads of a part, at most: it is read again for each of the other tiles of rows."""
+"""Maximum bytes that a register tile reads of a block of channels: each row tile reads them again."""
 
 TILE_ROW_BYTES = 256
-"""Of a row, about what a tile reads with the widest vectors."""
+"""Bytes of a row that a register tile reads with the widest vectors, roughly."""
 
 MAX_CHUNK_WEIGHT_BYTES = 128 << 10
-"""Kernels of a chunk that take more than this are read once for several images."""
+"""Bytes of the kernels of a chunk above which the kernels are read once for several images."""
 
 MAX_SUM_BYTES = 256 << 10
 MAX_CHUNK_OUTPUTS = 64
-"""The most kernels whose sums are held at once."""
+"""Maximum number of kernels whose sums are held at once."""
 
 MAX_BLOCK_WINDOWS = 1024
-"""The most windows of a block: their sums stay near."""
+"""Maximum number of windows of a block: their sums stay in the near caches."""
 
 MIN_TASKS = 16
 MAX_UNROLLED_TAPS, MAX_UNROLLED_VECTORS = 16, 8
@@ -57,10 +57,11 @@ MAX_UNROLLED_TAPS, MAX_UNROLLED_VECTORS = 16, 8
 class ConvolutionPlan:
     """Plan of one convolution.
 
-    A task has a block of windows of `images` images, for all kernels or, where `splits`, for one of the `chunks` of kernels, whose sums are
-    held together. `stage` channels are staged at once, of which `part` are summed in one chain. A tile is `vectors` wide; `tiles` has the
-    rows of the tiles of a chunk, by its size. `phases` of the result, row by row, have rows and columns `apart`, and the elements of the
-    kernels that make them, each with its number and its offset in the input tile: one phase, but where there are zeros between elements.
+    A task has a block of windows of `images` images, for all kernels or, with `splits`, for one of the `chunks` of kernels, whose sums are
+    held in one buffer. `stage` channels are staged at once; `part` channels are summed in one chain. A register tile is `vectors` wide;
+    `tiles` has the row tiles of a chunk, by the chunk's size. The result has `phases`, in row-major order, whose rows and columns are
+    `apart`. A phase lists the kernel elements that contribute to it, each with its index and its offset in the input tile. There is one
+    phase, unless the input has interior zeros.
     """
 
     block: Block
@@ -83,7 +84,7 @@ class ConvolutionPlan:
 
 
 def plan_convolution(geometry: Geometry, target: Target) -> ConvolutionPlan:
-    """Decides by shapes and target only."""
+    """The plan of a convolution. It depends on shapes and target only."""
     apart, spread = (1, 1), None
     if any(geometry.window.interior[1:]) and geometry.window.stride[1:] == (1, 1):
         geometry, apart, spread = spread_phases(geometry)
@@ -92,7 +93,7 @@ def plan_convolution(geometry: Geometry, target: Target) -> ConvolutionPlan:
     lanes = target.lanes(element_bytes)
     chunks = split_evenly(g.outputs, MAX_CHUNK_OUTPUTS)
     most = max(chunks)
-    row_bytes = (TILE_ROW_BYTES + g.window.sizes[2] * element_bytes) * g.window.sizes[1]     # for any target: parts decide bits
+    row_bytes = (TILE_ROW_BYTES + g.window.sizes[2] * element_bytes) * g.window.sizes[1]     # for every target: blocks decide bits
     part = max(min(MAX_TILE_INPUT_BYTES // (row_bytes * depth), KC // (taps * depth)), 1)
     if part * 5 >= g.inputs * 4:
         part = g.inputs
@@ -115,7 +116,7 @@ def plan_convolution(geometry: Geometry, target: Target) -> ConvolutionPlan:
 
 
 def _tile_vectors(needed: int, rows: int, target: Target) -> int:
-    """The width of tiles that wastes least of what `needed` vectors of windows are rounded up to."""
+    """The tile width that rounds `needed` vectors of windows up the least."""
     widths: tuple[int, ...]
     if target.registers < 32:
         widths = (4,) if rows <= 2 else (3,) if rows == 3 else (2,)
@@ -125,7 +126,7 @@ def _tile_vectors(needed: int, rows: int, target: Target) -> int:
 
 
 def lower_convolution(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
-    """The steps of a convolution: none where the result is empty."""
+    """The steps of a convolution; none if the result is empty."""
     x, w = op.operands
     geometry = geometry_of(x.type, w.type.shape[0], w.type.shape[2:], op.attrs)
     if not op.result.type.size:
@@ -143,8 +144,8 @@ def lower_convolution(op: Op, shared: Mapping[int, int], target: Target) -> tupl
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """What a task works on: its corner in the images, of which there are `count`, and in the result; the first window, and the block's
-    true size."""
+    """Work of a task: addresses of its corner in the images and in the result, the `count` of images, the first window, and the actual size
+    of the block."""
 
     source: str
     result: str
@@ -159,7 +160,7 @@ class _Task:
 
 
 class _Writer:
-    """Writes the step of a plan."""
+    """Writer of a plan's step."""
 
     def __init__(self, text: WindowBuilder, plan: ConvolutionPlan):
         self.text, self.plan, self.block, self.geometry = text, plan, plan.block, plan.block.geometry
@@ -180,7 +181,7 @@ class _Writer:
         with text.step(OPTNONE):
             x, w, y = (text.place(number) for number in range(3))
             input_tile, sums = text.array(self.input_tile_size + self.slack), text.array(plan.images * self.sums_image + text.lanes)
-            if len(block.phases) == 1:      # what is not staged is read, for sums that do not count: garbage there can be slow
+            if len(block.phases) == 1:      # tiles also read the unstaged margin, for sums that are dropped: garbage there can be slow
                 text.clear(text.at(input_tile, text.scalar, self.input_tile_size), self.slack)
             else:
                 text.clear(input_tile, self.input_tile_size + self.slack)
@@ -216,7 +217,7 @@ class _Writer:
                        ("i64", work.column))
 
     def chunk(self, work: _Task, input_tile: str, sums: str, output: str, size: int, staged: bool) -> None:
-        """The results of some kernels, from `output` on."""
+        """The results of a chunk of kernels, from kernel `output` on."""
         text, g, plan = self.text, self.geometry, self.plan
         weights = text.at(work.weights, text.scalar, (output, g.channels * g.taps))
         with text.for_range(0, g.inputs, plan.stage) as stage:
@@ -238,7 +239,7 @@ class _Writer:
                       ("i64", size), ("i64", rows), ("i64", columns))
 
     def parts(self, work: _Task, input_tile: str, weights: str, sums: str, first: str, channels: str, size: int) -> None:
-        """The products with all channels of an input tile, from channel `first` of the group on."""
+        """The products over all channels of an input tile, in blocks; `first` is the tile's first channel in the group."""
         text, g, plan = self.text, self.geometry, self.plan
         depth = g.window.sizes[0]
         with text.for_range(0, channels, plan.part) as part:
@@ -258,7 +259,7 @@ class _Writer:
                                       ("ptr", text.at(target, text.scalar, phase * self.sums_phase)), ("i64", count), ("i1", more))
 
     def tile(self, rows: int, phase: int, taps: Sequence[tuple[int, int]]) -> str:
-        """The name of the function of a tile of a phase: sums of `rows` kernels over the channels of an input tile."""
+        """The name of the function for a register tile of a phase: sums of `rows` kernels over the channels of an input tile."""
         name, text, plan = f"step.tile_{rows}_{phase}", self.text, self.plan
         if name in text.functions:
             return name
@@ -304,7 +305,7 @@ class _Writer:
         return [text.multiply_add(factors[i], vectors[j], value) for (i, j), value in zip(cells, sums, strict=True)]
 
     def finish(self, cells: list[tuple[int, int]], sums: list[str]) -> None:
-        """Store the sums, added to those of the parts before."""
+        """Store the sums, added to the sums of the earlier blocks of channels."""
         text = self.text
         addresses = [text.at("%sums", text.scalar, i * self.sums_row + j * text.lanes) for i, j in cells]
         if self.plan.part >= self.geometry.inputs:
@@ -319,7 +320,7 @@ class _Writer:
             text.store_vector(value, address, aligned=True)
 
     def flush(self) -> str:
-        """The name of the function that writes sums to the result, without what lies between rows."""
+        """The name of the function that copies sums to the result, without the gaps between rows."""
         name, text, g = "step.flush", self.text, self.geometry
         if name in text.functions:
             return name

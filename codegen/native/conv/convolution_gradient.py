@@ -1,9 +1,9 @@
-"""The derivative of a convolution in its kernels, as an implicit product: cotangents times windows.
+"""Gradient of a convolution with respect to its kernels, as an implicit matrix product: cotangents times windows.
 
-A part of the images is summed up by tasks of its own, into a part of the scratch memory: for each kernel element a row of outputs. In a
-task, a block of windows is staged as for the convolution, and the block of the cotangent is transposed, so that outputs lie together; a
-tile of some kernel elements by some vectors of outputs then stays in registers while the windows of the block run. The parts are added in
-order at the end. How images are cut into parts follows from shapes alone.
+The images are cut into partitions. Each partition is summed by tasks of its own into partial sums in the scratch memory: for each kernel
+element a row of outputs. A task stages a block of windows, like the convolution, and transposes the block of the cotangent, so that outputs
+are contiguous. A register tile of some kernel elements by some vectors of outputs then stays in registers while the windows of the block
+run. The partial sums are added in order at the end. The partitions follow from shapes alone.
 """
 
 from __future__ import annotations
@@ -34,29 +34,31 @@ from adjit.ir.ops.convolution import partial_sums
 
 NS_PER_VECTOR = 0.18
 MAX_BLOCK_WINDOWS = 384
-"""The most windows of a block: so many products are summed in one chain."""
+"""Maximum number of windows of a block: that many products are summed in one chain."""
 
 MAX_TRANSPOSED_BYTES = 96 << 10
-"""The most that the transposed cotangent of a block takes: every tile reads all of it."""
+"""Maximum bytes of the transposed cotangent of a block: every register tile reads all of it."""
 
 MAX_TRANSPOSED_OUTPUTS = 64
-"""The most outputs that are transposed at once."""
+"""Maximum number of outputs that are transposed at once."""
 
 ROW_ALIGN = 16
-"""Rows of partial sums are multiples of it."""
+"""Divisor of the row length of partial sums, in elements."""
 
 MIN_TASKS = 16
 
 MIN_LANES_PER_OUTPUT, MAX_DOT_TAPS = 4, 12
-"""Outputs of which a vector holds `MIN_LANES_PER_OUTPUT` times as many are not transposed; `MAX_DOT_TAPS` kernel elements are then summed
-at once."""
+"""Thresholds for dot products: outputs are not transposed if a vector has at least `MIN_LANES_PER_OUTPUT` lanes for each; then
+`MAX_DOT_TAPS` kernel elements are summed at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class GradientPlan:
-    """`parts` of the images, `inputs` the channels of each chunk of them, `columns` the outputs that a task has, in whole vectors.
+    """Plan of a kernel gradient. `parts` is the number of partitions of the images, `inputs` the channels of each channel chunk, `columns`
+    the outputs of each task, in whole vectors.
 
-    A tile is some of the kernel elements: those of `tiles` channels, of each the ones in `taps`, a pair of first and last for every tile.
+    A register tile has the kernel elements of `channels` channels; `taps` has for each tile the first and the last (excluded) of these
+    elements.
     """
 
     block: Block
@@ -72,7 +74,7 @@ class GradientPlan:
 
 
 def plan_gradient(geometry: Geometry, parts: int, target: Target) -> GradientPlan:
-    """Decides by shapes and target only."""
+    """The plan of a kernel gradient. It depends on shapes and target only."""
     lanes = target.lanes(4 if geometry.dtype == "f32" else 8)
     vectors = split_evenly(-(-geometry.outputs // lanes), max(MAX_TRANSPOSED_OUTPUTS // lanes, 1))
     columns = tuple(count * lanes for count in vectors)
@@ -92,12 +94,12 @@ def plan_gradient(geometry: Geometry, parts: int, target: Target) -> GradientPla
 
 
 def tile_vectors(vectors: int, target: Target) -> tuple[int, ...]:
-    """The vectors of each tile across outputs."""
+    """The vectors of each register tile across outputs."""
     return split_evenly(vectors, 3 if target.registers >= 32 else 2)
 
 
 def lower_kernel_gradient(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
-    """The steps of the derivative in the kernels: the partial sums, and their sum."""
+    """The steps of the kernel gradient: the partial sums, then their sum."""
     x, ct = op.operands
     sizes = op.attrs["sizes"]
     geometry = geometry_of(x.type, ct.type.shape[1], sizes, op.attrs)
@@ -116,19 +118,19 @@ def lower_kernel_gradient(op: Op, shared: Mapping[int, int], target: Target) -> 
 
 
 def row_of(geometry: Geometry) -> int:
-    """Elements of a row of partial sums."""
+    """Elements of a row of partial sums: the outputs, padded."""
     return -(-geometry.outputs // ROW_ALIGN) * ROW_ALIGN
 
 
 class _Writer:
-    """Writes the partial sums of a plan."""
+    """Writer of the step for partial sums."""
 
     def __init__(self, text: WindowBuilder, plan: GradientPlan):
         self.text, self.plan, self.block, self.geometry = text, plan, plan.block, plan.block.geometry
         self.row = row_of(self.geometry)
         self.uses_dots = self.geometry.outputs * MIN_LANES_PER_OUTPUT <= text.lanes
         self.offsets = self.block.offsets
-        self.names: dict[tuple[int, ...], str] = {}     # by how far apart kernel elements lie
+        self.names: dict[tuple[int, ...], str] = {}     # by relative offsets of kernel elements
         self.input_tile = max(plan.inputs) * self.geometry.window.sizes[0] * self.block.channel + text.lanes
         self.cotangent = 0 if self.uses_dots else (self.block.rows * self.block.columns + text.lanes) * max(plan.columns)
 
@@ -157,7 +159,7 @@ class _Writer:
                             self.blocks(at_x, at_ct, input_tile, cotangent, target, new, rest, count, some)
 
     def chosen(self, number: str, sizes: Sequence[int]) -> Iterator[tuple[str, int]]:
-        """Writes code for each size there is, of which the one of part `number` runs; yields where the part begins, and its size."""
+        """Code for each different size, of which only the chunk `number` runs. Yields the chunk's start and its size."""
         text = self.text
         for index, start, size, times in runs(sizes):
             own = text.linear(number, -index)
@@ -165,7 +167,7 @@ class _Writer:
                 yield text.linear((once.counter, size), start), size
 
     def blocks(self, x: str, ct: str, input_tile: str, cotangent: str, sums: str, new: str, rest: str, columns: int, inputs: int) -> None:
-        """Adds what one image gives, block by block."""
+        """Add the contribution of one image, block by block."""
         text, g, block = self.text, self.geometry, self.block
         s = g.window
         down, along = block.counts
@@ -192,13 +194,13 @@ class _Writer:
                 self.tiles(input_tile, cotangent, sums, rows, width, fresh, columns, inputs)
 
     def transpose(self, source: str, target: str, columns: int, length: str, rest: str) -> None:
-        """Windows of the cotangent that follow each other, so that outputs lie together."""
+        """Transpose consecutive windows of the cotangent, so that outputs are contiguous."""
         name = self.text.task_split(_transpose_kernel(self.text.target, self.text.dtype))
         self.text.call("void", f"@{name}", ("ptr", source), ("ptr", target), ("i64", columns), ("i64", length), ("i64", rest),
                        ("i64", self.geometry.positions))
 
     def tiles(self, input_tile: str, cotangent: str, sums: str, rows: str, width: str, fresh: str, columns: int, inputs: int) -> None:
-        """All kernel elements of these channels by all vectors of these outputs."""
+        """Products of all kernel elements of the staged channels with all vectors of outputs."""
         text, g, plan = self.text, self.geometry, self.plan
         planes = inputs * g.window.sizes[0]
         for _, start, channels, times in runs(split_evenly(planes, plan.channels)):
@@ -216,7 +218,8 @@ class _Writer:
                                       ("i1", fresh))
 
     def dots(self, input_tile: str, cotangent: str, sums: str, rows: str, width: str, fresh: str, inputs: int) -> None:
-        """Where a vector of outputs would be nearly empty: products of the cotangent's rows with rows of the input tile, as they lie."""
+        """Dot products of the cotangent's rows with rows of the input tile, both in place, for so few outputs that vectors of outputs would
+        be nearly empty."""
         text, g = self.text, self.geometry
         with text.for_range(0, g.outputs) as output, text.for_range(0, inputs * g.window.sizes[0]) as plane:
             for start in range(0, g.taps, MAX_DOT_TAPS):
@@ -228,11 +231,11 @@ class _Writer:
                           ("i1", fresh))
 
     def apart(self, first: int, last: int) -> tuple[int, ...]:
-        """How far kernel elements lie behind the first of them."""
+        """Offsets of kernel elements relative to the first of them."""
         return tuple(offset - self.offsets[first] for offset in self.offsets[first:last])
 
     def dot(self, first: int, last: int) -> str:
-        """The name of the function that sums the products for some kernel elements of one plane; one for all that lie alike."""
+        """The name of the function that sums the products of some kernel elements of one plane. Equal relative offsets share a function."""
         offsets, text = self.apart(first, last), self.text
         name = self.names.setdefault(offsets, f"step.dot_{len(self.names)}")
         if name in text.functions:
@@ -260,7 +263,7 @@ class _Writer:
         return name
 
     def tile(self, channels: int, first: int, last: int, vectors: int, columns: int) -> str:
-        """The name of the function of a tile: sums over the windows of a block; one for all that lie alike."""
+        """The name of the function for a register tile: sums over the windows of a block. Equal relative offsets share a function."""
         offsets, text = self.apart(first, last), self.text
         name = f"step.tile_{channels}_{self.names.setdefault(offsets, str(len(self.names)))}_{vectors}_{columns}"
         if name in text.functions:
@@ -285,7 +288,7 @@ class _Writer:
         return name
 
     def finish(self, addresses: list[str], sums: list[str]) -> None:
-        """Store the sums, or add them to what is there."""
+        """Store the sums, or add them to the sums in memory."""
         text = self.text
         with text.if_("%fresh"):
             for value, address in zip(sums, addresses, strict=True):
@@ -297,8 +300,8 @@ class _Writer:
 
 @cache
 def _transpose_kernel(target: Target, dtype: str) -> Kernel:
-    """The function that transposes `length` windows of `columns` outputs, which lie `apart` elements apart, so that those of one window lie
-    together; where there are only `rest` + 1 outputs, the last is repeated."""
+    """The function that transposes `length` windows of `columns` outputs, which are `apart` elements apart, so that the outputs of a window
+    are contiguous. If there are only `rest` + 1 outputs, the last one is repeated."""
     text = WindowBuilder(target, dtype)
     name, at_once = f"adjit_turn_windows_{dtype}x{text.lanes}", min(text.lanes, MAX_ROWS_AT_ONCE)
     parameters = "ptr noalias %from, ptr noalias %to, i64 %columns, i64 %length, i64 %rest, i64 %apart"
@@ -325,7 +328,7 @@ def _transpose_kernel(target: Target, dtype: str) -> Kernel:
 
 
 def _sum_of_parts(geometry: Geometry, parts: int, target: Target) -> StepCode:
-    """The step that adds the parts in order, and transposes rows of outputs into kernels."""
+    """The step that adds the partial sums in order, and transposes rows of outputs into kernels."""
     text, g = WindowBuilder(target, geometry.dtype), geometry
     row, rows = row_of(g), g.channels * g.taps
     vectors = -(-g.outputs // text.lanes)

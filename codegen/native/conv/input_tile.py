@@ -1,11 +1,12 @@
-"""Input tiles: what a block of windows reads, laid out so that each element of a window is at a known distance, whatever the strides.
+"""Staged input tiles: the elements that a block of windows reads, laid out so that each window element has a known offset, for any stride.
 
-A convolution with strides (s, t) reads each of its s x t phases with stride 1, so an input tile holds, for every channel, one plane for
-each phase that a kernel reads: rows of the padded image s apart, of elements t apart. Padding and interior zeros are written out. A window
-of row r and column c then begins r * width + c elements behind the start of a plane: windows, counted row by row with the columns that a
-row has too many, lie next to each other, and whole vectors of them are read anywhere.
+A convolution with strides (s, t) reads each of its s x t phases with stride 1. So an input tile holds, for every channel, one plane for
+each phase that a kernel reads: rows of the padded image s apart, with elements t apart. Padding and interior zeros are written out. A
+window of row r and column c then begins r * width + c elements behind the start of a plane. So windows, counted row by row, are adjacent (a
+row has some columns too many), and whole vectors of windows are read at any offset.
 
-One and two axes count as three, of which the first ones have one element: a tile has the planes of all kernel elements along the first
+One and two axes are extended to three by leading axes of size one: a tile has the planes of all kernel elements along the first axis, as
+channels.
 axis, as channels.
 """
 
@@ -23,21 +24,21 @@ from adjit.ir.ops.window_geometry import WindowGeometry
 from adjit.ir.types import Shape, TensorType, short_name
 
 MAX_LANES = 16
-"""The most that a vector has."""
+"""Maximum number of lanes of a vector, over all targets."""
 
 MIN_BLOCK_COLUMNS = 64
-"""Windows of a row below which it is not cut."""
+"""Windows of a row below which the row is not cut."""
 
 MAX_INPUT_TILE_BYTES = 192 << 10
-"""The most that an input tile takes, where one row of windows does not need more."""
+"""Maximum bytes of an input tile, unless one row of windows needs more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """A convolution over three axes; `inputs` and `outputs` are the channels of one group.
+    """Geometry of a convolution over three axes; `inputs` and `outputs` are the channels of one group.
 
-    `taps` are the elements of a kernel in one plane, `results` the sizes of the result: more than there are windows where `spread_phases`
-    makes several results of one.
+    `taps` is the number of elements of a kernel in one plane. `results` are the sizes of the result: larger than the number of windows if
+    `spread_phases` computes several results from one window.
     """
 
     dtype: str
@@ -51,7 +52,7 @@ class Geometry:
 
     @property
     def channels(self) -> int:
-        """Planes that an element of the result is made of."""
+        """Number of planes that an element of the result is summed over."""
         return self.inputs * self.window.sizes[0]
 
     @property
@@ -69,7 +70,7 @@ class Geometry:
 
 
 def geometry_of(x: TensorType, outputs: int, sizes: Shape, attrs: Attributes) -> Geometry:
-    """Of a convolution of `x` with as many kernels of these sizes."""
+    """The geometry of a convolution of `x` with `outputs` kernels of these sizes."""
     plain, missing = convolution_windows(x, sizes, attrs), 3 - len(sizes)
     ones, zeros = (1,) * missing, (0,) * missing
     window = WindowGeometry(ones + plain.lengths, ones + plain.sizes, ones + plain.stride, zeros + plain.low, zeros + plain.high,
@@ -82,8 +83,8 @@ def geometry_of(x: TensorType, outputs: int, sizes: Shape, attrs: Attributes) ->
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Every so many rows and columns of a result, from `row` and `column` on: made by the `taps` of a kernel, each a number and where the
-    first window has its element, by row and column."""
+    """A phase of the result: every n-th row and column, from `row` and `column` on. `taps` are the kernel elements that contribute to the
+    phase, each with its index and with the row and column of its element for the first window."""
 
     row: int
     column: int
@@ -91,8 +92,9 @@ class Phase:
 
 
 def spread_phases(geometry: Geometry) -> tuple[Geometry, tuple[int, int], list[Phase]]:
-    """A convolution over elements with zeros between, as one without for each phase of the result: those of its kernel's elements that meet
-    no zeros. The windows of all of them, how many rows and columns apart the results of a phase are, and the phases."""
+    """The phases of a convolution over an input with interior zeros. Each phase of the result is a convolution without zeros, with the
+    kernel elements that meet no zeros. Returns the geometry of the windows of all phases, the distance in rows and columns between results
+    of one phase, and the phases."""
     s = geometry.window
     sizes, apart = s.sizes, (s.interior[1] + 1, s.interior[2] + 1)
     found = [[[(k, (r + k * s.dilation[axis] - s.low[axis]) // apart[axis - 1]) for k in range(sizes[axis])
@@ -120,7 +122,7 @@ class Block:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Blocks along both axes."""
+        """Number of blocks along both axes."""
         _, height, width = self.geometry.window.counts
         return -(-height // self.rows), -(-width // self.columns)
 
@@ -141,7 +143,7 @@ class Block:
 
     @property
     def plane(self) -> int:
-        """Elements from one phase to the next: the last row is written in whole vectors."""
+        """Elements of the plane of one phase. The last row is written in whole vectors, which needs a margin."""
         return self.height * self.width + (MAX_LANES if len(self.phases) > 1 else 0)
 
     @property
@@ -151,12 +153,12 @@ class Block:
 
     @property
     def span(self) -> int:
-        """Windows of a whole block, with those between its rows that do not count."""
+        """Windows of a whole block, including the unused ones between its rows."""
         return (self.rows - 1) * self.width + self.columns
 
     @property
     def offsets(self) -> list[int]:
-        """Where the elements of a kernel's plane lie for the first window."""
+        """Offsets of the elements of a kernel's plane for the first window."""
         s, plane, width = self.geometry.window, self.plane, self.width
         number = {phase: index for index, phase in enumerate(self.phases)}
         return [number[i * s.dilation[1] % s.stride[1], j * s.dilation[2] % s.stride[2]] * plane
@@ -167,10 +169,10 @@ class Block:
 
 
 def choose_block(geometry: Geometry, channels: int, windows: int, tasks: int) -> Block:
-    """The largest block of which `channels` make an input tile that is not too large, with `windows` of them at most and at least `tasks`
-    in all.
+    """The largest block whose input tile for `channels` channels fits, with at most `windows` windows, so that there are at least `tasks`
+    tasks.
 
-    Whole rows where one fits, else a part of one.
+    The block has whole rows if one fits, else a range of columns.
     """
     element_bytes = 4 if geometry.dtype == "f32" else 8
     depth, height, width = geometry.window.counts
@@ -192,8 +194,8 @@ STAGE = "step.stage"
 
 
 def emit_staging(text: WindowBuilder, block: Block) -> None:
-    """Writes the function that fills an input tile: with `channels` channels of an image, from `image` on, for the windows of plane `depth`
-    from `row` and `column` on."""
+    """The function that stages an input tile: `channels` channels of an image, from `image` on, for the windows of plane `depth`, from
+    `row` and `column` on."""
     s = block.geometry.window
     spread = tuple(gap + 1 for gap in s.interior)
     row_vectors = -(-block.width // text.lanes)
@@ -229,7 +231,7 @@ def _phases(text: WindowBuilder, row: str, start: str, limit: str, stride: int, 
 
 
 def _element(text: WindowBuilder, position: str, length: int, spread: int) -> tuple[str, str]:
-    """Whether there is an element at a position of a padded axis, and its number."""
+    """True if a position of a padded axis holds an element of the image; and the index of the element."""
     if spread == 1:
         return text.compare("ult", position, length), position
     number, rest = text.let(f"sdiv i64 {position}, {spread}"), text.let(f"srem i64 {position}, {spread}")

@@ -1,4 +1,4 @@
-"""Pooling as native steps: vectors of neighbouring windows; where these overlap, one axis after the other (`separable_pooling.py`).
+"""Steps of pooling: vectors of neighbouring windows. Overlapping windows are pooled one axis after the other (`separable_pooling.py`).
 
 A task has some planes.
 """
@@ -24,7 +24,7 @@ Write = Callable[[WindowWriter, list[str]], None]
 
 
 def lower_windows(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
-    """The step of a sum or an extremum of windows; none where the result is empty."""
+    """The step of a sum or an extremum over windows; none if the result is empty."""
     x, attrs = op.operands[0].type, op.attrs
     rank = len(attrs["sizes"])
     if rank > 3:
@@ -51,7 +51,7 @@ def lower_windows(op: Op, shared: Mapping[int, int], target: Target) -> tuple[St
 
 
 def _write_of(name: str, writer: WindowWriter) -> tuple[Callable[[list[str]], None], int]:
-    """What writes a step for one plane, from pointers to what it reads and writes; and how many elements of windows that takes."""
+    """The function that writes the code for one plane, given pointers to its arrays; and its cost, in elements of windows."""
     s = writer.window
     (_, high, wide), (_, rows, columns) = s.sizes, s.counts
     each = prod(s.sizes) * prod(s.counts)
@@ -98,7 +98,7 @@ def _take(w: WindowWriter, pointers: list[str]) -> None:
 
 
 def _scatter(w: WindowWriter, pointers: list[str]) -> None:
-    """Each number, where the largest element of its window is."""
+    """Add each cotangent to the largest element of its window."""
     source, given, result = pointers
     for at in _windows_to_write(w, result):
         winner = w.winner(source, at)
@@ -116,7 +116,7 @@ def _scatter(w: WindowWriter, pointers: list[str]) -> None:
 
 
 def _share(w: WindowWriter, pointers: list[str]) -> None:
-    """Each number, divided among the elements of its window that are not less than the largest."""
+    """Divide each cotangent among the elements of its window that equal the maximum."""
     text, vector = w.text, w.text.vector
     source, given, result = pointers
     lowest, one = w.filled(float("-inf")), f"<{', '.join([f'{text.scalar} 1.0'] * text.lanes)}>"
@@ -151,14 +151,15 @@ def _share(w: WindowWriter, pointers: list[str]) -> None:
 
 
 def _lie_apart(s: WindowGeometry) -> bool:
-    """True if windows do not meet, and are small: then they write all rows and columns up to the next."""
+    """True if windows do not overlap and are small: then a window writes all rows and columns up to the next window."""
     deep, high, wide = s.sizes
     return (deep == s.stride[0] == s.lengths[0] == 1 and s.low[0] == s.high[0] == 0 and high <= s.stride[1] <= MAX_UNROLLED_ELEMENTS
             and wide <= s.stride[2] <= MAX_SHUFFLED_STRIDE and high * wide <= MAX_UNROLLED_ELEMENTS and s.dilation == (1, 1, 1))
 
 
 def _windows_to_write(w: WindowWriter, result: str) -> Iterator[WindowOffset]:
-    """Writes loops over windows, and over what lies behind the last, where they write that too; else the result is zeros first."""
+    """Loops over windows that write the result. Windows that do not overlap also write the gaps behind them; else the result is zeroed
+    first."""
     s = w.window
     if _lie_apart(s):
         return w.windows([-(-(length + low) // stride) for length, low, stride in zip(s.lengths, s.low, s.stride, strict=True)])
@@ -167,7 +168,7 @@ def _windows_to_write(w: WindowWriter, result: str) -> Iterator[WindowOffset]:
 
 
 def _write_parts(w: WindowWriter, result: str, at: WindowOffset, shares: Sequence[str]) -> None:
-    """What each element of the windows gets, in C order, and zeros up to the next windows."""
+    """Write the shares of the elements of the windows, in C order, and zeros up to the next windows."""
     text, s = w.text, w.window
     _, high, wide = s.sizes
     for down in range(s.stride[1]):

@@ -1,10 +1,10 @@
-"""Pooling with windows that overlap, one axis after the other: along rows first, then across them.
+"""Pooling with overlapping windows, one axis after the other: along rows first, then across rows.
 
-What a window has of one row serves all windows that reach over that row: a window of h x w elements costs h + w steps, not h * w. The
-largest element of a window is the largest of its rows' largest, and the rules for equal elements and for NaN hold in each of both steps,
-so what a window hands out goes to the row that was chosen, and there to the element that was chosen in the row.
+The maximum over a row's segment serves all windows that include the segment: a window of h x w elements costs h + w steps, not h * w. The
+maximum of a window is the maximum of its rows' maxima. The rules for ties and for NaN hold in both steps, so a window's cotangent goes to
+the row that was chosen, and there to the element that was chosen in the row.
 
-A block of rows at a time, in memory on the stack: what lies outside of the array is written out there, so nothing is masked.
+A block of rows is processed at a time, in a buffer on the stack. Padding is written out in the buffer, so nothing is masked.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from adjit.ir.ops.window_geometry import WindowGeometry
 
 MAX_BUFFER_BYTES = 192 << 10
 MAX_WINDOW_WIDTH = 32
-"""The most elements along a row, whose sums are written out."""
+"""Maximum width of a window: loops along the width are unrolled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Rows of an array in one block, the windows that reach into them, and the lines that these read.
+    """A block of rows of an array, the windows that reach into the rows, and the lines that the windows read.
 
-    `first` and `last` are the windows (the latter excluded), counted from the one that begins with the block's first row where there is no
-    padding. `margin` elements lie before the windows of a line in memory.
+    `first` and `last` (excluded) are the windows, relative to the window that begins, without padding, in the block's first row. `margin`
+    elements precede the windows of a line in the buffer.
     """
 
     window: WindowGeometry
@@ -47,7 +47,7 @@ class Block:
 
     @property
     def before(self) -> int:
-        """Lines before that of the block's first row."""
+        """Number of lines before the line of the block's first row."""
         return self.window.low[1] - self.first * self.window.stride[1]
 
     @property
@@ -61,8 +61,8 @@ class Block:
 
 
 def choose_block(window: WindowGeometry, lanes: int, nbytes: int) -> Block | None:
-    """Blocks of all rows, or of as many as there is memory for with `nbytes` bytes for an element; None where windows do not overlap in a
-    way that is worth it."""
+    """Blocks of all rows, or of as many rows as fit into the buffer with `nbytes` bytes per element. None if windows do not overlap enough
+    to gain."""
     s = window
     (deep, high, wide), (_, down, along) = s.sizes, s.stride
     if deep > 1 or s.lengths[0] > 1 or any(s.interior) or not prod(s.counts) or high * wide < 2:
@@ -84,7 +84,7 @@ def choose_block(window: WindowGeometry, lanes: int, nbytes: int) -> Block | Non
 
 
 class SeparablePooling:
-    """Writes steps for planes. It is made outside of the loop over planes: its memory is that of the step."""
+    """Writer of steps for planes. Create it outside of the loop over planes: its buffers belong to the step."""
 
     def __init__(self, writer: WindowWriter, block: Block, pointers: bool):
         text = writer.text
@@ -101,7 +101,7 @@ class SeparablePooling:
             text.call("void", "@llvm.memset.p0.i64", ("ptr", self.argmax), ("i8", "0"), ("i64", str(4 * block.elements)), ("i1", "false"))
 
     def scatter(self, pointers: list[str]) -> None:
-        """Each number of a plane, where the largest element of its window is."""
+        """Add each cotangent of a plane to the largest element of its window."""
         source, given, result = pointers
         for begin in self.blocks():
             self.along_rows(source, begin)
@@ -109,7 +109,7 @@ class SeparablePooling:
             self.collect(result, begin)
 
     def largest(self, pointers: list[str]) -> None:
-        """The largest element of each window of a plane."""
+        """The maximum of each window of a plane."""
         source, result = pointers
         for begin in self.blocks():
             self.along_rows(source, begin)
@@ -117,12 +117,12 @@ class SeparablePooling:
                 begin, lambda row, column, corner, found: self.writer.store(found[0], result, WindowOffset("0", row, column)), False)
 
     def blocks(self) -> Iterator[str]:
-        """Writes a loop over the blocks of a plane; where each begins."""
+        """A loop over the blocks of a plane. Yields the first row of each."""
         with self.text.for_range(0, self.block.window.lengths[1], self.block.rows) as loop:
             yield loop.counter
 
     def along_rows(self, source: str, begin: str) -> None:
-        """The largest element of a line in each window, and its number where places count."""
+        """The maximum of each window over a single line, and, for scatters, the index of the maximum."""
         text, block = self.text, self.block
         with text.for_range(0, block.lines) as line:
             row = text.linear(line.counter, begin, -block.before)
@@ -147,7 +147,7 @@ class SeparablePooling:
                 *(w.select(better, w.numbers, w.number(number), old) for old in state[1:])]
 
     def across_rows(self, begin: str, use: Callable[[str, str, str, list[str]], None], numbers: bool) -> None:
-        """What is largest, and the number of its row where `numbers` count, of each window that reaches into the block."""
+        """The maximum of each window that reaches into the block, and, with `numbers`, the index of its row in the window."""
         text, block, s = self.text, self.block, self.block.window
         start = text.linear(text.let(f"udiv i64 {begin}, {s.stride[1]}"), block.first)
         low = text.larger(start, 0)
@@ -179,7 +179,7 @@ class SeparablePooling:
         return list(loop.following)
 
     def scatter_to_rows(self, given: str, begin: str) -> None:
-        """Add the number of each window to the row that has its largest element."""
+        """Add the cotangent of each window to the row that has the window's maximum."""
         text = self.text
         text.clear(self.scattered, self.block.elements)
 
@@ -197,7 +197,7 @@ class SeparablePooling:
         self.across_rows(begin, use, True)
 
     def collect(self, result: str, begin: str) -> None:
-        """The numbers that were handed to each element of a row, from the windows that it lies in."""
+        """Sum the cotangents that the windows gave to each element of a row."""
         text, block, s = self.text, self.block, self.block.window
         along = s.stride[2]
         stop = text.smaller(text.linear(begin, block.rows), s.lengths[1])
@@ -224,7 +224,7 @@ class SeparablePooling:
             total = part if total == "zeroinitializer" else text.fadd(total, part)
         return total
 
-    # -- numbers of elements
+    # -- indices of elements
 
     def numbers_at(self, argmax: str) -> str:
         return self.text.let(f"getelementptr i32, ptr {self.argmax}, i64 {argmax}")

@@ -1,4 +1,4 @@
-"""The text of steps over windows: their frame, whole vectors with masks, elements of padded rows, lanes picked and put in turns."""
+"""Builder of steps over windows: stack arrays, masked vectors, elements of padded rows, strided and interleaved lanes."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from adjit.codegen.native.program_code import StepCode
 from adjit.codegen.native.step_builder import StepBuilder
 
 MAX_SHUFFLED_STRIDE = 4
-"""Strides up to which whole vectors are loaded and taken apart."""
+"""Strides up to which whole vectors are loaded and shuffled, instead of gathered."""
 
 
 class WindowBuilder(StepBuilder):
     """A builder of a step over windows."""
 
     def array(self, elements: int) -> str:
-        """Memory on the stack."""
+        """An array on the stack."""
         return self.alloca(self.scalar, elements, 64)
 
     def clear(self, pointer: str, elements: int) -> None:
         self.call("void", "@llvm.memset.p0.i64", ("ptr", pointer), ("i8", "0"), ("i64", str(elements * self.bytes)), ("i1", "false"))
 
     def linear(self, *terms: Term) -> str:
-        """A sum of numbers, values, and values times numbers."""
+        """The sum of terms: numbers, values, and values times numbers."""
         total = "0"
         for term in terms:
             value, factor = term if isinstance(term, tuple) else (term, 1)
@@ -36,7 +36,7 @@ class WindowBuilder(StepBuilder):
         return total
 
     def digits(self, number: str, *sizes: int) -> list[str]:
-        """The digits of a number, the last ones first in `sizes` from behind; the first digit is what is left."""
+        """Digits of a number in the mixed radix `sizes`, most significant first; the first digit is the remaining quotient."""
         digits: list[str] = []
         for size in reversed(sizes):
             digits.append("0" if size == 1 else self.let(f"urem i64 {number}, {size}"))
@@ -44,11 +44,11 @@ class WindowBuilder(StepBuilder):
         return [number, *reversed(digits)]
 
     def mask_below(self, count: str) -> str:
-        """Lanes whose number is below `count`."""
+        """Mask of the lanes whose number is below `count`."""
         return self.let(f"icmp slt <{self.lanes} x i32> {self._lane_numbers()}, {self.spread_number(count)}")
 
     def masked_store(self, value: str, pointer: str, mask: str) -> None:
-        """Write the lanes in the mask; before AVX-512 without it where that is all of them, for the reason of `store_first`."""
+        """Write the lanes in the mask. Before AVX-512 a full mask is written by a plain store, for the reason given in `store_first`."""
         kind = f"<{self.lanes} x i1>"
         arguments = (self.vector, value), ("ptr", pointer), ("i32", str(self.bytes)), (kind, mask)
         if self.target.avx512:
@@ -61,16 +61,16 @@ class WindowBuilder(StepBuilder):
             self.call("void", f"@llvm.masked.store.{self.suffix()}.p0", *arguments)
 
     def inside(self, start: str, limit: str, stride: int = 1) -> str:
-        """Lanes whose positions `start`, `start + stride`, ... are at least 0 and below `limit`."""
+        """Mask of the lanes whose positions `start`, `start + stride`, ... are at least 0 and below `limit`."""
         kind = f"<{self.lanes} x i32>"
-        return self.let(f"icmp ult {kind} {self._positions(start, stride)}, {self.spread_number(limit)}")     # negative ones are very large
+        return self.let(f"icmp ult {kind} {self._positions(start, stride)}, {self.spread_number(limit)}")     # unsigned: negatives wrap
 
     def _positions(self, start: str, stride: int) -> str:
         return self.let(f"add <{self.lanes} x i32> {self.spread_number(start)}, {self._lane_numbers(stride)}")
 
     def row_elements(self, row: str, start: str, limit: str, stride: int, spread: int, filler: str = "zeroinitializer") -> str:
-        """A vector of a padded row: of its elements `start`, `start + stride`, ..., those below `limit`, of which every `spread`th is one
-        of the row in memory, from 0 on; `filler` for the others."""
+        """Elements `start`, `start + stride`, ... of a padded row. Positions below `limit` that are multiples of `spread` hold an element
+        of the row in memory (position 0 is its first one); the other lanes get `filler`."""
         kind, bools = f"<{self.lanes} x i32>", f"<{self.lanes} x i1>"
         mask = self.inside(start, limit, stride)
         if spread == stride == 1:
@@ -85,7 +85,7 @@ class WindowBuilder(StepBuilder):
         return self.gather(row, (f"<{self.lanes} x i64>", wide), mask, filler=filler)
 
     def scatter(self, value: str, pointer: str, stride: int, mask: str) -> None:
-        """Store the lanes in the mask `stride` elements apart."""
+        """Store the lanes in the mask at a distance of `stride` elements."""
         numbers = f"<{', '.join(f'i64 {lane * stride}' for lane in range(self.lanes))}>"
         self.call("void", f"@llvm.masked.scatter.{self.suffix()}.v{self.lanes}p0", (self.vector, value),
                   (f"<{self.lanes} x ptr>", self._addresses(pointer, numbers)), ("i32", str(self.bytes)), (f"<{self.lanes} x i1>", mask))
@@ -94,7 +94,7 @@ class WindowBuilder(StepBuilder):
         return self.let(f"getelementptr {self.scalar}, ptr {pointer}, <{self.lanes} x i64> {numbers}")
 
     def picked(self, vectors: Sequence[str], first: int) -> str:
-        """Every `len(vectors)`th lane of vectors that follow each other, from `first` on."""
+        """Every `len(vectors)`-th lane of consecutive vectors, from lane `first` on."""
         result = vectors[0]
         places = [divmod(first + lane * len(vectors), self.lanes) for lane in range(self.lanes)]
         for index, vector in enumerate(vectors):
@@ -108,7 +108,7 @@ class WindowBuilder(StepBuilder):
         return result
 
     def interleaved(self, parts: Sequence[str], number: int) -> str:
-        """Vector `number` of the lanes of all parts in turns."""
+        """Vector `number` of the interleaved lanes of `parts`."""
         places = [divmod(number * self.lanes + at, len(parts)) for at in range(self.lanes)]
         result = "zeroinitializer"
         for index, part in enumerate(parts):
@@ -130,7 +130,7 @@ class WindowBuilder(StepBuilder):
 
 
 def zeros(text: WindowBuilder, place: int, elements: int) -> StepCode:
-    """The step that fills a result with zeros."""
+    """The step that fills result `place` with zeros."""
     with text.step():
         text.clear(text.place(place), elements)
     return text.code(1, elements * text.bytes / 8)

@@ -1,7 +1,7 @@
-"""Vectors of neighbouring windows: their elements, loaded with the stride and taken apart, and what is written to them.
+"""Vectors of neighbouring windows: loads of their elements at the window stride, and stores of results.
 
-Of each element of a window, a vector is loaded for as many neighbouring windows: where the stride is small, from whole vectors of a row,
-else one by one. What lies outside of the array is not read but filled in.
+For each element of a window, one vector holds that element of neighbouring windows. With a small stride it is shuffled from whole vectors
+of a row, else gathered. Positions outside of the array are not read but filled.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Add = Callable[[str, str], str]
 
 @dataclass(slots=True)
 class _Row:
-    """A row that some element of the windows lies in, its length (0 where there is none), and vectors that were loaded from it."""
+    """A row that holds an element of the windows, its length (0 if the row is outside of the array), and vectors already loaded from it."""
 
     pointer: str
     length: str
@@ -31,7 +31,7 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class WindowWriter:
-    """Writes what a step does to one plane."""
+    """Writer of a step's code for one plane."""
 
     text: WindowBuilder
     window: WindowGeometry
@@ -47,14 +47,14 @@ class WindowWriter:
     # -- loops
 
     def windows(self, bounds: Sequence[int]) -> Iterator[WindowOffset]:
-        """Writes loops over windows, a vector of them at a time."""
+        """Loops over windows, a vector of them per iteration."""
         with self.text.for_range(0, bounds[0]) as depth, self.text.for_range(0, bounds[1]) as row, \
                 self.text.for_range(0, bounds[2], self.text.lanes) as column:
             yield WindowOffset(depth.counter, row.counter, column.counter)
 
     def sweep(self, source: str, at: WindowOffset, state: Sequence[tuple[str, str]], step: Step, add: Add | None = None) -> list[str]:
-        """The state after `step` for every element of the windows, in C order. With `add`, rows of large windows each begin anew, and
-        are added up: sums round less often."""
+        """The state after `step` for every element of the windows, in C order. With `add`, each row of a large window starts from the
+        initial state, and the rows' states are added, so that sums round less often."""
         text, (deep, high, wide) = self.text, self.window.sizes
         if deep * high * wide <= MAX_UNROLLED_ELEMENTS:
             now = [value for _, value in state]
@@ -73,7 +73,7 @@ class WindowWriter:
         return list(outer.following)
 
     def row(self, source: str, at: WindowOffset, deep: Number, down: Number) -> _Row:
-        """The row that has this element of the windows."""
+        """The row that holds element (`deep`, `down`) of the windows."""
         text, s = self.text, self.window
         plane, exists = self.element(0, at.depth, deep)
         line, inside = self.element(1, at.row, down)
@@ -82,7 +82,7 @@ class WindowWriter:
         return _Row(text.at(source, text.scalar, text.linear((plane, s.lengths[1] * s.lengths[2]), (line, s.lengths[2]))), length)
 
     def element(self, axis: int, window: str, element: Number) -> tuple[str, str]:
-        """The number of an element along an axis, and whether it is one of the array."""
+        """The index of a window's element along an axis of the array, and true if it is inside of the array."""
         text, s, spread = self.text, self.window, self.spread[axis]
         position = text.linear((window, s.stride[axis]), (element, s.dilation[axis]), -s.low[axis])
         if spread == 1:
@@ -107,13 +107,13 @@ class WindowWriter:
         return self.text.let(f"select <{self.text.lanes} x i1> {mask}, {kind} {a}, {kind} {b}")
 
     def better(self, element: str, best: str) -> str:
-        """Lanes in which an element replaces the largest so far."""
+        """Mask of the lanes in which an element replaces the maximum so far."""
         text, vector = self.text, self.text.vector
         larger, missing = text.let(f"fcmp ogt {vector} {element}, {best}"), text.let(f"fcmp uno {vector} {element}, {element}")
         return text.let(f"or <{text.lanes} x i1> {larger}, {missing}")
 
     def winner(self, source: str, at: WindowOffset) -> str:
-        """The numbers of the largest elements of the windows."""
+        """The indices of the maxima within the windows."""
         text, lowest = self.text, self.filled(float("-inf"))
 
         def step(state: list[str], number: Number, element: Element) -> list[str]:
@@ -124,12 +124,12 @@ class WindowWriter:
         return self.sweep(source, at, [(text.vector, lowest), (self.numbers, "zeroinitializer")], step)[1]
 
     def share(self, winner: str, number: Number, given: str, otherwise: str = "zeroinitializer") -> str:
-        """`given` for the windows whose largest element has this number."""
+        """`given` in the lanes of windows whose maximum has index `number`, else `otherwise`."""
         equal = self.text.let(f"icmp eq {self.numbers} {winner}, {self.number(number)}")
         return self.select(equal, self.text.vector, given, otherwise)
 
     def of_windows(self, pointer: str, at: WindowOffset) -> tuple[str, str]:
-        """Where the numbers of these windows lie, and which lanes have one."""
+        """The address of the windows' elements in an array with one element per window, and the mask of existing windows."""
         text, (_, rows, columns) = self.text, self.window.counts
         inside = text.compare("slt", at.row, rows)
         left = text.select(inside, "i64", text.linear(columns, (at.column, -1)), 0)
@@ -142,7 +142,7 @@ class WindowWriter:
 
 @dataclass(frozen=True, slots=True)
 class WindowOffset:
-    """The first of a vector of windows."""
+    """Index of the first of a vector of windows."""
 
     depth: str
     row: str
@@ -151,7 +151,7 @@ class WindowOffset:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """One element of a vector of windows: number `along` of those in one row."""
+    """Element `along` of the current row of each of a vector of windows."""
 
     writer: WindowWriter
     row: _Row
@@ -163,7 +163,7 @@ class Element:
         return isinstance(self.along, int) and self.writer.spread[2] == 1 and self.writer.window.stride[2] <= MAX_SHUFFLED_STRIDE
 
     def load(self, filler: str) -> str:
-        """The elements; `filler` outside of the array."""
+        """Load the elements; `filler` outside of the array."""
         text, s = self.writer.text, self.writer.window
         stride = s.stride[2]
         if not self.near:
@@ -181,14 +181,14 @@ class Element:
         return text.linear((self.at.column, s.stride[2]), ahead * s.stride[2] + number * text.lanes - s.low[2])
 
     def in_place_of(self, array: str, other: str) -> Element:
-        """The same element of another array of this shape."""
+        """The same element in another array of the same shape."""
         text = self.writer.text
         here, start = (text.let(f"ptrtoint ptr {pointer} to i64") for pointer in (self.row.pointer, array))
         pointer = text.at(other, 1, text.sub(here, start))
         return Element(self.writer, _Row(pointer, self.row.length), self.at, self.along)
 
     def add(self, amount: str) -> None:
-        """Add to the elements."""
+        """Add `amount` to the elements in memory."""
         text, s = self.writer.text, self.writer.window
         stride = s.stride[2]
         if not self.near:

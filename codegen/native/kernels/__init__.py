@@ -1,1 +1,1 @@
-"""Kernels: elementwise ops, reductions and rows of them, computed in one go in explicit vectors."""
+"""Fused kernels: elementwise ops and reductions over rows, computed in one pass in explicit vectors."""

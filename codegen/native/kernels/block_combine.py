@@ -1,4 +1,4 @@
-"""The part of a kernel that follows all blocks: their parts of the sums are put together, and what depends on those is computed."""
+"""Final step of a kernel, after all blocks: the blocks' partial sums are combined, and values that depend on them are computed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def post_results(s: KernelSchedule) -> list[Value]:
 
 
 class BlockCombineWriter(BlockWriter):
-    """Writes what is done once, after `blocks` blocks."""
+    """Writer of the code that runs once, after `blocks` blocks."""
 
     def is_vector(self, value: Value) -> bool:
         level = self.s.level[value]
@@ -43,7 +43,7 @@ class BlockCombineWriter(BlockWriter):
             text.store_element(name, self.results[value], value.type.dtype)
 
     def sum_of_blocks(self, value: Value, blocks: int) -> str:
-        """The parts that the blocks left of one number, together."""
+        """The total of the blocks' partial sums of one number."""
         op, dtype, pointer = self.reductions[value], value.type.dtype, self.pointers[value]
         if blocks == 1:
             return self.text.load_element(pointer, dtype)
@@ -54,7 +54,7 @@ class BlockCombineWriter(BlockWriter):
         return self.total(op, self.over(blocks, 1, {value: self.start(op, 1)}, body)[value])
 
     def adding_blocks(self, value: Value, blocks: int) -> Body:
-        """Put the blocks' sums of each column together, as a tree, where the first block's were."""
+        """Combine the blocks' partial sums of each column, as a tree, into the memory of the first block's."""
         text, op, dtype, pointer = self.text, self.reductions[value], value.type.dtype, self.pointers[value]
 
         def body(position: Position, copy: int, accumulators: Accumulators) -> None:

@@ -1,4 +1,4 @@
-"""The part of a kernel that goes through blocks of rows: what is complete row by row, and each block's part of the sums over rows."""
+"""Main step of a kernel, over blocks of rows: values that are complete per row, and each block's partial sums over rows."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from adjit.ir.graph import Value
 NS_PER_INSTRUCTION, NS_PER_ROW, NS_PER_BYTE = 0.2, 5.0, 0.015
 
 MIN_PREFETCHED_BYTES = 1 << 20
-"""Bytes of an array that is not found in the nearer caches."""
+"""Bytes of an array from which it is prefetched: smaller arrays are found in the near caches."""
 CACHE_LINE = 64
 PREFETCH_DISTANCE_BYTES = 2048
 
 Body = Callable[[Position, int, Accumulators], None]
-"""What is done for one vector: its position, the number of the accumulators to use, the accumulators."""
+"""Body of a loop for one vector: function of its position, the index of the accumulators to use, and the accumulators."""
 
 
 class BlockWriter(LoopWriter):
-    """Writes the blocks `%low` <= block < `%high`."""
+    """Writer of the blocks `%low` <= block < `%high`."""
 
     def __init__(self, schedule: KernelSchedule, shared: Mapping[int, int], target: Target, lanes: int):
         super().__init__(schedule, shared, target, lanes)
         self.stage = 0
         self.unrolled = False
-        self.positions: list[Position] = []      # of the vectors of a row
+        self.positions: list[Position] = []      # positions of the vectors of a row
         self.plans: list[LoopPlan] = []
         self.pattern_copies = pattern_copies(schedule, lanes)
         self.blocks, self.rows_per_block = schedule.blocks, schedule.rows_per_block
         self.reductions = {value: schedule.producer[value] for value in schedule.partials}
 
     def estimate(self) -> float:
-        """Nanoseconds on one thread: what is computed, and what goes through memory (measured: Adam, layer norm, softmax)."""
+        """Estimated nanoseconds on one thread, from instructions and memory traffic (measured with Adam, layer norm, softmax)."""
         s = self.s
         vectors = len(self.positions) if self.positions else -(-s.rows // self.lanes)
         instructions = sum(plan.length for plan in self.plans) * vectors * (s.rows if self.positions else 1)
@@ -54,7 +54,7 @@ class BlockWriter(LoopWriter):
         (self.write_flat if self.flat else self.write_rows)()
 
     def define(self, level: str, stage: int) -> None:
-        """Compute the numbers of a level that are known before the loop of `stage`; parameters are loaded before they are overwritten."""
+        """Compute the numbers of a level that are known before the loop of `stage`. Parameters are loaded before they are overwritten."""
         s = self.s
         if stage <= 0:
             for value in s.region.params:
@@ -66,7 +66,7 @@ class BlockWriter(LoopWriter):
                 self.scalar(value)
 
     def over(self, length: int, copies: int, accumulators: Accumulators, body: Body) -> Accumulators:
-        """Do the body for all vectors of `length` elements; the accumulators at the end."""
+        """Run the body for all vectors of `length` elements. Returns the accumulators after the loop."""
         chunk = self.lanes * copies
         done = length // chunk * chunk if length >= 2 * chunk else 0
         if done:
@@ -77,7 +77,7 @@ class BlockWriter(LoopWriter):
         return accumulators
 
     def vectors_of(self, body: Body, copies: int) -> Iteration:
-        """The body for so many vectors, each with accumulators of its own."""
+        """An iteration that runs the body for `copies` vectors, each with its own accumulators."""
         def iteration(counter: Index, accumulators: Accumulators) -> None:
             for copy in range(copies):
                 with self.scope():
@@ -143,7 +143,7 @@ class BlockWriter(LoopWriter):
             self.store_totals(accumulators)
 
     def load_periodic(self, plan: LoopPlan, copies: int) -> None:
-        """Load what is the same for every run of `period` positions, before the loop over them."""
+        """Load the vectors that repeat with every `period` positions, before the loop over positions."""
         for value in plan.leaves:
             parts = self.s.maps[value] if self.s.extent(value) == "other" and value in self.pointers else ()
             if parts and all(self.period % (size * stride) == 0 for size, stride in parts) and self.s.rows >= 2 * self.period:
@@ -162,15 +162,15 @@ class BlockWriter(LoopWriter):
         return super().load_leaf(value, position)
 
     def prefetch(self, value: Value, pointer: str, position: Position, write: bool) -> None:
-        """In a single loop, ask for what is some lines ahead in something large, over the ends of pages."""
+        """Prefetch large arrays a few cache lines ahead, in kernels with a single loop; this also crosses the ends of pages."""
         if self.s.stages == 1 and self.s.extent(value) == ("row" if self.flat else "full"):
             self.prefetch_ahead(value, pointer if self.flat else self.row_pointer(pointer, value.type.dtype), position,
                                 PREFETCH_DISTANCE_BYTES, write)
 
     def rows_to_prefetch(self) -> list[tuple[Value, str, int, bool]]:
-        """What one of several loops over a row asks for, as later ones would wait for it: what, where it begins, how many bytes ahead, and
-        whether it is written. The processor foresees nothing beyond a row; so the longest loop asks for the next row of all large operands
-        (so many loads at once would wait for each other), and each loop for what the one after it writes."""
+        """Prefetches of one of several loops over a row, since later loops would wait for the data: value, start address, bytes ahead, and
+        true for writes. The hardware prefetcher does not see beyond the row. So the longest loop prefetches the next row of all large
+        operands (as many loads at once would wait for each other), and each loop prefetches the rows that the next loop writes."""
         s = self.s
         if s.stages == 1 or self.unrolled:
             return []
@@ -215,7 +215,7 @@ class BlockWriter(LoopWriter):
             self.write_block()
 
     def choose_unrolling(self) -> None:
-        """Write a short row out, with all its values in registers; else loop over its columns, once a stage."""
+        """Unroll a short row, with all its values in registers; else loop over its columns, once per stage."""
         s = self.s
         self.unrolled = True
         self.plans = self.all_plans()
@@ -260,7 +260,7 @@ class BlockWriter(LoopWriter):
                 self.write_row(accumulators)
             each = max((-(-len(self.positions) // len(names)) for value, names in accumulators.items() if s.scope[value] == "all"),
                        default=1)
-            each = each if each <= BLOCK_ADDITIONS else 1       # longer rows leave one sum each
+            each = each if each <= BLOCK_ADDITIONS else 1       # longer rows contribute one sum each
             accumulators = self.repeat(start, stop, 1, accumulators, iteration, s.rows_per_block, each=each, widths=widths)
         self.store_totals(accumulators)
 
@@ -343,7 +343,7 @@ class BlockWriter(LoopWriter):
         return body
 
     def store_pointer(self, sink: Value) -> str | None:
-        """What a vector of the sink is stored behind; None where it is not stored."""
+        """Base address for stores of the sink's vectors; None if the sink is not stored in this stage."""
         s = self.s
         if s.is_stored(sink) and s.extent(sink) == "full" and s.stage_of_use(sink) == self.stage:
             return self.row_pointer(self.results[sink], sink.type.dtype)
@@ -352,7 +352,7 @@ class BlockWriter(LoopWriter):
         return None
 
     def point_at_row(self, plan: LoopPlan) -> None:
-        """Compute the addresses at which the row begins, before the loop over its columns."""
+        """Compute the start addresses of the row, before the loop over its columns."""
         for value in plan.leaves:
             if value in self.pointers:
                 self.leaf_pointer(value)
@@ -365,7 +365,7 @@ class BlockWriter(LoopWriter):
                 self.block_pointer(op.result)
 
     def leaf_pointer(self, value: Value) -> str | None:
-        if value in self.s.producer:        # kept by an earlier stage
+        if value in self.s.producer:        # cached by an earlier stage
             stored = self.s.is_stored(value) and self.s.extent(value) == "full"
             return self.row_pointer(self.results[value], value.type.dtype) if stored else self.block_pointer(value)
         return super().leaf_pointer(value)

@@ -1,4 +1,4 @@
-"""LLVM text of kernels: vectors of every dtype, whole and partly filled; loops and branches that carry values; functions put in place."""
+"""LLVM text of kernels: vectors of every dtype, full and partly filled; loops and branches with carried values; inlined functions."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from adjit.ir.graph import Op
 from adjit.ir.types import short_name
 
 Index = str | int
-"""A number of elements, as a name or known."""
+"""A number of elements: a value or a known number."""
 
 
 class KernelBuilder(VectorBuilder):
-    """The body of one step, with vectors of `lanes` elements, whatever their dtype. `shared`: what the text calls and reads."""
+    """Builder of one step, with vectors of `lanes` elements for every dtype. `shared`: functions and tables that the text refers to."""
 
     def __init__(self, target: Target, lanes: int) -> None:
         super().__init__(target, lanes=lanes)
@@ -29,12 +29,12 @@ class KernelBuilder(VectorBuilder):
     # -- types and numbers
 
     def element(self, dtype: np.dtype, width: int = 1) -> str:
-        """The type of values: i1 for bool."""
+        """The LLVM type of values in registers: i1 for bool."""
         scalar = llvm_type(short_name(dtype))
         return scalar if width == 1 else f"<{width} x {scalar}>"
 
     def cell(self, dtype: np.dtype, width: int = 1) -> str:
-        """The type in memory: i8 for bool."""
+        """The LLVM type of values in memory: i8 for bool."""
         return self.element(np.dtype(np.uint8) if dtype == np.bool_ else dtype, width)
 
     def literal(self, number: bool | int | float, dtype: np.dtype, width: int = 1) -> str:
@@ -50,7 +50,8 @@ class KernelBuilder(VectorBuilder):
         self.store(self.cell(dtype), self._stored(value, dtype, 1), pointer, align=dtype.itemsize)
 
     def load_elements(self, pointer: str, dtype: np.dtype, count: Count = None) -> str:
-        """The next elements; of the first `count` only, the others being 1, which is harmless to every function."""
+        """Load a vector of elements. With `count`, only the first `count` are read, and the other lanes are 1, which is harmless to every
+        function."""
         filler = "" if count is None else self._harmless(dtype)
         return self._loaded(self.load_vector(pointer, count, self.cell(dtype), filler=filler), dtype, self.lanes)
 
@@ -58,11 +59,11 @@ class KernelBuilder(VectorBuilder):
         self.store_vector(self._stored(value, dtype, self.lanes), pointer, count, self.cell(dtype))
 
     def gather_elements(self, pointer: str, dtype: np.dtype, indices: Typed, count: Count = None) -> str:
-        """The elements at these positions."""
+        """The elements at `indices`."""
         return self._loaded(self.gather(pointer, indices, count, self.cell(dtype), self._harmless(dtype)), dtype, self.lanes)
 
     def load_pattern(self, pointer: str, dtype: np.dtype, pattern: Sequence[int], count: int | str | None = None) -> str:
-        """The elements at these known distances."""
+        """The elements at the known offsets `pattern`."""
         most = max(pattern)
         if most == 0:
             return self.splat(self.element(dtype), self.load_element(pointer, dtype))
@@ -92,7 +93,7 @@ class KernelBuilder(VectorBuilder):
     # -- functions
 
     def apply(self, op: Op, operands: Sequence[str], width: int) -> str:
-        """What an elementwise op, or one step of a reduction, makes of these."""
+        """The result of an elementwise op, or of one step of a reduction."""
         return self.instantiate(template_of(op, width, self.target), operands)
 
     def instantiate(self, template: Template, operands: Sequence[str]) -> str:
@@ -110,7 +111,7 @@ class KernelBuilder(VectorBuilder):
         return result.replace(NUMBER, number)
 
     def combine_lanes(self, op: Op, vector: str) -> str:
-        """All lanes in one, by halves."""
+        """All lanes combined into one, by halves."""
         dtype = op.result.type.dtype
         type, lanes = self.element(dtype, self.lanes), self.lanes
         half = lanes // 2

@@ -1,6 +1,6 @@
-"""Kernels that compute each element for itself: one function for every number of elements, which steps of all sizes call.
+"""Elementwise kernels: one function for any number of elements, which steps of all sizes call.
 
-The update of an optimiser is one such kernel for each shape of a parameter; so its code is made once.
+An optimiser's update is one such kernel for each shape of a parameter; so its code is compiled once.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from adjit.codegen.native.program_code import SIGNATURE
 from adjit.ir.analysis.kernel_schedule import KernelSchedule
 
 MASKED_BYTES = {64: 1, 32: 4}
-"""By the bytes of a vector, the smallest elements that instructions load and store under a mask."""
+"""Smallest element size, in bytes, with masked loads and stores, by the bytes of a vector."""
 
 
 def is_elementwise(schedule: KernelSchedule, target: Target, lanes: int) -> bool:
-    """True if the kernel has one column, no reductions, and only operands that are numbers or have one element a row."""
+    """True if the kernel has one column, no reductions, and only operands that are numbers or have one element per row."""
     values = (*schedule.region.params, *schedule.region.results)
     smallest = MASKED_BYTES.get(target.vector_bytes)
     return (schedule.columns == 1 and schedule.rows > lanes and not schedule.scope and smallest is not None
@@ -28,7 +28,7 @@ def is_elementwise(schedule: KernelSchedule, target: Target, lanes: int) -> bool
 
 
 class ElementsWriter(BlockWriter):
-    """Writes the elements `%start` <= element < `%stop`; starts are multiples of what the loop does at once."""
+    """Writer of the elements `%start` <= element < `%stop`; `%start` is a multiple of the elements of an iteration."""
 
     def write(self) -> None:
         s, text = self.s, self.text
@@ -61,7 +61,7 @@ class ElementsWriter(BlockWriter):
         self.blocks = -(-s.rows // self.rows_per_block)
 
     def step_function(self) -> Function:
-        """The function of the step; what it calls joins what is shared."""
+        """The function of the step, which is added to the shared functions."""
         text, rows = self.text, self.s.rows
         function = text.end_function("adjit_elements", "ptr noalias nocapture readonly %places, i64 %start, i64 %stop",
                                      attributes="noinline nounwind")

@@ -1,4 +1,4 @@
-"""Steps of a `fused` op, or of one elementwise op, in explicit vectors: one for the blocks of rows, one for what follows all blocks."""
+"""Steps of a `fused` op, or of one elementwise op, in explicit vectors: one for the blocks of rows, one for the final combination."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _function(text: KernelBuilder, name: str) -> Function:
 
 
 def lower_elementwise(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
-    """The steps of an elementwise op; none where there are no elements."""
+    """The steps of an elementwise op; none if there are no elements."""
     if not op.result.type.size:
         return ()
     params = tuple(Value(value.type) for value in op.operands)

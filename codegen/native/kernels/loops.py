@@ -1,4 +1,4 @@
-"""Loops of kernels that carry reductions; long sums of floats go in blocks (`codegen/llvm/compensated_sums.py`)."""
+"""Loops of kernels with reductions; long float sums are summed in blocks (`codegen/llvm/compensated_sums.py`)."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from adjit.ir.graph import Value
 from adjit.ir.types import is_float
 
 COLUMN_BLOCK_ROWS = 128
-"""Rows, where nothing is summed but columns: NumPy adds all rows one after the other."""
+"""Rows of a block if only columns are summed: NumPy adds all rows one after the other."""
 
 Iteration = Callable[[Index, Accumulators], None]
 """Body of a loop for one counter; the body replaces the names of the accumulators."""
 
 
 class LoopWriter(KernelWriter):
-    """Writes loops."""
+    """Writer of loops with accumulators."""
 
     def repeat(self, start: Index, stop: Index, step: int, accumulators: Accumulators, iteration: Iteration, times: int, *, each: int = 1,
                widths: Mapping[Value, int] | None = None, empty: bool = False) -> Accumulators:
-        """Do the iteration for counters from `start` up to `stop`, `times` at most, each of which adds `each` times to an accumulator; the
-        accumulators afterwards."""
+        """Loop over counters from `start` up to `stop`, in blocks if the sums are long. There are at most `times` iterations, and each adds
+        `each` times to an accumulator. Returns the accumulators after the loop."""
         text, s = self.text, self.s
         sums = [value for value in accumulators if s.producer[value].name == "reduce_sum" and is_float(value.type.dtype)]
         most = BLOCK_ADDITIONS if any(s.scope[value] != "columns" for value in sums) else COLUMN_BLOCK_ROWS
@@ -34,7 +34,7 @@ class LoopWriter(KernelWriter):
         zeros = {value: text.literal(0.0, value.type.dtype, (widths or {}).get(value, self.lanes)) for value in sums}
         begin = {value: [zero] * len(accumulators[value]) for value, zero in zeros.items()}
         others = {value: names for value, names in accumulators.items() if value not in begin}
-        each_has = 1 if times <= block_length * MAX_UNCOMPENSATED_BLOCKS else 2       # a total, and a rest where there are many blocks
+        each_has = 1 if times <= block_length * MAX_UNCOMPENSATED_BLOCKS else 2       # a total, and a compensation term for many blocks
         parts = {value: len(names) if s.scope[value] == "columns" else 1 for value, names in begin.items()}
         carried = [(types[value], zeros[value]) for value in sums for _ in range(each_has * parts[value])]
         with text.for_range(start, stop, step * block_length, [*carried, *self.carried(others, widths)], empty) as loop, self.scope():
@@ -56,12 +56,12 @@ class LoopWriter(KernelWriter):
         return found | self.rebound(others, loop.values[len(carried):])
 
     def parts_of(self, value: Value, names: list[str]) -> list[str]:
-        """What a block adds to a sum: one vector for all accumulators together, unless they are columns."""
+        """The partial sums that a block adds: one vector for all accumulators, except for sums of columns, which stay separate."""
         return names if self.s.scope[value] == "columns" else [self.combine_accumulators(self.s.producer[value], names)]
 
     def carry(self, start: Index, stop: Index, step: int, accumulators: Accumulators, iteration: Iteration,
               widths: Mapping[Value, int] | None = None, empty: bool = False) -> Accumulators:
-        """Do the iteration for counters from `start` up to `stop`; the accumulators afterwards."""
+        """Loop over counters from `start` up to `stop`. Returns the accumulators after the loop."""
         with self.text.for_range(start, stop, step, self.carried(accumulators, widths), empty) as loop, self.scope():
             inside = self.rebound(accumulators, loop.values)
             iteration(loop.counter, inside)

@@ -1,4 +1,4 @@
-"""Vectorization plan of a kernel: lanes, copies of a loop's body, which loops are written out, and what each loop has to compute."""
+"""Vectorization plan of a kernel: lanes, copies of a loop's body, unrolled loops, and the values that each loop computes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from adjit.ir.ops.traits import FREE_IN_KERNELS
 from adjit.ir.types import is_float
 
 MAX_UNROLLED_INSTRUCTIONS = 640
-"""Instructions of a row without loops; a longer one is a loop over its columns."""
+"""Maximum instructions of an unrolled row; a longer row is a loop over its columns."""
 MAX_UNROLLED_VECTORS = 8
 
 
@@ -26,8 +26,8 @@ MAX_UNROLLED_VECTORS = 8
 class LoopPlan:
     """The body of one loop over vectors.
 
-    `ops` in order; `leaves` are vectors that are loaded, `uniforms` numbers that all lanes share; `reductions` end in the loop. What
-    `products` make is only summed: a product and its sum are one instruction.
+    `ops` are in order; `leaves` are vectors that are loaded, `uniforms` are numbers that all lanes share; `reductions` end in the loop.
+    Each value of `products` is read by one sum only: product and addition are fused.
     """
 
     sinks: tuple[Value, ...]
@@ -39,15 +39,15 @@ class LoopPlan:
     length: int
 
     def copies(self, vectors: int) -> int:
-        """Copies of the body: several sums under way at once hide what an addition takes; bodies of some dozen instructions overlap by
-        themselves, and take LLVM as long for each copy."""
+        """Copies of the body: several independent accumulators hide the latency of additions. Bodies of some dozen instructions overlap by
+        themselves, and LLVM takes as long for each copy."""
         short, shorter = (24, 12) if self.reductions else (16, 0)
         return min(4 if self.length <= shorter else 2 if self.length <= short else 1, vectors)
 
 
 @dataclass(slots=True)
 class Walk:
-    """Collects what a loop computes, walking back from its sinks."""
+    """Collection of a loop's ops, by a walk back from its sinks."""
 
     schedule: KernelSchedule
     is_vector: Callable[[Value], bool]
@@ -87,7 +87,7 @@ class Walk:
 
 
 def _only_summed(ops: Iterable[Op], stored: Iterable[Value], reductions: Iterable[Op]) -> dict[Value, Op]:
-    """The products that nothing reads but one sum."""
+    """The products that only one sum reads."""
     uses = Counter(value for op in ops for value in op.operands)
     uses.update(stored)
     uses.update(op.operands[0] for op in reductions)
@@ -100,7 +100,7 @@ MAX_PATTERN_COPIES = 10
 
 
 def pattern_copies(schedule: KernelSchedule, lanes: int) -> int:
-    """For a kernel of one column: how many vectors in a row see all that repeats; 0 where that is too many."""
+    """Number of consecutive vectors after which all repeated operands repeat, for a kernel of one column; 0 if there are too many."""
     copies = 1
     for value in schedule.region.params:
         for size, stride in schedule.maps[value] if schedule.extent(value) == "other" else ():
@@ -110,7 +110,7 @@ def pattern_copies(schedule: KernelSchedule, lanes: int) -> int:
 
 
 def flatten(schedule: KernelSchedule, lanes: int) -> KernelSchedule:
-    """The kernel over one column, where its rows are too short for vectors and all it computes has one element a position."""
+    """The kernel flattened to one column, if its rows are too short for vectors and every computed value has one element per position."""
     rows, columns = schedule.rows, schedule.columns
     if columns == 1 or rows == 1 or columns > MAX_PATTERN_COPIES * lanes or (columns % lanes == 0 and columns > lanes):
         return schedule
@@ -124,7 +124,7 @@ def flatten(schedule: KernelSchedule, lanes: int) -> KernelSchedule:
 
 
 def choose_lanes(schedule: KernelSchedule, target: Target) -> int:
-    """Elements of a vector: as many as the target has of the size that most ops compute."""
+    """Lanes of a vector: as many as the target has for the element size of most ops."""
     votes: dict[int, int] = {}
     values = [op.result for op in schedule.region.ops if op.name not in FREE_IN_KERNELS] or list(schedule.region.params)
     for value in values:
@@ -136,7 +136,7 @@ def choose_lanes(schedule: KernelSchedule, target: Target) -> int:
 
 
 def shorten_lanes(lanes: int, schedule: KernelSchedule) -> int:
-    """Not more lanes than there are elements for them."""
+    """Fewer lanes, if there are fewer elements than lanes."""
     length = schedule.rows if schedule.columns == 1 else schedule.columns
     while lanes > 2 and lanes // 2 >= length:
         lanes //= 2

@@ -1,4 +1,4 @@
-"""Which elements of a value belong to the lanes of a vector: digits of positions, as numbers or vectors of indices."""
+"""Index arithmetic of vectors: the elements of a value for each lane, from digits of positions, as numbers or vectors of indices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Term = tuple[int, int, int]
 
 
 def weighted(parts: Sequence[tuple[int, int]]) -> list[Term]:
-    """The parts of an index map as terms of the index.
+    """The digits of an index map as terms of the index.
 
     >>> weighted([(2, 12), (4, 1)])
     [(2, 12, 4), (4, 1, 1)]
@@ -27,7 +27,7 @@ def weighted(parts: Sequence[tuple[int, int]]) -> list[Term]:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What vectors run along: `whole` positions, of which they start at multiples of the number of lanes, where `aligned`."""
+    """The axis along which vectors run: `whole` positions. `aligned`: vectors start at multiples of the number of lanes."""
 
     whole: int
     aligned: bool = True
@@ -47,8 +47,8 @@ class Axis:
 
 def lane_pattern(text: KernelBuilder, counter: Index, offset: int, count: int, terms: Sequence[Term], whole: int,
                  period: int) -> tuple[Index, list[int]] | None:
-    """The first index of `count` positions from `counter + offset` on, and how far each lies behind it, where the latter are known;
-    counters are multiples of `period`."""
+    """The first index of `count` positions from `counter + offset` on, and the offset of each position's index from it; None if the offsets
+    are not known. Counters are multiples of `period`."""
     if isinstance(counter, int):
         counter, offset, period = 0, counter + offset, whole
     base: Index = 0
@@ -79,7 +79,7 @@ def scalar_index(text: KernelBuilder, position: Index, terms: Sequence[Term], wh
 
 
 def vector_index(text: KernelBuilder, position: Index, terms: Sequence[Term], whole: int) -> tuple[str, str]:
-    """The indices of the positions from `position` on, one a lane."""
+    """The indices of the positions from `position` on, one per lane."""
     integer = "i32" if whole < 1 << 31 else "i64"
     type = f"<{text.lanes} x {integer}>"
     first = str(position) if isinstance(position, int) or integer == "i64" else text.let(f"trunc i64 {position} to i32")

@@ -1,10 +1,11 @@
-"""The instructions of elementwise ops and of steps of reductions, on vectors of any width: printed once, then put in by text replacement.
+"""Templates of the instructions of elementwise ops and of reduction steps, on vectors of any width: printed once, then instantiated by text
+replacement.
 
-Kernels hold the same functions over and over, in every copy of a loop's body. A `Template` is the text that a definition of
-`codegen/vector_math/` prints, with marks for the operands and for what has to be named anew each time.
+Kernels use the same functions in every copy of a loop's body. A `Template` is the text that a definition of `codegen/vector_math/` prints,
+with marks for the operands and for names that must be unique.
 
-Every op rounds on its own: where several kernels or loops compute a value, it has the same bits in each, whatever else they do with it.
-The derivative of a maximum depends on that: it goes to the elements that are equal to it.
+Every op rounds on its own, so a value has the same bits in every kernel and loop that computes it, whatever the context. The derivative of
+a maximum depends on that: it goes to the elements that equal the maximum.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from adjit.ir.graph import Op
 from adjit.ir.types import short_name
 
 NUMBER, BLOCK, OPERANDS = "\x01", "\x02", "\x03\x04\x05\x06"
-"""Marks: of names, of the block before the instructions, of the operands."""
+"""Marks for unique names, for the block before the instructions, and for the operands."""
 
 _MAX_INLINED_INSTRUCTIONS = 160
-"""Instructions of a function that is printed in place; a longer one is called."""
+"""Maximum instructions of a function that is inlined; a longer one is called."""
 
 
 
@@ -37,7 +38,7 @@ MIN_EXACT_QUOTIENT = {32: 2.0**-30, 64: 2.0**-300}
 
 
 def _larger(a: Value, b: Value) -> Value:
-    """As `arithmetic.larger`, but that of two zeros it takes any: three instructions instead of six."""
+    """The larger number, like `arithmetic.larger`, but with either of two zeros: three instructions instead of six."""
     larger = select(a > b, a, b)
     return select(a.equals(a), larger, a) if a.kind == "f" else larger
 
@@ -48,7 +49,7 @@ def _smaller(a: Value, b: Value) -> Value:
 
 
 def _sum_with_product(total: Value, a: Value, b: Value) -> Value:
-    """The sum with one more product."""
+    """`total + a * b`."""
     return fma(a, b, total)
 
 
@@ -57,11 +58,10 @@ def _sum_with_strong_product(total: Value, cotangent: Value, local: Value) -> Va
 
 
 def quotient_by_number(a: Value, divisor: Value, inverse: Value, zero: Value) -> Value:
-    """`a / divisor` for a positive divisor and `inverse = 1 / divisor`: a product, corrected by what it leaves, is the rounded quotient
-    (Markstein 1990), as long as nothing that is too small for it comes up; else it is divided, as it is where `inverse` and `zero` are
-    NaN."""
+    """`a / divisor`, correctly rounded, for a positive divisor and `inverse = 1 / divisor`: the product, corrected by its residual
+    (Markstein 1990), unless an intermediate result underflows. Then, and if `inverse` and `zero` are NaN, a division is used."""
     q = a * inverse
-    q = fma(-fma(q, divisor, -a), inverse, q)      # so that zeros keep their sign
+    q = fma(-fma(q, divisor, -a), inverse, q)      # in this form the sign of a zero is preserved
     (result,) = slow_path(~(abs(q) >= MIN_EXACT_QUOTIENT[a.bits]) & a.differs(zero), lambda: (a / divisor,), q)
     return result
 
@@ -72,10 +72,10 @@ def _strong_quotient_by_number(a: Value, divisor: Value, inverse: Value, zero: V
 
 SUMS_WITH: dict[str, Callable[..., Value]] = {
     "multiply": _sum_with_product, "square": _sum_with_product, "strong_multiply": _sum_with_strong_product}
-"""Sums with one more product, for the ops that are products."""
+"""Functions `total + product`, for the ops that are products."""
 
 QUOTIENTS_BY_NUMBER: dict[str, Callable[..., Value]] = {"divide": quotient_by_number, "strong_divide": _strong_quotient_by_number}
-"""Quotients by a number whose inverse is known."""
+"""Quotients by a number with a known inverse."""
 
 _OTHERS: dict[str, Callable[..., Value]] = {
     "reduce_sum": arithmetic.add, "reduce_prod": arithmetic.multiply, "reduce_max": _larger, "reduce_min": _smaller,
@@ -83,13 +83,13 @@ _OTHERS: dict[str, Callable[..., Value]] = {
     **{f"{name}_by_number": definition for name, definition in QUOTIENTS_BY_NUMBER.items()},
     **{f"sum_with_{name}": definition for name, definition in SUMS_WITH.items()},
     "select": select, "stop_gradient": lambda x: x}
-"""Definitions that are not in the tables of `codegen/vector_math/`, or are better for vectors that are written out."""
+"""Definitions that are not in the tables of `codegen/vector_math/`, or that suit explicit vectors better."""
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Instructions with marks, and the name of what they give; `last_block`: the block in which they end, where it is another one. `shared`
-    are the tables that they read, and the function that they call, where there is one.
+    """Instructions with marks, and the name of their result. `last_block` is the block in which they end, if not the first one. `shared`
+    holds the tables that they read, and the function that they call, if any.
     """
 
     text: str
@@ -101,7 +101,7 @@ class Template:
 
 
 def template_of(op: Op, width: int, target: Target) -> Template:
-    """The template of an elementwise op, or of the step that takes one more element into a reduction (operands: so far, the element)."""
+    """The template of an elementwise op, or of the step that adds an element to a reduction (operands: accumulator, element)."""
     if op.definition.kind is Kind.REDUCTION:
         return template(op.name, (short_name(op.result.type.dtype),) * 2, "", width, target)
     converted = short_name(op.result.type.dtype) if op.name == "convert" else ""
@@ -110,7 +110,7 @@ def template_of(op: Op, width: int, target: Target) -> Template:
 
 @cache
 def template(name: str, types: tuple[str, ...], converted: str, width: int, target: Target) -> Template:
-    """The template of the op with this name on operands of these dtypes; `converted`: the dtype that a conversion gives."""
+    """The template of the op with this name on operands of these dtypes; `converted` is the result dtype of a conversion."""
     printer = LLVMPrinter(target.fma, width, target.avx512, prefix=f"t{NUMBER}.", label=f"{NUMBER}.", block=BLOCK)
     result = _definition(name, converted)(*[Value(printer, mark, type) for mark, type in zip(OPERANDS, types, strict=False)])
     if len(printer.lines) > _MAX_INLINED_INSTRUCTIONS:
@@ -132,7 +132,7 @@ def _definition(name: str, converted: str) -> Callable[..., Value]:
 
 
 def _call(name: str, types: tuple[str, ...], result: Value, printer: LLVMPrinter) -> Template:
-    """A call of the function with these instructions."""
+    """A call of a function with these instructions."""
     symbol = f"adjit_{name}_{types[0]}x{printer.width}" + ("" if printer.fused else "_unfused")
     returned = printer.type_text(result.type)
     operands = [printer.type_text(type) for type in types]
@@ -146,7 +146,7 @@ def _call(name: str, types: tuple[str, ...], result: Value, printer: LLVMPrinter
 
 
 def _unmarked(text: str) -> str:
-    """Instructions that stand alone in a function with the parameters `%x0`, `%x1`, ..."""
+    """The instructions without marks, as the body of a function with the parameters `%x0`, `%x1`, ..."""
     for i, mark in enumerate(OPERANDS):
         text = text.replace(mark, f"%x{i}")
     return text.replace(f"{NUMBER}.", "").replace(BLOCK, "entry")

@@ -1,4 +1,4 @@
-"""What the parts of a kernel have in common: where its values lie, which are known by name, and how a vector of them is computed."""
+"""Base of all kernel writers: memory of the values, scopes of known names, and the computation of vectors of values."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from adjit.ir.ops.traits import SAME_ELEMENTS
 from adjit.ir.types import U32, U64, short_name
 
 SLOW_DIVISION_VECTOR_BYTES = 64
-"""Bytes of the vectors that take so long to divide that a division holds a loop up."""
+"""Vector size, in bytes, for which division is so slow that it dominates a loop."""
 MIN_VECTORS_FOR_INVERSE = 4
-"""Vectors of a loop from which on a division is replaced by products with the inverse, which is a division itself."""
+"""Vectors of a loop from which divisions by a number become products with its inverse, which itself costs one division."""
 
 Accumulators = dict[Value, list[str]]
-"""For the results of reductions, the partial sums that are under way."""
+"""Partial sums of reductions in registers, by the reduction's result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A vector's first element, `counter + offset`. Only its first `count` lanes exist, where that is a number, or those of a mask."""
+    """A vector's first element, `counter + offset`. `count` limits its lanes: the first `count` ones, or those of a mask."""
 
     counter: Index
     offset: int
@@ -40,14 +40,14 @@ class Position:
 
 
 class KernelWriter:
-    """The body of one step of a kernel, under construction."""
+    """Writer of one step of a kernel."""
 
     def __init__(self, schedule: KernelSchedule, shared: Mapping[int, int], target: Target, lanes: int):
         self.s = schedule
         self.flat = schedule.columns == 1
         self.text = KernelBuilder(target, lanes)
         self.lanes = lanes
-        self.period = 1                          # what counters of positions are multiples of
+        self.period = 1                          # divisor of all counters of positions
         self.row: Index = 0
         self.block: Index = 0
         self.scopes: list[dict[Hashable, str]] = [{}]
@@ -73,19 +73,19 @@ class KernelWriter:
         for value in s.cached:
             self.pointers.setdefault(value, self.results.get(value, ""))
 
-    # -- what is a vector
+    # -- classification of values
 
     def is_vector(self, value: Value) -> bool:
         return self.s.level[value] == ("row" if self.flat else "element")
 
     def is_loaded(self, value: Value) -> bool:
-        """True if a value that some op computes is found in memory."""
+        """True if a computed value is loaded from memory here."""
         return False
 
     def plan(self, stored: Iterable[Value], reductions: Iterable[Op]) -> LoopPlan:
         return Walk(self.s, self.is_vector, self.is_loaded, self.lanes, self.text.target).plan(stored, reductions)
 
-    # -- names
+    # -- scopes of known names
 
     def find(self, key: Hashable) -> str | None:
         for scope in reversed(self.scopes):
@@ -102,7 +102,7 @@ class KernelWriter:
     # -- numbers
 
     def scalar(self, value: Value) -> str:
-        """The name of a number, computed here unless it is known."""
+        """The name of a number, computed here unless known."""
         key = (value, "scalar")
         name = self.find(key)
         if name is None:
@@ -126,7 +126,7 @@ class KernelWriter:
         return self.text.instantiate(template("convert", (source,), target, width, self.text.target), (name,))
 
     def scalar_position(self, value: Value) -> Index:
-        """The flat index of a parameter's element for the row."""
+        """The flat index of a parameter's element for the current row."""
         place = self.s.extent(value)
         if place in ("scalar", "row"):
             return 0 if place == "scalar" else self.row
@@ -146,7 +146,7 @@ class KernelWriter:
     # -- vectors
 
     def vector(self, value: Value, position: Position) -> str:
-        """The name of a vector; all that it is computed from is known."""
+        """The name of a vector. All its operands are known."""
         key = (value, "vector")
         name = self.find(key)
         if name is None:
@@ -171,7 +171,7 @@ class KernelWriter:
         return result
 
     def divide_by_inverse(self, op: Op, names: list[str]) -> str | None:
-        """A quotient by a number whose inverse `splat_numbers` made ready."""
+        """The quotient by a number whose inverse `prepare_inverse` has computed; None if there is no inverse."""
         inverse = self.find((op.operands[-1], "inverse")) if op.name in QUOTIENTS_BY_NUMBER else None
         if inverse is None:
             return None
@@ -180,7 +180,8 @@ class KernelWriter:
                                 (names[0], names[1], inverse, str(self.find((divisor, "zero")))))
 
     def prepare_inverse(self, op: Op) -> None:
-        """Make a number ready to be divided by many times; one that is very small or large, or negative, gets no inverse."""
+        """Compute the inverse of a number that divides many vectors. A number that is very small, very large or negative gets NaN as its
+        inverse."""
         text, divisor = self.text, op.operands[1]
         if self.find((divisor, "inverse")) is not None:
             return
@@ -194,7 +195,8 @@ class KernelWriter:
         self.scopes[-1][divisor, "zero"] = text.splat(type, text.let(f"fmul {type} {known}, {text.literal(0, dtype)}"))
 
     def compute(self, plan: LoopPlan, position: Position) -> dict[Value, tuple[str, ...]]:
-        """The sinks of a loop at this position, and the factors of what is only summed; all is read before anything is written."""
+        """The sinks of a loop at this position, and the factors of products that are only summed. All values are read before any is
+        written."""
         for value in plan.leaves:
             self.vector(value, position)
         for op in plan.ops:
@@ -206,7 +208,7 @@ class KernelWriter:
         return names | factors
 
     def prepare(self, plan: LoopPlan, length: int) -> None:
-        """Before a loop over `length` elements: the numbers that it needs in all lanes of a vector, and the inverses of divisors."""
+        """Code before a loop over `length` elements: splats of the numbers that the loop needs as vectors, and inverses of divisors."""
         self.splat_numbers(plan.uniforms)
         divisions = [op for op in plan.ops if op.name in QUOTIENTS_BY_NUMBER]
         slow = self.text.target.vector_bytes == SLOW_DIVISION_VECTOR_BYTES
@@ -221,7 +223,7 @@ class KernelWriter:
                 self.scopes[-1][value, "vector"] = self.text.splat(self.text.element(value.type.dtype), self.scalar(value))
 
     def address(self, pointer: str, dtype: np.dtype, position: Position) -> str:
-        """Of the element at the position, counted from `pointer`; equal ones are computed once."""
+        """The address of the element at the position, relative to `pointer`. Equal addresses are computed once."""
         key = ("address", pointer, position.counter, dtype.itemsize)
         base = self.find(key)
         if base is None:
@@ -229,7 +231,7 @@ class KernelWriter:
         return self.text.at(base, self.text.cell(dtype), position.offset)
 
     def row_pointer(self, pointer: str, dtype: np.dtype) -> str:
-        """Where the row's part of something with one element a position begins."""
+        """The address of the current row in an array with one element per position."""
         key = ("row", pointer, self.row, dtype.itemsize)
         name = self.find(key)
         if name is None:
@@ -237,7 +239,7 @@ class KernelWriter:
         return name
 
     def block_pointer(self, value: Value) -> str:
-        """Where the block's row of something that each block has for itself begins."""
+        """The address of the current block's row in an array with one row per block."""
         key = ("block", value)
         name = self.find(key)
         if name is None:
@@ -246,7 +248,7 @@ class KernelWriter:
         return name
 
     def leaf_pointer(self, value: Value) -> str | None:
-        """What a vector of the value is counted from; None where it takes index arithmetic."""
+        """Base address of the value's vectors; None if they need index arithmetic."""
         place = self.s.extent(value)
         if place == "column" or (self.flat and place == "row"):
             return self.pointers[value]
@@ -258,10 +260,11 @@ class KernelWriter:
             return self.text.load_elements(self.address(pointer, dtype, position), dtype, position.count)
         return self.load_digits(value, position)
 
-    # -- vectors of elements that lie elsewhere
+    # -- vectors of elements at computed indices
 
     def vector_terms(self, terms: Sequence[Term], position: Position) -> tuple[Axis, Index, list[Term], Index]:
-        """Along what the terms run, the vector's position on it, the terms that depend on it, and what the others give."""
+        """The axis that the terms run along, the vector's position on the axis, the terms that depend on it, and the sum of the other
+        terms."""
         s, text = self.s, self.text
         start = text.plus(position.counter, position.offset)
         if self.flat:
@@ -303,7 +306,7 @@ class KernelWriter:
     # -- reductions
 
     def neutral(self, op: Op) -> bool | int | float:
-        """Initial value of a reduction: for a sum 0.0, so that no sum is -0.0, as NumPy has it."""
+        """Initial value of a reduction. For a sum it is 0.0, so that no sum is -0.0, as in NumPy."""
         dtype = op.result.type.dtype
         assert op.definition.identity is not None
         number: bool | int | float = dtype.type(op.definition.identity(dtype)).item()
@@ -313,7 +316,7 @@ class KernelWriter:
         return [self.text.literal(self.neutral(op), op.result.type.dtype, width or self.lanes)] * copies
 
     def step(self, op: Op, accumulator: str, elements: Sequence[str], position: Position) -> str:
-        """The accumulator with one more vector, or with the product of two; lanes that do not exist add nothing."""
+        """The accumulator after one more vector, or after the product of two vectors. Inactive lanes add nothing."""
         combine_accumulators = self.combined(op, accumulator, elements)
         if position.count is None:
             return combine_accumulators
@@ -321,18 +324,18 @@ class KernelWriter:
         return self.text.let(f"select {mask[0]} {mask[1]}, {type} {combine_accumulators}, {type} {accumulator}")
 
     def combined(self, op: Op, accumulator: str, elements: Sequence[str]) -> str:
-        """The accumulator with one more vector, or with the product of two, which is rounded together with the sum."""
+        """The accumulator after one more vector, or after the product of two vectors, which is fused with the addition."""
         if len(elements) == 1:
             return self.text.apply(op, (accumulator, *elements), self.lanes)
         name, types = f"sum_with_{self.s.producer[op.operands[0]].name}", (short_name(op.result.type.dtype),) * 3
         return self.text.instantiate(template(name, types, "", self.lanes, self.text.target), (accumulator, *elements))
 
     def total(self, op: Op, accumulators: Sequence[str]) -> str:
-        """All lanes of all accumulators in one, as a tree."""
+        """All lanes of all accumulators combined into one number, as a tree."""
         return self.text.combine_lanes(op, self.combine_accumulators(op, accumulators))
 
     def combine_accumulators(self, op: Op, accumulators: Sequence[str]) -> str:
-        """All accumulators in one, as a tree."""
+        """All accumulators combined into one, as a tree."""
         names = list(accumulators)
         while len(names) > 1:
             pairs = [self.text.apply(op, pair, self.lanes) for pair in zip(names[::2], names[1::2], strict=False)]
@@ -345,11 +348,11 @@ class KernelWriter:
                 for value, names in accumulators.items() for name in names]
 
     def rebound(self, accumulators: Accumulators, names: Sequence[str]) -> Accumulators:
-        """The same accumulators under the names of a loop."""
+        """The same accumulators under the names of a loop's values."""
         rest = iter(names)
         return {value: [next(rest) for _ in old] for value, old in accumulators.items()}
 
     def vectors(self, length: int, first: int = 0) -> list[Position]:
-        """The vectors of that many elements, from element `first` on."""
+        """Positions of the vectors of `length` elements, from element `first` on."""
         return [Position(first, offset, None if length - offset >= self.lanes else length - offset)
                 for offset in range(0, length, self.lanes)]
