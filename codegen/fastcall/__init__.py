@@ -1,1 +1,1 @@
-"""The vectorcall path: machine code that Python calls in place of a compiled function."""
+"""Vectorcall fast path: machine code that Python calls in place of a compiled function."""

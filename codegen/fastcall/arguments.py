@@ -1,6 +1,6 @@
-"""The entry's look at what it is given: whether arguments, and what is reached without them, are what a program was compiled for.
+"""Argument checks of the fast path: arguments, and objects reached without them, are those that a program was compiled for.
 
-Nothing here runs Python code or changes anything but the lists of parameters: their addresses, and the objects they belong to.
+The checks run no Python code, and change nothing but the lists of parameters: their addresses, and the objects that own them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ declare ptr @PyDict_GetItemWithError(ptr, ptr)
 declare void @PyErr_Clear()
 """
 
-_EQUAL = 2      # of the rich comparisons
+_EQUAL = 2      # opcode of the rich comparison ==
 
 
 def write_arguments(text: Builder) -> None:
-    """`fits` of a node and an object, `holds` of the guards of a program, `apart` of its parameters."""
+    """Functions `fits` (object against node), `holds` (guards of a program) and `apart` (aliasing of its parameters)."""
     _write_alike(text)
     _write_array_fits(text)
     _write_fits(text)
@@ -52,14 +52,14 @@ def _write_alike(text: Builder) -> None:
 
 
 def _write_array_fits(text: Builder) -> None:
-    """True if an object is the array that a node of kind ARRAY describes; it is put into the lists of parameters."""
+    """True if an object is the array that a node of kind ARRAY describes. The array is added to the lists of parameters."""
     with text.function("array_fits", "ptr %node", "ptr %object", *CALL_LISTS, result="i1"):
         address = text.variable(text.load("ptr", "%object", layout.DATA), "ptr")
         kind = text.load("ptr", "%object", layout.TYPE)
         array = text.same(kind, text.load("ptr", "%function", FUNCTION["array_type"]))
         with text.if_(array):
             descr, wanted = text.load("ptr", "%object", layout.DESCR), text.load("ptr", "%node", NODE["descr"])
-            with text.if_(text.differ(descr, wanted)):      # as after unpickling
+            with text.if_(text.differ(descr, wanted)):      # another dtype object, for example after unpickling
                 for offset, size in ((layout.NATIVE_ORDER, "i8"), (layout.TYPE_NUMBER, "i32")):
                     with text.if_(text.compare("ne", text.load(size, descr, offset), text.load(size, wanted, offset), size)):
                         text.ret("i1", "false")
@@ -89,7 +89,7 @@ def _enter(text: Builder, address: str) -> None:
 
 
 def _write_fits(text: Builder) -> None:
-    """True if an object is what a node describes, of any kind."""
+    """True if an object matches a node, of any kind."""
     with text.function("fits", "ptr %node", "ptr %object", *CALL_LISTS, result="i1"):
         kind = text.load("i64", "%node", NODE["kind"])
 
@@ -149,7 +149,7 @@ def _write_fits(text: Builder) -> None:
 
 
 def _write_holds(text: Builder) -> None:
-    """True if every guard of a program finds the object that it wants."""
+    """True if every guard of a program finds the expected object."""
     with text.function("holds", "ptr %program", result="i1"):
         with each(text, "guards", GUARD) as guard:
             found = text.variable("null", "ptr")
@@ -164,7 +164,7 @@ def _write_holds(text: Builder) -> None:
                 number = text.load("i64", guard, GUARD["key"])
                 with text.if_(text.compare("ult", number, text.load("i64", address, layout.SIZE))):
                     found.set(text.load("ptr", text.at(text.load("ptr", address, layout.ITEMS), "i64", number)))
-            with text.if_(text.compare("eq", kind, int(Guard.SIZE))):      # `value` is a number here
+            with text.if_(text.compare("eq", kind, int(Guard.SIZE))):      # here `value` is a number
                 found.set(text.let(f"inttoptr i64 {text.load('i64', address, layout.SIZE)} to ptr"))
             with text.if_(text.compare("eq", kind, int(Guard.ATTRIBUTE))):
                 found.set(text.call("ptr", "@attribute", ("ptr", address), ("ptr", text.load("ptr", guard, GUARD["key"]))))
@@ -182,7 +182,7 @@ def _write_holds(text: Builder) -> None:
 
 
 def _check_digest(text: Builder, wanted: str, array: str) -> None:
-    """Give up where an array has not the form or the digest that a guard wants."""
+    """Return from the check if an array does not have the form or the digest that a guard expects."""
     def check(type: str, there: str, field: str) -> None:
         with text.if_(text.compare("ne", there, text.load(type, wanted, DIGEST[field]), type)):
             text.ret("i1", "false")
@@ -202,13 +202,13 @@ def _check_digest(text: Builder, wanted: str, array: str) -> None:
 
 
 def _write_apart(text: Builder) -> None:
-    """True if no donated parameter shares memory with another one. Addresses that were found apart are remembered: most come again."""
+    """True if no donated parameter shares memory with another one. Addresses that were found disjoint are remembered: most come again."""
     with text.function("apart", "ptr %program", "ptr %params", result="i1"):
         count, donated = text.load("i64", "%program", PROGRAM["params"]), text.load("ptr", "%program", PROGRAM["donated"])
         ranges = text.load("ptr", "%program", PROGRAM["ranges"])
 
         def of(index: str) -> tuple[str, str, str]:
-            """The start of a parameter, its size, and where its start is remembered."""
+            """The start of a parameter, its size, and the address at which its start is remembered."""
             pair = text.at(ranges, "i64", text.shl(index, 1))
             return text.load("i64", text.at("%params", "i64", index)), text.load("i64", pair), text.at(pair, 1, 8)
 

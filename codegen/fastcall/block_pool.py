@@ -1,11 +1,11 @@
-"""The pool of memory that programs compute in and large results lie in: blocks that are given back are used again, not faulted in anew.
+"""Memory pool for arenas and large results: freed blocks are reused, and not faulted in again.
 
     ptr @take(i64 bytes)        a block, aligned to 64, or null
     void @give(ptr block)
 
-A block is of the smallest class that it fits: four to each power of two. It begins with a head of 64
-bytes: its class, its size, and the next free one of its class. The interpreter's lock guards the pool, also across a fork. What is kept
-is bounded; beyond, blocks of the classes that come round are freed.
+A block has the smallest size class that fits: four classes per power of two. It begins with a header of 64 bytes: its class, its size, and
+the next free block of its class. The GIL guards the pool, also across a fork. The retained memory is bounded; above the bound, blocks of
+the class in use are freed.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from __future__ import annotations
 from adjit.codegen.llvm.builder import Builder
 
 MAX_POOLED_BYTES = 256 << 20
-"""Most that is kept for later."""
+"""Maximum bytes retained for reuse."""
 
 MIN_MAPPED_BYTES = 1 << 18
-"""Size from which blocks are the system's own pages, which go back to it when they are freed."""
+"""Bytes from which a block is mapped pages, which go back to the system when the block is freed."""
 
 MIN_HUGE_PAGE_BYTES = 4 << 20
-"""Size from which blocks ask for huge pages: products read columns, each row of them on another page, of which the processor knows the
-addresses of few."""
+"""Bytes from which blocks ask for huge pages: matrix products read columns, with each row on another page, and the processor's TLB holds
+the addresses of few pages."""
 
 HEAD = 64
 _READ_WRITE, _PRIVATE_ANONYMOUS, _FAILED = 3, 0x22, "inttoptr (i64 -1 to ptr)"
@@ -44,7 +44,7 @@ declare ptr @PyCapsule_GetPointer(ptr, ptr)
 
 
 def write_blocks(text: Builder) -> None:
-    """`take`, `give`, and `give_back`: the destructor of a capsule that holds a block."""
+    """Functions `take`, `give`, and `give_back`, the destructor of a capsule that holds a block."""
     _write_system(text)
     _write_take(text)
     _write_trim(text)
@@ -54,7 +54,7 @@ def write_blocks(text: Builder) -> None:
 
 
 def _write_system(text: Builder) -> None:
-    """Memory of the system's for a block of a size, head included; and how it goes back."""
+    """Functions that get system memory for a block (header included) and give it back."""
     with text.function("obtain", "i64 %size", result="ptr"):
         whole = text.add("%size", HEAD)
         with text.if_(text.compare("ult", "%size", MIN_MAPPED_BYTES)):
@@ -62,7 +62,7 @@ def _write_system(text: Builder) -> None:
         pages = text.call("ptr", "@mmap", ("ptr", "null"), ("i64", whole), ("i32", _READ_WRITE), ("i32", _PRIVATE_ANONYMOUS), ("i32", -1),
                           ("i64", 0))
         with text.if_(text.compare("uge", "%size", MIN_HUGE_PAGE_BYTES)):
-            text.call("i32", "@madvise", ("ptr", pages), ("i64", whole), ("i32", _HUGE_PAGES))      # a wish: it may fail
+            text.call("i32", "@madvise", ("ptr", pages), ("i64", whole), ("i32", _HUGE_PAGES))      # advice only: it may fail
         failed = text.same(pages, _FAILED)
         text.ret("ptr", text.select(failed, "ptr", "null", pages))
     with text.function("release", "ptr %block"):
@@ -77,7 +77,7 @@ def _write_take(text: Builder) -> None:
     with text.function("take", "i64 %bytes", result="ptr"):
         wanted = text.call("i64", "@llvm.umax.i64", ("i64", "%bytes"), ("i64", 256))
         zeros = text.call("i64", "@llvm.ctlz.i64", ("i64", text.add(wanted, -1)), ("i1", "true"))
-        exponent = text.sub(61, zeros)     # of a quarter of the power of two below
+        exponent = text.sub(61, zeros)     # exponent of a quarter of the power of two below
         step = text.shl(1, exponent)
         quarters = text.lshr(text.add(text.add(wanted, step), -1), exponent)
         size = text.shl(quarters, exponent)
@@ -99,7 +99,7 @@ def _write_take(text: Builder) -> None:
 
 
 def _write_trim(text: Builder) -> None:
-    """Free blocks until not more than `%most` bytes are kept."""
+    """Free blocks until at most `%most` bytes are retained."""
     with text.function("trim", "i64 %most"), text.loop():
         with text.if_(text.compare("ule", text.load("i64", "@pool.kept"), "%most")):
             text.ret()

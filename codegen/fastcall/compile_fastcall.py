@@ -1,11 +1,11 @@
-"""The native entry: machine code that Python calls in place of a compiled function, from the check of the arguments to the tree of results.
+"""The fast path: machine code that Python calls in place of a compiled function, from the argument checks to the tree of results.
 
-    object = compile_entry(entry_text(field))   # `field`: where in callable objects the address of the FUNCTION record is, then that of
-                                                # what they are bound to
+    object = compile_fastcall(fastcall_text(field))   # `field`: offset of two words in callable objects: the address of the FUNCTION
+                                                      # descriptor, and the object that a method is bound to
 
-It goes through the programs of the function (`descriptors.py`), the one used last first. Where the arguments are what a program was
-compiled for, it runs that; whatever else they are, it calls the function's slow path in Python with the same arguments, and has changed
-nothing by then. No program has code of its own here: what differs between them is in the records.
+It goes through the programs of the function (`descriptors.py`), the one used last first. It runs the first program that matches the
+arguments. If none matches, it calls the function's slow path in Python with the same arguments; until then nothing is changed. The code is
+the same for all programs: their differences are in the descriptors.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from adjit.codegen.native.threads import big_stack
 
 SYMBOL = "adjit_entry"
 
-_NEXT, _SLOW = ("inttoptr (i64 1 to ptr)", "inttoptr (i64 2 to ptr)")       # not this program; not any
+_NEXT, _SLOW = ("inttoptr (i64 1 to ptr)", "inttoptr (i64 2 to ptr)")       # try the next program; take the slow path
 ASSUMED_LIST_BYTES = 1 << 14
 """Bytes of lists that any thread has room for."""
 
-_OFFSET_BIT = 63    # of the number of arguments of a vectorcall
+_OFFSET_BIT = 63    # flag bit in the argument count of a vectorcall
 
 DECLARATIONS = """
 @_Py_TrueStruct = external global i8
@@ -42,7 +42,7 @@ declare void @PyEval_RestoreThread(ptr)
 
 
 def fastcall_text(field: int) -> str:
-    """The module."""
+    """The text of the module. `field`: offset, in callable objects, of the address of the FUNCTION descriptor."""
     text = Builder("\n".join([
         DECLARATIONS, *(part.DECLARATIONS for part in (blocks_part, arguments_part, tensors_part, results_part, big_stack))]))
     blocks_part.write_blocks(text)
@@ -58,12 +58,12 @@ def fastcall_text(field: int) -> str:
 
 
 def compile_fastcall(text: str) -> CompiledObject:
-    """The entry's object code, for x86-64."""
+    """Object code of the fast path, for x86-64."""
     return CompiledObject(emit_object(text, TARGETS["sse2"], verify=True, promote=True), SYMBOL)
 
 
 def _write_in_mode(text: Builder) -> None:
-    """True if this thread records gradients, or does not, as when the program was traced."""
+    """True if this thread's gradient mode is the one under which the program was traced."""
     with text.function("in_mode", "ptr %function", "ptr %program", result="i1"):
         grad_mode_toggled = text.load("i64", text.load("ptr", "%function", FUNCTION["grad_mode_toggled"]))
         needs_check = text.let(f"or i64 {grad_mode_toggled}, {text.load('i64', '%program', PROGRAM['needs_mode'])}")
@@ -75,7 +75,7 @@ def _write_in_mode(text: Builder) -> None:
 
 
 def _write_execute(text: Builder) -> None:
-    """Run a program, whose arguments are all in order; `_SLOW` where there is no memory, with nothing changed."""
+    """Run a program whose arguments are checked. Returns `_SLOW`, with nothing changed, if there is no memory."""
     lists = (("ptr", "%params"), ("ptr", "%given"), ("ptr", "%leaves"), ("ptr", "%objects"), ("ptr", "%places"), ("ptr", "%scalars"))
     with text.function("execute", "ptr %function", "ptr %program", *lists, result="ptr"):
         count, results = text.load("i64", "%program", PROGRAM["result_count"]), text.load("ptr", "%program", PROGRAM["results"])
@@ -159,7 +159,7 @@ def _give_arena(text: Builder, arena: str) -> None:
 
 
 def _write_attempt(text: Builder) -> None:
-    """Run a program if the arguments are what it was compiled for and all that it depends on is as it was; `_NEXT` otherwise."""
+    """Run a program if the arguments match and its guards hold; return `_NEXT` otherwise."""
     with text.function("attempt", "ptr %function", "ptr %program", "ptr %bound", "ptr %args", "i64 %positional", "ptr %names",
                        result="ptr"):
         _check_call(text)
@@ -201,8 +201,8 @@ def _write_attempt(text: Builder) -> None:
             check(text.call("i1", "@apart", ("ptr", "%program"), ("ptr", addresses)))
         objects, targets = (text.let(f"alloca i64, i64 {results}") for _ in range(2))
         scalars = text.let(f"alloca i8, i64 {text.mul(results, results_part.SCALAR_BYTES)}, align 16")
-        done = text.call("ptr", "@execute", ("ptr", "%function"), ("ptr", "%program"), *lists, ("ptr", objects), ("ptr", targets), ("ptr",
-                                                                                                                                    scalars))
+        done = text.call("ptr", "@execute", ("ptr", "%function"), ("ptr", "%program"), *lists,
+                         ("ptr", objects), ("ptr", targets), ("ptr", scalars))
         with text.if_(text.differ(done, _SLOW)):
             with text.if_(_holds_parameters(text)):
                 text.call("void", "@drop", ("ptr", given), ("i64", params))
@@ -219,7 +219,7 @@ def _check_stack(text: Builder, params: str, results: str, leaves: str) -> None:
 
 
 def _check_call(text: Builder) -> None:
-    """The numbers of arguments, the names of keywords, and the mode."""
+    """Check the numbers of arguments, the names of keywords, and the gradient mode."""
     keywords = text.load("i64", "%program", PROGRAM["keywords"])
     here = text.variable(0)
     with text.if_(text.differ("%names", "null")):
@@ -246,7 +246,7 @@ def _write_entry(text: Builder, field: int) -> None:
         with text.if_(text.compare("eq", text.load("i64", text.load("ptr", function, FUNCTION["open_traces"])), 0)):
             index = text.variable(0)
             with text.loop():
-                programs = text.load("ptr", function, FUNCTION["programs"])       # anew each time: guards may run Python code
+                programs = text.load("ptr", function, FUNCTION["programs"])       # reloaded: guards may run Python code
                 number = index.value
                 with text.if_(text.compare("sge", number, text.load("i64", programs))):
                     text.break_()
@@ -268,7 +268,7 @@ def _write_entry(text: Builder, field: int) -> None:
 
 
 def _move_to_front(text: Builder, function: str, program: str, index: str) -> None:
-    """Have a program tried first the next time, where the list is still the one that it was found in: others may have run meanwhile."""
+    """Move a program to the front of the list, if the list is still the one it was found in: other threads may have run meanwhile."""
     programs = text.load("ptr", function, FUNCTION["programs"])
     with text.if_(text.compare("ult", index, text.load("i64", programs))):
         first, slot = text.at(programs, "i64", 1), text.at(programs, "i64", text.add(index, 1))

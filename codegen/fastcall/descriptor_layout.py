@@ -1,8 +1,7 @@
-"""The tables that the native entry reads, its descriptors: which words describe a compiled function, a program, its arguments, guards and
-results.
+"""Descriptor tables that the fast path reads: the words that describe a compiled function, its programs, arguments, guards and results.
 
-Every field is a word of eight bytes: a number, or the address of an object or of another record. References are borrowed: who makes
-a record keeps alive what it names. `List` fields hold the address of an array of `count` words.
+Every field is a word of eight bytes: a number, or the address of an object or of another descriptor. References are borrowed: the creator
+of a descriptor keeps its referents alive. `List` fields hold the address of an array of `count` words.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 
 Descriptor = Mapping[str, int]
-"""The offset of each field."""
+"""Offset of each field, by name."""
 
 
 def _descriptor(*fields: str) -> Descriptor:
@@ -20,85 +19,86 @@ def _descriptor(*fields: str) -> Descriptor:
 
 FUNCTION = _descriptor(
     "programs",            # its programs: their number, then their addresses, the one used last first
-    "fallback",             # the Python function that is called where none fits: slow(self, *args, **kwargs)
-    "open_traces",           # where the number of traces under way in this process is
-    "grad_mode_toggled",         # where it says whether the recording of gradients was ever switched
-    "modes", "grad",    # the object with the modes of this thread, and the name of the one that records
+    "fallback",             # the Python function that is called if no program matches: slow(self, *args, **kwargs)
+    "open_traces",           # address of the number of open traces in this process
+    "grad_mode_toggled",         # address of a flag: True once the recording of gradients was ever switched
+    "modes", "grad",    # the object with the modes of this thread, and the attribute name of its gradient mode
     "array", "requires_grad", "gradient", "view", "hooks", "parent", "history", "root_history",      # names of attributes
-    "hits", "clock",    # calls that found their program here, and how often that was another than the one before
-    "last",             # the program that was called last, unless that was by way of Python
-    "array_type", "new_array", "set_base", "new_scalar",        # of NumPy's C interface
+    "hits", "clock",    # number of calls that found their program here; number of those that changed the program
+    "last",             # the program that was called last, unless through the slow path
+    "array_type", "new_array", "set_base", "new_scalar",        # addresses from NumPy's C interface
 )
 
 PROGRAM = _descriptor(
-    "positional", "keywords", "names",      # numbers of arguments, and the names of the latter
-    "bound",                                # the object that it is a method of, or null
+    "positional", "keywords", "names",      # numbers of positional and keyword arguments, and the names of the keywords
+    "bound",                                # the object that the method is bound to, or null
     "arguments",                            # a node for each
-    "grad_mode", "needs_mode",              # whether gradients are recorded (True or False); whether that has to be asked every time
-    "guard_fn",                             # a Python function that gives True where all else holds that the program depends on, or null
+    "grad_mode", "needs_mode",              # gradient mode of the trace (True or False); whether each call has to check it
+    "guard_fn",                             # a Python function that returns True if all other guards hold, or null
     "guards", "guards_count",
-    "captures", "captures_count",           # pairs: a node of kind ARRAY, and the array that the function reaches by itself
-    "leaves",                               # number of leaves of the arguments, where there are tensors about; else 0
+    "captures", "captures_count",           # pairs: a node of kind ARRAY, and the array that the function captures
+    "leaves",                               # number of leaves of the arguments if there are tensors; else 0
     "contents", "contents_count",           # tensors whose content is a parameter
-    "numbers", "numbers_count",             # of optimisers, that are parameters
-    "gradient_reads", "gradient_reads_count",                 # gradients that the program looked at
-    "unhooked_tensors", "unhooked_tensors_count",           # places of tensors without hooks
-    "tables", "tables_count",               # what modules and optimisers hold besides
+    "numbers", "numbers_count",             # numbers of optimisers that are parameters
+    "gradient_reads", "gradient_reads_count",                 # gradients that the program reads
+    "unhooked_tensors", "unhooked_tensors_count",           # references to tensors without hooks
+    "tables", "tables_count",               # other content of modules and optimisers
     "finish",                               # makes the result with tensors: finish(parameters, results, leaves), or null
-    "params", "donated_count", "donated",   # number of parameters; those that are overwritten
-    "ranges",                               # for each parameter its bytes, and where it was found to lie apart from the donated ones
+    "params", "donated_count", "donated",   # number of parameters; number and list of donated ones
+    "ranges",                               # for each parameter: its bytes, and the address at which it was found disjoint
     "results", "result_count", "tree",
     "run", "pool", "arena_bytes", "stack",      # adjit_run, its pool, what it needs of memory and of the stack, if that is much
-    "release",                                  # whether it runs without the interpreter's lock
-    "owner", "fail",                        # keeps all this alive; called with what `run` gives where an index is out of range
-    "calls", "last_use",                       # how often it ran, and when it was last called after another
+    "release",                                  # 1 if it runs without the GIL
+    "owner", "fail",                        # object that keeps all this alive; function that is called with a failed check's status
+    "calls", "last_use",                       # number of runs; value of `clock` at the last change to this program
 )
 
 
 class Node(IntEnum):
     """Kinds of nodes of the trees of arguments and results."""
 
-    ARRAY = 0       # an array of exactly this type; a scalar of NumPy's where it is 0-d
+    ARRAY = 0       # an array of exactly this type; a NumPy scalar if it is 0-d
     FLOAT = 1       # a Python float
     CONSTANT = 2    # this object, or an equal bool, int or string
     TUPLE = 3
     LIST = 4
     DICT = 5
-    RESULT = 6      # of results: a result of the program
-    BUILT = 7       # of results: what a Python function makes of a list of the program's results
-    SAME = 8        # this very object, which may be gone
+    RESULT = 6      # in results: a result of the program
+    BUILT = 7       # in results: the value of a Python function of a list of the program's results
+    SAME = 8        # this very object, which may no longer exist
     TENSOR = 9
     NAMED = 10      # a named tuple
 
 
 NODE = _descriptor(
     "kind",
-    "object",           # CONSTANT: the object; BUILT: the function; ARRAY: the type of scalars that are taken for it, or null
+    "object",           # CONSTANT: the object; BUILT: the function; ARRAY: the type of scalars that are accepted instead, or null
     "index",            # ARRAY, FLOAT: number of the parameter; RESULT: of the result
     "count", "items",   # TUPLE, LIST, DICT: List of nodes
     "keys",             # DICT: List of keys
     "descr", "number",  # ARRAY: the dtype's object, and its number
-    "flags",            # ARRAY: which flags must be set
+    "flags",            # ARRAY: flags that must be set
     "rank", "shape",    # ARRAY
 )
-"""Of kind TENSOR: `object` is the type, `items` the node of its array, `keys` whether it requires grad, `count` the number of the leaf.
-Of kind NAMED: `object` is the type, `keys` a function that makes one of a tuple."""
+"""Nodes of kind TENSOR: `object` is the type, `items` the node of the tensor's array, `keys` whether the tensor requires grad, `count` the
+number of the leaf. Nodes of kind NAMED: `object` is the type, `keys` a function that makes a named tuple from a tuple."""
 
 TENSOR_REF = _descriptor("tensor", "leaf", "gradient")
-"""Where a tensor is found: `tensor` itself, or, where that is null, leaf number `leaf`; with `gradient` its gradient."""
+"""Reference to a tensor: `tensor` itself, or, if that is null, leaf number `leaf`; with `gradient`, to the tensor's gradient."""
 
 CONTENT = _descriptor(*TENSOR_REF, "requires_grad", "node")
 GRADIENT_READ = _descriptor(*TENSOR_REF, "there")
 
 NUMBER = _descriptor("group", "name", "index", "zero", "param")
-"""A float under `name` in the dict `group`, or item `index` of the tuple there (else -1); `zero` says whether it has to be 0."""
+"""A float under `name` in the dict `group`, or item `index` of the tuple there (else -1); `zero`: 1 if the float must be 0, else it must
+not."""
 
 TABLE = _descriptor("holder", "count", "keys", "values")
-"""A dict, or with null for `keys` a list, and what it held; where a value is null, any may be there."""
+"""A dict, or, if `keys` is null, a list, and its expected content. A null value matches any object."""
 
 
 class Guard(IntEnum):
-    """Kinds of places outside of the arguments that must still hold the same object."""
+    """Kinds of locations outside of the arguments that must still hold the same object."""
 
     CELL = 0
     DICT = 1
@@ -106,24 +106,23 @@ class Guard(IntEnum):
     SIZE = 3        # the number of items of a dict or list
     ATTRIBUTE = 4
     DIGEST = 5      # an array whose content must have the digest of the DIGEST record at `key`
-    WORD = 6        # the object at this distance from the start of another: in a slot
-    TABLE = 7       # all that a dict or list holds: the TABLE record at `key`
+    WORD = 6        # the object at this offset in another object: in a slot
+    TABLE = 7       # the whole content of a dict or list: the TABLE descriptor at `key`
 
 
 GUARD = _descriptor("kind", "holder", "key", "value")
 
 DIGEST = _descriptor("digest", "function", "bytes", "flags", "rank", "shape")
-"""What an array must be like: its form, one of the flags that say in which order its elements lie without gaps, and the digest of its bytes
-by a function in machine code."""
+"""Expected array: its form, one of the contiguity flags, and the digest of its bytes, computed by a function in machine code."""
 
 
 class ResultStorage(IntEnum):
-    """Description of how a result comes about."""
+    """Storage of a result."""
 
-    ARRAY = 0       # a new array, from NumPy's memory
+    ARRAY = 0       # a new array, in NumPy's memory
     BLOCK = 1       # a new array, in a block of the pool
     SCALAR = 2
-    DONATED = 3     # parameter `param` itself
+    DONATED = 3     # the array of parameter `param`
 
 
 RESULT = _descriptor("storage", "descr", "rank", "shape", "bytes", "param")

@@ -1,4 +1,4 @@
-"""Offsets of the fields of Python's and NumPy's objects, as machine code reads them, and whether that is so in this process."""
+"""Layout of Python's and NumPy's objects: field offsets for machine code, and a check that they hold in this process."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from typing import Any
 import numpy as np
 
 TYPE = 8
-"""Of any object, the address of its type."""
+"""Offset of an object's type pointer."""
 
 SIZE, ITEMS = 16, 24
-"""Of tuples, lists and dicts, the number of items; a tuple's items begin there, a list has their address there."""
+"""Offsets in tuples, lists and dicts: the number of items; a tuple's items, or the address of a list's items."""
 
 CELL = 16
-"""Of a closure cell, what it holds."""
+"""Offset of a closure cell's content."""
 
 FUNCTION = {"__code__": 48, "__defaults__": 56, "__kwdefaults__": 64}
-"""Of a Python function."""
+"""Offsets in a Python function."""
 
 NUMBER = 16
-"""Of a Python float and of NumPy's scalars, the value."""
+"""Offset of the value in a Python float and in NumPy's scalars."""
 
 DATA, RANK, SHAPE, DESCR, FLAGS = 16, 24, 32, 56, 64
-"""Of an array."""
+"""Offsets in an array."""
 
 NATIVE_ORDER, TYPE_NUMBER = 26, 28
-"""Of a dtype: its byte order, one character, and its number."""
+"""Offsets in a dtype: its byte order (one character), and its type number."""
 
 CONTIGUOUS, F_CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x2, 0x100, 0x400
 
 API = {"PyArray_Type": 2, "PyArray_Scalar": 60, "PyArray_NewFromDescr": 94, "PyArray_SetBaseObject": 282}
-"""Places in the table of NumPy's C functions; the same in all of 2.x."""
+"""Indices in the table of NumPy's C functions; the same in all of 2.x."""
 
 
 @cache
 def known() -> bool:
-    """True if this is CPython with the interpreter's lock, on x86-64 Linux, and every field is where the constants of this module say."""
+    """True if this is CPython with the GIL, on x86-64 Linux, and every field has the offset that the constants of this module give."""
     free_threaded = "t" in getattr(sys, "abiflags", "")
     if sys.implementation.name != "cpython" or free_threaded or object.__basicsize__ != SIZE:
         return False
@@ -50,7 +50,7 @@ def known() -> bool:
 
 
 def numpy_function(name: str) -> int:
-    """The address of a function, or object, of NumPy's C interface."""
+    """The address of a function, or an object, of NumPy's C interface."""
     return int(_table()[API[name]] or 0)
 
 

@@ -1,4 +1,4 @@
-"""The entry's results: arrays and scalars made before and after a program runs, and the tree that the caller gets of them."""
+"""Results of the fast path: arrays and scalars, made before and after a program runs, and the tree of results for the caller."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from adjit.codegen.llvm.builder import Builder
 RESULT_BYTES = len(RESULT) * 8
 
 SCALAR_BYTES = 16
-"""Room for the memory of a 0-d result."""
+"""Bytes reserved for the memory of a 0-d result."""
 
 _ORDINARY = layout.CONTIGUOUS | layout.ALIGNED | layout.WRITEABLE
 
@@ -26,7 +26,7 @@ declare ptr @PyObject_CallOneArg(ptr, ptr)
 
 
 def write_results(text: Builder) -> None:
-    """`make` of the memory of results, `hand_out` of their objects, `build` of a tree, and `drop` of references."""
+    """Functions `make` (memory of results), `hand_out` (result objects), `build` (tree of results) and `drop` (references)."""
     _write_drop(text)
     _write_new_array(text)
     _write_make(text)
@@ -37,7 +37,7 @@ def write_results(text: Builder) -> None:
 
 
 def _write_drop(text: Builder) -> None:
-    """Let go of those objects of a list that are not null."""
+    """Drop the references to the objects of a list that are not null."""
     with text.function("drop", "ptr %objects", "i64 %count"), text.for_range(0, "%count", empty=True) as index:
         found = text.load("ptr", text.at("%objects", "i64", index.counter))
         with text.if_(text.differ(found, "null")):
@@ -45,7 +45,8 @@ def _write_drop(text: Builder) -> None:
 
 
 def _write_new_array(text: Builder) -> None:
-    """A new array, without content; null where there is no memory. Large ones lie in a block, which their base gives back."""
+    """A new, uninitialized array; null if there is no memory. A large array lies in a block of the pool, which the array's base gives
+    back."""
     with text.function("new_array", "ptr %function", "ptr %result", result="ptr"):
         descr, shape = text.load("ptr", "%result", RESULT["descr"]), text.load("ptr", "%result", RESULT["shape"])
         rank, block, flags = text.load("i32", "%result", RESULT["rank"]), text.variable("null", "ptr"), text.variable(0, "i32")
@@ -73,7 +74,8 @@ def _write_new_array(text: Builder) -> None:
 
 
 def _write_make(text: Builder) -> None:
-    """Memory for every result: `objects` gets the new arrays, null for the others; `places` where the program is to write."""
+    """Memory for every result: `objects` gets new arrays, or null for other results; `places` gets the addresses for the program's
+    writes."""
     with text.function("make", "ptr %function", "ptr %results", "i64 %count", "ptr %objects", "ptr %places", "ptr %scalars", result="i1"):
         with text.for_range(0, "%count", empty=True) as index:
             result = text.at("%results", 1, text.mul(index.counter, RESULT_BYTES))
@@ -93,7 +95,7 @@ def _write_make(text: Builder) -> None:
 
 
 def _write_hand_out(text: Builder) -> None:
-    """The other objects among the results, after the program ran: scalars, and donated arrays themselves."""
+    """Result objects that exist only after the run: scalars, and the donated arrays."""
     with text.function("hand_out", "ptr %function", "ptr %results", "i64 %count", "ptr %objects", "ptr %places", "ptr %given", result="i1"):
         with text.for_range(0, "%count", empty=True) as index:
             result = text.at("%results", 1, text.mul(index.counter, RESULT_BYTES))
@@ -113,7 +115,7 @@ def _write_hand_out(text: Builder) -> None:
 
 
 def _write_build(text: Builder) -> None:
-    """A new reference to what a node describes, of the objects of the results; null with an exception set where there is no memory."""
+    """A new reference to the object that a node describes; null, with an exception set, if there is no memory."""
     with text.function("build", "ptr %node", "ptr %objects", "i64 %available", result="ptr"):
         kind = text.load("i64", "%node", NODE["kind"])
 
@@ -167,7 +169,7 @@ def _write_build(text: Builder) -> None:
 
 
 def _write_list_of(text: Builder) -> None:
-    """A Python list of objects; None for null. Null where there is no memory."""
+    """A Python list of objects, with None for null. Returns null if there is no memory."""
     with text.function("list_of", "ptr %objects", "i64 %count", result="ptr"):
         made = text.call("ptr", "@PyList_New", ("i64", "%count"))
         with text.if_(text.same(made, "null")):
@@ -183,7 +185,7 @@ def _write_list_of(text: Builder) -> None:
 
 
 def _write_finish(text: Builder) -> None:
-    """Result of a program's Python function `finish` for its parameters, its results and the leaves of the call."""
+    """The result of a program's Python function `finish(parameters, results, leaves)`."""
     with text.function("finish_in_python", "ptr %program", "ptr %given", "ptr %leaves", "ptr %objects", result="ptr"):
         counts = [text.load("i64", "%program", PROGRAM[field]) for field in ("params", "result_count", "leaves")]
         lists = text.alloca("ptr", 3)

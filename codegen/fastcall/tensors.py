@@ -1,6 +1,6 @@
-"""The entry's look at tensors: that arguments are those of the trace, and what the program reads besides them is as it was.
+"""Tensor checks of the fast path: tensor arguments match the trace, and other tensors that the program reads are unchanged.
 
-Tensors keep what they hold in attributes, which are asked for by name: the names are in the record of the function.
+Tensors store their state in attributes, which are looked up by name: the names are in the FUNCTION descriptor.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ declare ptr @PyObject_GetAttr(ptr, ptr)
 """
 
 CALL_LISTS = (("ptr", "%function"), ("ptr", "%params"), ("ptr", "%objects"), ("ptr", "%leaves"))
-"""What routines that look at arguments fill in: of each parameter the address and the object, of each leaf of the call the tensor."""
+"""Arguments of the checks: for each parameter its address and its object, for each leaf of the call its tensor. Checks fill the lists."""
 
 
 def write_tensors(text: Builder) -> None:
-    """`attribute` and `array_of` of a tensor, `tensor_fits`, and `surroundings_hold` of a program."""
+    """Functions `attribute` and `array_of` of a tensor, `tensor_fits`, and `surroundings_hold` of a program."""
     _write_attribute(text)
     _write_array_of(text)
     _write_is_current(text)
@@ -35,7 +35,7 @@ def write_tensors(text: Builder) -> None:
 
 
 def _write_attribute(text: Builder) -> None:
-    """Attribute of an object by name; null if the object has none. The object keeps it alive."""
+    """Attribute of an object by name; null if the object has none. The reference is borrowed from the object."""
     with text.function("attribute", "ptr %object", "ptr %name", result="ptr"):
         found = text.call("ptr", "@PyObject_GetAttr", ("ptr", "%object"), ("ptr", "%name"))
         with text.if_(text.same(found, "null")):
@@ -50,7 +50,7 @@ def _attribute(text: Builder, tensor: str, name: str) -> str:
 
 
 def _write_array_of(text: Builder) -> None:
-    """True if a tensor requires grad, or does not, as is wanted, and holds the array that a node describes."""
+    """True if a tensor's `requires_grad` is the expected one, and the tensor holds the array that a node describes."""
     with text.function("array_of_fits", "ptr %node", "ptr %tensor", "ptr %requires_grad", *CALL_LISTS, result="i1"):
         _unless(text, text.same(_attribute(text, "%tensor", "requires_grad"), "%requires_grad"))
         array = _attribute(text, "%tensor", "array")
@@ -64,7 +64,7 @@ def _unless(text: Builder, condition: str) -> None:
 
 
 def _write_is_current(text: Builder) -> None:
-    """True if a tensor is no view, or one of a tensor whose graph was not changed since: then it is known whether it requires grad."""
+    """True if a tensor is no view, or a view of a tensor whose graph has not changed since: then its `requires_grad` is up to date."""
     with text.function("is_current", "ptr %function", "ptr %tensor", result="i1"):
         view = _attribute(text, "%tensor", "view")
         with text.if_(text.same(view, "@_Py_NoneStruct")):
@@ -85,7 +85,7 @@ def _write_is_current(text: Builder) -> None:
 
 
 def _write_tensor_fits(text: Builder) -> None:
-    """True if an argument is the tensor that a node of kind TENSOR describes; it is put into the list of leaves."""
+    """True if an argument is the tensor that a node of kind TENSOR describes. The tensor is added to the list of leaves."""
     with text.function("tensor_fits", "ptr %node", "ptr %tensor", *CALL_LISTS, result="i1"):
         _unless(text, text.same(text.load("ptr", "%tensor", layout.TYPE), text.load("ptr", "%node", NODE["object"])))
         _unless(text, text.call("i1", "@is_current", ("ptr", "%function"), ("ptr", "%tensor")))
@@ -96,7 +96,7 @@ def _write_tensor_fits(text: Builder) -> None:
 
 
 def _write_find(text: Builder) -> None:
-    """The tensor at a place; null, or None, where there is none."""
+    """The tensor of a TENSOR_REF; null, or None, if there is none."""
     with text.function("find", "ptr %place", *CALL_LISTS, result="ptr"):
         tensor = text.variable(text.load("ptr", "%place", TENSOR_REF["tensor"]), "ptr")
         with text.if_(text.same(tensor.value, "null")):
@@ -109,14 +109,14 @@ def _write_find(text: Builder) -> None:
 
 @contextmanager
 def each(text: Builder, field: str, descriptor: Descriptor) -> Iterator[str]:
-    """A loop over the records in a list of the program, with the address of each given."""
+    """A loop over the descriptors in a list of the program. Yields the address of each."""
     records = text.load("ptr", "%program", PROGRAM[field])
     with text.for_range(0, text.load("i64", "%program", PROGRAM[f"{field}_count"]), empty=True) as index:
         yield text.at(records, 1, text.mul(index.counter, 8 * len(descriptor)))
 
 
 def _write_numbers(text: Builder) -> None:
-    """True if the numbers that are read from optimisers are floats, and 0 or not as they were; they are put into the list of parameters."""
+    """True if the numbers read from optimisers are floats, and zero or nonzero as before. They are added to the list of parameters."""
     with text.function("numbers_fit", "ptr %program", *CALL_LISTS, result="i1"):
         with each(text, "numbers", NUMBER) as number:
             group, name = text.load("ptr", number, NUMBER["group"]), text.load("ptr", number, NUMBER["name"])
@@ -138,7 +138,7 @@ def _write_numbers(text: Builder) -> None:
 
 
 def _write_tables(text: Builder) -> None:
-    """True if a dict has the keys and values that it had, or a list the items, but for values that are null in the record."""
+    """True if a dict has the expected keys and values, or a list the expected items. A null value in the descriptor matches any object."""
     with text.function("table_holds", "ptr %table", result="i1"):
         key, value, position = text.variable("null", "ptr"), text.variable("null", "ptr"), text.variable(0)
         address, count = text.load("ptr", "%table", TABLE["holder"]), text.load("i64", "%table", TABLE["count"])
@@ -163,7 +163,7 @@ def _write_tables(text: Builder) -> None:
 
 
 def _write_leaves_differ(text: Builder) -> None:
-    """True if no tensor is given twice, and none that the program reaches by itself."""
+    """True if no tensor is passed twice, and none of the tensors that the program captures is passed."""
     with text.function("leaves_differ", "ptr %program", "ptr %leaves", result="i1"):
         leaves = text.load("i64", "%program", PROGRAM["leaves"])
         with text.for_range(0, leaves, empty=True) as first:
@@ -181,7 +181,8 @@ def _write_leaves_differ(text: Builder) -> None:
 
 
 def _write_surroundings(text: Builder) -> None:
-    """True if all that a program with tensors reads besides its arguments is as it was; it is put into the list of parameters."""
+    """True if everything that a program with tensors reads besides its arguments is unchanged. Captured values are added to the
+    parameters."""
     with text.function("surroundings_hold", "ptr %program", *CALL_LISTS, result="i1"):
         _unless(text, text.call("i1", "@leaves_differ", ("ptr", "%program"), ("ptr", "%leaves")))
         with each(text, "contents", CONTENT) as content:
