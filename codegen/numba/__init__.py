@@ -1,1 +1,1 @@
-"""The portable backend: kernels as Python text, which Numba compiles."""
+"""Portable backend: kernels as Python text, which Numba compiles."""

@@ -1,12 +1,12 @@
-"""A builtin function, in machine code, that makes a row of prepared calls: all serial kernels between two steps of other kinds cost one
-call from Python, and that call a tenth of one through ctypes.
+"""Batched calls: a builtin function, in machine code, that makes a row of prepared calls. All serial kernels between two steps of other
+kinds cost one call from Python, which takes a tenth of a call through ctypes.
 
-    run = make_chain(Builtin(load(compile_chain(release=False))), [(function_address, argument_cells), ...], keep=owner)
-    run()       # each function in turn, on what its cells hold now
+    run = make_batch(Builtin(load(compile_batch_runner(release=False))), [(function_address, argument_cells), ...], keep=owner)
+    run()       # each function in order, on the current content of its cells
 
-Its `self` is an int64 array: for each call the function's address, how many arguments it takes, and the addresses of the cells that
-hold them. All arguments are pointers or int64, which are passed alike; a call passes as many as its class takes, and a function does not
-see those beyond its own.
+Its `self` is an int64 array: for each call the function's address, its number of arguments, and the addresses of the cells that hold the
+arguments. All arguments are pointers or int64, which are passed in the same way. The runner rounds the number of arguments up to one of
+`ARITIES`; a function ignores the surplus arguments.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from adjit.codegen.llvm.link import CompiledObject, LoadedKernel
 from adjit.codegen.process.off_main_thread import off_main_thread
 
 ARITIES = (6, 16, 32, 64)
-"""Numbers of arguments that there is code for; the first go in registers."""
+"""Numbers of arguments that there is code for; the first ones are passed in registers."""
 
 MAX_ARGUMENTS = ARITIES[-1]
 
 _NO_ARGUMENTS = 0x4     # METH_NOARGS
-_DATA = object.__basicsize__     # of an array object, the first field after its header
+_DATA = object.__basicsize__     # offset of an array object's first field after its header
 Cell = Any      # a ctypes number or pointer of eight bytes
 
 
@@ -39,7 +39,7 @@ class _MethodDef(ctypes.Structure):
 @cache
 @off_main_thread
 def available() -> bool:
-    """True if this is an interpreter whose objects lie as the machine code expects, and a calling convention that it knows."""
+    """True if this is an interpreter whose objects have the expected layout, on a platform with a known calling convention."""
     import llvmlite.binding as llvm
 
     if sys.implementation.name != "cpython" or not llvm.get_process_triple().startswith(("x86_64", "aarch64")) or sys.platform == "win32":
@@ -49,7 +49,7 @@ def available() -> bool:
 
 
 def batch_runner_text(symbol: str, release: bool) -> str:
-    """The LLVM text of the builtin; with `release` it gives up the interpreter's lock while the functions run."""
+    """The LLVM text of the builtin; with `release`, it releases the GIL while the functions run."""
     lines = [
         "@_Py_NoneStruct = external global i8", "declare void @Py_IncRef(ptr)", "declare ptr @PyEval_SaveThread()",
         "declare void @PyEval_RestoreThread(ptr)", f"define ptr @{symbol}(ptr %self, ptr %unused) {{", "begin:",
@@ -73,7 +73,7 @@ def batch_runner_text(symbol: str, release: bool) -> str:
 
 @off_main_thread
 def compile_batch_runner(release: bool) -> CompiledObject:
-    """The builtin's object code."""
+    """Object code of the builtin."""
     import llvmlite.binding as llvm
 
     symbol = "adjit_call_chain"
@@ -86,7 +86,7 @@ def compile_batch_runner(release: bool) -> CompiledObject:
 
 
 class Builtin:
-    """The loaded code, and the description that Python wants of it. Chains keep theirs alive, through their `self`."""
+    """The loaded code, and its method definition for Python. A batch keeps its builtin alive, through its `self`."""
 
     def __init__(self, loaded: LoadedKernel):
         self.loaded = loaded
@@ -98,16 +98,16 @@ _new_function = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_o
 
 
 class _Block(np.ndarray):
-    """The `self` of a builtin; `kept` lives as long as it does."""
+    """The `self` of a batch; its attribute `kept` lives as long as it does."""
 
     kept: Any
 
 
 def make_batch(builtin: Builtin, calls: Sequence[tuple[int, Sequence[Cell]]], keep: object) -> Callable[[], None]:
-    """A function without arguments that calls each of `calls`, the address of a function and the cells of its arguments, in turn.
+    """A function without arguments that makes `calls` in order: pairs of a function's address and the cells of its arguments.
 
-    Cells are ctypes pointers or int64, read when the function is called; at most `MAX_ARGUMENTS` a call. `keep` is kept alive as long as
-    the function. Only where `available()`.
+    Cells are ctypes pointers or int64, read when the function is called, at most `MAX_ARGUMENTS` per call. `keep` lives as long as the
+    function. Requires `available()`.
     """
     words: list[int] = []
     nothing = ctypes.c_int64(0)

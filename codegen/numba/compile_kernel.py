@@ -1,5 +1,5 @@
-"""Kernel text made runnable: compiled with Numba, down to object code that runs without Numba; or, where Numba's compiler is off, run as
-ordinary Python behind the same entry, to step through a kernel.
+"""Compilation of kernel text with Numba, to object code that runs without Numba; or, if Numba's compiler is disabled, the kernel as
+ordinary Python behind the same entry, so that one can step through it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from adjit.codegen.process.off_main_thread import check_cancelled, off_main_thre
 from adjit.ir.types import SHORT_NAMES
 
 _VIEW_BYTES = 1 << 40
-"""Bytes that the view behind a pointer spans: kernels know how far they may go, pointers do not."""
+"""Bytes that the view behind a pointer spans: kernels know their bounds, pointers do not."""
 
 
 def python_kernel(source: KernelSource) -> Callable[..., None]:
@@ -36,7 +36,7 @@ def _define(source: KernelSource, helpers: Mapping[str, Any]) -> Callable[..., N
 
 @off_main_thread
 def compile_source(source: KernelSource) -> CompiledObject:
-    """Object code for this machine's CPU. Takes about 0.1 s, and 0.4 s more for the first kernel of a process."""
+    """Object code for this machine's processor. Compilation takes about 0.1 s, and 0.4 s more for the first kernel of a process."""
     from numba import types
     from numba.core import compiler, compiler_lock
 
@@ -44,7 +44,7 @@ def compile_source(source: KernelSource) -> CompiledObject:
     signature = [kinds[a.dtype] if a.kind == "size" else types.CPointer(kinds[a.dtype]) for a in source.arguments]
     typing_context, target_context = _target()
     with compiler_lock.global_compiler_lock:
-        check_cancelled()     # others may have had it for long
+        check_cancelled()     # another thread may have held Numba's lock for long
         result = compiler.compile_extra(typing_context, target_context, _define(source, native_helpers(source.helpers)),
                                         (*signature, types.int64, types.int64), types.void, _flags(), {})
         return CompiledObject(result.library._get_compiled_object(), result.fndesc.llvm_func_name)
@@ -55,7 +55,7 @@ def _target() -> tuple[Any, Any]:
     import llvmlite.binding as llvm
     from numba.core.registry import cpu_target
 
-    # Kernels read and write many arrays: let the vectoriser compare all of them.
+    # Kernels read and write many arrays: let the vectoriser emit overlap checks for all of them.
     llvm.set_option("", "-runtime-memory-check-threshold=1000")
     typing_context, target_context = cpu_target.typing_context, cpu_target.target_context
     typing_context.refresh()
@@ -64,8 +64,8 @@ def _target() -> tuple[Any, Any]:
 
 
 def _flags() -> Any:
-    """No exceptions and no reference counts, so the object code needs nothing of Numba; pointers never overlap; every op rounds on its
-    own, so that a value has the same bits in whichever kernel it is computed."""
+    """Flags for Numba: no exceptions and no reference counts, so the object code needs nothing of Numba; pointers do not alias; every op
+    rounds on its own, so that a value has the same bits in every kernel that computes it."""
     from numba.core import compiler
 
     flags = compiler.Flags()
@@ -79,7 +79,7 @@ def _flags() -> Any:
 
 
 def load_python(source: KernelSource) -> LoadedKernel:
-    """The kernel as a C function that calls Python; as slow as Python is."""
+    """The kernel as a C function that calls Python, at Python's speed."""
     kernel = python_kernel(source)
     kinds = [argument.kind for argument in source.arguments]
     dtypes = [SHORT_NAMES[argument.dtype] for argument in source.arguments]

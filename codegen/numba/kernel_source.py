@@ -1,7 +1,7 @@
-"""Writes a `fused` op as one Python function over flat buffers.
+"""Source of a `fused` op: one Python function over flat buffers.
 
-The text is what `CompiledFunction.kernels()` shows, what Numba compiles, and what runs as ordinary Python on NumPy arrays. It
-knows rows and columns by name only, so kernels of the same form share one text, whatever their sizes.
+`CompiledFunction.kernels()` shows the text, Numba compiles it, and it runs as ordinary Python on NumPy arrays. It refers to rows and
+columns by name only, so kernels of the same structure share one text, whatever their sizes.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from adjit.ir.ops.traits import SAME_ELEMENTS, TRANSCENDENTAL
 from adjit.ir.types import is_float, short_name
 
 LOOP_BLOCK_ADDITIONS = 32 * BLOCK_ADDITIONS
-"""Elements of a loop over which a sum of floats is taken at once: compilers make some 32 sums of it (`llvm/compensated_sums.py`)."""
+"""Elements of a loop that are summed at once: compilers turn such a sum into some 32 partial sums (`llvm/compensated_sums.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelArgument:
-    """One argument: "operand" or "result" number `index`, "scratch" at byte `index`, or "size" with the value `index`.
+    """One argument. `kind` and `index`: "operand" or "result" with its number, "scratch" with a byte offset, "size" with a value.
 
     `dtype` is the short name of the elements behind a pointer ("u8" for bool), "i64" for a size.
     """
@@ -40,12 +40,12 @@ class KernelArgument:
 class KernelSource:
     """A kernel as text.
 
-    text        one Python function `kernel(<arguments>, lo, hi)`: does the blocks lo <= b < hi.
-    arguments   what to pass, in order.
-    blocks      number of independent blocks; how they are split over threads does not change a bit of the result.
-    finish      call it once more with lo = hi = 0 after all blocks.
-    work        estimated time in ns on one thread.
-    helpers     scalar functions that the text calls, with the dtypes in their names.
+    text        one Python function `kernel(<arguments>, lo, hi)`, which runs the blocks lo <= b < hi.
+    arguments   the arguments, in order.
+    blocks      number of independent blocks; the split over threads does not change a bit of the result.
+    finish      True if the kernel must be called once more, with lo = hi = 0, after all blocks.
+    work        estimated nanoseconds on one thread.
+    helpers     scalar functions that the text calls, with dtypes in their names.
     """
 
     name: str
@@ -70,13 +70,13 @@ class _Writer:
         self.s = schedule
         self.lines: list[str] = []
         self.indent = "    "
-        self.scopes: list[dict[Value, str]] = [{}]          # names that are known: of the kernel, the row, the loop
+        self.scopes: list[dict[Value, str]] = [{}]          # known names: of the kernel, the row, the loop
         self.stage = 0
         self.in_finish = False
         self.count = 0
-        self.parts: dict[Value, str] = {}                   # what sums over rows go to, where that is a part of them
+        self.parts: dict[Value, str] = {}                   # targets of partial sums over rows
         self.helpers: dict[str, None] = {}
-        self.pointers: dict[Value, str] = {}                # where a parameter, result or scratch value lies
+        self.pointers: dict[Value, str] = {}                # pointers of parameters, results and scratch values
         self.results: dict[Value, str] = {}
         self.arguments: dict[str, KernelArgument] = {}
         self.name_arguments(shared)
@@ -102,7 +102,7 @@ class _Writer:
         self.arguments[name] = KernelArgument(kind, index, "u8" if dtype == "bool" else dtype)
         return name
 
-    # -- the whole
+    # -- the whole kernel
 
     def write(self) -> KernelSource:
         s = self.s
@@ -130,7 +130,7 @@ class _Writer:
         with self.over("r", first, last, s.rows_per_block, totals, length) as self.parts, self.scope():
             for value in self.overwritten:
                 if s.extent(value) == "row":
-                    self.need(value)        # a later stage may read what an earlier one overwrites
+                    self.need(value)        # read now: an earlier stage may overwrite what a later one reads
             for self.stage in range(s.stages):
                 self.define("row", self.stage)
                 self.write_row_sinks()
@@ -141,7 +141,7 @@ class _Writer:
                 self.store(f"{self.pointers[value]}[block]", value, self.total(value))
 
     def define(self, level: str, stage: int) -> None:
-        """Compute the values of a level that are known before the loop of `stage`; reductions name theirs themselves."""
+        """Compute the values of a level that are known before the loop of `stage`; reductions are named by their loops."""
         for op in self.s.region.ops:
             value = op.result
             if self.s.level[value] == level and value not in self.s.scope and (stage < 0 or self.s.stage.get(value, 0) == stage):
@@ -168,7 +168,7 @@ class _Writer:
         reductions = s.element_reductions(self.stage)
         sums = {op.result: self.fresh("s") for op in reductions if s.scope[op.result] != "columns"}
         with self.over("c", "", "columns", s.columns, sums) as parts, self.scope():
-            names = [self.need(sink) for sink in sinks]      # all is read before a store overwrites it
+            names = [self.need(sink) for sink in sinks]      # all loads come before the stores
             for sink, name in zip(sinks, names, strict=True):
                 for op in reductions:
                     if op.operands[0] is sink:
@@ -186,7 +186,7 @@ class _Writer:
                 self.step(self.parts[value], value, name)
 
     def write_finish(self) -> None:
-        """Combine what the blocks left, then compute what depends on it."""
+        """Combine the blocks' partial results, then compute the values that depend on them."""
         s = self.s
         self.in_finish = True
         self.scopes.append({})
@@ -225,8 +225,8 @@ class _Writer:
     @contextmanager
     def over(self, counter: str, first: str, last: str, length: int, totals: Mapping[Value, str],
              block_length: int = LOOP_BLOCK_ADDITIONS) -> Iterator[dict[Value, str]]:
-        """A loop over at most `length` numbers that takes reductions to these names; yields what the body has to add to. Long sums of
-        floats are made of blocks, as `codegen/llvm/compensated_sums.py` has it."""
+        """A loop over at most `length` numbers that reduces into the names `totals`. Yields the names that the body accumulates into. Long
+        float sums are summed in blocks, as in `codegen/llvm/compensated_sums.py`."""
         for value, name in totals.items():
             self.put(f"{name} = {identity(self.s.producer[value])}")
         sums = {value: name for value, name in totals.items()
@@ -253,7 +253,7 @@ class _Writer:
     # -- values
 
     def need(self, value: Value) -> str:
-        """The name of a value, computed here unless it is known."""
+        """The name of a value, computed here unless known."""
         for scope in reversed(self.scopes):
             if value in scope:
                 return scope[value]
@@ -281,7 +281,7 @@ class _Writer:
         return self.assign(expression(op, names, self.helpers))
 
     def position(self, value: Value) -> str:
-        """The flat index of a parameter's element that belongs to row r, column c."""
+        """The flat index of a parameter's element for row r, column c."""
         place = self.s.extent(value)
         if place == "other":
             index_map = self.s.maps[value]
@@ -289,7 +289,7 @@ class _Writer:
         return {"scalar": "0", "row": "r", "column": "c", "full": "r * columns + c"}[place]
 
     def digits(self, parts: tuple[tuple[int, int], ...]) -> str:
-        """The number whose digits are `(p // stride) % size` of the position p."""
+        """The number with the digits `(p // stride) % size` of the position p."""
         terms = []
         weight = 1
         for size, stride in reversed(parts):
@@ -333,7 +333,7 @@ class _Writer:
         self.put(f"{place} = u8({name})" if value.type.dtype == np.bool_ else f"{place} = {name}")
 
     def step(self, target: str, value: Value, name: str) -> None:
-        """`target` combined with one more element of the reduction that makes `value`."""
+        """`target` combined with one more element of the reduction `value`."""
         boolean = value.type.dtype == np.bool_
         left, right = (f"({x} != 0)" if boolean and "[" in x else x for x in (target, name))
         text = reduction_step(self.s.producer[value], left, right, self.helpers)
@@ -362,7 +362,7 @@ class _Writer:
         self.scopes.pop()
 
     def estimate(self) -> float:
-        """Nanoseconds on one thread: the bytes that go through, and the vector code for each element (measured: Adam, layer norm)."""
+        """Estimated nanoseconds on one thread, from memory traffic and vector code per element (measured with Adam, layer norm)."""
         s = self.s
         full = full_map(s.rows * s.columns)
         work = 0.03 * sum(value.type.nbytes for value in (*s.region.params, *s.region.results))

@@ -29,7 +29,7 @@ def literal(value: bool | int | float, dtype: np.dtype) -> str:
 
 
 def expression(op: Op, names: Sequence[str], helpers: dict[str, None]) -> str:
-    """The scalar expression of an elementwise op; the helpers it calls are added to `helpers`."""
+    """The scalar expression of an elementwise op. Helpers that it calls are added to `helpers`."""
     result = op.result.type.dtype
     dtype = op.operands[1 if op.name == "select" else 0].type.dtype
     if op.name == "convert":
@@ -46,7 +46,7 @@ def expression(op: Op, names: Sequence[str], helpers: dict[str, None]) -> str:
 
 
 def reduction_step(op: Op, accumulator: str, element: str, helpers: dict[str, None]) -> str:
-    """The expression that takes one more element into a reduction."""
+    """The expression that adds one element to a reduction."""
     name = f"{_STEPS[op.name]}_{short_name(op.result.type.dtype)}"
     helpers[name] = None
     return f"{name}({accumulator}, {element})"
@@ -68,5 +68,5 @@ def _typed(template: str, suffix: str, helpers: dict[str, None]) -> str:
 
 
 def _needs_cast(template: str, dtype: np.dtype) -> bool:
-    """Infix arithmetic of narrow integers widens in Python and Numba: the result is cut back."""
+    """True if the result must be cast back: infix arithmetic of narrow integers widens in Python and Numba."""
     return template.startswith("(") and dtype.kind in "iu"

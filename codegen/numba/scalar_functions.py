@@ -1,10 +1,10 @@
-"""The functions that scalar code calls, by mangled name: `exp_f32`, `select_i64`, `convert_f32_i64`, `sum_step_f64`.
+"""Functions that scalar code calls, by mangled name: `exp_f32`, `select_i64`, `convert_f32_i64`, `sum_step_f64`.
 
-A name is the op's (or a reduction step's) and the dtype of the operands; `convert` names source and target. Two views of each:
+A name has the op (or reduction step) and the dtype of the operands; `convert` names source and target. Each has two forms:
 
 - `native_helpers`: for kernels compiled by Numba. The definition in `codegen/vector_math` is printed as an LLVM function, which
   LLVM inlines into the kernel; loops that call it become vector code, and no library is called.
-- `python_helpers`: for kernels run as ordinary Python, on NumPy scalars. The meaning is the op record's.
+- `python_helpers`: for kernels run as ordinary Python, on NumPy scalars, with the NumPy meaning of the op record.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _STEPS: dict[str, Callable[..., Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class HelperFunction:
-    """One helper: `operation` is the op or step; `types` and `result_type` are short dtype names; `text` is its LLVM module."""
+    """One helper: the op or step `operation`; the short dtype names `types` and `result_type`; its LLVM module `text`."""
 
     name: str
     operation: str
@@ -51,7 +51,7 @@ def _symbol(name: str) -> str:
 @cache
 @off_main_thread
 def processor_has_fma() -> bool:
-    """True if this processor multiplies and adds with one rounding."""
+    """True if this processor has fused multiply-add."""
     import llvmlite.binding as llvm
 
     if llvm.get_process_triple().startswith(("aarch64", "arm64")):
@@ -62,7 +62,7 @@ def processor_has_fma() -> bool:
 @cache
 @off_main_thread
 def vector_bits() -> int:
-    """The size of the vectors that LLVM makes of loops here; of 512 bits where there are, it uses half, which keeps the clock up."""
+    """Bits of the vectors that LLVM uses for loops here. With 512-bit vectors LLVM uses half of that, which avoids a lower clock rate."""
     import llvmlite.binding as llvm
 
     return 256 if llvm.get_host_cpu_features().get("avx2", False) else 128
@@ -70,7 +70,7 @@ def vector_bits() -> int:
 
 @cache
 def helper(name: str) -> HelperFunction:
-    """The helper of that mangled name; raises `KeyError` where there is none.
+    """The helper with this mangled name; raises `KeyError` if there is none.
 
     >>> helper("convert_f32_i64").types
     ('f32',)
@@ -94,7 +94,7 @@ def helper(name: str) -> HelperFunction:
 
 
 def native_helpers(names: Iterable[str]) -> dict[str, Helper]:
-    """The helpers as functions that Numba-compiled code can call, by mangled name. Imports Numba."""
+    """The helpers as functions that Numba-compiled code can call, by mangled name. This imports Numba."""
     return {name: _native(name) for name in set(names)}
 
 
@@ -119,12 +119,12 @@ def _native(name: str) -> Helper:
     callee_type = llvm_ir.FunctionType(ir_type(function.result_type), [ir_type(type) for type in function.types])
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        # In a library of its own: what the kernel's module allows (contraction) would break error-free sums.
+        # Each in a library of its own: flags of the kernel's module (contraction) would break error-free sums.
         context.active_code_library.add_linking_library(_library(name, context.codegen()))
         callee = builder.module.globals.get(function.symbol) or llvm_ir.Function(builder.module, callee_type, function.symbol)
         return builder.call(callee, arguments)
 
-    by_arity: dict[int, Helper] = {   # Numba reads the number of parameters off the function
+    by_arity: dict[int, Helper] = {   # Numba takes the number of parameters from the function
         1: lambda typing, x: (signature, generate),
         2: lambda typing, x, y: (signature, generate),
         3: lambda typing, x, y, z: (signature, generate),
@@ -135,7 +135,7 @@ def _native(name: str) -> Helper:
 
 @cache
 def _library(name: str, codegen: Any) -> Any:
-    """The helper as a library of Numba's, to link and inline."""
+    """The helper as a Numba library, to link and inline."""
     import llvmlite.binding as llvm
 
     library = codegen.create_library(_symbol(name))
