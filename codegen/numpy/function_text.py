@@ -1,4 +1,4 @@
-"""How the values of a graph are at hand within a Python function over ndarrays: names, constants, operands, and which memory is whose."""
+"""Text of a Python function over ndarrays: names of values, constants, operands, and aliasing."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from adjit.ir.types import Shape, TensorType
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """How a value is at hand: `text` is an array, a NumPy scalar or, where `weak`, a Python float, and has `shape`.
+    """Binding of a value: `text` is an array, a NumPy scalar or, if `weak`, a Python float, of shape `shape`.
 
-    That shape may be smaller than the value's: it broadcasts to it. `viewed` says that the value is such a view of something that
-    is there as a whole. `roots` are the numbers of the arrays that may share memory with it, negative for those made elsewhere.
+    The shape may be smaller than the value's, and then broadcasts to it. `viewed`: the value is such a view of a whole array. `roots` are
+    the numbers of the arrays that may share memory with the value, negative for arrays made elsewhere.
     """
 
     text: str
@@ -32,10 +32,10 @@ class Binding:
 
 
 class FunctionText:
-    """The lines of one function. Local names are used again when their values are dead, which releases those.
+    """The lines of one function. A local name is reused when its value is dead, which frees the value.
 
-    `bound` is what the names of a text stand for that are neither parameters nor local; `dying` are the values whose last use the
-    present line is.
+    `bound` maps the names of a text that are neither parameters nor local to objects. `dying` are the values whose last use is the current
+    line.
     """
 
     def __init__(self, params: Sequence[Value], weak: frozenset[int], functions: Mapping[str, Any]):
@@ -43,9 +43,9 @@ class FunctionText:
         self.bound: dict[str, Any] = dict(functions)
         self.bindings: dict[Value, Binding] = {}
         self.dying: list[Value] = []
-        self.foreign_root = frozenset({-1 - len(params)})      # the root of arrays that neither the function nor its caller made
+        self.foreign_root = frozenset({-1 - len(params)})      # root of arrays that neither the function nor its caller has made
         self._constants = self._roots = self._names = 0
-        self._sharing: dict[str, int] = {}                  # how many living values a local name holds
+        self._sharing: dict[str, int] = {}                  # number of live values that a local name holds
         self._unused: list[str] = []
         for index, param in enumerate(params):
             shape = () if index in weak else param.type.shape
@@ -94,7 +94,7 @@ class FunctionText:
         return self._sharing.get(self.bindings[value].text) == 1
 
     def assign(self, expression: str, shape: Shape, roots: frozenset[int], viewed: bool = False) -> Binding:
-        """Give an expression a name, that of a value that dies with it if there is one."""
+        """Assign an expression to a local name: the name of a value that dies with it, if there is one."""
         for value in self.dying:
             if value in self.bindings and self.only_holder(value):
                 binding = self.bindings.pop(value)
@@ -105,13 +105,13 @@ class FunctionText:
         return Binding(name, shape, roots, viewed=viewed)
 
     def named(self, expression: str, shape: Shape) -> Binding:
-        """A new array under a name that no operand has: there are more lines to come that need those."""
+        """Assign a new array to a name that no operand has, since later lines still need the operands."""
         name = self.new_name()
         self.lines.append(f"{name} = {expression}")
         return Binding(name, shape, self.new_root())
 
     def alias(self, binding: Binding) -> Binding:
-        """The form of one more value that is at hand under the same name."""
+        """The binding of another value under the same name."""
         if binding.text in self._sharing:
             self._sharing[binding.text] += 1
         return binding
@@ -133,16 +133,16 @@ class FunctionText:
         return f"{binding.text}.reshape({self.constant(value.type.shape)})" if binding.has_all(value.type) else self.view(value)
 
     def view(self, value: Value) -> str:
-        """The text of a read-only view that repeats what is there."""
+        """The text of a read-only view that broadcasts the binding to the full shape."""
         return f"broadcast_to({self.bindings[value].text}, {self.constant(value.type.shape)})"
 
     def copied(self, value: Value) -> str:
-        """The text of a value repeated to a new array."""
+        """The text of a new array that repeats a value."""
         binding = self.bindings[value]
         return self.broadcast_copy(binding.text, binding.number, value.type)
 
     def broadcast_copy(self, text: str, number: float | None, type: TensorType) -> str:
-        """The text of a new array; `number` is what it is filled with, where that is known."""
+        """The text of a new array with the broadcast content of `text`; `number` is the fill value, if known."""
         shape, dtype = self.constant(type.shape), self.constant(type.dtype)
         if number == 0 and math.copysign(1, number) > 0:
             return f"zeros({shape}, {dtype})"
@@ -153,14 +153,14 @@ class FunctionText:
         return self.full(value) if value.type.shape else f"asarray({self.full(value)})"
 
     def roots_of_full(self, value: Value) -> frozenset[int]:
-        """What the array of the full shape may share memory with. A repeated view cannot be written to: it counts as made elsewhere."""
+        """Roots of memory that the array of the full shape may share. A broadcast view cannot be written to: its root counts as foreign."""
         binding = self.bindings[value]
         if binding.shape == value.type.shape or (binding.viewed and binding.has_all(value.type)):
             return binding.roots
         return binding.roots | self.foreign_root if binding.viewed else self.new_root()
 
     def overwritten(self, values: Sequence[Value], type: TensorType) -> Value | None:
-        """One of the values whose memory a result of this type may take: it dies here, and nothing else lives in that memory."""
+        """A value whose memory a result of this type may reuse: the value dies here, and nothing else lies in the memory."""
         for value in values:
             binding = self.bindings[value]
             if value.type == type and type.shape == binding.shape != () and value in self.dying \

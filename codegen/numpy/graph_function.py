@@ -1,7 +1,7 @@
-"""Turns a graph into one straight-line Python function over ndarrays: what eager tensors run.
+"""Translation of a graph to one straight-line Python function over ndarrays, which eager tensors run.
 
-A text holds names only, no shapes, axes or numbers: those are bound when the function is made, so that all graphs of one
-structure share one compiled text.
+A text has names only, no shapes, axes or numbers: these are bound when the function is created, so that all graphs of one structure share
+one compiled text.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from adjit.ir.types import Shape, TensorType
 
 _RESHAPE = re.compile(r"(v\d+) = (\w+)\.reshape\(k\d+\)")
 _NEW_ARRAYS = (Kind.ELEMENTWISE, Kind.SCAN)
-"""Kinds of ops whose meaning gives arrays that share no memory with its operands, but for those that are written in a way of their own."""
+"""Kinds of ops whose results share no memory with their operands, unless an op has its own `write_` method."""
 
 _SMALL_BYTES = 1 << 14
-"""Bytes up to which calls count, not memory: a repeated result is copied, which is quicker than a view, and a caller may write to it."""
+"""Bytes up to which calls cost more than memory: a broadcast result is copied, which is faster than a view, and can be written to."""
 
 
 @dataclass(frozen=True, slots=True)
 class NumpyFunction:
     """A graph as a Python function.
 
-    `run(*arrays)` gives the tuple of results, ndarrays all; `text` is its source. `fresh[i]` says that result i is certainly a new
-    array that shares memory with no parameter, no constant and no other result.
+    `run(*arrays)` returns the tuple of results, all ndarrays; `text` is its source. `fresh[i]`: result i is certainly a new array that
+    shares memory with no parameter, no constant and no other result.
     """
 
     run: Callable[..., tuple[np.ndarray, ...]]
@@ -53,11 +53,11 @@ class NumpyFunction:
 
 
 def compile_graph(graph: Graph, weak: frozenset[int] = frozenset(), views: bool = False) -> NumpyFunction:
-    """The function of a graph without region ops other than loops and branches. The parameters `weak` (f64[]) are Python floats. With
-    `views`, results that repeat elements are views of these, whatever their size.
+    """The function of a graph; loops and branches are its only region ops. The parameters `weak` (f64[]) are Python floats. With `views`,
+    broadcast results are views, whatever their size.
 
-    Results are those of `interpret`, bit for bit but for the signs of zeros of strong products, and for the last bits of sums and
-    products of matrices over repeated or transposed values, whose layouts may differ. Floating-point warnings are the caller's to silence.
+    Results equal those of `interpret` bit for bit, except for the signs of zeros of strong products, and for the last bits of sums and
+    matrix products over broadcast or transposed values, whose layouts may differ. The caller silences floating-point warnings.
     """
     return _compile(graph, weak, _nonfinite_witnesses(graph), views)
 
@@ -71,7 +71,7 @@ def _compile(graph: Graph, weak: frozenset[int], witnesses: dict[Value, Value], 
 
 @lru_cache(maxsize=4096)
 def _compiled(text: str, names: tuple[str, ...]) -> Callable[..., Callable[..., tuple[np.ndarray, ...]]]:
-    """The function that binds these names in a text and gives its `run`. Cells are read faster than globals."""
+    """A function that binds these names in a text and returns its `run`. Cells are read faster than globals."""
     lines = "\n    ".join(text.splitlines())
     namespace: dict[str, Any] = {}
     exec(compile(f"def make({', '.join(names)}):\n    {lines}\n    return run", "<adjit numpy>", "exec"), namespace)
@@ -79,7 +79,7 @@ def _compiled(text: str, names: tuple[str, ...]) -> Callable[..., Callable[..., 
 
 
 class _Writer(FunctionText):
-    """Writes the function of a graph, op by op: `write_...` are the ops that are more than one call."""
+    """Writer of a graph's function, op by op. Methods `write_...` write the ops that are more than one call."""
 
     def __init__(self, graph: Graph, weak: frozenset[int], witnesses: dict[Value, Value], views: bool = False):
         super().__init__(graph.params, weak, FUNCTIONS)
@@ -88,11 +88,11 @@ class _Writer(FunctionText):
         self.views = views
         self.witnesses = witnesses
         self.producers = producers(graph)
-        self.unchecked: dict[Value, None] = {}       # results that tell of strong products whether those are finite
+        self.unchecked: dict[Value, None] = {}       # results that witness whether strong products are finite
         self.fresh: tuple[bool, ...] = ()
 
     def write(self) -> tuple[str, dict[str, Any]]:
-        """The text, and what its names stand for."""
+        """The text, and the objects of its names."""
         ops = live_ops(self.graph)
         last = last_uses(self.graph.with_ops(ops))
         for index, op in enumerate(ops):
@@ -128,7 +128,7 @@ class _Writer(FunctionText):
         return self.other(op)
 
     def other(self, op: Op) -> Binding:
-        """The meaning of an op of which nothing else is known."""
+        """Any other op, by its NumPy meaning."""
         if op.definition.kind in (Kind.REGION, Kind.MEMORY):
             raise ValueError(f"{op.name} has no place in a NumPy function")
         function = self.constant(partial(op.definition.evaluate, **op.attrs) if op.attrs else op.definition.evaluate)
@@ -139,7 +139,7 @@ class _Writer(FunctionText):
         return self.assign(expression, op.result.type.shape, roots)
 
     def write_control_flow(self, op: Op) -> None:
-        """A loop or a branch: a function of arrays, which calls those of its regions."""
+        """A loop or a branch: a function of arrays, which calls the functions of its regions."""
         function = self.constant(run_control_flow(op, [compile_graph(region).run for region in op.regions]))
         arguments = ", ".join(self.array(value) for value in op.operands)
         bindings = [Binding(self.new_name(), value.type.shape, self.new_root()) for value in op.results]
@@ -147,7 +147,7 @@ class _Writer(FunctionText):
         self.bindings.update(zip(op.results, bindings, strict=True))
 
     def elementwise(self, op: Op, name: str, function: Any) -> Binding:
-        """Operands that are repeated are left to NumPy's broadcasting; where all are, so is the result."""
+        """An elementwise op. Broadcast operands are left to NumPy's broadcasting; if all operands are, so is the result."""
         bindings = [self.bindings[value] for value in op.operands]
         shape = np.broadcast_shapes(*(binding.shape for binding in bindings))
         texts = [binding.text for binding in bindings]
@@ -170,7 +170,8 @@ class _Writer(FunctionText):
         return binding
 
     def strong(self, op: Op) -> Binding:
-        """Where the plain product is finite it is right; its norm tells so in one pass. A number that makes no NaN of 0 needs no test."""
+        """A strong product. The plain product is right if it is finite, as its norm tells. A known number that cannot turn 0 into
+        NaN needs no test."""
         function, strong = op.definition.where_finite, op.definition.strong
         assert function is not None
         candidates = op.operands if strong == 2 else op.operands[1:]
@@ -193,7 +194,7 @@ class _Writer(FunctionText):
         return self.norm_of(self.bindings[value], value.type)
 
     def norm_of(self, binding: Binding, type: TensorType) -> str:
-        """The text of a number that is finite only where all elements are."""
+        """The text of a number that is finite only if all elements are."""
         if not binding.shape:
             return binding.text
         return f"vdot({binding.text}, {binding.text})" if type.nbytes <= _SMALL_BYTES else f"norm({binding.text})"
@@ -219,7 +220,7 @@ class _Writer(FunctionText):
         return Binding(self.constant(op.attrs["dtype"].type(value)), (), number=value)
 
     def write_iota(self, op: Op) -> Binding:
-        """The numbers along the axis, once; they are repeated along the others."""
+        """The numbers along the axis, computed once and broadcast along the other axes."""
         shape, axis = op.attrs["shape"], op.attrs["axis"]
         along = np.arange(shape[axis], dtype=op.attrs["dtype"]).reshape([shape[axis]] + [1] * (len(shape) - axis - 1))
         along.flags.writeable = False
@@ -264,11 +265,11 @@ class _Writer(FunctionText):
         return self.reshaped(x, self.full(x), shape, self.roots_of_full(x))
 
     def reshaped(self, x: Value, text: str, shape: Shape, roots: frozenset[int], viewed: bool = False) -> Binding:
-        """A reshape; one of a reshape that nothing else needs takes its place."""
+        """A reshape. If its operand is a reshape that nothing else needs, one reshape replaces both."""
         return self.assign(f"{self.before_reshape(x, text) or text}.reshape({self.constant(shape)})", shape, roots, viewed)
 
     def before_reshape(self, x: Value, text: str) -> str:
-        """What the last line reshapes to `x`, where nothing else needs `x`: the line is gone then."""
+        """The operand of the reshape that made `x` in the last line, if nothing else needs `x`; that line is removed."""
         before = _RESHAPE.fullmatch(self.lines[-1]) if self.lines else None
         is_alone = before is not None and before[1] == text and x in self.dying and self.only_holder(x)
         return _RESHAPE.fullmatch(self.lines.pop())[2] if is_alone else ""      # type: ignore[index]
@@ -296,7 +297,7 @@ class _Writer(FunctionText):
         parts = "".join(f"{self.full(value)}, " for value in op.operands)
         return self.assign(f"concatenate(({parts}), {self.constant(op.attrs['axis'])})", op.result.type.shape, self.new_root())
 
-    # -- ops that read or write at places
+    # -- ops that read or write at indices
 
     def write_take(self, op: Op) -> Binding:
         x, indices = (self.full(value) for value in op.operands)
@@ -307,13 +308,13 @@ class _Writer(FunctionText):
         return self.assign(f"take_along({x}, {indices}, {self.grid(op)})", op.result.type.shape, self.new_root())
 
     def grid(self, op: Op) -> str:
-        """The axis, and the indices of the other dimensions."""
+        """The axis, and index grids of the other dimensions."""
         axis, shape = op.attrs["axis"], op.operands[1].type.shape
         grid = np.indices(shape, sparse=True)
         return f"{self.constant(axis)}, {self.constant(grid[:axis])}, {self.constant(grid[axis + 1:])}"
 
     def written(self, op: Op, statement: str) -> Binding:
-        """The first operand after `statement` wrote into it; a copy of it unless it dies here."""
+        """The first operand after `statement` has written into it; into a copy, unless the operand dies here."""
         base = op.operands[0]
         target = self.overwritten((base,), base.type) if op.operands.count(base) == 1 else None
         if target is not None:
@@ -371,7 +372,7 @@ class _Writer(FunctionText):
 
 
 class _CheckedFunction:
-    """The function of a graph in which each strong product is tested by itself; made when it is first called for."""
+    """The function of a graph with a test for each strong product, created at its first call."""
 
     def __init__(self, graph: Graph, weak: frozenset[int]):
         self._graph = graph
@@ -386,10 +387,10 @@ class _CheckedFunction:
 
 
 def _nonfinite_witnesses(graph: Graph) -> dict[Value, Value]:
-    """For strong products a result that is not finite where they are not; empty where testing results saves nothing.
+    """For each strong product, a result that is not finite if the product is not; empty if such tests save nothing.
 
-    Infinities and NaN are handed on by the operands that records count as `nonfinite`: where the results are finite, so were the
-    products, which are right then.
+    Ops propagate infinities and NaN from the operands that their records list as `nonfinite`. So if the results are finite, the plain
+    products were finite, and right.
     """
     witness = {value: value for value in graph.results if value.type.dtype.kind == "f"}
     strong = []

@@ -1,4 +1,4 @@
-"""What the Python functions of `graph_function` call beside NumPy, and which op is which NumPy function."""
+"""Functions that the Python functions of `graph_function` call besides NumPy, and the NumPy function of each op."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ EXPRESSIONS: dict[str, str] = {
     "relu": "maximum({0}, 0)",
     "sigmoid": "reciprocal(1 + exp(negative({0})))",
 }
-"""Elementwise ops that are several NumPy functions, or one that is no ufunc. The operands may be of any shapes that broadcast."""
+"""Elementwise ops that are several NumPy functions, or one that is no ufunc. Operands of different shapes broadcast."""
 
 OPERATORS: dict[str, str] = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
-"""NumPy computes these on its scalars ten times as fast as on arrays without dimensions."""
+"""Ops that NumPy computes on its scalars ten times as fast with an operator as on arrays without dimensions."""
 
 
 def filled(value: Any, shape: Shape, dtype: np.dtype) -> np.ndarray:
-    """`value` repeated to a new array. `np.full` and `np.broadcast_to` do the same several times as slowly."""
+    """A new array filled with `value`. `np.full` and `np.broadcast_to` take several times as long."""
     array = np.empty(shape, dtype)
     array[...] = value
     return array
 
 
 def norm(x: np.ndarray) -> np.floating:
-    """The sum of squares, in the order of memory: `np.vdot` alone copies what is transposed."""
+    """The sum of squares, summed in memory order: `np.vdot` alone would copy a transposed array."""
     flat = x.ravel("K")
     return np.vdot(flat, flat)      # type: ignore[no-any-return]
 
@@ -54,11 +54,11 @@ def take_along(x: np.ndarray, indices: np.ndarray, axis: int, before: tuple[np.n
 
 
 _MIN_WIDE_ROW = 64
-"""Elements of a row from which on adding one row after the other is quickest."""
+"""Elements of a row from which adding one row after the other is fastest."""
 
 
 def add_at(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, axis: int) -> None:
-    """Add updates to the slices of `base` along `axis`, in their order."""
+    """Add updates to the slices of `base` along `axis`, one after the other."""
     check_indices(indices, base.shape[axis], axis)
     if axis == 0 and base.ndim > 1 and base[0:1].size >= _MIN_WIDE_ROW:
         for row, update in zip(indices.reshape(-1).tolist(), updates.reshape(-1, *base.shape[1:]), strict=True):
@@ -76,7 +76,7 @@ def set_at(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, axis: int
 
 def add_along(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, axis: int, before: tuple[np.ndarray, ...],
               after: tuple[np.ndarray, ...]) -> None:
-    """Add each update to the element of `base` at its index along `axis`; indices that cannot meet need no special addition."""
+    """Add each update to the element of `base` at its index along `axis`. Indices that cannot collide use a plain addition."""
     check_indices(indices, base.shape[axis], axis)
     if indices.shape[axis] == 1:
         base[(*before, indices, *after)] += updates
@@ -85,14 +85,14 @@ def add_along(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, axis: 
 
 
 def diagonal(x: np.ndarray, shape: Shape, offset: int) -> np.ndarray:
-    """The diagonals of `x`, brought to `shape` by axes of one element, in the last two axes: a view, whatever the strides."""
+    """View of the diagonals of `x` in the last two axes, with `shape` reached by axes of one element, whatever the strides."""
     view = np.diagonal(x.reshape(shape), offset, -2, -1)
     view.flags.writeable = x.flags.writeable
     return view
 
 
 def diagonal_of(op: Op, producers: dict[Value, Op]) -> tuple[Shape, int] | None:
-    """What `diagonal` needs to know in place of a slice of joined rows, where that is a diagonal."""
+    """Arguments of `diagonal` that replace a slice of joined rows, if the slice is a diagonal; else None."""
     reshape = producers.get(op.operands[0])
     if reshape is None or reshape.name != "reshape" or getattr(producers.get(reshape.operands[0]), "name", "") in ("reshape", "broadcast"):
         return None
@@ -112,4 +112,4 @@ FUNCTIONS: dict[str, Any] = {
     "take": take, "take_along": take_along, "add_at": add_at, "set_at": set_at, "add_along": add_along, "diagonal": diagonal,
     "filled": filled, "norm": norm, "zeros": np.zeros, "concatenate": np.concatenate, "float32": np.float32, "float64": np.float64,
 }
-"""What a text may name; ufuncs and their reductions are added under the names of their ops."""
+"""Names that a text may use; ufuncs and their reductions are added under the names of their ops."""
