@@ -60,22 +60,22 @@ def relu(x: Value) -> Value:
 
 
 def larger(a: Value, b: Value) -> Value:
-    """The larger; NaN if either is."""
+    """The larger of a and b; NaN if either is NaN."""
     return maximum(a, b) if a.kind == "f" else select(a > b, a, b)
 
 
 def smaller(a: Value, b: Value) -> Value:
-    """The smaller; NaN if either is."""
+    """The smaller of a and b; NaN if either is NaN."""
     return minimum(a, b) if a.kind == "f" else select(a < b, a, b)
 
 
 def larger_number(a: Value, b: Value) -> Value:
-    """The larger; the other where one is NaN."""
+    """The larger of a and b; if one is NaN, the other."""
     return select((a > b) | b.differs(b), a, b)
 
 
 def smaller_number(a: Value, b: Value) -> Value:
-    """The smaller; the other where one is NaN."""
+    """The smaller of a and b; if one is NaN, the other."""
     return select((a < b) | b.differs(b), a, b)
 
 
@@ -92,7 +92,7 @@ def strong_divide(cotangent: Value, local: Value) -> Value:
 
 
 def _float_division(a: Value, b: Value) -> tuple[Value, Value]:
-    """Quotient rounded down and what it leaves, as NumPy (and Python) put them together from C's remainder, which is exact."""
+    """Quotient rounded down and remainder, computed from C's exact remainder as NumPy (and Python) do."""
     rest = c_remainder(a, b)
     exact = rest.equals(0.0)
     wrong_side = ~exact & ((b < 0.0) ^ (rest < 0.0))
@@ -106,13 +106,13 @@ def _float_division(a: Value, b: Value) -> tuple[Value, Value]:
 
 
 def _integer_division(a: Value, b: Value) -> tuple[Value, Value]:
-    """Quotient rounded down and what it leaves; both 0 for b = 0. The quotient that does not fit wraps around."""
+    """Quotient rounded down and remainder; both 0 for b = 0. A quotient that does not fit wraps around."""
     by_zero = b.equals(0)
     if a.kind == "u":
         divisor = select(by_zero, 1, b)
         quotient = a / divisor
         return select(by_zero, 0, quotient), select(by_zero, 0, a - quotient * divisor)
-    by_minus_one = b.equals(-1)   # the processor stops at the smallest number divided by -1
+    by_minus_one = b.equals(-1)   # the processor traps on the smallest number divided by -1
     divisor = select(by_zero | by_minus_one, 1, b)
     quotient = a / divisor
     rest = a - quotient * divisor
@@ -130,7 +130,7 @@ def remainder(a: Value, b: Value) -> Value:
 
 
 def power(x: Value, y: Value) -> Value:
-    """x^y; for integers by repeated squaring, with wrap-around, y taken as unsigned."""
+    """x^y; for integers by repeated squaring, with wrap-around, and y taken as unsigned."""
     if x.kind == "f":
         return powers.power(x, y)
     result = like(x, 1)
@@ -141,13 +141,13 @@ def power(x: Value, y: Value) -> Value:
 
 
 def left_shift(x: Value, count: Value) -> Value:
-    """0 from the width of x on, and for negative places."""
+    """x shifted left; 0 for counts from the width of x on, and for negative counts."""
     fits = _fits(count)
     return select(fits, x << select(fits, count, 0), 0)
 
 
 def right_shift(x: Value, count: Value) -> Value:
-    """From the width of x on, and for negative places, 0 or the sign."""
+    """x shifted right; for counts from the width of x on, and for negative counts, 0 or -1 by the sign of x."""
     if x.kind == "u":
         fits = _fits(count)
         return select(fits, x >> select(fits, count, 0), 0)

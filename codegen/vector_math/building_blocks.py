@@ -1,6 +1,6 @@
 """Building blocks of the functions: polynomials, error-free sums and products, rounding, powers of two.
 
-Sums and products with their rests: Dekker (1971), Knuth, Veltkamp; see Muller et al., Handbook of Floating-Point Arithmetic.
+Error-free transformations: Dekker (1971), Knuth, Veltkamp; see Muller et al., Handbook of Floating-Point Arithmetic.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Whole = tuple[Value, Value]
 def polynomial(x: Value, name: str) -> Value:
     """The named polynomial at x.
 
-    Horner; with many coefficients the even and the odd powers apart, which is half the chain for one more product,
-    and a little less exact; with very many these once more, where products are not rounded.
+    Horner's rule. With many coefficients, even and odd powers are separate (Estrin), which halves the dependency chain, at the cost of
+    one more product and a little accuracy. With very many coefficients they are separated twice, if products are not rounded.
     """
     return _sum_of_powers(x, COEFFICIENTS[name, x.bits])
 
@@ -36,17 +36,17 @@ def _even_and_odd(x: Value, coefficients: Sequence[float]) -> Value:
 
 
 def one_chain(x: Value, name: str) -> Value:
-    """The named polynomial at x, by Horner: for coefficients whose even and odd powers cancel."""
+    """The named polynomial at x, by Horner's rule alone: for coefficients whose even and odd powers cancel."""
     return horner(x, COEFFICIENTS[name, x.bits])
 
 
 def two_chains(x: Value, name: str) -> Value:
-    """The named polynomial at x, the even and the odd powers apart: where all else waits for it."""
+    """The named polynomial at x, with even and odd powers separate, for results on the critical path."""
     return _even_and_odd(x, COEFFICIENTS[name, x.bits])
 
 
 def split_polynomial(x: Value, name: str) -> Pair:
-    """The named polynomial at x as its leading coefficient, which is given in two parts, and the rest."""
+    """The named polynomial at x as a pair: its leading term, whose coefficient has two parts, and the remaining terms."""
     high, low, *others = COEFFICIENTS[name, x.bits]
     return like(x, high), fma(x, _sum_of_powers(x, others), low)
 
@@ -59,27 +59,27 @@ def horner(x: Value, coefficients: Sequence[float]) -> Value:
 
 
 def at_least(x: Value, low: float) -> Value:
-    """x, or low where x is less; NaN stays."""
+    """The larger of x and `low`; NaN stays NaN."""
     return select(x < low, low, x)
 
 
 def at_most(x: Value, high: float) -> Value:
-    """x, or high where x is greater; NaN stays."""
+    """The smaller of x and `high`; NaN stays NaN."""
     return select(x > high, high, x)
 
 
 def sign_of(x: Value) -> Value:
-    """The sign bit alone, of a float or of an integer."""
+    """The sign bit alone, of a float or an integer."""
     return (to_bits(x) if x.kind == "f" else x) & x.format.sign_bit
 
 
 def flip(x: Value, sign: Value) -> Value:
-    """x with its sign changed where the sign bit is set."""
+    """x, negated if the sign bit of `sign` is set."""
     return to_float(to_bits(x) ^ sign)
 
 
 def is_negative(x: Value) -> Value:
-    """True if the sign bit is set: true for -0.0."""
+    """True if the sign bit is set, so also for -0.0."""
     return sign_of(x).differs(0)
 
 
@@ -88,20 +88,20 @@ def is_odd(integer: Value) -> Value:
 
 
 def fast_two_sum(a: Value | Number, b: Value) -> Pair:
-    """a + b as rounded sum and rest, for |a| >= |b| or a = 0."""
+    """a + b as rounded sum and rounding error, for |a| >= |b| or a = 0."""
     s = a + b
     return s, b - (s - a)
 
 
 def two_sum(a: Value, b: Value | Number) -> Pair:
-    """a + b as rounded sum and rest."""
+    """a + b as rounded sum and rounding error."""
     s = a + b
     t = s - a
     return s, (a - (s - t)) + (b - t)
 
 
 def two_product(a: Value, b: Value | Number) -> Pair:
-    """a b as rounded product and rest."""
+    """a b as rounded product and rounding error."""
     b = like(a, b)
     p = a * b
     if a.emitter.fused:
@@ -117,7 +117,7 @@ def two_product(a: Value, b: Value | Number) -> Pair:
 
 
 def minus_product(x: Value, a: Value, b: Value | Number) -> Value:
-    """x - a b, the product not rounded."""
+    """x - a b, with an unrounded product."""
     if x.emitter.fused:
         return fma(a, -b, x)
     p, rest = two_product(a, b)
@@ -125,12 +125,12 @@ def minus_product(x: Value, a: Value, b: Value | Number) -> Value:
 
 
 def plus_product(x: Value, a: Value, b: Value) -> Value:
-    """x + a b, the product not rounded."""
+    """x + a b, with an unrounded product."""
     return fma(a, b, x) if x.emitter.fused else minus_product(x, a, -b)
 
 
 def quotient(n: Value, n_low: Value | None, d: Value, d_low: Value) -> Value:
-    """(n + n_low) / (d + d_low), rounded about once."""
+    """(n + n_low) / (d + d_low), with about one rounding."""
     r = 1.0 / d
     q = n * r
     rest = minus_product(n, q, d)
@@ -140,8 +140,8 @@ def quotient(n: Value, n_low: Value | None, d: Value, d_low: Value) -> Value:
 def nearest(x: Value, factor: float = 1.0) -> Whole:
     """n = x factor rounded to a whole number, and `code`, an integer whose low bits are those of n + 2 bias.
 
-    Adding 1.5 2^mantissa rounds, and leaves the integer in the low bits: no conversion is needed, which for NaN and large
-    numbers would be undefined and which older processors lack for 64 bits.
+    Adding 1.5 2^mantissa rounds, and leaves the integer in the low bits. So no conversion is needed; a conversion would be undefined for
+    NaN and large numbers, and older processors have none for 64 bits.
     """
     f = x.format
     magic = 1.5 * f.unit + 2 * f.bias
@@ -158,14 +158,14 @@ def power_of_two(whole: Whole, shift: int = 0) -> Value:
 
 
 def _two_powers(code: Value) -> Pair:
-    """Two powers of two whose product is 2^n, also where that is no normal number."""
+    """Two powers of two whose product is 2^n, even if 2^n is no normal number."""
     f = code.format
     half = code >> 1
     return to_float(half << f.mantissa), to_float((code - half) << f.mantissa)
 
 
 def times_power_of_two(y: Value, whole: Whole) -> Value:
-    """2^n y for y next to 1, rounded where it is subnormal only: whichever way, the same bits."""
+    """2^n y for y near 1, rounded only if the result is subnormal: both ways of scaling give the same bits."""
     if y.emitter.has_exponent_instructions(y.type):
         return scale(y, whole[0])
     a, b = _two_powers(whole[1])
@@ -173,7 +173,7 @@ def times_power_of_two(y: Value, whole: Whole) -> Value:
 
 
 def power_times_one_plus(q: Value, whole: Whole) -> Value:
-    """2^n (1 + q), for 1 + q next to 1."""
+    """2^n (1 + q), for 1 + q near 1."""
     if q.emitter.has_exponent_instructions(q.type):
         return scale(q + 1.0, whole[0])
     a, b = _two_powers(whole[1])
@@ -181,10 +181,11 @@ def power_times_one_plus(q: Value, whole: Whole) -> Value:
 
 
 def zero_if_tiny(x: Value, size: Value) -> Value:
-    """x, and 0 where its `size` is such that only its first power matters: others might be subnormal, which takes some processors long."""
+    """x, or 0 if `size` is so small that only its first power matters: higher powers might be subnormal, which takes some processors
+    long."""
     return select(size < 2.0 ** -(x.format.digits + 6), 0.0, x)
 
 
 def is_tiny(x: Value) -> Value:
-    """So small that an odd function with slope 1 is x; where scaling would cost subnormals their bits, and zero its sign."""
+    """True if x is so small that an odd function with slope 1 is x: scaling would cost a subnormal its bits, and a zero its sign."""
     return abs(x) < 2.0 ** -(x.format.digits + 1)

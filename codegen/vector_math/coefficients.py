@@ -1,7 +1,7 @@
 """Polynomial coefficients by name and format.
 
-Weighted minimax polynomials (Remez exchange in 220 bits; the weight is the effect on the whole function), rounded one by one with the
-rest fitted again. Behind each stands the largest error that it alone causes, relative to the function.
+Weighted minimax polynomials (Remez exchange in 220 bits; the weight is the effect on the whole function). Coefficients were rounded one by
+one, with the remaining ones fitted again. The comment after each polynomial is its largest error relative to the function.
 """
 
 from __future__ import annotations
@@ -79,4 +79,4 @@ COEFFICIENTS: dict[tuple[str, int], tuple[float, ...]] = {
     **{(name, 64): coefficients for name, coefficients in POLYNOMIALS.items()},
 }
 COEFFICIENTS |= {("TANH", bits): tuple(c * (-2.0)**k for k, c in enumerate(COEFFICIENTS["EXP", bits], 1)) for bits in (32, 64)}
-"""(1 - e^-2r) / 2 = r + r^2 P(r): that of e^r - 1, scaled exactly."""
+"""(1 - e^-2r) / 2 = r + r^2 P(r): the polynomial of e^r - 1, scaled exactly."""

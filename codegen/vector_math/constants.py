@@ -1,4 +1,4 @@
-"""Mathematical constants in parts: sums of floats that hold more digits than one float does."""
+"""Mathematical constants as sums of floats, with more digits than one float has."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ LOG2_E = "1.4426950408889634073599246810018921374266459541529859341354494"
 LOG10_E = "0.43429448190325182765112891891660508229439700580366656611445378"
 LOG10_2 = "0.30102999566398119521373889472449302676818988146210854131042746"
 DIGAMMA_ROOT = "1.4616321449683623412626595423257213284681962040064463512959884"
-"""Decimal digits: to read them as fractions, which few functions need, takes longer to import than all others."""
+"""Decimal digits of the root of digamma. They are parsed lazily: as fractions they would take longer to import than all other constants."""
 
 
 def _chopped(numerator: int, denominator: int, digits: int) -> float:
-    """A fraction cut to so many binary digits."""
+    """A fraction truncated to `digits` binary digits."""
     if numerator == 0:
         return 0.0
     magnitude = abs(numerator)
     exponent = magnitude.bit_length() - denominator.bit_length() - digits
-    scaled = (magnitude << max(-exponent, 0)) // (denominator << max(exponent, 0))      # digits or digits + 1 binary digits
+    scaled = (magnitude << max(-exponent, 0)) // (denominator << max(exponent, 0))      # has digits or digits + 1 binary digits
     excess = scaled.bit_length() - digits
     part = math.ldexp(scaled >> excess, exponent + excess)
     return part if numerator > 0 else -part
 
 
 def _parts(numerator: int, denominator: int, *digits: int) -> tuple[float, ...]:
-    """A fraction as a sum of floats with so many digits."""
+    """A fraction as a sum of floats with `digits` binary digits each."""
     parts = []
     for count in digits:
         parts.append(_chopped(numerator, denominator, count))
@@ -66,27 +66,27 @@ def pair(value: str, x: Value) -> tuple[float, float]:
 
 
 def triple(value: str, x: Value) -> tuple[float, float, float]:
-    """`value` as a sum of three in the format of x."""
+    """`value` as a sum of three floats in the format of x."""
     first, second, third = _parts_of(value, *[x.format.digits] * 3)
     return first, second, third
 
 
 def short_pair(value: str, x: Value) -> tuple[float, float]:
-    """`value` as high + low, with high so short that its product with any exponent is exact."""
+    """`value` as high + low; high is so short that its product with any exponent is exact."""
     digits = x.format.digits
     high, low = _parts_of(value, digits - (12 if x.bits == 64 else 9), digits)
     return high, low
 
 
 def pair_with_short_tail(value: str, digits: int, x: Value) -> tuple[float, float, float]:
-    """`value` as a sum of three in the format of x, the second with so many digits."""
+    """`value` as a sum of three floats in the format of x; the second has `digits` binary digits."""
     whole = x.format.digits
     first, second, third = _parts_of(value, whole, digits, whole)
     return first, second, third
 
 
 def _two_over_pi(bits: int) -> tuple[int, int]:
-    """2/pi to so many bits, as a fraction, by Machin's formula pi = 16 arctan(1/5) - 4 arctan(1/239)."""
+    """2/pi to `bits` bits, as a fraction, by Machin's formula pi = 16 arctan(1/5) - 4 arctan(1/239)."""
     one = 1 << (bits + 32)
 
     def arctan_inverse(n: int) -> int:
@@ -102,7 +102,7 @@ def _two_over_pi(bits: int) -> tuple[int, int]:
 
 @cache
 def payne_hanek_rows(bits: int) -> tuple[float, ...]:
-    """Row j: 2^(8j) 2/pi modulo 4 as four floats, all that matters of 2/pi for arguments that are whole multiples of 2^(8j)."""
+    """Row j: 2^(8j) 2/pi modulo 4 as four floats, which suffice for arguments that are integer multiples of 2^(8j)."""
     f = FORMATS[bits]
     numerator, denominator = _two_over_pi(f.bias + 320)
     rows: list[float] = []

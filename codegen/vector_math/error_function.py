@@ -26,7 +26,7 @@ from adjit.codegen.vector_math.logarithmic import log
 
 _ERF_MOST = {32: 4.0, 64: 6.0}
 _ERFC_MOST = {32: 10.1, 64: 27.3}
-_ERFCX_ASYMPTOTIC = 2.0**28   # from here on it is 1 / (sqrt(pi) x)
+_ERFCX_ASYMPTOTIC = 2.0**28   # from here on erfcx(x) is 1 / (sqrt(pi) x)
 
 
 def erf(x: Value) -> Value:
@@ -56,7 +56,7 @@ def _scaled_erfc(a: Value) -> Pair:
 
 
 def erfc(x: Value) -> Value:
-    """Without fma, roundings would add up to 2.1 ulp in float32: there it is computed in float64."""
+    """erfc(x). Without fma, roundings would add up to 2.1 ulp in float32; there it is computed in float64."""
     return _erfc(x) if x.emitter.fused else in_double(_erfc)(x)
 
 
@@ -72,7 +72,7 @@ def _erfc(x: Value) -> Value:
 
 @in_double
 def erfcx(x: Value) -> Value:
-    """e^(x^2) erfc(x); below -1/2 it is 2 e^(x^2) less the value at -x."""
+    """e^(x^2) erfc(x). Below -1/2 it is 2 e^(x^2) minus the value at -x."""
     a = at_most(abs(x), _ERFCX_ASYMPTOTIC)
     g, g_low = _scaled_erfc(a)
     far = select(x > _ERFCX_ASYMPTOTIC, (1.0 / math.sqrt(math.pi)) / x, g + g_low)

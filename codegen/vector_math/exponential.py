@@ -1,8 +1,8 @@
 """exp, exp2, expm1.
 
-x = n ln2 + r and e^x = 2^n (1 + (r + r^2 P(r))): Cody and Waite's reduction in two constants, the high one so short that its
-product with n is exact (Muller, Elementary Functions). Where 2^n itself is no normal number it is applied in two steps, or by the
-instruction that some processors have for it.
+x = n ln2 + r and e^x = 2^n (1 + (r + r^2 P(r))): Cody and Waite's reduction in two constants; the high one is so short that its product
+with n is exact (Muller, Elementary Functions). If 2^n itself is no normal number, the result is scaled in two steps, or by the scaling
+instruction of processors that have one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from adjit.codegen.vector_math.building_blocks import (
 from adjit.codegen.vector_math.constants import LN2, LOG2_E, short_pair
 from adjit.codegen.vector_math.language import Value, fma, select
 
-# Just outside of what underflows to zero and what overflows.
+# Just beyond the underflow to zero and the overflow.
 EXP_RANGE = {32: (-104.0, 89.0), 64: (-746.0, 710.0)}
 _EXP2_RANGE = {32: (-151.0, 129.0), 64: (-1076.0, 1025.0)}
 _EXPM1_LEAST = {32: -18.0, 64: -39.0}
@@ -49,7 +49,8 @@ def exp_of_reduced(whole: Whole, r: Value) -> Value:
 def zero_below(x: Value, least: float, function: Callable[[Value], Value]) -> Value:
     """function(x), and 0 where x < least.
 
-    Such an x is not looked at: a product that underflows takes some processors a hundred cycles, and masks are full of them.
+    Arguments below `least` do not reach the function: a product that underflows takes some processors a hundred cycles, and attention masks
+    are full of them.
     """
     below = x < least
     return select(below, 0.0, function(select(below, 0.0, x)))
@@ -77,6 +78,6 @@ def exp2(x: Value) -> Value:
 
 def expm1(x: Value) -> Value:
     whole, r = reduce_ln2(at_most(at_least(x, _EXPM1_LEAST[x.bits]), EXP_RANGE[x.bits][1]))
-    s = power_of_two(whole, -1)   # half of it: the largest power is no number
+    s = power_of_two(whole, -1)   # half of 2^n: the largest 2^n is not representable
     y = fma(s, expm1_of_reduced(r), s - 0.5)
     return select(is_tiny(x), x, y + y)

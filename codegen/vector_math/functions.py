@@ -1,5 +1,4 @@
-"""Every scalar function by the name that op records use in their scalar code; the modules of those that take long are imported at their
-first use.
+"""Scalar functions by the name that op records use in their scalar code. Modules that take long to import are imported at their first use.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ Definition = Callable[..., Value]
 
 
 def _lazy(module: str, *names: str) -> dict[str, Definition]:
-    """The functions of a module that is not imported yet."""
+    """The functions of a module, which is imported at the first call."""
     def function(name: str) -> Definition:
         def definition(*operands: Value) -> Value:
             found: Definition = getattr(import_module(f"adjit.codegen.vector_math.{module}"), name)
@@ -50,7 +49,7 @@ BINARY: dict[str, Definition] = {
     "greater_equal": a.greater_equal, "logical_and": a.logical_and, "logical_or": a.logical_or, "logical_xor": a.logical_xor,
     "bitwise_and": a.bitwise_and, "bitwise_or": a.bitwise_or, "bitwise_xor": a.bitwise_xor,
     "left_shift": a.left_shift, "right_shift": a.right_shift,
-    # one step of a reduction, whose steps may be taken in any order
+    # one step of a reduction, whose steps may run in any order
     "sum_step": language.add_in_any_order, "product_step": language.multiply_in_any_order,
     "maximum_step": a.larger, "minimum_step": a.smaller,
 }

@@ -1,7 +1,7 @@
-"""lgamma, digamma and trigamma; float32 by way of float64, where zeros and cancellation would ask for pairs all over.
+"""lgamma, digamma and trigamma; float32 by way of float64, since zeros and cancellation would need pairs throughout.
 
-Each is brought to a short interval or to its asymptotic series by the recurrence, negative arguments by the reflection formula
-(DLMF 5.5, 5.11, 5.15; the forms of lgamma are fdlibm's, the root of digamma in parts is Boost's).
+Arguments are brought to a short interval, or to the asymptotic series, by the recurrence, and negative arguments by the reflection formula
+(DLMF 5.5, 5.11, 5.15). The forms of lgamma are fdlibm's; the root of digamma as a sum of floats is Boost's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from adjit.codegen.vector_math.logarithmic import assemble_log, log, log1p_minus
 from adjit.codegen.vector_math.trigonometric import sin_cos_pairs
 
 _STIRLING_CONSTANT = 0.5 * math.log(2.0 * math.pi) - 0.5
-_TINY = 2.0**-500   # the reciprocal of the sine of such a number is that of the number
+_TINY = 2.0**-500   # for smaller x, sin(x) is x
 
 
 def _chosen(mask: Value, a: Pair, b: Pair) -> Pair:
@@ -23,7 +23,7 @@ def _chosen(mask: Value, a: Pair, b: Pair) -> Pair:
 
 
 def _sin_cos_pi(a: Value) -> tuple[Value, Pair, Pair]:
-    """For a >= 0: r = a - round(a), sin(pi |r|) and cos(pi |r|) as pairs."""
+    """r = a - round(a), and sin(pi |r|) and cos(pi |r|) as pairs, for a >= 0."""
     f = a.format
     r = select(a < f.unit, a - ((a + f.unit) - f.unit), 0.0)
     u = abs(r)
@@ -66,7 +66,7 @@ def lgamma(x: Value) -> Value:
 
 @in_double
 def digamma(x: Value) -> Value:
-    """From 1..2, as the distance from the root times a polynomial, by at most two steps; from 4 on the asymptotic series."""
+    """digamma(x). On 1..2 the distance from the root times a polynomial, reached by at most two steps; from 4 on the asymptotic series."""
     mirrored = x < 0.0
     more, more_low = two_sum(abs(x), 1.0)
     y, y_low = select(mirrored, more, x), select(mirrored, more_low, 0.0)
@@ -92,7 +92,7 @@ def digamma(x: Value) -> Value:
 
 @in_double
 def trigamma(x: Value) -> Value:
-    """The asymptotic series from 4 on, to which up to four terms 1 / (x + k)^2 lead; all summands are positive."""
+    """trigamma(x). The asymptotic series from 4 on, which at most four terms 1 / (x + k)^2 lead to; all summands are positive."""
     mirrored = x < 0.0
     y = select(mirrored, 1.0 - x, x)
     under4 = y < 4.0

@@ -26,19 +26,19 @@ from adjit.codegen.vector_math.logarithmic import exponent_scale, log_of_one_plu
 _SINH_MOST = {32: 89.5, 64: 710.5}
 _TANH_MOST = {32: 9.5, 64: 20.0}
 _SQUARES = {32: 2.0**60, 64: 2.0**500}
-"""Larger numbers are not squared, which might overflow; beside the square of such a one, 1 does not count."""
+"""Limit above which numbers are not squared, since squares might overflow; 1 is negligible beside their squares."""
 
 _DOUBLED = {32: 2.0**124, 64: 2.0**1020}
-"""Larger numbers are not doubled."""
+"""Limit above which numbers are not doubled."""
 
 
 def _parts(a: Value) -> tuple[Value, Value, Value, Value]:
-    """For a = n ln2 + r, a >= 0: a quarter of 2^n and of 2^-n, cosh(r) - 1 and sinh(r)."""
+    """The reduction a = n ln2 + r for a >= 0: a quarter of 2^n, a quarter of 2^-n, cosh(r) - 1, and sinh(r)."""
     f = a.format
     whole, r = reduce_ln2(at_most(a, _SINH_MOST[a.bits]))
     _, code = whole
     z = r * r
-    far = bits_of(1.5 * f.unit + 2 * f.bias + f.digits + 4, f.bits)   # from here on 2^-n does not matter
+    far = bits_of(1.5 * f.unit + 2 * f.bias + f.digits + 4, f.bits)   # from here on 2^-n is negligible
     down = to_float((3 * f.bias - 2 - select(code > far, far, code)) << f.mantissa)
     return power_of_two(whole, -2), down, z * polynomial(z, "COSH"), fma(r * z, polynomial(z, "SINH"), r)
 
@@ -57,7 +57,8 @@ def cosh(x: Value) -> Value:
 
 
 def tanh(x: Value) -> Value:
-    """(1 - e^-2a) / (1 + e^-2a), with e^-2a = 2^n (1 - 2q): both halves from q, so that the rounding of one does not go into the other."""
+    """(1 - e^-2a) / (1 + e^-2a), with e^-2a = 2^n (1 - 2q): both halves come from q, so that the rounding error of one does not enter the
+    other."""
     a = at_most(abs(x), _TANH_MOST[x.bits])
     whole = n, _ = nearest(a, -2.0 * float(LOG2_E))
     r = fma(n, float(LN2) / 2, a)
@@ -67,7 +68,7 @@ def tanh(x: Value) -> Value:
 
 
 def arcsinh(x: Value) -> Value:
-    """log(1 + a + a a/(1 + sqrt(1 + a^2))), whose quotient a/(1 + sqrt(1 + a^2)) is 1 for large a."""
+    """log(1 + a + a a/(1 + sqrt(1 + a^2))); the quotient a/(1 + sqrt(1 + a^2)) is 1 for large a."""
     a = abs(x)
     b = at_most(a, _SQUARES[x.bits])
     t = fma(a, b / (sqrt(fma(b, b, 1.0)) + 1.0), a)
@@ -75,7 +76,7 @@ def arcsinh(x: Value) -> Value:
 
 
 def arccosh(x: Value) -> Value:
-    """log(1 + t + sqrt(2t + t^2)), t = x - 1, whose root is less than t + 2, which is t for large t."""
+    """log(1 + t + sqrt(2t + t^2)), t = x - 1; the root is less than t + 2, which rounds to t for large t."""
     t = x - 1.0
     root = sqrt(fma(t, t, t + t))
     above = t + 2.0
@@ -84,10 +85,11 @@ def arccosh(x: Value) -> Value:
 
 
 def arctanh(x: Value) -> Value:
-    """u = 1 + a, v = 1 - a: with c = 2^k + 1, s = (u - 2^k v) / (u + 2^k v) = (2 - c + a c) / (c + a (2 - c)), which is a for k = 0."""
+    """arctanh(x) from u = 1 + a, v = 1 - a: with c = 2^k + 1, s = (u - 2^k v) / (u + 2^k v) = (2 - c + a c) / (c + a (2 - c)); s is a for k
+    = 0."""
     f, a = x.format, abs(x)
     u, v = 1.0 + a, 1.0 - a
-    quarter = bits_of(1.25, f.bits) - bits_of(0.75, f.bits)   # up to there s is a, so that nothing cancels in small results
+    quarter = bits_of(1.25, f.bits) - bits_of(0.75, f.bits)   # up to this limit s is a: no cancellation in small results
     power = ((to_bits(u) - to_bits(v)) + (bits_of(1.0, f.bits) + (1 << f.mantissa) - quarter)) & f.exponent_bits
     k = scaled_exponent(power, usual_bias(f))
     c = to_float(power) + 1.0

@@ -1,7 +1,7 @@
 """arcsin, arccos, arctan, arctan2.
 
-arcsin(s) = s + s^3 P(s^2) up to 1/2, and from s = sqrt((1 - |x|)/2) beyond (Cephes, fdlibm); arctan by one polynomial on 0..1,
-from the smaller by the larger coordinate.
+arcsin(s) = s + s^3 P(s^2) up to 1/2, and from s = sqrt((1 - |x|)/2) beyond (Cephes, fdlibm). arctan: one polynomial on 0..1, in the smaller
+coordinate divided by the larger.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from adjit.codegen.vector_math.language import Value, copysign, fma, like, selec
 
 
 def _arcsin_parts(x: Value) -> tuple[Value, Value, Value]:
-    """Whether |x| > 1/2; and s, t with arcsin(s) = s + t."""
+    """True if |x| > 1/2; and s, t with arcsin(s) = s + t."""
     a = abs(x)
     big = a > 0.5
     root = zero_if_tiny(a, a)
@@ -55,7 +55,8 @@ def arctan(x: Value) -> Value:
 
 
 def arctan2(y: Value, x: Value) -> Value:
-    """The angle of the point (x, y): from the smaller by the larger coordinate, then pi/2 - that, then pi - that."""
+    """The angle of the point (x, y): the angle of smaller/larger coordinate, then its complement to pi/2, then to pi, as the octant
+    demands."""
     high, low = pair(HALF_PI, x)
     a, b = abs(x), abs(y)
     steep, left = b > a, is_negative(x)

@@ -1,15 +1,15 @@
-"""The language that scalar functions are written in: arithmetic on a `Value` emits an instruction.
+"""Language of scalar functions: arithmetic on a `Value` emits an instruction.
 
     def sigmoid(x: Value) -> Value:
         e = exp(-abs(x))
         return select(x < 0.0, e, 1.0) / (1.0 + e)
 
-What an instruction looks like is up to the `Emitter`; a new backend writes down one class and has every function.
+The `Emitter` decides how an instruction looks; a new backend writes one class, and has every function.
 
-Rules that definitions keep, so that a loop around them becomes vector code and every backend gives the same bits:
+Rules for definitions, so that a loop around them becomes vector code and every backend gives the same bits:
 - No loop and no call. The only branch is `slow_path`, around code that is skipped unless some element needs it.
 - Fused products are written as `fma`; nothing else may be contracted or reordered (error-free sums depend on each rounding).
-- A comparison with NaN is false, and the selects are written so that NaN then stays in the arithmetic.
+- A comparison with NaN is false, and selects are written so that NaN stays in the arithmetic.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Format:
 
     @property
     def unit(self) -> float:
-        """From here on all numbers are whole."""
+        """The limit from which all numbers of the format are integers."""
         return 2.0**self.mantissa
 
     @property
@@ -50,7 +50,7 @@ class Format:
 
     @property
     def exponent_bits(self) -> int:
-        """The bits of the exponent, and the sign's."""
+        """Mask of the bits of the exponent and of the sign."""
         return (1 << self.bits) - (1 << self.mantissa)
 
 
@@ -72,10 +72,10 @@ def float_of(pattern: int, bits: int) -> float:
 
 
 class Emitter(ABC):
-    """Takes down the instructions of one function. Equal instructions, `slow_path` ones too, are emitted once."""
+    """Emitter of the instructions of one function. Equal instructions, also within `slow_path`, are emitted once."""
 
     def __init__(self, fused: bool) -> None:
-        """`fused`: the target has an instruction that multiplies and adds with one rounding."""
+        """`fused`: the target has fused multiply-add."""
         self.fused = fused
         self.known: dict[Hashable, Value] = {}
         self.known_branches: dict[Hashable, tuple[Value, ...]] = {}
@@ -106,7 +106,7 @@ class Emitter(ABC):
         return self.known_branches[key]
 
     def emit_branch(self, slow: Callable[[], Sequence[Value | Number]], fast: tuple[Value, ...]) -> list[Value]:
-        """The values of slow(); its instructions are forgotten again, as they do not always run."""
+        """The values of slow(). Its instructions are not reused after the branch, as they do not always run."""
         known, branches = dict(self.known), dict(self.known_branches)
         values = [self.constant(new, old.type) for new, old in zip(slow(), fast, strict=True)]
         self.known, self.known_branches = known, branches
@@ -118,11 +118,11 @@ class Emitter(ABC):
 
     @abstractmethod
     def instruction(self, code: str, type: str, arguments: tuple[Value, ...]) -> str:
-        """Emit one instruction; the name of its result, which has this type."""
+        """Emit one instruction. Returns the name of its result, of this type."""
 
     @abstractmethod
     def branch(self, mask: Value, slow: Callable[[], Sequence[Value | Number]], fast: tuple[Value, ...]) -> tuple[Value, ...]:
-        """The values of slow() where the mask is true, else the usual ones."""
+        """The values of slow() if the mask is true, else `fast`."""
 
     @abstractmethod
     def lookup(self, table_name: str, table: Sequence[float], index: Value, type: str) -> Value:
@@ -132,7 +132,7 @@ class Emitter(ABC):
 class Value:
     """A name in the function being emitted.
 
-    Types: f32 f64, i8 to i64, u8 to u64, and bool. `compared` is, for a bool, the type of what was compared.
+    Types: f32 f64, i8 to i64, u8 to u64, and bool. For a bool, `compared` is the type of the compared values.
     """
 
     __slots__ = ("compared", "emitter", "name", "type")
@@ -169,7 +169,7 @@ class Value:
     def __or__(self, other: Value | Number) -> Value: return self._with("or", other)
     def __xor__(self, other: Value | Number) -> Value: return self._with("xor", other)
     def __lshift__(self, other: Value | Number) -> Value: return self._with("shift_left", other)
-    def __rshift__(self, other: Value | Number) -> Value: return self._with("shift_right", other)   # of i64: the sign comes in
+    def __rshift__(self, other: Value | Number) -> Value: return self._with("shift_right", other)   # of i64: an arithmetic shift
     def __lt__(self, other: Value | Number) -> Value: return self._with("less", other, "bool")
     def __le__(self, other: Value | Number) -> Value: return self._with("less_equal", other, "bool")
     def __gt__(self, other: Value | Number) -> Value: return self._with("greater", other, "bool")
@@ -187,24 +187,24 @@ def like(x: Value, number: Value | Number) -> Value:
 
 
 def select(mask: Value, a: Value | Number, b: Value | Number) -> Value:
-    """a where the mask is true, else b; two bare numbers are of the type that was compared."""
+    """a if the mask is true, else b. Two bare numbers have the type of the mask's compared values."""
     type = next((v.type for v in (a, b) if isinstance(v, Value)), mask.compared)
     return mask.emitter.emit("select", type, mask, mask.emitter.constant(a, type), mask.emitter.constant(b, type))
 
 
 def fma(a: Value, b: Value | Number, c: Value | Number) -> Value:
-    """a b + c, rounded once; twice where the target has no such instruction."""
+    """a b + c, rounded once, or twice if the target has no fused multiply-add."""
     b, c = like(a, b), like(a, c)
     return a.emitter.emit("fma", a.type, a, b, c) if a.emitter.fused else a * b + c
 
 
 def scale(x: Value | Number, n: Value) -> Value:
-    """x 2^n for a whole n, rounded once; only where the emitter `has_exponent_instructions`, as the next two."""
+    """x 2^n for an integer n, rounded once. `scale`, `exponent` and `mantissa` require `has_exponent_instructions`."""
     return n.emitter.emit("scale", n.type, like(n, x), n)
 
 
 def exponent(x: Value) -> Value:
-    """The whole k with 2^k <= |x| < 2^(k + 1); -inf for zero, inf for infinity."""
+    """The integer k with 2^k <= |x| < 2^(k + 1); -inf for zero, inf for infinity."""
     return x.emitter.emit("exponent", x.type, x)
 
 
@@ -224,7 +224,8 @@ def to_float(bits: Value) -> Value: return bits.emitter.emit("bitcast", f"f{bits
 
 
 def rint(x: Value) -> Value:
-    """The nearest whole number, the even one of two. Processors that do not fuse products cannot round either: they add a large number."""
+    """The nearest integer, ties to even. Processors without FMA have no rounding instruction either: there a large number is added and
+    subtracted."""
     if x.emitter.fused:
         return x.emitter.emit("rint", x.type, x)
     a = abs(x)
@@ -232,7 +233,7 @@ def rint(x: Value) -> Value:
 
 
 def _rounded(code: str, x: Value, passed: Callable[[Value], Value], step: float) -> Value:
-    """A whole number next to x: the nearest, or one `step` further, where that `passed` x."""
+    """An integer near x: the nearest, or one `step` further if the nearest has `passed` x."""
     if x.emitter.fused:
         return x.emitter.emit(code, x.type, x)
     nearest = rint(x)
@@ -249,7 +250,7 @@ def trunc(x: Value) -> Value:
 
 
 def convert(x: Value, type: str) -> Value:
-    """x as another type; of a float the whole number toward zero, as the op record `convert` means it."""
+    """x converted to another type. Floats are truncated toward zero, as in the op record `convert`."""
     if x.type == type:
         return x
     if type == "bool":
@@ -258,7 +259,7 @@ def convert(x: Value, type: str) -> Value:
 
 
 def _whole(x: Value, type: str) -> Value:
-    """A float as an integer: by way of the smallest signed one, which stands for all that it does not hold."""
+    """A float as an integer. Values out of range become the smallest signed integer."""
     if type == "u64":
         far = x >= 2.0**63
         near = convert(_whole(select(far, x - 2.0**63, x), "i64"), type)
@@ -269,12 +270,12 @@ def _whole(x: Value, type: str) -> Value:
 
 
 def in_double(definition: Callable[[Value], Value]) -> Callable[[Value], Value]:
-    """`definition`, of float64, for float32 too: widened, computed, and rounded once."""
+    """`definition`, a function of float64, extended to float32: widened, computed, and rounded once."""
     def widened(x: Value) -> Value:
         return convert(definition(convert(x, "f64")), "f32") if x.type == "f32" else definition(x)
     return widened
 
 
 def slow_path(mask: Value, slow: Callable[[], Sequence[Value | Number]], *fast: Value) -> tuple[Value, ...]:
-    """The values of slow() where the mask is true, the usual ones elsewhere; slow() costs nothing while the mask is false."""
+    """The values of slow() where the mask is true, `fast` elsewhere. slow() costs nothing while the mask is false."""
     return mask.emitter.emit_slow_path(mask, slow, fast)

@@ -1,8 +1,8 @@
-"""Prints a definition as an LLVM function that the loop vectoriser can deal with.
+"""Printer of a definition as an LLVM function that the loop vectoriser can handle.
 
-Most definitions become one scalar function that is inlined: the vectoriser sees plain arithmetic and flattens `slow_path` branches. Where
-a branch is long, or reads a table, which would become a gather for every element, the scalar function stays a call and names its vector
-variant, in which the branch is one: taken when any lane needs it.
+Most definitions become one scalar function that is inlined: the vectoriser sees plain arithmetic, and flattens `slow_path` branches. If a
+branch is long, or reads a table (which would become a gather for every element), the scalar function stays a call, and names its vector
+variant, which keeps the branch: it is taken if any lane needs it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from adjit.codegen.vector_math.language import Emitter, Number, Value, bits_of, 
 
 _FLOAT = {
     "add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv",
-    # reassoc: a sum over a loop may be split into lanes; contract: and its products be fused
+    # reassoc: a sum over a loop may be split into lanes; contract: products may be fused into it
     "add_in_any_order": "fadd reassoc contract", "multiply_in_any_order": "fmul reassoc",
     "less": "fcmp olt", "less_equal": "fcmp ole", "greater": "fcmp ogt", "greater_equal": "fcmp oge",
     "equal": "fcmp oeq", "not_equal": "fcmp une",
@@ -33,9 +33,9 @@ _BINARY = {"f": _FLOAT, "i": _SIGNED, "u": _UNSIGNED, "b": _UNSIGNED}
 _FLOAT_INTRINSICS = {"absolute": "fabs", "fma": "fma", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint",
                      "copysign": "copysign", "maximum": "maximum", "minimum": "minimum"}
 _AVX512 = {"scale": ("scalef", ""), "exponent": ("getexp", ""), "mantissa": ("getmant", "15")}
-"""The instruction, and which interval and which signs: 3/4..3/2, 1 for -0.0 and NaN for negative numbers."""
+"""AVX-512 instruction and immediate operand: the interval 3/4..3/2, 1 for -0.0, and NaN for negative numbers."""
 _MAX_INLINED_INSTRUCTIONS = 60
-"""Instructions of a branch that the vectoriser may run for all elements: the longest of those (power's) has 30."""
+"""Maximum instructions of a branch that the vectoriser may run for all elements; the longest of these branches (in power) has 30."""
 UNLIKELY = '!0 = !{!"branch_weights", i32 1, i32 100000}'
 
 
@@ -45,7 +45,7 @@ def llvm_type(type: str) -> str:
 
 class LLVMPrinter(Emitter):
     """The text of one function body, `width` elements at a time (1: scalars); `avx512`: for a processor that has it. Names of values begin
-    with `prefix`, numbers of blocks with `label`, and the first block is `block`.
+    with `prefix`, block labels count from `label`, and the first block is `block`.
     """
 
     def __init__(self, fused: bool, width: int = 1, avx512: bool = False, prefix: str = "v", label: str = "", block: str = "body") -> None:
@@ -122,7 +122,7 @@ class LLVMPrinter(Emitter):
         return Value(self, self._assign(text), type)
 
     def _permutation(self, table_name: str, length: int, index: Value, type: str) -> Value:
-        """From a table that fits two registers, or four, of which the index says in one bit which two."""
+        """Lookup in a table that fits two registers, or four, with an index bit that selects the pair of registers."""
         vector, indices, pair = self.type_text(type), self.type_text(index.type), 2 * self.width
         intrinsic = f"@llvm.x86.avx512.vpermi2var.p{'s' if type == 'f32' else 'd'}.512"
         self.declarations.add(f"declare {vector} {intrinsic}({vector}, {indices}, {vector})")
@@ -140,7 +140,7 @@ class LLVMPrinter(Emitter):
         return self._assign(f"load {element}, ptr {place}")
 
     def _chosen(self, mask: Value, slow: Sequence[Value | Number], fast: tuple[Value, ...]) -> Sequence[Value | Number]:
-        """In a vector, the lanes that did not need the branch keep what they had."""
+        """The result of a branch in a vector: lanes outside of the mask keep the fast values."""
         if self.width == 1:
             return slow
         return [select(mask, like(old, new), old) for new, old in zip(slow, fast, strict=True)]
@@ -149,7 +149,7 @@ class LLVMPrinter(Emitter):
         source, target = self.type_text(x.type), self.type_text(type)
         to_float, bits = type[0] == "f", int(type[1:])
         if x.kind == "f" and not to_float:
-            code = "fptosi"         # of what fits; the definition asks for no other
+            code = "fptosi"         # only for values that fit; definitions convert no others
         elif x.kind == "f":
             code = "fpext" if bits > x.bits else "fptrunc"
         elif to_float:
@@ -166,7 +166,7 @@ class LLVMPrinter(Emitter):
         instruction, interval = _AVX512[code]
         bits, vector, lanes = self.width * int(type[1:]), self.type_text(type), f"i{max(self.width, 8)}"
         operands = [(vector, argument.name) for argument in arguments] + [("i32", interval)] * bool(interval)
-        operands += [(vector, "zeroinitializer"), (lanes, "-1")] + [("i32", "4")] * (bits == 512)      # all lanes, rounded as everywhere
+        operands += [(vector, "zeroinitializer"), (lanes, "-1")] + [("i32", "4")] * (bits == 512)      # all lanes, current rounding mode
         intrinsic = f"@llvm.x86.avx512.mask.{instruction}.p{'s' if type == 'f32' else 'd'}.{bits}"
         self.declarations.add(f"declare {vector} {intrinsic}({', '.join(type for type, _ in operands)})")
         return self._assign(f"call {vector} {intrinsic}({', '.join(map(' '.join, operands))})")
@@ -195,7 +195,7 @@ def element_literal(number: Number, type: str) -> str:
         return "true" if number else "false"
     if type[0] != "f":
         return str(int(number) % (1 << int(type[1:])))
-    if type == "f32":   # written as the bits of the double, and has to be exact
+    if type == "f32":   # LLVM writes a float as the bits of a double, which must be exact
         (number,) = struct.unpack("<f", struct.pack("<f", number))
     return f"0x{bits_of(number, 64):016X}"
 
@@ -203,7 +203,7 @@ def element_literal(number: Number, type: str) -> str:
 def print_function(symbol: str, definition: Callable[..., Value], types: Sequence[str], fused: bool, vector_bits: int) -> tuple[str, str]:
     """The LLVM module with `definition` as the function `symbol` on parameters of these types; and its result type.
 
-    `vector_bits` is the size of vectors that loops are expected to use.
+    `vector_bits` is the size of the vectors that loops are expected to use.
     """
     scalar = LLVMPrinter(fused)
     result = definition(*(Value(scalar, f"%x{i}", type) for i, type in enumerate(types)))
@@ -228,7 +228,7 @@ def _function(printer: LLVMPrinter, symbol: str, types: Sequence[str], result: V
 
 
 def _function_of_one(vector: LLVMPrinter, symbol: str, vector_symbol: str, types: Sequence[str], result: str, attributes: str) -> str:
-    """The scalar function, by way of the vector one: its code would be as long again."""
+    """The scalar function, as a call of the vector function: a second body would be as long."""
     lines, arguments = [], []
     for i, type in enumerate(types):
         wide = vector.type_text(type)

@@ -1,8 +1,8 @@
 """log, log2, log10, log1p, and the logarithm of one plus a number.
 
-x = 2^k (1 + f) with -1/4 <= f < 1/2, f exact. log(1 + f) - f is small against f, so that its own rounding hardly matters
-(fdlibm's way of putting f, f^2/2 and the rest together). 1 + t = 2^k (1 + f) gives f = t 2^-k + (2^-k - 1), rounded once, for any t:
-the rounding error of 1 + t is never needed.
+x = 2^k (1 + f) with -1/4 <= f < 1/2, f exact. log(1 + f) - f is small against f, so its rounding error hardly matters (fdlibm's way of
+combining f, f^2/2 and the remaining terms). 1 + t = 2^k (1 + f) gives f = t 2^-k + (2^-k - 1), rounded once, for any t: the rounding error
+of 1 + t is never needed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from adjit.codegen.vector_math.language import (
 def split_exponent(x: Value) -> Pair:
     """k and m with x = 2^k m, 3/4 <= m < 3/2.
 
-    Zero gives k = -inf, infinity gives inf, with m = 1; for NaN and negative numbers k or m is NaN: no special cases later.
+    Zero gives k = -inf, infinity gives k = inf, with m = 1. For NaN and negative numbers k or m is NaN. So later code has no special cases.
     """
     f = x.format
     if x.emitter.has_exponent_instructions(x.type):
@@ -39,7 +39,7 @@ def split_exponent(x: Value) -> Pair:
         return exponent(x) - exponent(m), m
     base = bits_of(0.75, f.bits)
     fraction = (1 << f.mantissa) - 1
-    start = base & fraction | 1 << f.mantissa   # of the usual numbers: so that one comparison is enough
+    start = base & fraction | 1 << f.mantissa   # first bits of normal numbers, so that one comparison is enough
 
     def unusual() -> Pair:
         bias = select(x.equals(0.0), math.inf, select(x > 0.0, -math.inf, math.nan))
@@ -76,7 +76,7 @@ def log(x: Value) -> Value:
 
 
 def _log_to_base(x: Value, log_of_e: str, log_of_2: tuple[float, float]) -> Value:
-    """k log_b(2) + log(m) log_b(e), the large parts first: for k = -1 they cancel, exactly."""
+    """k log_b(2) + log(m) log_b(e), with the large parts added first: for k = -1 they cancel exactly."""
     k, m = split_exponent(x)
     f = m - 1.0
     high, low = pair(log_of_e, x)
@@ -113,17 +113,17 @@ def power_of_two_below(u: Value, least: float) -> Value:
 
 
 def usual_bias(f: Format) -> float:
-    """Offset that `scaled_exponent` subtracts."""
+    """Exponent bias that `scaled_exponent` subtracts."""
     return f.bias * f.unit if f.bits == 32 else f.unit + f.bias
 
 
 def exponent_scale(f: Format) -> float:
-    """What a number made by `scaled_exponent` is multiplied with, to be k."""
+    """Factor that turns a result of `scaled_exponent` into k."""
     return 1.0 / f.unit if f.bits == 32 else 1.0
 
 
 def scaled_exponent(power: Value, bias: float | Value) -> Value:
-    """k for the bits of 2^k and the usual bias; float32: times 2^23, where integers can be converted and need no shift."""
+    """k for the bits of 2^k and the usual bias. For float32 it is k times 2^23, since integers can be converted there and need no shift."""
     f = power.format
     if f.bits == 32:
         return convert(convert(power, "i32"), "f32") - bias
@@ -131,9 +131,10 @@ def scaled_exponent(power: Value, bias: float | Value) -> Value:
 
 
 def log_of_one_plus(t: Value, t_low: Value | None, outside: Value, argument: Value, factor: float, of_zero: float) -> Value:
-    """log(1 + t + t_low); where `outside`, log(argument factor), for huge arguments, or infinity; `of_zero` for 0, NaN for others.
+    """log(1 + t + t_low). Where the mask `outside` is set: log(argument factor), for huge arguments, or infinity; `of_zero` for 0; else
+    NaN.
 
-    `outside` has to hold for t above 2^125 (float64: 2^1021) and for all t that do not exceed -1.
+    `outside` must be set for t above 2^125 (float64: 2^1021) and for all t <= -1.
     """
     f, scale = t.format, exponent_scale(t.format)
     low = like(t, 0.0) if t_low is None else t_low

@@ -1,4 +1,4 @@
-"""Philox4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011), as the op record `philox` means it."""
+"""Philox4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011), the definition of the op `philox`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """cbrt, hypot, power.
 
-power(x, y) = e^(y log x), the logarithm with 11 bits more than the format, the product exact: x = 2^k m and
-log x = k ln2 - log r + log(m r) with r from a table, so short that m r - 1 is exact (Tang 1990; sums as in Arm's optimized routines).
-The tables are so small that registers hold them: gathering from 128 numbers took a third of the time.
-In float32 2^(y log2 x) in the same way; without fma by way of float64, which has the bits.
+power(x, y) = e^(y log x), the logarithm with 11 more bits than the format, the product exact: x = 2^k m and log x = k ln2 - log r + log(m
+r) with r from a table, so short that m r - 1 is exact (Tang 1990; sums as in Arm's optimized routines). The tables are so small that they
+fit into registers: gathering from 128 numbers took a third of the time. float32: 2^(y log2 x) in the same way; without fma by way of
+float64, which has enough bits.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ from adjit.codegen.vector_math.logarithmic import split_exponent
 
 
 def cbrt(x: Value) -> Value:
-    """m^(-1/3) = r (1 - h)^(-1/3) with h = 1 - m r^3, from a first r whose bits are a third of those of m away from a constant.
+    """x^(1/3), from m^(-1/3) = r (1 - h)^(-1/3) with h = 1 - m r^3. The first r has a third of the bits of m, subtracted from a constant.
 
-    r is so short that r^2 is exact; w = m r^2, and the root is w (1 - h)^(-2/3), in which a rounding error of w counts a third.
+    r is so short that r^2 is exact. With w = m r^2 the root is w (1 - h)^(-2/3), in which a rounding error of w counts a third.
     """
     f, a = x.format, abs(x)
     whole = (f.digits + 2) // 3 * 3
@@ -74,7 +74,7 @@ def cbrt(x: Value) -> Value:
 
 
 def _first_inverse_cbrt(m: Value) -> Value:
-    """m^(-1/3) to a tenth of it, in a few bits. float32: from all bits as a number; float64: from the upper half."""
+    """m^(-1/3) to a tenth, in a few bits. float32: from all bits as an integer; float64: from the upper half of the bits."""
     if m.bits == 32:
         t = fma(convert(convert(to_bits(m), "i32"), "f32"), -(2.0**-11) / 3, 1.5 * 2.0**23 + 0x54A1F800 / 2**11)
         return to_float(to_bits(t) << 11)
@@ -96,15 +96,15 @@ def hypot(x: Value, y: Value) -> Value:
 
 _CELLS = 5
 """Binary digits of the index into the tables, each of which fits four registers."""
-_BASE = bits_of(0.7109375, 64)      # so that 1 is inside of a part
+_BASE = bits_of(0.7109375, 64)      # chosen so that 1 is inside of an interval, not at its end
 _GRID = 42
-"""The large parts of logarithms are whole multiples of 2^-42: so short that k ln2 and their sum are exact."""
+"""High parts of logarithms are integer multiples of 2^-42: so short that k ln2 and the sums are exact."""
 _UNIT = 160
-"""Logarithms are computed in units of 2^-160."""
+"""Unit of fixed-point logarithms: 2^-160."""
 
 
 def _log_of_ratio(a: int, b: int) -> int:
-    """log(a / b) in units, for numbers that are near each other: 2 arctanh((a - b) / (a + b))."""
+    """log(a / b) in units, for a near b: 2 arctanh((a - b) / (a + b))."""
     one, difference, total = 1 << _UNIT, a - b, a + b
     power, result, k = one * difference // total, 0, 1
     while power not in (0, -1):
@@ -114,7 +114,7 @@ def _log_of_ratio(a: int, b: int) -> int:
 
 
 def _on_grid(log: int, grid: int) -> tuple[float, float]:
-    """A logarithm as a whole multiple of 2^-grid, and the rest."""
+    """A logarithm as an integer multiple of 2^-grid, and the remainder."""
     spare = _UNIT - grid
     large = (log + (1 << (spare - 1))) >> spare
     return math.ldexp(large, -grid), math.ldexp(log - (large << spare), -_UNIT)
@@ -122,8 +122,8 @@ def _on_grid(log: int, grid: int) -> tuple[float, float]:
 
 @cache
 def _log_tables() -> tuple[tuple[float, ...], ...]:
-    """For each part of [0.711, 1.422) an r near the inverse of its middle, of so few bits that m r - 1 is exact; -log r in two parts.
-    |m r - 1| < 0.0228, and below 0.0079 next to 1, where -log r and log(m r) would cancel."""
+    """Tables by interval of [0.711, 1.422): r, near the inverse of the interval's middle, with so few bits that m r - 1 is exact; and -log
+    r in two parts. |m r - 1| < 0.0228, and below 0.0079 near 1, where -log r and log(m r) would cancel."""
     inverses, logs, rests = [], [], []
     for i in range(1 << _CELLS):
         middle = sum(float_of(_BASE + (j << (52 - _CELLS)), 64) for j in (i, i + 1)) / 2
@@ -137,7 +137,7 @@ def _log_tables() -> tuple[tuple[float, ...], ...]:
 
 
 def _log_parts(x: Value) -> tuple[Value, Value, Value]:
-    """log(x) as high + low for x > 0, and to 2^-20 of it, which is known sooner; NaN for zero and infinity.
+    """log(x) as high + low for x > 0, and an approximation to 2^-20, which is available sooner; NaN for zero and infinity.
 
     With t = m r - 1: (k ln2 - log r) + t - t^2/2 as pairs, t^3 P(t); low is up to 2^-13 of high.
     """
@@ -168,8 +168,8 @@ def _log_parts(x: Value) -> tuple[Value, Value, Value]:
 
 
 def _power_by_logarithm(x: Value, y: Value) -> tuple[Value, Value, Value]:
-    """e^p with p = y log |x|, where |p| < `_POWER_MOST`; p as it is known first, from which the whole number n with e^p = 2^n e^r follows;
-    whether x is none of the usual numbers: of zero, infinity and NaN, p is NaN."""
+    """e^p with p = y log |x|, for |p| < `_POWER_MOST`; an early approximation of p, from which the integer n with e^p = 2^n e^r follows;
+    and true if x is special: for zero, infinity and NaN, p is NaN."""
     high, low, about = _log_parts(abs(x))
     first = y * about
     p, p_low = two_product(y, high)
@@ -178,21 +178,22 @@ def _power_by_logarithm(x: Value, y: Value) -> tuple[Value, Value, Value]:
     r, r_low = two_sum(fma(n, -ln2, p), fma(n, -ln2_low, fma(y, low, p_low)))
     one, rest = fast_two_sum(1.0, r)
     e = (r * r) * polynomial(r, "EXP")
-    power = times_power_of_two(one + (rest + (e + r_low)), whole)      # nearly rounded once: so that x^1 is x
-    return power, first, is_negative(x) if x.emitter.fused else is_negative(x) | power.differs(power)       # 1 to huge powers
+    power = times_power_of_two(one + (rest + (e + r_low)), whole)      # with about one rounding, so that x^1 is x
+    return power, first, is_negative(x) if x.emitter.fused else is_negative(x) | power.differs(power)       # huge powers of 1 are special
 
 
 _SHORT_CELLS = 5
-_SHORT_BASE = bits_of(0.75 + 2.0**-7, 32)   # so that 1 is inside of a part
+_SHORT_BASE = bits_of(0.75 + 2.0**-7, 32)   # chosen so that 1 is inside of an interval, not at its end
 _SHORT_START = _SHORT_BASE & 0x7FFFFF | 0x800000
 _SHORT_GRID = 15
 
 
 @cache
 def _log2_tables() -> tuple[tuple[float, ...], ...]:
-    """For float32, as `_log_tables`: for each part of [0.758, 1.516) a multiple of 1/64 near its inverse; -log2 r in two parts.
+    """Tables for float32, like `_log_tables`, by interval of [0.758, 1.516): a multiple of 1/64 near the interval's inverse; and -log2 r in
+    two parts.
 
-    The first of these takes away what is too much in the exponent.
+    The first of the two parts also corrects the excess in the exponent.
     """
     inverses, logs, rests = [], [], []
     for i in range(1 << _SHORT_CELLS):
@@ -206,9 +207,9 @@ def _log2_tables() -> tuple[tuple[float, ...], ...]:
 
 
 def _log2_pair(x: Value) -> tuple[Value, Value, Value]:
-    """log2 |x| of float32 as high + low, low up to 2^-11 of it, right to 2^-33; and whether x is none of the usual numbers.
+    """log2 |x| of float32 as high + low, with low up to 2^-11 of high, accurate to 2^-33; and true if x is special.
 
-    k - log2 r + t P(t) with t = m r - 1, which is exact. Of zero, infinity and NaN it is any number.
+    k - log2 r + t P(t) with t = m r - 1, which is exact. For zero, infinity and NaN the result is arbitrary.
     """
     shifted = to_bits(x) - _SHORT_START
     unusual = shifted >= bits_of(math.inf, 32) - _SHORT_START
@@ -234,11 +235,11 @@ def _log2_pair(x: Value) -> tuple[Value, Value, Value]:
 
 
 _POWER_MOST = {32: 151.0, 64: 746.0}
-"""From here on 2^p (float64: e^p) overflows, and 2^-p is zero."""
+"""Bound on |p| from which 2^p (float64: e^p) overflows, and 2^-p is zero."""
 
 
 def _power_by_pairs(x: Value, y: Value) -> tuple[Value, Value, Value]:
-    """2^p with p = y log2 |x|, of float32, nearly rounded once where |p| < `_POWER_MOST`; p; whether x is none of the usual numbers."""
+    """2^p with p = y log2 |x|, of float32, with about one rounding for |p| < `_POWER_MOST`; p; and true if x is special."""
     high, low, unusual = _log2_pair(x)
     p = y * high
     whole = n, _ = nearest(p)
@@ -250,7 +251,7 @@ def _power_by_pairs(x: Value, y: Value) -> tuple[Value, Value, Value]:
 
 
 def _power_in_double(a: Value, y: Value) -> Value:
-    """The same in float64, where no power in reach overflows."""
+    """`_power_by_pairs` in float64, where no power within float32's range overflows."""
     k, m = split_exponent(a)
     k, f = convert(k, "f64"), convert(m - 1.0, "f64")
     p = convert(y, "f64") * fma(f, polynomial(f, "POW_LOG2"), k)
@@ -277,9 +278,9 @@ def power(x: Value, y: Value) -> Value:
 
 
 def _power_of_any(x: Value, y: Value, r: Value) -> Value:
-    """x^y where r is |x|^y, or anything for x = 0, 1, infinity."""
+    """x^y where r is |x|^y, or arbitrary for x = 0, 1, infinity."""
     f, a, b = x.format, abs(x), abs(y)
-    u = select(b < f.unit, b + f.unit, b)   # the last bit of it has the weight 1
+    u = select(b < f.unit, b + f.unit, b)   # the last bit of u has weight 1
     whole = (b >= f.unit) | (u - f.unit).equals(b)
     odd = whole & is_odd(to_bits(u)) & (b < 2.0 * f.unit)
     zero, infinite = a.equals(0.0), a.equals(math.inf)

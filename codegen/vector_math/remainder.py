@@ -1,7 +1,7 @@
 """C's remainder (`fmod`), exact for all arguments, without a library.
 
-A quotient of few bits is rounded toward zero, and what it leaves is exact (Sterbenz; the product is exact or fused). Larger quotients
-are taken apart into such, the high bits first. float32 by way of float64, whose products of 28 bits by 24 are exact.
+A quotient of few bits is truncated toward zero, and its remainder is exact (Sterbenz; the product is exact or fused). Longer quotients are
+split into such quotients, the high bits first. float32 by way of float64, in which products of 28 bits by 24 are exact.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from adjit.codegen.vector_math.building_blocks import minus_product
 from adjit.codegen.vector_math.language import Value, convert, copysign, fma, select, slow_path, trunc
 
 _HUGE, _DOWN = 2.0**900, 2.0**-200
-"""Where splitting a factor would overflow, and what keeps it from that."""
+"""Bound from which splitting a factor would overflow, and the factor that prevents it."""
 
 
 def _rest(x: Value, q: Value, y: Value, short: bool) -> Value:
-    """x - q y, exact; one more y where the quotient was rounded up."""
+    """x - q y, exact; with y added if the quotient was rounded up."""
     if short:
         rest = x - q * y
     elif x.emitter.fused:
@@ -27,7 +27,7 @@ def _rest(x: Value, q: Value, y: Value, short: bool) -> Value:
 
 
 def _reduced(x: Value, y: Value, short: bool) -> Value:
-    """Remainder of x after as many y as fit; x if none fits, or y is infinite."""
+    """Remainder of x after subtracting as many y as fit; x if none fits, or y is infinite."""
     q = trunc(x / y)
     if short or x.emitter.fused:
         rest = _rest(x, q, y, short)
@@ -39,7 +39,7 @@ def _reduced(x: Value, y: Value, short: bool) -> Value:
 
 
 def _remainder_of_positive(x: Value, y: Value, short: bool) -> Value:
-    """For float64; `short`: both are float32 numbers."""
+    """Remainder of a positive float64; `short`: both x and y are float32 numbers."""
     bits, reach = (28, 280) if short else (51, 2098)
     q = trunc(x / y)
 
@@ -58,7 +58,7 @@ def _remainder_of_positive(x: Value, y: Value, short: bool) -> Value:
 
 
 def c_remainder(a: Value, b: Value) -> Value:
-    """Remainder of a after the whole multiples of b, with the sign of a."""
+    """Remainder of a after subtracting integer multiples of b, with the sign of a."""
     if a.bits == 32:
         return copysign(convert(_remainder_of_positive(convert(abs(a), "f64"), convert(abs(b), "f64"), True), "f32"), a)
     return copysign(_remainder_of_positive(abs(a), abs(b), False), a)

@@ -1,7 +1,7 @@
 """sin, cos, tan.
 
-|x| = q pi/2 + r. Up to a limit by Cody and Waite's reduction in three constants, whose first step is exact with fma; beyond, by
-Payne and Hanek's in floating point, with the sums of Ogita and Rump.
+|x| = q pi/2 + r. Up to a limit r comes from Cody and Waite's reduction in three constants, whose first step is exact with fma; beyond the
+limit, from Payne and Hanek's reduction in floating point, with the sums of Ogita and Rump.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Reduced = tuple[Value, Value, Value, Value]
 
 
 def _vector_sum(terms: Sequence[Value]) -> list[Value]:
-    """Terms with the same sum, the last of them that sum as rounded."""
+    """Terms with the same sum, the last of which is the rounded sum."""
     rests, s = [], terms[0]
     for t in terms[1:]:
         s, rest = two_sum(s, t)
@@ -40,7 +40,7 @@ def _vector_sum(terms: Sequence[Value]) -> list[Value]:
 
 
 def _reduce_huge(a: Value) -> Reduced:
-    """For any a >= 0 the integer q, r, and r again as high + low: a = x 2^(8j), and x times row j of the table is a 2/pi modulo 4."""
+    """The integer q, r, and r as high + low, for any a >= 0: a = x 2^(8j), and x times row j of the table is a 2/pi modulo 4."""
     f = a.format
     exponent, whole = to_bits(a) >> f.mantissa, f.bias + f.mantissa
     j = select(exponent > whole, exponent - whole, 0) >> 3
@@ -49,7 +49,7 @@ def _reduce_huge(a: Value) -> Reduced:
     (p1, e1), (p2, e2), (p3, e3) = (two_product(x, c) for c in row[:3])
 
     def modulo4(v: Value) -> Value:
-        # Coarse first: the magic number rounds correctly only what is below half of it.
+        # The coarsest term first: the magic number rounds correctly only terms below half of it.
         for magic in (1.5 * f.unit * 2.0**12, 1.5 * f.unit):
             v = v - ((v * 0.25 + magic) - magic) * 4.0
         return v
@@ -69,7 +69,7 @@ def _reduce_huge(a: Value) -> Reduced:
 
 
 def _reduce_half_pi(a: Value) -> tuple[Value, ...]:
-    """For a >= 0: the integer q (its low bits), and r."""
+    """The integer q (its low bits), and r, for a >= 0."""
     f = a.format
     c1, c2, c3 = triple(HALF_PI, a)
     t = fma(a, 2 / math.pi, 1.5 * f.unit)
@@ -105,10 +105,10 @@ def sin_cos_pairs(r: Value, low: Value) -> tuple[Pair, Pair]:
 
 
 def _reduce_for_tan(x: Value) -> tuple[Value, Value, Value]:
-    """x = q pi/2 + r + low, |low| small against 1 but not against r.
+    """x = q pi/2 + r + low, with |low| small against 1 but not against r.
 
-    The second constant is so short that its product with q is exact: then r is rounded once, or not at all where it is small, and what
-    is left can be computed. The third product is rounded, which the arguments next to multiples of pi/2 permit up to the limit.
+    The second constant is so short that its product with q is exact. Then r is rounded once, or not at all if it is small, and its rounding
+    error can be computed. The third product is rounded, which is accurate enough up to the limit even for arguments near multiples of pi/2.
     """
     f, a = x.format, abs(x)
     limit = _TAN_LIMIT_EXPONENT[f.bits]
@@ -138,7 +138,7 @@ def tan(x: Value) -> Value:
         return select(is_tiny(x), x, select(odd, -c, s) / select(odd, s, c))
     z = r * r
     p = (r * z) * polynomial(z, "TAN")
-    y, y_low = fast_two_sum(r, fma(low, z + 1.0, p))      # nearly 1 + tan(r)^2
+    y, y_low = fast_two_sum(r, fma(low, z + 1.0, p))      # z + 1 is nearly 1 + tan(r)^2
     inverse = -1.0 / y
     rest = fma(y_low, inverse, plus_product(like(x, 1.0), inverse, y))
     return select(odd, fma(rest, inverse, inverse), y)
