@@ -147,7 +147,7 @@ def _emit(module: Module, target: Target, verify: bool, promote: bool = False) -
     try:
         parsed = _without_gil("LLVMPY_ParseAssembly")(context, source, ctypes.byref(message))
         if message:
-            raise RuntimeError(f"LLVM does not understand a module: {_take_message(message)}")
+            raise RuntimeError(f"LLVM cannot parse a module: {_take_message(message)}")
         if verify or promote:
             whole = ModuleRef(parsed, ContextRef(context))
             try:
@@ -160,7 +160,7 @@ def _emit(module: Module, target: Target, verify: bool, promote: bool = False) -
                 whole.detach()
         buffer = _without_gil("LLVMPY_TargetMachineEmitToMemory")(machine, parsed, 1, ctypes.byref(message))
         if not buffer:
-            raise RuntimeError(f"LLVM emits no code for a module: {_take_message(message)}")
+            raise RuntimeError(f"LLVM failed to emit code for a module: {_take_message(message)}")
         code = ctypes.string_at(_holding_gil("LLVMPY_GetBufferStart")(buffer), _holding_gil("LLVMPY_GetBufferSize")(buffer))
         _holding_gil("LLVMPY_DisposeMemoryBuffer")(buffer)
     finally:

@@ -96,11 +96,11 @@ def artifact_of_json(text: str) -> Artifact:
     """The inverse of `Artifact.as_json`. Raises `ValueError` if the text has another form, or values that are impossible."""
     artifact = deserialize(Artifact, json.loads(text))
     if any(dtype not in SHORT_NAMES or min(shape, default=0) < 0 for dtype, shape in artifact.arrays):
-        raise ValueError("an array is of a kind that there is not")
+        raise ValueError("an array has an unknown dtype or a negative size")
     if min(artifact.arena_bytes, artifact.stack_bytes) < 0 or artifact.target not in _TARGETS:
-        raise ValueError("a size or the target is none")
+        raise ValueError("a memory size is negative, or the target is unknown")
     if any(not -1 <= result.param < len(artifact.params) for result in artifact.results):
-        raise ValueError("a result lies in a parameter that is not there")
+        raise ValueError("a result names a parameter that does not exist")
     return artifact
 
 

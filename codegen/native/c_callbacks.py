@@ -21,7 +21,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.memory_sizes import MAX_CALL_STACK_BYTES
 
 STATUS = (
-    "no error", "the function takes another number of variables", "a pointer is NULL", "there is no memory", "an index is out of range")
+    "no error", "the function takes another number of variables", "a pointer is NULL", "memory is exhausted", "an index is out of range")
 """Messages for the statuses that `evaluate` returns."""
 
 SYMBOL = "adjit_functions"

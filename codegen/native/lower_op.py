@@ -86,7 +86,7 @@ def lower_op(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCod
     """
     path = OF_KIND.get(op.definition.kind) or LOWERINGS.get(op.name)
     if path is None:
-        raise UnsupportedError(f"{op.name}: there is no native code for it", op.loc, hint="use backend='numba'")
+        raise UnsupportedError(f"{op.name} has no native code", op.loc, hint="use backend='numba'")
     return _lowering(path)(op, shared, target)
 
 

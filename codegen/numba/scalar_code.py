@@ -55,7 +55,7 @@ def reduction_step(op: Op, accumulator: str, element: str, helpers: dict[str, No
 def identity(op: Op) -> str:
     """The neutral element of a reduction."""
     if op.definition.identity is None:
-        raise ValueError(f"{op.name} is no reduction")
+        raise ValueError(f"{op.name} is not a reduction")
     return literal(op.definition.identity(op.result.type.dtype), op.result.type.dtype)
 
 

@@ -130,7 +130,7 @@ class _Writer(FunctionText):
     def other(self, op: Op) -> Binding:
         """Any other op, by its NumPy meaning."""
         if op.definition.kind in (Kind.REGION, Kind.MEMORY):
-            raise ValueError(f"{op.name} has no place in a NumPy function")
+            raise ValueError(f"{op.name} cannot run in a NumPy function")
         function = self.constant(partial(op.definition.evaluate, **op.attrs) if op.attrs else op.definition.evaluate)
         expression = f"{function}({', '.join(self.array(value) for value in op.operands)})"
         roots = self.new_root()

@@ -83,7 +83,7 @@ class Emitter(ABC):
     def constant(self, number: Value | Number, type: str) -> Value:
         if isinstance(number, Value):
             if number.type != type:
-                raise TypeError(f"{number.type} where {type} was expected")
+                raise TypeError(f"got a value of type {number.type}, expected {type}")
             return number
         return Value(self, self.literal(number, type), type)
 

@@ -327,5 +327,5 @@ def test_equal_instructions_are_emitted_once() -> None:
 
 def test_values_of_different_types_do_not_mix() -> None:
     printer = LLVMPrinter(fused=True)
-    with pytest.raises(TypeError, match="f64 where f32 was expected"):
+    with pytest.raises(TypeError, match="got a value of type f64, expected f32"):
         Value(printer, "%x", "f32") + Value(printer, "%y", "f64")

@@ -43,7 +43,8 @@ def lower_argsort(op: Op, shared: Mapping[int, int], target: Target) -> tuple[St
     if not type.size:
         return ()
     if type.shape[axis] >= 1 << 31:
-        raise UnsupportedError(f"argsort: an axis of {type.shape[axis]} elements cannot be sorted", op.loc, hint="sort it in parts")
+        raise UnsupportedError(f"argsort: the axis has {type.shape[axis]} elements, the limit is 2**31 - 1", op.loc,
+                               hint="sort slices of the axis")
     before, after = math.prod(type.shape[:axis]), math.prod(type.shape[axis + 1:])
     lines = _Lines(element_type(type.dtype), type.dtype.kind, type.dtype.itemsize, type.shape[axis], after)
     text, extents = StepBuilder(target), (before, after)
