@@ -1,1 +1,1 @@
-"""Compiles and runs functions: signatures, executables, memory, threads, the disk cache, transforms and reports."""
+"""Compilation and execution of functions: signatures, executables, memory, threads, the disk cache, transforms and reports."""

@@ -1,6 +1,6 @@
-"""Memory that programs compute in: aligned buffers, and where an array's elements lie.
+"""Arenas, the working memory of programs: aligned buffers, views into them, and addresses of arrays.
 
-Kernels get plain addresses. `data_address` reads one from the array object itself, which takes a sixth of the time of
+Kernels take plain addresses. `data_address` reads an address from the array object itself, which takes a sixth of the time of
 `array.ctypes.data`; the offset of the field is checked against NumPy's own answer when this module is imported.
 """
 
@@ -17,7 +17,7 @@ from adjit.ir.types import TensorType
 
 
 def allocate(nbytes: int) -> np.ndarray:
-    """`nbytes` bytes whose address is a multiple of `ALIGNMENT`; raises `MemoryError` where there are not that many."""
+    """A buffer of `nbytes` bytes whose address is a multiple of `ALIGNMENT`; raises `MemoryError` if there is not enough memory."""
     if nbytes > sys.maxsize - ALIGNMENT:
         raise MemoryError(f"cannot allocate {nbytes} bytes")
     block = np.empty(nbytes + ALIGNMENT, np.uint8)
@@ -26,19 +26,19 @@ def allocate(nbytes: int) -> np.ndarray:
 
 
 def check_size(type: TensorType) -> None:
-    """Raise `MemoryError` for a type that no address space can hold."""
+    """Raise `MemoryError` for a type that is larger than any address space."""
     if type.nbytes > sys.maxsize:
         raise MemoryError(f"cannot allocate {type.nbytes} bytes for {type}")
 
 
 def new_array(type: TensorType) -> np.ndarray:
-    """An uninitialised array; raises `MemoryError` where it cannot be."""
+    """An uninitialised array; raises `MemoryError` if there is not enough memory."""
     check_size(type)
     return np.empty(type.shape, type.dtype)
 
 
 def view_as(buffer: np.ndarray, type: TensorType, offset: int = 0) -> np.ndarray:
-    """The memory of the contiguous `buffer` from byte `offset` on, seen as a `type`."""
+    """A view of the contiguous `buffer` from byte `offset` on, as an array of type `type`."""
     return np.ndarray(type.shape, type.dtype, buffer, offset)
 
 

@@ -22,13 +22,14 @@ else:
 
 def native_executable(planned: Graph, target: Target, threads: int = 1, flush_subnormals: bool = False,
                       overlapped: OverlappedCodegen | None = None) -> NativeExecutable:
-    """A planned graph as machine code for a target, of which `overlapped` may have begun with some."""
+    """The executable of a planned graph, as machine code for a target. `overlapped` may have compiled some of it already."""
     return NativeExecutable(obtain_program(planned, target, False, threads, flush_subnormals, overlapped), lambda: planned, threads)
 
 
 def make_executable(backend: str, optimized: Graph, planned: Graph, threads: int, flush_subnormals: bool = False,
                     overlapped: OverlappedCodegen | None = None) -> AnyExecutable:
-    """The executable of a graph; `optimized`: before fusion. Raises `UnsupportedError` for an op that the backend has no code for."""
+    """The executable of a graph; `optimized` is the graph before fusion. Raises `UnsupportedError` for an op that the backend has no code
+    for."""
     if backend == "interpret":
         return executable.Interpretation(optimized, planned)
     if backend == "native":

@@ -30,7 +30,8 @@ R = TypeVar("R", covariant=True)
 
 
 class BoundCompiledFunction(Generic[P, R]):
-    """A compiled method of one instance: an instance that is a tree is traced, any other is part of the signature by its identity."""
+    """A compiled method of one instance. An instance that is a tree is traced; any other instance is part of the signature, by its
+    identity."""
 
     def __init__(self, function: CompiledFunction[..., Any], instance: Any):
         self.__doc__ = function.__doc__
@@ -38,7 +39,7 @@ class BoundCompiledFunction(Generic[P, R]):
         self.__self__ = instance
 
     def __eq__(self, other: object) -> bool:
-        """Equality of methods: the same function of the same instance, so that equal objects find the same cache entries."""
+        """True if both are the same function of the same instance, as for methods, so that equal objects find the same cache entries."""
         return isinstance(other, BoundCompiledFunction) and self.__func__ is other.__func__ and self.__self__ is other.__self__
 
     def __hash__(self) -> int:
@@ -69,45 +70,45 @@ class BoundCompiledFunction(Generic[P, R]):
         return f"<{self.__func__!r} of {self.__self__!r}>"
 
     def ir(self, stage: str = "optimized", *args: Any, **kwargs: Any) -> str:
-        """As `CompiledFunction.ir`."""
+        """See `CompiledFunction.ir`."""
         reports.check_stage(stage)
         return reports.graph_text(self._program(args, kwargs), stage)
 
     def kernels(self, *args: Any, **kwargs: Any) -> dict[str, str]:
-        """As `CompiledFunction.kernels`."""
+        """See `CompiledFunction.kernels`."""
         return reports.kernel_texts(self._program(args, kwargs))
 
     def explain(self, *args: Any, **kwargs: Any) -> str:
-        """As `CompiledFunction.explain`."""
+        """See `CompiledFunction.explain`."""
         return explain.explain_program(self._program(args, kwargs), self.cache_info(), self.__func__.programs())
 
     def memory(self, *args: Any, **kwargs: Any) -> MemoryReport:
-        """As `CompiledFunction.memory`."""
+        """See `CompiledFunction.memory`."""
         return reports.memory_of(self._program(args, kwargs))
 
     def profile(self, *args: Any, **kwargs: Any) -> Profile:
-        """As `CompiledFunction.profile`."""
+        """See `CompiledFunction.profile`."""
         fun, args = self._split(args)
         return self.__func__.measure(fun, args, kwargs)
 
     def export(self, path: str | os.PathLike[str], *args: Any, kwargs: Mapping[str, Any] | None = None,
                params: str | Iterable[str] | None = None,
                target: str = "x86_64-linux-gnu", levels: str | Sequence[str] | None = None) -> list[Path]:
-        """As `CompiledFunction.export`."""
+        """See `CompiledFunction.export`."""
         fun, args = self._split(args)
         return self.__func__.export_for(fun, path, args, dict(kwargs or {}), params, target, levels)
 
     def as_callable(self, *args: Any, **kwargs: Any) -> NativeCallable:
-        """As `CompiledFunction.as_callable`."""
+        """See `CompiledFunction.as_callable`."""
         fun, args = self._split(args) if args or kwargs else (self.__func__.fun, args)
         return self.__func__.callable_for(fun, args, kwargs)
 
     def cache_info(self) -> CacheInfo:
-        """As `CompiledFunction.cache_info`; of all instances together."""
+        """See `CompiledFunction.cache_info`; counts of all instances together."""
         return self.__func__.cache_info()
 
     def clear_cache(self) -> None:
-        """As `CompiledFunction.clear_cache`; of all instances together."""
+        """See `CompiledFunction.clear_cache`; for all instances together."""
         self.__func__.clear_cache()
 
     def _program(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
@@ -117,7 +118,7 @@ class BoundCompiledFunction(Generic[P, R]):
         return self.__func__.program(fun, args, kwargs)
 
     def _split(self, args: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """The function and its positional arguments; a plain instance goes with the function."""
+        """The function and its positional arguments. An instance that is not a tree is bound to the function."""
         leaves, _ = flatten(self.__self__)
         if len(leaves) == 1 and leaves[0] is self.__self__:
             return self.__wrapped__, args

@@ -1,4 +1,4 @@
-"""Compilation of a traced graph to an executable: the passes, then the backend; or neither, where the disk cache has the program."""
+"""Compilation of a traced graph to an executable: the passes, then the backend; or neither, if the disk cache has the program."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ else:
     compile_program = LazyModule("adjit.codegen.native.compile_program")
 
 MIN_POOL_OPERATIONS = 1_000_000_000
-"""Operations of a graph whose first call is certain to wait for the thread pool, which is made while the passes run."""
+"""Operations of a graph from which its first call waits for the thread pool, which is therefore created while the passes run."""
 
 
 class DeferredPipeline:
-    """The passes of a program that runs without them, run when a report asks for a graph; as a `PipelineResult` otherwise."""
+    """The passes of a program that was found in a cache; they run when a report asks for a graph. Else like `PipelineResult`."""
 
     def __init__(self, run: Callable[[], PipelineResult]):
         self._run = run
@@ -63,7 +63,7 @@ Pipeline = PipelineResult | DeferredPipeline
 
 @dataclass(frozen=True, slots=True)
 class CompiledGraph:
-    """A graph that can be run; milliseconds of the passes and of the backend."""
+    """A graph that is ready to run; times of the passes and of the backend in milliseconds."""
 
     pipeline: Pipeline
     executable: AnyExecutable
@@ -75,9 +75,9 @@ class CompiledGraph:
 def compile_graph(graph: Graph, backend: str, options: Options, threads: int, verify: bool,
                   on_pass: Callable[[str, Graph], None] | None = None, passes: Sequence[Pass] = PIPELINE,
                   stage: Stage = Stage.TRACED) -> CompiledGraph:
-    """Compile a graph that has come as far as `stage`. The arguments are those of `run_pipeline`.
+    """Compile a graph that is at `stage`. The arguments are those of `run_pipeline`.
 
-    A native program is looked for on disk by its graph, unless passes are to be checked or shown.
+    A native program is looked up on disk by its graph, unless passes are to be verified or reported.
     """
     with gc_paused():
         return _compile(graph, backend, options, threads, verify, on_pass, passes, stage)
@@ -117,5 +117,5 @@ def _after_pass(overlapped: compile_program.OverlappedCodegen | None, on_pass: C
     check_cancelled()
     if on_pass is not None:
         on_pass(step, graph)
-    if overlapped is not None and step == tile_batch.__name__:      # from here on, products are what they will be
+    if overlapped is not None and step == tile_batch.__name__:      # after this pass, products are final
         overlapped.start_products(graph)

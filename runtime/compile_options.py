@@ -22,7 +22,7 @@ Names = str | int | Iterable[str | int]
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """The options in force. `backend` is "native", "numba" or "interpret"; `static` and `donate` are names of arguments."""
+    """The options in effect. `backend` is "native", "numba" or "interpret"; `static` and `donate` are names of arguments."""
 
     static: frozenset[str] = frozenset()
     donate: frozenset[str] = frozenset()
@@ -40,7 +40,7 @@ class CompileOptions:
 
 def make_compile_options(fun: Callable[..., Any], static: Names, donate: Names, backend: str, device: str, threads: int | None,
                  memory_budget: int | float | None, flush_subnormals: bool) -> CompileOptions:
-    """The choices for `fun`; raises `ValueError`, `TypeError` or `UnsupportedError` that says which option is wrong, and why."""
+    """The options for `fun`. Raises `ValueError`, `TypeError` or `UnsupportedError`, which names the invalid option and the reason."""
     settings.check()
     static_names, donated_names = _argument_names(fun, "static", static), _argument_names(fun, "donate", donate)
     if static_names & donated_names:
@@ -56,12 +56,12 @@ def make_compile_options(fun: Callable[..., Any], static: Names, donate: Names, 
 
 
 def function_name(fun: Callable[..., Any]) -> str:
-    """The name of a function in messages."""
+    """The name of a function, for messages."""
     return getattr(fun, "__qualname__", None) or type(fun).__name__
 
 
 def _argument_names(fun: Callable[..., Any], option: str, wanted: Names) -> frozenset[str]:
-    """The names of arguments given by name or position."""
+    """The names of arguments that are given by name or position."""
     wanted = (wanted,) if isinstance(wanted, (str, int)) else tuple(wanted)
     if not wanted:
         return frozenset()

@@ -1,4 +1,4 @@
-"""`compile`: a function that is traced and compiled once for each signature it is called with."""
+"""`compile`: a function that is traced and compiled once for each signature."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ else:
     native_callable = LazyModule("adjit.runtime.exports.native_callable")
 
 P = ParamSpec("P")
-Q = ParamSpec("Q")      # of a method, without its instance
+Q = ParamSpec("Q")      # parameters of a method, without its instance
 R = TypeVar("R", covariant=True)
 Owner = TypeVar("Owner")
 Returned = TypeVar("Returned")
-CompiledKind = TypeVar("CompiledKind", bound=IdentityKeyed)      # of a module, which is compiled as a module of its class
+CompiledKind = TypeVar("CompiledKind", bound=IdentityKeyed)      # for modules: a compiled module has the type of the module
 
 TRACES_BEFORE_WARNING = 16
-"""Traces after which a function is warned about, once."""
+"""Traces of a function after which it gets a warning, once."""
 
 
 class CompiledFunction(Generic[P, R]):
-    """A function compiled by `compile`. Call it as the function; a new signature is traced and compiled at its first call.
+    """A function compiled by `compile`. Call it like the function; a new signature is traced and compiled at its first call.
 
-    The reports speak of the last signature called, or of the one of the example arguments given (which is compiled, not run).
-    Any number of threads may call it at the same time.
+    Reports are about the last signature called, or about the signature of the example arguments (which is compiled, not run). The function
+    is thread-safe.
 
     >>> import numpy as np
     >>> double = compile(lambda x: 2 * x)
@@ -78,7 +78,7 @@ class CompiledFunction(Generic[P, R]):
         functools.update_wrapper(self, fun, updated=())
         self.compile_options = compile_options
         self._cache = ProgramCache(settings.SIGNATURES.get(), _call_in_python)
-        self._is_native = False                 # whether calls go to the native entry
+        self._is_native = False                 # True if calls go to the fast path
         self._compiling = renewed_after_fork(self, "_compiling", threading.RLock)        # one compilation at a time
         self.fun = fun
         if isinstance(fun, FunctionType):
@@ -88,7 +88,7 @@ class CompiledFunction(Generic[P, R]):
         return self.call(self.fun, args, kwargs)        # type: ignore[no-any-return]
 
     def call(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call `fun`: the function, or its bound method of an instance."""
+        """Call `fun`, which is the function, or its bound method of an instance."""
         if is_tracing():
             return run_detached(functools.partial(self.call, fun, args, kwargs)) if is_reentrant(*args) else fun(*args, **kwargs)
         signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.grad)
@@ -128,7 +128,7 @@ class CompiledFunction(Generic[P, R]):
     def __reduce__(self) -> str | tuple[Any, ...]:
         if has_name(self):
             return self.fun.__qualname__
-        if not isinstance(self.fun, FunctionType):      # a method, a partial, an object: pickled as what they are made of
+        if not isinstance(self.fun, FunctionType):      # a method, a partial, an object: pickled by its constructor's arguments
             return make_compiled, (self.fun, self.compile_options)
         return restore, (self._recompiled,)
 
@@ -136,7 +136,7 @@ class CompiledFunction(Generic[P, R]):
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
-        """A copy as of the wrapped callable: a function is its own copy, a method is bound to a copy of its object."""
+        """A copy, as of the wrapped callable: a function is its own copy; a method is bound to a copy of its object."""
         fun = copy.deepcopy(self.fun, memo)
         return self if fun is self.fun else make_compiled(fun, self.compile_options)
 
@@ -154,51 +154,52 @@ class CompiledFunction(Generic[P, R]):
         return reports.kernel_texts(self.program(self.fun, args, kwargs))
 
     def explain(self, *args: Any, **kwargs: Any) -> str:
-        """A report of what was compiled and why: signature, reason of the trace, passes with times, kernels with their origin, memory."""
+        """A report on the compilation: signature, reason of the trace, passes with times, kernels with their origin, memory."""
         return explain.explain_program(self.program(self.fun, args, kwargs), self.cache_info(), self.programs())
 
     def memory(self, *args: Any, **kwargs: Any) -> MemoryReport:
-        """A report of the blocks that the program keeps in memory, when, and for which source line."""
+        """A report on the program's memory blocks: their lifetimes, and the source line of each."""
         return reports.memory_of(self.program(self.fun, args, kwargs))
 
     def profile(self, *args: Any, **kwargs: Any) -> Profile:
-        """Run for these arguments (donated ones are copied first) and measure each step: the mean of some calls after one to warm up."""
+        """Run for these arguments (donated ones are copied first) and measure each step: the mean of some calls, after a warm-up call."""
         return self.measure(self.fun, args, kwargs)
 
     def export(self, path: str | os.PathLike[str], *args: Any, kwargs: Mapping[str, Any] | None = None,
                params: str | Iterable[str] | None = None,
                target: str = "x86_64-linux-gnu", levels: str | Sequence[str] | None = None) -> list[Path]:
-        """Write the program for these example arguments into a file; the paths of the files written.
+        """Write the program for these example arguments into a file. Returns the paths of the files written.
 
-        The suffix of `path` says what: `.adjit`, an archive for `adjit.load`; `.so`, a shared library for C, with its header beside it;
-        `.o`, the same not linked. The program is for the shapes and dtypes of `args` (and keyword arguments `kwargs`); static values and
-        arrays that it only reads become part of it. What it reaches by itself and changes, such as the parameters of a module, goes into
-        the archive, and is an input of a library. `params` names the arguments whose arrays go into the archive too.
+        The suffix of `path` selects the format: `.adjit`, an archive for `adjit.load`; `.so`, a shared library for C, with a header next to
+        it; `.o`, an object file, with the header. The program is for the shapes and dtypes of `args` (and of the keyword arguments
+        `kwargs`). Static values, and captured arrays that the function only reads, become part of the program. Captured state that the
+        function changes, such as the parameters of a module, goes into the archive, and is an input of a library. `params` names the
+        arguments whose arrays also go into the archive.
 
-        `levels` are those of x86-64 to write code for ("x86-64-v2", "x86-64-v3", "x86-64-v4"; one or several of them, and all without it);
-        the best one is chosen where the program is used. `target` "aarch64-linux-gnu" writes for that system.
+        `levels` are the x86-64 levels to write code for ("x86-64-v2", "x86-64-v3", "x86-64-v4": one or several; the default is all); the
+        best level of the processor is selected when the program is loaded. `target` "aarch64-linux-gnu" writes for that system.
 
-        Raises `ExportError`, with nothing written, where the program or the path are not fit for it.
+        Raises `ExportError`, with nothing written, if the program or the path does not allow it.
         """
         return self.export_for(self.fun, path, args, dict(kwargs or {}), params, target, levels)
 
     def export_for(self, fun: Callable[..., Any], path: str | os.PathLike[str], args: tuple[Any, ...], kwargs: dict[str, Any],
                    params: str | Iterable[str] | None, target: str, levels: str | Sequence[str] | None) -> list[Path]:
-        """Export `fun`: the function, or its bound method of an instance."""
+        """Export `fun`, which is the function, or its bound method of an instance."""
         signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.grad)
         program, captured = self._native(fun, args, kwargs, signature)
         return export.export_program(program, signature, (*signature.leaves, *captured), path, params, target, levels)
 
     def as_callable(self, *args: Any, **kwargs: Any) -> native_callable.NativeCallable:
-        """C functions of a scalar function of float64 numbers, or of its value and gradient, which need no Python to be called.
+        """C functions of a scalar function of float64 numbers, or of its value and gradient. Calling them needs no Python.
 
-        For these example arguments (one float64 array, or floats), or those of the last call. Arrays that the function reaches by itself
-        become part of the code, as they are now. Raises `ExportError` where the function is not of that form.
+        The signature is that of these example arguments (one float64 array, or floats), or of the last call. Captured arrays become part of
+        the code with their current content. Raises `ExportError` if the function is not of that form.
         """
         return self.callable_for(self.fun, args, kwargs)
 
     def callable_for(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> native_callable.NativeCallable:
-        """The C functions of `fun`: the function, or its bound method of an instance."""
+        """The C functions of `fun`, which is the function, or its bound method of an instance."""
         if not args and not kwargs and self.compile_options.backend == "native":
             program = self.program(fun, args, kwargs)
             return native_callable.make_callable(program, program.current(program.signature), program.signature)
@@ -207,7 +208,7 @@ class CompiledFunction(Generic[P, R]):
 
     def _native(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature
                 ) -> tuple[Program, tuple[np.ndarray, ...]]:
-        """The program for a call, as the native backend makes it, and the arrays that it would reach by itself."""
+        """The program of the native backend for a call, and the current arrays for its captured parameters."""
         if self.compile_options.backend == "native":
             program = (self._cache.find(signature) or self._compile(fun, args, kwargs, signature))[0]
         else:
@@ -218,13 +219,13 @@ class CompiledFunction(Generic[P, R]):
         return program, captured
 
     def measure(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Profile:
-        """The profile of `fun`: the function, or its bound method of an instance."""
+        """The profile of `fun`, which is the function, or its bound method of an instance."""
         signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.grad)
         program, captured = self._cache.find(signature) or self._compile(fun, args, kwargs, signature)
         return program.profile(signature, captured, calls=5)
 
     def program(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
-        """The program that a report is about: for these arguments, or the last one that was called."""
+        """The program that a report is about: the one for these arguments, or the one called last."""
         if args or kwargs:
             signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.grad)
             return (self._cache.find(signature) or self._compile(fun, args, kwargs, signature))[0]
@@ -242,11 +243,11 @@ class CompiledFunction(Generic[P, R]):
         return self._cache.programs()
 
     def clear_cache(self) -> None:
-        """Forget all programs; the counts start anew. The disk cache stays."""
+        """Remove all programs, and reset the counts. The disk cache stays."""
         self._cache.clear()
 
     def _install_fast_path(self, program: Program) -> None:
-        """Have the native entry run a program from the next call on, if it can, and is there already."""
+        """Have the fast path run a program from the next call on, if it supports the program, and its code is ready."""
         record = program.recorded()
         if record is not None:
             self._cache.record.offer(record)
@@ -256,7 +257,7 @@ class CompiledFunction(Generic[P, R]):
 
     def _first_call(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature,
                     update_in_place: bool = True) -> Any:
-        """Compile and run. After an error the cache is unchanged: bad input is no signature to cache."""
+        """Compile and run. After an error the cache is unchanged: invalid input is not cached as a signature."""
         last = self._cache.last
         program, captured = self._compile(fun, args, kwargs, signature, update_in_place)
         try:
@@ -265,14 +266,14 @@ class CompiledFunction(Generic[P, R]):
             if program.tensors is not None:
                 program.tensors.take_back()
             self._cache.take_back(signature.key, program, last)
-            if isinstance(error, DonationError) and program.updating:       # memory that is shared is not written by kernels
+            if isinstance(error, DonationError) and program.updating:       # kernels do not write to shared memory: copy instead
                 return self._first_call(fun, args, kwargs, signature, update_in_place=False)
             raise
 
     def _compile(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature,
                  update_in_place: bool = True) -> Found:
         with no_fork(), self._compiling:
-            found = self._cache.find(signature) if update_in_place else None       # another thread may have been faster
+            found = self._cache.find(signature) if update_in_place else None       # another thread may have compiled it meanwhile
             if found is not None:
                 return found
             program = compile_program(fun, args, kwargs, signature, self.compile_options, self._cache.reason(signature), update_in_place)
@@ -286,7 +287,7 @@ class CompiledFunction(Generic[P, R]):
 
 
 def _call_in_python(function: Any, *args: Any, **kwargs: Any) -> Any:
-    """The slow path of the native entry, for calls that no program of its descriptor fits."""
+    """The slow path, for calls that match no program in the fast path's descriptor."""
     return function.__call__(*args, **kwargs)
 
 
@@ -329,24 +330,23 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
             flush_subnormals: bool = False) -> Any:
     """Compile a function of NumPy arrays, or a method: a decorator, with or without arguments.
 
-    Arrays, NumPy scalars, tensors and floats among the arguments are traced; a bool, int, str, None, enum, callable or dtype, and all
-    that is in the arguments named in `static`, is part of the signature. Trees of these (dict, list, tuple, dataclass, ...) are fine.
-    Results come back in the structure that the function returned; 0-d results are NumPy scalars. A result never shares memory with an
-    argument, but for `donate`: it names arguments whose buffers the call may overwrite. The returned arrays are then the very arrays
-    passed in.
+    Arrays, NumPy scalars, tensors and floats among the arguments are traced. A bool, int, str, None, enum, callable or dtype, and every
+    leaf of the arguments named in `static`, is part of the signature. Trees of these (dict, list, tuple, dataclass, ...) are allowed.
+    Results have the structure that the function returns; 0-d results are NumPy scalars. A result never shares memory with an argument,
+    except for `donate`, which names arguments whose buffers the call may overwrite: then the returned arrays are the very arrays passed in.
 
-    `static` and `donate` hold names of arguments or positions. `backend` is "auto", "native", "numba" or "interpret" (NumPy, one op at a
-    time). `threads` is the most threads a kernel is split over; the result does not depend on it. `memory_budget` is what the
-    forward half may keep for the backward half: bytes (int) or a fraction of what keeping everything would take (float).
+    `static` and `donate` hold names or positions of arguments. `backend` is "auto", "native", "numba" or "interpret" (NumPy, one op at a
+    time). `threads` is the maximum number of threads of a kernel; the result does not depend on it. `memory_budget` bounds the values that
+    the forward half saves for the backward half: bytes (int), or a fraction of the bytes of all values that could be saved (float).
 
-    With `flush_subnormals`, numbers too small for a full mantissa (below 1.2e-38 in float32, 2.3e-308 in float64) are 0, as operands and as
-    results: processors take them a hundred times longer than others, and training makes many, in squares of small gradients and in
-    gradients that vanish. Only this function's own arithmetic is concerned: the caller's, and NumPy's, is as before. The native backend
-    can; where "auto" is another one the option has no effect. A compiled function that is called within another is part of that one.
+    With `flush_subnormals`, subnormal numbers (below 1.2e-38 in float32, 2.3e-308 in float64) count as 0, as operands and as results:
+    processors take a hundred times longer for them, and training makes many, in squares of small gradients and in vanishing gradients. Only
+    this function's own arithmetic is affected, not the caller's or NumPy's. Only the native backend supports it; if "auto" selects another
+    one, the option has no effect. A compiled function that is called within another one is part of that one.
 
-    Raises `ValueError` or `TypeError` for arguments that make no sense, `UnsupportedError` for a backend or device that is not
-    there yet, or that cannot do what is asked. The call raises `DonationError` before anything is touched where a donated buffer
-    cannot be taken, and, with nothing changed, `MemoryError` where memory is short and `IndexingError` where an index is out of range.
+    Raises `ValueError` or `TypeError` for invalid arguments, `UnsupportedError` for a backend or device that is not available, or does not
+    support an option. The call raises `DonationError` before anything is written if a donated buffer cannot be used, and, with nothing
+    changed, `MemoryError` if memory is exhausted, and `IndexingError` if an index is out of range.
 
     >>> import numpy as np
     >>> @compile
@@ -371,11 +371,11 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
 
 
 def make_compiled(fun: Callable[..., Any], compile_options: CompileOptions) -> CompiledFunction:
-    """`fun` compiled, as an object whose calls may go to the native entry; a module as a module."""
+    """`fun` compiled, as an object whose calls may go to the fast path; for a module, a module."""
     base: Any = compiled_module.CompiledModule if isinstance(fun, IdentityKeyed) else CompiledFunction
     if compile_options.backend != "native":
         return base(fun, compile_options)
-    with no_fork():     # the first one imports: a child that is forked in the midst of that waits for its end for ever
+    with no_fork():     # the first call imports: a child forked in the middle of an import would wait for its end forever
         kind: type[CompiledFunction] = callable_type(base)
         if compile_options.threads != 1 and usable_cores() > 1:
             WARM_UP.start()

@@ -1,4 +1,4 @@
-"""`compile` of a module: a module itself, with the parameters, names and modes of the one it compiles; only calls are others."""
+"""`compile` of a module: the result is a module with the parameters, names and modes of the original; only calls differ."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _OWN = frozenset({"compile_options", "fun", "_cache", "_compiling", "_is_native"
 
 
 def _is_own(name: str) -> bool:
-    """True if an attribute belongs to the compiled function; all others belong to the module."""
+    """True if an attribute belongs to the compiled function; all other attributes belong to the module."""
     return name in _OWN or (name.startswith("__") and name.endswith("__"))
 
 
 class CompiledModule(CompiledFunction[..., Any]):
-    """A compiled module. All but its calls and reports belongs to the module, which a module that holds it therefore trains and saves,
-    under names without a prefix: checkpoints fit with and without `compile`.
+    """A compiled module. Everything except its calls and reports belongs to the original module. So a module that contains it trains and
+    saves the original's parameters, under names without a prefix: checkpoints are compatible with and without `compile`.
 
-    It passes for an instance of the module's class, and `vars` of it are those of the module: what watches modules watches that one.
+    It passes for an instance of the module's class, and its `vars` are those of the module: tools that inspect modules see the original.
 
     >>> from adjit.nn import Linear, Module, Sequential
     >>> from adjit.runtime.compiled import compile
@@ -35,7 +35,7 @@ class CompiledModule(CompiledFunction[..., Any]):
 
     @property       # type: ignore[misc]
     def __class__(self) -> type:        # type: ignore[override]
-        """The class of the module, for `isinstance`; `type` tells."""
+        """The class of the module, for `isinstance`; `type` returns the real class."""
         return type(self.fun)
 
     @property

@@ -1,6 +1,6 @@
 """`scan`, `fori_loop`, `while_loop` and `cond`: loops and branches that stay loops and branches in the compiled program.
 
-Within a trace they emit an op whose regions are the traced functions. Outside of a trace a loop is compiled,
+Within a trace they emit an op whose regions are the traced functions. Outside of a trace the loop is compiled,
 and the compiled loop is cached on its function.
 """
 
@@ -64,13 +64,13 @@ def scan(f: Callable[[Any, Any], tuple[Any, Any]], init: Tree, xs: Tree = None, 
 
 
 def scan(f: Function, init: Tree, xs: Tree = None, length: int | None = None, reverse: bool = False) -> tuple[Tree, Tree]:
-    """A loop over the slices of arrays, that hands on a carry: runs `carry, y = f(carry, x)` for each slice `x` of the arrays `xs` along
-    their first axis, starting with `init`, and gives the pair (last carry, the `y` stacked along a new first axis).
+    """A loop over the slices of arrays, with a carry: `carry, y = f(carry, x)` for each slice `x` of the arrays `xs` along their first
+    axis, from `init` on. Returns the pair (last carry, the `y` stacked along a new first axis).
 
-    `init`, `xs` and `y` are trees of arrays and numbers; `xs=None` with `length` gives `f` the slice None. The carry keeps its structure,
-    shapes and dtypes: another one raises `TraceError`, `ShapeError` or `DTypeError`, which show both. Python numbers in `init` take the
-    dtype that `f` gives them. `reverse` begins with the last slice. Compiled, it is one loop, whose body is traced once; its
-    derivative is a loop too, over what the body saves of each run.
+    `init`, `xs` and `y` are trees of arrays and numbers; `xs=None` with `length` passes None for the slice. The carry keeps its structure,
+    shapes and dtypes: a change raises `TraceError`, `ShapeError` or `DTypeError`, which show both. Python numbers in `init` take the dtype
+    that `f` returns for them. `reverse` starts with the last slice. Compiled, it is one loop, whose body is traced once. Its derivative is
+    a loop too, over the values that each iteration saves.
 
     >>> import numpy as np
     >>> total, sums = scan(lambda total, x: (total + x, total + x), 0.0, np.array([1.0, 2.0, 3.0]))
@@ -94,11 +94,11 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
 
 @renamed_parameters(lo="lower", hi="upper", f="body_fun", init="init_val")
 def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Tree) -> Tree:
-    """A counted loop: `carry = body_fun(i, carry)` for each integer `i` from `lower` to `upper - 1`, starting with `init_val`; gives the
-    last carry.
+    """A counted loop: `carry = body_fun(i, carry)` for each integer `i` from `lower` to `upper - 1`, from `init_val` on. Returns the last
+    carry.
 
-    With Python integers as bounds this is a `scan`, with traced ones a `while_loop`; carry, errors and derivatives are as there. Raises
-    `DTypeError` for bounds that are no integers.
+    With Python integers as bounds it is a `scan`, with traced bounds a `while_loop`; carry, errors and derivatives are the same as there.
+    Raises `DTypeError` for bounds that are not integers.
 
     >>> import numpy as np
     >>> fori_loop(0, 3, lambda i, x: x * 2.0 + i, np.array([1.0, 0.0]))
@@ -126,12 +126,11 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
 
 @renamed_parameters(cond="cond_fun", body="body_fun", init="init_val")
 def while_loop(cond_fun: Function, body_fun: Function, init_val: Tree) -> Tree:
-    """A loop that ends by a condition: `state = body_fun(state)` as long as `cond_fun(state)` is true, starting with `init_val`; gives the
-    last state.
+    """A loop with a condition: `state = body_fun(state)` as long as `cond_fun(state)` is true, from `init_val` on. Returns the last state.
 
-    The state is a tree of arrays and numbers that keeps its structure, shapes and dtypes (else `TraceError`, `ShapeError`,
-    `DTypeError`); `cond_fun` gives a bool scalar. It can be differentiated in reverse: a fixed number of states is kept on the way, and
-    what lies between them is run again (`docs/derivatives.md`).
+    The state is a tree of arrays and numbers that keeps its structure, shapes and dtypes (else `TraceError`, `ShapeError`, `DTypeError`);
+    `cond_fun` returns a bool scalar. Reverse differentiation saves a fixed number of states as checkpoints, and recomputes the iterations
+    between them (`docs/derivatives.md`).
 
     >>> import numpy as np
     >>> float(while_loop(lambda x: x < 100.0, lambda x: x * 2.0, 3.0))
@@ -142,10 +141,10 @@ def while_loop(cond_fun: Function, body_fun: Function, init_val: Tree) -> Tree:
 
 @renamed_parameters(f="true_fun", g="false_fun")
 def cond(pred: Any, true_fun: Callable[[*Ts], R], false_fun: Callable[[*Ts], R], *operands: *Ts) -> R:
-    """A branch: `true_fun(*operands)` where `pred` (a bool scalar) is true, else `false_fun(*operands)`; only one of them runs.
+    """A branch: `true_fun(*operands)` if `pred` (a bool scalar) is true, else `false_fun(*operands)`; only one of them runs.
 
-    Both return the same structure with the same shapes and dtypes, else `TraceError`, `ShapeError` or `DTypeError`. The derivative
-    is that of the branch that is taken. Outside of a trace this is an ordinary `if`.
+    Both return the same structure with the same shapes and dtypes, else `TraceError`, `ShapeError` or `DTypeError`. The derivative is that
+    of the branch taken. Outside of a trace `cond` is an ordinary `if`.
 
     >>> import numpy as np
     >>> float(cond(True, np.sin, np.cos, 0.0))
@@ -159,8 +158,8 @@ def cond(pred: Any, true_fun: Callable[[*Ts], R], false_fun: Callable[[*Ts], R],
 
 
 def _run(name: str, fun: Function, settings: tuple[Any, ...], run: Function, init: Tree, *others: Tree) -> Tree:
-    """`run(init, *others, numbers)`, where `numbers` says which leaves of `init` are Python numbers: within the trace under way, or
-    compiled, and cached on `fun`."""
+    """`run(init, *others, numbers)`, in the current trace, or compiled and cached on `fun`. `numbers` tells which leaves of `init` are
+    Python numbers."""
     leaves, tree = flatten(init)
     numbers = frozenset(index for index, leaf in enumerate(leaves)
                         if issubclass(type(leaf), (bool, int, float)) and not isinstance(leaf, np.generic))
@@ -181,12 +180,12 @@ def _run(name: str, fun: Function, settings: tuple[Any, ...], run: Function, ini
 
 
 def _as_array(leaf: Any) -> Any:
-    """Integers as arrays, which are traced: a new integer needs no new program."""
+    """Integers as arrays, which are traced, so that a new integer needs no new program."""
     return np.asarray(leaf) if isinstance(leaf, (bool, int)) else leaf
 
 
 def _on_wrappers(body: Function) -> Function:
-    """`body`, which is run within a trace; as one operation of tensors where these are among the arguments, or are closed over."""
+    """`body`, which runs within a trace. If tensors are among the arguments or closed over, it is one operation of tensors."""
 
     def run_wrapping(wrapper: ArrayWrapper | None, *args: Any, **kwargs: Any) -> Any:
         with wrapping(wrapper):
@@ -205,7 +204,7 @@ def _on_wrappers(body: Function) -> Function:
 
 
 def _static_bound(bound: Any) -> int | None:
-    """A bound that is known while tracing."""
+    """The value of a bound that is known while tracing; else None."""
     return operator.index(bound) if issubclass(type(bound), (int, np.integer)) else None
 
 
@@ -328,7 +327,7 @@ def _cond(pred: Any, f: Function, g: Function, args: tuple[Tree, ...]) -> Tree:
 
 
 def _may_become(dtype: np.dtype, body: TracedBody, index: int) -> bool:
-    """True if a result is a Python number, traced as another dtype, that `dtype` can hold: 0.5 is no integer, 300 no integer of 8 bits."""
+    """True if a result is a Python number, traced as another dtype, whose value fits `dtype`: 0.5 is no integer, 300 no 8-bit integer."""
     value = body.graph.results[index]
     number = value.type.dtype
     if not body.weak[index] or number == dtype:
@@ -345,7 +344,7 @@ def _call_branch(branch: Function, tree: TreeSpec, leaves: Sequence[Any]) -> Tre
 
 
 class _Leaves:
-    """The leaves of a tree as arrays: initial values or operands of a loop. `numbers` are Python numbers among them."""
+    """Leaves of a tree as arrays: initial values or operands of a loop. `numbers` are the Python numbers among them."""
 
     def __init__(self, tree: Tree, what: str, numbers: frozenset[int] = frozenset()):
         leaves, self.tree = flatten(tree)
@@ -369,7 +368,7 @@ class _Leaves:
                 for array, wrapper in zip(self.arrays, self.wrappers, strict=True)]
 
     def adapt(self, index: int, dtype: np.dtype) -> None:
-        """Start with another dtype, and not weakly."""
+        """Give an initial value another dtype, which is not weak."""
         self.arrays[index] = wrap(convert(self.arrays[index].value, dtype))
 
     def only(self, chosen: Sequence[int]) -> list[Value]:
@@ -379,7 +378,7 @@ class _Leaves:
         return [array.value for index, array in enumerate(self.arrays) if index not in chosen]
 
     def rebuild(self, values: Sequence[Value], fixed: Sequence[int]) -> Tree:
-        """The tree with other arrays, as weak as the initial leaves; leaves that are `fixed` stay."""
+        """The tree with other arrays, as weak as the initial leaves; leaves in `fixed` stay."""
         new = iter(values)
         return unflatten(self.tree, (wrap(array.value if index in fixed else next(new), array.weak)
                                      for index, array in enumerate(self.arrays)))
@@ -387,8 +386,8 @@ class _Leaves:
 
 def _trace_stable(body: Callable[[Sequence[Any]], list[Any]], name: str, carried: _Leaves, others: Sequence[BodyParameter], what: str,
                   of: str) -> TracedBody:
-    """The body of a loop, which hands on what it is given in the same types. Python numbers among that take the types that come back,
-    if these hold them (0.5 is no integer): the body is traced again for these."""
+    """The body of a loop, traced so that its carried values keep their types. Python numbers among the initial values take the types that
+    the body returns, if the values fit (0.5 is no integer): then the body is traced again."""
     while True:
         traced = trace_body(body, name, [*carried.parameters(True), *others])
         first = len(traced.graph.results) - len(carried.arrays)
@@ -413,6 +412,6 @@ def _trace_stable(body: Callable[[Sequence[Any]], list[Any]], name: str, carried
 
 
 def _with_same_operands(first: TracedBody, second: TracedBody, count: int) -> tuple[tuple[Graph, Graph], list[Value]]:
-    """Two regions that take all outer values that either closes over; and these."""
+    """Two regions with the same operands, which are all outer values that either region captures; and these values."""
     outer = list(dict.fromkeys((*first.captures, *second.captures)))
     return (add_captures(first.graph, count, first.captures, outer), add_captures(second.graph, count, second.captures, outer)), outer

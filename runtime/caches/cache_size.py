@@ -1,8 +1,8 @@
 """The running size of the cache folder in bytes, without a scan of its files: a log to which every process appends the bytes it writes.
 
-The file begins with the size that the last scan of the folder found; a number of eight bytes follows for each entry written since. A
-number is appended in one write, which systems do not interleave with other writes: no locks, and nothing to repair after a process that
-died. Numbers appended while another process rewrites the file are lost: for this reason the folder is scanned from time to time.
+The file begins with the size that the last scan of the folder found; a number of eight bytes follows for each entry written since. A number
+is appended in one write, which systems do not interleave with other writes: no locks, and no repair after a process has died. Numbers that
+are appended while another process rewrites the file are lost; so the folder is scanned from time to time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NUMBER = struct.Struct("<q")
 
 
 def add(folder: Path, nbytes: int) -> int | None:
-    """The size of the folder in bytes, with the `nbytes` that were just written; None where the log does not tell, and a scan is due."""
+    """The size of the folder in bytes, including the `nbytes` just written; None if the log has no answer, and a scan is due."""
     try:
         handle = os.open(folder / NAME, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0), 0o600)
         with os.fdopen(handle, "r+b", buffering=0) as file:
@@ -39,7 +39,7 @@ def add(folder: Path, nbytes: int) -> int | None:
 
 
 def begin(folder: Path, nbytes: int) -> None:
-    """Begin the log anew with the size that a scan found, `nbytes`, for all processes to append to."""
+    """Restart the log with the size `nbytes`, found by a scan. All processes append to it."""
     name = folder / f"{PARTIAL_PREFIX}{os.urandom(8).hex()}"
     with suppress(OSError):
         handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -1,10 +1,9 @@
-"""Compiled kernels and programs on disk, so that a new process links them in place of compiling.
+"""Disk cache of compiled kernels and programs: a new process links them instead of compiling.
 
-A file is named by the hash of everything its machine code depends on: of a kernel, its source text and types, adjit's code
-generator, the versions of Numba, llvmlite and Python, and this CPU's name and features; of a native program, its LLVM text, the
-target and the version of llvmlite. It holds a checksum of its content. Only
-files and folders that belong to this user, and that nobody else may write, are trusted; anything else is compiled again, with a
-note for `explain()`.
+A file is named by the hash of everything that its machine code depends on. For a kernel: its source text and types, adjit's code generator,
+the versions of Numba, llvmlite and Python, and this CPU's name and features. For a native program: its LLVM text, the target and the
+version of llvmlite. The file holds a checksum of its content. Only files and folders that belong to this user, and that no other user may
+write, are trusted; anything else is compiled again, with a note for `explain()`.
 """
 
 from __future__ import annotations
@@ -44,14 +43,14 @@ else:
 _MAGIC = b"adjit kernel 3\n"
 _SUFFIX = ".kernel"
 _COMPILER_VARIABLES = ("NUMBA_CPU_FEATURES", "NUMBA_CPU_NAME", "NUMBA_DEBUGINFO", "NUMBA_ENABLE_AVX", "NUMBA_LOOP_VECTORIZE", "NUMBA_OPT",
-                       "NUMBA_SLP_VECTORIZE")      # those that change the machine code
+                       "NUMBA_SLP_VECTORIZE")      # Numba's variables that change the machine code
 
 
 @cache
 @off_main_thread
 def environment() -> str:
-    """Everything besides its source that the machine code of a kernel depends on."""
-    from importlib.metadata import version  # as slow to import as all of adjit
+    """Everything that a kernel's machine code depends on, except its source."""
+    from importlib.metadata import version  # takes as long to import as all of adjit
 
     from llvmlite import binding
 
@@ -66,7 +65,7 @@ def environment() -> str:
 @cache
 @off_main_thread
 def compiler() -> tuple[str, ...]:
-    """The versions that object code depends on besides its source text and its target."""
+    """The versions that object code depends on, besides its source text and its target."""
     import llvmlite
     from llvmlite import binding
 
@@ -75,7 +74,7 @@ def compiler() -> tuple[str, ...]:
 
 def sha256(content: bytes) -> str:
     """The hash of the content: 64 hexadecimal digits."""
-    import hashlib  # loads OpenSSL: not at `import adjit`
+    import hashlib  # loads OpenSSL, so not at `import adjit`
 
     return hashlib.sha256(content).hexdigest()
 
@@ -88,7 +87,7 @@ def kernel_key(source: KernelSource) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """The answer of the disk cache: an object, or None and the reason."""
+    """Result of a lookup in the disk cache: an object, or None and the reason."""
 
     found: CompiledObject | None
     note: str
@@ -102,7 +101,7 @@ class DiskCache:
         self.limit = limit
 
     def problem(self) -> str:
-        """Why the folder cannot be used; makes it where it is missing. Empty where all is well."""
+        """The reason why the folder cannot be used; empty if it can. Creates a missing folder."""
         if self.folder is None or self.limit == 0:
             return "the disk cache is off"
         try:
@@ -130,12 +129,12 @@ class DiskCache:
         found = None if note else _decode(content, key)
         if found is None:
             return Lookup(None, note or "its file in the disk cache is damaged")
-        with suppress(OSError):     # a folder that can only be read: the order of eviction is then that of writing
+        with suppress(OSError):     # a read-only folder: there entries are evicted in the order of their writes
             os.utime(self._path(key))
         return Lookup(found, "from the disk cache")
 
     def put(self, key: str, compiled: CompiledObject) -> str:
-        """Cache `compiled` under `key`; the reason why the write failed, or an empty text."""
+        """Cache `compiled` under `key`. Returns the reason why the write failed, or an empty text."""
         problem = self.problem()
         if problem:
             return problem
@@ -167,13 +166,13 @@ class DiskCache:
         found = []
         with os.scandir(self.folder) as files:
             for file in files:
-                with suppress(FileNotFoundError):       # another process evicted it
+                with suppress(FileNotFoundError):       # evicted by another process
                     status = file.stat()
                     found.append((status.st_mtime, status.st_size, Path(file.path)))
         return sorted(found)
 
     def _make_room(self, keep: str, written: int) -> None:
-        """Look at the folder where there may be too much in it, which takes long where there are thousands of files."""
+        """Scan the folder if it may be over its limit, and evict files. A scan takes long if there are thousands of files."""
         assert self.folder is not None
         known = cache_size.add(self.folder, written)
         if known is not None and known <= self.limit:
@@ -181,7 +180,7 @@ class DiskCache:
         files = self._files()
         entries = [entry for entry in files if entry[2].suffix == _SUFFIX]
         for changed, _, path in files:
-            if path.name.startswith(cache_size.PARTIAL_PREFIX) and time.time() - changed > 3600:       # of a process that died
+            if path.name.startswith(cache_size.PARTIAL_PREFIX) and time.time() - changed > 3600:       # left by a process that died
                 path.unlink(missing_ok=True)
         total = sum(size for _, size, _ in entries)
         goal = total if total <= self.limit else self.limit - self.limit // 8
@@ -197,7 +196,7 @@ class DiskCache:
 
 
 def _read_private(path: Path) -> tuple[bytes, str]:
-    """The content of a file, or why it is not trusted. The file that is checked is the one that is read."""
+    """The content of a file, and the reason if it is not trusted. The checks and the read use one open file."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(handle, "rb") as file:
         status = os.fstat(file.fileno())
@@ -218,7 +217,7 @@ def _encode(compiled: CompiledObject, key: str) -> bytes:
 
 
 def _decode(content: bytes, key: str) -> CompiledObject | None:
-    """The object, or None where the content is not what `_encode` wrote for `key`."""
+    """The object; None if the content is not the output of `_encode` for `key`."""
     digest, _, body = content[len(_MAGIC):].partition(b"\n")
     if not content.startswith(_MAGIC) or sha256(body).encode() != digest:
         return None
@@ -236,7 +235,7 @@ def _decode(content: bytes, key: str) -> CompiledObject | None:
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """The header before the object code in a file; bytes of each object."""
+    """Header before the object code in a file; `sizes` are the bytes of each object."""
 
     key: str
     symbol: str
@@ -245,7 +244,7 @@ class _Header:
 
 
 _loaded: dict[str, weakref.ref[LoadedKernel]] = {}
-"""By key; without callbacks, in the midst of which Ctrl-C would be lost."""
+"""Loaded kernels by key. Weak references without callbacks: a callback that is interrupted would lose Ctrl-C."""
 
 
 def _loaded_code(key: str) -> LoadedKernel | None:
@@ -254,7 +253,7 @@ def _loaded_code(key: str) -> LoadedKernel | None:
 
 
 def _try_to_load(key: str, found: CompiledObject | None) -> LoadedKernel | None:
-    """The cached object, loaded; None where the cache had none, or LLVM does not understand the object."""
+    """The cached object, loaded; None if the cache has none, or LLVM rejects the object."""
     try:
         return None if found is None else _load(key, found)
     except (RuntimeError, ValueError):
@@ -270,9 +269,9 @@ def _load(key: str, compiled: CompiledObject) -> LoadedKernel:
 
 
 def obtain_kernel(source: KernelSource) -> kernel_step.Kernel:
-    """`source` as loaded code: of this process, else of the disk cache, else compiled and cached on disk.
+    """The loaded code of `source`: from this process, else from the disk cache, else compiled and cached on disk.
 
-    With Numba's compiler switched off, the text itself runs, as Python.
+    With Numba's compiler disabled, the text itself runs, as Python.
     """
     if settings.DISABLE_JIT.get():
         return kernel_step.Kernel(source, compile_kernel.load_python(source), "runs as Python: NUMBA_DISABLE_JIT is set")
@@ -280,12 +279,12 @@ def obtain_kernel(source: KernelSource) -> kernel_step.Kernel:
 
 
 def disk_cache() -> DiskCache:
-    """The cache that the settings name."""
+    """The disk cache that the settings name."""
     return DiskCache(settings.CACHE_DIR.get(), settings.CACHE_SIZE.get())
 
 
 def find_code(key: str) -> tuple[LoadedKernel, str] | None:
-    """The code that `key` names, of this process or from disk, and which of the two, in words; None where it would have to be compiled."""
+    """The code for `key`, and its origin in words (this process, or the disk); None if it would have to be compiled."""
     loaded = _loaded_code(key)
     if loaded is not None:
         return loaded, "already loaded"
@@ -295,7 +294,7 @@ def find_code(key: str) -> tuple[LoadedKernel, str] | None:
 
 
 def obtain_code(key: str, compile: Callable[[], CompiledObject]) -> tuple[LoadedKernel, str]:
-    """The code that `key` names, loaded, and where it came from, in words; compiled and cached on disk where no cache has it."""
+    """The loaded code for `key`, and its origin in words. Code that no cache has is compiled and cached on disk."""
     loaded = _loaded_code(key)
     if loaded is not None:
         return loaded, "already loaded"

@@ -1,7 +1,8 @@
-"""Native programs on disk by the graph that was traced: a new process that traces the same graph needs neither passes nor LLVM.
+"""Disk cache of native programs by their traced graph: a new process that traces the same graph needs neither passes nor LLVM.
 
-An entry, named by the hash of the traced graph's text, holds the program's data and its object code's key. The hash covers size and time
-of the source of all passes and lowerings, so that a changed compiler finds no entry; to read the source would take as long as all else.
+An entry, named by the hash of the traced graph's text, holds the program's data and its object code's key. The hash also covers size and
+modification time of the source files of all passes and lowerings, so that a changed compiler finds no entry; reading the source would take
+as long as everything else.
 """
 
 from __future__ import annotations
@@ -29,26 +30,26 @@ from adjit.runtime.native.code import NativeCode
 
 @cache
 def compiler_source() -> str:
-    """The hash of everything that a traced graph goes through, as Python knows that a source file is another one: by its size and time."""
+    """The hash of the compiler's source files, identified by size and modification time, as Python does for its bytecode cache."""
     folders = [str(Path(module.__file__ or "").parent) for module in (ir, passes, codegen)]
     return sha256(repr([source for folder in folders for source in sorted(_sources(folder))]).encode())
 
 
 def program_key(graph: Graph, pass_names: Sequence[str], options: Options, target: Target) -> str:
-    """The name of a traced graph's program in the cache."""
+    """The name of the cache entry for a traced graph."""
     return sha256("\n".join([*compiler(), compiler_source(), target.name, repr(options), *pass_names, print_graph(graph)]).encode())
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """The cache entry of a program: the key of its object code, and its data."""
+    """A cache entry of a program: the key of its object code, and its data."""
 
     code: str
     artifact: str
 
 
 def find_program(key: str, graph: Graph) -> NativeCode | None:
-    """The program cached for a graph under `key`, loaded; None where there is no entry, or the entry is another graph's."""
+    """The program cached for a graph under `key`, loaded; None if there is no entry, or the entry belongs to another graph."""
     found = disk_cache().get(key).found
     if found is None:
         return None
@@ -64,7 +65,7 @@ def find_program(key: str, graph: Graph) -> NativeCode | None:
 
 
 def keep_program(key: str, code: NativeCode) -> None:
-    """Cache a program under `key`; its object code is in the cache already."""
+    """Cache a program under `key`. Its object code is in the cache already."""
     disk_cache().put(key, CompiledObject(b"", "", json.dumps(asdict(_Entry(code.key, code.artifact.as_json())))))
 
 

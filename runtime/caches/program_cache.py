@@ -1,4 +1,5 @@
-"""The programs of one compiled function, by signature: the least recently used go first, and a program ends with the objects in its key."""
+"""Cache of the programs of one compiled function, by signature. The least recently used are evicted first; a program ends with the objects
+in its key."""
 
 from __future__ import annotations
 
@@ -17,14 +18,14 @@ from adjit.runtime.program import Program
 from adjit.tracer.signature import CallSignature, describe_difference
 
 Found = tuple[Program, tuple[np.ndarray, ...]]
-"""A program, and the arrays that its function would reach by itself now."""
+"""A program, and the current arrays for its captured parameters."""
 
 VARIANTS = 4
-"""Programs cached for one signature, for state that the function reads and that switches to and fro: `train()` and `eval()`, say."""
+"""Programs cached per signature: state that the function reads may switch back and forth, for example with `train()` and `eval()`."""
 
 
 class CacheInfo(NamedTuple):
-    """Calls that found their program, traces made, programs cached now, and the most programs that are cached."""
+    """Number of calls that found their program, of traces, of programs cached now, and the limit on cached programs."""
 
     hits: int
     traces: int
@@ -33,9 +34,9 @@ class CacheInfo(NamedTuple):
 
 
 class ProgramCache:
-    """Programs by the key of their signature. Any thread may use it at any time.
+    """Programs by the key of their signature; thread-safe.
 
-    `record` is what the native entry knows of the function; `slow` is called by it as `slow(self, *args, **kwargs)`.
+    `record` is the fast path's descriptor of the function, which calls `slow(self, *args, **kwargs)` if no program matches.
     """
 
     def __init__(self, limit: int, slow: Callable[..., Any]):
@@ -44,13 +45,13 @@ class ProgramCache:
         self.record = FunctionDescriptor(slow)
         self._hits = 0
         self._last: Program | None = None
-        self._programs: dict[Any, tuple[Program, ...]] = {}       # of each signature, the one used last is the first
-        self._ended: deque[tuple[Any, Program]] = deque()       # whose module or optimiser is gone, not yet taken out
-        self._lock = renewed_after_fork(self, "_lock", threading.Lock)       # held for moments
+        self._programs: dict[Any, tuple[Program, ...]] = {}       # per signature, the program used last is the first
+        self._ended: deque[tuple[Any, Program]] = deque()       # programs whose module or optimiser is gone, not yet removed
+        self._lock = renewed_after_fork(self, "_lock", threading.Lock)       # held briefly
 
     @property
     def last(self) -> Program | None:
-        """The program that was called last, in Python or by the native entry."""
+        """The program that was called last, in Python or by the fast path."""
         record = self.record.last
         return self._last if record is None else record.program()       # type: ignore[return-value]
 
@@ -60,17 +61,17 @@ class ProgramCache:
         self.record.called_in_python()
 
     def info(self) -> CacheInfo:
-        """The counts."""
+        """The current counts."""
         with self._lock:
             return CacheInfo(self._hits + self.record.hits, self.traces, sum(map(len, self._programs.values())), self.limit)
 
     def programs(self) -> list[Program]:
-        """All programs, in the order in which they were made."""
+        """All programs, in the order of their traces."""
         with self._lock:
             return sorted((program for programs in self._programs.values() for program in programs), key=lambda program: program.number)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all programs, and reset the counts."""
         with self._lock:
             self._programs.clear()
             self.record.clear()
@@ -78,7 +79,7 @@ class ProgramCache:
             self.last = None
 
     def find(self, signature: CallSignature, count: bool = False) -> Found | None:
-        """The program for a signature that holds now, `count`ed as a hit; None where there is none."""
+        """A valid program for a signature, `count`ed as a hit; None if there is none."""
         programs = self._programs.get(signature.key)
         if programs is None:
             return None
@@ -98,7 +99,7 @@ class ProgramCache:
         return program, captured
 
     def reason(self, signature: CallSignature) -> str:
-        """Why this signature has to be traced."""
+        """The reason why this signature must be traced."""
         with self._lock:
             same, last = self._programs.get(signature.key), self.last
         if same is not None:
@@ -106,7 +107,7 @@ class ProgramCache:
         return "first call" if last is None else describe_difference(last.signature, signature)
 
     def keep(self, signature: CallSignature, program: Program) -> None:
-        """Put a program in, for as long as the objects live that its signature names."""
+        """Add a program, for as long as the objects named by its signature live."""
         key = program.signature.key
         end = functools.partial(_end, weakref.ref(self), key, weakref.ref(program))
         program.owners = tuple(_weakly(owner, end) for owner in signature.owners())
@@ -122,20 +123,20 @@ class ProgramCache:
                     self._withdraw(ended)
 
     def forget(self, key: Any, program: Program) -> bool:
-        """Take a program out; whether it was there."""
+        """Remove a program. Returns True if it was there."""
         with self._lock:
             return self._remove(key, program)
 
     def take_back(self, key: Any, program: Program, last: Program | None) -> None:
-        """Undo `keep` of a program that could not be run."""
+        """Undo `keep` for a program that could not run."""
         if self.forget(key, program):
             self.traces -= 1
             self.last = last
 
     def end(self, key: Any, program: Program) -> None:
-        """Take a program out, at any moment: within the garbage collection of an object that it was made with."""
+        """Remove a program at any moment, also within the garbage collection of an object in its key."""
         self._ended.append((key, program))
-        if self._lock.acquire(blocking=False):      # the thread that holds it may be this one
+        if self._lock.acquire(blocking=False):      # the lock may be held by this very thread
             try:
                 while self._ended:
                     self._remove(*self._ended.popleft())
@@ -163,7 +164,7 @@ class ProgramCache:
 
 
 def _weakly(owner: Any, callback: Callable[[Any], None]) -> Any:
-    """A weak reference, where that is possible."""
+    """A weak reference; the object itself if it allows none."""
     try:
         return weakref.ref(owner, callback)
     except TypeError:
@@ -171,7 +172,7 @@ def _weakly(owner: Any, callback: Callable[[Any], None]) -> Any:
 
 
 def _end(cache: weakref.ref[ProgramCache], key: Any, program: weakref.ref[Program], owner: Any) -> None:
-    """The callback at the end of an object that the key of a program names by its identity."""
+    """Callback at the death of an object that a program's key names by its identity."""
     of, ended = cache(), program()
     if of is not None and ended is not None:
         of.end(key, ended)

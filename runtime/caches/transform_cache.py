@@ -1,4 +1,4 @@
-"""Results of transforms, cached on the function that was transformed, so that `grad(f)(x)` compiles once, however often it is written."""
+"""Cache of transforms on the function that was transformed, so that `grad(f)(x)` compiles once, even if it is written anew each time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Store:
         self.made: dict[Hashable, Any] = {}
 
     def __reduce__(self) -> tuple[type[_Store], tuple[()]]:
-        """A pickled function takes nothing of this along."""
+        """A pickled function does not include its cached transforms."""
         return _Store, ()
 
 
@@ -29,11 +29,10 @@ _others: OrderedDict[Any, _Store] = OrderedDict()
 
 
 def kept(fun: Callable[..., Any], key: Hashable, make: Callable[[], T]) -> T:
-    """`make()` at the first call for this function and key, the same object afterwards.
+    """`make()` at the first call for this function and key, afterwards the same object.
 
-    A Python function holds its own cached transforms, so function and transforms are freed together. Other callables (bound methods,
-    instances, ufuncs) are held here, the last 128 used; transforms of callables without a hash are not cached.
-    Raises `TypeError` for what is no function.
+    A Python function holds its own cached transforms, so both are freed at the same time. For other callables (bound methods, instances,
+    ufuncs) the 128 last used are held here. Transforms of unhashable callables are not cached. Raises `TypeError` if `fun` is not callable.
     """
     if not callable(fun):
         raise TypeError(f"a transform takes a function, got {fun!r}")
@@ -47,7 +46,7 @@ def kept(fun: Callable[..., Any], key: Hashable, make: Callable[[], T]) -> T:
 def _store(fun: Callable[..., Any]) -> _Store:
     if isinstance(fun, FunctionType):
         store = fun.__dict__.get(_ATTRIBUTE)
-        if store is None or store.owner is not fun:       # `functools.wraps` copies the attributes of the function it wraps
+        if store is None or store.owner is not fun:       # `functools.wraps` copies the attributes of the wrapped function
             store = fun.__dict__[_ATTRIBUTE] = _Store(fun)
         return store
     try:

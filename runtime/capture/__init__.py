@@ -1,1 +1,1 @@
-"""Captured state of compiled functions that read and change tensors: found by the trace, guarded and written back at every call."""
+"""Captured state: tensors that compiled functions read and change; found by the trace, guarded, and written back at every call."""

@@ -1,5 +1,5 @@
-"""Results that lie on the memory of a tensor which is there already: views, and what is detached. They are taken again when the program is
-done, of the tensor itself, so that writes are seen both ways, as eagerly."""
+"""Aliases: results on the memory of an existing tensor (views, and detached tensors). After the run they are taken from that tensor again,
+so that writes are visible both ways, as in eager mode."""
 
 from __future__ import annotations
 
@@ -22,23 +22,24 @@ Step = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Alias:
-    """A result that is a view of `base`: a tensor reference, or the number of another result. Result `number` has its content, too."""
+    """A result that is a view of `base`: a tensor reference, or the number of another result. Result `number` has the same content."""
 
     base: Any
     steps: tuple[Step, ...]
     number: int
 
     def take(self, base: Tensor) -> Tensor:
-        """The result, of the tensor at `base`."""
+        """The result, as a view of `base`."""
         for step in self.steps:
             base = step(base)
         return base
 
 
 def find_alias(tensor: Tensor, capture: Capture, returned: Container[int]) -> tuple[Tensor, tuple[Step, ...]] | None:
-    """The next tensor, from outside or among those that are returned, by identity, on whose memory a result lies, and how to get there.
+    """The nearest tensor whose memory a result shares, and the steps from that tensor to the result. The tensor is captured, or its
+    identity is in `returned`.
 
-    Raises `UnsupportedError` where the result, or what it was taken of, was computed in another way since.
+    Raises `UnsupportedError` if the result, or a tensor on the way, has been computed in another way since.
     """
     steps: list[Step] = []
     current = tensor
@@ -64,7 +65,7 @@ def find_alias(tensor: Tensor, capture: Capture, returned: Container[int]) -> tu
 
 
 def _is_elsewhere(tensor: Tensor, capture: Capture, returned: Container[int]) -> bool:
-    """True if a tensor, or one on whose memory it lies, is from outside of the function, or is returned."""
+    """True if a tensor, or a tensor whose memory it shares, is captured or returned."""
     while id(tensor) not in capture.entries and id(tensor) not in returned:
         if tensor._view is not None:
             tensor = tensor._view.parent
@@ -76,7 +77,7 @@ def _is_elsewhere(tensor: Tensor, capture: Capture, returned: Container[int]) ->
 
 
 def in_order(aliases: Iterable[Alias]) -> tuple[Alias, ...]:
-    """Aliases of results that are aliases themselves after these."""
+    """Aliases sorted so that an alias comes after the alias that is its base."""
     waiting = {alias.number: alias for alias in aliases}
     found: dict[int, Alias] = {}
     while waiting:
@@ -87,7 +88,7 @@ def in_order(aliases: Iterable[Alias]) -> tuple[Alias, ...]:
 
 
 def _is_certain(tensor: Tensor) -> bool:
-    """True if NumPy makes a view for every layout of an array made by the function; the layout of tensors from outside is known."""
+    """True if NumPy makes a view for every memory layout of the array. (Layouts of captured tensors are known.)"""
     return tensor.array.alias is None or bool(tensor.array.alias.certain)
 
 

@@ -1,4 +1,4 @@
-"""`autograd.Function` within a trace: a call with a rule of its own, which derivatives taken of the whole graph later follow too."""
+"""Calls of `autograd.Function` within a trace: each has a derivative rule of its own, which later derivatives of the graph follow, too."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from adjit.tracer.array import TracedArray, as_traced, wrap
 
 
 class _Call:
-    """One call. `forward` is run once, with all that it does besides; what follows it is a function of its arguments, of its results and
-    of other tensors in the context, that returns the results, and whose rule is `backward`."""
+    """One call of an `autograd.Function`. `forward` runs once, with all its side effects. The call is then emitted as a function with the
+    rule `backward`, of its arguments, its results and the other tensors in the context; this function returns the results."""
 
     def __init__(self, function: type[Function], args: tuple[Any, ...], wanted: tuple[int, ...]):
         self.function, self.wanted, self.arguments = function, wanted, len(args)
@@ -39,7 +39,7 @@ class _Call:
 
     @property
     def result_positions(self) -> range:
-        """Positions of the results among the tensors."""
+        """Indices of the results in `tensors`."""
         return range(len(self.positions), len(self.positions) + len(self.results))
 
     def primal(self, *arrays: TracedArray) -> tuple[TracedArray, ...]:
@@ -47,12 +47,12 @@ class _Call:
                      else arrays[position] for position, item in zip(self.result_positions, self.results, strict=True))
 
     def forward(self, *arrays: TracedArray) -> Any:
-        """The results, which have the rule again, and the tensors as the backward rule sees them."""
+        """The results, with the rule applied, and the arrays of all tensors for the backward rule."""
         results = self.rule(*arrays)
         return results, (*arrays[:len(self.positions)], *results, *arrays[len(self.positions) + len(self.results):])
 
     def backward(self, tensors: tuple[Any, ...], cotangents: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The cotangents of the tensors: of those among the arguments."""
+        """The cotangents of the tensors; only arguments have any."""
         inner = [_active(array) for array in tensors]
         self.context.save_for_backward(*(None if tensor is None else inner[self.position[id(tensor)]] for tensor in self.saved))
         vars(self.context).update({name: inner[self.position[id(tensor)]] for name, tensor in self.attributes.items()})
@@ -64,7 +64,7 @@ class _Call:
 
 
 def _active(array: Any) -> Tensor:
-    """A tensor within a rule. It counts as differentiated, so that calls of other functions with rules keep theirs."""
+    """A tensor within a rule. It requires grad, so that calls of other functions with rules follow their rules."""
     tensor = new_tensor(as_traced(array))
     tensor._requires_grad = is_float(tensor.dtype)
     return tensor
@@ -82,5 +82,5 @@ def _apply_traced(function: type[Function], args: tuple[Any, ...], wanted: tuple
 
 
 def install() -> None:
-    """Let `Function.apply` do this in traces."""
+    """Install the traced form of `Function.apply`."""
     Function._apply_traced = classmethod(_apply_traced)      # type: ignore[assignment]

@@ -1,6 +1,6 @@
 """Compiled functions as operations of the dynamic graph: the forward half is compiled, and so is the backward half, at its first use.
 
-The values that the forward half saves for the backward half are chosen by the same pass as within one program.
+The pass that chooses saved values within one program also chooses the values that the forward half saves for the backward half.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from adjit.runtime.inputs import Inputs
 
 
 class Half:
-    """One half of an operation, compiled: a function of ndarrays, all of whose results are new arrays."""
+    """One compiled half of an operation: a function of ndarrays whose results are new arrays."""
 
     def __init__(self, graph: Graph, compile_options: CompileOptions, verify: bool, threads: int):
         compiled = compile_graph(graph, compile_options.backend, compile_options.pass_options, threads, verify,
@@ -31,7 +31,7 @@ class Half:
 
     @property
     def planned(self) -> Graph:
-        """The planned graphs that run."""
+        """The planned graph of the program that runs."""
         return self.pipeline.final
 
     def run(self, *arrays: Any) -> tuple[np.ndarray, ...]:
@@ -43,7 +43,7 @@ class Half:
 class CompiledOperation(Operation):
     """An operation whose halves are compiled."""
 
-    recomputed = frozenset()       # the pipeline chose what is saved
+    recomputed = frozenset()       # the pipeline has chosen the saved values
 
     def __init__(self, name: str, region: Graph, results: int, wanted: tuple[int, ...], seeded: Container[int] | None,
                  compile_options: CompileOptions, verify: bool, threads: int, weak: frozenset[int] = frozenset(),
@@ -54,12 +54,12 @@ class CompiledOperation(Operation):
 
     @property
     def whole_backward(self) -> Half:
-        """The backward half for cotangents of all results that can have one; compiled now if it was not yet."""
+        """The backward half for cotangents of all results that can have one; compiled at the first access."""
         half: Any = self.backward((*self.active[:self.results], *(False,) * (len(self.active) - self.results))).function
         return half     # type: ignore[no-any-return]
 
     def optimize(self, joint: Graph) -> Graph:
-        passes = () if self.has_rules else JOINT       # they would open calls whose rules derivatives of the halves need
+        passes = () if self.has_rules else JOINT       # these passes would inline calls whose rules derivatives of the halves need
         self.joint = run_pipeline(joint, self.compile_options.pass_options, self.verify, passes=passes, stage=Stage.TRACED)
         return self.joint.final
 

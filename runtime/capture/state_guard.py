@@ -1,4 +1,4 @@
-"""State guards: the state of modules and optimisers besides the content of tensors, compared at every call of a program traced with it."""
+"""State guards: state of modules and optimisers other than tensor contents, compared at every call of a program traced with it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _PLAIN = (*_SCALARS, tuple)
 
 
 class StateGuard:
-    """The containers that are reached from some objects, and what they held: attributes, dicts, lists.
+    """Snapshot of the containers reachable from some objects, and of their content: attributes, dicts, lists.
 
-    `free` are the entries that may change, numbers that a program reads anew at every call: identity of the dict, key, and for a tuple
-    the index in it.
+    `free` are the entries that may change: numbers that a program reads at every call. An entry is the identity of the dict, the key, and,
+    for a tuple, the index in it.
     """
 
     def __init__(self, roots: Iterable[Any], varying: Collection[tuple[int, str, int | None]] = ()):
@@ -45,7 +45,7 @@ class StateGuard:
         if list(map(len, tables)) != self._sizes:
             return False
         same = all(map(is_, chain.from_iterable(tables), self._keys)) \
-            and all(map(is_, chain.from_iterable(map(dict.values, tables)), self._values))      # nearly always, and quickly seen
+            and all(map(is_, chain.from_iterable(map(dict.values, tables)), self._values))      # the usual case, checked fast
         for table, keys, values, _ in () if same else self._dicts:
             if not self._dict_holds(table, keys, values):
                 return False
@@ -55,7 +55,7 @@ class StateGuard:
         return not self._sets or all(members == then for members, then, _ in self._sets)
 
     def containers(self) -> Iterator[tuple[Any, tuple[Any, ...] | None, Sequence[Any], set[int]]]:
-        """Each dict with its keys and values, each list and set with its items; and which of these may be any number."""
+        """Each dict with its keys and values, each list and set with its items; and the positions that may hold any number."""
         for table, keys, values, _ in self._dicts:
             varying = (isinstance(key, str) and None in self._varying.get((id(table), key), ()) for key in keys)
             yield table, keys, values, {index for index, is_varying in enumerate(varying) if is_varying}
@@ -65,12 +65,12 @@ class StateGuard:
             yield members, None, tuple(then_members), set()
 
     def members(self) -> set[int]:
-        """The identities of all that is held."""
+        """Identities of all objects in the containers."""
         found = {id(value) for _, _, values, _ in self._dicts for value in values}
         return found.union(id(item) for _, then, _ in self._lists for item in then)
 
     def has_same_objects(self) -> bool:
-        """True if nothing but numbers, strings and switches has changed."""
+        """True if nothing but numbers, strings and flags has changed."""
         return all(len(table) == len(keys) and all(map(_same, table, keys)) and all(map(_alike, table.values(), values))
                    for table, keys, values, _ in self._dicts) and all(
             len(items) == len(then) and all(map(_alike, items, then)) for items, then, _ in self._lists)
@@ -87,11 +87,11 @@ class StateGuard:
             _same(a, b) or index in indices for index, (a, b) in enumerate(zip(now, then, strict=True))))
 
     def changed(self, allowed: Collection[int] = ()) -> str:
-        """The changed state, in words, empty where no state changed; containers with an identity in `allowed` may change."""
+        """Description of the changed state; empty if nothing changed. Containers with an identity in `allowed` may change."""
         return self.first_change(allowed)[0]
 
     def first_change(self, allowed: Collection[int] = ()) -> tuple[str, tuple[int, Any]]:
-        """The first change, described as by `changed`; and the identity of the dict and the key, if the change is an entry of a dict."""
+        """Description of the first change; and, if it is an entry of a dict, the identity of the dict and the key."""
         for table, keys, values, path in self._dicts:
             if id(table) in allowed:
                 continue
@@ -107,7 +107,7 @@ class StateGuard:
         return next((path for members, then_members, path in self._sets if members != then_members), ""), (0, None)
 
     def restore(self, allowed: Collection[int] = ()) -> None:
-        """Make everything as it was."""
+        """Restore the state of the snapshot."""
         for table, keys, values, _ in self._dicts:
             if id(table) not in allowed:
                 table.clear()
@@ -141,12 +141,12 @@ class StateGuard:
 
 
 def _same(now: Any, then: Any) -> bool:
-    """True if two values mean the same to a program."""
+    """True if two values are equivalent for a program."""
     if now is then:
         return True
     if type(now) is not type(then):
         return False
-    if issubclass(type(now), _SCALARS):     # no traced array
+    if issubclass(type(now), _SCALARS):     # excludes traced arrays
         return bool(now == then) or (now != now and then != then)
     if isinstance(now, tuple):
         return len(now) == len(then) and all(map(_same, now, then))
@@ -154,12 +154,12 @@ def _same(now: Any, then: Any) -> bool:
 
 
 def _alike(now: Any, then: Any) -> bool:
-    """True if two values are the same object, or both plain."""
+    """True if two values are the same object, or both are plain values."""
     return now is then or (issubclass(type(now), _PLAIN) and issubclass(type(then), _PLAIN))
 
 
 def stateful_in(values: Iterable[Any]) -> list[Stateful]:
-    """The modules and optimisers among values, and within their containers."""
+    """The modules and optimisers among values, also inside of containers."""
     found: list[Stateful] = []
     stack = list(values)
     while stack:
@@ -169,12 +169,12 @@ def stateful_in(values: Iterable[Any]) -> list[Stateful]:
         elif isinstance(value, dict):
             stack.extend(value.values())
         elif isinstance(value, (list, tuple, set, frozenset)):
-            stack.extend(value)         # `+=` would ask a subclass that adds itself to lists
+            stack.extend(value)         # `+=` would call the `__radd__` of a subclass
     return found
 
 
 def filled_later(roots: Iterable[Any]) -> set[int]:
-    """The identities of the containers that an optimiser fills at its first step: that is allowed while a function is traced."""
+    """Identities of the containers that an optimiser fills at its first step, which is allowed in a trace."""
     found: set[int] = set()
     stack = [vars(root)[name] for root in stateful_in(roots) for name in type(root)._filled_later]
     while stack:
@@ -186,7 +186,7 @@ def filled_later(roots: Iterable[Any]) -> set[int]:
 
 
 def numbers_filled_in(roots: Iterable[Any]) -> dict[tuple[int, Any], tuple[str, Any]]:
-    """The numbers of Python in the containers that an optimiser fills: by container and key, how to write them, and what they are."""
+    """Python numbers in the containers that an optimiser fills: by container and key, their source text and value."""
     found: dict[tuple[int, Any], tuple[str, Any]] = {}
     stack = [(vars(root)[name], f"{type(root).__name__}.{name}") for root in stateful_in(roots) for name in type(root)._filled_later]
     while stack:

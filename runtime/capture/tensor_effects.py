@@ -1,4 +1,4 @@
-"""Tensors around a compiled program: where it reads them, what it makes of its results, and what it writes back."""
+"""Effects of a compiled program on tensors: the tensors that it reads, new tensors around its results, and write-backs."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from adjit.tracer.user_location import find_user_location
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorRef:
-    """Reference to a tensor of a call: `tensor` itself, or leaf number `argument` of the call; with `gradient` its `.grad`."""
+    """Reference to a tensor of a call: `tensor` itself, or leaf number `argument` of the call; with `gradient`, its `.grad`."""
 
     tensor: Tensor | None
     argument: int | None
     gradient: bool = False
 
     def __eq__(self, other: object) -> bool:
-        """True if both refer to the same tensor: tensors themselves are compared element by element."""
+        """True if both refer to the same tensor: `==` of tensors themselves is elementwise."""
         if not isinstance(other, TensorRef):
             return NotImplemented
         return self.tensor is other.tensor and (self.argument, self.gradient) == (other.argument, other.gradient)
@@ -45,18 +45,18 @@ class TensorRef:
         return hash((id(self.tensor), self.argument, self.gradient))
 
     def find(self, all_leaves: Sequence[Any]) -> Any:
-        """The tensor; None where there is no gradient."""
+        """The tensor; None if a gradient does not exist."""
         found = self.tensor if self.argument is None else all_leaves[self.argument]
         return found._grad if self.gradient else found      # type: ignore[union-attr]
 
 
 class CapturedFunction:
-    """A function as it is traced where tensors are about: it returns a list of arrays, and notes what they are for.
+    """A function in the form in which it is traced if tensors are involved: it returns a list of arrays, and records their uses.
 
-    `leaves` says for each leaf of the function's result which of the arrays it is, or where the tensor is that it is. `tensors` are the
-    arrays that become new tensors, and whether they have a gradient; `new_leaves` those of them that require grad and have no history.
-    `gradients` are the owners of gradients that were set, and which
-    tensor is theirs, if any. `writes` are the tensors that were written to, and the array that is their new content.
+    `leaves` has, for each leaf of the function's result, the index of its array, or the reference to an existing tensor. `tensors` maps the
+    index of each array that becomes a new tensor to whether the tensor has a gradient; `new_leaves` are the indices of new tensors that
+    require grad and have no history. `gradients` are the owners of gradients that were set, each with the index of the new gradient, if
+    any. `writes` are the tensors that were written to, each with the index of its new content.
     """
 
     def __init__(self, fun: Callable[..., Any], capture: Capture, positions: Sequence[int]):
@@ -69,10 +69,10 @@ class CapturedFunction:
         self.new_leaves: set[int] = set()
         self.gradients: list[tuple[TensorRef, int | None]] = []
         self.writes: list[tuple[CapturedTensor, int]] = []
-        self._positions = positions     # of the tensors among the leaves of the call
+        self._positions = positions     # positions of the tensors among the leaves of the call
         self._made: dict[int, tuple[int, Tensor]] = {}
-        self.reached: set[int] = set()          # tensors that results were computed from, by identity
-        self._returned: set[int] = set()        # by identity
+        self.reached: set[int] = set()          # identities of the tensors that results were computed from
+        self._returned: set[int] = set()        # identities of returned tensors
         self._arrays: list[Any] = []
         self._wrappers: list[weakref.ref[ArrayWrapper]] = []
 
@@ -93,7 +93,7 @@ class CapturedFunction:
         for gradient in list(self.capture.gradients.values()):
             now = gradient.tensor._grad
             if isinstance(gradient.tensor.array, TracedArray) and id(gradient.tensor) not in entries:
-                continue        # a tensor that the function made
+                continue        # a tensor made by the function
             if now is None and gradient.before is not None:
                 self.gradients.append((self.owner(gradient.tensor), None))
             elif now is not None and now is not gradient.before:
@@ -115,12 +115,13 @@ class CapturedFunction:
         return TensorRef(entry.tensor, None)
 
     def owner(self, tensor: Tensor) -> TensorRef:
-        """Reference to a tensor that need not be an entry."""
+        """Reference to a tensor that need not be captured."""
         entry = self.capture.entries.get(id(tensor))
         return TensorRef(tensor, None) if entry is None else self.ref(entry)
 
     def forget(self) -> list[weakref.ref[ArrayWrapper]]:
-        """Let go of all tensors, when the trace is over and its effects are known; the tensors that it made, those that still live."""
+        """Drop all references to tensors, once the trace is over and its effects are known. Returns the wrappers made, to see which still
+        live."""
         self._made.clear()
         self.capture.entries.clear()
         self.capture.shared.clear()
@@ -132,7 +133,7 @@ class CapturedFunction:
         return len(self._arrays) - 1
 
     def _result(self, tensor: Tensor) -> int | Alias:
-        """A result that is no tensor from outside: a new tensor, or one on memory that is there already."""
+        """A result that is not a captured tensor: a new tensor, or an alias of an existing one."""
         number = self._new(tensor)
         found = find_alias(tensor, self.capture, self._returned)
         if found is None:
@@ -142,7 +143,7 @@ class CapturedFunction:
         return Alias(self._new(base) if entry is None else self.ref(entry), steps, number)
 
     def _new(self, tensor: Tensor) -> int:
-        """The array of a tensor that the function made; the same one each time."""
+        """The index of the array of a tensor that the function made; the same at each call."""
         known = self._made.get(id(tensor))
         if known is None:
             number = self._add(tensor.traced())
@@ -154,7 +155,7 @@ class CapturedFunction:
         return known[0]
 
     def _is_alive(self, tensor: Tensor) -> bool:
-        """True if a backward pass from here would find everything it needs."""
+        """True if a backward pass from this tensor would find everything it needs."""
         stack: list[Node] = [edge_of(tensor)[0]]
         seen: set[Node] = set()
         while stack:
@@ -208,12 +209,12 @@ class _Content:
 class Effects:
     """Effects of a program on tensors, before and after its run.
 
-    before the run  `contents` and `numbers` are its parameters after the arguments and the captured arrays. It holds while these have
-                    the same types, the gradients that it looked at are there or not as they were, and `snapshot` holds.
-    after the run   `tensors` are new tensors around results (and whether they have a gradient), `writes` the new contents of tensors
-                    from outside, `gradients` the tensors that become `.grad`, `leaves` what the function returns.
+    before the run  `contents` and `numbers` are its parameters after the arguments and the captured arrays. The program is valid while
+                    these keep their types, the gradients that it has read exist (or not) as before, and `snapshot` holds.
+    after the run   `tensors` are new tensors around results (and whether they have a gradient), `writes` the new contents of captured
+                    tensors, `gradients` the tensors that become `.grad`, `leaves` the leaves of the function's result.
 
-    Nothing here refers to modules and optimisers themselves: a program ends with them.
+    Effects hold no references to modules and optimisers: a program ends with them.
     """
 
     def __init__(self, function: CapturedFunction, params: Sequence[Value], state_guard: StateGuard, reached: Container[int],
@@ -239,7 +240,7 @@ class Effects:
         self.numbers = tuple((number[item.value], item) for item in capture.numbers.values())
         self.read_gradients = tuple(
             (function.owner(item.tensor), item.before is not None) for item in capture.gradients.values()
-            if item.was_read and not isinstance(item.tensor.array, TracedArray))     # those that the function made are gone
+            if item.was_read and not isinstance(item.tensor.array, TracedArray))     # tensors made by the function are gone
         self.positions = function._positions
         self.fixed = frozenset(id(content.ref.tensor) for content in self.contents if content.ref.tensor is not None
                                and not content.ref.gradient)
@@ -258,7 +259,7 @@ class Effects:
         self.single = self.tree.is_leaf()
 
     def current(self, all_leaves: Sequence[Any]) -> list[Any] | None:
-        """The parameters after the arguments and the captured arrays now; None where the program does not hold any more."""
+        """The current parameters after the arguments and the captured arrays; None if the program is no longer valid."""
         found: list[Any] = [None] * self.count
         for index, tensor, ref, requires_grad, shape, dtype in self._looked_up:
             if tensor is None:
@@ -282,7 +283,7 @@ class Effects:
             if (owner.find(all_leaves)._grad is not None) is not was_there:
                 return None
         for position in self.positions:
-            if id(all_leaves[position]) in self.fixed:      # a tensor that the function reaches by itself too
+            if id(all_leaves[position]) in self.fixed:      # an argument that the function also captures
                 return None
         for ref, other, requires_grad in self.sharing:
             tensor = ref.find(all_leaves)
@@ -294,7 +295,7 @@ class Effects:
         return found if self.state_guard.holds() else None
 
     def changed(self) -> str:
-        """Why the program does not hold any more, in words, as far as that is no matter of the arguments."""
+        """The reason why the program is no longer valid, apart from its arguments."""
         for content in self.contents:
             tensor = content.ref.tensor
             if tensor is not None and not content.ref.gradient:
@@ -311,8 +312,8 @@ class Effects:
         return "a gradient is there that was not, or the other way round" if self.read_gradients else ""
 
     def finish(self, results: Sequence[Any], all_leaves: Sequence[Any], connect: Callable[[dict[int, Tensor]], None] | None) -> Any:
-        """Write back, and give the function's result; `connect` puts new tensors that have gradients, by the number of their result,
-        into the dynamic graph."""
+        """Write back, and return the function's result. `connect` adds new tensors that have gradients, by the number of their result, to
+        the dynamic graph."""
         targets = [ref.find(all_leaves) for ref, _, _ in self.writes]
         leaves = [leaf.find(all_leaves) if type(leaf) is TensorRef else leaf for leaf in self.leaves]
         bases = [alias.base.find(all_leaves) if type(alias.base) is TensorRef else None for alias in self.aliases]
@@ -351,12 +352,12 @@ def _grad(requires_grad: bool) -> str:
 
 
 def _number(leaf: int | None) -> int:
-    assert leaf is not None     # tensors are arrays
+    assert leaf is not None     # because tensors are arrays
     return leaf
 
 
 def _placed(alias: Alias, refs: Sequence[int | None]) -> Alias:
-    """The effects, with the numbers of results in place of the numbers of arrays."""
+    """The alias, with numbers of results in place of numbers of arrays."""
     base = alias.base if isinstance(alias.base, TensorRef) else _number(refs[alias.base])
     return replace(alias, base=base, number=_number(refs[alias.number]))
 
@@ -368,9 +369,9 @@ def tensor_positions(all_leaves: Sequence[Any]) -> tuple[int, ...]:
 
 def make_effects(function: CapturedFunction, params: Sequence[Value], roots: Sequence[Any], reached: Container[int],
                  out_leaves: Sequence[OutLeaf], varying: bool = True) -> Effects:
-    """The effects of a trace; `params` are its parameters after the arguments and the captured arrays, `out_leaves` its results. The
-    numbers of optimisers may be any from call to call if they are `free`.
+    """The effects of a trace. `params` are its parameters after the arguments and the captured arrays, `out_leaves` its results. With
+    `varying`, numbers of optimisers may change from call to call.
 
-    `reached` has the identities of what the function reaches by itself. A tensor that is an argument as well has to stay that argument.
+    `reached` holds the identities of the captured objects. A captured tensor that is also an argument must remain that argument.
     """
     return Effects(function, params, StateGuard(roots, function.capture.numbers if varying else ()), reached, out_leaves)

@@ -1,4 +1,4 @@
-"""Names for the tensors that a captured function reaches, so that its graph can be read: `model.0.weight`."""
+"""Names for the tensors that a function captures, so that its graph is readable: `model.0.weight`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from adjit.tracer.trees import as_name
 
 
 def name_tensors(capture: Capture, roots: Iterable[tuple[str, Any]]) -> None:
-    """Name the parameters that stand for tensors, by what they are reached from: pairs of a path and an object."""
+    """Name the parameters that stand for tensors by the path to each tensor. `roots` are pairs of a path and an object."""
     names = _Names()
     names.visit(default_generator, "generator")
-    for path, root in sorted(roots, key=_is_optimizer):       # a parameter is its module's
+    for path, root in sorted(roots, key=_is_optimizer):       # modules first: a parameter is named after its module
         names.visit(root, path)
     for entry in capture.entries.values():
         owner = entry.tensor if entry.gradient_of is None else entry.gradient_of

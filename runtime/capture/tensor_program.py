@@ -1,4 +1,5 @@
-"""Programs around tensors: traced with every tensor recorded, lowered with tensors updated in place, connected to the dynamic graph."""
+"""Compilation of functions with tensors: every tensor recorded in the trace, tensors updated in place, results connected to the dynamic
+graph."""
 
 from __future__ import annotations
 
@@ -38,11 +39,11 @@ from adjit.tracer.user_location import find_user_location
 
 @dataclass(slots=True)
 class TensorProgram:
-    """The tensor side of a program: its effects, and the operation that made its results, where the results have a gradient.
+    """The tensor side of a program: its effects, and the operation that made its results, if the results have a gradient.
 
-    `order[i]` is the program's result number for result i of the trace; values saved for the backward half follow the results.
-    `operands` says for each parameter where the tensor is whose content it is, if it is one. `undo` takes back what was done to
-    optimisers while tracing.
+    `order[i]` is the program's result number for result i of the trace; values saved for the backward half follow the results. `operands`
+    has a tensor reference for each parameter that is the content of a tensor, else None. `undo` reverts changes made to optimisers by the
+    trace.
     """
 
     effects: Effects
@@ -52,7 +53,7 @@ class TensorProgram:
     undo: Callable[[], None] | None
 
     def finish(self, arrays: Sequence[np.ndarray], outs: Sequence[Any], all_leaves: Sequence[Any]) -> Any:
-        """Write back what the function changed, and give its result."""
+        """Write back the function's changes, and return its result."""
         results = outs if self.order is None else [outs[slot] for slot in self.order]
         operation = self.operation
         self.undo = None
@@ -62,13 +63,13 @@ class TensorProgram:
         return self.effects.finish(results, all_leaves, lambda made: _connect(operation, operands, arrays, results, made))
 
     def result_number(self, slot: SavedValue) -> int | None:
-        """The number of the program's result that is saved for the backward half there; None for a parameter."""
+        """The number of the program's result that is saved in this slot for the backward half; None if a parameter is saved."""
         if not slot.is_result:
             return None
         return slot.index if self.order is None else self.order[slot.index]
 
     def take_back(self) -> None:
-        """Undo the changes made while tracing, where the program never ran."""
+        """Undo the changes made by the trace, if the program never ran."""
         if self.undo is not None:
             self.undo()
             self.undo = None
@@ -76,7 +77,7 @@ class TensorProgram:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """Effects of a trace on tensors, and the undo of changes really made while tracing."""
+    """Effects of a trace on tensors, and an undo for changes that the trace has really made."""
 
     effects: Effects
     undo: Callable[[], None]
@@ -85,13 +86,13 @@ class Captured:
 @isolated_from_handlers
 def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], static_names: frozenset[str],
                        signature: CallSignature) -> tuple[Trace, Captured | None]:
-    """Trace a function; the trace, and its effects on tensors, None where it meets no tensor."""
+    """Trace a function. Returns the trace, and its effects on tensors; None if the trace meets no tensor."""
     with capturing() as capture:
         roots = signature.identity_keyed()
         reach = Reachability(trace_roots(fun, signature))
         sources = reach.found
         reachable = [source.value for source in sources]
-        # what compiled modules hold is held by what they compile
+        # the state of compiled modules belongs to the modules that they compile
         watched = [getattr(value, "__wrapped__", value) for value in (*roots, *stateful_in([*held_by(fun), *reachable]))]
         outside = [(container, list(container) if isinstance(container, list) else dict(container)) for container in reachable
                    if isinstance(container, (list, dict))]
@@ -139,7 +140,7 @@ _READING_NUMBERS = frozenset({"param_groups", "get_last_lr", "get_lr"})
 
 
 def _check_counts(then: Mapping[Any, Any], now: Mapping[Any, Any], restore: Callable[[], None]) -> None:
-    """Refuse a function that counts in the state of an optimiser."""
+    """Raise `TraceError` for a function that counts with Python numbers in an optimiser's state."""
     for slot, (text, number) in now.items():
         if slot not in then or then[slot][1] != number:
             restore()
@@ -149,11 +150,11 @@ def _check_counts(then: Mapping[Any, Any], now: Mapping[Any, Any], restore: Call
 
 
 def _check_escaped(function: CapturedFunction, before: StateGuard) -> None:
-    """Refuse a function that leaves tensors, modules or optimisers which it made in a place outside of it: the program makes none."""
+    """Raise `TraceError` for a function that stores tensors, modules or optimisers which it made outside of it: the program makes none."""
     wrappers, made = function.forget(), function.capture.made
     if not made and not _escaped(wrappers):
         return
-    gc.collect()        # what only holds itself
+    gc.collect()        # frees objects that are only in reference cycles
     escaped = _escaped(wrappers)
     for value, location in made.values():
         if value() is not None:
@@ -163,7 +164,7 @@ def _check_escaped(function: CapturedFunction, before: StateGuard) -> None:
                 location or find_user_location(),
                 hint="make what is to be kept before the call; what the function makes and lets go again is made anew in every call")
     if escaped:
-        slot = before.changed()        # what an optimiser keeps is filled at its first step; of our own that is real memory
+        slot = before.changed()        # state that an optimiser fills at its first step; our own optimisers allocate it in the trace
         raise TraceError(
             "the compiled function keeps a tensor that it made in a place outside of it "
             f"({escaped[0].array._origin().splitlines()[0]}): {slot or 'a list, a dict or an attribute'}, "
@@ -179,7 +180,8 @@ def _escaped(wrappers: Sequence[weakref.ref[Any]]) -> list[Tensor]:
 
 
 def _check_outside(containers: Sequence[tuple[Any, Any]]) -> None:
-    """Refuse a function that puts a tensor which it made into a list or dict outside of it; containers with what they held before."""
+    """Raise `TraceError` for a function that stores a tensor in a list or dict outside of it. `containers`: pairs of a container and its
+    old content."""
     for container, then in containers:
         items = container if isinstance(container, list) else container.values()
         known = {id(item) for item in (then if isinstance(then, list) else then.values())}
@@ -194,7 +196,7 @@ def _check_outside(containers: Sequence[tuple[Any, Any]]) -> None:
 
 def lower_with_tensors(graph: Graph, captured: Captured, trace: Trace, compile_options: CompileOptions, verify: bool, threads: int,
                        update_in_place: bool, on_pass: Callable[[str, Graph], None] | None) -> tuple[TensorProgram, Graph, CompiledGraph]:
-    """Compile a trace with tensors; and the graph that was compiled."""
+    """Compile a trace with tensors. Returns the tensor side, the graph that was compiled, and its compilation."""
     effects = captured.effects
     number = {value: index for index, value in enumerate(trace.graph.params)}
     updates = [(number[value], result) for _, value, result in effects.writes]
@@ -221,7 +223,7 @@ def lower_with_tensors(graph: Graph, captured: Captured, trace: Trace, compile_o
 
 def _operation(graph: Graph, effects: Effects, number: Mapping[Any, int], compile_options: CompileOptions, verify: bool,
                threads: int) -> CompiledOperation | None:
-    """The graph as an operation, where some of its results have a gradient with respect to some tensors."""
+    """The graph as an operation, if some of its results have a gradient with respect to some tensors; else None."""
     seeded = {result for result, force_requires_grad in effects.tensors.items() if force_requires_grad}
     wanted = tuple(sorted(number[value] for value in effects.differentiable))
     if not seeded or not wanted:
@@ -229,14 +231,14 @@ def _operation(graph: Graph, effects: Effects, number: Mapping[Any, int], compil
     operation = CompiledOperation("CompiledBackward", graph, len(graph.results), wanted, seeded, compile_options, verify, threads)
     if operation.wanted or not effects.reached:
         return operation if operation.wanted else None
-    zeros = tuple(sorted(number[value] for value in effects.reached))       # no result changes with them: eagerly they get gradients of 0
+    zeros = tuple(sorted(number[value] for value in effects.reached))       # no result depends on these: zero gradients
     return CompiledOperation("CompiledBackward", graph, len(graph.results), zeros, seeded, compile_options, verify, threads,
                              force_requires_grad=True)
 
 
 def _with_updates(graph: Graph, updates: Sequence[tuple[int, Any]]) -> tuple[Graph, tuple[int, ...] | None]:
-    """The graph with the results of `updates` (parameter, result) last, in the order of the parameters, which are updated in place;
-    and where each of its results went."""
+    """The graph with the results of `updates` (parameter, result) last, in the order of the parameters, which are updated in place; and the
+    new number of each result."""
     if not updates:
         return graph, None
     last = [slot for _, slot in sorted(updates)]
@@ -251,7 +253,7 @@ def _with_updates(graph: Graph, updates: Sequence[tuple[int, Any]]) -> tuple[Gra
 
 def _connect(operation: CompiledOperation, operands: Sequence[Any], arrays: Sequence[np.ndarray], results: Sequence[Any],
              made: Mapping[int, Tensor]) -> None:
-    """Give new tensors, by the number of their result, a node of the dynamic graph."""
+    """Give new tensors, keyed by the number of their result, a node of the dynamic graph."""
     edges: list[Edge | None] = [None] * len(operands)
     for index in operation.wanted:
         edges[index] = edge_of(operands[index])
