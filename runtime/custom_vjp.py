@@ -30,17 +30,17 @@ R = TypeVar("R")
 Residuals = TypeVar("Residuals")
 
 MAX_ORDER = 3
-"""All derivatives up to this order use the rule: calls in a rule within a rule within a rule are calls of the function's own code. Each
-order is traced, and rules call themselves."""
+"""Order of derivatives up to which all derivatives use the rule; beyond it, calls within nested rules use the function's own code. The
+limit is needed since each order is traced, and rules call themselves."""
 
 
 class custom_vjp(Generic[P, R]):
-    """`fun` with a derivative rule of its own, given by `.defvjp(forward, backward)`.
+    """`fun` with its own derivative rule, set by `.defvjp(forward, backward)`.
 
-    `forward(*args)` returns (the output of `fun`, residuals), both trees; `backward(residuals, cotangent)` returns a tuple with
-    one cotangent an argument, of that argument's tree, shapes and dtypes; None stands for zero. The rule itself can be
-    differentiated, and may call the function itself (derivatives beyond the third order are then those of `fun`'s own code). It
-    covers the arguments only: a derivative with respect to a value that `fun` closes over raises `NonDifferentiableError`.
+    `forward(*args)` returns (the output of `fun`, residuals), both trees. `backward(residuals, cotangent)` returns a tuple with one
+    cotangent per argument, with the tree, shapes and dtypes of the argument; None stands for zero. The rule itself can be differentiated,
+    and may call the function itself (derivatives beyond the third order are those of `fun`'s own code). The rule covers the arguments only:
+    a derivative with respect to a value that `fun` closes over raises `NonDifferentiableError`.
 
     >>> import numpy as np
     >>> from adjit.runtime.transforms import grad
@@ -55,13 +55,13 @@ class custom_vjp(Generic[P, R]):
     def __init__(self, fun: Callable[P, R], constant_closures: bool = False):
         functools.update_wrapper(self, fun)
         self.fun = fun
-        self.constant_closures = constant_closures      # captured values count as constants, which are an error otherwise
+        self.constant_closures = constant_closures      # True: captured values count as constants; else they are an error
         self.rule: tuple[Function, Function] | None = None
         self._on_arrays = functools.wraps(fun)(functools.partial(self._call))
-        self.__adjit_functions__: tuple[Function, ...] = ()     # for the guards of a trace: the rule may reach arrays too
+        self.__adjit_functions__: tuple[Function, ...] = ()     # for the guards of a trace: the rule may capture arrays, too
 
     def defvjp(self, forward: Callable[..., tuple[R, Residuals]], backward: Callable[[Residuals, Any], tuple[Any, ...]]) -> None:
-        """Set the rule, once. Programs that were compiled keep the rule they were compiled with, so it cannot be replaced."""
+        """Set the rule, once. Compiled programs keep the rule they were compiled with, so it cannot be replaced."""
         if self.rule is not None:
             raise TraceError(f"{describe(self)} has a derivative rule already", find_user_location(),
                              hint="define the function anew to give it another one")
@@ -94,7 +94,8 @@ class custom_vjp(Generic[P, R]):
 
 @contextmanager
 def _shared_traces() -> Iterator[dict[Any, _Call]]:
-    """Calls traced within the outermost call, each traced once: rules that call themselves and each other would trace much repeatedly."""
+    """Calls traced within the outermost call, each traced once: rules that call themselves and each other would otherwise be traced many
+    times."""
     around = thread.context
     if around.calls is not None:
         yield around.calls
@@ -120,14 +121,14 @@ def _next_order() -> Iterator[None]:
 
 
 def _signature(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The key of the trace of a call. Leaves that are no arrays are compared by identity, which is valid during the outermost call."""
+    """The key of a call's trace. Leaves that are not arrays are compared by identity, which is valid during the outermost call."""
     leaves, tree = flatten(args)
     arrays = [as_traced(leaf) if _is_array(leaf) else None for leaf in leaves]
     return tree, *(id(leaf) if array is None else (array.value.type, array.weak) for leaf, array in zip(leaves, arrays, strict=True))
 
 
 class _Call:
-    """One call within a trace: the function, its forward and its backward rule, each traced into a region."""
+    """A call within a trace: the function, its forward rule and its backward rule, each traced into a region."""
 
     def __init__(self, fun: Function, forward: Function, backward: Function, args: tuple[Any, ...]):
         self.name = describe(fun)
@@ -136,7 +137,7 @@ class _Call:
         self.positions = [position for position, leaf in enumerate(self.leaves) if _is_array(leaf)]
         self.arrays = [as_traced(self.leaves[position]) for position in self.positions]
         self.primal = self.trace(fun, self.name)
-        self.captures: list[Value] = []        # outer values that the backward rule closes over
+        self.captures: list[Value] = []        # outer values that the backward rule captures
         with _next_order():
             self.forward = self.trace(lambda *args: self.pair(forward(*args)), f"{self.name}_forward")
             self.check_outputs()
@@ -148,7 +149,7 @@ class _Call:
         return trace_region(flat, tuple(self.arrays), {}, name=name)
 
     def rebuilt(self, arrays: Sequence[Any]) -> Any:
-        """The arguments, with other arrays in them."""
+        """The arguments, rebuilt with other arrays."""
         leaves = list(self.leaves)
         for position, array in zip(self.positions, arrays, strict=True):
             leaves[position] = array
@@ -170,7 +171,8 @@ class _Call:
                 find_user_location(), "both have to compute the same output")
 
     def trace_backward(self, backward: Function) -> Graph:
-        """Parameters: the residuals, the values that the rule closes over, the cotangents. Results: one cotangent an array."""
+        """The region of the backward rule. Parameters: the residuals, the captured values, the cotangents. Results: one cotangent per
+        array."""
         scope = active_scope()
         assert scope is not None
         assert isinstance(scope.builder, GraphBuilder)
@@ -208,19 +210,19 @@ class _Call:
 
     @property
     def closed(self) -> list[Value]:
-        """The outer values that a region closes over."""
+        """Outer values captured by any of the regions."""
         count = len(self.arrays)
         return list(dict.fromkeys((*self.primal.operands[count:], *self.forward.operands[count:], *self.captures)))
 
     def emit(self, args: tuple[Any, ...], constant_closures: bool) -> Any:
-        """Emit the call, with arguments like those that were traced. What a region closes over is an operand of the call, so all regions
-        get the same parameters."""
+        """Emit the call, with arguments like those of the trace. Captured values are operands of the call, so all regions have the same
+        parameters."""
         count, closed = len(self.arrays), self.closed
         leaves, _ = flatten(args)
         primal, _ = _widened(self.primal, count, closed)
         forward, params = _widened(self.forward, count, closed)
         forward = forward.with_ops(forward.ops, (*forward.results, *(params[value] for value in self.captures)))
-        # the backward rule takes its residuals in the order in which the forward rule gives them
+        # the residual parameters of the backward rule are in the order of the forward rule's results
         operands = (as_traced(leaves[position]).value for position in self.positions)
         outer = map(ops.stop_gradient, closed) if constant_closures else closed
         results = ops.custom_call.emit(*operands, *outer, regions=(primal, forward, self.backward))
@@ -228,7 +230,7 @@ class _Call:
 
 
 def _widened(region: RegionTrace, count: int, closed: Sequence[Value]) -> tuple[Graph, dict[Value, Value]]:
-    """The region with a parameter for each of the outer values `closed`, after its `count` arguments; and those parameters."""
+    """The region with a parameter for each captured value in `closed`, after its `count` arguments; and a map to these parameters."""
     own = dict(zip(region.operands[count:], region.graph.params[count:], strict=True))
     params = {value: own.get(value) or Value(value.type, value.name) for value in closed}
     graph = region.graph
@@ -240,7 +242,7 @@ def _is_array(leaf: Any) -> bool:
 
 
 def _positional(fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """The arguments of a call by position, as the rule takes them."""
+    """The arguments of a call by position, as the rule requires."""
     if not kwargs:
         return args
     bound = inspect.signature(fun).bind(*args, **kwargs)

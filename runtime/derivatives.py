@@ -1,4 +1,4 @@
-"""Emits derivatives of a Python function into the trace in force: the function becomes a region, the derivative a `vjp` op."""
+"""Derivatives of Python functions, emitted into the current trace: the function becomes a region, the derivative a `vjp` op."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from adjit.tracer.user_location import find_user_location
 class Primal:
     """A function, traced once for its derivatives.
 
-    The region takes the leaves of `arguments` first; its first results are the leaves of the output (tree `out_tree`), of
-    types `outputs`, all of them float; those of the auxiliary output follow.
+    The region takes the leaves of `arguments` first. Its first results are the leaves of the output (tree `out_tree`), all float, of types
+    `outputs`; the leaves of the auxiliary output follow.
     """
 
     arguments: Arguments
@@ -41,14 +41,14 @@ class Primal:
         return self.rebuild(results)[0]
 
     def pull_back(self, seeds: Mapping[int, Value]) -> tuple[Any, Any, list[TracedArray]]:
-        """The output, the auxiliary output, and the cotangents of the argument leaves; `seeds` holds those of outputs, by index."""
+        """The output, the auxiliary output, and the cotangents of the argument leaves. `seeds` has the cotangents of outputs, by index."""
         results = ops.vjp.emit(*self.region.operands, *seeds.values(), regions=(self.region.graph,),
                                wrt=tuple(range(len(self.arguments.leaves))), cotangents=tuple(seeds))
         count = len(self.region.graph.results)
         return *self.rebuild(results[:count]), [wrap(value) for value in results[count:]]
 
     def push_forward(self, tangents: Sequence[Value]) -> tuple[Any, Any]:
-        """The output and its tangent, for tangents of all argument leaves.
+        """The output and its tangent; `tangents` are given for all argument leaves.
 
         The pullback is linear in the cotangent; its own pullback is the pushforward (J. Townsend, "A new trick for
         calculating Jacobian vector products", 2017).
@@ -74,7 +74,7 @@ class Primal:
         return unflatten(self.out_tree, leaves), aux
 
     def gradients(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
-        """One tree a differentiated argument."""
+        """The gradients: one tree per differentiated argument."""
         trees: tuple[Any, ...] = unflatten(self.arguments.tree, leaves)
         return trees
 
@@ -83,7 +83,7 @@ def trace_primal(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
                  has_aux: bool = False) -> Primal:
     """Trace `fun(*args, **kwargs)` for the derivative named `transform`, with respect to the arguments `argnums`.
 
-    Raises `NonDifferentiableError` for arguments and outputs that are not made of floats.
+    Raises `NonDifferentiableError` for arguments or outputs that are not floats.
     """
     arguments = choose_arguments(fun, args, argnums, transform)
     what = f"{transform} of {describe(fun)}"
@@ -107,7 +107,7 @@ def trace_primal(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
 
 
 def traced_values(leaves: Sequence[Any]) -> list[Value]:
-    """The values of arrays, in the trace in force."""
+    """The values of arrays in the current trace."""
     return [as_traced(leaf).value for leaf in leaves]
 
 

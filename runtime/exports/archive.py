@@ -1,12 +1,12 @@
-"""The file format of exported programs: a zip archive of named parts, each with its digest in the manifest.
+"""File format of exported programs: a zip archive of named members, each with its digest in the manifest.
 
-    manifest.json           what the program is, and the SHA-256 of every other part
-    program.ir              its planned graph as text: for processors that there is no code for, and to look at
-    code/x86-64-v3.o        object code, one file a level
+    manifest.json           description of the program, and the SHA-256 of every other member
+    program.ir              planned graph as text: for processors without code in the file, and for readers
+    code/x86-64-v3.o        object code, one file per level
     tensors.safetensors     constants, state and initial arguments
 
-Parts are stored as they are, so that what a file claims to hold cannot be more than it does. Object code holds the digest of all that is no
-code: a description that it was not compiled for, of larger results say, is refused before anything of it runs.
+Members are stored uncompressed, so that their content cannot be larger than the file. Object code contains the digest of all other members:
+a modified description, of larger results for example, is refused before any code runs.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _CODE_NAME = re.compile(r"code/[\w-]+\.o", re.ASCII)
 
 
 def description(manifest: Mapping[str, Any], parts: Mapping[str, bytes]) -> str:
-    """The SHA-256 of everything but code, 64 hexadecimal digits."""
+    """The SHA-256 of everything except code, as 64 hexadecimal digits."""
     said = {name: value for name, value in manifest.items() if name not in ("digests", "format")}
     others = {name: hashlib.sha256(content).hexdigest() for name, content in parts.items() if not _CODE_NAME.fullmatch(name)}
     return hashlib.sha256(json.dumps([FORMAT, said, others], sort_keys=True).encode()).hexdigest()
 
 
 def write_archive(path: Path, manifest: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
-    """Write the file, as a whole or not at all. The same content gives the same bytes."""
+    """Write the file atomically. Equal content gives equal bytes."""
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in parts.items()}
     first = json.dumps({**manifest, "format": FORMAT, "digests": digests}, indent=1).encode()
     memory = io.BytesIO()
@@ -66,9 +66,9 @@ def write_archive(path: Path, manifest: Mapping[str, Any], parts: Mapping[str, b
 
 
 def read_archive(path: Path, sha256: str | None = None) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """The manifest and the parts; raises `ExportError` for anything that `write_archive` has not written.
+    """The manifest and the members of the archive. Raises `ExportError` for a file that `write_archive` has not written.
 
-    `sha256` is the digest that the whole file has to have.
+    `sha256` is the expected digest of the whole file.
     """
     content = _content(path)
     if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256.lower():
@@ -95,7 +95,7 @@ def read_archive(path: Path, sha256: str | None = None) -> tuple[dict[str, Any],
 
 
 def _content(path: Path) -> bytes:
-    """The content of a regular file alone: reading a pipe would block, and some devices have no end."""
+    """The content of a regular file. Other files are refused: a pipe would block, and some devices have no end."""
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         with os.fdopen(handle, "rb") as file:

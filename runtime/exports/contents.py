@@ -1,4 +1,4 @@
-"""The content of an exported program's file, read and checked, with none of its code run."""
+"""Contents of an exported program's file, read and validated without running any of its code."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from adjit.runtime.exports.tensors_file import read_tensors
 from adjit.runtime.exports.trees import check_form, leaf_paths
 
 MAX_LEAVES = 1 << 20
-"""Most leaves that the arguments of a call may have."""
+"""Maximum number of leaves of a call's arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The manifest of a file. `given` are the parameters whose arrays were stored with `export(..., params=...)`."""
+    """The manifest of a file. `given` are the parameters whose arrays are stored, as asked by `export(..., params=...)`."""
 
     adjit: str
     compiler: tuple[str, ...]
@@ -38,7 +38,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The parts of a file, parsed."""
+    """The parsed members of a file."""
 
     manifest: Manifest
     parts: Mapping[str, bytes]
@@ -47,7 +47,7 @@ class Contents:
 
 
 def read_program(file_path: Path, sha256: str | None = None) -> Contents:
-    """The contents of a file; raises `ExportError` where it cannot be read, is damaged, or is not the one with this SHA-256."""
+    """The contents of a file. Raises `ExportError` if the file cannot be read, is damaged, or does not have this SHA-256."""
     manifest, parts = read_archive(file_path, sha256)
     try:
         said = deserialize(Manifest, {name: value for name, value in manifest.items() if name not in ("format", "digests")})
@@ -68,7 +68,7 @@ def read_program(file_path: Path, sha256: str | None = None) -> Contents:
 
 
 def argument_paths(interface: Interface) -> dict[int, str]:
-    """Paths of the leaves of a call, as the user writes them."""
+    """Paths of the leaves of a call, in Python syntax."""
     found: dict[int, str] = {}
     for name, form in [*zip(interface.names, interface.arguments["tuple"], strict=True), *interface.keywords["dict"]]:
         leaf_paths(form, name, found)
@@ -76,7 +76,7 @@ def argument_paths(interface: Interface) -> dict[int, str]:
 
 
 def _check_interface(interface: Interface, artifact: Artifact, tensors: Mapping[str, np.ndarray], given: tuple[str, ...]) -> None:
-    """Raise `ValueError` where the parts of a file do not fit together: its code would read and write where nothing is."""
+    """Raise `ValueError` if the members of a file are inconsistent: the code would access invalid memory."""
     if len(interface.params) != len(artifact.params) or len(interface.results) != len(artifact.results):
         raise ValueError("the numbers of parameters or results differ")
     for param, known in zip(interface.params, artifact.params, strict=True):

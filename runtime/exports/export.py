@@ -1,4 +1,4 @@
-"""`CompiledFunction.export`: one compiled program as a file."""
+"""`CompiledFunction.export`: a compiled program as a file."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ Names = str | Iterable[str] | None
 
 def export_program(program: Program, signature: CallSignature, arrays: Sequence[np.ndarray], path: str | os.PathLike[str], params: Names,
                    target: str, levels: str | Sequence[str] | None) -> list[Path]:
-    """Write a program, compiled for the call `signature`; `arrays` are all its parameters in that call. The files written.
+    """Write a program, compiled for the call `signature`; `arrays` are its parameters in that call. Returns the files written.
 
-    `params` names the arguments whose arrays go into an archive. Raises `ExportError` where that is not possible, with nothing written.
+    `params` names the arguments whose arrays go into an archive. Raises `ExportError`, with nothing written, if the export is not possible.
     """
     file_path = Path(path)
     try:
@@ -91,19 +91,19 @@ def _export(program: Program, signature: CallSignature, arrays: Sequence[np.ndar
 
 @off_main_thread
 def _code(planned: Graph, target: Target, flush_subnormals: bool, digest: str) -> bytes:
-    """The object code for one level, which says itself whether a processor runs it, and holds the digest of what describes it."""
+    """The object code for one level. It includes a function that tells whether a processor runs it, and the digest of its description."""
     import llvmlite.binding as llvm
 
-    llvm.initialize_native_asmparser()      # for the instruction that asks the processor
+    llvm.initialize_native_asmparser()      # for the `cpuid` and `xgetbv` instructions
     text = lower_program(planned, target, flush_subnormals=flush_subnormals).text
     text += f'\n{runs_text(target)}\n@adjit_description = constant [{len(digest)} x i8] c"{digest}"'
     code = compile_program_text(text, target).object_code
-    link_image(code, (ENTRY, RUNS_SYMBOL))         # as `load` will do
+    link_image(code, (ENTRY, RUNS_SYMBOL))         # check now that `load` can link it
     return code
 
 
 def _arguments(interface: Interface, wanted: Names) -> list[str]:
-    """The parameters that belong to the arguments named."""
+    """Names of the parameters that belong to the named arguments."""
     if wanted is None:
         return []
     names = [wanted] if isinstance(wanted, str) else list(wanted)
@@ -122,7 +122,7 @@ def _manifest(program: Program, artifact: Artifact, interface: Interface, given:
 
 
 def source_digest(program: Program) -> str:
-    """The SHA-256 of the function's source text; empty where there is none."""
+    """The SHA-256 of the function's source text; empty if the source is not available."""
     function: Callable[..., Any] = getattr(program.signature.function, "func", program.signature.function)
     try:
         return hashlib.sha256(inspect.getsource(inspect.unwrap(function)).encode()).hexdigest()

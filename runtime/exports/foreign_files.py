@@ -1,4 +1,4 @@
-"""Detection of files that are no exported programs, and of their readers: users of other libraries pass files of weights to `load`."""
+"""Detection of files of other libraries, such as files of weights, that users pass to `load`, and advice on how to read them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class ForeignFile(NamedTuple):
-    """A kind of file, and its reader."""
+    """A kind of file, and the remedy for the error message."""
 
     what: str
     remedy: str
@@ -42,7 +42,7 @@ def describe_file(content: bytes) -> ForeignFile | None:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             names = archive.namelist()
-    except Exception:       # whatever a damaged archive makes zipfile raise
+    except Exception:       # zipfile raises many kinds of errors for damaged archives
         return None
     if any(name.endswith(("/data.pkl", "/version")) for name in names):
         return _CHECKPOINT

@@ -1,4 +1,4 @@
-"""Description of a compiled program for export: the source of each parameter, and the trees that its callers see."""
+"""Description of a compiled program for export: the source of each parameter, and the trees of its arguments and results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from adjit.tracer.trees import as_name, unflatten
 
 
 def describe_program(program: Program, signature: CallSignature) -> Interface:
-    """The interface of a program, for the call that it was compiled for; raises `ExportError` for trees that no file can describe."""
+    """The interface of a program, for the call that it was compiled for. Raises `ExportError` for trees that a file cannot describe."""
     leaves = [Leaf(index) if signature.is_traced(index) else _static(signature, index) for index in range(len(signature.leaf_keys))]
     args, kwargs = unflatten(signature.tree, leaves)
     given = [(name, arg) for name, arg in zip(parameter_names(signature.function, signature.positional), args, strict=True)
@@ -38,7 +38,7 @@ def describe_program(program: Program, signature: CallSignature) -> Interface:
 
 
 def _static(signature: CallSignature, index: int) -> Any:
-    """The constant that describes a leaf which is part of the program."""
+    """The constant for a leaf that is part of the program."""
     kind, value = signature.leaf_keys[index][1][:2]
     if signature.leaf_keys[index][2:]:
         return _Reference()
@@ -46,8 +46,8 @@ def _static(signature: CallSignature, index: int) -> Any:
 
 
 class _Reference:
-    """An argument that is taken by reference, such as a module, or that is static and no plain value: it is part of the program, and no
-    argument of the exported one."""
+    """An argument that is passed by reference, such as a module, or that is static and no plain value. It is part of the program, and not
+    an argument of the exported one."""
 
 
 def _parameters(program: Program, signature: CallSignature) -> tuple[ExportedParameter, ...]:
@@ -92,7 +92,7 @@ def _result(program: Program, signature: CallSignature) -> tuple[TreeDescription
 
 
 def _names_of_effects(program: Program, params: Sequence[ExportedParameter], named: dict[int, str]) -> dict[int, str]:
-    """Names for results that the function does not return: new contents, and gradients that it leaves behind."""
+    """Names for results that the function does not return: new contents of tensors, and gradients that it sets."""
     tensors = program.tensors
     if tensors is None:
         return {}
@@ -107,7 +107,7 @@ def _names_of_effects(program: Program, params: Sequence[ExportedParameter], nam
 
 
 def array_of(value: np.ndarray, param: ExportedParameter) -> np.ndarray:
-    """A copy as the program takes it: without gaps, of the parameter's dtype."""
+    """A contiguous copy in the parameter's dtype."""
     array = np.array(value, order="C", copy=True)
     if short_name(array.dtype) != param.dtype or array.shape != param.shape:
         raise ExportError(f"{param.name} has to be {param.dtype} of shape {param.shape}, got {array.dtype} of shape {array.shape}")

@@ -1,4 +1,4 @@
-"""The interface of an exported program: its parameters and results by name, and the trees that its callers see."""
+"""Interface of an exported program: its parameters and results by name, and the trees of its arguments and results."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ SOURCES = ("argument", "state", "constant")
 class ExportedParameter:
     """A parameter of the program.
 
-    `source` says where it comes from: "argument" (leaf number `leaf` of the call), "state" (what the function reaches by itself and may
-    change: parameters of a module, the state of an optimiser) or "constant" (an array that it only reads, and that is part of the file).
-    `weak` ones were Python floats.
+    `source` is "argument" (leaf number `leaf` of the call), "state" (captured, and changed by the function: parameters of a module, the
+    state of an optimiser) or "constant" (a captured array that is only read, and that is part of the file). A `weak` parameter was a Python
+    float.
     """
 
     name: str
@@ -34,10 +34,10 @@ class ExportedParameter:
 class Interface:
     """The parameters of a program, and its trees.
 
-    `arguments` and `keywords` describe the trees of a call; their leaves are numbered together. `names` are those of the positional
-    arguments. `result` describes what it gives: leaf i is result i of the program; those from `len(results)` on are parameters,
-    as they are after the run. `results` are names of the program's results. `replaced` says which parameters take the content of a result
-    that did not go to their memory.
+    `arguments` and `keywords` describe the trees of a call, with one numbering for the leaves of both. `names` are the names of the
+    positional arguments. `result` describes the tree of results: leaf i is result i of the program; leaves from `len(results)` on are
+    parameters, with their content after the run. `results` are the names of the program's results. `replaced` lists parameters with the
+    result that becomes their new content, if the program did not write the result to their memory.
     """
 
     params: tuple[ExportedParameter, ...]

@@ -1,4 +1,4 @@
-"""Writes programs as libraries for C: an object file or a shared library, and the header."""
+"""Programs as libraries for C: an object file or a shared library, and the header."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SYSTEMS: dict[str, dict[str, Target]] = {
 
 
 def choose_levels(system: str, wanted: str | Sequence[str] | None) -> dict[str, Target]:
-    """The levels of a system that the library is to have; raises `ExportError` for ones that there are not."""
+    """The levels of a system that the library includes. Raises `ExportError` for unknown levels."""
     if system not in SYSTEMS:
         raise ExportError(f"there are no exports for target={system!r}", hint=f"the targets are {', '.join(SYSTEMS)}")
     levels = SYSTEMS[system]
@@ -56,9 +56,9 @@ def c_program(stem: str, artifact: Artifact, interface: Interface, constants: Ma
 
 
 def write_library(path: Path, planned: Graph, program: CProgram, levels: Mapping[str, Target]) -> list[Path]:
-    """Write `path` (`.so` or `.o`) and the header beside it; the files written.
+    """Write `path` (`.so` or `.o`) and the header next to it. Returns the files written.
 
-    Without a linker the object file is written in place of the shared library, and `ExportError` says so.
+    Without a linker, the object file is written instead of the shared library, and `ExportError` says so.
     """
     targets = list(levels.values())
     text, program = library_text(planned, program, targets)

@@ -1,4 +1,4 @@
-"""Makes shared libraries of object files, with the linker of the system."""
+"""Linking of object files to shared libraries, with the system's linker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CROSS = {"aarch64-unknown-linux-gnu": ("aarch64-linux-gnu-gcc", "aarch64-linux-
 
 
 def find_linker(triple: str = "") -> str | None:
-    """The linker for a system (that of this process, without `triple`): a C compiler where there is one, else the linker alone."""
+    """The linker for a system (without `triple`: of this process): a C compiler if there is one, else the bare linker."""
     names = _CROSS.get(triple, ()) if triple else (*_DRIVERS, *_LINKERS)
     if not triple and os.environ.get("CC"):
         names = (os.environ["CC"], *names)
@@ -23,9 +23,9 @@ def find_linker(triple: str = "") -> str | None:
 
 
 def link_shared(object_file: Path, library: Path, name: str, triple: str = "") -> None:
-    """Write the shared library `library`, called `name` to who loads it, from one object file.
+    """Link one object file to the shared library `library`, with the soname `name`.
 
-    Raises `ExportError` where there is no linker, or it fails.
+    Raises `ExportError` if there is no linker, or the linker fails.
     """
     linker = find_linker(triple)
     if linker is None:

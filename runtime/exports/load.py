@@ -1,4 +1,4 @@
-"""`load`: a program that was exported, as a function. Nothing is traced or compiled for it."""
+"""`load`: an exported program as a function. Nothing is traced or compiled for it."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ else:
 
 
 class LoadedFunction:
-    """An exported program; call it as the function that was exported.
+    """An exported program. Call it like the function that was exported.
 
-    `state` has by name the arrays that the program keeps from call to call: parameters of modules, the state of optimisers; calls update
-    them in place, and so may you (`loaded.state["weight"][...] = new`). `arguments` has the arguments that were stored with it
-    (`export(..., params="params")`), as trees of arrays.
+    `state` has, by name, the arrays that the program retains from call to call: parameters of modules, the state of optimisers. Calls
+    update them in place, and so may you (`loaded.state["weight"][...] = new`). `arguments` has the arguments that were stored with the
+    program (`export(..., params="params")`), as trees of arrays.
     """
 
     def __init__(self, name: str, level: str, executable: NativeExecutable, interface: Interface, tensors: Mapping[str, np.ndarray],
@@ -69,8 +69,8 @@ class LoadedFunction:
         self._leaves = 1 + max([*paths, -1])
         self.arguments = _stored(interface, tensors, given)
         self._record = FunctionDescriptor(LoadedFunction.__call__, in_any_mode=True)
-        self._calls = 0         # by way of Python
-        self._suits_entry = False       # whether calls are to go there once it is ready
+        self._calls = 0         # number of calls through Python
+        self._suits_entry = False       # True if calls may go to the fast path once it is ready
         self._changing = renewed_after_fork(self, "_changing", Lock)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -93,7 +93,8 @@ class LoadedFunction:
         return f"<loaded {self.__name__}, {self.level}>"
 
     def _count(self) -> None:
-        """From the second call on, calls go to the native entry where it knows the program, once it is there; llvmlite compiles it."""
+        """Count a call. From the second call on, the fast path is compiled by llvmlite in the background, and then used if it supports the
+        program."""
         if not is_installed("llvmlite"):
             return
         with self._changing:
@@ -132,13 +133,12 @@ class LoadedFunction:
 def load(path: str | os.PathLike[str], *, sha256: str | None = None) -> LoadedFunction:
     """The program in a file that `export` wrote (`.adjit`), as a function.
 
-    Loading and calling need adjit and NumPy: numba is never imported, llvmlite and optree need not be installed. Nothing is traced, and
-    nothing of the program compiled where the file has code for this processor; else llvmlite compiles it. Where llvmlite is installed the
-    second call imports it, to compile the way into the program for calls that cost less, and kernels run on several threads; without
-    it they run on one.
+    Loading and calling need adjit and NumPy only: numba is never imported, llvmlite and optree need not be installed. Nothing is traced.
+    The program is compiled, by llvmlite, only if the file has no code for this processor. If llvmlite is installed, the second call imports
+    it to compile the fast path, which makes calls cheaper, and kernels run on several threads. Without llvmlite, kernels run on one thread.
 
-    **The file holds machine code, which calls run with all the rights of this process: load only what you trust.** `sha256` is the
-    SHA-256 of the whole file, 64 hexadecimal digits: a file with another one is refused, before anything of it is used.
+    **The file holds machine code, which runs with all the rights of this process: load only files that you trust.** `sha256` is the
+    expected SHA-256 of the whole file, 64 hexadecimal digits: a file with another digest is refused before any of it is used.
 
     Raises `ExportError` for a file that cannot be read, is damaged, or is of another format or system.
 
@@ -165,9 +165,9 @@ def load(path: str | os.PathLike[str], *, sha256: str | None = None) -> LoadedFu
 
 
 def _code(parts: Mapping[str, bytes], artifact: Artifact, file_path: Path) -> tuple[str, NativeCode]:
-    """The code for the best level that this processor and the file both have; compiled from the graph where there is none.
+    """The code for the best level that both this processor and the file have. If there is none, the graph is compiled.
 
-    Raises `ExportError` where the code cannot be linked, or has to be compiled without llvmlite.
+    Raises `ExportError` if the code cannot be linked, or if the graph must be compiled and llvmlite is not installed.
     """
     for level, target in LEVELS.items():
         content = parts.get(CODE.format(level))
@@ -188,14 +188,14 @@ def _code(parts: Mapping[str, bytes], artifact: Artifact, file_path: Path) -> tu
 
 @off_main_thread
 def _compiled(graph: bytes, artifact: Artifact, file_path: Path) -> tuple[str, NativeCode]:
-    """Code made of the graph in the file, for this processor."""
+    """Code compiled from the graph in the file, for this processor."""
     target = native_target()
     try:
         planned = parser.parse(graph.decode())
         code = native.lower_program(planned, target, flush_subnormals=artifact.flush_subnormals)
         made = native.make_artifact(planned, code, target)
         fits = (made.params, made.results, made.arena_bytes) == (artifact.params, artifact.results, artifact.arena_bytes)
-    except Exception as error:      # a graph that nobody has planned
+    except Exception as error:      # not a graph that the planner has made
         raise ExportError(f"{file_path} has a graph that cannot be compiled: {error}", hint="export the program again") from error
     if not fits:
         raise ExportError(f"{file_path} has a graph of another program", hint="export the program again")

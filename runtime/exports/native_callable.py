@@ -1,4 +1,4 @@
-"""`CompiledFunction.as_callable`: a program as C functions of numbers, for integrators and samplers that call no Python."""
+"""`CompiledFunction.as_callable`: a program as C functions of numbers, for integrators and samplers that do not call Python."""
 
 from __future__ import annotations
 
@@ -40,16 +40,17 @@ _KINDS = {
 
 
 class NativeCallable:
-    """C functions of a compiled scalar function of `count` numbers. They may be called from any threads, at the same time.
+    """C functions of a compiled scalar function of `count` numbers. They are thread-safe.
 
-    Each is an object of ctypes, which keeps the code alive, or None where the function has no such form:
+    Each is a ctypes function, which keeps the code alive, or None if the function has no such form:
 
-    value           `double (int n, double *x, void *user_data)`, as `scipy.integrate` takes it
+    value           `double (int n, double *x, void *user_data)`, the form for `scipy.integrate`
     value_of_one    `double (double x, void *user_data)`, for one variable
     value_and_grad  `double (int64_t n, const double *x, double *gradient, void *user_data)`, for the result of `value_and_grad`
     evaluate        `int32_t (int64_t n, const double *x, double *value, double *gradient)`, which returns a status: `words(status)`
 
-    The others return NaN where that is not 0. `gradient` may be NULL; `user_data` is not read. `addresses` and `signatures` are by name.
+    The other functions return NaN if the status is not 0. `gradient` may be NULL; `user_data` is not read. `addresses` and `signatures` are
+    dicts by name.
 
     >>> import numpy as np, adjit
     >>> norm = adjit.compile(lambda x: np.sum(x * x)).as_callable(np.zeros(2))
@@ -74,7 +75,7 @@ class NativeCallable:
 
     @staticmethod
     def words(status: int) -> str:
-        """The meaning of a status that `evaluate` returned."""
+        """The meaning of a status returned by `evaluate`."""
         return STATUS[status] if 0 <= status < len(STATUS) else "an unknown status"
 
     def low_level_callable(self) -> Any:
@@ -83,9 +84,9 @@ class NativeCallable:
 
 
 def make_callable(program: Program, captured: Sequence[np.ndarray] | None, signature: CallSignature) -> NativeCallable:
-    """The functions of a program for the call `signature`; `captured` become part of them, as they are now.
+    """The functions of a program for the call `signature`. The arrays `captured` become part of the code with their current content.
 
-    Raises `ExportError` where it is no scalar function of float64, or, with None for `captured`, does not hold any more.
+    Raises `ExportError` if the program is no scalar function of float64, or if `captured` is None: then the program is no longer valid.
     """
     if captured is None:
         raise ExportError(f"what the function depends on was changed since its last call: {program.changed()}", hint="give it arguments")
@@ -93,7 +94,7 @@ def make_callable(program: Program, captured: Sequence[np.ndarray] | None, signa
     assert isinstance(executable, NativeExecutable)
     interface, artifact = describe_program(program, signature), executable.code.artifact
     constants = [param for param in interface.params if param.source == "constant"]
-    arrays = {param.name: array_of(array, param).tobytes() for param, array in zip(constants, captured, strict=False)}     # then state
+    arrays = {param.name: array_of(array, param).tobytes() for param, array in zip(constants, captured, strict=False)}     # state follows
     objective = _objective(interface, arrays, artifact, [tuple(result.shape) for result in artifact.results])
     target = TARGETS[artifact.target]
     text = callbacks_text(lower_program(program.planned, target, flush_subnormals=artifact.flush_subnormals), objective)
@@ -113,7 +114,7 @@ def _objective(interface: Interface, constants: Mapping[str, bytes], artifact: A
     if len(arguments) > 1 and any(param.shape for param in arguments):
         raise _unfit("it takes several arguments that are not all numbers")
     count = sum(prod(param.shape) for param in arguments)
-    starts = {param.name: index for index, param in enumerate(arguments)}       # one array, or numbers
+    starts = {param.name: index for index, param in enumerate(arguments)}       # one array, or several numbers
     params = [constants[param.name] if param.source == "constant" else starts[param.name] for param in interface.params]
     dtypes = [result.dtype for result in artifact.results]
     numbers = list(leaf_paths(interface.result, "", {}))

@@ -1,7 +1,7 @@
-"""Arrays by name in the safetensors format, without its library: a program that is loaded needs nothing but NumPy.
+"""Named arrays in the safetensors format, without the safetensors library: a loaded program needs NumPy only.
 
-The format: eight bytes with the length of the header, the header (JSON: dtype, shape and place of each array), then the arrays.
-Source: the description of the format that comes with the library of that name.
+The format: eight bytes with the length of the header, the header (JSON: dtype, shape and offsets of each array), then the arrays. Source:
+the format description of the safetensors library.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DTYPES = {name: np.dtype(code) for code, name in _NAMES.items()}
 
 
 def write_tensors(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """The content of a file.
+    """The content of a file with these arrays.
 
     >>> read_tensors(write_tensors({"w": np.arange(3.0)}))["w"]
     array([0., 1., 2.])
@@ -38,7 +38,7 @@ def write_tensors(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 def read_tensors(content: bytes) -> dict[str, np.ndarray]:
-    """The arrays, copied; raises `ValueError` where the content is not of this format."""
+    """The arrays, copied. Raises `ValueError` if the content has another format."""
     size = int.from_bytes(content[:8], "little")
     if len(content) < 8 or size > len(content) - 8:
         raise ValueError("the header of the arrays is cut off")

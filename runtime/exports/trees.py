@@ -1,6 +1,6 @@
-"""Trees as plain data, so that an exported program can take and give them without the code that traced it.
+"""Trees as plain data, so that an exported program can take and return them without the code that traced it.
 
-A tree is described by nested lists and dicts that JSON can hold: `{"leaf": 0}`, `{"dict": [["w", {"leaf": 0}]]}`, `{"tuple": [...]}`,
+A tree is described by nested lists and dicts that JSON can represent: `{"leaf": 0}`, `{"dict": [["w", {"leaf": 0}]]}`, `{"tuple": [...]}`,
 `{"list": [...]}`, `{"fields": ["AdamState", ["m", "v"], [...]]}` (a named tuple or a dataclass), `{"constant": 3}`.
 """
 
@@ -15,14 +15,14 @@ from typing import Any
 from adjit.ir.errors import ExportError
 
 TreeDescription = dict[str, Any]
-"""A description of a tree."""
+"""Description of a tree."""
 
 CONSTANTS = (bool, int, float, str, type(None))
-"""Types of constants that a description holds as they are."""
+"""Types of constants that a description holds as plain JSON values."""
 
 
 class Leaf:
-    """In a tree that is to be described, leaf number `index`."""
+    """Placeholder for leaf number `index`, in a tree to be described."""
 
     __slots__ = ("index",)
 
@@ -31,7 +31,7 @@ class Leaf:
 
 
 def describe_tree(tree: Any, what: str) -> TreeDescription:
-    """The description of a tree of `Leaf`s and constants; `what` it is, for the `ExportError` where it holds something else."""
+    """The description of a tree of `Leaf`s and constants. `what` names the tree in the `ExportError` for other leaves."""
     kind = type(tree)
     if kind is Leaf:
         return {"leaf": tree.index}
@@ -50,7 +50,8 @@ def describe_tree(tree: Any, what: str) -> TreeDescription:
 
 
 def flatten_tree(form: TreeDescription, tree: Any, leaves: list[Any], path: str) -> None:
-    """Put the leaves of `tree` into `leaves`; raises `TypeError` or `ValueError`, naming the place, where it is not as described."""
+    """Append the leaves of `tree` to `leaves`. Raises `TypeError` or `ValueError`, which names the path, if the tree does not match
+    `form`."""
     ((kind, content),) = form.items()
     if kind == "leaf":
         leaves[content] = tree
@@ -96,7 +97,7 @@ def unflatten_tree(form: TreeDescription, leaves: Sequence[Any]) -> Any:
 
 
 def check_form(form: Any, leaves: int) -> None:
-    """Raise `ValueError` where something read from a file is no description of a tree of that many leaves at most."""
+    """Raise `ValueError` if data read from a file is not the description of a tree with at most `leaves` leaves."""
     if not isinstance(form, dict) or len(form) != 1:
         raise ValueError("a tree is not described")
     ((kind, content),) = form.items()
@@ -141,7 +142,7 @@ def leaf_paths(form: TreeDescription, path: str, found: dict[int, str]) -> dict[
 
 @cache
 def record_type(name: str, names: tuple[str, ...]) -> type:
-    """The type of named tuples that stands for a record of an exported program; the same for equal descriptions."""
+    """The named-tuple type that represents a record in an exported program; the same type for equal descriptions."""
     return namedtuple(name, names)
 
 

@@ -1,8 +1,8 @@
-"""Compiled functions that are called as machine code: a type of callable objects whose calls go straight to the native entry.
+"""Types of compiled functions that are called as machine code: their objects' calls go straight to the fast path.
 
-    function = callable_type(CompiledFunction)(fun, choices)     # called in Python, until
+    function = callable_type(CompiledFunction)(fun, choices)     # called in Python at first
     if fastcall_is_ready(type(function), threads):
-        activate(function, record)                              # the entry tries the programs of the descriptor `record` first
+            activate(function, record)                              # from now on the fast path tries the programs of `record` first
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ else:
 
 _VECTORCALL, _RECORD, _BOUND = "_adjit_entry", "_adjit_record", "_adjit_bound"
 _HAS_VECTORCALL, _BASE_TYPE = 1 << 11, 1 << 10
-_MEMBERS = 72       # the slot of a type's members
+_MEMBERS = 72       # offset of a type's slot `tp_members`
 _SIGNED_SIZE, _UNSIGNED = 19, 18     # kinds of members: Py_ssize_t, unsigned long long
 
 
@@ -43,9 +43,9 @@ class _Spec(ctypes.Structure):
 
 @cache
 def callable_type(base: type) -> type:
-    """`base` with room for the address of the native entry, which is called in place of `base.__call__` once it is there.
+    """`base` with a field for the address of the fast path, which is called instead of `base.__call__` once it is activated.
 
-    `base` itself where this process has no native entry.
+    In a process without a fast path it is `base` itself.
     """
     if not object_layout.known():
         return base
@@ -64,9 +64,9 @@ def callable_type(base: type) -> type:
 
 
 def fastcall_is_ready(kind: type, threads: int) -> bool:
-    """True if objects of a `callable_type` can be activated; if not, their entry is being compiled from now on.
+    """True if objects of a `callable_type` can be activated. If not, the fast path is compiled in the background from now on.
 
-    With one thread the answer is yes: the entry is compiled at once.
+    With one thread the result is True: the fast path is compiled at once.
     """
     code = _entry(kind)
     if threads == 1:
@@ -77,7 +77,8 @@ def fastcall_is_ready(kind: type, threads: int) -> bool:
 
 
 def activate(function: Any, record: FunctionDescriptor, bound: object = None) -> None:
-    """Have calls of an object of a `callable_type` go to the entry, as a method of `bound`; the object keeps `record` and `bound` alive."""
+    """Direct calls of an object of a `callable_type`, as a method of `bound`, to the fast path. The object keeps `record` and `bound`
+    alive."""
     address = _entry(type(function)).get().address
     object.__setattr__(function, _RECORD, record.address)
     if bound is not None:
@@ -86,7 +87,7 @@ def activate(function: Any, record: FunctionDescriptor, bound: object = None) ->
 
 
 def _entry(kind: type) -> BackgroundCode:
-    """The entry of a type. Its code stays until the process ends: arrays may give back their blocks at any time."""
+    """The fast path's code for a type. It stays until the process ends: arrays may give back their blocks at any time."""
     return _entry_at(kind.__basicsize__ - 16)
 
 

@@ -1,4 +1,4 @@
-"""Descriptors of the native entry, made in memory: of a program, its operands and results; of a function, its programs and counters.
+"""Builders of the fast path's descriptors in memory: of a program, its operands and results; of a function, its programs and counters.
 
     record = make_program_descriptor(program, trace, executable)       # None: its calls go through Python
 """
@@ -22,29 +22,29 @@ from adjit.runtime.native.executable import NativeExecutable
 from adjit.tracer.scope import open_traces
 
 MAX_PROGRAMS = 8
-"""Programs of one function that the entry tries, the most recently used; others are found by their signature, in Python."""
+"""Programs per function that the fast path tries, the most recently used; other programs are found by their signature, in Python."""
 
 BLOCK_BYTES = 1 << 16
-"""Size from which results lie in blocks of the pool: where the system would fault in new pages for each."""
+"""Bytes from which results lie in blocks of the memory pool: the system would fault in new pages for each such result."""
 
 MAX_VALUES = 4096
-"""Most parameters and results of a program that the entry calls: lists of their addresses lie on the stack."""
+"""Maximum parameters and results of a program that the fast path calls: lists of their addresses lie on the stack."""
 
 _CONTAINERS: dict[Any, Node] = {tuple: Node.TUPLE, list: Node.LIST, dict: Node.DICT}
 
 
 class UnsuitedError(Exception):
-    """There is something about the program that the entry does not know."""
+    """Raised for a program with a property that the fast path does not support."""
 
 
 class Memory:
-    """Words that machine code reads, and objects that they name, for as long as this object lives."""
+    """Memory for descriptors: words that machine code reads, and objects that they refer to, alive as long as this object."""
 
     def __init__(self) -> None:
         self._kept: list[Any] = []
 
     def words(self, values: Sequence[int]) -> int:
-        """The address of a list of words; 0 for none."""
+        """The address of a list of words; 0 for an empty list."""
         if not values:
             return 0
         block = (ctypes.c_int64 * len(values))(*values)
@@ -57,19 +57,19 @@ class Memory:
         return id(value)
 
     def node(self, kind: Node, **fields: int) -> int:
-        """The address of a record of a node."""
+        """The address of a NODE descriptor."""
         return self.words(descriptor_words(NODE, {"kind": kind, **fields}))
 
 
 def descriptor_words(record: Descriptor, fields: Mapping[str, int]) -> list[int]:
-    """The words of a record; fields that are not given are 0."""
+    """The words of a descriptor; fields not given are 0."""
     assert fields.keys() <= record.keys(), fields.keys() - record.keys()
     return [fields.get(name, 0) for name in record]
 
 
 def table_words(memory: Memory, container: Any, keys: Sequence[Any] | None, values: Sequence[Any],
                 varying: Container[int] = ()) -> list[int]:
-    """The descriptor of a dict's items, or without keys a list's; the values of the slots in `free` may be any."""
+    """The descriptor of a dict's items, or, without keys, of a list's. Values of the items in `varying` are not compared."""
     words = [0 if index in varying else memory.identity(value) for index, value in enumerate(values)]
     return descriptor_words(TABLE, {
         "holder": memory.identity(container), "count": len(values), "values": memory.words(words),
@@ -77,7 +77,7 @@ def table_words(memory: Memory, container: Any, keys: Sequence[Any] | None, valu
 
 
 class ProgramDescriptor:
-    """A program as the entry sees it. Objects named by the descriptor live as long as the descriptor; the program may end before."""
+    """A program for the fast path. Objects named by the descriptor live as long as the descriptor; the program may end before."""
 
     def __init__(self, program: object, fields: dict[str, int], memory: Memory):
         self.program = weakref.ref(program)
@@ -92,15 +92,15 @@ class ProgramDescriptor:
 
     @property
     def last_use(self) -> int:
-        """Time of the last call that followed one of another program, by the clock of its function."""
+        """Time, by the clock of its function, of the last call that switched to this program."""
         return self._words[PROGRAM["last_use"] // 8]
 
 
 class FunctionDescriptor:
-    """A compiled function as the entry sees it: its programs, the one used last first, and what the entry counts."""
+    """A compiled function for the fast path: its programs, the one used last first, and the counters."""
 
     def __init__(self, slow: Callable[..., Any], in_any_mode: bool = False):
-        """`slow` is called where no program fits; `in_any_mode`: programs are the same whether gradients are recorded or not."""
+        """`slow` is called if no program matches. `in_any_mode`: programs do not depend on the gradient mode."""
         self._memory = Memory()
         fields = {
             "fallback": self._memory.identity(slow), "open_traces": ctypes.addressof(open_traces),
@@ -114,25 +114,25 @@ class FunctionDescriptor:
         self._chains: tuple[Any, ...] = ()
 
     def offer(self, record: ProgramDescriptor) -> None:
-        """Have the entry try a program first."""
+        """Have the fast path try a program first."""
         if self._programs[:1] != [record]:
             self._set([record, *(other for other in self._programs if other is not record)][:MAX_PROGRAMS])
 
     def withdraw(self, record: ProgramDescriptor) -> None:
-        """Have the entry try a program no more."""
+        """Remove a program from the fast path."""
         if self._get("last") == record.address:
             self._put("last", 0)
         if record in self._programs:
             self._set([other for other in self._programs if other is not record])
 
     def clear(self) -> None:
-        """Without programs, and all counts anew."""
+        """Remove all programs, and reset the counters."""
         self._set([])
         self._put("hits", 0)
         self._put("last", 0)
 
     def tick(self) -> int:
-        """The time at which another program is called than before."""
+        """Advance the clock: the next call is of another program than the last. Returns the time."""
         self._put("clock", self._get("clock") + 1)
         return self._get("clock")
 
@@ -142,12 +142,12 @@ class FunctionDescriptor:
 
     @property
     def last(self) -> ProgramDescriptor | None:
-        """The program that was called last, where that was by the entry."""
+        """The program that was called last, if the fast path called it."""
         address = self._get("last")
         return next((record for record in self._programs if record.address == address), None) if address else None
 
     def called_in_python(self) -> None:
-        """Note that the last call was not the entry's."""
+        """Record that the last call did not go through the fast path."""
         self._put("last", 0)
 
     def _set(self, programs: list[ProgramDescriptor]) -> None:
@@ -155,7 +155,7 @@ class FunctionDescriptor:
         before = self._programs, self._chains
         self._programs, self._chains = programs, (chain,)
         self._put("programs", ctypes.addressof(chain))
-        del before      # the entry may have read them until now
+        del before      # kept until here, as the fast path may have read them
 
     def _get(self, field: str) -> int:
         return self._words[FUNCTION[field] // 8]
@@ -173,7 +173,7 @@ _NO_PROGRAMS = ctypes.addressof(_EMPTY)
 
 
 def array_node(memory: Memory, param: Parameter, number: int) -> int:
-    """The type check of an object for an array parameter."""
+    """The node of an array parameter."""
     dtype, writes = SHORT_NAMES[param.dtype], param.role in WRITABLE_ROLES
     return memory.node(
         Node.ARRAY, object=0 if param.shape or writes else id(dtype.type), index=number, descr=memory.identity(dtype),
@@ -181,12 +181,12 @@ def array_node(memory: Memory, param: Parameter, number: int) -> int:
 
 
 def constant_node(memory: Memory, value: Any) -> int:
-    """This object, or an equal bool, int or string."""
+    """The node that matches this object, or an equal bool, int or string."""
     return memory.node(Node.CONSTANT, object=memory.identity(value))
 
 
 def container_node(memory: Memory, kind: type, items: Sequence[int], keys: Iterable[Any] = ()) -> int:
-    """A container of nodes, with these keys where it is a dict; raises `UnsuitedError` for kinds that the entry does not know."""
+    """The node of a container of nodes; a dict has `keys`. Raises `UnsuitedError` for kinds that the fast path does not support."""
     if kind in _CONTAINERS:
         return memory.node(_CONTAINERS[kind], count=len(items), items=memory.words(items),
                            keys=memory.words([memory.identity(key) for key in keys]))
@@ -197,14 +197,14 @@ def container_node(memory: Memory, kind: type, items: Sequence[int], keys: Itera
 
 
 def parameter_fields(memory: Memory, params: Sequence[Parameter]) -> dict[str, int]:
-    """The number of parameters, and the overwritten ones."""
+    """The fields for the number of parameters, and for the donated ones."""
     donated = [int(param.role in WRITABLE_ROLES) for param in params]
     return {"params": len(donated), "donated_count": sum(donated), "donated": memory.words(donated),
             "ranges": memory.words([word for param in params for word in (_bytes(param), 0)])}
 
 
 def result_fields(memory: Memory, results: Sequence[Result]) -> dict[str, int]:
-    """The result kind of each result."""
+    """The fields for the storage of each result."""
     words: list[int] = []
     for result in results:
         storage = ResultStorage.DONATED if result.param >= 0 else ResultStorage.SCALAR if not result.shape else \
@@ -216,7 +216,7 @@ def result_fields(memory: Memory, results: Sequence[Result]) -> dict[str, int]:
 
 
 def code_fields(memory: Memory, executable: NativeExecutable) -> dict[str, int]:
-    """The code, and its operands besides arrays; raises `UnsuitedError` for a program of very many of them."""
+    """The fields for the code and its operands other than arrays. Raises `UnsuitedError` if there are too many parameters or results."""
     artifact = executable.code.artifact
     if len(artifact.params) + len(artifact.results) > MAX_VALUES:
         raise UnsuitedError

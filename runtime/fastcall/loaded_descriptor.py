@@ -1,4 +1,4 @@
-"""The record by which the native entry knows a loaded program, made of the descriptions in its file."""
+"""Fast-path descriptor of a loaded program, built from the descriptions in its file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from adjit.runtime.native.executable import NativeExecutable
 
 def make_loaded_descriptor(program: object, interface: Interface, executable: NativeExecutable,
                        own: Mapping[int, np.ndarray]) -> ProgramDescriptor | None:
-    """The record of a program; `own` are the arrays for parameters that no argument is for. None where calls go through Python."""
+    """The descriptor of a program. `own` are the arrays of parameters that are no arguments. None if calls must go through Python."""
     artifact = executable.code.artifact
     if interface.replaced:
         return None
@@ -51,7 +51,7 @@ def make_loaded_descriptor(program: object, interface: Interface, executable: Na
 
 
 def _tree(memory: Memory, form: TreeDescription, leaf: Callable[[int], int]) -> int:
-    """The node of a tree; `leaf` makes those of its leaves."""
+    """The node of a tree; `leaf` returns the nodes of its leaves."""
     ((kind, content),) = form.items()
     if kind == "leaf":
         return leaf(content)
@@ -78,6 +78,6 @@ def _argument(memory: Memory, params: Sequence[ExportedParameter], known: Sequen
 def _result(memory: Memory, count: int, own: Mapping[int, np.ndarray], leaf: int) -> int:
     if leaf < count:
         return memory.node(Node.RESULT, index=leaf)
-    if leaf - count not in own:     # an argument, which was overwritten
+    if leaf - count not in own:     # the result is an overwritten argument
         raise UnsuitedError
     return constant_node(memory, own[leaf - count])

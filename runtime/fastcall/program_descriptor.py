@@ -1,4 +1,4 @@
-"""The descriptor by which the native entry knows a program: operands, guards and results.
+"""Fast-path descriptor of a traced program: operands, guards and results.
 
     record = make_program_descriptor(program, trace, executable, tensors)       # None: its calls go through Python
 """
@@ -48,9 +48,9 @@ from adjit.tracer.trees import TreeSpec
 
 def make_program_descriptor(program: object, trace: Trace, executable: NativeExecutable, tensors: TensorProgram | None,
                             ) -> ProgramDescriptor | None:
-    """The record of a program; None where there is something about it that the entry does not know."""
+    """The descriptor of a program; None if the program has a property that the fast path does not support."""
     signature, artifact = trace.signature, executable.code.artifact
-    if len(signature.key) > 4:      # a tensor is given twice
+    if len(signature.key) > 4:      # a tensor is passed twice
         return None
     others = 0 if tensors is None else len(tensors.effects.contents) + len(tensors.effects.numbers)
     if _first(signature) + len(trace.guards.arrays) + others != len(artifact.params):
@@ -70,7 +70,7 @@ def make_program_descriptor(program: object, trace: Trace, executable: NativeExe
 
 
 def _first(signature: CallSignature) -> int:
-    """The number of the first parameter that is not among the arguments."""
+    """The number of the first parameter that is not an argument."""
     return sum(map(signature.is_traced, range(len(signature.leaf_keys))))
 
 
@@ -101,7 +101,7 @@ def _argument(memory: Memory, signature: CallSignature, index: int, numbers: Ite
         if key[2:] == (IdentityKeyed,):
             return memory.node(Node.SAME, object=value)
         if issubclass(kind, (float, complex, np.inexact, tuple, list, dict)):
-            raise UnsuitedError     # known by its text, or by what it holds now
+            raise UnsuitedError     # leaves that are compared by text or by content
         return constant_node(memory, value)
     number = next(numbers)
     if key == ("weak",):
@@ -116,7 +116,7 @@ def _argument(memory: Memory, signature: CallSignature, index: int, numbers: Ite
 
 
 def _surroundings(memory: Memory, signature: CallSignature, trace_guards: TraceGuards, params: Sequence[Parameter]) -> dict[str, int]:
-    """Guards of a program besides the types of its arguments."""
+    """The fields for guards of a program other than the types of its arguments."""
     first = _first(signature)
     captures: list[int] = []
     for index, array in enumerate(trace_guards.arrays, first):
@@ -149,7 +149,7 @@ def _all_holds(trace_guards: TraceGuards) -> bool:
 
 
 def _guard(memory: Memory, source: Source) -> list[int] | None:
-    """The words of a guard; none where nothing can change; None where Python has to look."""
+    """The words of a guard; an empty list if nothing can change; None if Python has to check it."""
     read = source.read
     if not isinstance(read, partial):
         return None
@@ -158,7 +158,7 @@ def _guard(memory: Memory, source: Source) -> list[int] | None:
         return descriptor_words(GUARD, {"kind": Guard.SIZE, "holder": memory.identity(read.args[0]), "value": source.value})
     if read.func is tuple and type(read.args[0]) is list:
         return _table_guard(memory, read.args[0], None, source.value)
-    if read.func is tuple and type(read.args[0]) in (dict, defaultdict, Counter):        # an OrderedDict has an order of its own
+    if read.func is tuple and type(read.args[0]) in (dict, defaultdict, Counter):        # not OrderedDict, which keeps its own order
         return _table_guard(memory, read.args[0], source.value, source.value, range(len(source.value)))
     if read.func is pairs_of and type(read.args[0]) in (dict, defaultdict, Counter):
         return _table_guard(memory, read.args[0], source.value[::2], source.value[1::2])
@@ -181,7 +181,7 @@ def _guard(memory: Memory, source: Source) -> list[int] | None:
             return None
     if kind is Guard.WORD:
         assert isinstance(key, int)
-        if layout.word(id(holder) + key) != wanted:      # it was changed since the trace
+        if layout.word(id(holder) + key) != wanted:      # changed since the trace
             return None
     elif kind is Guard.DICT:
         if type(holder) is tuple:
@@ -213,14 +213,14 @@ def _is_plain_key(key: Any) -> bool:
 
 
 def _content_guard(memory: Memory, content: ContentGuard) -> list[int] | None:
-    """The words of a guard of an array's content; None where Python has to check."""
+    """The words of a guard of an array's content; None if Python has to check it."""
     array = content.array
     layout_flag = layout.CONTIGUOUS if array.flags.c_contiguous else layout.F_CONTIGUOUS if array.flags.f_contiguous else 0
     if type(array) is not np.ndarray or not layout_flag:
         return None
     code = digest_code()
     digest = content.digest()
-    if digest is None:      # it was changed since the trace
+    if digest is None:      # changed since the trace
         return None
     wanted = descriptor_words(DIGEST, {
         "digest": digest, "function": code.address, "bytes": array.nbytes, "flags": layout_flag, "rank": array.ndim,
@@ -230,13 +230,13 @@ def _content_guard(memory: Memory, content: ContentGuard) -> list[int] | None:
 
 
 def _behind_proxy(proxy: Any) -> Any:
-    """The dict behind a proxy, such as that of the attributes of a class."""
+    """The dict behind a mapping proxy, such as a class's `__dict__`."""
     found = gc.get_referents(proxy)
     return found[0] if len(found) == 1 else None
 
 
 def _is_plain(owner: object, name: str) -> bool:
-    """True if the attribute is found in the object's own dict, or is a plain value of its class, and no code of the class is asked."""
+    """True if reading the attribute runs no code of the class: it is in the object's own dict, or is a plain value of its class."""
     kind = type(owner)
     if kind.__getattribute__ is not object.__getattribute__ or isinstance(owner, (type, local)):
         return False

@@ -1,4 +1,4 @@
-"""The tensor part of a program's descriptor: references to tensors, and guards of other state in modules and optimisers."""
+"""Fast-path descriptor of a program's tensors: references to tensors, and guards of other state in modules and optimisers."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from adjit.runtime.fastcall.descriptors import Memory, UnsuitedError, descriptor
 
 
 def tensor_fields(memory: Memory, tensors: TensorProgram, leaves: int, nodes: Sequence[int]) -> dict[str, int]:
-    """The fields for a program with tensors; `nodes` describe the arrays for its parameters after the arguments and the captured arrays.
+    """The fields for a program with tensors. `nodes` describe the arrays of its parameters after the arguments and the captured arrays.
 
-    Raises `UnsuitedError` where there is something that the entry does not know.
+    Raises `UnsuitedError` if the program has a property that the fast path does not support.
     """
     effects = tensors.effects
     if effects.sharing or effects.same or any(hooks for _, hooks in effects.hooks):
@@ -41,8 +41,8 @@ def tensor_fields(memory: Memory, tensors: TensorProgram, leaves: int, nodes: Se
 
 
 def _finish(tensors: TensorProgram, given: list[Any], results: list[Any], leaves: list[Any]) -> Any:
-    """The results and write-backs of a program, for these parameters, results and leaves of the call."""
-    if tensors.operation is not None:       # some of the parameters are saved for the backward half
+    """Write back, and return the function's result, for these parameters, results and leaves of the call."""
+    if tensors.operation is not None:       # then some parameters are saved for the backward half
         given = [np.asarray(array) for array in given]
     return tensors.finish(given, results, leaves)
 
