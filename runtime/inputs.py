@@ -1,6 +1,6 @@
-"""The arrays of one call, as programs need them: contiguous, aligned, in native byte order; donated ones checked first.
+"""Preparation of a call's arrays for a program: contiguous, aligned, in native byte order; donated arrays are checked first.
 
-Everything that can be wrong with an argument is found here, before any memory is written.
+All errors in arguments are found here, before any memory is written.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from adjit.runtime.arena import data_address
 
 
 class Inputs:
-    """Checks and prepares the arrays for the parameters of `graph`; `paths` are their names for messages (`params['w1']`)."""
+    """Checks and preparation of arrays for the parameters of `graph`; `paths` are their names for messages (`params['w1']`)."""
 
     def __init__(self, graph: Graph, paths: Sequence[str]):
         roles = [role in WRITABLE_ROLES for role in graph.param_roles]
@@ -27,14 +27,14 @@ class Inputs:
         self._donated = roles
         self._sized = [index for index, size in enumerate(self._sizes) if size]
         self._updated = [role == "updated" for role in graph.param_roles]
-        self._known: list[tuple[Any, int]] = [(None, 0)] * len(roles)       # updated arrays, which are mostly those of the last call
-        self._apart: list[int] = []      # addresses that were found not to overlap; most calls come with the same again
+        self._known: list[tuple[Any, int]] = [(None, 0)] * len(roles)       # last updated arrays: most calls pass the same again
+        self._apart: list[int] = []      # addresses that were found disjoint: most calls pass the same again
 
     def prepare(self, arrays: Sequence[np.ndarray], passed: Sequence[Any]) -> list[np.ndarray]:
-        """`arrays` themselves where they are fit to be used, else copies; `passed` is what the caller gave for them.
+        """`arrays` themselves if they meet the requirements, else copies; `passed` are the caller's objects.
 
-        Raises `DonationError` for a donated argument whose buffer cannot be taken: not a writable, aligned, C-contiguous array in
-        native byte order, or sharing memory with another parameter.
+        Raises `DonationError` for a donated argument whose buffer cannot be used: it is not a writable, aligned, C-contiguous array in
+        native byte order, or it shares memory with another parameter.
         """
         fit = []
         known = self._known
@@ -73,11 +73,11 @@ class Inputs:
             raise DonationError(f"donated argument {path} {problem}", hint=f"pass a copy ({path}.copy()), or do not donate it")
 
     def _check_overlap(self, arrays: Sequence[np.ndarray], passed: Sequence[Any]) -> None:
-        """No donated array may share memory with any other parameter."""
+        """Raise `DonationError` if a donated array shares memory with another parameter."""
         starts = [known if array is same else data_address(array) for array, (same, known) in zip(arrays, self._known, strict=True)]
         if starts == self._apart:
             return
-        end_of_any = end_of_donated = any_index = donated_index = 0     # how far the arrays reach that begin before this one
+        end_of_any = end_of_donated = any_index = donated_index = 0     # ends of the arrays that begin before the current one
         for index in sorted(self._sized, key=starts.__getitem__):
             start, end = starts[index], starts[index] + self._sizes[index]
             donated = self._donated[index]

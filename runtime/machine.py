@@ -11,18 +11,18 @@ DEFAULT_CACHE_BYTES, MAX_CACHE_BYTES = 1 << 20, 1 << 21
 
 @cache
 def core_cache_bytes(caches: Path = CACHES) -> int:
-    """Cache bytes of one core: its second-level cache and its share of the third; a usual size where the system does not say.
+    """Cache bytes of one core: its second-level cache and its share of the third. A usual size if the system does not report them.
 
-    At most `MAX_CACHE_BYTES`: a tile's working memory is on the stack. Processors with half a megabyte of the second level and megabytes
-    of the third run programs planned for both 0 to 10 % faster than those planned for the second alone, in a half to a quarter of the
-    working memory.
+    The result is at most `MAX_CACHE_BYTES`, since a tile's working memory is on the stack. On processors with half a megabyte of
+    second-level and megabytes of third-level cache, programs planned for both are 0 to 10 % faster than programs planned for the second
+    level alone, in a half to a quarter of the working memory.
     """
     second, third = (_share(caches / f"index{level}") for level in (2, 3))
     return min(second + third, MAX_CACHE_BYTES) if second else DEFAULT_CACHE_BYTES
 
 
 def _share(cache: Path) -> int:
-    """Bytes of a cache for each processor that it serves; 0 where there is none, or the system does not say."""
+    """Bytes of a cache divided by the number of processors that share it; 0 if there is no such cache, or the system does not report it."""
     try:
         size, users = ((cache / name).read_text().strip() for name in ("size", "shared_cpu_list"))
         unit = {"K": 1 << 10, "M": 1 << 20}[size[-1:]]

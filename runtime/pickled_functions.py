@@ -1,8 +1,9 @@
-"""Compiled functions for picklers: by name, as functions are; as one that compiles anew, where functions are written down (cloudpickle).
+"""Pickling of compiled functions: by name, like functions; or, for picklers that serialize code (cloudpickle), as a function that compiles
+again.
 
-Joblib, Dask and Ray write down functions of `__main__` and functions without a name. A pickler does not say which of the two it does. So
-the recompiling function has the name of an attribute of the compiled function: a pickler that looks the name up finds the compiled
-function, and a pickler that writes code down gets the parts to compile anew.
+Joblib, Dask and Ray serialize the code of functions of `__main__` and of functions without a name. A pickler does not say which of the two
+it does. So the recompiling function has the name of an attribute of the compiled function: a pickler that looks up the name finds the
+compiled function, and a pickler that serializes code gets the arguments for a new compilation.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _owners: weakref.WeakKeyDictionary[FunctionType, weakref.ref[Any]] = weakref.Wea
 
 
 def has_name(function: Any) -> bool:
-    """True if other processes find the function in a module; their `__main__` is another module where no file was run."""
+    """True if other processes find the function in a module. Without a script file, `__main__` of other processes is another module."""
     module = sys.modules.get(function.__module__)
     try:
         return function.__module__ != "__main__" and attrgetter(function.__qualname__)(module) is function
@@ -29,7 +30,7 @@ def has_name(function: Any) -> bool:
 
 
 def make_recompiling(function: Any, make: Callable[..., Any], *parts: Any) -> FunctionType:
-    """A function that gives `make(*parts)`: to be the attribute `ATTRIBUTE` of `function`."""
+    """A function that returns `make(*parts)`, and becomes the attribute `ATTRIBUTE` of `function`."""
     def anew() -> Any:
         return make(*parts)
 
@@ -40,7 +41,7 @@ def make_recompiling(function: Any, make: Callable[..., Any], *parts: Any) -> Fu
 
 
 def restore(anew: FunctionType) -> Any:
-    """The compiled function that was pickled: the one of this process, where `anew` was found by name, else a new one."""
+    """The compiled function after unpickling: the existing one if `anew` was found by name, else a new one."""
     owner = _owners.get(anew)
     found = owner() if owner is not None else None
     return anew() if found is None else found

@@ -1,4 +1,4 @@
-"""A program, compiled for one signature of a function: every stage of its graph, its kernels, and the executable.
+"""Program: a function compiled for one signature, with every stage of its graph, its kernels, and the executable.
 
     trace  →  passes  →  kernels  →  executable
 """
@@ -43,7 +43,7 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Milliseconds:
-    """Times of the stages of compilation."""
+    """Times of the stages of compilation, in milliseconds."""
 
     trace: float
     passes: float
@@ -56,8 +56,8 @@ class Milliseconds:
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
 class Program:
-    """A function compiled for one signature; `reason` says why it was traced, `verified` whether its graph was checked
-    after every pass, `calls` how often it ran. `tensors` are its effects on tensors; None where the trace met no tensor.
+    """A function compiled for one signature. `reason` says why it was traced; `verified`: its graph was verified after every pass; `calls`
+    is the number of runs. `tensors` are its effects on tensors; None if the trace met no tensor.
     """
 
     signature: CallSignature
@@ -72,13 +72,13 @@ class Program:
     reason: str
     verified: bool
     tensors: TensorProgram | None = None
-    runs: int = 0           # calls by way of Python
-    used: int = 0           # when it was last called after another program, by the clock of its function
-    number: int = 0         # of the trace, among those of its function
-    owners: tuple[Any, ...] = ()        # weak references to what the signature names by identity
+    runs: int = 0           # calls through Python
+    used: int = 0           # time of the last switch to this program, by the clock of its function
+    number: int = 0         # number of the trace among the function's traces
+    owners: tuple[Any, ...] = ()        # weak references to the objects that the signature names by identity
     donating: bool = field(init=False)
-    traced: tuple[int, ...] = field(init=False)     # which leaves of a call are parameters
-    record: ProgramDescriptor | None = None             # the descriptor of the native entry, if there is one
+    traced: tuple[int, ...] = field(init=False)     # positions of the call's leaves that are parameters
+    record: ProgramDescriptor | None = None             # descriptor for the fast path, if there is one
     is_recorded: bool = False
 
     def __post_init__(self) -> None:
@@ -92,11 +92,11 @@ class Program:
 
     @property
     def last_used(self) -> int:
-        """Time of the last call that followed one of another program, by the clock of its function."""
+        """Time, by the clock of its function, of the last call that switched to this program."""
         return self.used if self.record is None else max(self.used, self.record.last_use)
 
     def recorded(self) -> ProgramDescriptor | None:
-        """The descriptor for the native entry, made at the first access after all code is ready; None where calls go through Python."""
+        """The descriptor for the fast path, made at the first access after all code is ready; None if calls must go through Python."""
         if not self.is_recorded and isinstance(self.executable, NativeExecutable):
             if self.executable.is_alone():
                 return None
@@ -110,12 +110,12 @@ class Program:
 
     @property
     def kernels(self) -> Mapping[Op, Code]:
-        """The code of each op that has some of its own; native programs are one piece of code."""
+        """The code of each op that has code of its own; a native program has none, since it is one piece of code."""
         return self.executable.kernels
 
     @property
     def backward(self) -> Half | None:
-        """The backward half, where the results have a gradient; compiled now if it was not yet."""
+        """The backward half, if the results have a gradient; compiled at the first access."""
         return None if self.tensors is None or self.tensors.operation is None else self.tensors.operation.whole_backward
 
     @property
@@ -124,14 +124,15 @@ class Program:
         return "updated" in self.param_roles
 
     def current(self, signature: CallSignature) -> tuple[np.ndarray, ...] | None:
-        """The arrays that the function would reach by itself in a call; None where the program does not hold any more, or not for arguments
-        that lie in memory like these."""
+        """The current arrays for the captured parameters; None if the program is no longer valid, or not for arguments with this memory
+        overlap."""
         if not all(signature.leaves[index].flags.c_contiguous for index in self.trace.in_order):
             return None
         return self._with_tensors(self.trace.guards.current(), signature)
 
     def traced_with(self, signature: CallSignature) -> tuple[np.ndarray, ...] | None:
-        """Arrays for the call that the program was traced for: state that the function filled while tracing is no reason to retrace."""
+        """Arrays for the call that the program was traced for. State that the function filled during the trace is no reason to trace
+        again."""
         return self._with_tensors(self.trace.captured, signature)
 
     def _with_tensors(self, captured: tuple[np.ndarray, ...] | None, signature: CallSignature) -> tuple[np.ndarray, ...] | None:
@@ -141,15 +142,15 @@ class Program:
         return None if content is None else (*captured, *content)
 
     def may_hold_again(self) -> bool:
-        """True if only switches and numbers changed in the state that the function reads: such values may change back."""
+        """True if only flags and numbers changed in the state that the function reads: such values may change back."""
         return (self.tensors is None or self.tensors.effects.state_guard.has_same_objects()) and self.trace.guards.may_hold_again()
 
     def changed(self) -> str:
-        """Why the program does not hold any more, in words."""
+        """The reason why the program is no longer valid."""
         return self.trace.guards.changed() or ("" if self.tensors is None else self.tensors.effects.changed())
 
     def run(self, signature: CallSignature, captured: Sequence[np.ndarray]) -> Any:
-        """The function's result for a call, with these arrays for those that it reaches by itself."""
+        """The function's result for a call; `captured` are the current arrays for its captured parameters."""
         self.runs += 1
         arrays, passed = self._everything(signature, captured)
         results = self.executable.run(self.inputs.prepare(arrays, passed), passed)
@@ -158,7 +159,7 @@ class Program:
         return self.tensors.finish(arrays, results, signature.all_leaves)
 
     def profile(self, signature: CallSignature, captured: Sequence[np.ndarray], calls: int) -> Profile:
-        """Run `calls` times on copies of overwritten arrays, after a first run that does not count."""
+        """Measure `calls` runs on copies of overwritten arrays, after a warm-up run."""
         runs = []
         for _ in range(calls + 1):
             arrays, _ = self._everything(signature, captured)
@@ -167,7 +168,7 @@ class Program:
         return profile.make_profile(self.planned.name, runs[1:])
 
     def _everything(self, signature: CallSignature, captured: Sequence[np.ndarray]) -> tuple[Sequence[np.ndarray], Sequence[Any]]:
-        """An array for each parameter, and what the caller gave for it."""
+        """An array for each parameter, and the caller's object for it."""
         arrays = (*signature.leaves, *captured)
         if self.donating:
             given = (signature.all_leaves[i] for i in self.traced)
@@ -177,9 +178,9 @@ class Program:
 
 def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], signature: CallSignature,
                     compile_options: CompileOptions, reason: str, update_in_place: bool = True) -> Program:
-    """Trace `fun` for these arguments and compile it. The program keeps no array among them.
+    """Trace `fun` for these arguments and compile it. The program does not keep the arguments' arrays.
 
-    Without `update_in_place` the new content of tensors that the function writes to is copied into them.
+    Without `update_in_place`, new contents of written tensors are copied into them.
     """
     threads = compile_options.threads or settings.THREADS.get()
     folder, verify = settings.DUMP.get(), settings.VERIFY.get()
@@ -219,7 +220,7 @@ def _lower(trace: Trace, captured: Captured | None, signature: CallSignature, co
 
 
 def _with_donations(graph: Graph, signature: CallSignature, donate: frozenset[str]) -> Graph:
-    """`graph`, with the role "donated" for the parameters that belong to the arguments in `donate`."""
+    """`graph`, with the role "donated" for the parameters of the arguments in `donate`."""
     if not donate:
         return graph
     roles = list(graph.param_roles)
@@ -230,5 +231,5 @@ def _with_donations(graph: Graph, signature: CallSignature, donate: frozenset[st
 
 
 def _argument(path: str) -> str:
-    """The argument that `params['w1'][0]` belongs to: `params`."""
+    """The argument of a path: `params` for `params['w1'][0]`."""
     return path.partition("[")[0].partition(".")[0]

@@ -1,8 +1,8 @@
-"""Every environment variable that adjit reads, in one typed table.
+"""Environment variables that adjit reads, in one typed table.
 
     ADJIT_DUMP=out/ir python train.py        # every stage and kernel as files
 
-A variable is read where its setting is asked for, so that a change within the process counts for what is compiled next.
+A variable is read at each use of its setting, so a change within the process affects later compilations.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from adjit.ir.dataclass import dataclass
 T = TypeVar("T")
 
 BACKENDS = ("auto", "native", "numba", "interpret")
-"""The names of backends; "auto" stands for the best one that there is."""
+"""Names of backends; "auto" stands for the best available one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting(Generic[T]):
-    """One environment variable: its name, how its text is read, its value where it is not set, and what it does."""
+    """Setting of one environment variable: its name, the parser of its text, its default, and its description."""
 
     variable: str
     read: Callable[[str], T]
@@ -31,7 +31,7 @@ class Setting(Generic[T]):
     doc: str
 
     def get(self) -> T:
-        """The value in force; raises `ValueError` naming the variable where its text cannot be read.
+        """The value in effect; raises `ValueError`, which names the variable, if its text is invalid.
 
         >>> THREADS.get() >= 1
         True
@@ -82,7 +82,7 @@ def _folder(text: str) -> Path | None:
 
 
 def _user_cache() -> Path | None:
-    """`$XDG_CACHE_HOME/adjit`, else `~/.cache/adjit`; None where there is no home folder."""
+    """`$XDG_CACHE_HOME/adjit`, else `~/.cache/adjit`; None if there is no home folder."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     try:
         return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "adjit"
@@ -110,13 +110,13 @@ SETTINGS: tuple[Setting, ...] = (DUMP, VERIFY, BACKEND, THREADS, CACHE_DIR, CACH
 
 
 def check() -> None:
-    """Raise `ValueError` where a variable has a value that cannot be read, or begins as ours do and is none of them."""
+    """Raise `ValueError` for a variable with an invalid value, and for an unknown variable with adjit's prefix."""
     for setting in SETTINGS:
         if os.environ.get(setting.variable):
             setting.get()
     for name in os.environ:
         if name.startswith(PREFIX) and name not in _OURS and os.environ[name]:
-            import difflib  # only for who has a wrong one
+            import difflib  # only needed for an error
 
             (near,) = difflib.get_close_matches(name, _OURS, 1, 0.0)
             raise ValueError(f"environment variable {name} is none of adjit's settings: {near}? They are {', '.join(sorted(_OURS))}")

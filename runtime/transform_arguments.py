@@ -1,4 +1,4 @@
-"""Checks and flattens what a transform is given: which arguments to differentiate, cotangents and tangents."""
+"""Validation and flattening of a transform's input: arguments to differentiate, cotangents and tangents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from adjit.tracer.user_location import find_user_location
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """The arguments `positions` of a call, as leaves; `tree` is that of the tuple of them."""
+    """The arguments `positions` of a call, as leaves; `tree` is the tree of their tuple."""
 
     args: tuple[Any, ...]
     positions: tuple[int, ...]
@@ -27,7 +27,7 @@ class Arguments:
     tree: TreeSpec
 
     def replaced(self, leaves: Sequence[Any]) -> list[Any]:
-        """All positional arguments, with other leaves in the chosen ones."""
+        """All positional arguments, with the chosen ones rebuilt from other leaves."""
         args = list(self.args)
         for position, argument in zip(self.positions, unflatten(self.tree, leaves), strict=True):
             args[position] = argument
@@ -35,7 +35,7 @@ class Arguments:
 
 
 def choose_arguments(fun: Callable[..., Any], args: Sequence[Any], argnums: Sequence[int], transform: str) -> Arguments:
-    """The arguments to differentiate with respect to; raises `NonDifferentiableError` where one is missing or not made of floats."""
+    """The arguments to differentiate. Raises `NonDifferentiableError` if one is missing or not made of floats."""
     name = describe(fun)
     positions = []
     for number in argnums:
@@ -80,9 +80,9 @@ def check_float(leaf: Any, what: str) -> None:
 
 
 def match_leaves(tree: TreeSpec, types: Sequence[TensorType], given: Any, what: str) -> list[Any]:
-    """The leaves of a cotangent or tangent; raises `ShapeError` or `DTypeError` where it differs from what it belongs to.
+    """The leaves of a cotangent or tangent. Raises `ShapeError` or `DTypeError` if it does not match its primal or output.
 
-    A Python number is taken for a scalar of any float dtype.
+    A Python number matches a scalar of any float dtype.
     """
     leaves, given_tree = flatten(given)
     if given_tree != tree:

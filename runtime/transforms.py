@@ -1,7 +1,7 @@
-"""`grad` and its family: functions of functions.
+"""`grad` and its family: transforms of functions.
 
-Within a trace a transform emits the derivative as an op. Outside of one it compiles a program that does so; the program is
-kept on the function, so writing `grad(f)(x)` anew compiles nothing anew.
+Within a trace a transform emits the derivative as an op. Outside of a trace it compiles a program that does so. The program is cached on
+the function, so writing `grad(f)(x)` again compiles nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Argnums = int | Sequence[int]
 
 P = ParamSpec("P")
 R = TypeVar("R")
-First = TypeVar("First", bound=Any)     # the first argument, with respect to which functions are differentiated; bound for lambdas
+First = TypeVar("First", bound=Any)     # the first argument, which functions are differentiated by; the bound is for lambdas
 Aux = TypeVar("Aux")
 Leaf = TypeVar("Leaf")
 Primals = TypeVarTuple("Primals")
@@ -71,11 +71,11 @@ def grad(fun: Callable[P, Any], argnums: Argnums = 0, *, has_aux: bool) -> Calla
 def grad(fun: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
     """The gradient of `fun`, which returns a floating-point scalar, as a function of the same arguments.
 
-    `argnums` says which positional arguments to differentiate with respect to (negative ones count from the end): for an int
-    the result has the tree, shapes and dtypes of that argument, for a tuple it is a tuple of those. Keyword arguments are
-    passed through. With `has_aux` the function returns (scalar, anything) and the result is (gradient, anything).
+    `argnums` are the positional arguments to differentiate by (negative ones count from the end). For an int, the result has the tree,
+    shapes and dtypes of that argument; for a tuple, it is a tuple of such trees. Keyword arguments are passed through. With `has_aux` the
+    function returns (scalar, anything), and the result is (gradient, anything).
 
-    Raises `NonDifferentiableError` where the output is not a float scalar or a differentiated argument is not made of floats.
+    Raises `NonDifferentiableError` if the output is not a float scalar, or a differentiated argument is not made of floats.
 
     >>> import numpy as np
     >>> grad(lambda x: np.sum(x * x))(np.array([1.0, 2.0]))
@@ -108,7 +108,7 @@ def value_and_grad(fun: Callable[P, R], argnums: Argnums, has_aux: bool = False)
 
 
 def value_and_grad(fun: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:     # type: ignore[misc]
-    """Like `grad`, but gives the pair (value, gradient); with `has_aux` ((value, anything), gradient).
+    """Like `grad`, but returns the pair (value, gradient); with `has_aux`, ((value, anything), gradient).
 
     >>> import numpy as np
     >>> value, gradient = value_and_grad(lambda x: np.sum(x * x))(np.array([1.0, 2.0]))
@@ -133,10 +133,10 @@ def vjp(fun: Callable[..., R], *primals: Any) -> tuple[R, Callable[[Any], tuple[
 
 
 def vjp(fun: Function, *primals: Any) -> tuple[Any, Function]:      # type: ignore[misc]
-    """`(fun(*primals), pullback)`; `pullback(cotangent)` is a tuple, one cotangent a primal, each with that primal's tree.
+    """`(fun(*primals), pullback)`; `pullback(cotangent)` is a tuple with one cotangent per primal, with the primal's tree.
 
-    The cotangent has the tree, shapes and dtypes of the output. All primals and outputs have to be floats
-    (`NonDifferentiableError`); a cotangent that does not fit raises `ShapeError` or `DTypeError`.
+    The cotangent has the tree, shapes and dtypes of the output. All primals and outputs must be floats (`NonDifferentiableError`); a
+    cotangent that does not match raises `ShapeError` or `DTypeError`.
 
     >>> import numpy as np
     >>> out, pullback = vjp(lambda x, y: x * y, np.array([1.0, 2.0]), np.array([3.0, 4.0]))
@@ -150,13 +150,13 @@ def vjp(fun: Function, *primals: Any) -> tuple[Any, Function]:      # type: igno
             return forward.fun(primals, {}), lambda cotangent: backward.fun(primals, {}, cotangent)
         primal = trace_primal(fun, primals, {}, numbers, "vjp")
         return primal.run(), functools.partial(_pull_back, primal)
-    saved = _map(_copy, primals)      # the pullback belongs to these values, whatever is written to the arrays later
+    saved = _map(_copy, primals)      # the pullback is at these values, even if the arrays are written to later
     return forward(saved, {}), lambda cotangent: backward(saved, {}, cotangent)
 
 
 def jvp(fun: Callable[..., R], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[R, R]:
-    """`(fun(*primals), tangent)`: the derivative of `fun` at `primals` along `tangents`, which have the primals' trees,
-    shapes and dtypes. Raises as `vjp` does.
+    """`(fun(*primals), tangent)`: the derivative of `fun` at `primals` along `tangents`, which have the primals' trees, shapes and dtypes.
+    Raises the same errors as `vjp`.
 
     >>> import numpy as np
     >>> value, tangent = jvp(np.sin, (0.0,), (2.0,))
@@ -187,8 +187,8 @@ def jacobian(fun: Callable[P, Any], argnums: Argnums = 0) -> Callable[P, Any]: .
 
 
 def jacobian(fun: Function, argnums: Argnums = 0) -> Function:
-    """The Jacobian of `fun`: for every leaf of the output the tree of the argument (a tuple of those for a tuple `argnums`), each
-    leaf an array of shape `output.shape + argument.shape`. Raises as `grad` does, but for the shape of the output.
+    """The Jacobian of `fun`: for every leaf of the output the tree of the argument (for a tuple `argnums`, a tuple of trees), each leaf an
+    array of shape `output.shape + argument.shape`. Raises the same errors as `grad`, except for the shape of the output.
 
     >>> import numpy as np
     >>> jacobian(lambda x: x * x)(np.array([1.0, 2.0]))
@@ -242,7 +242,7 @@ def hvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
 def hvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     """The product of the Hessian of a scalar function at `primals` with `tangents`: the derivative of the gradient along them.
 
-    It has the tree of the primals; the bare argument's tree where there is one primal.
+    The result has the tree of the primals; if there is one primal, the tree of that argument.
 
     >>> import numpy as np
     >>> hvp(lambda x: np.sum(x ** 3), (np.array([1.0, 2.0]),), (np.array([1.0, 1.0]),))
@@ -261,7 +261,7 @@ def checkpoint(fun: Callable[P, R]) -> Callable[P, R]: ...
 
 
 def checkpoint(fun: Function) -> Function:
-    """`fun`, of which the backward pass keeps the arguments only: it runs the function again for what it needs of the inside.
+    """`fun`, recomputed in the backward pass: only its arguments are saved, and intermediate values are rematerialized by a second run.
 
     >>> import numpy as np
     >>> float(grad(checkpoint(lambda x: np.sin(np.sin(x))))(0.0))
@@ -280,7 +280,7 @@ def checkpoint(fun: Function) -> Function:
 
 
 def stop_gradient(x: Leaf) -> Leaf:
-    """`x` (a tree), as a constant in the eyes of every derivative.
+    """`x` (a tree), as a constant for every derivative.
 
     >>> float(grad(lambda x: x * stop_gradient(x))(3.0))
     3.0
@@ -295,7 +295,7 @@ def _stop(leaf: Any) -> Any:
 
 
 def _transform(fun: Function, name: str, settings: tuple[Any, ...], body: Function, like_fun: bool = True) -> Function:
-    """`body`, run as it is within a trace and compiled outside of one; the same function for the same `fun` and settings."""
+    """`body`: called directly within a trace, compiled outside of one. The same function for the same `fun` and settings."""
 
     def make() -> Function:
         def transformed(*args: Any, **kwargs: Any) -> Any:
@@ -311,7 +311,7 @@ def _transform(fun: Function, name: str, settings: tuple[Any, ...], body: Functi
 
 
 def _on_wrappers(body: Function) -> Function:
-    """`body`, which is run within a trace; where tensors are among the arguments as one operation of theirs."""
+    """`body`, which runs within a trace. If tensors are among the arguments, it is one operation of tensors."""
 
     @functools.wraps(body)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -322,7 +322,7 @@ def _on_wrappers(body: Function) -> Function:
 
 
 def _compiled(fun: Function, name: str, body: Function, like_fun: bool) -> CompiledFunction:
-    """`body`, compiled with the choices of `fun` where that is a compiled function."""
+    """`body`, compiled with the options of `fun` if that is a compiled function."""
     named = _named(fun, name, body, like_fun)
     if not isinstance(fun, (CompiledFunction, BoundCompiledFunction)):
         return compile(named)
@@ -331,7 +331,7 @@ def _compiled(fun: Function, name: str, body: Function, like_fun: bool) -> Compi
 
 
 def _named(fun: Function, name: str, function: Function, like_fun: bool = True) -> Function:
-    """`function`, named for messages; `like_fun` says that it takes the arguments of `fun`."""
+    """`function`, named for messages. `like_fun`: it takes the arguments of `fun`."""
     if like_fun:
         functools.update_wrapper(function, fun, updated=())
     function.__name__ = function.__qualname__ = f"{name}_{describe(fun)}"
@@ -339,7 +339,7 @@ def _named(fun: Function, name: str, function: Function, like_fun: bool = True) 
 
 
 def _argnums(argnums: Argnums) -> int | tuple[int, ...]:
-    """`argnums` in a form that can be compared."""
+    """`argnums` as an int or a tuple of ints, for comparison."""
     if isinstance(argnums, (tuple, list)):
         return tuple(map(operator.index, argnums))
     return operator.index(argnums)      # type: ignore[arg-type]
@@ -372,7 +372,7 @@ def _pull_back(primal: Primal, cotangent: Any) -> tuple[Any, ...]:
 
 
 def _programs(fun: Function, numbers: tuple[int, ...], transform: str) -> tuple[CompiledFunction, CompiledFunction]:
-    """Compiled: the output from (args, kwargs), and the pullback from (args, kwargs, cotangent)."""
+    """Two compiled functions: the output from (args, kwargs), and the pullback from (args, kwargs, cotangent)."""
 
     def forward(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return trace_primal(fun, args, kwargs, numbers, transform).run()
@@ -386,7 +386,7 @@ def _programs(fun: Function, numbers: tuple[int, ...], transform: str) -> tuple[
 
 
 def _unrolled_jacobian(primal: Primal, numbers: int | tuple[int, ...]) -> Any:
-    """One pullback an element of the output, stacked."""
+    """The Jacobian by one pullback per element of the output, all in one trace, stacked."""
     blocks = []
     for index, output in enumerate(primal.outputs):
         rows = [primal.pull_back({index: _basis_vector(output, row)})[2] for row in range(output.size)]
@@ -399,7 +399,7 @@ def _unrolled_jacobian(primal: Primal, numbers: int | tuple[int, ...]) -> Any:
 
 
 def _basis_vector(type: TensorType, position: int) -> Value:
-    """Zeros of this type, but a one at a position of the flat array."""
+    """A basis vector of this type: zeros, and a one at a position of the flat array."""
     indices = ops.iota(dtype=I64, shape=(type.size,), axis=0)
     chosen = ops.equal(indices, ops.full_like(indices, position))
     return ops.reshape(ops.convert(chosen, dtype=type.dtype), shape=type.shape)
@@ -412,7 +412,7 @@ def _stack(rows: Sequence[Value], type: TensorType, shape: tuple[int, ...]) -> V
 
 
 def _looped_jacobian(fun: Function, args: Sequence[Any], kwargs: dict[str, Any], numbers: int | tuple[int, ...]) -> Any:
-    """One run of the compiled pullback an element of the output, each filling a row."""
+    """The Jacobian by one run of the compiled pullback per element of the output; each run fills a row."""
     arguments = choose_arguments(fun, args, _as_tuple(numbers), "jacobian")
     forward, backward = _programs(fun, _as_tuple(numbers), "jacobian")
     outputs, out_tree = flatten(forward(arguments.args, kwargs))

@@ -1,7 +1,7 @@
-"""Warm-up of the compiler: work that first calls of all functions share, done by a background thread from the first `compile` on.
+"""Warm-up of the compiler: work that all first calls share, done by a background thread from the first `compile` on.
 
-The caller comes first: after LLVM's first module the thread waits from the beginning of a first call until the disk cache was searched,
-for a program on disk needs no compiler. On a cache miss the thread stops: its other steps need the GIL, which the caller holds.
+The caller has priority. After LLVM's first module the thread waits from the start of a first call until the disk cache was searched, since
+a program on disk needs no compiler. On a cache miss the thread stops: its other steps need the GIL, which the caller holds.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ from adjit.runtime.native.code import native_target
 from adjit.runtime.native.threads import TEAM_CODE
 
 POLL_S = 0.001
-"""Seconds between two looks whether a first call is under way."""
+"""Seconds between two checks for a first call in progress."""
 
 COMPILER_MODULES = tuple(f"adjit.codegen.{name}" for name in (
     "native.merge_functions", "native.compile_program", "native.kernels.scalar_templates", "native.kernels.writer", "native.kernels.fused",
     "vector_math.exponential", "vector_math.logarithmic", "gemm.lower", "native.matmul", "vector_math.hyperbolic"))
-"""Modules that only compiling needs, and most programs do; each takes its part of a millisecond or two to import."""
+"""Modules that only compilation needs, for most programs; each takes up to a millisecond or two to import."""
 
 
 class WarmUp:
-    """The warm-up of this process, run once. Steps that are still to come when a caller needs them are done by the caller."""
+    """Warm-up of this process, run once. A caller that needs a step before the warm-up has reached it does the step itself."""
 
     def __init__(self) -> None:
         self.thread: threading.Thread | None = None
-        self._missed: bool | None = None        # nobody knows yet
+        self._missed: bool | None = None        # None until the first lookup in the disk cache
 
     def start(self) -> None:
-        """Have a thread begin, unless one has."""
+        """Start the thread, unless it was started."""
         if self.thread is None:
-            with suppress(RuntimeError):        # no thread to be had
+            with suppress(RuntimeError):        # the system has no thread left
                 self.thread = start_thread(self._prepare, f"{THREAD_NAME_PREFIX} preparation")
 
     def notify_cache_lookup(self, missed: bool) -> None:
-        """Report of a lookup in the disk cache: on a hit other programs are likely to be on disk too, on a miss one has to be compiled."""
+        """Report a lookup in the disk cache: after a hit, other programs are probably on disk, too; after a miss, one must be compiled."""
         self._missed = missed
 
     def _prepare(self) -> None:
         steps: list[Callable[[], object]] = [compiler_source, *(partial(import_module, name) for name in COMPILER_MODULES), TEAM_CODE.get]
-        with suppress(Exception):       # which those will see who need it
+        with suppress(Exception):       # a caller that needs the failed step will see the error
             if self._missed is not False:
                 with no_fork():
-                    warm_up(native_target())        # at once: it has no need of the interpreter's lock for the most part
+                    warm_up(native_target())        # first, since it runs mostly without the GIL
             for step in steps:
                 if not self._may_go_on() or self._missed:
                     return
@@ -59,10 +59,10 @@ class WarmUp:
                     step()
 
     def _may_go_on(self) -> bool:
-        """True if a program is likely to be compiled; waits while a first call searches the disk cache."""
+        """True if a program will probably be compiled; waits while a first call searches the disk cache."""
         while self._missed is None and others_active() and threading.main_thread().is_alive():
             time.sleep(POLL_S)
-        return self._missed is not False and threading.main_thread().is_alive()     # the process ends
+        return self._missed is not False and threading.main_thread().is_alive()     # stops when the process ends
 
 
 WARM_UP = WarmUp()

@@ -1,1 +1,1 @@
-"""Native programs in this process: their code, their entry from Python, its records, their threads."""
+"""Native programs in this process: their code, their execution, their threads."""

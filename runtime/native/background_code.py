@@ -1,4 +1,4 @@
-"""Code that all programs share, and that stays: compiled on a background thread while callers that need no such code go on."""
+"""Code that all programs share and that is never unloaded: compiled on a background thread, while callers that do not need it go on."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from adjit.runtime.caches.disk_cache import compiler, obtain_code, sha256
 
 
 class BackgroundCode:
-    """Code of one text, which is compiled once in a process, at most: `start` has it made meanwhile, `get` waits for it."""
+    """Code of one text, compiled at most once per process: `start` compiles it in the background, `get` waits for it."""
 
     def __init__(self, text: Callable[[], str], compile: Callable[[str], CompiledObject]):
         self._text, self._compile = text, compile
         self._making = renewed_after_fork(self, "_making", threading.Lock)
         self._started = False
         self.loaded: LoadedKernel | None = None
-        """The code, once it is there."""
+        """The loaded code; None until it is compiled."""
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget)
 
     def start(self) -> None:
-        """Have it made by a thread that ends with that, unless one is at work. Where it cannot be made, nobody is told before `get`."""
+        """Compile the code on a new thread, unless that has begun. An error is raised by `get` only."""
         if self.loaded is not None or self._started:
             return
         self._started = True
-        with suppress(RuntimeError):        # the interpreter ends
+        with suppress(RuntimeError):        # the interpreter is shutting down
             start_thread(self._try)
 
     def get(self) -> LoadedKernel:
-        """The code; made now if it is not there."""
+        """The code, compiled now if it is not ready."""
         return self.loaded or self._make()
 
     @off_main_thread
@@ -54,10 +54,10 @@ class BackgroundCode:
             self.get()
 
     def _forget(self) -> None:
-        """In a forked child, which has not the thread that was started."""
+        """Allow another start: the thread does not exist in a forked child."""
         self._started = False
 
 
 def make_immortal(thing: object) -> None:
-    """Not even the end of the interpreter frees it: threads may be at work in it until the process is gone."""
+    """Keep an object beyond the end of the interpreter: threads may run its code until the process exits."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))

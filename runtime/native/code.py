@@ -1,4 +1,4 @@
-"""Native programs as loaded code: of this process, else of the disk cache, else compiled by LLVM and cached on disk."""
+"""Loaded code of native programs: from this process, else from the disk cache, else compiled by LLVM and cached on disk."""
 
 from __future__ import annotations
 
@@ -23,28 +23,29 @@ else:
     native = LazyModule("adjit.codegen.native.compile_program")
 
 MIN_POOL_WAIT_NS = 15e6
-"""Estimated work from which the first call of a program waits for the thread pool, which takes LLVM as long as a small program does."""
+"""Estimated nanoseconds from which a program's first call waits for the thread pool; LLVM compiles the pool in the time of a small
+program."""
 
 
 @dataclass(frozen=True, slots=True)
 class NativeCode:
-    """The loaded code of a program, what is known of it, and where it came from, in words."""
+    """The loaded code of a program, its description, and its origin in words."""
 
     loaded: LoadedKernel
     artifact: Artifact
     origin: str
-    key: str        # of the code in the disk cache
+    key: str        # key of the code in the disk cache
 
 
 def native_is_supported() -> bool:
-    """True if this process can run native programs: CPython on Linux, on a processor that has a target."""
+    """True if this process can run native programs: CPython on Linux, on a supported processor."""
     return sys.implementation.name == "cpython" and sys.platform == "linux" and host_target() is not None
 
 
 def native_target() -> Target:
-    """The target that the setting `ADJIT_TARGET` asks for, else the best of this processor.
+    """The target named by the setting `ADJIT_TARGET`, else the best one of this processor.
 
-    Raises `ValueError` for one that this processor is not.
+    Raises `ValueError` for a target that this processor does not support.
     """
     name = settings.TARGET.get()
     if name == "auto":
@@ -58,9 +59,10 @@ def native_target() -> Target:
 
 def obtain_program(planned: Graph, target: Target, timed: bool = False, threads: int = 1,
                    flush_subnormals: bool = False, overlapped: OverlappedCodegen | None = None) -> NativeCode:
-    """The code of a planned graph, of which `overlapped` may have begun with some; raises `UnsupportedError` where an op has none.
+    """The code of a planned graph. `overlapped` may have compiled some of it already. Raises `UnsupportedError` for an op without machine
+    code.
 
-    Code of equal text is loaded once in a process, whatever the functions are that it was made for.
+    Code of equal text is loaded once per process and shared by all functions.
     """
     on_step = overlapped.start_step if overlapped else None
     code = native.lower_program(planned, target, timed=timed, flush_subnormals=flush_subnormals, on_step=on_step)

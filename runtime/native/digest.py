@@ -1,4 +1,4 @@
-"""The digest of arrays that Python reads while functions are traced: machine code, for the native entry and for checks in Python."""
+"""Digest of arrays that Python reads during a trace: machine code, for the fast path and for guards in Python."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CODE = BackgroundCode(lambda: digest.digest_text(), lambda text: digest.compile
 
 @cache
 def digest_code() -> LoadedKernel:
-    """The code; made, or found on disk, at the first access. From then on Python's checks use the code too."""
+    """The code, compiled or found on disk at the first access. From then on, guards in Python use it too."""
     loaded = _CODE.get()
     native_digest.digest = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)(loaded.address)
     return loaded

@@ -1,7 +1,6 @@
-"""Runs native programs: one call of machine code for all of a planned graph.
+"""Execution of native programs: one call of machine code for a whole planned graph.
 
-A call gives the code arrays of pointers to parameters and results, and working memory. Calls at the same time, and calls from
-within a call, take memory of their own.
+A call passes arrays of pointers to parameters and results, and working memory. Concurrent and nested calls have separate working memory.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ _TIMED = ctypes.CFUNCTYPE(ctypes.c_int64, *_ARGUMENTS, ctypes.c_void_p)
 class NativeExecutable:
     """A native program, ready to run.
 
-    `code.loaded.address` is that of `adjit_run` (`codegen/native/program.py`). `threads` is the most threads a step is split over.
-    `planned` gives the graph that the code was made of, which nothing but reports asks for.
+    `code.loaded.address` is the address of `adjit_run` (`codegen/native/program.py`). `threads` is the maximum number of threads of a step.
+    `planned` returns the graph of the code; only reports ask for it.
     """
 
-    kernels: Mapping[Op, Code] = {}      # one for each fused op is what other backends have
+    kernels: Mapping[Op, Code] = {}      # other backends have one per fused op
 
     def __init__(self, code: NativeCode, planned: Callable[[], Graph], threads: int = 1):
         self.code, self.threads = code, threads
@@ -52,7 +51,7 @@ class NativeExecutable:
         artifact = code.artifact
         self.stack = stack_needed(artifact)
         self.short = artifact.work < MAX_GIL_HELD_NS and not self.stack
-        self._team = threads if artifact.work >= MIN_PARALLEL_NS else 1       # where no step is worth it, no pool is made
+        self._team = threads if artifact.work >= MIN_PARALLEL_NS else 1       # no thread pool if no step is worth it
         self._long, self._is_new = artifact.work >= MIN_POOL_WAIT_NS, True
         self._entry = (_KEEPING if self.short else _RELEASING)(code.loaded.address)
         self._own = [(index, result.shape, SHORT_NAMES[result.dtype], result.param) for index, result in enumerate(artifact.results)]
@@ -63,11 +62,12 @@ class NativeExecutable:
 
     @property
     def pool(self) -> Pool | None:
-        """The threads that the program may use; None where it runs on the calling one alone."""
+        """The thread pool of the program; None if it runs on the calling thread alone."""
         return pool_for(self._team)
 
     def pool_of_call(self) -> Pool | None:
-        """The threads of the next call. A short program waits for none: its first call is alone, and from the second on they are made."""
+        """The thread pool for the next call. A short program does not wait for it: the first call runs alone, and starts to create the
+        pool."""
         if self._long:
             return self.pool
         first, self._is_new = self._is_new, False
@@ -84,15 +84,15 @@ class NativeExecutable:
 
     @cached_property
     def program(self) -> ProgramCode:
-        """The program as text, made at the first access."""
+        """The text of the program, written at the first access."""
         artifact = self.code.artifact
         return native.lower_program(self.assignment.graph, TARGETS[artifact.target], flush_subnormals=artifact.flush_subnormals)
 
     def run(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> list[Any]:
-        """The results for `arrays`, one a parameter, as `Inputs.prepare` gives them for `leaves`.
+        """The results for `arrays`, one per parameter, in the form of `Inputs.prepare` for `leaves`.
 
-        A result in a donated buffer is the item of `leaves`, the very object; the others are new arrays, or NumPy scalars where
-        they are 0-d. Raises `MemoryError` before anything is written, and `IndexingError` before donated parameters are.
+        A result in a donated buffer is the item of `leaves` itself; other results are new arrays, or NumPy scalars if they are 0-d. Raises
+        `MemoryError` before anything is written, and `IndexingError` before donated parameters are written.
         """
         frame = self._take()
         results = self._enter(frame, arrays, leaves)
@@ -105,7 +105,7 @@ class NativeExecutable:
         return self._finish(frame, results, status)
 
     def run_timed(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> tuple[list[Any], Times]:
-        """Results as of `run`; and the time at which each op ran."""
+        """The results, as from `run`, and the time span of each op."""
         if self._timed is None:
             artifact = self.code.artifact
             self._timed = obtain_program(self.assignment.graph, TARGETS[artifact.target], True, self.threads, artifact.flush_subnormals)
@@ -123,7 +123,7 @@ class NativeExecutable:
         return self._finish(frame, results, status), self._times(cycles, begin, end)
 
     def failure(self, status: int, *addresses: int) -> Exception:
-        """The error that a status stands for, of `adjit_run` or of who calls it; `addresses` as for `index_error`."""
+        """The exception for a status of `adjit_run` or of its caller; `addresses` as for `index_error`."""
         if status != NO_STACK:
             return self.index_error(status, *addresses)
         return MemoryError(f"{self.code.artifact.name}: a run takes {self.stack / 2**20:.3g} MiB of stack, which this thread has not left, "
@@ -131,7 +131,7 @@ class NativeExecutable:
                            "threading.stack_size() says what new ones get")
 
     def index_error(self, status: int, params: int, results: int, arena: int) -> IndexingError:
-        """The error that a number returned by `adjit_run` stands for; the others are its arguments, as addresses."""
+        """The exception for a failed index check of `adjit_run`; `params`, `results` and `arena` are the addresses passed to it."""
         number, position = failed_check(status)
         checks = self.code.artifact.checks
         check = checks[number] if number in checks else checks[nested_check(number, position)]
@@ -157,7 +157,7 @@ class NativeExecutable:
             return _Frame(self.code.artifact)
 
     def _enter(self, frame: _Frame, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> list[Any]:
-        """Write the addresses of a call into its frame; gives its results, which are yet to be computed."""
+        """Write the addresses of a call into its frame. Returns the results, which are not yet computed."""
         params, addresses = frame.params, frame.results
         for index, array in enumerate(arrays):
             params[index] = data_address(array)
@@ -180,7 +180,7 @@ class NativeExecutable:
         return results
 
     def _times(self, cycles: np.ndarray, begin: int, end: int) -> Times:
-        """The cycles of each op as nanoseconds; the longer ago the first timed call is, the better is the length of a cycle known."""
+        """The cycles of each op in nanoseconds. The length of a cycle is known the better, the longer ago the first timed call was."""
         if not len(cycles):
             return []
         first = self._clock if self._clock[1] else (begin, int(cycles[0, 0]))
@@ -190,7 +190,7 @@ class NativeExecutable:
         zero = last = int(cycles[0, 0])
         times: Times = []
         for op, (start, stop) in zip(self.assignment.ops, cycles.tolist(), strict=True):
-            if not start:       # it has no steps
+            if not start:       # the op has no step
                 start = stop = last
             last = stop
             times.append((op, begin + int((start - zero) * length), begin + int((stop - zero) * length)))
@@ -202,7 +202,7 @@ def _out_of_range(check: IndexCheck) -> IndexingError:
 
 
 class _Frame:
-    """The memory of one call."""
+    """Memory of one call."""
 
     __slots__ = ("_block", "arena", "params", "results")
 

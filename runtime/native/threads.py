@@ -1,7 +1,7 @@
-"""The team of threads of this process, and the thread pool that native programs take as an operand.
+"""The team of threads of this process, and the thread pools that native programs take as an argument.
 
     pool = pool_for(threads)        # None: the program runs on the calling thread alone
-    pool = pool_at_hand(threads)    # the same without waiting for LLVM
+    pool = pool_at_hand(threads)    # the same pool, but without waiting for LLVM
     run(params, results, arena, pool.address if pool else 0)
 """
 
@@ -19,7 +19,7 @@ _LINE = 64
 
 
 class ThreadTeam:
-    """Memory of a team of threads, and its code; both stay until the process ends, for the threads do."""
+    """Memory of a team of threads, and its code; both stay until the process ends, since the threads do."""
 
     def __init__(self) -> None:
         self._memory = ctypes.create_string_buffer(TEAM_BYTES + _LINE)
@@ -29,7 +29,7 @@ class ThreadTeam:
             os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
-        """In a forked child, which has none of the threads, and where a launch of another thread would never end."""
+        """Reset the team in a forked child: its threads do not exist there, and a launch of another thread would never end."""
         ctypes.memset(self.address, 0, TEAM_BYTES)
 
 
@@ -39,7 +39,7 @@ class _PoolFields(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A team, as programs that may use so many threads of it see it: `address` is the `%pool` of their entry."""
+    """A team, for programs that may use `threads` of its threads; `address` is the argument `%pool` of their entry."""
 
     team: ThreadTeam = field(repr=False)
     threads: int
@@ -49,7 +49,7 @@ class Pool:
 
 
 def make_pool(team: ThreadTeam, threads: int) -> Pool:
-    """A thread pool that lets a program use `threads` threads of a team, the calling one among them."""
+    """A pool that allows `threads` threads of a team, the calling thread included."""
     code = TEAM_CODE.get()
     fields = _PoolFields(code.address, team.address, threads)
     make_immortal(fields)
@@ -57,7 +57,7 @@ def make_pool(team: ThreadTeam, threads: int) -> Pool:
 
 
 def pool_for(threads: int) -> Pool | None:
-    """The pool for programs that may use `threads` threads of this process's team; None for one. Nothing is started before a launch.
+    """The pool of this process's team for `threads` threads; None for one thread. Threads are created at the first launch.
 
     >>> pool_for(1) is None, pool_for(2).threads, pool_for(2) is pool_for(2)
     (True, 2, True)
@@ -69,7 +69,7 @@ def pool_for(threads: int) -> Pool | None:
 
 
 def pool_at_hand(threads: int, make: bool = True) -> Pool | None:
-    """The pool if it is there; else None, and another thread is to `make` it: for a program that is done alone before LLVM is."""
+    """The pool if it is ready; else None, and a background thread begins to `make` it: for programs that finish alone before LLVM does."""
     if threads < 2 or TEAM_CODE.loaded is not None:
         return pool_for(threads)
     if make:

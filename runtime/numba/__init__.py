@@ -1,1 +1,1 @@
-"""Programs whose steps Python calls: kernels of the numba backend, and NumPy."""
+"""Execution of programs step by step from Python: kernels of the numba backend, and NumPy."""

@@ -1,4 +1,4 @@
-"""Steps that follow each other and run in one thread each, joined: Python calls them all at once."""
+"""Batching of consecutive single-threaded steps, so that Python makes one call for all of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from adjit.runtime.caches.disk_cache import environment, obtain_code, sha256
 from adjit.runtime.numba.steps import Step
 
 MIN_GIL_RELEASE_NS = 5_000.0
-"""Estimated work from which the interpreter's lock is released: many times the cost of a release."""
+"""Estimated nanoseconds from which the GIL is released: many times the cost of a release."""
 
 
 @runtime_checkable
@@ -21,14 +21,14 @@ class NativeStep(Protocol):
     """A step that is machine code."""
 
     work: float
-    """Estimated nanoseconds."""
+    """Estimated nanoseconds on one thread."""
 
     def serial_calls(self) -> list[tuple[int, Sequence[Any]]] | None:
-        """Functions and their argument cells, to be called in turn by one thread; None where several threads share the work."""
+        """Functions and their argument cells, for one thread to call in order; None if several threads share the work."""
 
 
 def batch_steps(steps: Sequence[Step]) -> list[Step]:
-    """The steps, with rows of native ones in one."""
+    """The steps, with each run of consecutive native steps batched into one."""
     if not available():
         return list(steps)
     joined: list[Step] = []

@@ -1,8 +1,7 @@
-"""Runs a planned graph: bound steps over one arena, with nothing left to decide in a call.
+"""Execution of a planned graph: bound steps over one arena, with no decisions left for the call.
 
-NumPy steps read registers, which hold arrays; kernels read one shared `c_void_p` a slot. Those of the arena are bound
-once a frame; those of parameters and results are set anew in each call. A frame serves one call at a time; calls at the
-same time, and calls from within a call, take frames of their own.
+NumPy steps read registers, which hold arrays; kernels read one shared `c_void_p` per slot. Slots of the arena are bound once per frame;
+slots of parameters and results are set in each call. A frame serves one call at a time; concurrent and nested calls have separate frames.
 """
 
 from __future__ import annotations
@@ -27,13 +26,14 @@ from adjit.runtime.numba.matmul_step import MatmulKernel, MatmulStep
 from adjit.runtime.numba.steps import CopyStep, Registers, Step, bind_step
 
 Times = list[tuple[Op, int, int]]
-"""The ops that ran, each with begin and end in nanoseconds of `time.perf_counter_ns`."""
+"""The ops that ran, each with start and end in nanoseconds of `time.perf_counter_ns`."""
 
 
 class Executable:
     """A planned graph, ready to run.
 
-    `kernels` has one for every `fused` op, and for the products that are not NumPy's; `threads` is the most threads a kernel is split over.
+    `kernels` has one for every `fused` op, and for every product that NumPy does not compute; `threads` is the maximum number of threads of
+    a kernel.
     """
 
     def __init__(self, graph: Graph, kernels: Mapping[Op, Code], threads: int = 1):
@@ -47,10 +47,10 @@ class Executable:
         self._frames: list[_Frame] = []
 
     def run(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> list[Any]:
-        """The results for `arrays`, one a parameter, as `Inputs.prepare` gives them for `leaves`.
+        """The results for `arrays`, one per parameter, in the form of `Inputs.prepare` for `leaves`.
 
-        A result in a donated buffer is the item of `leaves`, the very object; the others are new arrays, or NumPy scalars where
-        they are 0-d. Raises `MemoryError` before anything is written.
+        A result in a donated buffer is the item of `leaves` itself; other results are new arrays, or NumPy scalars if they are 0-d. Raises
+        `MemoryError` before anything is written.
         """
         frame = self._take()
         frame.enter(arrays)
@@ -64,7 +64,7 @@ class Executable:
         return self._finish(frame, leaves)
 
     def run_timed(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> tuple[list[Any], Times]:
-        """Results as of `run`; and the time at which each op ran."""
+        """The results, as from `run`, and the time span of each op."""
         frame = self._take()
         frame.enter(arrays)
         times: Times = []
@@ -76,7 +76,7 @@ class Executable:
         return self._finish(frame, leaves), times
 
     def run_region(self, *arrays: np.ndarray) -> list[np.ndarray]:
-        """The results for contiguous arrays, as arrays; those that are carried are written over where the plan says so."""
+        """The results of a region for contiguous arrays. Carried arrays are overwritten if the plan says so."""
         return [np.asarray(array) for array in self.run(arrays, arrays)]
 
     def _take(self) -> _Frame:
@@ -98,12 +98,12 @@ class Executable:
                 array = array.copy()
             results.append(array)
         frame.leave()
-        self._frames.append(frame)      # a frame whose call raised is dropped: a helper thread may still be at work in it
+        self._frames.append(frame)      # not after an exception: a helper thread may still use the frame
         return results
 
 
 class _Frame:
-    """The memory of one call, and the steps bound to it."""
+    """Memory of one call, and the steps bound to it."""
 
     def __init__(self, executable: Executable):
         assignment = executable.assignment
@@ -126,7 +126,7 @@ class _Frame:
         self.params, self.results = (
             [(slot.offset, type, assignment.registers[slot, type], cells[slot] if slot in used else None)
              for slot, type in moving.items() if slot.space == space] for space in ("param", "result"))
-        roles = assignment.graph.param_roles        # updated arrays are those of the last call, nearly always: they stay entered
+        roles = assignment.graph.param_roles        # updated arrays stay bound: most calls pass the same again
         self.updated = [param for param in self.params if roles[param[0]] == "updated"]
         self.params = [param for param in self.params if roles[param[0]] != "updated"]
         self.views = [
@@ -174,7 +174,7 @@ class _Frame:
             cell.value = data_address(registers[whole]) + start
 
     def leave(self) -> None:
-        """Let go of the caller's arrays, but for those that the program updates."""
+        """Release the caller's arrays, except those that the program updates."""
         registers = self.registers
         for _, _, register, _ in self.params:
             registers[register] = None
@@ -195,7 +195,7 @@ def _bind_control_flow(op: Op, regions: Sequence[Executable], registers: Registe
 
 
 class Interpretation:
-    """Runs the optimized graph op by op in NumPy, with the results and donations of the planned one."""
+    """Execution of the optimized graph op by op in NumPy, with the results and donations of the planned graph."""
 
     kernels: Mapping[Op, Code] = {}
 
@@ -204,7 +204,7 @@ class Interpretation:
         self.graph = optimized
 
     def run(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any], on_op: Callable[[Op], None] | None = None) -> list[Any]:
-        """Results as of `Executable.run`; `on_op` is called with each op that ran."""
+        """The results, as from `Executable.run`; `on_op` is called with each op that ran."""
         results: list[Any] = [np.array(array, copy=True) for array in interpret(self.graph, arrays, on_op)]
         for index, location in enumerate(self.assignment.result_locations):
             if location.kind is ResultKind.DONATED:
@@ -215,7 +215,7 @@ class Interpretation:
         return results
 
     def run_timed(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> tuple[list[Any], Times]:
-        """Results as of `run`; and the time at which each op ran."""
+        """The results, as from `run`, and the time span of each op."""
         times: Times = []
         begin = time.perf_counter_ns()
 

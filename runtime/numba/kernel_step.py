@@ -1,4 +1,4 @@
-"""Fused ops as steps: a compiled kernel, its argument lists prepared once, its blocks split over threads."""
+"""Steps of fused ops: a compiled kernel, its argument lists prepared once, its blocks split over threads."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from adjit.ir.dataclass import dataclass
 from adjit.runtime.numba.threads import POOL
 
 SPLIT_NANOSECONDS = 200_000.0
-"""Estimated work from which a kernel is split over threads: some times the cost of waking a sleeping thread."""
+"""Estimated nanoseconds from which a kernel is split over threads: several times the cost of waking a thread."""
 
 PARTS_PER_THREAD = 4
-"""Parts a thread takes one after the other, so that a thread that was delayed leaves its share to the others."""
+"""Ranges of blocks per thread, taken one after the other, so that a delayed thread leaves work to the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """The kernel of a fused op: its source, its loaded code, and where that came from, in words."""
+    """The kernel of a fused op: its source, its loaded code, and the origin of the code in words."""
 
     source: KernelSource
     loaded: LoadedKernel
@@ -28,9 +28,9 @@ class Kernel:
 
 
 class KernelStep:
-    """Runs a kernel on the memory that `operands` and `results` point at when it is called.
+    """A kernel on the memory that `operands` and `results` point to at the time of the call.
 
-    `scratch` is the address of its scratch memory. `owner` is kept alive until every thread is done with a call.
+    `scratch` is the address of its scratch memory. `owner` stays alive until every thread is done with a call.
     """
 
     __slots__ = ("_entry", "_kernel", "_last", "_owner", "_parts", "_returned", "_threads", "_whole", "work")
@@ -61,7 +61,7 @@ class KernelStep:
         self.work: float = source.work
 
     def serial_calls(self) -> list[tuple[int, tuple[Any, ...]]] | None:
-        """The `serial_calls` of `chain.NativeStep`."""
+        """See `batched_calls.NativeStep.serial_calls`."""
         if len(self._parts) > 1:
             return None
         return [(self._kernel.loaded.address, cells) for cells in (self._whole, self._last) if cells is not None]
@@ -76,6 +76,6 @@ class KernelStep:
 
 
 def split_blocks(blocks: int, threads: int) -> list[tuple[int, int]]:
-    """Ranges that cover `blocks`, a few for each thread; one range for one thread."""
+    """Ranges that cover `blocks`: a few per thread; a single range for one thread."""
     count = max(1, min(blocks, threads * PARTS_PER_THREAD)) if threads > 1 else 1
     return [(blocks * i // count, blocks * (i + 1) // count) for i in range(count)]

@@ -1,4 +1,4 @@
-"""The kernels of a planned graph: one for every fused op, one text for those of the same form, and one for every product of matrices."""
+"""Kernels of a planned graph: one for every fused op (of equal text if they have the same structure), and one for every matrix product."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Code = Kernel | MatmulKernel
 
 
 def compile_kernels(planned: Graph) -> dict[Op, Code]:
-    """The loaded code of every fused op, and of the products that are not left to NumPy."""
+    """The loaded code of every fused op, and of the products that NumPy does not compute."""
     kernels: dict[Op, Code] = {}
     for graph in nested_graphs(planned):
         places = BufferAssignment(graph).slots
@@ -37,8 +37,8 @@ def compile_kernels(planned: Graph) -> dict[Op, Code]:
 
 @dataclass(slots=True)
 class KernelUse:
-    """A kernel under a name of its own, and the fused ops that run it (kernels know sizes by name only): how many, the most blocks
-    of one, and the estimated work of all in nanoseconds.
+    """A kernel under a unique name, and the fused ops that run it (kernels refer to sizes by name only): the number of ops, their largest
+    number of blocks, and their total estimated work in nanoseconds.
     """
 
     name: str
@@ -49,7 +49,7 @@ class KernelUse:
 
 
 def kernel_uses(planned: Graph, kernels: Mapping[Op, Code]) -> list[KernelUse]:
-    """The different kernels of fused ops in a program, in the order of their first use."""
+    """The different kernels of a program's fused ops, in the order of their first use."""
     found: dict[tuple[Any, ...], KernelUse] = {}
     names: set[str] = set()
     for op in (op for graph in nested_graphs(planned) for op in graph.ops):

@@ -1,7 +1,7 @@
-"""Matrix products as steps: machine code of our own in place of NumPy's, where there is any, its tasks split over threads.
+"""Steps of matrix products: machine code of our own instead of NumPy's, if there is any, with its tasks split over threads.
 
-There is machine code for floats on x86-64. NumPy has the rest: integers and bools, empty results, other processors, and everything where
-the setting `ADJIT_MATMUL` says so.
+There is machine code for floats on x86-64. NumPy computes all other products: integers and bools, empty results, other processors, and all
+products if the setting `ADJIT_MATMUL` says so.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from adjit.runtime.numba.kernel_step import split_blocks
 from adjit.runtime.numba.threads import POOL
 
 SPLIT_VECTORS = 1_000_000
-"""Vector multiply-adds from which a product is split over threads: some times as long as waking a sleeping thread takes."""
+"""Vector multiply-adds from which a product is split over threads: several times the cost of waking a sleeping thread."""
 
 NS_PER_VECTOR = 0.2
-"""Time of a vector multiply-add, roughly: two a cycle."""
+"""Estimated nanoseconds of a vector multiply-add: two a cycle."""
 
 _PROTOTYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
@@ -43,9 +43,9 @@ class MatmulKernel:
 
 
 def product_target() -> Target | None:
-    """The target that the setting asks for, else the best of this processor; None where products are NumPy's.
+    """The target named by the setting `ADJIT_MATMUL`, else the best one of this processor; None if NumPy computes products.
 
-    Raises `ValueError` for one that this processor is not.
+    Raises `ValueError` for a target that this processor does not support.
     """
     name = settings.MATMUL.get()
     if name == "numpy":
@@ -60,7 +60,7 @@ def product_target() -> Target | None:
 
 
 def obtain_matmul(op: Op) -> MatmulKernel | None:
-    """The machine code of a matmul; None where NumPy has to do it."""
+    """The machine code of a matmul; None if NumPy computes it."""
     product, target = product_of(op), product_target()
     if product is None or target is None:
         return None
@@ -70,7 +70,7 @@ def obtain_matmul(op: Op) -> MatmulKernel | None:
 
 
 def task_ranges(plan: Plan, threads: int) -> list[tuple[int, int]]:
-    """Ranges that cover the tasks: a few for each thread, but one where each range packs all of B."""
+    """Ranges that cover the tasks: a few per thread, but one per thread if each range packs all of B."""
     if threads == 1 or plan.b == "in place" or plan.axis != "rows":
         return split_blocks(plan.tasks, threads)
     count = min(threads, plan.tasks)
@@ -78,9 +78,9 @@ def task_ranges(plan: Plan, threads: int) -> list[tuple[int, int]]:
 
 
 class MatmulStep:
-    """Multiplies what the cells `operands` point at, into what `result` points at when it is called.
+    """A product of the arrays that the cells `operands` and `result` point to at the time of the call.
 
-    `owner` is kept alive until every thread is done with a call.
+    `owner` stays alive until every thread is done with a call.
     """
 
     def __init__(self, kernel: MatmulKernel, operands: Sequence[ctypes.c_void_p], results: Sequence[ctypes.c_void_p], threads: int,
@@ -90,11 +90,11 @@ class MatmulStep:
         ranges = task_ranges(plan, threads if vectors >= SPLIT_VECTORS else 1)
         self._calls = [(*operands, *results, ctypes.c_int64(low), ctypes.c_int64(high)) for low, high in ranges]
         self._entry = _PROTOTYPE(kernel.loaded.address)
-        self._kernel, self._threads, self._owner = kernel, threads, owner       # the code lives as long as the step
+        self._kernel, self._threads, self._owner = kernel, threads, owner       # the reference keeps the code alive
         self.work = vectors * NS_PER_VECTOR
 
     def serial_calls(self) -> list[tuple[int, tuple[Any, ...]]] | None:
-        """The `serial_calls` of `chain.NativeStep`."""
+        """See `batched_calls.NativeStep.serial_calls`."""
         return [(self._kernel.loaded.address, self._calls[0])] if len(self._calls) == 1 else None
 
     def __call__(self) -> None:

@@ -1,7 +1,7 @@
-"""The ops that run in NumPy: each becomes a step that writes into planned memory through `out=`.
+"""NumPy steps: each op becomes a step that writes into planned memory through `out=`.
 
-A step is bound once to a frame's registers (one array a slot) and then called without arguments. An op without
-a rule of its own here runs its record's `evaluate`, whose result is copied into place.
+A step is bound once to a frame's registers (one array per slot), and then called without arguments. An op without a rule in this module
+runs its record's `evaluate`, and the result is copied.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from adjit.ir.interpreter import evaluate
 from adjit.ir.ops.indexing import check_indices
 
 BYTES_PER_NS = 10
-"""Speed of a copy of memory, roughly."""
+"""Estimated bandwidth of a memory copy, in bytes per nanosecond."""
 
 _memmove = ctypes.CDLL(None).memmove
 _ADDRESS = ctypes.cast(_memmove, ctypes.c_void_p).value
@@ -32,7 +32,7 @@ View = Callable[[np.ndarray], np.ndarray]
 
 
 def bind_step(op: Op, registers: Registers, operands: Sequence[int], results: Sequence[int]) -> Step:
-    """The step that runs `op` on the arrays that `registers` holds at these numbers when it is called."""
+    """The step that runs `op` on the arrays that `registers` holds, at the time of the call, under these numbers."""
     if op.definition.kind is Kind.ELEMENTWISE and isinstance(op.definition.evaluate, np.ufunc):
         return _ufunc(op, registers, operands, results)
     if op.definition.kind is Kind.REDUCTION:
@@ -60,7 +60,7 @@ def _ufunc(op: Op, r: Registers, operands: Sequence[int], results: Sequence[int]
 def _matmul(op: Op, r: Registers, operands: Sequence[int], results: Sequence[int]) -> Step:
     (a, b), (out,) = operands, results
     turn_a, turn_b = op.attrs["transpose_a"], op.attrs["transpose_b"]
-    # dot asks less before it calls BLAS, but runs transposed operands slower: a quarter for 784x128 by 128x512.
+    # `dot` has less overhead before BLAS, but is slower for transposed operands: by a quarter for 784x128 by 128x512.
     product: Callable[..., Any] = np.dot if op.result.type.rank == 2 and not (turn_a or turn_b) else np.matmul
 
     def step() -> None:
@@ -88,7 +88,7 @@ def _iota(op: Op, r: Registers, operands: Sequence[int], results: Sequence[int])
     return lambda: np.copyto(r[out], line)
 
 
-# -- movement: a view of the operand, copied into place
+# -- movement: a view of the operand, copied to the result
 
 
 def _moved(view_of: Callable[[Op], View]) -> Binder:
@@ -149,7 +149,7 @@ def _update_slice(op: Op, r: Registers, operands: Sequence[int], results: Sequen
     return step
 
 
-# -- indexing: indices are checked before anything is read or written at them
+# -- indexing: indices are checked before anything is read or written
 
 
 def _check(op: Op, indices: np.ndarray) -> None:
@@ -166,12 +166,12 @@ def _take(op: Op, r: Registers, operands: Sequence[int], results: Sequence[int])
     def step() -> None:
         _check(op, r[indices])
         if r[indices].size:
-            np.take(r[x], r[indices], axis, r[out], "clip")      # "raise" would compute into a temporary first
+            np.take(r[x], r[indices], axis, r[out], "clip")      # mode "raise" would compute into a temporary array first
     return step
 
 
 def _element_numbers(op: Op) -> tuple[np.ndarray, int]:
-    """Offsets for ops along an axis: the flat number in the first operand of position 0 of each index's row; the axis' stride."""
+    """Offsets for ops along an axis: the flat index of the element at position 0 of each index's row; and the stride of the axis."""
     (base, indices), axis = (op.operands[0].type.shape, op.operands[1].type.shape), op.attrs["axis"]
     strides = [int(np.prod(base[i + 1:], dtype=np.int64)) for i in range(len(base))]
     numbers = np.zeros([1 if i == axis else n for i, n in enumerate(indices)], np.int64)
@@ -182,7 +182,7 @@ def _element_numbers(op: Op) -> tuple[np.ndarray, int]:
 
 
 def _along_axis(op: Op, r: Registers, indices: int) -> Callable[[], np.ndarray]:
-    """Computes, into memory of the step's own, the flat numbers of the elements that the indices name."""
+    """A function that computes the flat indices of the elements that the indices name, into memory of the step."""
     first, stride = _element_numbers(op)
     flat = np.empty(op.operands[1].type.shape, np.int64)
 
@@ -274,14 +274,14 @@ _BINDERS: dict[str, Binder] = {
 
 
 class CopyStep:
-    """Copies `size` bytes from where `source` points to where `target` points when it is called."""
+    """Copy of `size` bytes between the memory that `source` and `target` point to at the time of the call."""
 
     def __init__(self, source: ctypes.c_void_p, target: ctypes.c_void_p, size: int):
         self._arguments = (target, source, ctypes.c_int64(size))
         self.work = size / BYTES_PER_NS
 
     def serial_calls(self) -> list[tuple[int, tuple[Any, ...]]]:
-        """The `serial_calls` of `chain.NativeStep`."""
+        """See `batched_calls.NativeStep.serial_calls`."""
         assert _ADDRESS is not None
         return [(_ADDRESS, self._arguments)]
 

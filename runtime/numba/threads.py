@@ -1,7 +1,7 @@
-"""A small pool of threads for kernels: native code that gives up the interpreter's lock while it runs.
+"""Thread pool for kernels: native code that releases the GIL while it runs.
 
-The threads start at the first use, sleep in a queue when idle, and are forgotten in a forked child, which starts its own.
-A call that finds the pool at work (another thread's kernel) runs alone, so kernels are never nested and never wait.
+Threads start at the first use, sleep in a queue when idle, and are forgotten in a forked child, which starts new ones. A call that finds
+the pool busy (with another thread's kernel) runs alone, so kernels are never nested and never wait.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Call = tuple[Any, ...]
 
 
 class ThreadPool:
-    """Runs a function on many argument tuples, in any order, by the calling thread and up to `threads - 1` others."""
+    """Runner of a function on many argument tuples, in any order, on the calling thread and up to `threads - 1` others."""
 
     def __init__(self) -> None:
         self._forget()
@@ -38,9 +38,9 @@ class ThreadPool:
         return self._workers
 
     def run(self, function: Callable[..., Any], calls: Sequence[Call], threads: int, owner: object = None) -> None:
-        """Call `function(*arguments)` for each of `calls`; back when all are done.
+        """Call `function(*arguments)` for each of `calls`. Returns when all are done.
 
-        `owner` is kept alive until then, whatever happens. Raises what a call raised, once the others are done.
+        `owner` stays alive until then, even after an exception. An exception of a call is raised once the other calls are done.
         """
         helpers = min(threads, len(calls)) - 1
         if helpers < 1 or not self._busy.acquire(blocking=False):
@@ -69,9 +69,9 @@ class ThreadPool:
 
 
 class _Job:
-    """The calls that are left of one `run`, and how many helpers are at work on them.
+    """The remaining calls of one `run`, and the number of helpers at work on them.
 
-    A helper that wakes up when nothing is left is not waited for: on a busy machine that may be much later.
+    `run` does not wait for helpers that wake when no call is left: on a busy machine they may wake much later.
     """
 
     def __init__(self, function: Callable[..., Any], calls: Sequence[Call], owner: object):
@@ -92,7 +92,7 @@ class _Job:
             self.function(*arguments)
 
     def help(self) -> None:
-        """Work in a thread of the pool; an error is stored for the thread that waits."""
+        """Make calls in a thread of the pool. An exception is stored for the thread that waits."""
         with self._lock:
             if not self.left:
                 return
@@ -110,7 +110,7 @@ class _Job:
         self.left.clear()
 
     def wait(self) -> None:
-        """Back when no helper is at work; nothing may be left, so that none begins."""
+        """Wait until no helper is at work. No call may be left, so that no helper begins."""
         while True:
             with self._lock:
                 if not self._helping:
@@ -124,4 +124,4 @@ def _serve(jobs: SimpleQueue[_Job]) -> None:
 
 
 POOL = ThreadPool()
-"""The pool of this process."""
+"""Thread pool of this process."""

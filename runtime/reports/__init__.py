@@ -1,1 +1,1 @@
-"""Reports of compiled functions on their compilation, memory and time."""
+"""Reports on compiled functions: compilation, memory and time."""

@@ -1,4 +1,4 @@
-"""The text of `CompiledFunction.explain()`: what was compiled, why, how long it took, and where kernels came from."""
+"""Text of `CompiledFunction.explain()`: the program, the reason for its trace, compile times, and the origin of its kernels."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from adjit.runtime.backends import AnyExecutable
 
 MAX_SHOWN_ARGUMENTS = 40
-"""Argument leaves that are listed; programs with more say how many there are."""
+"""Maximum number of argument leaves listed; a longer list ends with their number."""
 
 
 def explain_program(program: Program, cache: tuple[int, int, int, int], programs: Sequence[Program]) -> str:
-    """The report on one program; `cache` is the `CacheInfo` of its function, `programs` are all that are kept, in the order in which they
-    were made."""
+    """The report on one program. `cache` is the `CacheInfo` of its function, `programs` are all cached programs in the order of their
+    traces."""
     sections = [_head(program, cache), _others(program, programs), _signature(program), _passes(program.pipeline.records, program.verified),
                 _code(program.executable)]
     backward = program.backward
@@ -47,7 +47,7 @@ def _head(program: Program, cache: tuple[int, int, int, int]) -> list[str]:
 
 
 def _others(program: Program, programs: Sequence[Program]) -> list[str]:
-    """Why each program was traced, where there are several."""
+    """Why each program was traced, if there are several."""
     if len(programs) < 2:
         return []
     shown = programs[:MAX_SHOWN_ARGUMENTS]
@@ -110,7 +110,7 @@ def _kernels(planned: Graph, kernels: Mapping[Op, Code]) -> list[str]:
 
 
 def _products(planned: Graph, kernels: Mapping[Op, Code]) -> list[str]:
-    """The different products of matrices that are not left to NumPy."""
+    """The different matrix products that NumPy does not compute."""
     found = {kernel.product: kernel for op in planned.ops if isinstance(kernel := kernels.get(op), MatmulKernel)}
     counts = Counter(kernel.product for kernel in kernels.values() if isinstance(kernel, MatmulKernel))
     lines = [f"  {product}: {counts[product]} of them in {kernel.plan}; {kernel.origin}" for product, kernel in found.items()]

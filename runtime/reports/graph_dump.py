@@ -13,8 +13,8 @@ from adjit.ir.printer import print_graph
 
 
 class Dump:
-    """A new folder for one compiled signature, below `folder`: `00-traced.ir`, `01-simplify.ir`, ..., `kernels/NAME.py` (for native
-    programs `.ll`).
+    """A new folder for one compiled signature, below `folder`: `00-traced.ir`, `01-simplify.ir`, ..., `kernels/NAME.py` (native programs:
+    `.ll`).
     """
 
     def __init__(self, folder: Path, name: str):
@@ -22,7 +22,7 @@ class Dump:
         self._count = 0
 
     def graph(self, name: str, graph: Graph) -> None:
-        """Write the graph as it is after the pass `name`."""
+        """Write the graph after the pass `name`."""
         (self.folder / f"{self._count:02}-{_file_name(name)}.ir").write_text(print_graph(graph))
         self._count += 1
 
@@ -35,12 +35,12 @@ class Dump:
 
 
 def _new_folder(parent: Path, name: str) -> Path:
-    """`parent/NUMBER-name`, with the lowest number that nothing there has."""
+    """`parent/NUMBER-name`, with the lowest unused number."""
     parent.mkdir(parents=True, exist_ok=True)
     taken = {path.name.partition("-")[0] for path in parent.iterdir()}
     for number in count():
         if f"{number:03}" not in taken:
-            with suppress(FileExistsError):     # another process took the number
+            with suppress(FileExistsError):     # another process has taken the number
                 (parent / f"{number:03}-{name}").mkdir()
                 break
     return parent / f"{number:03}-{name}"

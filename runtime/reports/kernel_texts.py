@@ -1,4 +1,4 @@
-"""The generated code of a program, as text: kernels in Python, or the steps of a native program in LLVM's language."""
+"""Generated code of a program, as text: kernels in Python, or the steps of a native program in LLVM's language."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def kernel_texts_of(executable: AnyExecutable) -> dict[str, str]:
-    """The code of each kernel or step, by name, in the order of their first use; none where the graph is interpreted."""
+    """Code of each kernel or step, by name, in the order of their first use; empty if the graph is interpreted."""
     if isinstance(executable, NativeExecutable):
         return step_texts(executable)
     return {use.name: use.kernel.source.text for use in kernel_uses(executable.assignment.graph, executable.kernels)}

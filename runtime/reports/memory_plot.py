@@ -1,4 +1,4 @@
-"""The memory timeline as a picture."""
+"""Picture of the memory timeline."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from adjit.tracer.user_location import find_user_location
 
 COLOURS = {Role.PRIMAL: "#9ecae1", Role.ADJOINT: "#fdbe85", Role.RECOMPUTE: "#a1d99b", Role.UPDATE: "#bcbddc"}
 EDGE = "#444444"
-WIDTH, HEIGHT = 14.0, 8.5                       # of the picture, in inches
-LEFT, BOTTOM, ACROSS, UP = 0.06, 0.25, 0.92, 0.64      # of the timeline in it, as fractions
+WIDTH, HEIGHT = 14.0, 8.5                       # size of the picture, in inches
+LEFT, BOTTOM, ACROSS, UP = 0.06, 0.25, 0.92, 0.64      # position and size of the timeline, as fractions of the picture
 LETTER, LINE = 0.0085, 0.019                    # width of a letter and height of a line at font size 1, in inches
 SIZES = (8.0, 6.5, 5.0)
 LINES_AT_PEAK = 6
-"""Source lines that are listed below the timeline with what they hold at the peak."""
+"""Source lines listed below the timeline, with their bytes at the peak."""
 
 
 def draw_timeline(name: str, blocks: Sequence[MemoryBlock], live_bytes: Sequence[int], arena_bytes: int, naive_bytes: int,
                   path: Path) -> None:
-    """Draw blocks as rectangles, ops to the right and bytes of the arena upwards, and the line of bytes in use."""
+    """Draw blocks as rectangles (ops to the right, bytes of the arena upwards), and the line of bytes in use."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -68,7 +68,7 @@ def _unit(size: int) -> tuple[float, str]:
 
 
 def _held_at_peak(blocks: Sequence[MemoryBlock], live_bytes: Sequence[int]) -> str:
-    """The source lines with the most bytes at the peak, one a line."""
+    """The source lines with the most bytes at the peak, one per line."""
     if not blocks:
         return "no working memory"
     peak = max(range(len(live_bytes)), key=lambda index: live_bytes[index])
@@ -86,7 +86,7 @@ def _held_at_peak(blocks: Sequence[MemoryBlock], live_bytes: Sequence[int]) -> s
 
 
 def _label(block: MemoryBlock, width: float, height: float) -> tuple[str, float]:
-    """The longest label that fits `width` x `height` inches, and its font size; "" where not even the line number fits."""
+    """The longest label that fits `width` x `height` inches, and its font size; "" if not even the line number fits."""
     line, _, text = block.source.replace("$", r"\$").partition("  ")
     for size in SIZES:
         letters = int(width / (LETTER * size))

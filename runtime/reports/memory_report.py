@@ -1,4 +1,4 @@
-"""Working memory of a compiled program over time, by the source line to blame."""
+"""Working memory of a compiled program over time, by source line."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from adjit.runtime.reports.memory_blocks import MemoryBlock, ends, format_bytes
 from adjit.runtime.reports.memory_plot import draw_timeline
 
 MAX_ROWS = 25
-"""Blocks that the text of a report lists."""
+"""Maximum number of blocks that the text of a report lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryReport:
-    """The working memory of a program: what it needs beside its arguments and results.
+    """The working memory of a program, without its arguments and results.
 
-    peak_bytes    the most bytes in use at one time
-    arena_bytes   what is allocated: at least the peak, since blocks have fixed places
+    peak_bytes    the maximum of bytes in use at one time
+    arena_bytes   the bytes allocated: at least the peak, since blocks have fixed offsets
     saved_bytes   the values that the forward half saves for the backward half
-    naive_bytes   the bytes of all intermediate values, each op in memory of its own
+    naive_bytes   the bytes of all intermediate values, if each op had memory of its own
     live_bytes    the bytes in use during each op
-    blocks        every block, in the order in which they are made
+    blocks        every block, in the order of the ops that write them
     stack_bytes   the bytes of tiles on the stack of each thread besides (of a small one, of another thread's)
 
     `print` it for a table, `.plot(path)` it for a picture.
@@ -48,8 +48,8 @@ class MemoryReport:
     stack_bytes: int = 0
 
     def plot(self, path: str | Path) -> None:
-        """Draw the memory timeline to an image file (PNG, SVG or PDF, by its suffix): each block over the ops during which it is in use
-        and the bytes of the arena that it takes, and the bytes in use. Needs matplotlib (`pip install adjit[plot]`).
+        """Draw the memory timeline to an image file (PNG, SVG or PDF, by its suffix): each block over the ops that use it and over its
+        bytes of the arena, and the bytes in use. Needs matplotlib (`pip install adjit[plot]`).
         """
         draw_timeline(self.name, self.blocks, self.live_bytes, self.arena_bytes, self.naive_bytes, Path(path))
 
@@ -73,7 +73,7 @@ class MemoryReport:
 
 
 def memory_report(optimized: Graph, planned: Graph) -> MemoryReport:
-    """The report on a planned graph; `optimized` is the same program before fusion, to compare with."""
+    """The report on a planned graph; `optimized` is the same program before fusion, for comparison."""
     ops = [op for op in planned.ops if op.definition.kind is not Kind.MEMORY]
     blocks = _blocks(ops)
     live = _live_bytes(blocks, len(ops))
@@ -84,8 +84,8 @@ def memory_report(optimized: Graph, planned: Graph) -> MemoryReport:
 def both_halves(forward: MemoryReport, backward: MemoryReport, first: Graph, second: Graph, kept: Sequence[int | None]) -> MemoryReport:
     """The report on a program in two halves, planned as `first` and `second`.
 
-    `kept[i]` is the result of the first half that is parameter i of the second; None for arguments of the program. The halves
-    have an arena each. Saved values lie between them: results, as far as the caller holds on to them, and others.
+    `kept[i]` is the result of the first half that is parameter i of the second half; None for arguments of the program. Each half has its
+    own arena. Saved values lie between the arenas: some are results, which the caller may hold, the others are not.
     """
     ops = [[op for op in planned.ops if op.definition.kind is not Kind.MEMORY] for planned in (first, second)]
     count = len(ops[0])
@@ -130,7 +130,8 @@ def _blocks(ops: list[Op]) -> tuple[MemoryBlock, ...]:
 
 
 def _last_uses(ops: list[Op]) -> tuple[dict[Value, int], set[Value]]:
-    """The last op that reads what each op writes, itself or a reshape or part of it; and these, which write nothing."""
+    """The last op that reads each op's result, directly or through reshapes and views; and these reshapes and views, which write
+    nothing."""
     last: dict[Value, int] = {}
     root: dict[Value, Value] = {}
     slots: dict[Value, Slot] = {}
@@ -144,7 +145,7 @@ def _last_uses(ops: list[Op]) -> tuple[dict[Value, int], set[Value]]:
 
 
 def _producer(op: Op, position: int) -> Op:
-    """The op that computes a result: one of the region's, for a fused op."""
+    """The op that computes a result: for a fused op, an op of its region."""
     if not op.regions or op.name in CONTROL_FLOW:
         return op
     target = op.regions[0].results[position]
@@ -152,7 +153,7 @@ def _producer(op: Op, position: int) -> Op:
 
 
 def _live_bytes(blocks: tuple[MemoryBlock, ...], count: int) -> tuple[int, ...]:
-    """Bytes in use during each op; where a block is written over in place, only the new one counts."""
+    """Bytes in use during each op. If a block is overwritten in place, only the new block counts."""
     changes = [0] * (count + 1)
     for block, end in zip(blocks, ends(blocks), strict=True):
         changes[block.first_use] += block.size
@@ -161,8 +162,8 @@ def _live_bytes(blocks: tuple[MemoryBlock, ...], count: int) -> tuple[int, ...]:
 
 
 def _saved_bytes(optimized: Graph, ops: list[Op]) -> int:
-    """The values that cross from the forward to the backward half, as far as they are in memory: fusion, which saves the values that it
-    does not recompute, may have both ends in one kernel.
+    """Bytes of the values that cross from the forward to the backward half and lie in memory. A fused kernel may hold both ends of such a
+    value: then the value is in no memory.
     """
     root: dict[Value, Value] = {}
     for op in optimized.ops:
@@ -174,6 +175,6 @@ def _saved_bytes(optimized: Graph, ops: list[Op]) -> int:
 
 
 def _naive_bytes(optimized: Graph) -> int:
-    """Bytes of every op's results, without reshapes (views) and without the results of the program."""
+    """Bytes of every op's results, except reshapes (views) and the results of the program."""
     results = set(optimized.results)
     return sum(value.type.nbytes for op in optimized.ops if op.name not in ALIASES for value in op.results if value not in results)

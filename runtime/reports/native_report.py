@@ -1,4 +1,4 @@
-"""Report of a native program on its code: the text of each step, and its size."""
+"""Report on the code of a native program: the text of each step, and its size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from adjit.runtime.reports.memory_blocks import format_bytes
 
 
 def step_names(executable: NativeExecutable) -> dict[str, str]:
-    """A name of its own for each function of the program, by the name that the function has in its module."""
+    """A unique name for each function of the program, keyed by its name in the module."""
     names: dict[str, str] = {}
     taken: set[str] = set()
     for call in executable.program.calls:
@@ -24,7 +24,7 @@ def step_names(executable: NativeExecutable) -> dict[str, str]:
 
 
 def step_texts(executable: NativeExecutable) -> dict[str, str]:
-    """The LLVM text of each step, by name, in the order of their first use; then, where they share functions, those."""
+    """The LLVM text of each step, by name, in the order of their first use; then the functions that steps share."""
     names = step_names(executable)
     texts = {names[call.function]: call.code.text for call in executable.program.calls}
     shared = [function.text for _, function in sorted(executable.program.shared.items())]

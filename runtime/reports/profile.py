@@ -16,7 +16,7 @@ from adjit.ir.ops.control_flow import display_name
 class ProfileEntry:
     """One step of a program.
 
-    `milliseconds` is its mean over the measured calls; `begin` (microseconds since the call began) and `duration` are those of the last.
+    `milliseconds` is its mean over the measured calls; `begin` (microseconds since the call began) and `duration` are of the last call.
     """
 
     name: str
@@ -28,13 +28,13 @@ class ProfileEntry:
 
     @property
     def source(self) -> str:
-        """File, line and text; empty where the line is not known."""
+        """File, line and text of the source; empty if the line is not known."""
         return f"{self.location.file}:{self.location.line}  {self.location.source()}".rstrip() if self.location else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The steps of a program in the order they ran, over `calls` measured calls. `print` it for a table."""
+    """The steps of a program in execution order, over `calls` measured calls. `print` it for a table."""
 
     name: str
     calls: int
@@ -42,7 +42,7 @@ class Profile:
 
     @property
     def milliseconds(self) -> float:
-        """Time of all steps together, per call."""
+        """Total time of all steps, per call."""
         return sum(entry.milliseconds for entry in self.entries)
 
     def save_chrome_trace(self, path: str | Path) -> None:
@@ -64,7 +64,7 @@ class Profile:
 
 
 def make_profile(name: str, runs: Sequence[Sequence[tuple[Op, int, int]]]) -> Profile:
-    """The profile of some calls of one program: for each the ops in order, with begin and end in nanoseconds."""
+    """The profile of some calls of one program; `runs` has, for each call, the ops in order, with start and end in nanoseconds."""
     last = runs[-1]
     start = last[0][1] if last else 0
     entries = []

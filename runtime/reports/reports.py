@@ -1,4 +1,4 @@
-"""Reports of a program: its graphs, its kernels, its memory; and the same of its backward half, where there is one."""
+"""Reports on a program and on its backward half, if there is one: graphs, kernels, memory."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ STAGES = ("traced", "adjoint", "optimized", "fused", "planned")
 
 
 def check_stage(stage: str) -> None:
-    """Raise `ValueError` where there is no such stage."""
+    """Raise `ValueError` for an unknown stage."""
     if not isinstance(stage, str) or stage not in STAGES:
         raise ValueError(f"unknown stage {stage!r}; the stages are {', '.join(STAGES)}")
 
 
 def graph_text(program: Program, stage: str) -> str:
-    """The text of the graph at a stage; of both halves, from the stage on where they are apart."""
+    """The text of the graph at a stage; of both halves, from the stage on at which they are separate."""
     text = print_graph(program.pipeline.graphs[stage])
     backward = program.backward
     return text if backward is None or stage in ("traced", "adjoint") else f"{text}\n{print_graph(backward.pipeline.graphs[stage])}"
 
 
 def kernel_texts(program: Program) -> dict[str, str]:
-    """The generated code of each kernel, by name, in the order of their first use; those of the backward half follow."""
+    """The generated code of each kernel, by name, in the order of their first use; then the kernels of the backward half."""
     texts = kernel_texts_of(program.executable)
     backward = program.backward
     if backward is not None:
@@ -49,7 +49,7 @@ def memory_of(program: Program) -> MemoryReport:
 
 
 def warn_of_traces(function: str, traces: int, reason: str) -> None:
-    """Say that calls are slow because each is traced anew."""
+    """Warn that calls are slow because each call is traced again."""
     location = find_user_location()
     where = f", now at {location}" if location else ""
     warnings.warn(
