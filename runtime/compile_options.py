@@ -75,10 +75,10 @@ def _argument_names(fun: Callable[..., Any], option: str, wanted: Names) -> froz
             raise TypeError(f"{option}= takes names and positions of arguments, got {item!r}")
         if isinstance(item, str):
             if item == keywords:
-                raise ArgumentError(f"{option}= names {item!r}, which takes any keywords of {owner}: name the keywords themselves",
+                raise ArgumentError(f"{option}= names {item!r}, the **keywords of {owner}; name single keywords instead",
                                     find_user_location())
             if item not in names and keywords is None:
-                raise ArgumentError(f"{option}= names {item!r}, which is no argument of {owner}; its arguments are {', '.join(names)}",
+                raise ArgumentError(f"{option}= names {item!r}, which is not an argument of {owner}; its arguments are {', '.join(names)}",
                                     find_user_location())
             found.add(item)
         else:
@@ -116,7 +116,7 @@ def _check_device(device: str) -> None:
     if device not in DEVICES:
         raise ArgumentError(f"unknown device {device!r}; the choices are {', '.join(DEVICES)}", find_user_location())
     if device != "cpu":
-        raise UnsupportedError(f"device {device!r} is not there yet", find_user_location(), hint="leave device= out to compile for the CPU")
+        raise UnsupportedError(f"device {device!r} is not supported yet", find_user_location(), hint="omit device= to compile for the CPU")
 
 
 def _check_threads(threads: int | None) -> None:

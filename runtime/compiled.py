@@ -215,7 +215,7 @@ class CompiledFunction(Generic[P, R]):
             program = compile_program(fun, args, kwargs, signature, replace(self.compile_options, backend="native"), "it is exported")
         captured = program.current(signature)
         if captured is None:
-            raise ExportError(f"what {function_name(self.fun)} depends on was changed while it was traced", find_user_location())
+            raise ExportError(f"state that {function_name(self.fun)} reads was changed while it was traced", find_user_location())
         return program, captured
 
     def measure(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Profile:
@@ -231,7 +231,7 @@ class CompiledFunction(Generic[P, R]):
             return (self._cache.find(signature) or self._compile(fun, args, kwargs, signature))[0]
         if self._cache.last is None:
             raise TraceError(f"{function_name(self.fun)} was not compiled for any arguments yet",
-                             hint="call it first, or give this report example arguments")
+                             hint="call it first, or pass example arguments to the report")
         return self._cache.last
 
     def cache_info(self) -> CacheInfo:
@@ -282,7 +282,7 @@ class CompiledFunction(Generic[P, R]):
                 reports.warn_of_traces(function_name(self.fun), TRACES_BEFORE_WARNING, program.reason)
             captured = program.traced_with(signature)
             if captured is None:
-                raise TraceError(f"what {function_name(self.fun)} depends on was changed while it was traced", find_user_location())
+                raise TraceError(f"state that {function_name(self.fun)} reads was changed while it was traced", find_user_location())
             return program, captured
 
 

@@ -232,7 +232,7 @@ def _scan(f: Function, init: Tree, xs: Tree, length: int | None, reverse: bool, 
         returned = f(unflatten(carried.tree, leaves[:count]), unflatten(sliced.tree, leaves[count:]))
         if not isinstance(returned, tuple) or len(returned) != 2:
             raise TraceError(f"{name} has to return a pair (carry, y), got {type(returned).__name__}", find_user_location(),
-                             hint="return (carry, None) where there is nothing to stack")
+                             hint="return (carry, None) if there is nothing to stack")
         carry, tree = flatten(returned[0])
         check_structure(carried.tree, tree, f"the carry that {name} returns", "the initial carry")
         rows, row_tree = flatten(returned[1])
@@ -254,11 +254,11 @@ def _length(sliced: _Leaves, length: int | None, name: str) -> int:
     for path, array in zip(paths(sliced.tree), sliced.arrays, strict=True):
         if not array.shape:
             raise ShapeError(f"scan of {name}: xs{path} is {array.value.type}, which has no slices", find_user_location(),
-                             hint="xs are arrays with a first axis to run over; close over what is the same in every run")
+                             hint="xs are arrays with a first axis to iterate over; close over values that are the same in every iteration")
         sizes.setdefault(array.shape[0], f"xs{path}")
     if len(sizes) != 1:
         found = ", ".join(f"{what} of {size}" for size, what in sizes.items())
-        raise ShapeError(f"scan of {name}: different lengths: {found}" if sizes else f"scan of {name}: there are no xs, and no length",
+        raise ShapeError(f"scan of {name}: different lengths: {found}" if sizes else f"scan of {name}: no xs, and no length",
                          find_user_location(), hint=None if sizes else "pass length=")
     (steps,) = sizes
     if steps < 0:
@@ -294,8 +294,8 @@ def _while_loop(condition: Function, body: Function, init: Tree, numbers: frozen
     test = trace_body(lambda leaves: condition(unflatten(carried.tree, leaves)), describe(condition), carried.parameters(False))
     if [value.type for value in test.graph.results] != [TensorType(BOOL, ())]:
         found = ", ".join(str(value.type) for value in test.graph.results) or "nothing"
-        raise DTypeError(f"the condition {describe(condition)} of a while_loop gives {found}, expected a bool scalar", find_user_location(),
-                         hint="compare scalars, or reduce with np.any or np.all")
+        raise DTypeError(f"the condition {describe(condition)} of a while_loop returns {found}, expected a bool scalar",
+                         find_user_location(), hint="compare scalars, or reduce with np.any or np.all")
     count, fixed = len(carried.arrays), traced.unchanged(len(carried.arrays))
     (tested, run), outer = _with_same_operands(test, traced, count)
     results = ops.while_loop.emit(
@@ -352,8 +352,8 @@ class _Leaves:
         self.arrays: list[TracedArray] = []
         for index, leaf in enumerate(leaves):
             if not is_numeric(leaf):
-                raise UnsupportedError(f"{what}{paths(self.tree)[index]} is {leaf!r}, which is no array", find_user_location(),
-                                       hint="close over what is no array, and does not change")
+                raise UnsupportedError(f"{what}{paths(self.tree)[index]} is {leaf!r}, which is not an array", find_user_location(),
+                                       hint="close over values that are not arrays and do not change")
             array = as_traced(leaf)
             self.wrappers.append(leaf if isinstance(leaf, ArrayWrapper) else None)
             self.arrays.append(wrap(array.value, scalar=array.scalar) if array.weak and not is_float(array.dtype) else array)

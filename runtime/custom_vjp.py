@@ -64,7 +64,7 @@ class custom_vjp(Generic[P, R]):
         """Set the rule, once. Compiled programs keep the rule they were compiled with, so it cannot be replaced."""
         if self.rule is not None:
             raise TraceError(f"{describe(self)} has a derivative rule already", find_user_location(),
-                             hint="define the function anew to give it another one")
+                             hint="define a new custom_vjp for another rule")
         self.rule = self.__adjit_functions__ = forward, backward
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -166,7 +166,7 @@ class _Call:
         out_tree = optree.treespec_child(self.forward.out_tree, 0)
         if found != expected or out_tree != self.primal.out_tree:
             raise TraceError(
-                f"the forward rule of {self.name} gives the output {structure_text(out_tree)} of {', '.join(map(str, found))}, "
+                f"the forward rule of {self.name} returns the output {structure_text(out_tree)} of {', '.join(map(str, found))}, "
                 f"the function itself {structure_text(self.primal.out_tree)} of {', '.join(map(str, expected))}",
                 find_user_location(), "both have to compute the same output")
 
@@ -196,7 +196,7 @@ class _Call:
             try:
                 found += [None] * tree.num_leaves if cotangent is None else tree.flatten_up_to(cotangent)
             except ValueError:
-                raise ShapeError(f"the backward rule of {self.name} gives cotangent {index} the structure "
+                raise ShapeError(f"the backward rule of {self.name} returns cotangent {index} with the structure "
                                  f"{structure_text(flatten(cotangent)[1])}, expected {structure_text(tree)}",
                                  find_user_location()) from None
         return [self.check_cotangent(array, found[position]) for array, position in zip(self.arrays, self.positions, strict=True)]
@@ -247,6 +247,6 @@ def _positional(fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         return args
     bound = inspect.signature(fun).bind(*args, **kwargs)
     if bound.kwargs:
-        raise TraceError(f"{describe(fun)} has a derivative rule, and takes {', '.join(bound.kwargs)} by keyword only",
-                         find_user_location(), hint="let it take the argument by position too")
+        raise TraceError(f"{describe(fun)} has a derivative rule, but its argument {', '.join(bound.kwargs)} is keyword-only",
+                         find_user_location(), hint="allow the argument by position, too")
     return bound.args

@@ -94,7 +94,7 @@ def trace_primal(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         out, aux = fun(*arguments.replaced(given), **kwargs), None
         if has_aux:
             if not isinstance(out, tuple) or len(out) != 2:
-                raise TraceError(f"{what}: has_aux=True asks for a function that returns a pair (output, anything)", find_user_location())
+                raise TraceError(f"{what}: has_aux=True needs a function that returns a pair (output, anything)", find_user_location())
             out, aux = out
         out_leaves, out_tree = flatten(out)
         trees.append(out_tree)

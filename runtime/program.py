@@ -124,8 +124,8 @@ class Program:
         return "updated" in self.param_roles
 
     def current(self, signature: CallSignature) -> tuple[np.ndarray, ...] | None:
-        """The current arrays for the captured parameters; None if the program is no longer valid, or not for arguments with this memory
-        overlap."""
+        """The current arrays for the captured parameters; None if the program is no longer valid, or if it needs the row-major
+        layout of an argument that is not contiguous here."""
         if not all(signature.leaves[index].flags.c_contiguous for index in self.trace.in_order):
             return None
         return self._with_tensors(self.trace.guards.current(), signature)

@@ -54,7 +54,7 @@ def _flag(text: str) -> bool:
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise ValueError("expected a whole number that is at least 1")
+        raise ValueError("expected an integer that is at least 1")
     return int(text)
 
 
@@ -119,7 +119,7 @@ def check() -> None:
             import difflib  # only needed for an error
 
             (near,) = difflib.get_close_matches(name, _OURS, 1, 0.0)
-            raise ValueError(f"environment variable {name} is none of adjit's settings: {near}? They are {', '.join(sorted(_OURS))}")
+            raise ValueError(f"environment variable {name} is not a setting of adjit: {near}? The settings are {', '.join(sorted(_OURS))}")
 
 
 PREFIX = "ADJIT_"

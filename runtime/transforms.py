@@ -172,7 +172,7 @@ def jvp(fun: Callable[..., R], primals: Sequence[Any], tangents: Sequence[Any]) 
 
     for given, what in ((primals, "primals"), (tangents, "tangents")):
         if not isinstance(given, (tuple, list)):
-            raise TraceError(f"jvp of {describe(fun)}: the {what} are {type(given).__name__}, expected a tuple with one item an argument",
+            raise TraceError(f"jvp of {describe(fun)}: the {what} are a {type(given).__name__}, expected a tuple, one item per argument",
                              find_user_location(), hint=f"write ({what[:-1]},) for a single one")
     result: tuple[R, R] = _transform(fun, "jvp", (), push, like_fun=False)(tuple(primals), tuple(tangents))
     return result
@@ -358,7 +358,7 @@ def _value_and_grad(fun: Function, args: Sequence[Any], kwargs: Mapping[str, Any
         raise NonDifferentiableError(
             f"{transform} of {describe(fun)}: the output {found}, expected a scalar", find_user_location(),
             hint="reduce it with .sum() or .mean(), or use adjit.vjp (with a cotangent) or adjit.jacobian"
-            + ("" if is_leaf else "; has_aux=True takes results beside the scalar") if primal.outputs else "is there a `return`?")
+            + ("" if is_leaf else "; has_aux=True allows results besides the scalar") if primal.outputs else "is there a `return`?")
     one = ops.constant(value=1.0, dtype=primal.outputs[0].dtype, shape=())
     value, aux, leaves = primal.pull_back({0: one})
     gradients = primal.gradients(leaves)

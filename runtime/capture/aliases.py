@@ -56,8 +56,8 @@ def find_alias(tensor: Tensor, capture: Capture, returned: Container[int]) -> tu
                 if not _is_elsewhere(source, capture, returned):
                     return None
                 raise UnsupportedError(
-                    f"a tensor of shape {tensor.shape} is returned that lies on the memory of another one, and was written to with a "
-                    "gradient of its own", find_user_location(), hint="return a copy, x.clone(), or write to one")
+                    f"a returned tensor of shape {tensor.shape} shares memory with another tensor, and was written to with a gradient of "
+                    "its own", find_user_location(), hint="return a copy (x.clone()), or write to a copy")
             steps += [_require_grad, again] if current._requires_grad else [again]
             current = source
         else:

@@ -167,15 +167,15 @@ class CapturedFunction:
                 self.reached.add(id(node.variable))
                 if id(node.variable) in self._returned and id(node.variable) not in self.capture.entries:
                     raise UnsupportedError(
-                        "a compiled function returns a tensor that it made and let require grad, and another one that was computed from "
-                        "it: a backward pass would not reach the first", find_user_location(),
-                        hint="make the first outside of the function and pass it in, or call backward() within the function")
+                        "a compiled function returns a leaf tensor that it created with requires_grad, and another tensor computed from "
+                        "the leaf: a backward pass would not reach the leaf", find_user_location(),
+                        hint="create the leaf before the call and pass it in, or call backward() within the function")
                 continue
             if node.saved is None:
                 return False
             if node.result_hooks or node.pre_hooks or node.post_hooks:
-                raise UnsupportedError(f"{node.name()} has a hook, and is part of the result of a compiled function", node.location,
-                                       hint="register hooks on what the compiled function returns, or call backward() within it")
+                raise UnsupportedError(f"{node.name()} has a hook, and a result of the compiled function depends on it", node.location,
+                                       hint="register hooks on the returned tensors, or call backward() within the function")
             stack += [edge[0] for edge in node.edges if edge is not None]
         return True
 
@@ -185,14 +185,14 @@ def _check_leaf(entry: CapturedTensor, capture: Capture) -> None:
     if tensor._node is None and tensor._requires_grad != entry.requires_grad and id(tensor) in capture.requires_grad_set_at:
         now, then = ("on", "off") if tensor._requires_grad else ("off", "on")
         raise UnsupportedError(
-            f"the compiled function leaves requires_grad of a tensor of shape {tensor.shape} from outside switched {now}, which the "
-            "compiled program would not do again", capture.requires_grad_set_at[id(tensor)],
+            f"the compiled function switches requires_grad of a tensor of shape {tensor.shape} from outside {now}; later calls would not "
+            "switch it again", capture.requires_grad_set_at[id(tensor)],
             hint=f"switch it {then} again before the function ends, or {now} before the call" + (
-                "; y = x.detach().requires_grad_() is a leaf of the function's own" if tensor._requires_grad else ""))
+                "; y = x.detach().requires_grad_() makes a new leaf" if tensor._requires_grad else ""))
     if tensor._requires_grad != entry.requires_grad or tensor._node is not None:
         raise UnsupportedError(
-            f"a tensor of shape {tensor.shape} from outside of the compiled function is made part of its graph", find_user_location(),
-            hint="write to it under adjit.no_grad(), or return a new tensor instead of writing to this one")
+            f"the compiled function writes values with a gradient into a tensor of shape {tensor.shape} from outside", find_user_location(),
+            hint="write to the tensor under adjit.no_grad(), or return a new tensor")
 
 
 @dataclass(frozen=True, slots=True)

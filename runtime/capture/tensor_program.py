@@ -110,11 +110,11 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
         if changed:
             before.restore(filled_later(watched))
             written = capture.attributes_set.get(slot)
-            raise TraceError(f"the compiled function changes {changed}, an attribute or a container of Python, which the compiled program "
-                             f"would not do again{'' if written else ' (which line does it is not known: this is the call)'}",
+            raise TraceError(f"the compiled function changes {changed}; later calls would not change this attribute or container again"
+                             f"{'' if written else ' (the line that does it is not known; this is the call)'}",
                              written or find_user_location(),
                              hint="call train() or eval() before the compiled function, not in it" if changed.endswith(".training") else
-                             "keep what changes in a tensor and write to it in place (x += 1), or change it outside of the function")
+                             "use a tensor and write to it in place (x += 1), or make the change outside of the function")
         _check_counts(counts, numbers_filled_in(watched), partial(before.restore, filled_later(watched)))
     assert function.tree is not None
     trace = replace(trace, signature=signature)
@@ -144,9 +144,8 @@ def _check_counts(then: Mapping[Any, Any], now: Mapping[Any, Any], restore: Call
     for slot, (text, number) in now.items():
         if slot not in then or then[slot][1] != number:
             restore()
-            raise TraceError(f"the compiled function changes {text} to {number!r}, a number of Python, which the compiled program would "
-                             "not do again", find_user_location(),
-                             hint="count in a tensor: state[\"step\"] = aj.zeros(()), and += 1")
+            raise TraceError(f"the compiled function changes {text} to {number!r}; later calls would not change this Python number again",
+                             find_user_location(), hint="count in a tensor: state[\"step\"] = aj.zeros(()), and += 1")
 
 
 def _check_escaped(function: CapturedFunction, before: StateGuard) -> None:
@@ -159,19 +158,18 @@ def _check_escaped(function: CapturedFunction, before: StateGuard) -> None:
     for value, location in made.values():
         if value() is not None:
             raise TraceError(
-                f"the compiled function keeps an object that it made, of the type {type(value()).__name__}: it returns it, or puts it in a "
-                "place outside of it (an attribute, a list, a cache), where the compiled program would not put it again",
-                location or find_user_location(),
-                hint="make what is to be kept before the call; what the function makes and lets go again is made anew in every call")
+                f"an object of type {type(value()).__name__} created inside the compiled function was returned, or stored outside of it "
+                "(in an attribute, a list or a cache); later calls would not store it again", location or find_user_location(),
+                hint="create the object before the call, and pass it in; objects that only the function uses may be created in it")
     if escaped:
         slot = before.changed()        # state that an optimiser fills at its first step; our own optimisers allocate it in the trace
         raise TraceError(
-            "the compiled function keeps a tensor that it made in a place outside of it "
-            f"({escaped[0].array._origin().splitlines()[0]}): {slot or 'a list, a dict or an attribute'}, "
-            "where the compiled program would not put it again", find_user_location(),
-            hint="take one step without compile, so that the state is there, and write to it in place from then on (buffer.mul_(0.9)); "
-                 "counts are tensors, too" if slot else
-            "return the tensor, also what a hook collects; make what is to be kept (a mask in a cache, say) before the call")
+            "a tensor created inside the compiled function was stored outside of it "
+            f"({escaped[0].array._origin().splitlines()[0]}) in {slot or 'a list, a dict or an attribute'}; "
+            "later calls would not store it again", find_user_location(),
+            hint="take one step without compile, so that the state exists, and write to it in place in later steps (buffer.mul_(0.9)); "
+                 "counts must be tensors, too" if slot else
+            "return the tensor (also a tensor that a hook collects); create tensors that later calls need, such as a mask, before the call")
 
 
 def _escaped(wrappers: Sequence[weakref.ref[Any]]) -> list[Tensor]:
@@ -189,9 +187,9 @@ def _check_outside(containers: Sequence[tuple[Any, Any]]) -> None:
             for other, content in containers:
                 other.clear()
                 (other.extend if isinstance(other, list) else other.update)(content)
-            raise TraceError(f"the compiled function puts a tensor into a {type(container).__name__} outside of it, which the compiled "
-                             "program would not do again", find_user_location(),
-                             hint="return the tensor, also what a hook collects, and put it there outside of the function")
+            raise TraceError(f"the compiled function stores a tensor in a {type(container).__name__} outside of it; later calls would not "
+                             "store it again", find_user_location(),
+                             hint="return the tensor (also a tensor that a hook collects), and store it after the call")
 
 
 def lower_with_tensors(graph: Graph, captured: Captured, trace: Trace, compile_options: CompileOptions, verify: bool, threads: int,

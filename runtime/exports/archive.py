@@ -73,24 +73,24 @@ def read_archive(path: Path, sha256: str | None = None) -> tuple[dict[str, Any],
     content = _content(path)
     if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256.lower():
         raise ExportError(f"{path} is not the file that was asked for: its SHA-256 is {hashlib.sha256(content).hexdigest()}",
-                          hint="do not load it, unless you know who changed it; sha256= takes the 64 hexadecimal digits of the whole file")
+                          hint="get the file again from its source; sha256= takes the 64 hexadecimal digits of the whole file")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             parts = {info.filename: _part(archive, info, len(content)) for info in archive.infolist()}
         manifest = json.loads(parts.pop(MANIFEST))
         if manifest["format"] != FORMAT:
-            raise ExportError(f"{path} is of format {manifest['format']!r}; this version of adjit reads format {FORMAT}",
+            raise ExportError(f"{path} is of format {manifest['format']!r}; this version of adjit reads format {FORMAT} only",
                               hint="export the program again with this version")
         found = {name: hashlib.sha256(part).hexdigest() for name, part in parts.items()}
         if found != manifest["digests"]:
-            raise ValueError("its parts are not those that its manifest lists")
+            raise ValueError("the members of the archive are not those that its manifest lists")
     except (zipfile.BadZipFile, zlib.error, ValueError, KeyError, TypeError, EOFError, AttributeError, RuntimeError) as error:
         if isinstance(error, ExportError):
             raise
         other = describe_file(content)
         if other is not None:
-            raise ExportError(f"{path} is no exported program, but {other.what}", hint=other.remedy) from None
-        raise _broken(path, f"is damaged, or no exported program: {_words(error)}") from None
+            raise ExportError(f"{path} is not an exported program, but {other.what}", hint=other.remedy) from None
+        raise _broken(path, f"is damaged, or not an exported program: {_words(error)}") from None
     return manifest, parts
 
 
@@ -101,7 +101,7 @@ def _content(path: Path) -> bytes:
         with os.fdopen(handle, "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise ExportError(f"{path} is no regular file", hint="name the file that export wrote")
+                raise ExportError(f"{path} is not a regular file", hint="name the file that export wrote")
             if status.st_size > MAX_FILE_BYTES:
                 raise _broken(path, "is too large")
             return file.read(status.st_size)
@@ -112,7 +112,7 @@ def _content(path: Path) -> bytes:
 def _part(archive: zipfile.ZipFile, info: zipfile.ZipInfo, most: int) -> bytes:
     known = info.filename in (MANIFEST, PROGRAM, TENSORS) or _CODE_NAME.fullmatch(info.filename)
     if not known or info.compress_type != zipfile.ZIP_STORED or info.file_size > most:
-        raise ValueError(f"it has a part {info.filename!r} of {info.file_size} bytes that does not belong there")
+        raise ValueError(f"unexpected member {info.filename!r} of {info.file_size} bytes")
     return archive.read(info)
 
 

@@ -54,10 +54,10 @@ def read_program(file_path: Path, sha256: str | None = None) -> Contents:
         codes = [CODE.format(level) for level in said.levels]
         missing = [name for name in (PROGRAM, TENSORS, *codes) if name not in parts]
         if missing or not codes:
-            raise ValueError(f"{', '.join(missing) or 'all code'} is missing")
+            raise ValueError(f"{', '.join(missing) or 'object code'} is missing")
         digest = description(manifest, parts).encode()
         if not all(digest in parts[name] for name in codes):
-            raise ValueError("its code was compiled for another description")
+            raise ValueError("the object code was compiled for another description")
         artifact = artifact_of_json(said.artifact)
         tensors = read_tensors(parts[TENSORS])
         _check_interface(said.interface, artifact, tensors, said.given)
@@ -78,33 +78,33 @@ def argument_paths(interface: Interface) -> dict[int, str]:
 def _check_interface(interface: Interface, artifact: Artifact, tensors: Mapping[str, np.ndarray], given: tuple[str, ...]) -> None:
     """Raise `ValueError` if the members of a file are inconsistent: the code would access invalid memory."""
     if len(interface.params) != len(artifact.params) or len(interface.results) != len(artifact.results):
-        raise ValueError("the numbers of parameters or results differ")
+        raise ValueError("interface and program have different numbers of parameters or results")
     for param, known in zip(interface.params, artifact.params, strict=True):
         if (param.dtype, param.shape, param.role) != (known.dtype, tuple(known.shape), known.role) or param.dtype not in SHORT_NAMES:
-            raise ValueError(f"the parameter {param.name} is described in two ways")
+            raise ValueError(f"interface and program describe the parameter {param.name} differently")
         needed = param.source != "argument" or param.name in given
         if needed and (tensors[param.name].shape, tensors[param.name].dtype) != (param.shape, SHORT_NAMES[param.dtype]):
-            raise ValueError(f"the array {param.name} is not as the program takes it")
+            raise ValueError(f"the stored array {param.name} does not have the shape and dtype of its parameter")
         if param.source not in SOURCES or param.role not in PARAM_ROLES or (param.weak and (param.dtype, param.shape) != ("f64", ())):
-            raise ValueError(f"the parameter {param.name} is of a kind that there is not")
+            raise ValueError(f"the parameter {param.name} has an unknown source or role")
         if not 0 <= param.leaf < MAX_LEAVES if param.source == "argument" else param.leaf != -1:
-            raise ValueError(f"the parameter {param.name} is no leaf of the arguments")
+            raise ValueError(f"the parameter {param.name} has an invalid leaf number")
     names = [param.name for param in interface.params]
     taken = [param.leaf for param in interface.params if param.source == "argument"]
     if len(set(names)) < len(names) or len(set(taken)) < len(taken):
-        raise ValueError("two parameters are not told apart")
+        raise ValueError("two parameters have the same name, or the same leaf")
     if set(interface.arguments) != {"tuple"} or set(interface.keywords) != {"dict"}:
-        raise ValueError("the arguments are not described")
+        raise ValueError("the description of the arguments is missing")
     leaves = 1 + max([param.leaf for param in interface.params] + [-1])
     check_form(interface.arguments, leaves)
     check_form(interface.keywords, leaves)
     check_form(interface.result, len(interface.results) + len(interface.params))
     memory = {number: (param.dtype, param.shape) for number, param in enumerate(interface.params) if param.written}
     if any(result.param != -1 and memory.get(result.param) != (result.dtype, result.shape) for result in artifact.results):
-        raise ValueError("a result lies in memory that it cannot lie in")
+        raise ValueError("a result lies in the memory of a parameter of another shape or dtype, or of one that is not written")
     if set(argument_paths(interface)) != {param.leaf for param in interface.params if param.source == "argument"}:
-        raise ValueError("the arguments and their trees differ")
+        raise ValueError("the trees of the arguments do not match the parameters")
     if any(not (0 <= param < len(interface.params) and 0 <= result < len(interface.results)) for param, result in interface.replaced):
-        raise ValueError("a result replaces a parameter that is not there")
+        raise ValueError("a result replaces a parameter that does not exist")
     if any(artifact.arrays[param] != artifact.arrays[len(artifact.params) + result] for param, result in interface.replaced):
-        raise ValueError("a result replaces a parameter of another kind")
+        raise ValueError("a result replaces a parameter of another shape or dtype")

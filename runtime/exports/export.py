@@ -53,17 +53,17 @@ def _export(program: Program, signature: CallSignature, arrays: Sequence[np.ndar
             levels: str | Sequence[str] | None) -> list[Path]:
     if file_path.suffix not in SUFFIXES:
         raise ExportError(f"{file_path.name!r} has no suffix that says what to write",
-                          hint="end it in .adjit (for adjit.load), .so (a library for C) or .o (the same, not linked)")
+                          hint="use the suffix .adjit (for adjit.load), .so (a library for C) or .o (the same, not linked)")
     if file_path.is_dir():
         raise ExportError(f"{file_path} is a folder", hint="name a file within it")
     if not file_path.parent.is_dir():
-        raise ExportError(f"there is no folder {file_path.parent}", hint="make it first")
+        raise ExportError(f"there is no folder {file_path.parent}", hint="create the folder first")
     if program.tensors is not None and program.tensors.operation is not None:
-        raise ExportError("the function gives tensors that have a gradient, which an exported program has no dynamic graph for",
+        raise ExportError("the function returns tensors that have a gradient, but an exported program has no dynamic graph",
                           hint="call backward() within the function, or compile it under adjit.no_grad()")
     executable = program.executable
     if not isinstance(executable, NativeExecutable):
-        raise UnsupportedError(f"backend {program.backend!r} makes no code that can be exported", hint="use backend='native', or 'auto'")
+        raise UnsupportedError(f"programs of backend {program.backend!r} cannot be exported", hint="use backend='native', or 'auto'")
     chosen = choose_levels(target, levels)
     interface = describe_program(program, signature)
     artifact = executable.code.artifact
@@ -71,8 +71,8 @@ def _export(program: Program, signature: CallSignature, arrays: Sequence[np.ndar
     constants = {param.name: by_name[param.name] for param in interface.params if param.source == "constant"}
     if file_path.suffix != ".adjit":
         if params is not None:
-            raise ExportError("params= is for archives (.adjit): a library for C gets its arrays from its caller",
-                              hint="save them with adjit.save or numpy.savez")
+            raise ExportError("params= is for archives (.adjit); the caller of a C library passes the arrays",
+                              hint="save the arrays with adjit.save or numpy.savez")
         return write_library(file_path, program.planned, c_program(file_path.stem, artifact, interface, constants, list(chosen)), chosen)
     if target != "x86_64-linux-gnu":
         raise ExportError(f"an archive for {target} cannot be loaded by adjit", hint="export to .o for another system")
@@ -110,7 +110,7 @@ def _arguments(interface: Interface, wanted: Names) -> list[str]:
     known = [*interface.names, *(name for name, _ in interface.keywords["dict"])]
     for name in names:
         if name not in known:
-            raise ExportError(f"params= names {name!r}, which is no argument of the call", hint=f"its arguments are {', '.join(known)}")
+            raise ExportError(f"params= names {name!r}, which is not an argument of the call", hint=f"its arguments are {', '.join(known)}")
     return [param.name for param in interface.params if param.source == "argument" and param.name.partition(".")[0] in names]
 
 

@@ -81,7 +81,8 @@ def _result(program: Program, signature: CallSignature) -> tuple[TreeDescription
     for leaf in effects.leaves:
         if isinstance(leaf, TensorRef):
             if leaf not in at:
-                raise ExportError("the function gives back a tensor whose content it never read", hint="return something computed of it")
+                raise ExportError("the function returns a tensor whose content it never reads",
+                                  hint="return a value computed from the tensor")
             made.append(Leaf(count + at[leaf]))
         else:
             ref = leaf.number if isinstance(leaf, Alias) else leaf

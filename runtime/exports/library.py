@@ -29,7 +29,7 @@ SYSTEMS: dict[str, dict[str, Target]] = {
 def choose_levels(system: str, wanted: str | Sequence[str] | None) -> dict[str, Target]:
     """The levels of a system that the library includes. Raises `ExportError` for unknown levels."""
     if system not in SYSTEMS:
-        raise ExportError(f"there are no exports for target={system!r}", hint=f"the targets are {', '.join(SYSTEMS)}")
+        raise ExportError(f"cannot export for target={system!r}", hint=f"the targets are {', '.join(SYSTEMS)}")
     levels = SYSTEMS[system]
     wanted = [wanted] if isinstance(wanted, str) else wanted
     unknown = [str(name) for name in wanted or () if name not in levels]

@@ -30,8 +30,8 @@ def link_shared(object_file: Path, library: Path, name: str, triple: str = "") -
     linker = find_linker(triple)
     if linker is None:
         what = f"a compiler for {triple}, such as {_CROSS[triple][0]}" if triple in _CROSS else "a C compiler (gcc, clang), or ld or lld"
-        raise ExportError("a shared library takes a linker, and there is none",
-                          hint=f"install {what}, or set CC; or export to a name that ends in .o, and link the object file yourself")
+        raise ExportError("a shared library needs a linker, and none was found",
+                          hint=f"install {what}, or set CC; or export to a file with the suffix .o, and link it yourself")
     options = ["-shared", "-soname", name, "-z", "noexecstack", "--build-id=none", "--no-undefined-version"]
     if not Path(linker).name.startswith(("ld", "lld")) and not linker.endswith("-ld"):
         options = ["-shared", "-nostdlib", *(f"-Wl,{text}" for text in (f"-soname,{name}", "-z,noexecstack", "--build-id=none"))]

@@ -155,7 +155,7 @@ def load(path: str | os.PathLike[str], *, sha256: str | None = None) -> LoadedFu
     contents = read_program(file_path, sha256)
     said = contents.manifest
     if said.system != "x86_64-linux-gnu" or (sys.platform, platform.machine()) != ("linux", "x86_64"):
-        raise ExportError(f"{file_path} is a program for {said.system}, and this is another system")
+        raise ExportError(f"{file_path} is a program for {said.system}, not for this system")
     parts, artifact = contents.parts, contents.artifact
     level, code = _code(parts, artifact, file_path)
     threads = settings.THREADS.get() if is_installed("llvmlite") else 1
@@ -175,13 +175,13 @@ def _code(parts: Mapping[str, bytes], artifact: Artifact, file_path: Path) -> tu
             try:
                 image = link_image(content, (ENTRY, RUNS_SYMBOL))
             except ValueError as error:
-                raise ExportError(f"{file_path} has code for {level} that cannot be linked: {error}",
+                raise ExportError(f"the code for {level} in {file_path} cannot be linked: {error}",
                                   hint="export the program again") from None
             if ctypes.CFUNCTYPE(ctypes.c_int64)(image.addresses[RUNS_SYMBOL])():
                 loaded = LoadedKernel(image.addresses[ENTRY], image, image.nbytes)
                 return level, NativeCode(loaded, artifact, f"from {file_path.name}", "")
     if not is_installed("llvmlite"):
-        raise ExportError(f"{file_path} has no code for this processor, and llvmlite, which compiles it from the graph, is not installed",
+        raise ExportError(f"{file_path} has no code for this processor, and llvmlite, which would compile its graph, is not installed",
                           hint="pip install llvmlite, or export the program with levels= for this processor")
     return _compiled(parts[PROGRAM], artifact, file_path)
 
@@ -196,9 +196,9 @@ def _compiled(graph: bytes, artifact: Artifact, file_path: Path) -> tuple[str, N
         made = native.make_artifact(planned, code, target)
         fits = (made.params, made.results, made.arena_bytes) == (artifact.params, artifact.results, artifact.arena_bytes)
     except Exception as error:      # not a graph that the planner has made
-        raise ExportError(f"{file_path} has a graph that cannot be compiled: {error}", hint="export the program again") from error
+        raise ExportError(f"the graph in {file_path} cannot be compiled: {error}", hint="export the program again") from error
     if not fits:
-        raise ExportError(f"{file_path} has a graph of another program", hint="export the program again")
+        raise ExportError(f"the graph in {file_path} belongs to another program", hint="export the program again")
     return target.name, NativeCode(load_code(native.compile_program_text(code.text, target)), made, f"compiled for {target.name}", "")
 
 

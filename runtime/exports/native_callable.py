@@ -89,7 +89,7 @@ def make_callable(program: Program, captured: Sequence[np.ndarray] | None, signa
     Raises `ExportError` if the program is no scalar function of float64, or if `captured` is None: then the program is no longer valid.
     """
     if captured is None:
-        raise ExportError(f"what the function depends on was changed since its last call: {program.changed()}", hint="give it arguments")
+        raise ExportError(f"the function's state has changed since its last call: {program.changed()}", hint="pass example arguments")
     executable = program.executable
     assert isinstance(executable, NativeExecutable)
     interface, artifact = describe_program(program, signature), executable.code.artifact
@@ -108,25 +108,25 @@ def make_callable(program: Program, captured: Sequence[np.ndarray] | None, signa
 def _objective(interface: Interface, constants: Mapping[str, bytes], artifact: Artifact, shapes: Sequence[tuple[int, ...]]) -> Objective:
     arguments = [param for param in interface.params if param.source == "argument"]
     if any(param.source == "state" or param.written for param in interface.params):
-        raise _unfit("it changes arrays that it is given, or reaches by itself")
+        raise _unfit("it changes arrays that are arguments, or that it captures")
     if not arguments or any(param.dtype != "f64" for param in arguments):
         raise _unfit("its arguments are not all float64")
     if len(arguments) > 1 and any(param.shape for param in arguments):
-        raise _unfit("it takes several arguments that are not all numbers")
+        raise _unfit("it has several arguments, and they are not all numbers")
     count = sum(prod(param.shape) for param in arguments)
     starts = {param.name: index for index, param in enumerate(arguments)}       # one array, or several numbers
     params = [constants[param.name] if param.source == "constant" else starts[param.name] for param in interface.params]
     dtypes = [result.dtype for result in artifact.results]
     numbers = list(leaf_paths(interface.result, "", {}))
     if sorted(numbers) != list(range(len(dtypes))) or not numbers or any(dtype != "f64" for dtype in dtypes) or shapes[numbers[0]]:
-        raise _unfit("its result is not a number of float64, or such a number and its gradient")
+        raise _unfit("its result is not a float64 number, or a float64 number and its gradient")
     value, *gradient = numbers
     if gradient and [shapes[number] for number in gradient] != [param.shape for param in arguments]:
-        raise _unfit("what it gives besides its value is not the gradient with respect to all its arguments")
+        raise _unfit("its second result is not the gradient with respect to all its arguments")
     return Objective(count, params, value, list(zip(gradient, range(len(gradient)), strict=True)), artifact.arena_bytes,
                      stack_needed(artifact))
 
 
 def _unfit(why: str) -> ExportError:
     return ExportError(f"the function cannot be called with numbers from C: {why}",
-                       hint="compile a function of one float64 array, or of floats, that gives one number, or value_and_grad of such")
+                       hint="compile a function of one float64 array, or of floats, that returns one number, or its value_and_grad")

@@ -41,7 +41,7 @@ def read_tensors(content: bytes) -> dict[str, np.ndarray]:
     """The arrays, copied. Raises `ValueError` if the content has another format."""
     size = int.from_bytes(content[:8], "little")
     if len(content) < 8 or size > len(content) - 8:
-        raise ValueError("the header of the arrays is cut off")
+        raise ValueError("the header of the arrays is truncated")
     header = json.loads(content[8:8 + size])
     data = memoryview(content)[8 + size:]
     arrays = {}
@@ -50,8 +50,8 @@ def read_tensors(content: bytes) -> dict[str, np.ndarray]:
             continue
         dtype, shape, (begin, end) = _DTYPES.get(entry["dtype"]), entry["shape"], entry["data_offsets"]
         if dtype is None or not all(type(size) is int and size >= 0 for size in shape):
-            raise ValueError(f"the array {name!r} is of a kind that is not known")
+            raise ValueError(f"the array {name!r} has an unknown dtype")
         if not 0 <= begin <= end <= len(data) or end - begin != prod(shape) * dtype.itemsize:
-            raise ValueError(f"the array {name!r} does not lie within the file")
+            raise ValueError(f"the array {name!r} has offsets outside of the file")
         arrays[name] = np.frombuffer(data[begin:end], dtype).reshape(shape).copy()
     return arrays

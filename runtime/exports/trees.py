@@ -45,7 +45,7 @@ def describe_tree(tree: Any, what: str) -> TreeDescription:
         [field.name for field in dataclasses.fields(tree)] if dataclasses.is_dataclass(tree) else None
     if names is not None:
         return {"fields": [kind.__name__, list(names), [describe_tree(getattr(tree, name), f"{what}.{name}") for name in names]]}
-    raise ExportError(f"{what} is a {kind.__name__}, which an exported program cannot take or give",
+    raise ExportError(f"{what} is a {kind.__name__}, which an exported program can neither take nor return",
                       hint="pass dicts with string or int keys, lists, tuples, named tuples or dataclasses of arrays and numbers")
 
 
@@ -57,7 +57,7 @@ def flatten_tree(form: TreeDescription, tree: Any, leaves: list[Any], path: str)
         leaves[content] = tree
     elif kind == "constant":
         if type(tree) is not type(content) or tree != content:
-            raise ValueError(f"{path} was {content!r} when the program was exported, and is part of it; got {tree!r}")
+            raise ValueError(f"{path} was {content!r} when the program was exported, and is a constant of it; got {tree!r}")
     elif kind == "dict":
         if type(tree) is not dict or tree.keys() != {key for key, _ in content}:
             raise _mismatch(path, f"a dict with the keys {', '.join(repr(key) for key, _ in content)}", tree)
@@ -99,15 +99,15 @@ def unflatten_tree(form: TreeDescription, leaves: Sequence[Any]) -> Any:
 def check_form(form: Any, leaves: int) -> None:
     """Raise `ValueError` if data read from a file is not the description of a tree with at most `leaves` leaves."""
     if not isinstance(form, dict) or len(form) != 1:
-        raise ValueError("a tree is not described")
+        raise ValueError("the description of a tree is invalid")
     ((kind, content),) = form.items()
     if kind == "leaf":
         if type(content) is not int or not 0 <= content < leaves:
-            raise ValueError("a tree has a leaf that is not there")
+            raise ValueError("a tree has a leaf with an invalid number")
         return
     if kind == "constant":
         if type(content) not in CONSTANTS:
-            raise ValueError("a constant of a tree is not one")
+            raise ValueError("a tree has an invalid constant")
         return
     if kind == "dict":
         items = [item for key, item in content if type(key) in (str, int)]
@@ -118,7 +118,7 @@ def check_form(form: Any, leaves: int) -> None:
     else:
         items, complete = content, kind in ("list", "tuple") and isinstance(content, list)
     if not complete:
-        raise ValueError("a tree is not described")
+        raise ValueError("the description of a tree is invalid")
     for item in items:
         check_form(item, leaves)
 

@@ -71,7 +71,7 @@ def test_compiling_twice_is_compiling_once() -> None:
 
 @pytest.mark.parametrize(("options", "error", "message"), [
     ({"backend": "numbra"}, ValueError, "unknown backend 'numbra'; the choices are auto, native, numba, interpret"),
-    ({"device": "cuda"}, UnsupportedError, "device 'cuda' is not there yet"),
+    ({"device": "cuda"}, UnsupportedError, "device 'cuda' is not supported yet"),
     ({"device": "tpu"}, ValueError, "unknown device 'tpu'; the choices are cpu, cuda"),
     ({"threads": 0}, ValueError, "threads= has to be at least 1, got 0"),
     ({"threads": "2"}, TypeError, "threads= takes a number of threads, got '2'"),
@@ -80,8 +80,8 @@ def test_compiling_twice_is_compiling_once() -> None:
     ({"memory_budget": -1}, ValueError, "memory_budget= has to be a number of bytes, or a float from 0 to 1, got -1"),
     ({"memory_budget": float("nan")}, ValueError, "memory_budget= has to be a number of bytes, or a float from 0 to 1, got nan"),
     ({"memory_budget": "1M"}, TypeError, "memory_budget= takes bytes (int) or a fraction (float), got '1M'"),
-    ({"static": "y"}, ValueError, "static= names 'y', which is no argument of layer; its arguments are x, w, b"),
-    ({"donate": ("w", "z")}, ValueError, "donate= names 'z', which is no argument of layer; its arguments are x, w, b"),
+    ({"static": "y"}, ValueError, "static= names 'y', which is not an argument of layer; its arguments are x, w, b"),
+    ({"donate": ("w", "z")}, ValueError, "donate= names 'z', which is not an argument of layer; its arguments are x, w, b"),
     ({"donate": 3}, ValueError, "donate= names position 3, but layer has 3 positional arguments"),
     ({"donate": (1.0,)}, TypeError, "donate= takes names and positions of arguments, got 1.0"),
     ({"static": "w", "donate": 1}, ValueError, "an argument cannot be static and donated: w"),
@@ -100,7 +100,7 @@ def test_variable_arguments_by_name() -> None:
     rest, extra, other = (np.ones(2), np.ones(3)), np.ones(4), np.ones(5)
     results = function(2.0, *rest, extra=extra, other=other)
     assert [a is b for a, b in zip(results, (*rest, extra, other), strict=True)] == [True, True, True, False]
-    with pytest.raises(ValueError, match=r"donate= names 'more', which takes any keywords of .*function: name the keywords themselves"):
+    with pytest.raises(ValueError, match=r"donate= names 'more', the \*\*keywords of .*function; name single keywords instead"):
         compile(function.fun, donate="more")
 
     power = compile(lambda x, *rest: x ** sum(rest), static="rest")

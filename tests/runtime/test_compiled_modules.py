@@ -124,7 +124,7 @@ def test_the_line_that_changes_an_attribute_is_named() -> None:
     assert "this line" in str(caught.value)
     assert "not known" not in str(caught.value)
     module.change = lambda module, hidden: module.log.append(1)
-    with pytest.raises(TraceError, match="which line does it is not known"):
+    with pytest.raises(TraceError, match="the line that does it is not known"):
         aj.compile(module)(aj.tensor(np.ones((6, 4), np.float32)))
 
 

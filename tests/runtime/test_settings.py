@@ -25,8 +25,8 @@ def test_values(monkeypatch: pytest.MonkeyPatch, setting: Setting, text: str, va
 
 @pytest.mark.parametrize(("setting", "text", "message"), [
     (settings.VERIFY, "maybe", "environment variable ADJIT_VERIFY='maybe': expected 0 or 1"),
-    (settings.THREADS, "0", "environment variable ADJIT_THREADS='0': expected a whole number that is at least 1"),
-    (settings.THREADS, "two", "environment variable ADJIT_THREADS='two': expected a whole number that is at least 1"),
+    (settings.THREADS, "0", "environment variable ADJIT_THREADS='0': expected an integer that is at least 1"),
+    (settings.THREADS, "two", "environment variable ADJIT_THREADS='two': expected an integer that is at least 1"),
     (settings.TARGET, "neon", "environment variable ADJIT_TARGET='neon': expected one of auto, avx512, avx2, sse2"),
     (settings.CACHE_SIZE, "lots", "environment variable ADJIT_CACHE_SIZE='lots': expected a number of bytes such as 268435456, 256M or 1G"),
     (settings.CACHE_SIZE, "M", "environment variable ADJIT_CACHE_SIZE='M': expected a number of bytes such as 268435456, 256M or 1G"),
@@ -39,10 +39,10 @@ def test_errors_name_the_variable(monkeypatch: pytest.MonkeyPatch, setting: Sett
 
 
 @pytest.mark.parametrize(("variable", "text", "message"), [
-    ("ADJIT_THREDS", "2", "environment variable ADJIT_THREDS is none of adjit's settings: ADJIT_THREADS? They are ADJIT_BACKEND, "),
+    ("ADJIT_THREDS", "2", "environment variable ADJIT_THREDS is not a setting of adjit: ADJIT_THREADS? The settings are ADJIT_BACKEND, "),
     ("ADJIT_MATMUL", "x", "environment variable ADJIT_MATMUL='x': expected one of auto, avx512, avx2, sse2, numpy"),
     ("ADJIT_BACKEND", "foo", "environment variable ADJIT_BACKEND='foo': expected one of auto, native, numba, interpret"),
-    ("ADJIT_THREADS", "-1", "environment variable ADJIT_THREADS='-1': expected a whole number that is at least 1"),
+    ("ADJIT_THREADS", "-1", "environment variable ADJIT_THREADS='-1': expected an integer that is at least 1"),
 ])
 def test_compile_refuses_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch, variable: str, text: str, message: str) -> None:
     """Also where it is not asked for: a setting without effect looks like one with it."""

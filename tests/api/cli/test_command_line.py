@@ -121,7 +121,7 @@ def test_doctor_finds_all_well_here(capsys: pytest.CaptureFixture[str]) -> None:
 def test_doctor_notices_a_setting_that_nobody_reads(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("ADJIT_VERFY", "1")
     assert main(["doctor"]) == 1
-    assert "ADJIT_VERFY is none of adjit's settings: ADJIT_VERIFY?" in capsys.readouterr().out
+    assert "ADJIT_VERFY is not a setting of adjit: ADJIT_VERIFY?" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("arguments", "status", "words"), [
