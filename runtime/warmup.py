@@ -26,7 +26,7 @@ POLL_S = 0.001
 COMPILER_MODULES = tuple(f"adjit.codegen.{name}" for name in (
     "native.merge_functions", "native.compile_program", "native.kernels.scalar_templates", "native.kernels.writer", "native.kernels.fused",
     "vector_math.exponential", "vector_math.logarithmic", "gemm.lower", "native.matmul", "vector_math.hyperbolic"))
-"""Modules that only compilation needs, for most programs; each takes up to a millisecond or two to import."""
+"""Modules that only compilation needs, for most programs; each takes a fraction of a millisecond, or up to two, to import."""
 
 
 class WarmUp:

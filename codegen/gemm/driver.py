@@ -36,10 +36,10 @@ def driver() -> Kernel:
         done = text.mul(unit.counter, each)
         low, high = text.larger(text.sub("%low", done), 0), text.smaller(text.sub("%high", done), each)
         a, b, c = (_ahead(text, f"%{name}", unit.counter, number(text, f"batch_stride_{name}")) for name in "abc")
-        tiles = _share(text, "by_rows", (_border(text, low, "block"), _border(text, high, "block")), ("0", number(text, "tiles")))
+        tiles = _share(text, "by_rows", (_first_index(text, low, "block"), _first_index(text, high, "block")), ("0", number(text, "tiles")))
         split = text.let(f"urem i64 {unit.counter}, {number(text, 'column_splits')}")
         ends = text.add(split, 1)
-        panels = _share(text, "by_columns", (low, high), (_border(text, split, "split"), _border(text, ends, "split")))
+        panels = _share(text, "by_columns", (low, high), (_first_index(text, split, "split"), _first_index(text, ends, "split")))
         _k_blocks(text, (a, b, c), tiles, panels)
     return Kernel(text.end_function(DRIVER, PARAMETERS, attributes=OPTNONE), text.declarations)
 
@@ -54,7 +54,7 @@ def _share(text: Builder, divided: str, some: tuple[str, str], all: tuple[str, s
     return text.select(condition, "i64", some[0], all[0]), text.select(condition, "i64", some[1], all[1])
 
 
-def _border(text: Builder, index: str, group: Literal["block", "split"]) -> str:
+def _first_index(text: Builder, index: str, group: Literal["block", "split"]) -> str:
     """Index of the first tile of a row block, or of the first panel of a column split."""
     before = text.mul(index, number(text, group))
     return text.add(before, text.smaller(index, number(text, f"larger_{group}s")))
@@ -92,8 +92,8 @@ def _k_blocks(text: Builder, operands: tuple[str, str, str], tiles: tuple[str, s
             source = text.select(packs_a, "ptr", "%strips", source)
             begins = text.compare("eq", low, tiles[0])
             with text.for_range(side.counter, text.smaller(text.add(side.counter, nc_panels), panels[1])) as panel:
-                place_of_panel = _ahead(text, "%panels", text.sub(panel.counter, side.counter), number(text, "panel"))
-                _tiles(text, (source, b_block, c), (low, high), panel.counter, (place_of_panel, begins), row, packs_a, length, flags)
+                panel_address = _ahead(text, "%panels", text.sub(panel.counter, side.counter), number(text, "panel"))
+                _tiles(text, (source, b_block, c), (low, high), panel.counter, (panel_address, begins), row, packs_a, length, flags)
 
 
 def _tiles(text: Builder, operands: tuple[str, str, str], tiles: tuple[str, str], panel: str, packing: tuple[str, str], top: str,

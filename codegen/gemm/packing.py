@@ -107,7 +107,7 @@ def transposed_block(text: VectorBuilder, rows: Sequence[str]) -> list[str]:
         row = list(alike)
         half = len(row) // 2
         for _ in range(len(row).bit_length() - 1):
-            row = [text.shuffle(text.vector, row[i], row[i + half], _interleaved(first, lanes, part))
+            row = [text.shuffle(text.vector, row[i], row[i + half], _interleaved_lanes(first, lanes, part))
                    for i in range(half) for first in (0, lanes // 2)]
         vectors.append(row)
     found = []
@@ -119,7 +119,7 @@ def transposed_block(text: VectorBuilder, rows: Sequence[str]) -> list[str]:
     return found
 
 
-def _interleaved(first: int, lanes: int, size: int) -> list[int]:
+def _interleaved_lanes(first: int, lanes: int, size: int) -> list[int]:
     """Shuffle indices that interleave half the lanes of two vectors, from `first` on, in groups of `size` lanes."""
     return [at + offset + lane for at in range(first, first + lanes // 2, size) for offset in (0, lanes) for lane in range(size)]
 

@@ -12,8 +12,8 @@ from adjit.codegen.llvm.module import Definition, Function
 from adjit.codegen.llvm.object_code import Module
 
 MIN_PARTITION_LINES, MIN_IDLE_PARTITION_LINES = 250, 130
-"""Cost in lines from which a partition pays: about 5 ms; and the cost while other threads are idle. A module itself takes 0.5 to 1 ms,
-twice that in a young process."""
+"""Cost in lines from which a partition pays: some 5 ms, or twice that in a young process, since a module itself takes 0.5 to 1 ms; and the
+cost while other threads are idle."""
 
 MIN_DISPATCH_FUNCTIONS = 12
 """Dispatch functions that are worth a module of their own. Such a module goes through LLVM's FastISel, which takes 1.4 ms more on its first
@@ -48,8 +48,8 @@ class ModuleText:
                 self.constants[definition.name] = definition
 
     def choose_partitions(self, threads: int, made: Collection[str] = ()) -> int:
-        """Number of partitions: two for each thread, since costs are estimates, but none that is small. Functions in `made` have code
-        already, and keep no thread busy."""
+        """Number of partitions: two for each thread, since costs are estimates, but none that is small. Functions in `made` are
+        compiled elsewhere, which keeps other threads busy: then a partition has to be larger to pay."""
         if threads == 1:
             return 1
         lines = MIN_PARTITION_LINES if made else MIN_IDLE_PARTITION_LINES

@@ -90,7 +90,7 @@ def host_targets() -> tuple[Target, ...]:
 
 
 def host_target() -> Target | None:
-    """The best target of this processor; None where there is none."""
+    """The best target of this processor; None if no target fits."""
     return next(iter(host_targets()), None)
 
 

@@ -26,7 +26,7 @@ from adjit.codegen.vector_math.logarithmic import exponent_scale, log_of_one_plu
 _SINH_MOST = {32: 89.5, 64: 710.5}
 _TANH_MOST = {32: 9.5, 64: 20.0}
 _SQUARES = {32: 2.0**60, 64: 2.0**500}
-"""Limit above which numbers are not squared, since squares might overflow; 1 is negligible beside their squares."""
+"""Limit above which numbers are not squared, since squares might overflow; 1 is negligible compared to their squares."""
 
 _DOUBLED = {32: 2.0**124, 64: 2.0**1020}
 """Limit above which numbers are not doubled."""

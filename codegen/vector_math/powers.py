@@ -49,7 +49,8 @@ from adjit.codegen.vector_math.logarithmic import split_exponent
 
 
 def cbrt(x: Value) -> Value:
-    """x^(1/3), from m^(-1/3) = r (1 - h)^(-1/3) with h = 1 - m r^3. The first r has a third of the bits of m, subtracted from a constant.
+    """x^(1/3), from m^(-1/3) = r (1 - h)^(-1/3) with h = 1 - m r^3. The bits of the first r are a constant
+    minus a third of the bits of m, as integers.
 
     r is so short that r^2 is exact. With w = m r^2 the root is w (1 - h)^(-2/3), in which a rounding error of w counts a third.
     """

@@ -53,7 +53,7 @@ def find_alias(tensor: Tensor, capture: Capture, returned: Container[int]) -> tu
         elif id(current) in capture.shared and id(current) not in capture.entries:
             _, source, again = capture.shared[id(current)]
             if current._node is not None:
-                if not _is_elsewhere(source, capture, returned):
+                if not _is_outside(source, capture, returned):
                     return None
                 raise UnsupportedError(
                     f"a returned tensor of shape {tensor.shape} shares memory with another tensor, and was written to with a gradient of "
@@ -64,7 +64,7 @@ def find_alias(tensor: Tensor, capture: Capture, returned: Container[int]) -> tu
             return None
 
 
-def _is_elsewhere(tensor: Tensor, capture: Capture, returned: Container[int]) -> bool:
+def _is_outside(tensor: Tensor, capture: Capture, returned: Container[int]) -> bool:
     """True if a tensor, or a tensor whose memory it shares, is captured or returned."""
     while id(tensor) not in capture.entries and id(tensor) not in returned:
         if tensor._view is not None:

@@ -41,7 +41,7 @@ def lower_windows(op: Op, shared: Mapping[int, int], target: Target) -> tuple[St
              "window_max_scatter": (elements, windows, elements), "window_max_share": (elements, windows, elements)}[op.name]
     with text.step():
         pointers = [text.place(number) for number in range(len(sizes))]
-        write, steps = _write_of(op.name, WindowWriter(text, window))
+        write, steps = _writer_and_cost(op.name, WindowWriter(text, window))
         work = planes * (steps / text.lanes * 0.7 + elements * text.bytes / 8)
         tasks = max(min(planes, MAX_TASKS, int(work / NS_PER_TASK) + 1), 1)
         low, high = (text.let(f"udiv i64 {text.linear((bound, planes))}, {tasks}") for bound in ("%low", "%high"))
@@ -50,7 +50,7 @@ def lower_windows(op: Op, shared: Mapping[int, int], target: Target) -> tuple[St
     return (text.code(tasks, work),)
 
 
-def _write_of(name: str, writer: WindowWriter) -> tuple[Callable[[list[str]], None], int]:
+def _writer_and_cost(name: str, writer: WindowWriter) -> tuple[Callable[[list[str]], None], int]:
     """The function that writes the code for one plane, given pointers to its arrays; and its cost, in elements of windows."""
     s = writer.window
     (_, high, wide), (_, rows, columns) = s.sizes, s.counts
@@ -104,8 +104,8 @@ def _scatter(w: WindowWriter, pointers: list[str]) -> None:
         winner = w.winner(source, at)
         pointer, mask = w.of_windows(given, at)
         number = w.text.load_vector(pointer, mask)
-        if _lie_apart(w.window):
-            _write_parts(w, result, at, [w.share(winner, index, number) for index in range(prod(w.window.sizes))])
+        if _are_small_and_disjoint(w.window):
+            _write_shares(w, result, at, [w.share(winner, index, number) for index in range(prod(w.window.sizes))])
             continue
 
         def step(state: list[str], index: Number, element: Element, winner: str = winner, number: str = number) -> list[str]:
@@ -140,17 +140,17 @@ def _share(w: WindowWriter, pointers: list[str]) -> None:
 
         def scattered(state: list[str], number: Number, element: Element, largest: str = largest, amount: str = amount) -> list[str]:
             part = w.select(is_less(element, largest), vector, "zeroinitializer", amount)
-            if not _lie_apart(w.window):
+            if not _are_small_and_disjoint(w.window):
                 element.in_place_of(source, result).add(part)
                 return []
             return [*state, part]
 
         shares = w.sweep(source, at, [], scattered)
         if shares:
-            _write_parts(w, result, at, shares)
+            _write_shares(w, result, at, shares)
 
 
-def _lie_apart(s: WindowGeometry) -> bool:
+def _are_small_and_disjoint(s: WindowGeometry) -> bool:
     """True if windows do not overlap and are small: then a window writes all rows and columns up to the next window."""
     deep, high, wide = s.sizes
     return (deep == s.stride[0] == s.lengths[0] == 1 and s.low[0] == s.high[0] == 0 and high <= s.stride[1] <= MAX_UNROLLED_ELEMENTS
@@ -161,13 +161,13 @@ def _windows_to_write(w: WindowWriter, result: str) -> Iterator[WindowOffset]:
     """Loops over windows that write the result. Windows that do not overlap also write the gaps behind them; else the result is zeroed
     first."""
     s = w.window
-    if _lie_apart(s):
+    if _are_small_and_disjoint(s):
         return w.windows([-(-(length + low) // stride) for length, low, stride in zip(s.lengths, s.low, s.stride, strict=True)])
     w.text.clear(result, prod(s.lengths))
     return w.windows(s.counts)
 
 
-def _write_parts(w: WindowWriter, result: str, at: WindowOffset, shares: Sequence[str]) -> None:
+def _write_shares(w: WindowWriter, result: str, at: WindowOffset, shares: Sequence[str]) -> None:
     """Write the shares of the elements of the windows, in C order, and zeros up to the next windows."""
     text, s = w.text, w.window
     _, high, wide = s.sizes

@@ -149,7 +149,7 @@ def _publish(text: Builder, team: str, helpers: str) -> str:
     number = text.shl(text.add(before, 1), _WORD)
 
     def word(index: str) -> str:
-        low, high = (_border(text, end, "%tasks", ranges) for end in (index, text.add(index, 1)))
+        low, high = (_range_start(text, end, "%tasks", ranges) for end in (index, text.add(index, 1)))
         return text.let(f"or i64 {number}, {text.sub(high, low)}")
 
     with text.for_range(1, ranges, empty=True) as index:
@@ -164,7 +164,7 @@ def _wait_for(text: Builder, team: str, others: str) -> None:
     with text.loop():
         with text.if_(text.compare("eq", text.atomic_load("i64", finished, "acquire"), others)):
             text.break_()
-        with text.if_(_is_tired(text, start)):
+        with text.if_(_has_spun_enough(text, start)):
             with text.loop():
                 text.atomic_update("xchg", "i32", _field(text, team, "waiting"), 1, "seq_cst")
                 done = text.atomic_load("i64", finished, "seq_cst")
@@ -209,7 +209,7 @@ def _run(text: Builder, index: str, ranges: str, left: str, size: str) -> None:
     text.call("void", "@llvm.x86.sse.ldmxcsr", ("ptr", _field(text, "%team", "control")))
     step, places = (text.atomic_load("ptr", _field(text, "%team", name), "monotonic") for name in ("step", "places"))
     tasks = text.atomic_load("i64", _field(text, "%team", "tasks"), "monotonic")
-    low = text.sub(_border(text, text.add(index, 1), tasks, ranges), left)
+    low = text.sub(_range_start(text, text.add(index, 1), tasks, ranges), left)
     result = text.call("i64", step, ("ptr", places), ("i64", low), ("i64", text.add(low, size)))
     with text.if_(text.compare("ne", result, 0)):
         text.atomic_update("umin", "i64", _field(text, "%team", "smallest"), result, "monotonic")
@@ -239,8 +239,8 @@ def _write_help(text: Builder) -> None:
                 now = text.lshr(text.atomic_load("i64", own, "monotonic"), _WORD)
                 with text.if_(text.compare("ne", now, launch)):
                     text.break_()
-                with text.if_(_is_tired(text, start.value)):
-                    _lie_down(text, own, launch, mask, has_line)
+                with text.if_(_has_spun_enough(text, start.value)):
+                    _sleep_until_launch(text, own, launch, mask, has_line)
                     text.break_()
 
 
@@ -253,7 +253,7 @@ def _help_with(text: Builder, launch: str, first: str) -> None:
             _wake(text, finished, 1, "-1")
 
 
-def _lie_down(text: Builder, own: str, launch: str, mask: str, has_line: str) -> None:
+def _sleep_until_launch(text: Builder, own: str, launch: str, mask: str, has_line: str) -> None:
     """Sleep until a new launch is published."""
     sleepers, generation = _field(text, "%team", "sleepers"), _field(text, "%team", "generation")
     text.atomic_update("add", "i32", sleepers, 1, "seq_cst")
@@ -306,7 +306,7 @@ def _claim(text: Builder, claim: str, index: str) -> str:
     return text.at(claim, "[64 x i8]", index)
 
 
-def _border(text: Builder, index: str, tasks: str, ranges: str) -> str:
+def _range_start(text: Builder, index: str, tasks: str, ranges: str) -> str:
     """First task of a range."""
     return text.let(f"udiv i64 {text.mul(index, tasks)}, {ranges}")
 
@@ -315,7 +315,7 @@ def _clock(text: Builder) -> str:
     return text.call("i64", "@llvm.readcyclecounter")
 
 
-def _is_tired(text: Builder, start: str) -> str:
+def _has_spun_enough(text: Builder, start: str) -> str:
     """True if a thread that waits since `start` has spun for long enough."""
     return text.compare("ugt", text.sub(_clock(text), start), SPIN_CYCLES)
 
