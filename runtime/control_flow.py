@@ -47,8 +47,8 @@ Y = TypeVar("Y")
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
 
-LOOPS = Remedy("a carry keeps its shape from step to step: start with an array of the shape that the function returns; "
-               "what grows by a row each step is better returned as the y of a scan",
+LOOPS = Remedy("a carry keeps its shape in all iterations: start with an array of the shape that the function returns; "
+               "return an array that grows by a row per iteration as the y of a scan",
                "convert one of them: .astype(np.{expected}) of the result, or start with {found}")
 BRANCHES = Remedy("both branches have to return arrays of the same shapes: bring one of them to the shape of the other",
                   "convert one of them: .astype(np.{expected}) in the second branch, or .astype(np.{found}) in the first")
@@ -313,7 +313,7 @@ def _cond(pred: Any, f: Function, g: Function, args: tuple[Tree, ...]) -> Tree:
     given = _Leaves(args, "an argument of cond: args")
     first, second = (trace_body(functools.partial(_call_branch, branch, given.tree), describe(branch), given.parameters(False))
                      for branch in (f, g))
-    what, of = f"what {describe(g)} returns where pred is False", f"what {describe(f)} returns where it is True"
+    what, of = f"in the False branch, the result of {describe(g)}", f"in the True branch, the result of {describe(f)}"
     check_structure(first.out_tree, second.out_tree, what, of)
     types = [(one.type.dtype, other.type.dtype) for one, other in zip(first.graph.results, second.graph.results, strict=True)]
     second = second.converted({i: one for i, (one, _) in enumerate(types) if _may_become(one, second, i)})

@@ -309,7 +309,7 @@ class Effects:
         for _, number in self.numbers:
             if number.read() is None:
                 return f"{number.name} is {'no longer' if number.zero else 'now'} 0, or no float"
-        return "a gradient is there that was not, or the other way round" if self.read_gradients else ""
+        return "a gradient that the function reads was set or cleared" if self.read_gradients else ""
 
     def finish(self, results: Sequence[Any], all_leaves: Sequence[Any], connect: Callable[[dict[int, Tensor]], None] | None) -> Any:
         """Write back, and return the function's result. `connect` adds new tensors that have gradients, by the number of their result, to

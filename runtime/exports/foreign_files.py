@@ -19,9 +19,10 @@ _WEIGHTS = ForeignFile("a file of tensors (safetensors)", f"read it with adjit.n
 _ARRAYS = ForeignFile("NumPy's arrays (.npz)", f"read it with dict(numpy.load(path)): {_STATE}")
 _ARRAY = ForeignFile("an array of NumPy's (.npy)", "read it with numpy.load(path)")
 _CHECKPOINT = ForeignFile("a checkpoint of PyTorch's", f"read it with torch.load(path), where PyTorch is installed: {_STATE}")
-_PICKLE = ForeignFile("a pickle, as PyTorch and joblib write them", "read it with what wrote it, torch.load(path) or pickle.load")
+_PICKLE = ForeignFile("a pickle, as PyTorch and joblib write them",
+                      "read it with the library that wrote it: torch.load(path) or pickle.load")
 _LIBRARY = ForeignFile("a library or an object file, as export writes it for C",
-                     "link it, or load it with ctypes.CDLL; for adjit.load, export to a name that ends in .adjit")
+                     "link it, or load it with ctypes.CDLL; for adjit.load, export to a file with the suffix .adjit")
 
 
 def describe_file(content: bytes) -> ForeignFile | None:

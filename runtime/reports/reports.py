@@ -54,5 +54,5 @@ def warn_of_traces(function: str, traces: int, reason: str) -> None:
     where = f", now at {location}" if location else ""
     warnings.warn(
         f"{function} was traced {traces} times{where}; the last time because: {reason}. "
-        "What changes from call to call is best an argument that is an array or a float: its value needs no new trace",
+        "Pass values that change from call to call as arrays or floats: a new value of such an argument needs no new trace",
         RuntimeWarning, stacklevel=3)

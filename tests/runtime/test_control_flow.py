@@ -585,8 +585,8 @@ def test_conditions_and_branches() -> None:
     assert "bool scalar" in refused(DTypeError, lambda x: aj.while_loop(lambda x: x > 0, lambda x: x, x), X)
     assert "bool scalar" in refused(DTypeError, lambda x: aj.cond(x > 0, np.sin, np.cos, x), X)
     text = refused(ShapeError, lambda x: aj.cond(x[0, 0] > 0, np.sum, np.sin, x), X)
-    assert "what sin returns where pred is False is f64" in text
-    assert "what sum returns where it is True is f64" in text
+    assert "in the False branch, the result of sin is f64" in text
+    assert "in the True branch, the result of sum is f64" in text
     assert "both branches" in text
     assert "start with" not in text
     assert "f64[]" in text
