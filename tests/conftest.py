@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -27,6 +28,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def nothing_under_way() -> None:
     """A test begins when what the tests before it have left to other threads is done."""
     wait_for_compilers()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def older_objects_are_not_walked() -> None:
+    """What there was before a file of tests the collector of cycles passes by: ten thousand items and all modules take it a second or so,
+    each time that a test, or the code under test, collects."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
