@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from random import Random
 from types import FrameType
@@ -57,6 +58,7 @@ class Lines:
         self.count = 0
         self._ours = {str(Path(package.__file__ or "").parent) for package in sys.modules.copy().values()
                       if getattr(package, "__name__", "").partition(".")[0] == "adjit" and getattr(package, "__file__", None)}
+        self._is_ours: dict[str, bool] = {}
 
     def __enter__(self) -> Lines:
         self._before = sys.gettrace()
@@ -67,10 +69,15 @@ class Lines:
         sys.settrace(self._before)
 
     def _enter_frame(self, frame: FrameType, event: str, arg: Any) -> Any:
-        return self._line if os.path.dirname(frame.f_code.co_filename) in self._ours else None
+        name = frame.f_code.co_filename
+        is_ours = self._is_ours.get(name)
+        if is_ours is None:
+            is_ours = self._is_ours[name] = os.path.dirname(name) in self._ours
+        return self._line if is_ours else None
 
     def _line(self, frame: FrameType, event: str, arg: Any) -> Any:
-        self.count += event == "line"
+        if event == "line":
+            self.count += 1
         return self._line
 
 
@@ -87,6 +94,7 @@ def work(name: str, steps: int) -> Counter[str]:
     return lines
 
 
+@cache
 def stages(name: str, steps: int) -> dict[str, Graph]:
     return run_pipeline(traced(name, steps), Options(), verify=False).graphs
 

@@ -47,10 +47,17 @@ def results(path: Path, scale: float = 1.0) -> Results:
         "ceilings": CEILINGS, "cells": cells})
 
 
+@pytest.fixture(scope="module")
+def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page, with its pictures beside it."""
+    folder = tmp_path_factory.mktemp("report")
+    report.render(results(folder / "r.json"), folder / "page.md")
+    return folder / "page.md"
+
+
 @pytest.fixture
-def page(tmp_path: Path) -> str:
-    report.render(results(tmp_path / "r.json"), tmp_path / "page.md")
-    return (tmp_path / "page.md").read_text()
+def page(rendered: Path) -> str:
+    return rendered.read_text()
 
 
 def test_the_page_has_a_line_for_each_problem(page: str) -> None:
@@ -88,9 +95,9 @@ def test_a_busy_machine_is_not_hidden(tmp_path: Path, page: str) -> None:
     assert "**Other processes took up to 60% of the machine during rounds (30% in the median).**" in text
 
 
-def test_pictures_are_drawn_and_shown(tmp_path: Path, page: str) -> None:
+def test_pictures_are_drawn_and_shown(rendered: Path, page: str) -> None:
     for name in ("steps", "first", "curve-batch"):
-        assert (tmp_path / "page" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert (rendered.with_suffix("") / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert f"](page/{name}.png)" in page
 
 

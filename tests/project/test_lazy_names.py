@@ -9,6 +9,7 @@ import ast
 import builtins
 import re
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +24,7 @@ from adjit.ir.definition import DEFINITIONS
 from adjit.runtime.warmup import COMPILER_MODULES
 
 DOTTED = re.compile(r"adjit(\.[A-Za-z_]\w*){2,}")
+QUOTED = re.compile(rf"""["']{DOTTED.pattern}["']""")
 FILES = sorted([*modules().values(), *(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py"), *(ROOT / "docs").rglob("*.py")])
 
 
@@ -62,11 +64,14 @@ def is_annotation_only(module: object, name: str) -> bool:
 
 def dotted_strings(source: str) -> Iterator[str]:
     """String constants that are the name of something of ours, and nothing else."""
+    if not QUOTED.search(source):
+        return
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and DOTTED.fullmatch(node.value):
             yield node.value
 
 
+@cache
 def resolves(name: str) -> bool:
     """Whether a dotted name is a module, or an attribute of what stands before its last dot."""
     found: object = builtins

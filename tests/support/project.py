@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TESTS = ROOT / "tests"
@@ -15,7 +18,8 @@ PUBLIC_MODULES = ("adjit", "adjit.autograd", "adjit.errors", "adjit.linalg", "ad
                   "adjit.nn.utils", "adjit.numpy", "adjit.optim", "adjit.optim.lr_scheduler", "adjit.random", "adjit.special", "adjit.viz")
 
 
-def modules(root: Path = ROOT) -> dict[str, Path]:
+@cache
+def modules(root: Path = ROOT) -> Mapping[str, Path]:
     """Return every module of the package by its dotted name, with its file in the checkout `root`."""
     found = {}
     for package in PACKAGES:
@@ -23,7 +27,7 @@ def modules(root: Path = ROOT) -> dict[str, Path]:
         for path in sorted((root / package).rglob("*.py")):
             parts = path.relative_to(root / package).with_suffix("").parts
             found[".".join((*prefix, *parts)).removesuffix(".__init__")] = path
-    return found
+    return MappingProxyType(found)
 
 
 def package_of(module: str) -> str:
