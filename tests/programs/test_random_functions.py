@@ -1,6 +1,6 @@
 """Random programs as users write them against NumPy: results, dtypes, errors and derivatives, on every backend, call after call.
 
-A thousand programs, the same ones in every run; `--exhaustive` runs ten thousand others, RANDOM_EXAMPLES=2000 that many. A program
+Four hundred programs, the same ones in every run; `--exhaustive` runs ten thousand others, RANDOM_EXAMPLES=2000 that many. A program
 that fails is printed as a script.
 """
 
@@ -36,7 +36,7 @@ class Failed(AssertionError):
         super().__init__(f"seed {source.seed}: {what}\n\n{source.script()}")
 
 
-IN_THE_GATE = 1000
+IN_THE_GATE = 400
 FLOATS = (*["float64"] * 6, "int64", "bool")
 
 
@@ -48,9 +48,9 @@ def programs(chunk: int, exhaustive: bool, dtypes: Sequence[str] = DTYPES, one_o
 
 
 def backend_of(source: Source) -> str:
-    """Numba for one in a hundred; native programs for two of five, where there are some."""
+    """Numba for one in forty; native programs for two of five, where there are some."""
     number = source.seed // CHUNKS
-    return "numba" if number % 100 == 50 else "native" if number % 5 < 2 and host_targets() else "interpret"
+    return "numba" if number % 40 == 20 else "native" if number % 5 < 2 and host_targets() else "interpret"
 
 
 @contextmanager
