@@ -187,9 +187,12 @@ def number(value: Any) -> float:
 @pytest.mark.parametrize("name", HOLDERS)
 def test_nothing_is_stale(name: str, change: Any, kind: Any, exhaustive: bool) -> None:
     """One function reads a holder of its own in each of the ways; then one after the other is changed, and all others are as they were.
-    Each kind of function has one of the ways here, another one for the next holder and change, and all of them with `--exhaustive`."""
+    Each kind of function has each holder with one of the changes here, in one of the ways, another one for the next holder; all changes and
+    ways with `--exhaustive`."""
     turn = KINDS.index(kind) + 3 * list(HOLDERS).index(name) + 5 * CHANGES.index(change)
-    ways = WAYS if exhaustive else [WAYS[turn % len(WAYS)]]
+    if turn % 2 and not exhaustive:
+        return
+    ways = WAYS if exhaustive else [WAYS[turn // 2 % len(WAYS)]]
     holder = HOLDERS[name]
     held = [holder.make(3.0) for _ in ways]
     cells = [way(one) for way, one in zip(ways, held, strict=True)]
