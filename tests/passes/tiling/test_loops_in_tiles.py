@@ -144,13 +144,17 @@ def test_some_random_loops_run_in_panels() -> None:
 
 
 CASES = {"recurrent": recurrent, **{f"random-{seed}": random_loss(seed) for seed in (0, 3, 5)}}
+WITH_NUMBA = (("recurrent", gradient), ("recurrent", second), ("random-5", gradient))
+"""What the gate compiles with numba, which takes a tenth of a second for each kernel."""
 
 
 @pytest.mark.parametrize("order", [gradient, second])
 @pytest.mark.parametrize("backend", ["native", "numba"])
 @pytest.mark.parametrize("name", CASES)
-def test_as_the_interpreter_has_it(name: str, backend: str, order: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_as_the_interpreter_has_it(name: str, backend: str, order: Any, exhaustive: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the same bits on one thread, two and three."""
+    if backend == "numba" and not exhaustive and (name, order) not in WITH_NUMBA:
+        pytest.skip("numba compiles for seconds: --exhaustive")
     monkeypatch.setattr(compile_options, "core_cache_bytes", lambda: SMALL.cache_bytes)
     fun, given = order(CASES[name]), arrays()
     expected = flatten(compile(fun, backend="interpret")(*given))[0]
