@@ -7,9 +7,8 @@ import itertools
 import mmap
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -18,11 +17,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adjit.codegen.gemm.lower import ProductCode, compile_product, lower_product, write_product
+from adjit.codegen.gemm.lower import SYMBOL, ProductCode, ProductText, compile_product, lower_product, write_product
 from adjit.codegen.gemm.plan import K_ALIGN, plan_product
 from adjit.codegen.gemm.product import Product, dense_product
 from adjit.codegen.gemm.tile import Tile
-from adjit.codegen.llvm.link import load
+from adjit.codegen.llvm.link import LoadedKernel, load
+from adjit.codegen.llvm.module import Definition
 from adjit.codegen.llvm.target import TARGETS, Target, host_targets, machine
 from adjit.codegen.llvm.vectors import VectorBuilder
 
@@ -43,15 +43,44 @@ def entry(code: ProductCode) -> ctypes._CFuncPtr:
     """The product as a C function; LLVM's verifier has seen it."""
     llvm.parse_assembly(code.text).verify()
     kernel = load(compile_product(code))
-    function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)(kernel.address)
+    return function_at(kernel.address, kernel)
+
+
+def function_at(address: int, kernel: LoadedKernel) -> ctypes._CFuncPtr:
+    """A C function, with what keeps its code."""
+    function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)(address)
     function.kernel = kernel
     return function
 
 
-@cache
-def lowered(product: Product, target: Target) -> tuple[ProductCode, ctypes._CFuncPtr]:
-    code = lower_product(product, target)
-    return code, entry(code)
+_lowered: dict[tuple[Product, Target], tuple[ProductText, ctypes._CFuncPtr]] = {}
+
+
+def load_together(products: Iterable[Product], target: Target) -> None:
+    """Compile products as one module: LLVM takes milliseconds for a module, and products share most of their kernels."""
+    written = {product: write_product(product, target) for product in products if (product, target) not in _lowered}
+    if not written:
+        return
+    shared: dict[str, Definition] = {}
+    own: list[Definition] = []
+    for number, one in enumerate(written.values()):
+        for name, function in one.shared.items():
+            assert shared.setdefault(name, function) == function, f"two texts of {name}"
+        own += [definition.renamed(SYMBOL, f"product{number}") for definition in one.own.values()]
+    addresses = ", ".join(f"ptr @product{number}" for number in range(len(written)))
+    declarations = sorted({line for one in written.values() for line in one.declarations})
+    text = "\n".join([*declarations, *map(str, shared.values()), *map(str, own),
+                      f"@{SYMBOL} = constant [{len(written)} x ptr] [{addresses}]", ""])
+    llvm.parse_assembly(text).verify()
+    kernel = load(compile_product(ProductCode(next(iter(written.values())).plan, target, text)))
+    for (product, one), address in zip(written.items(), (ctypes.c_void_p * len(written)).from_address(kernel.address), strict=True):
+        _lowered[product, target] = one, function_at(address, kernel)
+
+
+def lowered(product: Product, target: Target) -> tuple[ProductText, ctypes._CFuncPtr]:
+    """The product in LLVM text, and as a C function."""
+    load_together([product], target)
+    return _lowered[product, target]
 
 
 def matrices(count: int, rows: int, columns: int, row: int, dtype: type, seed: int) -> np.ndarray:
@@ -89,6 +118,14 @@ def check(product: Product, target: Target, cuts: tuple[int, ...] = (1, 3)) -> n
     return results[0]
 
 
+def check_all(products: Iterable[Product], target: Target, cuts: tuple[int, ...] = (1, 3)) -> None:
+    """As `check`, of products that are compiled as one module."""
+    products = list(products)
+    load_together(products, target)
+    for product in products:
+        check(product, target, cuts)
+
+
 SHAPES = [(1, 1, 1), (1, 65, 9), (2, 3, 7), (3, 2, 1), (7, 1, 31), (8, 8, 8), (9, 16, 15), (15, 7, 2), (16, 33, 17), (17, 15, 63),
           (31, 9, 33), (33, 100, 3), (63, 17, 16), (64, 64, 64), (65, 31, 32), (100, 63, 65), (1, 100, 100), (100, 32, 1), (4, 0, 5),
           (32, 8, 100)]
@@ -104,24 +141,24 @@ def some(cases: Sequence[Any], target: Target, exhaustive: bool, turn: int) -> S
 @pytest.mark.parametrize(("transpose_a", "transpose_b"), ORIENTATIONS)
 def test_sizes(target: Target, dtype: str, transpose_a: bool, transpose_b: bool, exhaustive: bool) -> None:
     require(target)
-    for rows, inner, columns in some(SHAPES, target, exhaustive, ORIENTATIONS.index((transpose_a, transpose_b)) + (dtype == "f64")):
-        check(dense_product(rows, inner, columns, dtype, transpose_a, transpose_b), target)
+    shapes = some(SHAPES, target, exhaustive, ORIENTATIONS.index((transpose_a, transpose_b)) + (dtype == "f64"))
+    check_all((dense_product(*shape, dtype, transpose_a, transpose_b) for shape in shapes), target)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("transpose_a", "transpose_b"), ORIENTATIONS)
 def test_large_sizes(dtype: str, transpose_a: bool, transpose_b: bool) -> None:
     """B is copied, k is cut, in parts that are chained (up to 1024) and in parts that are added."""
-    for shape in (128, 784, 96), (65, 1100, 50), (2, 1200, 70), (200, 300, 520):
-        check(dense_product(*shape, dtype, transpose_a, transpose_b), host_targets()[0])
+    shapes = (128, 784, 96), (65, 1100, 50), (2, 1200, 70), (200, 300, 520)
+    check_all((dense_product(*shape, dtype, transpose_a, transpose_b) for shape in shapes), host_targets()[0])
 
 
 @on_every_target
 @pytest.mark.parametrize(("transpose_a", "transpose_b"), ORIENTATIONS)
 def test_batches(target: Target, transpose_a: bool, transpose_b: bool) -> None:
     require(target)
-    for batch, shape in (2, (3, 4, 5)), (3, (40, 10, 20)), (9, (5, 6, 7)), (5, (16, 300, 40)), (3, (20, 30, 1)):
-        check(dense_product(*shape, "f32", transpose_a, transpose_b, batch), target, cuts=(1, 2, 5))
+    shapes = (2, (3, 4, 5)), (3, (40, 10, 20)), (9, (5, 6, 7)), (5, (16, 300, 40)), (3, (20, 30, 1))
+    check_all((dense_product(*shape, "f32", transpose_a, transpose_b, batch) for batch, shape in shapes), target, cuts=(1, 2, 5))
 
 
 @on_every_target
@@ -129,9 +166,9 @@ def test_batches(target: Target, transpose_a: bool, transpose_b: bool) -> None:
 def test_rows_with_gaps(target: Target, transpose_a: bool, transpose_b: bool) -> None:
     """Parts of wider matrices; one column of C among others is written by itself."""
     require(target)
-    for rows, inner, columns in (5, 6, 7), (20, 33, 1), (1, 70, 9), (40, 30, 50):
-        lda, ldb, ldc = (rows if transpose_a else inner) + 3, (inner if transpose_b else columns) + 5, columns + 2
-        check(Product(rows, inner, columns, "f64", transpose_a, transpose_b, lda, ldb, ldc), target)
+    check_all((Product(rows, inner, columns, "f64", transpose_a, transpose_b,
+                       (rows if transpose_a else inner) + 3, (inner if transpose_b else columns) + 5, columns + 2)
+               for rows, inner, columns in ((5, 6, 7), (20, 33, 1), (1, 70, 9), (40, 30, 50))), target)
 
 
 @on_every_target
@@ -141,12 +178,15 @@ def test_columns_of_a_whose_rows_are_far_apart(target: Target, dtype: str, trans
     """They are copied in blocks, in the parts that k is cut into; the bits are those of the same product from nearby rows."""
     require(target)
     cases = (1, 120, 150, 130), (1, 61, 901, 150), (9, 10, 5, 144), (2, 30, 17, 144)
+    products = []
     for batch, rows, inner, columns in some(cases, target, exhaustive, transpose_b + (dtype == "f64")):
         near = dense_product(rows, inner, columns, dtype, True, transpose_b, batch)
-        far = replace(near, lda=700, batch_stride_a=inner * 700)
+        products.append((near, replace(near, lda=700, batch_stride_a=inner * 700)))
+    load_together(itertools.chain.from_iterable(products), target)
+    for near, far in products:
         plan = lowered(far, target)[0].plan
         assert (plan.a, lowered(near, target)[0].plan.a) == ("copied", "in place")
-        assert plan.axis == ("batch" if batch > 8 else "rows")
+        assert plan.axis == ("batch" if near.batch > 8 else "rows")
         assert check(far, target, cuts=(1, 2, 5)).tobytes() == check(near, target).tobytes()
 
 
@@ -157,10 +197,11 @@ def test_rows_of_a_large_a_are_copied(target: Target, dtype: str, rows: int, inn
     """Where registers are few; the bits are those of its first rows alone, which are read in place, though their rows are far apart."""
     require(target)
     large = replace(dense_product(rows, inner, 61, dtype, transpose_b=transpose_b), lda=inner + 3)
+    few = replace(large, rows=100)
+    load_together((large, few), target)
     plan = lowered(large, target)[0].plan
     assert (plan.a, len({*plan.tiles})) == ("in place" if target.registers >= 32 else "copied", 2)
     code, function = lowered(large, target)
-    few = replace(large, rows=100)
     assert plan_product(few, target).a == "in place"
     a, b = (np.random.default_rng(i).standard_normal(shape).astype(DTYPES[dtype])
             for i, shape in enumerate(((rows, inner + 3), (61, inner) if transpose_b else (inner, 61))))
@@ -189,18 +230,18 @@ def test_groups_of_tiles_and_of_panels(target: Target, transpose_a: bool, transp
 
 @on_every_target
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("columns", [997, 1000, 1024])
-@pytest.mark.parametrize("transpose_b", [False, True])
-def test_tasks_divide_rows_and_columns(target: Target, dtype: str, columns: int, transpose_b: bool) -> None:
+def test_tasks_divide_rows_and_columns(target: Target, dtype: str) -> None:
     """Stripes of the panels, of which the last may be narrow, or not full; a product of a batch is not cut so."""
     require(target)
-    product = dense_product(523, 70, columns, dtype, True, transpose_b)
-    plan = lowered(product, target)[0].plan
-    assert (plan.a, plan.column_splits) == ("copied", 4 if len(plan.panels) >= 40 else 2)
-    assert plan.tasks == plan.column_splits * plan.tasks_each > plan.column_splits
-    assert plan.b == "in place" or plan.nc_panels <= -(-len(plan.panels) // plan.column_splits)
-    assert plan_product(dense_product(523, 70, columns, dtype, True, transpose_b, batch=2), target).column_splits == 1
-    check(product, target, cuts=(1, 2, 3, plan.tasks - 1))
+    products = [dense_product(523, 70, columns, dtype, True, transpose_b) for columns in (997, 1000, 1024) for transpose_b in (False, True)]
+    load_together(products, target)
+    for product in products:
+        plan = lowered(product, target)[0].plan
+        assert (plan.a, plan.column_splits) == ("copied", 4 if len(plan.panels) >= 40 else 2)
+        assert plan.tasks == plan.column_splits * plan.tasks_each > plan.column_splits
+        assert plan.b == "in place" or plan.nc_panels <= -(-len(plan.panels) // plan.column_splits)
+        assert plan_product(dense_product(523, 70, product.columns, dtype, True, product.transpose_b, batch=2), target).column_splits == 1
+        check(product, target, cuts=(1, 2, 3, plan.tasks - 1))
 
 
 @given(data=st.data())
@@ -274,8 +315,10 @@ def guarded(size: int, dtype: type) -> tuple[mmap.mmap, np.ndarray]:
 @on_every_target
 def test_nothing_behind_the_operands_is_read(target: Target) -> None:
     require(target)
+    shapes = (5, 7, 3), (9, 20, 18), (1, 19, 33), (33, 19, 1), (70, 130, 50)
+    load_together((dense_product(*shape, "f32", *orientation) for orientation in ORIENTATIONS for shape in shapes), target)
     for transpose_a, transpose_b in ORIENTATIONS:
-        for shape in (5, 7, 3), (9, 20, 18), (1, 19, 33), (33, 19, 1), (70, 130, 50):
+        for shape in shapes:
             product = dense_product(*shape, "f32", transpose_a, transpose_b)
             rows, inner, columns = shape
             kept, (a, b, c) = zip(*(guarded(n, np.float32) for n in (rows * inner, inner * columns, rows * columns)), strict=True)
@@ -377,8 +420,8 @@ def test_dot_products_go_along_a_row_and_down_rows() -> None:
     assert (row.dots, rows.dots) == ("along", "down")
     for target in host_targets():
         for dtype in DTYPES:
-            for shape in (4, 131, 30), (12, 131, 30), (1, 5, 50), (2, 64, 9), (3, 40, 1):
-                check(dense_product(*shape, dtype, transpose_b=True, batch=2), target)
+            shapes = (4, 131, 30), (12, 131, 30), (1, 5, 50), (2, 64, 9), (3, 40, 1)
+            check_all((dense_product(*shape, dtype, transpose_b=True, batch=2) for shape in shapes), target)
 
 
 def bias_and_relu(tile: Tile) -> None:
