@@ -12,6 +12,7 @@ import numpy as np
 from adjit.eager.capture import is_number
 from adjit.eager.state import Stateful
 from adjit.eager.tensor import Tensor
+from adjit.tracer.guards.trace_guards import same
 
 _SCALARS = (bool, int, float, complex, str, bytes, type(None), np.generic)
 _PLAIN = (*_SCALARS, tuple)
@@ -147,7 +148,7 @@ def _same(now: Any, then: Any) -> bool:
     if type(now) is not type(then):
         return False
     if issubclass(type(now), _SCALARS):     # excludes traced arrays
-        return bool(now == then) or (now != now and then != then)
+        return same(now, then)
     if isinstance(now, tuple):
         return len(now) == len(then) and all(map(_same, now, then))
     return False

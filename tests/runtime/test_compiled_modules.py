@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.each import parametrize_within
 
 import adjit as aj
 from adjit import nn
@@ -78,6 +79,18 @@ def test_a_change_of_the_module_is_seen(way: str, change: Callable[[Any], Any]) 
     aj.manual_seed(5)
     np.testing.assert_allclose(got.numpy(force=True), module(x).numpy(force=True), rtol=1e-5, atol=1e-6)
     assert compiled.cache_info().traces == 2
+
+
+@parametrize_within("way", WAYS)
+def test_the_sign_of_a_zero_of_the_module_is_seen(way: str) -> None:
+    """0.0 == -0.0, but products with them are zeros of other signs."""
+    module = Scaled().eval()
+    compiled = aj.compile(WAYS[way](module))
+    x = aj.tensor(np.ones((6, 4), np.float32))
+    for zero in (0.0, -0.0, 0.0):
+        module.scale = zero
+        got = compiled(x=x) if way == "keyword" else compiled(x)
+        np.testing.assert_array_equal(np.signbit(got.numpy(force=True)), np.signbit(module(x).numpy(force=True)))
 
 
 @pytest.mark.parametrize("way", WAYS)

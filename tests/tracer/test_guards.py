@@ -5,6 +5,7 @@ of functions. Every cell is right: none goes on with what was there when the fun
 from __future__ import annotations
 
 import functools
+import math
 import types
 from collections.abc import Callable
 from typing import Any
@@ -179,6 +180,23 @@ CHANGES = [changed_within, replaced]
 
 def number(value: Any) -> float:
     return value.item() if isinstance(value, aj.Tensor) else value
+
+
+@pytest.mark.filterwarnings("ignore:.*was traced:RuntimeWarning")
+@parametrize_within("make", [float, lambda zero: (np.float32(zero), 1.0)], ids=["number", "tuple"])
+@parametrize_within("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_the_sign_of_zero_is_seen(make: Any, kind: Any) -> None:
+    """0.0 == -0.0, but quotients by them are not equal."""
+    get, put = WAYS[KINDS.index(kind)](make(0.0))
+    call = kind(get, sign_of)
+    for zero, wanted in ((0.0, 3.0), (-0.0, -3.0), (0.0, 3.0)):
+        put(make(zero))
+        assert [call(), call()] == [wanted, wanted]
+
+
+def sign_of(number: Any) -> float:
+    """1.0 or -1.0; of a tuple, that of its first item."""
+    return math.copysign(1.0, number[0] if isinstance(number, tuple) else number)
 
 
 @pytest.mark.filterwarnings("ignore:.*was traced:RuntimeWarning")
