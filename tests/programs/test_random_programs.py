@@ -58,8 +58,10 @@ BLOCKS = st.sampled_from((kernel_schedule.ELEMENTS_PER_BLOCK, 8, 3))
 
 
 def examples(count: int) -> settings:
-    return settings(max_examples=MORE or count, derandomize=not MORE, deadline=None, database=None,
-                    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example])
+    """So many in the gate; ten times as many others with `--exhaustive`, which the profile in conftest.py shows."""
+    exhaustive = not settings.default.derandomize
+    return settings(max_examples=MORE or (10 * count if exhaustive else count), derandomize=not (MORE or exhaustive), deadline=None,
+                    database=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example])
 
 
 @contextmanager
@@ -129,7 +131,7 @@ def run_native(graph: Graph, arrays: Sequence[np.ndarray], target: Target) -> li
     return found[0]
 
 
-@examples(400)
+@examples(200)
 @given(PROGRAMS, BLOCKS)
 def test_every_pass_keeps_the_meaning(program: Program, elements_per_block: int) -> None:
     with machine(elements_per_block):
@@ -139,7 +141,7 @@ def test_every_pass_keeps_the_meaning(program: Program, elements_per_block: int)
         program.check(run_fused(graphs["schedule"], program.arrays, as_python, in_place=True), "of kernels that write in place")
 
 
-@examples(50)
+@examples(30)
 @given(PROGRAMS, BLOCKS)
 def test_the_executable_computes_what_the_interpreter_does(program: Program, elements_per_block: int) -> None:
     with machine(elements_per_block):
@@ -147,7 +149,7 @@ def test_the_executable_computes_what_the_interpreter_does(program: Program, ele
 
 
 @pytest.mark.parametrize("target", host_targets(), ids=lambda target: target.name)
-@examples(50)
+@examples(30)
 @given(program=PROGRAMS, elements_per_block=BLOCKS)
 def test_native_programs_compute_what_the_interpreter_does(target: Target, program: Program, elements_per_block: int) -> None:
     with machine(elements_per_block):
@@ -220,7 +222,7 @@ def check_passes(graph: Graph, arrays: list[np.ndarray], options: Options) -> tu
     return graphs, wanted, errors
 
 
-@examples(120)
+@examples(60)
 @given(FUNCTIONS, BUDGETS, BLOCKS)
 def test_derivatives_are_right_after_every_pass(function: Function, budget: int | float | None, elements_per_block: int) -> None:
     with machine(elements_per_block):
@@ -231,7 +233,7 @@ def test_derivatives_are_right_after_every_pass(function: Function, budget: int 
                 close(a, b, error, "of kernels as Python")
 
 
-@examples(12)
+@examples(8)
 @given(FUNCTIONS, BLOCKS)
 def test_compiled_derivatives(function: Function, elements_per_block: int) -> None:
     with machine(elements_per_block):
