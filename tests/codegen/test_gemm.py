@@ -7,15 +7,15 @@ import itertools
 import mmap
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.native_steps import some
 
 from adjit.codegen.gemm.lower import SYMBOL, ProductCode, ProductText, compile_product, lower_product, write_product
 from adjit.codegen.gemm.plan import K_ALIGN, plan_product
@@ -129,11 +129,6 @@ def check_all(products: Iterable[Product], target: Target, cuts: tuple[int, ...]
 SHAPES = [(1, 1, 1), (1, 65, 9), (2, 3, 7), (3, 2, 1), (7, 1, 31), (8, 8, 8), (9, 16, 15), (15, 7, 2), (16, 33, 17), (17, 15, 63),
           (31, 9, 33), (33, 100, 3), (63, 17, 16), (64, 64, 64), (65, 31, 32), (100, 63, 65), (1, 100, 100), (100, 32, 1), (4, 0, 5),
           (32, 8, 100)]
-
-
-def some(cases: Sequence[Any], target: Target, exhaustive: bool, turn: int) -> Sequence[Any]:
-    """All cases for the best target that this machine has; for another one in three of them, others in the next turn."""
-    return cases if exhaustive or target is host_targets()[0] else cases[turn % 3::3]
 
 
 @on_every_target

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.signal
 from support.each import for_each
-from support.native_steps import TARGET_CASES, LoadedSteps, load_together, run_steps
+from support.native_steps import TARGET_CASES, LoadedSteps, load_together, run_steps, some
 from support.op_cases import check_derivative, gradient_graph, sample_graph
 
 import adjit as aj
@@ -118,9 +118,9 @@ CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]]
 
 @pytest.mark.parametrize("target", TARGET_CASES)
 @pytest.mark.parametrize("dtype", [F32, F64], ids=["f32", "f64"])
-def test_native_convolution_and_kernel_gradient(dtype: np.dtype, target: Target) -> None:
+def test_native_convolution_and_kernel_gradient(dtype: np.dtype, target: Target, exhaustive: bool) -> None:
     samples: dict[str, tuple[OpDefinition, Sample, float]] = {}
-    for case, (images, kernels, attrs) in CONVOLUTIONS.items():
+    for case, (images, kernels, attrs) in some(CONVOLUTIONS.items(), target, exhaustive, (target.vector_bytes + dtype.itemsize) // 4):
         x, w = normal(*images, dtype=dtype), normal(*kernels, dtype=dtype, seed=1)
         for definition, sample in ((ops.convolution, Sample((x, w), PLAIN | attrs)),
                                    (ops.convolution_kernel_gradient, gradient_sample(x, w, PLAIN | attrs))):
@@ -187,8 +187,8 @@ POOLS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
 @pytest.mark.parametrize("target", TARGET_CASES)
 @pytest.mark.parametrize("definition", [ops.window_sum, ops.window_max, ops.window_max_take, ops.window_max_scatter],
                          ids=lambda definition: definition.name)
-def test_native_pooling(definition: OpDefinition, target: Target) -> None:
-    check_pooling(POOLS, definition, target)
+def test_native_pooling(definition: OpDefinition, target: Target, exhaustive: bool) -> None:
+    check_pooling(some(POOLS, target, exhaustive, target.vector_bytes // 16 + len(definition.name)), definition, target)
 
 
 def check_pooling(cases: Iterable[str], definition: OpDefinition, target: Target) -> None:

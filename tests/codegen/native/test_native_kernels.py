@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from support.each import for_each
 from support.fusion_cases import CASES as PROGRAMS
 from support.kernel_runs import CASES, check_numbers, kernel_of, overwriting
-from support.native_steps import BEST, TARGET_CASES, LoadedSteps, load_together, run_steps
+from support.native_steps import BEST, TARGET_CASES, LoadedSteps, load_together, run_steps, some
 
 from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.kernels.fused import lower_fused
@@ -155,23 +156,25 @@ def check_fused(graph: Graph, fused: Graph, kernels: Kernels, target: Target) ->
 
 @pytest.mark.parametrize("target", TARGET_CASES)
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
-def test_rows_of_every_length(dtype: str, target: Target) -> None:
+def test_rows_of_every_length(dtype: str, target: Target, exhaustive: bool) -> None:
     shapes = ((1, 2), (7, 3), (5, 10), (40, 16), (3, 17), (130, 25), (2, 100), (600, 64), (33, 127), (4, 513), (9, 2048), (3, 4099))
-    check_kernels({f"{rows} x {columns}": ROW_PROGRAM.format(t=dtype, r=rows, c=columns) for rows, columns in shapes}, target, 512)
+    check_kernels({f"{rows} x {columns}": ROW_PROGRAM.format(t=dtype, r=rows, c=columns)
+                   for rows, columns in some(shapes, target, exhaustive, target.vector_bytes // 16 + (dtype == "f64"))}, target, 512)
 
 
 @pytest.mark.parametrize("target", TARGET_CASES)
 @pytest.mark.parametrize(("sizes", "elements_per_block"), [((2, 15, 64, 16385, 40000), None), ((129,), 3), ((1000,), 64), ((1024,), 256)])
-def test_one_column_of_every_length(sizes: tuple[int, ...], elements_per_block: int | None, target: Target) -> None:
+def test_one_column_of_every_length(sizes: tuple[int, ...], elements_per_block: int | None, target: Target, exhaustive: bool) -> None:
+    cases = [(size, dtype) for dtype in ("f32", "f64", "i8", "u16", "i32", "i64") for size in sizes]
     check_kernels({f"{size} of {dtype}": FLAT_PROGRAM.format(t=dtype, n=size)
-                   for size in sizes for dtype in ("f32", "f64", "i8", "u16", "i32", "i64")}, target, elements_per_block)
+                   for size, dtype in some(cases, target, exhaustive, len(sizes) + target.vector_bytes // 16)}, target, elements_per_block)
 
 
 @pytest.mark.parametrize("target", TARGET_CASES)
-def test_elements_that_lie_elsewhere(target: Target) -> None:
+def test_elements_that_lie_elsewhere(target: Target, exhaustive: bool) -> None:
     shapes = ((2, 3, 4), (5, 3, 16), (2, 4, 33), (3, 2, 1), (2, 16, 2), (7, 1, 5))
     check_kernels({f"{a} x {b} x {c}, axis {axis}": ELSEWHERE.format(a=a, b=b, c=c, axis=axis)
-                   for a, b, c in shapes for axis in range(3)}, target, 16)
+                   for axis, (a, b, c) in some(itertools.product(range(3), shapes), target, exhaustive, 0)}, target, 16)
 
 
 @pytest.mark.parametrize("target", TARGET_CASES)
