@@ -107,10 +107,11 @@ def test_every_folder_with_code_is_a_listed_package() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["wheel", "source", "editable", "editable strict"])
+@pytest.mark.parametrize("how", ["wheel", "editable", "editable strict"])
 def test_installs(how: str, checkout: Path, wheel: Path, environment: Path, tmp_path: Path) -> None:
+    """From the source is a wheel, too: pip builds one as the fixture does."""
     arguments = {
-        "wheel": [wheel], "source": ["."], "editable": ["-e", "."],
+        "wheel": [wheel], "editable": ["-e", "."],
         "editable strict": ["-e", ".", "--config-settings", "editable_mode=strict"]}[how]
     added = install(environment, *arguments, cwd=checkout)
     try:
