@@ -200,7 +200,7 @@ def test_float64_is_within_4_ulp(name: str, exhaustive: bool) -> None:
     """With and without fma; and the NumPy formulas of the records, which lack error-free sums and are a little less exact."""
     functions: list[Callable[..., np.ndarray]] = [Loop(name, "f64", fused) for fused in (processor_has_fma(), False)]
     functions += [getattr(special_functions, name)] if name in SPECIAL else []
-    count = 10_000 if exhaustive or name not in SPECIAL else 2_000      # the references of those take seconds
+    count = 10_000 if exhaustive or name not in SPECIAL else 800        # the references of those take seconds
     results = worst_errors(name, functions, (double_points(*RANGES[name], count),))
     for (error, place), bound in zip(results, [BOUND["f64"]] * 2 + [20 if name == "digamma" else 8], strict=False):
         assert error <= bound, place

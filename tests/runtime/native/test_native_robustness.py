@@ -51,7 +51,7 @@ def make_and_drop(number: int) -> None:
 def test_programs_come_and_go(monkeypatch: pytest.MonkeyPatch, exhaustive: bool) -> None:
     """Memory stays as it is once allocators have what they want: what a program leaves behind, every program does."""
     monkeypatch.setenv("ADJIT_CACHE_SIZE", "0")
-    count, grown, before = 1000 if exhaustive else 36, [], 0
+    count, grown, before = 1000 if exhaustive else 20, [], 0
     for number in range(5 * count):
         if number % count == 0:
             grown.append(resident() - before)
@@ -144,7 +144,7 @@ def test_forks_while_other_threads_call(exhaustive: bool) -> None:
     for caller in callers:
         caller.start()
     try:
-        for _ in range(500 if exhaustive else 15):
+        for _ in range(500 if exhaustive else 8):
             assert in_child(lambda: all(bits(function(*arguments)) == wanted for _ in range(3))) == 0
     finally:
         stop.set()
