@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.signal
+import scipy
 from support.each import for_each
 from support.native_steps import TARGET_CASES, LoadedSteps, load_together, run_steps, some
 from support.op_cases import check_derivative, gradient_graph, sample_graph
