@@ -8,14 +8,14 @@ import subprocess
 import sys
 
 import numpy as np
-import pytest
+from support.each import parametrize_within
 
 import adjit as aj
 from adjit.numpy import _FUNCTIONS
 from adjit.special import _UFUNCS
 
 
-@pytest.mark.parametrize("name", sorted(_FUNCTIONS))
+@parametrize_within("name", sorted(_FUNCTIONS))
 def test_functions_say_what_they_take(name: str) -> None:
     function = getattr(aj.numpy, name)
     assert function is _FUNCTIONS[name]
@@ -36,7 +36,7 @@ def test_functions_say_what_they_take(name: str) -> None:
             assert f"`{each}`" in text, "neither taken nor said to be missing"
 
 
-@pytest.mark.parametrize("name", sorted(_UFUNCS))
+@parametrize_within("name", sorted(_UFUNCS))
 def test_special_functions_say_what_they_take(name: str) -> None:
     parameters = inspect.signature(getattr(aj.special, name)).parameters
     assert list(parameters) in (["x", "out", "where", "casting", "order", "dtype", "subok"],

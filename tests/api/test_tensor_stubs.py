@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.each import parametrize_within
 from support.project import ROOT
 
 import adjit as aj
@@ -46,7 +47,7 @@ OF_SPECIAL_ARGUMENTS = {
     "index_select", "movedim", "mv", "permute", "reshape", "scatter", "scatter_add", "t", "take_along_dim", "tile", "transpose"}
 
 
-@pytest.mark.parametrize("name", sorted({*METHODS} - OF_SPECIAL_ARGUMENTS))
+@parametrize_within("name", sorted({*METHODS} - OF_SPECIAL_ARGUMENTS))
 def test_defaults_are_those_that_the_signature_shows(name: str) -> None:
     signature = inspect.signature(getattr(aj, name))
     first, *others = signature.parameters.values()

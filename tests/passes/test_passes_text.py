@@ -8,6 +8,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from support.each import parametrize_within
 from support.pass_text import FOLDER, STAGES, Case, all_cases, docstring_cases, file_cases, same_bits, special_arrays
 from support.random_programs import random_program
 
@@ -28,12 +29,12 @@ def name_of(item: Case | Pass | Path) -> str:
     return item.stem if isinstance(item, Path) else item.name
 
 
-@pytest.mark.parametrize("step", PIPELINE, ids=name_of)
+@parametrize_within("step", PIPELINE, ids=name_of)
 def test_every_pass_shows_itself_on_text(step: Pass) -> None:
     assert docstring_cases(step.run), f"{step.run.__name__} has no Before and After in its docstring"
 
 
-@pytest.mark.parametrize("case", CASES, ids=name_of)
+@parametrize_within("case", CASES, ids=name_of)
 def test_before_becomes_after(case: Case, update_golden: bool) -> None:
     if update_golden and case.path:
         pytest.skip("its file is being rewritten")
@@ -41,7 +42,7 @@ def test_before_becomes_after(case: Case, update_golden: bool) -> None:
     assert out == parse(case.after), f"the pass gives\n{print_graph(out)}"
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ir")), ids=name_of)
+@parametrize_within("path", sorted(FOLDER.glob("*.ir")), ids=name_of)
 def test_golden_files_hold_cases(path: Path, update_golden: bool) -> None:
     cases = file_cases(path)
     assert len({case.name for case in cases}) == len(cases), "two cases of the same name"
@@ -49,12 +50,12 @@ def test_golden_files_hold_cases(path: Path, update_golden: bool) -> None:
         path.write_text("====\n".join(f"{case.before}----\n{print_graph(case.run())}" for case in cases))
 
 
-@pytest.mark.parametrize("case", CASES, ids=name_of)
+@parametrize_within("case", CASES, ids=name_of)
 def test_result_obeys_the_stage(case: Case) -> None:
     verify(case.run(), case.stage, after=case.passes[-1])
 
 
-@pytest.mark.parametrize("case", GRAPH_CASES, ids=name_of)
+@parametrize_within("case", GRAPH_CASES, ids=name_of)
 def test_meaning_stays(case: Case) -> None:
     """Bit for bit on NaN, infinities and zeros of both signs; where a case says so, up to rounding."""
     before, after = parse(case.before), case.run()
@@ -66,7 +67,7 @@ def test_meaning_stays(case: Case) -> None:
                 assert same_bits(expected, got), f"{expected} became {got}"
 
 
-@pytest.mark.parametrize("case", GRAPH_CASES, ids=name_of)
+@parametrize_within("case", GRAPH_CASES, ids=name_of)
 def test_a_second_run_changes_nothing(case: Case) -> None:
     """And then the pass gives the very graph that it was given."""
     graph = case.run()

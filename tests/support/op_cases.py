@@ -31,23 +31,29 @@ def op_cases() -> Iterator[Case]:
             yield f"{name}-{index}", definition, sample
 
 
-def for_each_sample(*, differentiable: bool = False, twice: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a test of `definition` and `sample` check every sample, one op per item; on request only samples whose first, or second,
-    derivative is to be checked."""
-    cases: dict[str, list[Case]] = {}
-    for case in op_cases():
-        _, definition, sample = case
-        if (sample.differentiable or not differentiable) and (sample.twice or not twice):
-            cases.setdefault(definition.name, []).append(case)
+PARTS = 6
+"""Items that samples are divided among, so that they run side by side."""
 
+
+def in_parts(arguments: Sequence[str], cases: Sequence[tuple[str, tuple[Any, ...]]],
+             ) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Have a test of these arguments check named cases, in few items: one item takes longer than most of them."""
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
-        def item(op: str, **others: Any) -> None:
-            for_each(((name, (definition, sample)) for name, definition, sample in cases[op]),
-                     lambda definition, sample: test(definition=definition, sample=sample, **others))
+        def item(part: int, **others: Any) -> None:
+            for_each(((name, (values,)) for name, values in cases[part::PARTS]),
+                     lambda values: test(**dict(zip(arguments, values, strict=True)), **others))
 
-        return pytest.mark.parametrize("op", cases)(item_like(item, test, ("definition", "sample"), also="op"))
+        return pytest.mark.parametrize("part", range(min(PARTS, len(cases))))(item_like(item, test, arguments, also="part"))
 
     return decorate
+
+
+def for_each_sample(*, differentiable: bool = False, twice: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Have a test of `definition` and `sample` check every sample; only those whose first, or second, derivative is to be checked where
+    asked."""
+    return in_parts(("definition", "sample"), [
+        (name, (definition, sample)) for name, definition, sample in op_cases()
+        if (sample.differentiable or not differentiable) and (sample.twice or not twice)])
 
 
 def for_each_op(*kinds: Kind, where: Callable[[OpDefinition], bool] = lambda definition: True,
@@ -56,7 +62,7 @@ def for_each_op(*kinds: Kind, where: Callable[[OpDefinition], bool] = lambda def
     records = {name: record for name, record in sorted(DEFINITIONS.items()) if record.kind in kinds and where(record)}
     if in_one_item:
         return parametrize_within("definition", records.values(), ids=records)
-    return pytest.mark.parametrize("definition", [pytest.param(record, id=name) for name, record in records.items()])
+    return in_parts(("definition",), [(name, (record,)) for name, record in records.items()])
 
 
 def first_of_each_dtype(samples: Iterable[Sample]) -> list[Sample]:

@@ -4,12 +4,13 @@ for the samples of the ops that have them."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.each import parametrize_within
 from support.op_cases import assert_identical, type_of
 from support.project import ROOT
 
@@ -89,10 +90,10 @@ def test_name_of_no_op_is_found(code: str) -> None:
 # -- traits
 
 
-def with_trait(name: str) -> pytest.MarkDecorator:
+def with_trait(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     found = [definition for definition in DEFINITIONS.values() if getattr(definition, name)]
     assert found
-    return pytest.mark.parametrize("definition", found, ids=lambda definition: definition.name)
+    return parametrize_within("definition", found, ids=lambda definition: definition.name)
 
 
 def results(definition: OpDefinition, arrays: tuple[np.ndarray, ...], sample: Sample) -> np.ndarray:
@@ -145,7 +146,7 @@ def test_cost_agrees_with_the_machine_code(definition: OpDefinition) -> None:
         assert count <= {OpCost.CHEAP: 4}.get(definition.cost, 20)
 
 
-@pytest.mark.parametrize("name", sorted(traits.TRANSCENDENTAL))
+@parametrize_within("name", sorted(traits.TRANSCENDENTAL))
 def test_transcendental_function_is_not_computed_in_two_loops(name: str) -> None:
     """In `f(x) / sum(f(x), axis=1)` a kernel keeps the values of a row: it computed eight of the functions twice."""
     definition = DEFINITIONS[name]
