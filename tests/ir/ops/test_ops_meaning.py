@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -94,15 +94,17 @@ def trigamma(x: np.ndarray) -> np.ndarray:
     return np.where(np.isinf(x) & (x < 0), np.inf, np.where(x < 0, np.square(np.pi / sine) - positive, positive)).astype(x.dtype)
 
 
-def convolved(x: np.ndarray, w: np.ndarray, stride: Any, low: Any, high: Any, interior: Any, dilation: Any, groups: int) -> np.ndarray:
-    """Each element of the result as one sum over the elements of a kernel. Negative padding is cut off after the other."""
+def convolved(x: np.ndarray, w: np.ndarray, stride: Any, low: Any, high: Any, interior: Any, dilation: Any, groups: int,
+              elements: Sequence[tuple[int, ...]] = ()) -> np.ndarray:
+    """Each element of the result as one sum over the elements of a kernel, or over `elements`, where the others are 0. Negative padding is
+    cut off after the other."""
     source = _around(x, low, high, interior, 0.0)
     spread = [max((length - dilation[i] * (w.shape[2 + i] - 1) - 1) // stride[i] + 1, 0) for i, length in enumerate(source.shape[2:])]
     out = np.zeros((len(x), len(w), *spread), x.dtype)
     inputs, outputs = w.shape[1], len(w) // groups
     for place in np.ndindex(out.shape):
         first = place[1] // outputs * inputs
-        for element in np.ndindex(w.shape[1:]):
+        for element in elements or np.ndindex(w.shape[1:]):
             at = tuple(p * s + k * d for p, s, k, d in zip(place[2:], stride, element[1:], dilation, strict=True))
             out[place] += w[(place[1], *element)] * source[(place[0], first + element[0], *at)]
     return out
@@ -114,7 +116,7 @@ def kernel_gradient(x: np.ndarray, ct: np.ndarray, sizes: Any, groups: int, scra
     for place in np.ndindex(out.shape):
         one = np.zeros_like(out)
         one[place] = 1
-        out[place] = np.sum(convolved(x, one, groups=groups, **attrs) * ct)
+        out[place] = np.sum(convolved(x, one, groups=groups, elements=[place[1:]], **attrs) * ct)
     return out
 
 
