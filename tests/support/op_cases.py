@@ -37,7 +37,7 @@ PARTS = 6
 
 def in_parts(arguments: Sequence[str], cases: Sequence[tuple[str, tuple[Any, ...]]],
              ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Have a test of these arguments check named cases, in few items: one item takes longer than most of them."""
+    """Make a test of these arguments check named cases, in few items: an item costs more than most cases."""
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         def item(part: int, **others: Any) -> None:
             for_each(((name, (values,)) for name, values in cases[part::PARTS]),
@@ -49,8 +49,8 @@ def in_parts(arguments: Sequence[str], cases: Sequence[tuple[str, tuple[Any, ...
 
 
 def for_each_sample(*, differentiable: bool = False, twice: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Have a test of `definition` and `sample` check every sample; only those whose first, or second, derivative is to be checked where
-    asked."""
+    """Make a test of `definition` and `sample` check every sample; on request only samples whose first, or second, derivative is to be
+    checked."""
     return in_parts(("definition", "sample"), [
         (name, (definition, sample)) for name, definition, sample in op_cases()
         if (sample.differentiable or not differentiable) and (sample.twice or not twice)])
@@ -58,7 +58,7 @@ def for_each_sample(*, differentiable: bool = False, twice: bool = False) -> Cal
 
 def for_each_op(*kinds: Kind, where: Callable[[OpDefinition], bool] = lambda definition: True,
                 in_one_item: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Parametrise a test with `definition`, of these kinds; `in_one_item`: for tests that take almost no time."""
+    """Make a test of `definition` check every op of these kinds; `in_one_item`: for tests that take almost no time."""
     records = {name: record for name, record in sorted(DEFINITIONS.items()) if record.kind in kinds and where(record)}
     if in_one_item:
         return parametrize_within("definition", records.values(), ids=records)
