@@ -3,7 +3,7 @@
     python benchmarks/vector_math.py                 all functions, a table
     python benchmarks/vector_math.py exp lgamma      some
 
-Both sides read and write the same arrays, which fit the first cache or the second, with usual arguments and with such as come from far
+Both sides read and write the same arrays, which fit the L1 cache or the second, with usual arguments and with such as come from far
 apart. What a call of a single vector takes is taken off. Calls alternate and the least time of each counts, so that other work on the
 machine disturbs both alike. A ratio above 1: ours is faster.
 """

@@ -92,7 +92,7 @@ class OpDefinition:
                zero. With several results, `cotangent` is a tuple that may hold None. `vjp=None` is for ops without a
                differentiable result (integers, bools) or that are never differentiated (planned stage).
     scalar     ELEMENTWISE: an expression with `{0}`, `{1}`, ... for the operands; function names in it are those of
-               `codegen/numba/scalar_functions.py`. REDUCTION: the expression that combines `{0}` (accumulator) and `{1}`.
+               `codegen/vector_math/functions.py`. REDUCTION: the expression that combines `{0}` (accumulator) and `{1}`.
     identity   REDUCTION: `identity(dtype)`, the neutral element.
     samples    `samples()` yields `Sample`s: domain, edges and singular points are the author's to choose.
     numpy      NumPy function with the same meaning, for the type-rule tests and the reference page; None if there is none.

@@ -1,4 +1,4 @@
-"""Compiler options that a user may set."""
+"""Options of the passes: those that a user sets, and those that the backend sets."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ class Options:
 
     memory_budget  bytes that the forward half may save for the backward half (an int), or a fraction of the bytes of saving
                    everything (a float). None saves the values that are not cheap to recompute.
-    only_kernels   True if every op that a kernel can run becomes a kernel, single ops too: for backends without better code for them.
-    cache_bytes    bytes of the private caches of a core, for backends that run programs in tiles; None for other backends.
+    only_kernels   True if every op that a kernel can run becomes a kernel, single ops too: for backends without better code for them. Set
+                   by the backend.
+    cache_bytes    bytes of the private caches of a core, for backends that run programs in tiles; None for other backends. Set by the
+                   backend.
     flush_subnormals  True if native programs flush subnormal numbers to zero. Constant folding in passes does not depend on it.
     """
 

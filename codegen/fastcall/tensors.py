@@ -22,7 +22,7 @@ CALL_LISTS = (("ptr", "%function"), ("ptr", "%params"), ("ptr", "%objects"), ("p
 
 
 def write_tensors(text: Builder) -> None:
-    """Functions `attribute` and `array_of` of a tensor, `tensor_fits`, and `surroundings_hold` of a program."""
+    """Functions `attribute` and `array_of_fits` of a tensor, `tensor_fits`, and `surroundings_hold` of a program."""
     _write_attribute(text)
     _write_array_of(text)
     _write_is_current(text)

@@ -4,7 +4,7 @@
         for each group of tiles:    pack A
             for each panel of the group:    pack B, unless an earlier group of tiles did, then compute each tile of the group
 
-Packed panels and the tiles' rows of A of one pair of groups fit into the second cache. Most products have one group of tiles, and groups of
+Packed panels and the tiles' rows of A of one pair of groups fit into the L2 cache. Most products have one group of tiles, and groups of
 one panel.
 """
 

@@ -19,7 +19,7 @@ SHUFFLE_LANE_BYTES = 16
 """Bytes of a 128-bit lane group of a vector; shuffles within a group are cheap."""
 
 MAX_ROWS_AT_ONCE = 8
-"""Rows of A or B, in place, that are read together: the first cache has that many ways for addresses of equal offset in a page."""
+"""Rows of A or B, in place, that are read together: the L1 cache has that many ways for addresses of equal offset in a page."""
 
 
 def pack_b_kernel(target: Target, dtype: str, counts: tuple[int, ...], prologue: Prologue | None) -> Kernel:

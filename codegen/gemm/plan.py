@@ -9,11 +9,11 @@ use several chains per element; the number of chains depends on the shape and th
 
 The numbers were measured on processors of two makers, as ratios to the alternatives:
 
-- Tiles of at least 12 vectors and 6 rows are within 3 % of peak multiply-add throughput if B is in the first cache; with 8 rows, A needs no
-  packing. With 3 vectors, tiles are up to 10 % faster than with 2 if B is not in the first cache. If a row of C has 4 or 8 vectors, 6 rows
+- Tiles of at least 12 vectors and 6 rows are within 3 % of peak multiply-add throughput if B is in the L1 cache; with 8 rows, A needs no
+  packing. With 3 vectors, tiles are up to 10 % faster than with 2 if B is not in the L1 cache. If a row of C has 4 or 8 vectors, 6 rows
   by 4 vectors are 2 to 5 % faster than panels of 3 and 2, and 10 to 15 % faster than panels of 2.
 - Packing a panel of B costs as much as some 2 rows of C. It pays from `MIN_TILES_TO_PACK_B` row tiles on, if a panel does not fit into the
-  first cache by itself: 3 to 60 %, most if the rows of B are far apart.
+  L1 cache by itself: 3 to 60 %, most if the rows of B are far apart.
 - B transposed is packed with a transposition, which costs as much as 7 rows of C; for few rows, dot products along k are faster.
 - Small matrices times vectors (`MAX_UNROLLED_FMAS`) are specialised: in the driver, a dot product takes 30 to 50 ns. Specialised, 10 x 3 is
   1.5 to 1.8 times as fast, a batch of 8 x 8 twice, of 3 x 3 ten times. A single product (no batch) with rows longer than `MAX_SHORT_DOT`
@@ -21,7 +21,7 @@ The numbers were measured on processors of two makers, as ratios to the alternat
 - A transposed is read a few elements per row. If its rows are far apart, that is up to twice as slow as reading a packed copy.
 
 Numbers that depend on caches, or on the time a tile takes, are in `Limits`. The limits for 32 registers were measured with AVX-512, first
-caches of 48 kB and second caches of 2 MB; the limits for 16 registers with AVX2 on a Zen 3 (32 and 512 kB), whose tiles take half as long
+caches of 48 kB and L2 caches of 2 MB; the limits for 16 registers with AVX2 on a Zen 3 (32 and 512 kB), whose tiles take half as long
 per step of k:
 
 - Blocks of k as long as possible are 5 to 12 % faster than blocks of 128 to 208. But if A is transposed and read in place, long blocks are
@@ -69,7 +69,7 @@ only."""
 
 MIN_LARGE_C_BYTES = 1 << 20
 """Bytes of C from which each block of k costs a pass through a farther cache. Then blocks are longer, except if A is transposed: its
-elements come one row after the other from the second cache unless the block is short."""
+elements come one row after the other from the L2 cache unless the block is short."""
 
 MIN_TILES_TO_PACK_B = 8
 MAX_DOT_ROWS = 4
@@ -103,17 +103,15 @@ class Limits:
     """Limits that suit the tiles of a target, and the caches of its processors. No limit changes bits.
 
     Blocks of k whose sums continue in C have at most `max_k_block` elements (`max_k_block_transposed` if A is transposed and read in
-    place), and at most `max_panel_bytes` per panel, so that the panel stays in the first cache beside A. Panels of B are packed from
-    `copy_bytes` on, or from `copy_bytes_far` if the rows of B are at least `far` bytes apart (such rows fall into few sets of the first
+    place), and at most `max_panel_bytes` per panel, so that the panel stays in the L1 cache beside A. Panels of B are packed from
+    `copy_bytes` on, or from `copy_bytes_far` if the rows of B are at least `far` bytes apart (such rows fall into few sets of the L1
     cache) and all tiles together read at least `copy_read_far` bytes of B. A transposed is packed if its rows are `far_a` bytes apart; A
     not transposed, if a block of A has more than `a_scattered` bytes.
 
-    it has more than `a_scattered` bytes.
-
-    If A is read in place, up to `a_near` bytes of a block of A stay in the second cache while the panels of B pass. For a larger block, or
+    If A is read in place, up to `a_near` bytes of a block of A stay in the L2 cache while the panels of B pass. For a larger block, or
     for packed A, `a_group` bytes of tiles and `b_group` bytes of packed panels are combined before the next tiles follow: A is read less
     often from a farther cache, and no panel is packed twice. That saves a tenth to a fifth of the time of products of 1024 or 2048 rows in
-    float64. Packed A is packed again for each group of panels, which costs more than reading panels from the third cache: then groups of
+    float64. Packed A is packed again for each group of panels, which costs more than reading panels from the L3 cache: then groups of
     panels are wider (`b_group_wide`), and so are groups of tiles, if blocks of k are long (`a_group_wide`).
     """
 
@@ -220,7 +218,7 @@ class Plan:
 
     @property
     def nc_panels(self) -> int:
-        """Panels of a group, which passes a group of tiles. Packed panels: as many as the second cache holds, or one if all tiles are one
+        """Panels of a group, which passes a group of tiles. Packed panels: as many as the L2 cache holds, or one if all tiles are one
         group in place. Panels in place: all."""
         if self.b == "in place":
             return len(self.panels)

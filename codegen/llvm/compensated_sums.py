@@ -5,7 +5,6 @@ takes at most about `BLOCK_ADDITIONS` additions before it restarts from zero. Up
 More block sums are added with a compensation term for the rounding errors (Kahan-Babuska; the term is not fed back, so that infinities stay
 infinite). The compensation costs a few additions, and no time if the elements come from memory. The scheme follows from sizes alone, never
 from the number of threads.
-the number of threads.
 """
 
 from __future__ import annotations

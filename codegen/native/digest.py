@@ -1,4 +1,4 @@
-"""Digest of bytes in machine code, at the speed of the second cache. It detects whether an array still has the same content.
+"""Digest of bytes in machine code, at the speed of the L2 cache. It detects whether an array still has the same content.
 
 The digest is like XXH3 (Yann Collet, https://github.com/Cyan4973/xxHash): each word is combined with a key, and the product of the word's
 two halves is added to an accumulator, and so is the word. Here the key changes from block to block, so that swapped blocks change the

@@ -1,8 +1,8 @@
 """Types of compiled functions that are called as machine code: their objects' calls go straight to the fast path.
 
-    function = callable_type(CompiledFunction)(fun, choices)     # called in Python at first
+    function = callable_type(CompiledFunction)(fun, compile_options)     # called in Python at first
     if fastcall_is_ready(type(function), threads):
-            activate(function, record)                              # from now on the fast path tries the programs of `record` first
+        activate(function, record)                                  # from now on the fast path tries the programs of `record` first
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Builders of the fast path's descriptors in memory: of a program, its operands and results; of a function, its programs and counters.
 
-    record = make_program_descriptor(program, trace, executable)       # None: its calls go through Python
+`program_descriptor.py` and `loaded_descriptor.py` make descriptors of programs of these; their layout is that of
+`codegen/fastcall/descriptor_layout.py`.
 """
 
 from __future__ import annotations
