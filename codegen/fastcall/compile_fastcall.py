@@ -25,8 +25,8 @@ from adjit.codegen.native.threads import big_stack
 SYMBOL = "adjit_entry"
 
 _NEXT, _SLOW = ("inttoptr (i64 1 to ptr)", "inttoptr (i64 2 to ptr)")       # try the next program; take the slow path
-ASSUMED_LIST_BYTES = 1 << 14
-"""Bytes of lists that any thread has room for."""
+MAX_STACK_LIST_BYTES = 1 << 12
+"""Bytes up to which the lists of a call lie on the stack: some hundred values. Longer ones lie in a block of the pool."""
 
 _OFFSET_BIT = 63    # flag bit in the argument count of a vectorcall
 
@@ -52,6 +52,7 @@ def fastcall_text(field: int) -> str:
     big_stack.write_big_stack_call(text)
     _write_in_mode(text)
     _write_execute(text)
+    _write_run_if_fits(text)
     _write_attempt(text)
     _write_entry(text, field)
     return str(text)
@@ -172,11 +173,35 @@ def _write_attempt(text: Builder) -> None:
             text.call("void", "@Py_DecRef", ("ptr", answer))
             with text.if_(text.differ(answer, "@_Py_TrueStruct")):
                 text.ret("ptr", _NEXT)
-        params, results = text.load("i64", "%program", PROGRAM["params"]), text.load("i64", "%program", PROGRAM["result_count"])
-        leaf_count = text.load("i64", "%program", PROGRAM["leaves"])
-        _check_stack(text, params, results, leaf_count)
-        addresses, given = (text.let(f"alloca i64, i64 {params}") for _ in range(2))
-        leaves = text.let(f"alloca i64, i64 {leaf_count}")
+        params, leaves, results = _counts(text)
+        bytes = text.add(text.mul(text.add(leaves, text.shl(params, 1)), 8), text.mul(results, 16 + results_part.SCALAR_BYTES))
+        arguments = (("ptr", "%function"), ("ptr", "%program"), ("ptr", "%args"), ("i64", "%positional"))
+        with text.if_(text.compare("ule", bytes, MAX_STACK_LIST_BYTES)):
+            text.ret("ptr", text.call("ptr", "@run_if_fits", *arguments, ("ptr", text.let(f"alloca i8, i64 {bytes}, align 16"))))
+        block = text.call("ptr", "@take", ("i64", bytes))
+        with text.if_(text.same(block, "null")):
+            text.ret("ptr", _SLOW)
+        done = text.call("ptr", "@run_if_fits", *arguments, ("ptr", block))
+        text.call("void", "@give", ("ptr", block))
+        text.ret("ptr", done)
+
+
+def _counts(text: Builder) -> tuple[str, str, str]:
+    """The numbers of parameters, leaves and results."""
+    params, leaves, results = (text.load("i64", "%program", PROGRAM[field]) for field in ("params", "leaves", "result_count"))
+    return params, leaves, results
+
+
+def _write_run_if_fits(text: Builder) -> None:
+    """`attempt` for a call of the right form, whose lists lie in `%memory`, aligned to 16."""
+    with text.function("run_if_fits", "ptr %function", "ptr %program", "ptr %args", "i64 %positional", "ptr %memory", result="ptr"):
+        params, leaf_count, results = _counts(text)
+        scalars = "%memory"
+        addresses = text.at(scalars, 1, text.mul(results, results_part.SCALAR_BYTES))
+        given = text.at(addresses, "i64", params)
+        leaves = text.at(given, "i64", params)
+        objects = text.at(leaves, "i64", leaf_count)
+        targets = text.at(objects, "i64", results)
         with text.for_range(0, leaf_count, empty=True) as index:
             text.store("ptr", "null", text.at(leaves, "i64", index.counter))
         lists = (("ptr", addresses), ("ptr", given), ("ptr", leaves))
@@ -199,23 +224,13 @@ def _write_attempt(text: Builder) -> None:
             check(text.call("i1", "@surroundings_hold", ("ptr", "%program"), ("ptr", "%function"), *lists))
         with text.if_(text.compare("ne", text.load("i64", "%program", PROGRAM["donated_count"]), 0)):
             check(text.call("i1", "@apart", ("ptr", "%program"), ("ptr", addresses)))
-        objects, targets = (text.let(f"alloca i64, i64 {results}") for _ in range(2))
-        scalars = text.let(f"alloca i8, i64 {text.mul(results, results_part.SCALAR_BYTES)}, align 16")
-        done = text.call("ptr", "@execute", ("ptr", "%function"), ("ptr", "%program"), *lists,
-                         ("ptr", objects), ("ptr", targets), ("ptr", scalars))
+        done = text.call("ptr", "@execute", ("ptr", "%function"), ("ptr", "%program"), *lists, ("ptr", objects), ("ptr", targets),
+                         ("ptr", scalars))
         with text.if_(text.differ(done, _SLOW)):
             with text.if_(_holds_parameters(text)):
                 text.call("void", "@drop", ("ptr", given), ("i64", params))
             text.call("void", "@drop", ("ptr", leaves), ("i64", leaf_count))
         text.ret("ptr", done)
-
-
-def _check_stack(text: Builder, params: str, results: str, leaves: str) -> None:
-    """Slow path for calls whose lists are too long for this thread's stack: Python makes the lists."""
-    words = text.add(leaves, text.shl(params, 1))
-    need = text.add(text.shl(words, 3), text.mul(results, 16 + results_part.SCALAR_BYTES))
-    with text.if_(text.compare("ugt", need, ASSUMED_LIST_BYTES)), text.if_(big_stack.lacks_stack(text, text.add(need, ASSUMED_LIST_BYTES))):
-        text.ret("ptr", _SLOW)
 
 
 def _check_call(text: Builder) -> None:

@@ -28,9 +28,6 @@ MAX_PROGRAMS = 8
 BLOCK_BYTES = 1 << 16
 """Bytes from which results lie in blocks of the memory pool: the system would fault in new pages for each such result."""
 
-MAX_VALUES = 4096
-"""Maximum parameters and results of a program that the fast path calls: lists of their addresses lie on the stack."""
-
 _CONTAINERS: dict[Any, Node] = {tuple: Node.TUPLE, list: Node.LIST, dict: Node.DICT}
 
 
@@ -217,10 +214,8 @@ def result_fields(memory: Memory, results: Sequence[Result]) -> dict[str, int]:
 
 
 def code_fields(memory: Memory, executable: NativeExecutable) -> dict[str, int]:
-    """The fields for the code and its operands other than arrays. Raises `UnsuitedError` if there are too many parameters or results."""
+    """Fields for the code and its operands other than arrays."""
     artifact = executable.code.artifact
-    if len(artifact.params) + len(artifact.results) > MAX_VALUES:
-        raise UnsuitedError
     memory.identity(executable.code)
     pool = executable.pool
     return {"run": executable.code.loaded.address, "pool": pool.address if pool else 0, "release": int(not executable.short),

@@ -53,6 +53,22 @@ def test_results_are_those_of_python() -> None:
     assert found["s"] == wanted["s"]
 
 
+@pytest.mark.parametrize("count", [40, 170, 171, 172, 700])
+def test_calls_of_any_number_of_values_are_taken(count: int) -> None:
+    """Short lists of addresses lie on the stack, long ones in a block."""
+    arrays = [np.full(2, float(k)) for k in range(count)]
+    function = hot(lambda arrays, scale: [array * scale for array in arrays[:40]] + [arrays[-1][0], np.concatenate(arrays).sum()],
+                   arrays, 2.0)
+    for scale in (1.0, 3.0):
+        *found, last, total = function(arrays, scale)
+        assert [array.tolist() for array in found] == [[scale * k] * 2 for k in range(40)]
+        assert (last, total) == (count - 1, count * (count - 1))
+    assert runs_natively(function, arrays, 4.0)
+    assert not runs_natively(function, [*arrays[:-1], np.zeros(3)], 4.0)
+    with pytest.raises(TypeError):
+        function(arrays)
+
+
 def test_arguments_of_many_kinds_are_taken() -> None:
     text = "abc" * 50
 
