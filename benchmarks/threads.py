@@ -19,7 +19,7 @@ from adjit.runtime.native.threads import pool_for
 
 TASKS = 16
 STEP = """
-define i64 @wait(ptr %places, i64 %low, i64 %high) {
+define i64 @wait(ptr %places, i64 %low, i64 %high, ptr %scratch) {
 entry:
   %each = load i64, ptr %places
   %count = sub i64 %high, %low
@@ -52,15 +52,15 @@ def measure(threads: int, rounds: int) -> None:
     """Print the table."""
     pool, step, each = pool_for(threads), make_step(), ctypes.c_int64(1000)
     assert pool is not None
-    launch = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 3, ctypes.c_int64)(pool.launch)
-    alone = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(step.address)
+    launch = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_void_p)(pool.launch)
+    alone = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(step.address)
     addresses = ctypes.addressof(each)
 
     def split(pause: float) -> float:
         if pause:
             time.sleep(pause)
         start = time.perf_counter()
-        launch(pool.address, step.address, addresses, TASKS)
+        launch(pool.address, step.address, addresses, TASKS, None)
         return (time.perf_counter() - start) * 1e6
 
     def single() -> float:

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from adjit.ir.analysis.buffer_assignment import stack_bytes
+from adjit.ir.analysis.buffer_assignment import tile_bytes
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph
-from adjit.ir.memory_sizes import MAX_TILED_STACK_BYTES
+from adjit.ir.memory_sizes import MAX_TILE_SCRATCH_BYTES
 from adjit.ir.verifier import Stage
 from adjit.ir.verifier import verify as verify_graph
 from adjit.passes.autodiff.differentiate import differentiate
@@ -29,8 +29,8 @@ from adjit.passes.simplify.stop_gradients import remove_stop_gradients
 from adjit.passes.tiling.tile_batch import describe_tiles, tile_batch
 from adjit.passes.tiling.tile_weight_updates import describe_updates, tile_weight_updates
 
-STACK_RETRY_FACTOR = 4
-"""Factor by which the cache size is divided when tiles need too much stack and the passes run again."""
+SCRATCH_RETRY_FACTOR = 4
+"""Factor by which the cache size is divided if tiles need too much scratch memory and the passes run again."""
 
 Transform = Callable[[Graph, Options], Graph]
 
@@ -126,12 +126,12 @@ def run_pipeline(graph: Graph, options: Options, verify: bool, on_pass: Callable
     """Run `passes` in order on a graph that has reached `stage`.
 
     `verify` checks the invariants of the IR before the first pass and after each one (`VerificationError` names the pass); `on_pass(name,
-    graph)` is called with the input graph ("traced") and after each pass. If tiles need more stack than there is, all passes run again for
-    a smaller cache, and at last without tiles.
+    graph)` is called with the input graph ("traced") and after each pass. If tiles need more scratch memory than a thread has, all passes
+    run again for a smaller cache, and at last without tiles.
     """
     result = _run(graph, options, verify, on_pass, passes, stage)
-    for smaller in (options.cache_bytes // STACK_RETRY_FACTOR, None) if options.cache_bytes is not None else ():
-        if stack_bytes(result.final) <= MAX_TILED_STACK_BYTES:
+    for smaller in (options.cache_bytes // SCRATCH_RETRY_FACTOR, None) if options.cache_bytes is not None else ():
+        if tile_bytes(result.final) <= MAX_TILE_SCRATCH_BYTES:
             break
         result = _run(graph, replace(options, cache_bytes=smaller), verify, on_pass, passes, stage)
     return result

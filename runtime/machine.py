@@ -13,9 +13,9 @@ DEFAULT_CACHE_BYTES, MAX_CACHE_BYTES = 1 << 20, 1 << 21
 def core_cache_bytes(caches: Path = CACHES) -> int:
     """Cache bytes of one core: its second-level cache and its share of the third. A usual size if the system does not report them.
 
-    The result is at most `MAX_CACHE_BYTES`, since a tile's working memory is on the stack. On processors with half a megabyte of
-    second-level and megabytes of third-level cache, programs planned for both are 0 to 10 % faster than programs planned for the second
-    level alone, in a half to a quarter of the working memory.
+    The result is at most `MAX_CACHE_BYTES`, the scratch memory that a thread has for tiles. On processors with half a megabyte of L2 and
+    megabytes of L3 cache, programs planned for both are 0 to 10 % faster than programs planned for L2 alone, in a half to a quarter of the
+    working memory.
     """
     second, third = (_share(caches / f"index{level}") for level in (2, 3))
     return min(second + third, MAX_CACHE_BYTES) if second else DEFAULT_CACHE_BYTES

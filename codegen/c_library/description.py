@@ -48,8 +48,7 @@ class CProgram:
     for.
 
     `constants` are arrays that are part of the library. `order` has for each parameter of `adjit_run` the index of its input, or, below 0,
-    of its constant (-1 is the first). `stack_bytes` is the stack, in bytes, that a run takes from its caller. `flush_subnormals`: subnormal
-    numbers count as zero.
+    of its constant (-1 is the first). `flush_subnormals`: subnormal numbers count as zero.
     """
 
     prefix: str
@@ -61,7 +60,6 @@ class CProgram:
     levels: tuple[str, ...]
     constants: tuple[bytes, ...] = ()
     order: tuple[int, ...] = ()
-    stack_bytes: int = 0
     flush_subnormals: bool = False
 
 

@@ -14,7 +14,7 @@ def header_text(program: CProgram) -> str:
         "#include <stdint.h>", "", "#ifdef __cplusplus", 'extern "C" {', "#endif", "",
         "/* Sizes, which the functions below give too. */", f"#define {up}_INPUTS {len(program.inputs)}",
         f"#define {up}_OUTPUTS {len(program.outputs)}", f"#define {up}_ARENA_BYTES {program.arena_bytes}",
-        f"#define {up}_ARENA_ALIGNMENT {program.alignment}", f"#define {up}_STACK_BYTES {program.stack_bytes}", ""]
+        f"#define {up}_ARENA_ALIGNMENT {program.alignment}", ""]
     for kind, arrays in (("INPUT", program.inputs), ("OUTPUT", program.outputs)):
         for index, array in enumerate(arrays):
             lines += _constants(f"{up}_{kind}_{array.identifier}", index, array)
@@ -38,8 +38,7 @@ def header_text(program: CProgram) -> str:
         "/* What a returned number means, in words. */", f"const char *{p}_error(int status);", "",
         '/* The processor that the code in use is for: "x86-64-v3". NULL before it was chosen. */', f"const char *{p}_level(void);", "",
         f"int64_t {p}_inputs(void);", f"int64_t {p}_outputs(void);", f"int64_t {p}_arena_bytes(void);",
-        f"int64_t {p}_arena_alignment(void);", "", "/* About how much of its thread's stack a run takes. */",
-        f"int64_t {p}_stack_bytes(void);", "",
+        f"int64_t {p}_arena_alignment(void);", "",
         "/* The description of an array; NULL where there is none of this number. */", f"const {p}_array *{p}_input(int64_t index);",
         f"const {p}_array *{p}_output(int64_t index);", "", "#ifdef __cplusplus", "}", "#endif", "", f"#endif /* {up}_H */", ""]
     return "\n".join(lines)
@@ -53,7 +52,7 @@ def _usage(program: CProgram) -> list[str]:
               for array in program.outputs]
     return [*lines, "",
             "   The library allocates nothing, keeps nothing between runs, starts no threads, and calls nothing but memcpy and memset.",
-            f"   A run takes about {program.prefix.upper()}_STACK_BYTES of the stack of its thread.",
+            "   A run works in the arena, and takes some kilobytes of the stack of its thread.",
             *(["   To a run subnormal numbers are zeros; its thread's control word is as before."] if program.flush_subnormals else [])]
 
 

@@ -1,7 +1,7 @@
 """The C functions of an exported program, in LLVM text, as its header declares them (`header.py`).
 
-The functions check their arguments, choose the code for the processor once, and call it. Their only memory is their stack and one number:
-the index of the chosen code.
+The functions check their arguments, choose the code for the processor once, and call it. Their only memory is the arena, a little of the
+stack, and one number: the index of the chosen code.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def interface_text(program: CProgram, targets: Sequence[Target], entries: Sequen
         parts.append(level_function(list(targets)))
     parts += [_choose(p, len(targets)), _level(p), _error(p), _run(program, entries)]
     for name, number in (("inputs", len(program.inputs)), ("outputs", len(program.outputs)), ("arena_bytes", program.arena_bytes),
-                         ("arena_alignment", program.alignment), ("stack_bytes", program.stack_bytes)):
+                         ("arena_alignment", program.alignment)):
         parts.append(f"define i64 @{p}_{name}() nounwind {{\n  ret i64 {number}\n}}")
     parts += [_describe(p, "input", len(program.inputs)), _describe(p, "output", len(program.outputs))]
     return "\n".join(parts)

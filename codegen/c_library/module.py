@@ -15,23 +15,20 @@ from adjit.codegen.llvm.module import Function
 from adjit.codegen.llvm.target import Target, machine
 from adjit.codegen.native.program import lower_program
 from adjit.codegen.process.off_main_thread import off_main_thread
+from adjit.ir.analysis.buffer_assignment import arena_bytes
 from adjit.ir.graph import Graph
-
-_PAGE = 4096
-_OWN_BYTES = 4096
-"""Stack bytes of the function that C calls, without the addresses of parameters."""
 
 _NAME = re.compile(r"@([\w.$-]+)")
 
 
 def library_text(planned: Graph, program: CProgram, targets: Sequence[Target]) -> tuple[str, CProgram]:
-    """The module of a planned graph for `targets`, the best first, and the program with its stack size.
+    """The module of a planned graph for `targets`, the best first, and the program with an arena that is large enough for every target.
 
     Raises `UnsupportedError` if an op has no machine code.
     """
     declarations: dict[str, None] = {}
     metadata: dict[str, None] = {}
-    parts, entries, stacks = [], [], []
+    parts, entries, scratch_bytes = [], [], 0
     for number, target in enumerate(targets):
         prefix = f"level{number}."
         code = lower_program(planned, target, prefix, flush_subnormals=program.flush_subnormals)
@@ -45,10 +42,9 @@ def library_text(planned: Graph, program: CProgram, targets: Sequence[Target]) -
             parts.append(_with_prefix(definition.text, code.shared, prefix))
         declarations.update(dict.fromkeys(sorted(code.declarations)))
         entries.append(code.entry)
-        stacks.append(code.stack_bytes)
+        scratch_bytes = max(scratch_bytes, code.scratch_bytes)
     functions = "\n".join(parts)
-    own = 8 * len(program.order) + _OWN_BYTES
-    program = replace(program, stack_bytes=-(-(own + max(stacks)) // _PAGE) * _PAGE)
+    program = replace(program, arena_bytes=arena_bytes(planned) + scratch_bytes)
     interface = interface_text(program, targets, entries)
     return "\n".join([*declarations, functions, interface, *metadata, ""]), program
 

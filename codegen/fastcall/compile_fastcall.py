@@ -20,7 +20,6 @@ from adjit.codegen.llvm.builder import Builder
 from adjit.codegen.llvm.link import CompiledObject
 from adjit.codegen.llvm.object_code import emit_object
 from adjit.codegen.llvm.target import TARGETS
-from adjit.codegen.native.threads import big_stack
 
 SYMBOL = "adjit_entry"
 
@@ -44,12 +43,11 @@ declare void @PyEval_RestoreThread(ptr)
 def fastcall_text(field: int) -> str:
     """The text of the module. `field`: offset, in callable objects, of the address of the FUNCTION descriptor."""
     text = Builder("\n".join([
-        DECLARATIONS, *(part.DECLARATIONS for part in (blocks_part, arguments_part, tensors_part, results_part, big_stack))]))
+        DECLARATIONS, *(part.DECLARATIONS for part in (blocks_part, arguments_part, tensors_part, results_part))]))
     blocks_part.write_blocks(text)
     arguments_part.write_arguments(text)
     tensors_part.write_tensors(text)
     results_part.write_results(text)
-    big_stack.write_big_stack_call(text)
     _write_in_mode(text)
     _write_execute(text)
     _write_run_if_fits(text)
@@ -124,8 +122,7 @@ def _count_call(text: Builder) -> None:
 
 
 def _run(text: Builder, arena: str) -> str:
-    """Status of `adjit_run`. While others may run Python code, the parameters are kept alive. One that keeps the interpreter's lock is
-    known to need little of the stack."""
+    """Status of `adjit_run`. While others may run Python code, the parameters are kept alive."""
     run, pool = text.load("ptr", "%program", PROGRAM["run"]), text.load("ptr", "%program", PROGRAM["pool"])
     arguments = (("ptr", "%params"), ("ptr", "%places"), ("ptr", arena), ("ptr", pool))
     status, release = text.variable(0), text.compare("ne", text.load("i64", "%program", PROGRAM["release"]), 0)
@@ -133,8 +130,8 @@ def _run(text: Builder, arena: str) -> str:
         _hold(text, "%given", text.load("i64", "%program", PROGRAM["params"]))
     _hold(text, "%leaves", text.load("i64", "%program", PROGRAM["leaves"]))
     with text.if_(release):
-        thread, need = text.call("ptr", "@PyEval_SaveThread"), text.load("i64", "%program", PROGRAM["stack"])
-        status.set(text.call("i64", f"@{big_stack.SYMBOL}", ("ptr", run), ("i64", need), *arguments, ("ptr", "null")))
+        thread = text.call("ptr", "@PyEval_SaveThread")
+        status.set(text.call("i64", run, *arguments))
         text.call("void", "@PyEval_RestoreThread", ("ptr", thread))
     with text.if_(text.not_(release)):
         status.set(text.call("i64", run, *arguments))

@@ -47,10 +47,10 @@ PROGRAM = _descriptor(
     "params", "donated_count", "donated",   # number of parameters; number and list of donated ones
     "ranges",                               # for each parameter: its bytes, and the address at which it was found disjoint
     "results", "result_count", "tree",
-    "run", "pool", "arena_bytes", "stack",      # adjit_run, its pool, what it needs of memory and of the stack, if that is much
-    "release",                                  # 1 if it runs without the GIL
+    "run", "pool", "arena_bytes",           # adjit_run, its thread pool, the bytes of its working memory
+    "release",                              # 1 if it runs without the GIL
     "owner", "fail",                        # object that keeps all this alive; function that is called with a failed check's status
-    "calls", "last_use",                       # number of runs; value of `clock` at the last change to this program
+    "calls", "last_use",                    # number of runs; value of `clock` at the last change to this program
 )
 
 

@@ -24,11 +24,12 @@ from adjit.codegen.gemm.table import kinds_of, plan_of_kernels, plan_table
 from adjit.codegen.gemm.tile import TILE_BLOCK_STEPS, Epilogue, Prologue, Tile, TileKind, call_tile_epilogue, sum_products, tile_kernel
 from adjit.codegen.llvm.builder import Builder
 from adjit.codegen.llvm.link import CompiledObject
-from adjit.codegen.llvm.module import Definition
+from adjit.codegen.llvm.module import Definition, Function
 from adjit.codegen.llvm.target import Target, machine
 from adjit.codegen.llvm.vectors import VectorBuilder
 from adjit.codegen.process.off_main_thread import off_main_thread
 from adjit.ir.dataclass import dataclass
+from adjit.ir.memory_sizes import ALIGNMENT, aligned
 
 SYMBOL = "adjit_product"
 TABLE = "adjit_product.plan"
@@ -39,7 +40,8 @@ class ProductText:
     """A product in LLVM text, and the plan it follows.
 
     `own` holds the entry, named `SYMBOL`, and its table, if any, named `TABLE`. `shared` holds the functions of all products by name.
-    `is_call`: the entry is no more than a call of one shared function.
+    `is_call`: the entry is no more than a call of one shared function. The entry packs panels into `scratch_bytes` of memory at `%scratch`,
+    a pointer that the enclosing function defines.
     """
 
     plan: Plan
@@ -47,6 +49,7 @@ class ProductText:
     shared: dict[str, Definition]
     declarations: frozenset[str]
     is_call: bool
+    scratch_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,10 @@ class ProductCode:
 def lower_product(product: Product, target: Target, prologue: Prologue | None = None, epilogue: Epilogue = Tile.store) -> ProductCode:
     """The product for this target. `prologue` is applied to B, `epilogue` stores the tiles of C; with either, no dot products are used."""
     written = write_product(product, target, prologue, epilogue)
+    entry = written.own[SYMBOL]
+    assert isinstance(entry, Function)
+    scratch = f"  %scratch = alloca [{written.scratch_bytes} x i8], align {ALIGNMENT}"
+    written.own[SYMBOL] = entry.changed([scratch, *entry.lines])
     text = "\n".join([*sorted(written.declarations), *map(str, written.shared.values()), *map(str, written.own.values()), ""])
     return ProductCode(written.plan, target, text)
 
@@ -87,14 +94,17 @@ def write_product(product: Product, target: Target, prologue: Prologue | None = 
     own: dict[str, Definition] = {}
     if kernels:
         own[TABLE] = plan_table(TABLE, plan_of_kernels(plan), {entry: kernel.name for entry, kernel in kernels.items()})
+    scratch_bytes = 0
     with text.function(SYMBOL, "ptr %A, ptr %B, ptr %C, i64 %low, i64 %high", linkage=""):
         if plan.tasks:
             a, b = ("%B", "%A") if plan.swapped != (plan.dots == "along") else ("%A", "%B")
             packed_a = panel = "null"
             if plan.a != "in place":
-                packed_a = text.alloca(text.scalar, plan.packed_tile_elements * plan.mc_tiles, 64)
+                packed_a = "%scratch"
+                scratch_bytes = aligned(plan.packed_tile_elements * plan.mc_tiles * product.element_bytes)
             if plan.b != "in place":
-                panel = text.alloca(text.scalar, plan.panel_elements * plan.nc_panels, 64)
+                panel = text.at("%scratch", 1, scratch_bytes)
+                scratch_bytes += aligned(plan.panel_elements * plan.nc_panels * product.element_bytes)
             if plan.specialised:
                 _write_specialised(text, plan, a, b, panel, kernels, prologue, epilogue, epilogue_args)
             elif tile_epilogue is None and _is_column(plan_of_kernels(plan)):
@@ -105,7 +115,8 @@ def write_product(product: Product, target: Target, prologue: Prologue | None = 
                           ("ptr", panel), ("ptr", epilogue_args), ("i64", "%low"), ("i64", "%high"))
     own[SYMBOL] = text.functions[SYMBOL]
     declarations = text.declarations.union(*(kernel.declarations for kernel in kernels.values()))
-    return ProductText(plan, own, {kernel.name: kernel.function for kernel in kernels.values()}, declarations, not plan.specialised)
+    return ProductText(plan, own, {kernel.name: kernel.function for kernel in kernels.values()}, declarations,
+                       not plan.specialised, scratch_bytes)
 
 
 def _kernels(plan: Plan, target: Target, prologue: Prologue | None, epilogue: Epilogue) -> dict[str, Kernel]:

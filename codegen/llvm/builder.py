@@ -164,7 +164,6 @@ class Builder:
         self.block: str                             # the current block
         self.loops: list[tuple[str, str]]           # enclosing loops: the blocks of the next iteration, and of the code after the loop
         self._variables: list[str]
-        self._stack: int                            # bytes of stack that the function allocates
         self._over: bool                            # True if the current block has its terminator
         self._returns: int
         self._begin()
@@ -177,12 +176,12 @@ class Builder:
     def function(self, name: str, *parameters: str | Typed, result: str = "void", linkage: str = "internal",
                  attributes: str = "nounwind") -> Iterator[None]:
         """Context that writes the body of a function. The enclosing function continues after the context."""
-        outer = self.lines, self.uses, self.block, self.loops, self._variables, self._stack, self._over, self._returns
+        outer = self.lines, self.uses, self.block, self.loops, self._variables, self._over, self._returns
         self._begin()
         yield
         texts = [parameter if isinstance(parameter, str) else " ".join(map(str, parameter)) for parameter in parameters]
         self.functions[name] = self.end_function(name, ", ".join(texts), result, linkage, attributes)
-        self.lines, self.uses, self.block, self.loops, self._variables, self._stack, self._over, self._returns = outer
+        self.lines, self.uses, self.block, self.loops, self._variables, self._over, self._returns = outer
 
     def end_function(self, name: str, parameters: str, result: str = "void", linkage: str = "internal",
                      attributes: str = "nounwind") -> Function:
@@ -193,13 +192,13 @@ class Builder:
         elif returned is None:
             lines.append("  unreachable")
         made = Function(name, parameters, self._variables + lines, result=result, returned=returned, linkage=linkage,
-                        attributes=attributes, uses=[use[1:] for use in self.uses], stack=self._stack, returns_early=returns > 0)
+                        attributes=attributes, uses=[use[1:] for use in self.uses], returns_early=returns > 0)
         self._begin()
         return made
 
     def _begin(self) -> None:
         self.lines, self.uses, self.block, self.loops = [], set(), "entry", []
-        self._variables, self._stack, self._over, self._returns = [], 0, False, 0
+        self._variables, self._over, self._returns = [], False, 0
 
     @property
     def declarations(self) -> frozenset[str]:
@@ -368,14 +367,12 @@ class Builder:
 
     def alloca(self, element: str, count: int | None = None, align: int = 0) -> str:
         """Stack memory for an element, or for an array of `count` elements."""
-        self._stack += BYTES[element] * (1 if count is None else count)
         type = element if count is None else f"[{count} x {element}]"
         return self.let(f"alloca {type}, align {align}" if align else f"alloca {type}")
 
     def variable(self, first: Value, type: str = "i64") -> Variable:
         address = f"%var{self.fresh()}"
         self._variables.append(f"  {address} = alloca {type}")
-        self._stack += BYTES[type]
         made = Variable(self, address, type)
         made.set(first)
         return made

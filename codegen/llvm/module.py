@@ -46,10 +46,6 @@ class Definition:
         return False
 
     @property
-    def stack_bytes(self) -> int:
-        return 0
-
-    @property
     def cost(self) -> int:
         """Cost of the function to LLVM, in lines."""
         return self.text.count("\n") + 1
@@ -60,20 +56,20 @@ class Definition:
 
 
 class Function(Definition):
-    """A function: its head; its body, as one text, since single lines would take several times the memory; the names of the functions and
-    constants that it calls or takes the address of; and the bytes of stack it takes with `alloca`. `returned` is the operand of the last
-    line's `ret`, which is the only `ret` unless the function `returns_early`.
+    """A function: its head; its body, as one text, since single lines would take several times the memory; and the names of the functions
+    and constants that it calls or takes the address of. `returned` is the operand of the last line's `ret`, which is the only `ret` unless
+    the function `returns_early`.
     """
 
-    __slots__ = ("attributes", "body", "linkage", "parameters", "result", "returned", "returns_early", "stack")
+    __slots__ = ("attributes", "body", "linkage", "parameters", "result", "returned", "returns_early")
 
     def __init__(self, name: str, parameters: str, lines: Sequence[str], *, result: str = "void", returned: str | None = None,
-                 linkage: str = "internal", attributes: str = "nounwind", uses: Collection[str] = (), stack: int = 0,
+                 linkage: str = "internal", attributes: str = "nounwind", uses: Collection[str] = (),
                  returns_early: bool = False):
         super().__init__(name, "", uses)
         self.parameters, self.result, self.linkage, self.attributes = parameters, result, linkage, attributes
         self.body = "\n".join([*lines, ""])
-        self.returned, self.returns_early, self.stack = returned, returns_early, stack
+        self.returned, self.returns_early = returned, returns_early
 
     @property
     def text(self) -> str:
@@ -105,10 +101,6 @@ class Function(Definition):
         return self.attributes == DISPATCH
 
     @property
-    def stack_bytes(self) -> int:
-        return self.stack
-
-    @property
     def cost(self) -> int:
         return self.text.count("\n") + 1 + FUNCTION_LINES
 
@@ -116,14 +108,14 @@ class Function(Definition):
         """The same function with another body, or other attributes."""
         return Function(self.name, self.parameters, self.lines if lines is None else lines, result=self.result, returned=self.returned,
                         linkage=self.linkage, attributes=self.attributes if attributes is None else attributes, uses=self.uses,
-                        stack=self.stack, returns_early=self.returns_early)
+                        returns_early=self.returns_early)
 
     def renamed(self, old: str, new: str) -> Function:
         uses, body = _all_renamed(self.uses, old, new), self.body
         if self.uses.difference(uses):
             body = body.replace(f"@{old}", f"@{new}")
         return Function(_renamed(self.name, old, new), self.parameters, [body[:-1]] if body else [], result=self.result,
-                        returned=self.returned, linkage=self.linkage, attributes=self.attributes, uses=uses, stack=self.stack,
+                        returned=self.returned, linkage=self.linkage, attributes=self.attributes, uses=uses,
                         returns_early=self.returns_early)
 
 

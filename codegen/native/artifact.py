@@ -63,7 +63,7 @@ class IndexCheck:
 class Artifact:
     """Description of a compiled program. `checks` is keyed by the op number that `adjit_run` returns.
 
-    `stack_bytes` are what a run takes of the stack of its thread.
+    `arena_bytes` is the working memory of a run: the arena of the graph, then the scratch memory of the calling thread.
     `work` is estimated nanoseconds on one thread, `calls` is the number of step calls, `functions` the number of different steps.
     `flush_subnormals`: subnormal numbers count as zero.
     """
@@ -74,7 +74,6 @@ class Artifact:
     results: tuple[Result, ...]
     arena_bytes: int
     alignment: int
-    stack_bytes: int
     checks: Mapping[int, IndexCheck]
     work: float
     calls: int
@@ -97,7 +96,7 @@ def artifact_of_json(text: str) -> Artifact:
     artifact = deserialize(Artifact, json.loads(text))
     if any(dtype not in SHORT_NAMES or min(shape, default=0) < 0 for dtype, shape in artifact.arrays):
         raise ValueError("an array has an unknown dtype or a negative size")
-    if min(artifact.arena_bytes, artifact.stack_bytes) < 0 or artifact.target not in _TARGETS:
+    if artifact.arena_bytes < 0 or artifact.target not in _TARGETS:
         raise ValueError("a memory size is negative, or the target is unknown")
     if any(not -1 <= result.param < len(artifact.params) for result in artifact.results):
         raise ValueError("a result names a parameter that does not exist")

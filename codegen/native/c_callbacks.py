@@ -6,8 +6,7 @@
     double value_of_one(double x, void *user_data)
 
 Small working memory lies on the stack of the caller's thread, large one is allocated for each call: any number of calls may be under way
-at once, from any threads, and within each other. A program that needs much of the stack itself is called by `adjit_call`
-(`threads/big_stack.py`), whose address is written into the table of addresses before anybody calls.
+at once, from any threads, and within each other.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from collections.abc import Sequence
 
 from adjit.codegen.c_library.description import bytes_text
 from adjit.codegen.llvm.builder import Builder
-from adjit.codegen.native.program_code import ENTRY, NO_STACK, ProgramCode
+from adjit.codegen.native.program_code import ENTRY, ProgramCode
 from adjit.ir.dataclass import dataclass
 from adjit.ir.memory_sizes import MAX_CALL_STACK_BYTES
 
@@ -26,8 +25,7 @@ STATUS = (
 
 SYMBOL = "adjit_functions"
 FUNCTIONS = ("evaluate", "value", "value_and_grad", "value_of_one")
-"""Exported functions, in the order of their addresses in the table `SYMBOL`; null for functions that the program does not have. A slot for
-the address of `adjit_call` follows them."""
+"""Exported functions, in the order of their addresses in the table `SYMBOL`; null for functions that the program does not have."""
 
 _LINE = 64
 _NAN = "0x7FF8000000000000"
@@ -42,8 +40,7 @@ class Objective:
     """A program read as a function of `count` numbers.
 
     `params` has, for each parameter of the program, the index of its first number in x, or its constant value. Result number `value` is the
-    value; `gradient` maps the other results to the indices of their first numbers. `stack` is what a thread has to have
-    left for a run; 0 where every one has.
+    value; `gradient` maps the other results to the indices of their first numbers.
     """
 
     count: int
@@ -51,7 +48,6 @@ class Objective:
     value: int
     gradient: Sequence[tuple[int, int]]
     arena_bytes: int
-    stack: int = 0
 
 
 def callbacks_text(code: ProgramCode, objective: Objective) -> str:
@@ -74,7 +70,7 @@ def callbacks_text(code: ProgramCode, objective: Objective) -> str:
             variable = text.variable("%x", "double")
             _return_value(text, "1", variable.address, "null")
     table = ", ".join(f"ptr @{name}" if name in there else "ptr null" for name in FUNCTIONS)
-    return f"{code.text}\n{text}\n@{SYMBOL} = global [{len(FUNCTIONS) + 1} x ptr] [{table}, ptr null]\n"
+    return f"{code.text}\n{text}\n@{SYMBOL} = constant [{len(FUNCTIONS)} x ptr] [{table}]\n"
 
 
 def _return_value(text: Builder, count: str, x: str, gradient: str) -> None:
@@ -115,15 +111,8 @@ def _write_evaluate(text: Builder, objective: Objective) -> None:
         text.store("ptr", "%value", results, 8 * objective.value)
         for number, first in objective.gradient:
             text.store("ptr", text.at(gradient, 1, 8 * first), results, 8 * number)
-        arguments = (("ptr", params), ("ptr", results), ("ptr", memory), ("ptr", "null"))
-        if objective.stack:
-            call = text.load("ptr", f"@{SYMBOL}", 8 * len(FUNCTIONS))
-            failed = text.call("i64", call, ("ptr", f"@{ENTRY}"), ("i64", objective.stack), *arguments, ("ptr", "null"))
-        else:
-            failed = text.call("i64", f"@{ENTRY}", *arguments)
+        failed = text.call("i64", f"@{ENTRY}", ("ptr", params), ("ptr", results), ("ptr", memory), ("ptr", "null"))
         if allocates:
             text.call("void", "@free", ("ptr", memory))
-        with text.if_(text.compare("eq", failed, NO_STACK)):
-            text.ret("i32", 3)
         good = text.compare("eq", failed, 0)
         text.ret("i32", text.select(good, "i32", 0, 4))

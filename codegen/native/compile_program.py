@@ -60,7 +60,7 @@ def make_artifact(planned: Graph, code: ProgramCode, target: Target) -> Artifact
               for value, role in zip(planned.params, planned.param_roles, strict=True)),
         tuple(Result(short_name(value.type.dtype), value.type.shape, location.param if location.kind is ResultKind.DONATED else -1)
               for value, location in zip(planned.results, assignment.result_locations, strict=True)),
-        assignment.arena_bytes, ALIGNMENT, code.stack_bytes, index_checks(assignment), code.work, len(code.calls),
+        assignment.arena_bytes + code.scratch_bytes, ALIGNMENT, index_checks(assignment), code.work, len(code.calls),
         len({call.function for call in code.calls}), code.flush_subnormals)
 
 

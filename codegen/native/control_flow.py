@@ -3,7 +3,7 @@ iteration.
 
 Slices and rows are pointers into the sliced arrays. Carried values lie in the results of the op, and are overwritten in place; if the
 region's plan puts a new value elsewhere, the value is copied back after each iteration. Iterations run one after the other on one thread;
-steps of a region that are worth it go to the thread pool.
+steps of a region that are worth it go to the thread pool. All steps of a region share the scratch memory of the thread.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def lower_control_flow(op: Op, shared: Mapping[int, int], target: Target, lower_
         functions.update(program.shared)
         functions.update({function.name: function for function in program.functions})
     declarations = code.declarations.union({MEMCPY}, *(program.declarations for program in programs))
-    stack = max(program.stack_bytes for program in programs)
-    return (replace(code, shared=functions, declarations=declarations, nested_stack_bytes=stack),)
+    scratch_bytes = max(program.scratch_bytes for program in programs)
+    return (replace(code, shared=functions, declarations=declarations, scratch_bytes=scratch_bytes),)
 
 
 class _RegionBuilder(StepBuilder):
@@ -193,7 +193,8 @@ class _RegionBuilder(StepBuilder):
     def call_region(self, number: int, params: str, targets: str, scratch: str) -> None:
         """Run a region. If the region fails, return its status."""
         program = self.programs[number]
-        status = self.call("i64", f"@{program.entry}", ("ptr", params), ("ptr", targets), ("ptr", scratch), ("ptr", self.pool))
+        status = self.call("i64", f"@{program.entry}", ("ptr", params), ("ptr", targets), ("ptr", scratch), ("ptr", self.pool),
+                           ("ptr", "%scratch"))
         if not program.checks:
             return
         with self.if_(self.compare("ne", status, 0)):

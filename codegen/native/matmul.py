@@ -41,12 +41,12 @@ def matmul_step(written: ProductText, result: int) -> StepCode:
     lines = []
     for number, name in ((0, "A"), (1, "B"), (result, "C")):
         lines += [f"  %places.{number} = getelementptr ptr, ptr %places, i64 {number}", f"  %{name} = load ptr, ptr %places.{number}"]
-    step = Function("step", SIGNATURE, [*lines, *entry.lines], result="i64", returned="i64 0", uses=entry.uses, stack=entry.stack,
+    step = Function("step", SIGNATURE, [*lines, *entry.lines], result="i64", returned="i64 0", uses=entry.uses,
                     attributes=DISPATCH if written.is_call else "nounwind")
     own = [*(definition for name, definition in written.own.items() if name != SYMBOL), step]
     work = written.plan.product.multiplications / written.plan.lanes * NS_PER_VECTOR
     functions = tuple([definition.renamed(TABLE, "step.plan") for definition in own])
-    return StepCode(functions, written.plan.tasks, work, written.declarations, written.shared)
+    return StepCode(functions, written.plan.tasks, work, written.declarations, written.shared, scratch_bytes=written.scratch_bytes)
 
 
 def lower_matmul_epilogue(op: Op, target: Target, leading_dims: LeadingDims) -> tuple[StepCode, ...]:

@@ -99,11 +99,11 @@ def numbers_table(name: str, constants: Sequence[int]) -> Definition:
 
 def is_small(call: Call) -> bool:
     """True if a step may share its function: the step has few lines, no memory of its own, and runs on the caller's thread."""
-    if call.parallel or call.code.checks or len(call.code.functions) > 1:
+    if call.parallel or call.code.checks or call.code.scratch_bytes or len(call.code.functions) > 1:
         return False
     (step,) = call.code.functions
-    return (isinstance(step, Function) and not step.stack and not step.returns_early and step.returned == "i64 0"
-            and "optnone" not in step.attributes and step.text.count("\n") < MAX_MERGED_LINES)
+    return (isinstance(step, Function) and not step.returns_early and step.returned == "i64 0" and "optnone" not in step.attributes
+            and " alloca " not in step.body and step.text.count("\n") < MAX_MERGED_LINES)
 
 
 def merge_steps(calls: Sequence[Call]) -> Call:
@@ -122,8 +122,7 @@ def merge_steps(calls: Sequence[Call]) -> Call:
         uses |= step.uses
         shared |= call.code.shared
     merged = StepCode((Function("step", SIGNATURE, lines, result="i64", returned="i64 0", uses=uses),), 1, sum(code.work for code in codes),
-                      frozenset().union(*(code.declarations for code in codes)), shared, offsets=tuple(offsets),
-                      nested_stack_bytes=max(code.nested_stack_bytes for code in codes))
+                      frozenset().union(*(code.declarations for code in codes)), shared, offsets=tuple(offsets))
     args = tuple(arg for call in calls for arg in call.args)
     return Call(calls[0].function, merged, args, calls[0].number, f"{calls[0].name} and {len(calls) - 1} more")
 

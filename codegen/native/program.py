@@ -3,12 +3,14 @@
     i64 @adjit_run(ptr %params, ptr %results, ptr %arena, ptr %pool)
 
 `params` and `results` point to arrays of pointers, one for each parameter and result of the graph (the pointer of a result that ends in a
-donated parameter is not read); `arena` points to aligned working memory; `pool` points to the launcher of a thread pool, or is null. Beyond
-these, the function uses only its stack, so any number of calls may run at once. It returns 0, or, if an index is out of range, `(number of
-the op + 1) << 40 | (position of the index + 1)`; then nothing was written into donated parameters.
+donated parameter is not read). `arena` points to aligned working memory: the arena of the graph, then scratch memory, which the steps use
+one after the other. `pool` points to the launcher of a thread pool, or is null. Beyond these, the function uses a little of its stack, so
+any number of calls may run at once. It returns 0, or, if an index is out of range, `(number of the op + 1) << 40 | (position of the index +
+1)`; then nothing was written into donated parameters.
 
-The launcher begins with a pointer to `i64 launch(ptr %pool, ptr %step, ptr %places, i64 %tasks)`. The function `launch` runs tasks 0 to
-`tasks` of a step (`step_code.py`), and returns when all are done: the smallest nonzero status of a task, or 0.
+The launcher begins with a pointer to `i64 launch(ptr %pool, ptr %step, ptr %places, i64 %tasks, ptr %scratch)`. The function `launch` runs
+tasks 0 to `tasks` of a step (`program_code.py`), and returns when all are done: the smallest nonzero status of a task, or 0. The calling
+thread works in `scratch`, other threads in memory of their own. The entry of a region takes its scratch memory as a fifth argument.
 """
 
 from __future__ import annotations
@@ -41,17 +43,19 @@ OnStep = Callable[[Sequence[Definition], StepCode], None]
 
 PARAMETERS = "ptr noalias readonly %params, ptr noalias readonly %results, ptr noalias %arena, ptr %pool"
 ARGUMENTS = ("ptr", "%params"), ("ptr", "%results"), ("ptr", "%arena"), ("ptr", "%pool")
+REGION_PARAMETERS, REGION_ARGUMENTS = f"{PARAMETERS}, ptr noalias %scratch", (*ARGUMENTS, ("ptr", "%scratch"))
+LAUNCH_ARGUMENTS = ("ptr", "%pool"), ("ptr", "%step"), ("ptr", "%places"), ("i64", "%tasks"), ("ptr", "%scratch")
 
 
 def _launch() -> Function:
     """The function that runs a step on the pool, or, without a pool, on the calling thread."""
     text = Builder()
-    step = ("ptr", "%places"), ("i64", 0), ("i64", "%tasks")
+    step = ("ptr", "%places"), ("i64", 0), ("i64", "%tasks"), ("ptr", "%scratch")
     with text.if_(text.same("%pool", "null")):
         text.ret("i64", text.call("i64", "%step", *step))
-    launch = text.load("ptr", "%pool")
-    text.ret("i64", text.call("i64", launch, ("ptr", "%pool"), ("ptr", "%step"), ("ptr", "%places"), ("i64", "%tasks")))
-    return text.end_function("adjit.launch", "ptr %pool, ptr %step, ptr %places, i64 %tasks", "i64", attributes=DISPATCH)
+    launch, arguments = text.load("ptr", "%pool"), [*map(" ".join, LAUNCH_ARGUMENTS)]
+    text.ret("i64", text.call("i64", launch, *LAUNCH_ARGUMENTS))
+    return text.end_function("adjit.launch", ", ".join(arguments), "i64", attributes=DISPATCH)
 
 
 @dataclass(slots=True)
@@ -76,7 +80,7 @@ class _Steps:
 
     def lower_region(self, region: Graph, leading_dims: LeadingDims) -> ProgramCode:
         self.regions += 1
-        return lower_program(region, self.target, f"{self.prefix}region_{self.regions}_", leading_dims=leading_dims)
+        return lower_program(region, self.target, f"{self.prefix}region_{self.regions}_", leading_dims=leading_dims, is_region=True)
 
     def call(self, call: Call, specialised: bool, once: bool) -> None:
         """Add a call. A `specialised` step keeps its numbers in its text. A small step that is called `once` may be merged with its
@@ -138,7 +142,7 @@ def _with_table(call: Call, function: str, arg: int) -> Call:
 
 
 def lower_program(planned: Graph, target: Target, prefix: str = "", timed: bool = False, leading_dims: LeadingDims | None = None,
-                  flush_subnormals: bool = False, on_step: OnStep | None = None) -> ProgramCode:
+                  flush_subnormals: bool = False, on_step: OnStep | None = None, is_region: bool = False) -> ProgramCode:
     """The program of a planned graph. All its names begin with `prefix`; with a prefix (regions of a step), the entry is internal.
     `leading_dims` has the leading dimensions of parameters that are a column range of a matrix; only products read these.
 
@@ -169,13 +173,16 @@ def lower_program(planned: Graph, target: Target, prefix: str = "", timed: bool 
     entry = prefix + ENTRY
     functions, calls = steps.finish()
     linkage = "internal" if prefix else ""
-    parameters, arguments = (f"{PARAMETERS}, ptr noalias %clock", (*ARGUMENTS, ("ptr", "%clock"))) if timed else (PARAMETERS, ARGUMENTS)
+    parameters, arguments = (REGION_PARAMETERS, REGION_ARGUMENTS) if is_region else (PARAMETERS, ARGUMENTS)
+    if timed:
+        parameters, arguments = f"{parameters}, ptr noalias %clock", (*arguments, ("ptr", "%clock"))
     if flush_subnormals:
         flushing, declared = flushing_entry(entry, target, parameters, arguments, linkage)
         functions.append(flushing)
         declarations |= declared
     body, linkage = (f"{entry}.{BODY}", "internal") if flush_subnormals else (entry, linkage)
-    functions = [*functions, *_emit_calls(body, calls, timed, parameters, arguments, linkage)]
+    functions = [*functions, *_emit_calls(body, calls, timed, parameters, arguments, linkage,
+                                           None if is_region else assignment.arena_bytes)]
     if any(call.parallel for call in calls):
         shared["adjit.launch"] = _launch()
     return ProgramCode(entry, tuple(functions), shared, frozenset(declarations), tuple(calls), flush_subnormals)
@@ -213,13 +220,14 @@ def _copies_of_results(assignment: BufferAssignment) -> list[Call]:
     return calls
 
 
-def _emit_calls(entry: str, calls: Sequence[Call], timed: bool, parameters: str, arguments: Sequence[Typed],
-                linkage: str) -> list[Function]:
-    """The entry, and, if there are many calls, the functions among which the calls are split."""
+def _emit_calls(entry: str, calls: Sequence[Call], timed: bool, parameters: str, arguments: Sequence[Typed], linkage: str,
+                scratch: int | None) -> list[Function]:
+    """The entry, and, if there are many calls, the functions among which the calls are split. Scratch memory begins `scratch` bytes into
+    the arena; if `scratch` is None, it is an argument."""
     if len(calls) <= MAX_CALLS_PER_FUNCTION:
-        return [_function(entry, calls, timed, parameters, linkage)]
+        return [_function(entry, calls, timed, parameters, linkage, scratch)]
     parts = [calls[start:start + MAX_CALLS_PER_FUNCTION] for start in range(0, len(calls), MAX_CALLS_PER_FUNCTION)]
-    functions = [_function(f"{entry}.{k}", part, timed, parameters, "internal") for k, part in enumerate(parts)]
+    functions = [_function(f"{entry}.{k}", part, timed, parameters, "internal", scratch) for k, part in enumerate(parts)]
     text = Builder()
     for function in functions:
         status = text.call("i64", f"@{function.name}", *arguments)
@@ -229,10 +237,12 @@ def _emit_calls(entry: str, calls: Sequence[Call], timed: bool, parameters: str,
     return [*functions, text.end_function(entry, parameters, "i64", linkage, DISPATCH)]
 
 
-def _function(name: str, calls: Sequence[Call], timed: bool, parameters: str, linkage: str) -> Function:
+def _function(name: str, calls: Sequence[Call], timed: bool, parameters: str, linkage: str, scratch: int | None) -> Function:
     """A function that makes the calls in order, and returns early if one fails."""
     width = max((len(call.args) for call in calls), default=0)
     lines = [f"  %places = alloca [{width} x ptr]"]
+    if scratch is not None:
+        lines.append(f"  %scratch = getelementptr i8, ptr %arena, i64 {scratch}")
     stored: list[tuple[Slot | str | None, int] | None] = [None] * width
     uses = {"adjit.launch"}
     for i in range(width):
@@ -246,7 +256,7 @@ def _function(name: str, calls: Sequence[Call], timed: bool, parameters: str, li
         if timed and call.number >= 0 and (k == 0 or calls[k - 1].number != call.number):
             lines += _clock(2 * call.number, f"begin{k}")
         alone, together = f"@{call.function}(ptr %places, i64 0", f"@adjit.launch(ptr %pool, ptr @{call.function}, ptr %places"
-        lines.append(f"  %r{k} = call i64 {together if call.parallel else alone}, i64 {call.code.tasks})")
+        lines.append(f"  %r{k} = call i64 {together if call.parallel else alone}, i64 {call.code.tasks}, ptr %scratch)")
         uses |= {call.function, *[slot for slot in call.args if isinstance(slot, str)]}
         if timed and call.number >= 0:
             lines += _clock(2 * call.number + 1, f"end{k}")
@@ -254,7 +264,7 @@ def _function(name: str, calls: Sequence[Call], timed: bool, parameters: str, li
             lines += [f"  %good{k} = icmp eq i64 %r{k}, 0", f"  br i1 %good{k}, label %after{k}, label %fail{k}", f"fail{k}:",
                       f"  %failed{k} = or i64 %r{k}, {(call.number + 1) << OP_SHIFT}", f"  ret i64 %failed{k}", f"after{k}:"]
     return Function(name, parameters, lines, result="i64", returned="i64 0", linkage=linkage, attributes=DISPATCH, uses=uses,
-                    stack=8 * width, returns_early=any(call.code.checks for call in calls))
+                    returns_early=any(call.code.checks for call in calls))
 
 
 def _store(slot: Slot | str | None, offset: int, name: str, arg: str) -> list[str]:

@@ -1,12 +1,13 @@
 """Code of a planned graph: steps (the lowered ops), the calls of steps, and the functions of the program that makes the calls.
 
-    define internal i64 @step(ptr %places, i64 %low, i64 %high)
+    define internal i64 @step(ptr %places, i64 %low, i64 %high, ptr %scratch)
 
 All steps have this calling convention. `places` points to the argument array: one pointer for each operand of the op, then one for each
-result, then one to the op's scratch memory (null if the op has none). The function runs the tasks low <= t < high. Tasks are independent
-and follow from shapes alone, so results do not depend on the distribution of tasks over threads. A step returns 0, or, if an index is out
-of range, 1 + the position of the first such index; only steps with `checks` return anything else than 0, and they run before anything is
-written.
+result, then one to the op's scratch slot in the arena (null if the op has none). The function runs the tasks low <= t < high. Tasks are
+independent and follow from shapes alone, so results do not depend on the distribution of tasks over threads. A step returns 0, or, if an
+index is out of range, 1 + the position of the first such index; only steps with `checks` return anything else than 0, and they run before
+anything is written. `scratch` points to `scratch_bytes` of aligned memory with undefined content, which belong to the thread that runs the
+step: arenas of tiles, packed panels. A step takes little of the stack.
 
 Sizes are constants in the text. Equal texts of one program are emitted once, which is why `offsets` are not in the text.
 """
@@ -20,19 +21,12 @@ from adjit.codegen.llvm.module import Definition
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Graph, Op, Slot
-from adjit.ir.memory_sizes import MAX_STEP_STACK_BYTES
+from adjit.ir.memory_sizes import MAX_STEP_SCRATCH_BYTES, POOL_SCRATCH_BYTES
 
 ENTRY = "adjit_run"
 
-FRAME_BYTES = 16 << 10
-"""Of the stack, allowed for a step and the program that calls it, besides what they ask for: registers that are saved, and values that do
-not fit into them."""
-
 OP_SHIFT = 40
 """Bits of a status below the number of the op."""
-
-NO_STACK = -1
-"""What `adjit_call` (`threads/big_stack.py`) returns in place of what the program does, where it could not be called."""
 
 MAX_GIL_HELD_NS = 5_000.0
 """Estimated nanoseconds up to which a program keeps the GIL: to release it and take it back costs a good part of that."""
@@ -40,7 +34,7 @@ MAX_GIL_HELD_NS = 5_000.0
 MIN_PARALLEL_NS = 15_000.0
 """Estimated nanoseconds from which a step is given to the thread pool: about the time to wake a thread."""
 
-SIGNATURE = "ptr noalias nocapture readonly %places, i64 %low, i64 %high"
+SIGNATURE = "ptr noalias nocapture readonly %places, i64 %low, i64 %high, ptr noalias %scratch"
 """Parameters of a step."""
 
 
@@ -56,7 +50,7 @@ class StepCode:
                   only each other and declared functions.
     checks        True if the step may return anything else than 0.
     offsets       bytes that the program adds to arguments: pairs of an argument index and bytes.
-    regions_stack the most stack that a program which it runs takes, in bytes.
+    scratch_bytes bytes of scratch memory, together with those of the region's steps.
     """
 
     functions: tuple[Definition, ...]
@@ -66,18 +60,13 @@ class StepCode:
     shared: Mapping[str, Definition] = field(default_factory=dict)
     checks: bool = False
     offsets: tuple[tuple[int, int], ...] = ()
-    nested_stack_bytes: int = 0
+    scratch_bytes: int = 0
 
     @property
     def text(self) -> str:
         if len(self.functions) == 1:
             return self.functions[0].text
         return "\n".join([function.text for function in self.functions])
-
-    @property
-    def stack_bytes(self) -> int:
-        """What its functions together ask for of the stack, besides the program that it runs."""
-        return sum([function.stack_bytes for function in self.functions])
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +86,7 @@ class Call:
 
     @property
     def parallel(self) -> bool:
-        return self.code.tasks > 1 and self.code.work >= MIN_PARALLEL_NS
+        return self.code.tasks > 1 and self.code.work >= MIN_PARALLEL_NS and self.code.scratch_bytes <= POOL_SCRATCH_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +110,9 @@ class ProgramCode:
         return sum(call.code.work for call in self.calls)
 
     @property
-    def stack_bytes(self) -> int:
-        """The most that a run takes of the stack of a thread; about, and rather too much than too little."""
-        width = max((len(call.args) for call in self.calls), default=0)
-        return FRAME_BYTES + 8 * width + max((call.code.stack_bytes + call.code.nested_stack_bytes for call in self.calls), default=0)
+    def scratch_bytes(self) -> int:
+        """The most scratch memory that a step takes."""
+        return max((call.code.scratch_bytes for call in self.calls), default=0)
 
     @property
     def checks(self) -> bool:
@@ -149,9 +137,9 @@ LowerGraph = Callable[[Graph, LeadingDims], ProgramCode]
 """Function that lowers a region of an op, with names of its own."""
 
 
-def check_stack(op: Op, elements: int) -> None:
-    """Raise `UnsupportedError` where windows reach over so much of an image that what one row of them reads does not fit the stack."""
+def check_scratch(op: Op, elements: int) -> None:
+    """Raise `UnsupportedError` if one row of windows reads so many elements of an image that they exceed the scratch memory of a step."""
     nbytes = elements * op.result.type.dtype.itemsize
-    if nbytes > MAX_STEP_STACK_BYTES:
+    if nbytes > MAX_STEP_SCRATCH_BYTES:
         raise UnsupportedError(f"{op.name}: windows that reach over {nbytes / 2**20:.3g} MiB of an image have no native code", op.loc,
                                hint="use backend='numba'")

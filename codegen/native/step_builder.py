@@ -18,6 +18,7 @@ from adjit.codegen.llvm.target import Target
 from adjit.codegen.llvm.vectors import VectorBuilder
 from adjit.codegen.native.program_code import SIGNATURE, StepCode
 from adjit.ir.dataclass import dataclass
+from adjit.ir.memory_sizes import aligned
 
 NS_PER_TASK = 1 << 12
 MAX_TASKS = 64
@@ -93,6 +94,7 @@ class StepBuilder(VectorBuilder):
     def __init__(self, target: Target, dtype: str = "", lanes: int = 1) -> None:
         super().__init__(target, dtype, lanes)
         self.shared: dict[str, Definition] = {}
+        self.scratch_bytes = 0
 
     # -- the step
 
@@ -105,7 +107,8 @@ class StepBuilder(VectorBuilder):
 
     def code(self, tasks: int, work: float, checks: bool = False, offsets: tuple[tuple[int, int], ...] = ()) -> StepCode:
         """The finished step."""
-        return StepCode(tuple(self.functions.values()), tasks, work, self.declarations, self.shared, checks, offsets)
+        return StepCode(tuple(self.functions.values()), tasks, work, self.declarations, self.shared, checks, offsets,
+                        self.scratch_bytes)
 
     def task_split(self, kernel: Kernel) -> str:
         """The name of the kernel's function, which is added to the shared functions."""
@@ -116,6 +119,12 @@ class StepBuilder(VectorBuilder):
     def place(self, number: Value) -> str:
         """The pointer argument with this number: operands, then results, then scratch memory."""
         return self.load("ptr", self.at("%places", "ptr", number), align=8)
+
+    def scratch(self, nbytes: int) -> str:
+        """The next `nbytes` of the thread's scratch memory, aligned."""
+        pointer = self.at("%scratch", 1, self.scratch_bytes)
+        self.scratch_bytes += aligned(nbytes)
+        return pointer
 
     def parts(self, counts: Sequence[int]) -> Iterator[tuple[int, str]]:
         """Phases of a step, each with its number of tasks. Yields the index of each phase, in a branch for it, and the task's number within

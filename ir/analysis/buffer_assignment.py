@@ -132,9 +132,9 @@ def scratch_bytes(op: Op) -> int:
     return region_memory(op.regions)[1]
 
 
-def stack_bytes(graph: Graph) -> int:
-    """Most bytes of a thread's stack that `tiled` ops of a planned graph, and tiles within them, take."""
-    return max((stack_bytes(region) + (arena_bytes(region) if op.definition.region_use is RegionUse.TILING else 0)
+def tile_bytes(graph: Graph) -> int:
+    """Most bytes of a thread's scratch memory that arenas of `tiled` ops of a planned graph, and of tiles within them, take."""
+    return max((tile_bytes(region) + (arena_bytes(region) if op.definition.region_use is RegionUse.TILING else 0)
                 for op in graph.ops for region in op.regions), default=0)
 
 

@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from adjit.codegen.native.program import lower_program
 from adjit.codegen.native.program_code import ENTRY
 from adjit.codegen.process.off_main_thread import off_main_thread
 from adjit.ir.errors import ExportError, UnsupportedError
-from adjit.ir.graph import Graph
 from adjit.ir.printer import print_graph
 from adjit.runtime.caches.disk_cache import compiler
 from adjit.runtime.exports.archive import CODE, PROGRAM, TENSORS, description, write_archive
@@ -79,23 +78,23 @@ def _export(program: Program, signature: CallSignature, arrays: Sequence[np.ndar
     tensors = {name: by_name[name] for name in (*constants, *(param.name for param in interface.params if param.source == "state"))}
     given = _arguments(interface, params)
     tensors |= {name: by_name[name] for name in given}
-    first = next(iter(chosen.values()))
-    described = make_artifact(program.planned, lower_program(program.planned, first, flush_subnormals=artifact.flush_subnormals), first)
+    lowered = {level: lower_program(program.planned, at, flush_subnormals=artifact.flush_subnormals) for level, at in chosen.items()}
+    made = [make_artifact(program.planned, lowered[level], at) for level, at in chosen.items()]
+    described = replace(made[0], arena_bytes=max(each.arena_bytes for each in made))
     manifest = _manifest(program, described, interface, given, list(chosen))
     parts = {PROGRAM: print_graph(program.planned).encode(), TENSORS: write_tensors(tensors)}
     digest = description(manifest, parts)
-    codes = {CODE.format(level): _code(program.planned, at, artifact.flush_subnormals, digest) for level, at in chosen.items()}
+    codes = {CODE.format(level): _code(lowered[level].text, at, digest) for level, at in chosen.items()}
     write_archive(file_path, manifest, {PROGRAM: parts[PROGRAM], **codes, TENSORS: parts[TENSORS]})
     return [file_path]
 
 
 @off_main_thread
-def _code(planned: Graph, target: Target, flush_subnormals: bool, digest: str) -> bytes:
+def _code(text: str, target: Target, digest: str) -> bytes:
     """The object code for one level. It includes a function that tells whether a processor runs it, and the digest of its description."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_asmparser()      # for the `cpuid` and `xgetbv` instructions
-    text = lower_program(planned, target, flush_subnormals=flush_subnormals).text
     text += f'\n{runs_text(target)}\n@adjit_description = constant [{len(digest)} x i8] c"{digest}"'
     code = compile_program_text(text, target).object_code
     link_image(code, (ENTRY, RUNS_SYMBOL))         # check now that `load` can link it

@@ -22,12 +22,10 @@ from adjit.runtime.caches.disk_cache import compiler, obtain_code, sha256
 from adjit.runtime.exports.interface import array_of, describe_program
 from adjit.runtime.exports.interface_data import Interface
 from adjit.runtime.exports.trees import leaf_paths
-from adjit.runtime.native.big_stack import CALL_CODE, stack_needed
 from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.program import Program
 from adjit.tracer.signature import CallSignature
 
-_CALL = ctypes.sizeof(ctypes.c_void_p) * len(FUNCTIONS)
 _DOUBLES, _DOUBLE, _NOTHING = ctypes.POINTER(ctypes.c_double), ctypes.c_double, ctypes.c_void_p
 _KINDS = {
     "evaluate": (ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, _DOUBLES, _DOUBLES, _DOUBLES),
@@ -100,8 +98,6 @@ def make_callable(program: Program, captured: Sequence[np.ndarray] | None, signa
     text = callbacks_text(lower_program(program.planned, target, flush_subnormals=artifact.flush_subnormals), objective)
     key = sha256(json.dumps([*compiler(), "callable", target.name, text]).encode())
     loaded, _ = obtain_code(key, lambda: CompiledObject(compile_program_text(text, target).object_code, SYMBOL))
-    if objective.stack:
-        ctypes.c_void_p.from_address(loaded.address + _CALL).value = CALL_CODE.get().address
     return NativeCallable(artifact.name, objective.count, loaded)
 
 
@@ -123,8 +119,7 @@ def _objective(interface: Interface, constants: Mapping[str, bytes], artifact: A
     value, *gradient = numbers
     if gradient and [shapes[number] for number in gradient] != [param.shape for param in arguments]:
         raise _unfit("its second result is not the gradient with respect to all its arguments")
-    return Objective(count, params, value, list(zip(gradient, range(len(gradient)), strict=True)), artifact.arena_bytes,
-                     stack_needed(artifact))
+    return Objective(count, params, value, list(zip(gradient, range(len(gradient)), strict=True)), artifact.arena_bytes)
 
 
 def _unfit(why: str) -> ExportError:

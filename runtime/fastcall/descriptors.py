@@ -219,12 +219,12 @@ def code_fields(memory: Memory, executable: NativeExecutable) -> dict[str, int]:
     memory.identity(executable.code)
     pool = executable.pool
     return {"run": executable.code.loaded.address, "pool": pool.address if pool else 0, "release": int(not executable.short),
-            "arena_bytes": artifact.arena_bytes, "stack": executable.stack, "fail": memory.identity(partial(_raise_failure, executable))}
+            "arena_bytes": artifact.arena_bytes, "fail": memory.identity(partial(_raise_failure, executable))}
 
 
 def _bytes(array: Parameter | Result) -> int:
     return math.prod(array.shape) * SHORT_NAMES[array.dtype].itemsize
 
 
-def _raise_failure(executable: NativeExecutable, *addresses: int) -> NoReturn:
-    raise executable.failure(*addresses)
+def _raise_failure(executable: NativeExecutable, status: int, *addresses: int) -> NoReturn:
+    raise executable.index_error(status, *addresses)

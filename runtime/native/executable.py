@@ -15,14 +15,13 @@ import numpy as np
 
 from adjit.codegen.llvm.target import TARGETS
 from adjit.codegen.native.artifact import Artifact, IndexCheck, failed_check, nested_check
-from adjit.codegen.native.program_code import MAX_GIL_HELD_NS, MIN_PARALLEL_NS, NO_STACK, ProgramCode
+from adjit.codegen.native.program_code import MAX_GIL_HELD_NS, MIN_PARALLEL_NS, ProgramCode
 from adjit.ir.analysis.buffer_assignment import BufferAssignment
 from adjit.ir.errors import IndexingError
 from adjit.ir.graph import Graph, Op
 from adjit.ir.ops.indexing import check_indices
 from adjit.ir.types import SHORT_NAMES, TensorType
 from adjit.runtime.arena import allocate, check_size, data_address
-from adjit.runtime.native.big_stack import call_on_big_stack, has_stack, stack_needed
 from adjit.runtime.native.code import MIN_POOL_WAIT_NS, NativeCode, native, obtain_program
 from adjit.runtime.native.threads import Pool, pool_at_hand, pool_for
 
@@ -49,8 +48,7 @@ class NativeExecutable:
         self.code, self.threads = code, threads
         self._planned = planned
         artifact = code.artifact
-        self.stack = stack_needed(artifact)
-        self.short = artifact.work < MAX_GIL_HELD_NS and not self.stack
+        self.short = artifact.work < MAX_GIL_HELD_NS
         self._team = threads if artifact.work >= MIN_PARALLEL_NS else 1       # no thread pool if no step is worth it
         self._long, self._is_new = artifact.work >= MIN_POOL_WAIT_NS, True
         self._entry = (_KEEPING if self.short else _RELEASING)(code.loaded.address)
@@ -97,11 +95,7 @@ class NativeExecutable:
         frame = self._take()
         results = self._enter(frame, arrays, leaves)
         pool = self.pool_of_call()
-        arguments = frame.params, frame.results, frame.arena, pool.address if pool else None
-        if not self.stack or has_stack(self.stack):
-            status = self._entry(*arguments)
-        else:
-            status = call_on_big_stack(self.code.loaded.address, self.stack, *arguments, None)
+        status = self._entry(frame.params, frame.results, frame.arena, pool.address if pool else None)
         return self._finish(frame, results, status)
 
     def run_timed(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> tuple[list[Any], Times]:
@@ -114,21 +108,10 @@ class NativeExecutable:
         results = self._enter(frame, arrays, leaves)
         cycles = np.zeros((len(ops), 2), np.int64)
         begin = time.perf_counter_ns()
-        arguments = frame.params, frame.results, frame.arena, pool.address if pool else None, cycles.ctypes.data
-        if not self.stack or has_stack(self.stack):
-            status = _TIMED(self._timed.loaded.address)(*arguments)
-        else:
-            status = call_on_big_stack(self._timed.loaded.address, self.stack, *arguments)
+        timed = _TIMED(self._timed.loaded.address)
+        status = timed(frame.params, frame.results, frame.arena, pool.address if pool else None, cycles.ctypes.data)
         end = time.perf_counter_ns()
         return self._finish(frame, results, status), self._times(cycles, begin, end)
-
-    def failure(self, status: int, *addresses: int) -> Exception:
-        """The exception for a status of `adjit_run` or of its caller; `addresses` as for `index_error`."""
-        if status != NO_STACK:
-            return self.index_error(status, *addresses)
-        return MemoryError(f"{self.code.artifact.name}: a run takes {self.stack / 2**20:.3g} MiB of stack, which this thread has not left, "
-                           "and the system gives no thread that has it\n    hint: call it from a thread with more, such as the main one: "
-                           "threading.stack_size() says what new ones get")
 
     def index_error(self, status: int, params: int, results: int, arena: int) -> IndexingError:
         """The exception for a failed index check of `adjit_run`; `params`, `results` and `arena` are the addresses passed to it."""
@@ -173,7 +156,7 @@ class NativeExecutable:
 
     def _finish(self, frame: _Frame, results: list[Any], status: int) -> list[Any]:
         if status:
-            raise self.failure(status, ctypes.addressof(frame.params), ctypes.addressof(frame.results), frame.arena)
+            raise self.index_error(status, ctypes.addressof(frame.params), ctypes.addressof(frame.results), frame.arena)
         self._frames.append(frame)
         for index in self._scalars:
             results[index] = results[index][()]

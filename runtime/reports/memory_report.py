@@ -8,7 +8,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from adjit.ir.analysis.aliases import is_elided
-from adjit.ir.analysis.buffer_assignment import arena_bytes, stack_bytes
+from adjit.ir.analysis.buffer_assignment import arena_bytes, tile_bytes
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.errors import Role
@@ -33,7 +33,7 @@ class MemoryReport:
     naive_bytes   the bytes of all intermediate values, if each op had memory of its own
     live_bytes    the bytes in use during each op
     blocks        every block, in the order of the ops that write them
-    stack_bytes   the bytes of tiles on the stack of each thread besides (of a small one, of another thread's)
+    tile_bytes    bytes of the arenas of tiles, in the scratch memory of each thread
 
     `print` it for a table, `.plot(path)` it for a picture.
     """
@@ -45,7 +45,7 @@ class MemoryReport:
     naive_bytes: int
     live_bytes: tuple[int, ...]
     blocks: tuple[MemoryBlock, ...]
-    stack_bytes: int = 0
+    tile_bytes: int = 0
 
     def plot(self, path: str | Path) -> None:
         """Draw the memory timeline to an image file (PNG, SVG or PDF, by its suffix): each block over the ops that use it and over its
@@ -58,8 +58,8 @@ class MemoryReport:
             f"@{self.name}: {format_bytes(self.peak_bytes)} of working memory at the peak, in an arena of {format_bytes(self.arena_bytes)}",
             f"kept for the backward half: {format_bytes(self.saved_bytes)}; "
             f"keeping every intermediate value would take {format_bytes(self.naive_bytes)}"]
-        if self.stack_bytes:
-            lines.append(f"on the stack of each thread: up to {format_bytes(self.stack_bytes)}")
+        if self.tile_bytes:
+            lines.append(f"besides, each thread has up to {format_bytes(self.tile_bytes)} for a tile")
         if self.blocks:
             lines.append(f"{'size':>10}  {'ops':>11}  {'role':<9}  source")
         largest = sorted(self.blocks, key=lambda block: (-block.size, block.first_use))
@@ -78,7 +78,7 @@ def memory_report(optimized: Graph, planned: Graph) -> MemoryReport:
     blocks = _blocks(ops)
     live = _live_bytes(blocks, len(ops))
     return MemoryReport(planned.name, max(live, default=0), arena_bytes(planned), _saved_bytes(optimized, ops),
-                        _naive_bytes(optimized), live, blocks, stack_bytes(planned))
+                        _naive_bytes(optimized), live, blocks, tile_bytes(planned))
 
 
 def both_halves(forward: MemoryReport, backward: MemoryReport, first: Graph, second: Graph, kept: Sequence[int | None]) -> MemoryReport:
@@ -108,7 +108,7 @@ def both_halves(forward: MemoryReport, backward: MemoryReport, first: Graph, sec
     blocks = (*forward.blocks, *saved, *later)
     live = _live_bytes(blocks, count + len(ops[1]))
     return MemoryReport(forward.name, max(live, default=0), offset, sum(block.size for block in saved),
-                        forward.naive_bytes + backward.naive_bytes, live, blocks, max(forward.stack_bytes, backward.stack_bytes))
+                        forward.naive_bytes + backward.naive_bytes, live, blocks, max(forward.tile_bytes, backward.tile_bytes))
 
 
 def _blocks(ops: list[Op]) -> tuple[MemoryBlock, ...]:

@@ -27,21 +27,12 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from workloads import WORKLOADS
 
-BYTES = {"double": 8, "float": 4, "ptr": 8, "i64": 8, "i32": 4, "i8": 1}
-
-
-def alloca_bytes(text: str) -> int:
-    """What a text asks for of the stack."""
-    arrays = re.findall(r"= alloca \[(\d+) x (\w+)\]", text)
-    return sum(int(count) * BYTES[element] for count, element in arrays) + sum(BYTES[kind] for kind in re.findall(r"= alloca (\w+)", text))
-
 
 def check(definitions: Iterable[Definition]) -> None:
     for definition in definitions:
         head, _, body = definition.text.partition("\n" if isinstance(definition, Function) else "=")
         names = set(re.findall(r"@([\w.]+)", body))
         assert {name for name in names if not name.startswith("llvm.")} <= definition.uses | {definition.name}, definition.name
-        assert definition.stack_bytes == alloca_bytes(definition.text)
         if isinstance(definition, Function):
             assert head == f"define {definition.head(definition.linkage)} {{"
             assert definition.returns_early == (definition.text.count("\n  ret ") > (definition.returned is not None))

@@ -637,10 +637,11 @@ def test_an_index_out_of_range_among_slices_is_named(backend: str, reverse: bool
 def test_steps_of_a_region_that_are_worth_it_go_to_the_threads(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     launches = []
 
-    @ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
-    def launch(pool: int, step: int, places: int, tasks: int) -> int:
+    @ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+    def launch(pool: int, step: int, places: int, tasks: int, scratch: int) -> int:
         launches.append(tasks)
-        return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(step)(places, 0, tasks)
+        kinds = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p
+        return ctypes.CFUNCTYPE(ctypes.c_int64, *kinds)(step)(places, 0, tasks, scratch)
 
     pool = ctypes.c_void_p(ctypes.cast(launch, ctypes.c_void_p).value)
     monkeypatch.setattr(NativeExecutable, "pool_of_call", lambda self: SimpleNamespace(address=ctypes.addressof(pool)))

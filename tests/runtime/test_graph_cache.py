@@ -94,7 +94,7 @@ def test_what_is_damaged_is_made_anew(harm: str, folder: Path, work: list[str]) 
     lambda data: "", lambda data: "[]", lambda data: "[" * 100_000, lambda data: "{}", lambda data: '{"code": 1, "artifact": ""}',
     lambda data: data.replace('\\"shape\\":[2]', '\\"shape\\":[3]'), lambda data: data.replace("f64", "zz"),
     lambda data: data.replace("f64", "f32"),
-    lambda data: data.replace('\\"stack_bytes\\":', '\\"stack_bytes\\":null,\\"more\\":'),
+    lambda data: data.replace('\\"arena_bytes\\":', '\\"arena_bytes\\":null,\\"more\\":'),
     lambda data: data.replace('"code": "', '"code": "../')])
 def test_what_is_not_understood_is_made_anew(change: Callable[[str], str], folder: Path, work: list[str]) -> None:
     """With its right digest, as a program of another form would have."""

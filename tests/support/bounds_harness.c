@@ -12,16 +12,16 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-typedef int64_t Step(void **places, int64_t low, int64_t high);
+typedef int64_t Step(void **places, int64_t low, int64_t high, void *scratch);
 
 typedef struct Pool {
-    int64_t (*launch)(struct Pool *, Step *, void **, int64_t);
+    int64_t (*launch)(struct Pool *, Step *, void **, int64_t, void *);
 } Pool;
 
-static int64_t last_first(Pool *pool, Step *step, void **places, int64_t tasks) {
+static int64_t last_first(Pool *pool, Step *step, void **places, int64_t tasks, void *scratch) {
     int64_t smallest = 0;
     for (int64_t task = tasks - 1; task >= 0; task--) {
-        int64_t found = step(places, task, task + 1);
+        int64_t found = step(places, task, task + 1, scratch);
         if (found) smallest = found;
     }
     return smallest;

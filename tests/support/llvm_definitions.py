@@ -29,5 +29,5 @@ def _function(text: str) -> Function:
     lines = lines[1:] if lines[:1] == ["entry:"] else lines
     returned = lines.pop().removeprefix("  ret ") if lines[-1].startswith("  ret ") else None
     return Function(name, parameters, lines, result=result, returned=returned, linkage=linkage, attributes=attributes,
-                    uses=re.findall(r"@([\w.]+)", "\n".join(lines)), stack=sum("alloca" in line for line in lines),
+                    uses=re.findall(r"@([\w.]+)", "\n".join(lines)),
                     returns_early=any(line.startswith("  ret ") for line in lines))

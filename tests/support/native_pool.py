@@ -12,6 +12,7 @@ import numpy as np
 from adjit.codegen.llvm.link import CompiledObject, LoadedKernel, load
 from adjit.codegen.llvm.target import TARGETS, machine
 from adjit.codegen.native.threads.thread_pool import THREAD_NAME
+from adjit.ir.memory_sizes import POOL_SCRATCH_BYTES
 from adjit.runtime.native.threads import Pool, ThreadTeam, make_pool
 
 STEPS = {
@@ -22,6 +23,12 @@ STEPS = {
     "control": "call void @llvm.x86.sse.stmxcsr(ptr %cell)",
     # The thread's number.
     "thread": "%self = call i64 (i64, ...) @syscall(i64 186)\n  store i64 %self, ptr %cell",
+    # The scratch memory of the thread, whose first and last bytes it writes.
+    "scratch": f"""%address = ptrtoint ptr %scratch to i64
+  store i64 %address, ptr %cell
+  store i8 1, ptr %scratch
+  %last = getelementptr i8, ptr %scratch, i64 {POOL_SCRATCH_BYTES - 1}
+  store i8 1, ptr %last""",
     # Waits until as many tasks have begun as the argument says; counts[0] counts them. Then the thread's number goes to counts[task + 1].
     "meet": """
   %begun = atomicrmw add ptr %counts, i64 1 seq_cst
@@ -45,7 +52,7 @@ met:
   store ptr %row.at, ptr %inner
   %pool = inttoptr i64 %argument to ptr
   %launch = load ptr, ptr %pool
-  %answer = call i64 %launch(ptr %pool, ptr @count, ptr %inner, i64 3)""",
+  %answer = call i64 %launch(ptr %pool, ptr @count, ptr %inner, i64 3, ptr %scratch)""",
 }
 ANSWERS = {
     # Returns counts[task] if it is not 0.
@@ -56,7 +63,7 @@ def _function(name: str, body: str) -> str:
     body = body if name in ANSWERS else f"{body}\n  br label %next"
     out = "out:\n  ret i64 %answer\n" if name in ANSWERS else ""
     return f"""
-define i64 @{name}(ptr %places, i64 %low, i64 %high) {{
+define i64 @{name}(ptr %places, i64 %low, i64 %high, ptr %scratch) {{
 entry:
   %counts = load ptr, ptr %places
   %argument.at = getelementptr i64, ptr %places, i64 1
@@ -88,12 +95,12 @@ def step(name: str) -> LoadedKernel:
     return load(CompiledObject(code.emit_object(module), name))
 
 
-def launch(pool: Pool, name: str, tasks: int, counts: np.ndarray, argument: int = 0) -> int:
-    """Return the status of one launch. Python's lock is not held while it runs."""
+def launch(pool: Pool, name: str, tasks: int, counts: np.ndarray, argument: int = 0, scratch: int = 0) -> int:
+    """Return the status of one launch; `scratch` is the address of the caller's scratch memory. Python's lock is not held while it runs."""
     places = (ctypes.c_int64 * 2)(counts.ctypes.data, argument)
     code = step(name)       # stays loaded meanwhile: of threads that make it at the same time, one retains it
-    function = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(pool.launch)
-    return function(pool.address, code.address, ctypes.addressof(places), tasks)
+    kinds = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p
+    return ctypes.CFUNCTYPE(ctypes.c_uint64, *kinds)(pool.launch)(pool.address, code.address, ctypes.addressof(places), tasks, scratch)
 
 
 def workers() -> set[int]:

@@ -6,8 +6,8 @@
 - `TARGET_CASES`: the targets that this machine has, to parametrise tests with; `BEST` is the first of them; `some` of the cases for others.
 - `load_together` compiles the steps of many ops in one module, for `run_steps` in place of the steps.
 - `run_steps` verifies the text, links it with nothing but `memcpy` and `memset`, and runs the steps in order. Each operand and
-  result lies at the end of a page behind which nothing may be touched, so an access out of bounds ends the process; scratch memory
-  starts out as garbage.
+  result lies at the end of a page behind which nothing may be touched, so an access out of bounds ends the process; so does scratch
+  memory, that of the op and that of the thread, which starts out as garbage.
 - `shared={j: i}`: result j lies in the memory of operand i. `one_at_a_time`: tasks run one by one, last first.
 - A failed check raises `CheckFailed` with the position.
 """
@@ -63,15 +63,15 @@ def module_text(steps: Sequence[StepCode]) -> str:
     parts = [*sorted({line for step in steps for line in step.declarations}), *map(str, shared.values())]
     for number, step in enumerate(steps):
         parts.append(_STEP.sub(f"@step{number}", step.text))
-        parts.append(f"define i64 @run{number}(ptr %places, i64 %low, i64 %high) {{\n"
-                     f"  %status = call i64 @step{number}(ptr %places, i64 %low, i64 %high)\n  ret i64 %status\n}}")
+        parts.append(f"define i64 @run{number}(ptr %places, i64 %low, i64 %high, ptr %scratch) {{\n"
+                     f"  %status = call i64 @step{number}(ptr %places, i64 %low, i64 %high, ptr %scratch)\n  ret i64 %status\n}}")
     return "\n".join([*parts, ""])
 
 
 class LoadedSteps:
     """Machine code of steps; `run(places)` does all tasks of all steps."""
 
-    def __init__(self, steps: Sequence[StepCode], functions: Sequence[Callable[[int, int, int], int]], library: Any):
+    def __init__(self, steps: Sequence[StepCode], functions: Sequence[Callable[[int, int, int, int], int]], library: Any):
         self.steps = steps
         self._functions = functions
         self._library = library
@@ -79,10 +79,11 @@ class LoadedSteps:
     def run(self, places: Sequence[int], one_at_a_time: bool = False) -> None:
         for step, function in zip(self.steps, self._functions, strict=True):
             offsets = dict(step.offsets)
+            scratch = guarded(np.full(max(step.scratch_bytes, 1), 0xFF, np.uint8), aligned=True)
             pointers = (ctypes.c_void_p * len(places))(*(place + offsets.get(number, 0) for number, place in enumerate(places)))
             ranges = [(t, t + 1) for t in reversed(range(step.tasks))] if one_at_a_time else [(0, step.tasks)]
             for low, high in ranges:
-                status = function(ctypes.addressof(pointers), low, high)
+                status = function(ctypes.addressof(pointers), low, high, scratch.ctypes.data)
                 assert status == 0 or step.checks
                 if status:
                     raise CheckFailed(status - 1)
@@ -108,7 +109,7 @@ def load_together(programs: Sequence[Sequence[StepCode]], target: Target) -> lis
     for number in range(len(different)):
         builder.export_symbol(f"run{number}")
     library = builder.link(_linker(), f"steps_{next(_numbers)}")
-    kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+    kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
     functions = [kind(library[f"run{number}"]) for number in range(len(different))]
     return [LoadedSteps(steps, [functions[numbers[step.text, step.declarations]] for step in steps], library) for steps in programs]
 

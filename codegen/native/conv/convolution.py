@@ -27,7 +27,7 @@ from adjit.codegen.native.conv.input_tile import (
     spread_phases,
 )
 from adjit.codegen.native.conv.window_builder import WindowBuilder, zeros
-from adjit.codegen.native.program_code import StepCode, check_stack
+from adjit.codegen.native.program_code import StepCode, check_scratch
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op
 
@@ -136,7 +136,7 @@ def lower_convolution(op: Op, shared: Mapping[int, int], target: Target) -> tupl
         return (zeros(text, 2, op.result.type.size),)
     plan = plan_convolution(geometry, target)
     writer = _Writer(text, plan)
-    check_stack(op, writer.elements)
+    check_scratch(op, writer.elements)
     writer.write()
     work = geometry.products / text.lanes * NS_PER_VECTOR + op.result.type.nbytes / 8
     return (text.code(plan.tasks, work),)

@@ -27,7 +27,7 @@ from adjit.codegen.native.conv.input_tile import (
     geometry_of,
 )
 from adjit.codegen.native.conv.window_builder import WindowBuilder, zeros
-from adjit.codegen.native.program_code import StepCode, check_stack
+from adjit.codegen.native.program_code import StepCode, check_scratch
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op
 from adjit.ir.ops.convolution import partial_sums
@@ -111,7 +111,7 @@ def lower_kernel_gradient(op: Op, shared: Mapping[int, int], target: Target) -> 
     parts, _ = partial_sums(x.type, ct.type, sizes, op.attrs["groups"])
     plan = plan_gradient(geometry, parts, target)
     writer = _Writer(text, plan)
-    check_stack(op, writer.input_tile + writer.cotangent)
+    check_scratch(op, writer.input_tile + writer.cotangent)
     writer.write()
     work = geometry.products / text.lanes * NS_PER_VECTOR + ct.type.nbytes / 8
     return text.code(plan.tasks, work), _sum_of_parts(geometry, parts, target)

@@ -4,7 +4,7 @@ The maximum over a row's segment serves all windows that include the segment: a 
 maximum of a window is the maximum of its rows' maxima. The rules for ties and for NaN hold in both steps, so a window's cotangent goes to
 the row that was chosen, and there to the element that was chosen in the row.
 
-A block of rows is processed at a time, in a buffer on the stack. Padding is written out in the buffer, so nothing is masked.
+A block of rows is processed at a time, in scratch memory. Padding is written out there, so nothing is masked.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class SeparablePooling:
         self.scattered = self.argmax = ""
         if pointers:
             self.scattered = text.array(block.elements)
-            self.argmax = text.alloca("i32", block.elements, 64)
+            self.argmax = text.scratch(4 * block.elements)
             text.call("void", "@llvm.memset.p0.i64", ("ptr", self.argmax), ("i8", "0"), ("i64", str(4 * block.elements)), ("i1", "false"))
 
     def scatter(self, pointers: list[str]) -> None:

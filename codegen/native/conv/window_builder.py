@@ -16,8 +16,8 @@ class WindowBuilder(StepBuilder):
     """A builder of a step over windows."""
 
     def array(self, elements: int) -> str:
-        """An array on the stack."""
-        return self.alloca(self.scalar, elements, 64)
+        """Scratch memory for an array."""
+        return self.scratch(elements * self.bytes)
 
     def clear(self, pointer: str, elements: int) -> None:
         self.call("void", "@llvm.memset.p0.i64", ("ptr", pointer), ("i8", "0"), ("i64", str(elements * self.bytes)), ("i1", "false"))

@@ -1,9 +1,10 @@
 """Pool of threads that native programs share, in machine code: threads spin briefly for more work, then sleep on a futex.
 
-    i64 @adjit_launch(ptr %pool, ptr %step, ptr %places, i64 %tasks)
+    i64 @adjit_launch(ptr %pool, ptr %step, ptr %places, i64 %tasks, ptr %scratch)
 
-runs `i64 %step(ptr %places, i64 %low, i64 %high)` for tasks 0 <= t < %tasks, each once, on the calling thread and on threads of a team, and
-returns the smallest nonzero status, or 0. A program reaches the pool through `%pool`: the address of `launch`, the team, and the number of
+runs `i64 %step(ptr %places, i64 %low, i64 %high, ptr %own)` for tasks 0 <= t < %tasks, each once, on the calling thread and on threads of a
+team, and returns the smallest nonzero status, or 0. `%own` is scratch memory: `%scratch` on the calling thread; on the others it lies on
+their stacks (`POOL_SCRATCH_BYTES`). A program reaches the pool through `%pool`: the address of `launch`, the team, and the number of
 threads that the program may use, the calling thread included.
 
 A launch publishes its tasks, cut into as many equal ranges as there are threads. Each range has a word with the tasks left (`claim`: number
@@ -33,7 +34,7 @@ from adjit.codegen.llvm.link import CompiledObject
 from adjit.codegen.llvm.module import DISPATCH
 from adjit.codegen.llvm.object_code import emit_object
 from adjit.codegen.llvm.target import TARGETS
-from adjit.ir.memory_sizes import POOL_STACK_BYTES
+from adjit.ir.memory_sizes import ALIGNMENT, POOL_SCRATCH_BYTES, POOL_STACK_BYTES
 
 SYMBOL = "adjit_launch"
 MAX_RANGES = 64
@@ -100,12 +101,13 @@ def pool_text() -> str:
 
 
 def _write_launch(text: Builder) -> None:
-    with text.function(SYMBOL, "ptr %pool", "ptr %step", "ptr %places", "i64 %tasks", result="i64", linkage="", attributes=DISPATCH):
+    with text.function(SYMBOL, "ptr %pool", "ptr %step", "ptr %places", "i64 %tasks", "ptr %scratch", result="i64", linkage="",
+                       attributes=DISPATCH):
         team, threads = text.load("ptr", "%pool", 8), text.load("i64", "%pool", 16)
         wanted = text.sub(text.smaller(threads, "%tasks"), 1)
         present = _reserve(text, team, wanted)
         with text.if_(text.compare("sle", present, 0)):
-            text.ret("i64", text.call("i64", "%step", ("ptr", "%places"), ("i64", 0), ("i64", "%tasks")))
+            text.ret("i64", text.call("i64", "%step", ("ptr", "%places"), ("i64", 0), ("i64", "%tasks"), ("ptr", "%scratch")))
         helpers = text.smaller(present, wanted)
         number = _publish(text, team, helpers)
         with text.if_(text.compare("ne", text.atomic_load("i32", _field(text, team, "sleepers"), "seq_cst"), 0, "i32")):
@@ -113,7 +115,7 @@ def _write_launch(text: Builder) -> None:
             every = text.compare("ugt", helpers, 31)
             mask = text.select(every, "i64", (1 << 32) - 1, text.sub(text.shl(1, helpers), 1))
             _wake(text, _field(text, team, "generation"), (1 << 31) - 1, text.convert("trunc", "i64", mask, "i32"))
-        own = text.call("i64", "@work", ("ptr", team), ("i64", number), ("i64", 0))
+        own = text.call("i64", "@work", ("ptr", team), ("i64", number), ("i64", 0), ("ptr", "%scratch"))
         _wait_for(text, team, text.sub("%tasks", own))
         text.atomic_store("i32", 0, _field(text, team, "waiting"), "monotonic")
         smallest = text.atomic_load("i64", _field(text, team, "smallest"), "monotonic")
@@ -177,7 +179,7 @@ def _wait_for(text: Builder, team: str, others: str) -> None:
 
 def _write_work(text: Builder) -> None:
     """The function that runs tasks of a launch until none is left, first those of range `%first`. It returns the number of tasks done."""
-    with text.function("work", "ptr %team", "i64 %number", "i64 %first", result="i64"):
+    with text.function("work", "ptr %team", "i64 %number", "i64 %first", "ptr %scratch", result="i64"):
         done, turn = text.variable(0), text.variable(-1)
         with text.loop():
             turn.add()
@@ -210,7 +212,7 @@ def _run(text: Builder, index: str, ranges: str, left: str, size: str) -> None:
     step, places = (text.atomic_load("ptr", _field(text, "%team", name), "monotonic") for name in ("step", "places"))
     tasks = text.atomic_load("i64", _field(text, "%team", "tasks"), "monotonic")
     low = text.sub(_range_start(text, text.add(index, 1), tasks, ranges), left)
-    result = text.call("i64", step, ("ptr", places), ("i64", low), ("i64", text.add(low, size)))
+    result = text.call("i64", step, ("ptr", places), ("i64", low), ("i64", text.add(low, size)), ("ptr", "%scratch"))
     with text.if_(text.compare("ne", result, 0)):
         text.atomic_update("umin", "i64", _field(text, "%team", "smallest"), result, "monotonic")
 
@@ -218,6 +220,7 @@ def _run(text: Builder, index: str, ranges: str, left: str, size: str) -> None:
 def _write_help(text: Builder) -> None:
     """The main function of a helper thread, which joins every launch that wants that many helpers."""
     with text.function("help", "ptr %team", result="ptr"):
+        scratch = text.alloca("i8", POOL_SCRATCH_BYTES, ALIGNMENT)
         system_call(text, _PRCTL, ("i64", _SET_NAME), ("ptr", "@name"))
         number = text.atomic_update("add", "i64", _field(text, "%team", "numbers"), 1, "monotonic")
         mask = text.convert("trunc", "i64", text.shl(1, text.let(f"and i64 {number}, 31")), "i32")
@@ -231,7 +234,7 @@ def _write_help(text: Builder) -> None:
             known.set(launch)
             wanted = text.atomic_load("i64", _field(text, "%team", "helpers"), "monotonic")
             with text.if_(text.both(is_new, text.compare("ult", number, wanted))):
-                _help_with(text, launch, first)
+                _help_with(text, launch, first, scratch)
                 start.set(_clock(text))
                 text.continue_()
             with text.loop():
@@ -244,8 +247,8 @@ def _write_help(text: Builder) -> None:
                     text.break_()
 
 
-def _help_with(text: Builder, launch: str, first: str) -> None:
-    done = text.call("i64", "@work", ("ptr", "%team"), ("i64", launch), ("i64", first))
+def _help_with(text: Builder, launch: str, first: str, scratch: str) -> None:
+    done = text.call("i64", "@work", ("ptr", "%team"), ("i64", launch), ("i64", first), ("ptr", scratch))
     with text.if_(text.compare("ne", done, 0)):
         finished = _field(text, "%team", "finished")
         text.atomic_update("add", "i64", finished, done, "seq_cst")

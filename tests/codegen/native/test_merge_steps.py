@@ -23,7 +23,7 @@ from adjit.runtime.native.executable import NativeExecutable
 
 needs_native = pytest.mark.skipif(not native_is_supported(), reason="native programs are for CPython on Linux on x86-64")
 
-HEAD = "define internal i64 @step(ptr noalias nocapture readonly %places, i64 %low, i64 %high) nounwind {\nentry:\n"
+HEAD = "define internal i64 @step(ptr noalias nocapture readonly %places, i64 %low, i64 %high, ptr noalias %scratch) nounwind {\nentry:\n"
 LOOP = HEAD + """  %a = load ptr, ptr %places
   br label %body1
 body1:

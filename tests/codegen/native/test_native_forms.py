@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from unrolled_loops import PROGRAMS, traced
 
-STEP = """define internal i64 @step(ptr noalias nocapture readonly %places, i64 %low, i64 %high) nounwind {{
+STEP = """define internal i64 @step(ptr noalias nocapture readonly %places, i64 %low, i64 %high, ptr noalias %scratch) nounwind {{
 entry:
   %to = load ptr, ptr %places
   %here = getelementptr i8, ptr %to, i64 {offset}

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from adjit.codegen.llvm.target import host_targets
-from adjit.ir.analysis.buffer_assignment import stack_bytes
+from adjit.ir.analysis.buffer_assignment import tile_bytes
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op
 from adjit.ir.interpreter import interpret
-from adjit.ir.memory_sizes import MAX_TILED_STACK_BYTES
+from adjit.ir.memory_sizes import MAX_TILE_SCRATCH_BYTES
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
 from adjit.ir.verifier import Stage, verify
@@ -245,8 +245,8 @@ def test_all_that_is_connected_stays_together() -> None:
 
 
 @pytest.mark.parametrize(("steps", "fits"), [(20, True), (100, False), (400, False)])
-def test_panels_fit_the_stack(steps: int, fits: bool) -> None:
-    """What elementwise steps keep for the backward half lies on the stack: tiles are smaller for it, and there are none where that does
+def test_panels_fit_the_scratch_memory_of_a_thread(steps: int, fits: bool) -> None:
+    """What elementwise steps keep for the backward half lies there: tiles are smaller for it, and there are none where that does
     not help."""
     def deep(x, w):
         hidden = x @ w
@@ -256,5 +256,5 @@ def test_panels_fit_the_stack(steps: int, fits: bool) -> None:
 
     graph = trace_function(value_and_grad(deep, (0, 1)), (np.zeros((2048, 64), "f4"), np.zeros((64, 256), "f4")), {}).graph
     planned = run_pipeline(graph, Options(cache_bytes=1 << 21), verify=False).final
-    assert stack_bytes(planned) <= MAX_TILED_STACK_BYTES
+    assert tile_bytes(planned) <= MAX_TILE_SCRATCH_BYTES
     assert bool(panels_of(planned)) == fits

@@ -105,7 +105,7 @@ def test_a_library_needs_nothing_but_memcpy_and_memset(library: Library, tmp_pat
     (path, _) = descend.export(tmp_path / "descend.so", w, x, 0.1)
     symbols = [line.split() for line in run("nm", "-D", path).splitlines()]
     assert {parts[-1].partition("@")[0] for parts in symbols if parts[-2] == "U"} <= {"memcpy", "memset"}
-    names = "arena_alignment arena_bytes error init input inputs level output outputs run stack_bytes use"
+    names = "arena_alignment arena_bytes error init input inputs level output outputs run use"
     assert {parts[-1] for parts in symbols if parts[-2] == "T"} == {f"descend_{name}" for name in names.split()}
 
 

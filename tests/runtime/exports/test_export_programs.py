@@ -64,7 +64,7 @@ int main(void) {
     pthread_attr_t attributes;
     pthread_t thread;
     pthread_attr_init(&attributes);
-    if (pthread_attr_setstacksize(&attributes, (size_t)step_stack_bytes() + (1 << 15))) return 11;
+    if (pthread_attr_setstacksize(&attributes, 1 << 15)) return 11;
     if (pthread_create(&thread, &attributes, work, NULL)) return 12;
     pthread_join(thread, NULL);
     if (status) { fputs(step_error(status), stderr); return 13; }

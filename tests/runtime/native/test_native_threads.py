@@ -21,6 +21,7 @@ from support.project import TESTS
 from adjit.codegen.llvm.link import CompiledObject, load
 from adjit.codegen.llvm.target import TARGETS, machine
 from adjit.codegen.process.cores import usable_cores
+from adjit.ir.memory_sizes import ALIGNMENT, POOL_SCRATCH_BYTES
 from adjit.runtime.native.threads import ThreadTeam, make_pool, pool_for
 
 pytestmark = [pytest.mark.skipif(not sys.platform.startswith("linux"), reason="futexes are Linux's"),
@@ -44,6 +45,20 @@ def test_the_threads_work_at_the_same_time(team: ThreadTeam) -> None:
     counts = np.zeros(9, np.int64)
     assert launch(make_pool(team, 4), "meet", 4, counts, argument=4) == 0
     assert counts[0] == 4
+
+
+def test_each_thread_has_scratch_memory_of_its_own(team: ThreadTeam) -> None:
+    own, found = np.zeros(POOL_SCRATCH_BYTES, np.uint8), np.zeros(200, np.int64)
+    pool, known = make_pool(team, 3), set[int]()
+    for _ in range(1000):
+        assert launch(pool, "scratch", 200, found, scratch=own.ctypes.data) == 0
+        known |= set(found.tolist())
+        if len(known) == 3:
+            break
+    assert own.ctypes.data in known
+    assert len(known) == 3
+    assert min(abs(a - b) for a in known for b in known if a != b) >= POOL_SCRATCH_BYTES
+    assert all(address % ALIGNMENT == 0 for address in known - {own.ctypes.data})
 
 
 @pytest.mark.parametrize("threads", [2, 3, 5])

@@ -1,34 +1,37 @@
-"""Threads with less stack than a program needs call it all the same; how much that is; and what they are told where there is no more."""
+"""Threads with small stacks call every program: what steps work in lies in the arena, and in memory of the pool's threads."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from typing import Any
 
 import numpy as np
 import pytest
-from support.native_calls import hot
-from support.project import TESTS
+from support.project import ROOT, TESTS
 
 import adjit as aj
-from adjit.codegen.llvm.target import TARGETS, host_targets
-from adjit.codegen.native.program_code import FRAME_BYTES
-from adjit.codegen.native.subnormals import flushing_entry
+from adjit.codegen.llvm.target import host_targets
+from adjit.codegen.native.program_code import ProgramCode
 from adjit.runtime import compile_options
-from adjit.runtime.native.big_stack import has_stack, stack_needed
-from adjit.runtime.native.executable import NativeExecutable
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from workloads import WORKLOADS
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux") or not host_targets(), reason="native programs are for x86-64")
 
-NEVER = 1 << 46
-"""Bytes of stack that no system gives."""
+MAX_FRAME_BYTES = 4096
+"""Most that a function asks for of the stack."""
+
+BYTES = {"double": 8, "float": 4, "ptr": 8, "i64": 8, "i32": 4, "i8": 1}
 
 
 @pytest.mark.parametrize(("kib", "names"), [(128, "mlp"), (256, "gmm"), (512, "rnn"), (512, "transformer"), (128, "exports")])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_calls_on_threads_with_small_stacks(kib: int, names: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Training steps in tiles, from the first call on: traced, timed, loaded, called from C, and deep in recursion."""
+    """Training steps in tiles: traced and compiled on a thread of `kib`; on one of 64 KiB called hot, loaded, and called from C."""
     monkeypatch.setenv("ADJIT_THREADS", str(threads))
     script = str(TESTS / "support" / "small_stacks.py")
     done = subprocess.run([sys.executable, script, str(kib), names], capture_output=True, text=True, timeout=300)
@@ -36,79 +39,25 @@ def test_calls_on_threads_with_small_stacks(kib: int, names: str, threads: int, 
     assert done.stdout == "all well\n"
 
 
-@pytest.fixture
-def usual_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiles are made for the same processor everywhere."""
-    monkeypatch.setattr(compile_options, "core_cache_bytes", lambda: 1 << 21)
+def alloca_bytes(text: str) -> int:
+    """What a text asks for of the stack."""
+    arrays = re.findall(r"= alloca \[(\d+) x (\w+)\]", text)
+    return sum(int(count) * BYTES[element] for count, element in arrays) + sum(BYTES[kind] for kind in re.findall(r"= alloca (\w+)", text))
 
 
-def in_panels() -> tuple[Any, tuple[np.ndarray, ...]]:
-    """A compiled function that writes over its first argument, and needs some of the stack."""
-    def step(w: Any, x: Any) -> Any:
-        return w - 0.1 * aj.grad(lambda w: np.sum(np.tanh(np.tanh(x @ w) @ w)))(w)
-
-    generator = np.random.default_rng(0)
-    arguments = tuple(generator.standard_normal(shape).astype(np.float32) * 0.1 for shape in ((256, 256), (1024, 256)))
-    return aj.compile(step, donate=("w",), backend="native"), arguments
+def check_frames(program: ProgramCode) -> None:
+    for definition in program.definitions:
+        assert definition.text.count(" alloca ") == len(re.findall(r"= alloca (?:\[\d+ x )?\w+", definition.text)), "an alloca not counted"
+        assert alloca_bytes(definition.text) <= MAX_FRAME_BYTES, definition.name
 
 
-def executable_of(function: Any) -> NativeExecutable:
-    found = function._cache.last.executable
-    assert isinstance(found, NativeExecutable)
-    return found
+@pytest.mark.parametrize("name", sorted(WORKLOADS))
+def test_functions_of_workloads_ask_for_little_of_the_stack(name: str) -> None:
+    workload = WORKLOADS[name](backend="native")
+    check_frames(workload.function.program(workload.function.fun, workload.arguments, {}).executable.program)
 
 
-@pytest.mark.usefixtures("usual_cache")
-def test_without_any_stack_to_be_had_nothing_is_changed() -> None:
-    function, (w, x) = in_panels()
-    before = w.copy()
-    after = function(w.copy(), x)
-    executable = executable_of(function)
-    assert executable.stack > 0
-    executable.stack = NEVER        # in the record that is made next, too
-    for call in (executable.run, lambda *_: hot_after_all(function, w, x)(w, x)):
-        with pytest.raises(MemoryError, match=r"(?s)a run takes 6.71e\+07 MiB of stack, which this thread has not.*threading.stack_size"):
-            call([w, x], [w, x])
-        np.testing.assert_array_equal(w, before)
-    executable.stack = stack_needed(executable.code.artifact)
-    np.testing.assert_array_equal(executable.run([w, x], [w, x])[0], after)
-
-
-def hot_after_all(function: Any, *arguments: Any) -> Any:
-    """The function, called in vain until the native entry calls its program."""
-    before = function._cache.record.hits
-    for _ in range(3):
-        with pytest.raises(MemoryError):
-            function(*arguments)
-    assert function._cache.record.hits > before
-    return function
-
-
-def test_what_a_thread_has_left() -> None:
-    assert has_stack(1 << 16)
-    assert not has_stack(NEVER)
-
-
-@pytest.mark.usefixtures("usual_cache")
-def test_programs_say_what_they_need() -> None:
-    small = executable_of(hot(lambda x: np.sin(x) * 2 + 1, np.arange(5.0)))
-    assert small.code.artifact.stack_bytes < 2 * FRAME_BYTES
-    assert small.stack == 0     # so that nothing is looked up in a call
-    function, arguments = in_panels()
-    function(*(array.copy() for array in arguments))
-    executable = executable_of(function)
-    memory = function.memory()
-    assert 0 < memory.stack_bytes < executable.code.artifact.stack_bytes
-    assert "on the stack of each thread: up to" in str(memory)
-    tiles = [call.code for call in executable.program.calls if call.code.nested_stack_bytes]
-    assert tiles
-    assert executable.code.artifact.stack_bytes >= max(code.stack_bytes + code.nested_stack_bytes for code in tiles) + FRAME_BYTES
-    regions = [part for code in tiles for name, part in code.shared.items() if name.startswith("region")]
-    assert max(code.nested_stack_bytes for code in tiles) >= max(part.stack_bytes for part in regions)
-
-
-def test_shared_functions_ask_for_little() -> None:
-    """What steps share is not counted: that, and what the entry keeps, is within what each step is allowed."""
+def test_functions_of_other_ops_ask_for_little_of_the_stack() -> None:
     generator = np.random.default_rng(1)
     x, w = (generator.standard_normal(shape).astype(np.float32) for shape in ((2, 3, 12, 12), (4, 3, 3, 3)))
 
@@ -119,7 +68,19 @@ def test_shared_functions_ask_for_little() -> None:
     a = generator.standard_normal((70, 70)).astype(np.float32)
     function = aj.compile(aj.value_and_grad(loss), backend="native")
     function(x, w, a)
-    shared = executable_of(function).program.shared
-    most = max(function.stack_bytes for name, function in shared.items() if not name.startswith("region"))
-    wrapper, _ = flushing_entry("entry", TARGETS["sse2"], "ptr %a", [("ptr", "%a")], "")
-    assert most + wrapper.stack_bytes < FRAME_BYTES // 4
+    check_frames(function._cache.last.executable.program)
+
+
+def test_scratch_memory_lies_behind_the_arena(monkeypatch: pytest.MonkeyPatch) -> None:
+    def step(w: Any, x: Any) -> Any:
+        return w - 0.1 * aj.grad(lambda w: np.sum(np.tanh(np.tanh(x @ w) @ w)))(w)
+
+    monkeypatch.setattr(compile_options, "core_cache_bytes", lambda: 1 << 21)       # tiles are made for the same processor everywhere
+    generator = np.random.default_rng(0)
+    w, x = (generator.standard_normal(shape).astype(np.float32) * 0.1 for shape in ((256, 256), (1024, 256)))
+    function = aj.compile(step, backend="native")
+    function(w, x)
+    executable, memory = function._cache.last.executable, function.memory()
+    assert 0 < memory.tile_bytes < executable.program.scratch_bytes       # the steps of the tile have the rest
+    assert executable.code.artifact.arena_bytes == memory.arena_bytes + executable.program.scratch_bytes
+    assert "each thread has up to" in str(memory)
