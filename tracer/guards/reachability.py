@@ -6,7 +6,6 @@ are followed, and no code of its objects is run.
 
 from __future__ import annotations
 
-import builtins
 import ctypes
 import mmap
 import os
@@ -243,7 +242,7 @@ class _Walk:
             keywords = function.__kwdefaults__
             yield Source(f"the keyword defaults of {name}", partial(getattr, function, "__kwdefaults__"), keywords, function)
         scope = function.__globals__
-        for variable in sorted(globals_of(code) - vars(builtins).keys() | (globals_of(code) & scope.keys())):
+        for variable in sorted(globals_of(code)):       # builtins too: a global may shadow one later
             yield Source(variable, partial(read_item, scope, variable), scope.get(variable, MISSING), scope)
         yield from self.attributes(function, vars(function), name)
 
