@@ -17,6 +17,18 @@ Reads = Counter[tuple[str, str]]
 EVERYTHING = "*"
 """Mark for all names, in the names of code that computes names of attributes."""
 
+GLOBALS = "globals()"
+"""Mark for all globals, in the names of code that looks them up by a text that is computed, or asks for all at once."""
+
+MODULES = "sys.modules"
+"""Mark for all modules, in the names of code that looks them up by a text that is computed."""
+
+FORMATS = "str.format()"
+"""Mark in the names of code whose texts may name attributes, in fields like `{0.rate}`."""
+
+MEMBERS = "in"
+"""Mark in the names of code that asks for members of objects."""
+
 FILLS = "fills"
 """Kind of the counts in `Reads` of how often a container with this name is filled."""
 
@@ -29,14 +41,23 @@ ATTRIBUTE_LOADS = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 _FILLING = frozenset({"append", "appendleft", "extend", "insert", "add", "update", "clear"})
 _LOCALS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW"})
 _SILENT = frozenset({"CACHE", "EXTENDED_ARG", "PRECALL", "NOT_TAKEN", "RESUME", "NOP"})
-_WHOLE = frozenset({"vars", "__dict__", "asdict", "astuple", "attrgetter", "__getattribute__", "eval", "exec"})
+_WHOLE = frozenset({
+    "vars", "__dict__", "asdict", "astuple", "attrgetter", "__getattribute__", "eval", "exec", "dir", "getmembers", "getmembers_static",
+    "getattr_static", "dumps", "__getstate__", "__reduce_ex__"})
 _BY_TEXT = frozenset({"eval", "exec", "globals"})       # look up names that are given as text
+_OTHER_GLOBALS = frozenset({"__globals__", "f_globals"})
+_FINDERS = frozenset({"modules", "import_module", "__import__", "resolve_name", "getmodule", "find_module", "reload"})
+_FORMATTING = frozenset({"format", "format_map", "vformat"})
+_WRITING_DOWN = frozenset({"repr", "str", "format", "ascii", "print", "hash", "eq", "ne"})     # functions of a whole object
+_SIZES = frozenset({"shape", "ndim", "dtype", "size"})
+_FORMATTED = frozenset({"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE"})
 _ASKING = frozenset({"hasattr", "getattr", "delattr"})
 _CATCHING = frozenset({"AttributeError", "Exception", "BaseException"})
 _ENDING = frozenset({
     "STORE_FAST", "STORE_GLOBAL", "STORE_DEREF", "STORE_NAME", "STORE_SUBSCR", "STORE_ATTR", "POP_TOP", "FOR_ITER", "RETURN_VALUE"})
 _MAKING = frozenset({"BINARY_OP", "CALL", "COMPARE_OP"})
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+_FIELD = re.compile(r"\{[^{}!:]*\.([^{}!:]*)")
 
 
 def instructions(code: CodeType) -> list[dis.Instruction]:
@@ -57,6 +78,15 @@ def names_of(code: CodeType) -> frozenset[str]:
     names = {*code.co_names, *(text for text in _texts(code.co_consts) if text.isidentifier())}.union(*map(names_of, nested_code(code)))
     if not _BY_TEXT.isdisjoint(code.co_names):
         names |= globals_of(code)
+    if not _OTHER_GLOBALS.isdisjoint(code.co_names) or _computes_globals(code):
+        names.add(GLOBALS)
+    found = _modules_found_by(code)
+    if found:       # "package.module:rate"
+        names |= ({MODULES} if EVERYTHING in found else set()).union(*map(_IDENTIFIER.findall, texts_of(code)))
+    if not _FORMATTING.isdisjoint(code.co_names):
+        names |= {FORMATS}.union(*map(fields_of, texts_of(code)))
+    if any(step.opname == "CONTAINS_OP" for step in instructions(code)):
+        names.add(MEMBERS)
     by_position = any(step.opname == "MATCH_CLASS" for step in instructions(code))
     if by_position or not _WHOLE.isdisjoint(code.co_names) or ("getattr" in code.co_names and _computes_names(code)):
         names.add(EVERYTHING)
@@ -91,9 +121,79 @@ def optional_attributes(code: CodeType) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def imports_of(code: CodeType) -> frozenset[str]:
-    """Return the modules that a code object and its nested ones import."""
-    found = {step.argval for step in instructions(code) if step.opname == "IMPORT_NAME"}
+    """Return the modules that a code object and its nested ones import, or look up by a constant name."""
+    found = {step.argval for step in instructions(code) if step.opname == "IMPORT_NAME"} | (_modules_found_by(code) - {EVERYTHING})
     return frozenset(found).union(*map(imports_of, nested_code(code)))
+
+
+def _modules_found_by(code: CodeType) -> set[str]:
+    """Names that code gives to `sys.modules`, `import_module` and the like; `EVERYTHING` if one is no constant. `__name__` may be one."""
+    found: set[str] = set()
+    if _FINDERS.isdisjoint(code.co_names):
+        return {EVERYTHING} if _FINDERS.intersection(_texts(code.co_consts)) else found
+    steps = [step for step in instructions(code) if step.opname != "PUSH_NULL"]
+    for index, step in enumerate(steps):
+        if step.argval not in _FINDERS or step.opname not in ATTRIBUTE_LOADS | VARIABLE_LOADS:
+            continue
+        name, after = next(((name, after) for name, after in zip(steps[index + 1:], steps[index + 2:], strict=False)
+                            if name.argval not in ("get", "modules", "__getitem__")), (step, step))
+        is_whole = after.opname.startswith("CALL") or _is_subscript(after)
+        constant = is_whole and (name.opname == "LOAD_CONST" or name.argval == "__name__") and isinstance(name.argval, str)
+        found.add(name.argval.partition(":")[0] if constant else EVERYTHING)
+    return found
+
+
+def _computes_globals(code: CodeType) -> bool:
+    """True if code looks up globals by a text that is no constant, or asks for all globals."""
+    if _BY_TEXT.isdisjoint(code.co_names):
+        return False
+    steps = [step for step in instructions(code) if step.opname != "PUSH_NULL"]
+    for index, step in enumerate(steps):
+        if step.argval not in _BY_TEXT or step.opname not in VARIABLE_LOADS:
+            continue
+        after = [*steps[index + 1:index + 5], *[step] * 4]
+        if step.argval == "globals":        # globals()["rate"], globals().get("rate"), "rate" in globals()
+            asked = index > 0 and steps[index - 1].opname == "LOAD_CONST" and after[1].opname == "CONTAINS_OP"
+            after = after[2:] if after[1].argval == "get" else after[1:]
+            if asked:
+                continue
+        end = after[1]
+        if after[0].opname != "LOAD_CONST" or not (_is_subscript(end) or end.opname.startswith(("CALL", "LOAD_CONST"))):
+            return True
+    return False
+
+
+@lru_cache(maxsize=4096)
+def fields_of(text: str) -> frozenset[str]:
+    """Return the names of attributes in the fields of a text for `str.format`: `{0.rate}`."""
+    return frozenset(name for field in _FIELD.findall(text) for name in _IDENTIFIER.findall(field))
+
+
+@lru_cache(maxsize=4096)
+def whole_of(code: CodeType) -> frozenset[str]:
+    """Return the names of values that a code object and its nested ones compare (`a == b`) or write down (`repr(a)`, `f"{a}"`) as a whole;
+    `EVERYTHING` if a local variable is among them."""
+    found: set[str] = set()
+    steps = instructions(code)
+    writes = not _WRITING_DOWN.isdisjoint(code.co_names)
+    for index, step, name in _loads(steps):
+        user, _ = _consumer(steps, index)
+        if user is None or name in _SIZES:
+            continue
+        compared = user.opname == "COMPARE_OP" and str(user.argval).strip() in ("==", "!=") and not _is_number(steps, user)
+        if compared or user.opname in _FORMATTED or user.opname == "CONTAINS_OP" or (writes and user.opname == "CALL"):
+            local = step.opname not in ATTRIBUTE_LOADS | VARIABLE_LOADS
+            if not local:
+                found.add(name)
+            elif user.opname != "CONTAINS_OP":
+                found.add(EVERYTHING)
+    return frozenset(found).union(*map(whole_of, nested_code(code)))
+
+
+def _is_number(steps: list[dis.Instruction], comparison: dis.Instruction) -> bool:
+    """True if the second operand of a comparison is a constant, or made by an operator, or a size of an array."""
+    last = steps[next(index for index, step in enumerate(steps) if step.offset == comparison.offset) - 1]
+    return last.opname.startswith(("LOAD_CONST", "LOAD_SMALL_INT", "BINARY_OP", "UNARY")) or last.argval in _SIZES
 
 
 @lru_cache(maxsize=4096)
@@ -193,6 +293,9 @@ def _effect(step: dis.Instruction) -> tuple[int, int] | None:
         return 1, 2 if name == "LOAD_METHOD" or (sys.version_info >= (3, 12) and arg & 1) else 1
     if name in ("CALL", "BUILD_TUPLE", "BUILD_LIST", "BUILD_SLICE"):
         return arg + 2 * (name == "CALL"), 1
+    if name in _FORMATTED or name == "BUILD_STRING":
+        spec = name == "FORMAT_WITH_SPEC" or (name == "FORMAT_VALUE" and arg & 4)
+        return arg if name == "BUILD_STRING" else 2 if spec else 1, 1
     return (arg, arg + 1) if name == "COPY" else _EFFECTS.get(name)
 
 

@@ -6,9 +6,12 @@ are followed, and no code of its objects is run.
 
 from __future__ import annotations
 
+import argparse
 import ctypes
+import importlib
 import mmap
 import os
+import pkgutil
 import sys
 import weakref
 from array import array as MachineArray
@@ -18,21 +21,45 @@ from contextvars import ContextVar
 from functools import partial
 from io import IOBase
 from operator import attrgetter, methodcaller
-from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType, MemberDescriptorType, MethodType, ModuleType
-from typing import Any
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+)
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from adjit.tracer.array import TracedArray
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_wrapper import ArrayWrapper, IdentityKeyed
-from adjit.tracer.guards.bytecode import EVERYTHING, globals_of, imports_of, names_of, optional_attributes, stored_by, texts_of
+from adjit.tracer.guards.bytecode import (
+    EVERYTHING,
+    FORMATS,
+    GLOBALS,
+    MEMBERS,
+    MODULES,
+    fields_of,
+    globals_of,
+    imports_of,
+    names_of,
+    optional_attributes,
+    stored_by,
+    texts_of,
+    whole_of,
+)
 from adjit.tracer.guards.module_owner import ModuleOwner, module_of, owner_of, owner_of_class
 from adjit.tracer.guards.source import (
     CONTAINERS,
     MAX_GUARDED_ITEMS,
     MAX_ITEMS,
     MISSING,
+    NO_ATTRIBUTES,
     Source,
     attribute_reader,
     checksum,
@@ -41,12 +68,15 @@ from adjit.tracer.guards.source import (
     is_scalar,
     items_of,
     key_text,
+    keys_of,
+    names_in,
     own_attributes,
     position_of,
     read_cell,
     read_element,
     read_item,
     read_slot,
+    set_among,
 )
 
 MAX_SOURCES = 200_000
@@ -68,12 +98,23 @@ _READERS = _words("""
 """Names of functions and classes that read arrays in C, which is not logged."""
 
 _SEEING = frozenset({"__getitem__", "__setitem__"})
+_ANSWERING = frozenset({"__getattr__", "__getattribute__"})
 _ENVIRONMENT = frozenset({"environ", "getenv"})
 _IMMUTABLE_LIBRARIES = frozenset({"jax", "jaxlib"})
 _MAKING = frozenset({"__init__", "__new__", "__post_init__", "__class_getitem__", "__init_subclass__"})     # where the class is named
 _NOT_CALLED = _MAKING | {       # by operators and built-in functions that matter to a trace
     "__del__", "__repr__", "__str__", "__format__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__set_name__",
     "__dir__", "__sizeof__", "__annotate__", "__annotate_func__"}
+
+
+class Mentions(NamedTuple):
+    """Names in the code that was reached: of variables and attributes, of attributes that may be missing, of values that are compared or
+    written down as a whole; and the objects with such a name, by identity."""
+
+    names: frozenset[str] = frozenset()
+    optional: frozenset[str] = frozenset()
+    whole: frozenset[str] = frozenset()
+    whole_objects: frozenset[int] = frozenset()
 
 
 class Reachability:
@@ -86,20 +127,18 @@ class Reachability:
 
     def __init__(self, roots: Sequence[Any], known: Reachability | None = None):
         """Follow `roots`. `known`: sources that were reached before from the same roots; their names are looked for from the beginning."""
-        names: frozenset[str] = frozenset() if known is None else known.names
-        optional: frozenset[str] = frozenset() if known is None else known.optional
+        mentions = Mentions() if known is None else known.mentions
         while True:
-            walk = _Walk(names, optional)
+            walk = _Walk(mentions)
             walk.run(roots)
-            if walk.names == names and walk.optional == optional:
+            if walk.mentions() == mentions:
                 break
-            names, optional = frozenset(walk.names), frozenset(walk.optional)
-        self.names: frozenset[str] = names
-        self.optional: frozenset[str] = optional
+            mentions = walk.mentions()
+        self.mentions, self.names = mentions, mentions.names
         self.found = walk.found
         self.codes = walk.codes
         self.unguarded = walk.unguarded
-        self.calls_libraries = walk.calls_libraries or not names.isdisjoint(_READERS)
+        self.calls_libraries = walk.calls_libraries or not mentions.names.isdisjoint(_READERS)
         self.stored = frozenset[str]().union(*map(stored_by, walk.codes))
 
     def by_key(self) -> dict[tuple[str, int], Source]:
@@ -110,9 +149,8 @@ class Reachability:
 class _Walk:
     """Walk over values by the names that occur in code, breadth first."""
 
-    def __init__(self, names: Iterable[str], optional: Iterable[str]):
-        self.names = set(names)
-        self.optional = set(optional)
+    def __init__(self, mentions: Mentions):
+        self.names, self.optional, self.whole, self.whole_objects = map(set, mentions)
         self.found: list[Source] = []
         self.codes: list[CodeType] = []
         self.unguarded: dict[str, Any] = {}
@@ -120,9 +158,22 @@ class _Walk:
         self._seen: dict[int, Any] = {}
         self._waiting: deque[tuple[Any, str]] = deque()
 
+    def mentions(self) -> Mentions:
+        """Names that the walk found, and those that it began with."""
+        return Mentions(frozenset(self.names), frozenset(self.optional), frozenset(self.whole), frozenset(self.whole_objects))
+
     def run(self, roots: Iterable[Any]) -> None:
         for root in roots:
             self.follow(root, "")
+        self.follow_waiting()
+        if MODULES in self.names:       # at last, so that paths are those of the code where there are some
+            for name, module in list(sys.modules.items()):
+                if owner_of(name) is ModuleOwner.USER:
+                    self.imported(name, module)
+            self.follow_waiting()
+
+    def follow_waiting(self) -> None:
+        """Follow the queued values, and all that they lead to."""
         while self._waiting:
             value, path = self._waiting.popleft()
             if len(self.found) > MAX_SOURCES:
@@ -132,6 +183,8 @@ class _Walk:
                 self.found.append(source)
                 if source.followed:
                     self.follow(source.value, source.path)
+                if FORMATS in self.names and type(source.value) is str:
+                    self.names |= fields_of(source.value)
 
     def follow(self, value: Any, path: str) -> None:
         """Queue a value whose sources are to be followed."""
@@ -140,6 +193,8 @@ class _Walk:
                 self._seen[id(value)] = value
                 self.tensor(value, path)
             return
+        if self.whole and not is_scalar(value) and not names_in(path).isdisjoint(self.whole):
+            self.whole_objects.add(id(value))
         if isinstance(value, TracedArray) or id(value) in self._seen or (is_scalar(value) and not has_attributes(value)):
             return
         if type(value) is np.ndarray and not value.dtype.hasobject:
@@ -168,8 +223,8 @@ class _Walk:
             for holder in (value.args, value.keywords):
                 yield from items_of(holder, path)
         elif isinstance(value, BuiltinFunctionType):
-            if value in (getattr, vars, eval, exec):
-                self.names.add(EVERYTHING)
+            if value in (getattr, vars, dir, eval, exec, globals, __import__):
+                self.names |= {EVERYTHING} | ({GLOBALS} if value in (eval, exec, globals) else {MODULES} if value is __import__ else set())
             elif is_ndarray(value.__self__):        # bound: it does not call an observed method
                 self.calls_libraries = True
                 yield Source(f"{path}.__self__", partial(getattr, value, "__self__"), value.__self__, value)
@@ -179,6 +234,8 @@ class _Walk:
             self.names |= {name for text in value.__reduce__()[1] if isinstance(text, str) for name in text.split(".")}
         elif isinstance(value, ModuleType):
             yield from self.module(value, path)
+        elif value is sys.modules:
+            self.names.add(MODULES)
         elif is_ndarray(value):
             for index, item in enumerate(value.flat if value.dtype.hasobject else ()):
                 yield Source(f"{path}.flat[{index}]", partial(read_element, value, index), item, value)
@@ -212,6 +269,8 @@ class _Walk:
         if isinstance(registry, MappingProxyType):
             yield from items_of(registry, f"{function.__name__}.registry")
         self.calls_libraries = self.calls_libraries or owner is ModuleOwner.LIBRARY
+        if function in (importlib.import_module, pkgutil.resolve_name):
+            self.names.add(MODULES)
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             content = read_cell(cell)
             if owner in (ModuleOwner.USER, ModuleOwner.OURS):
@@ -225,8 +284,11 @@ class _Walk:
         self.names |= names_of(code)
         self.optional |= optional_attributes(code)
         self.codes.append(code)
+        self.whole |= whole_of(code)
+        scope = function.__globals__
         for imported in imports_of(code):
-            self.follow(sys.modules.get(imported), imported)
+            for module in self.modules(imported, scope):
+                self.imported(module, sys.modules[module])
         if not _ENVIRONMENT.isdisjoint((*code.co_names, *code.co_freevars)):
             for text in texts_of(code):
                 yield Source(f"os.environ[{text!r}]", partial(os.environ.get, text, MISSING), os.environ.get(text, MISSING), os)
@@ -241,16 +303,38 @@ class _Walk:
         if function.__kwdefaults__:
             keywords = function.__kwdefaults__
             yield Source(f"the keyword defaults of {name}", partial(getattr, function, "__kwdefaults__"), keywords, function)
-        scope = function.__globals__
-        for variable in sorted(globals_of(code)):       # builtins too: a global may shadow one later
+        variables: Iterable[str] = globals_of(code)     # builtins too: a global may shadow one later
+        if GLOBALS in self.names:
+            yield Source("keys(globals())", partial(tuple, scope), tuple(scope), scope, False)
+            variables = {*variables, *(variable for variable in scope if not variable.startswith("__"))}
+        for variable in sorted(variables):
             yield Source(variable, partial(read_item, scope, variable), scope.get(variable, MISSING), scope)
         yield from self.attributes(function, vars(function), name)
+
+    def modules(self, name: str, scope: Mapping[str, Any]) -> Iterator[str]:
+        """Names of the loaded modules that an import may mean, in code with these globals: an import may be relative to a package."""
+        own = scope.get("__name__") or ""
+        parents = [own[:end] for end, letter in enumerate(own + ".") if letter == "."]
+        for module in {own if name == "__name__" else name, *(f"{parent}.{name}".rstrip(".") for parent in parents)}:
+            if module in sys.modules:
+                yield module
+
+    def imported(self, name: str, module: ModuleType) -> None:
+        """Follow a module that code imports or looks up; one of the user may be replaced in `sys.modules`."""
+        if owner_of(name) is ModuleOwner.USER and id(module) not in self._seen:
+            self.found.append(Source(f"sys.modules[{name!r}]", partial(read_item, sys.modules, name), module, sys.modules))
+        self.follow(module, name)
 
     def module(self, module: ModuleType, path: str) -> Iterator[Source]:
         owner = owner_of(module.__name__)
         if owner is ModuleOwner.USER:
             yield from self.attributes(module, vars(module), path)
             yield from self.absent(module, (), vars(module), path)
+            if EVERYTHING in self.names:
+                yield Source(f"keys({path}.__dict__)", partial(keys_of, module), keys_of(module), module, False)
+            if "__getattr__" in vars(module):
+                self.follow(vars(module)["__getattr__"], f"{path}.__getattr__")
+                yield from self.set_later((module,), path)
         elif owner is ModuleOwner.LIBRARY:
             for name in self.names & vars(module).keys():
                 item = vars(module)[name]
@@ -279,8 +363,11 @@ class _Walk:
         elif isinstance(value, _DATA) or module_of(kind) in _DATA_MODULES or module_of(kind).startswith("adjit.optim.lr_scheduler"):
             yield from self.attributes(value, own, path, all_names=True)
         elif owner is ModuleOwner.KNOWN and not isinstance(value, type):
-            yield from self.attributes(value, own, path)
+            whole = own is not NO_ATTRIBUTES and self.is_whole(value, kind)
+            yield from self.attributes(value, own, path, all_names=whole)
             yield from self.absent(value, kind.__mro__, own, path)
+            if own is not NO_ATTRIBUTES and (whole or EVERYTHING in self.names or (MEMBERS in self.names and kind is argparse.Namespace)):
+                yield Source(f"keys({path}.__dict__)", partial(keys_of, value), keys_of(value), value, False)
         elif owner is ModuleOwner.LIBRARY and not isinstance(value, type):
             self.calls_libraries = True
             for name, item in list(own.items())[:MAX_ITEMS]:
@@ -303,18 +390,24 @@ class _Walk:
             self.names |= {"forward", "backward", "setup_context"}      # ours call these
         yield from self.absent(value, kinds, own, path)
         if isinstance(value, type):
-            for field in getattr(value, "__dataclass_fields__", {}).values():
+            for field in own.get("__dataclass_fields__", {}).values():
                 self.follow(field.default_factory, path)
         elif not isinstance(value, IdentityKeyed):
             yield Source(f"type({path})", partial(type, value), type(value), value, False)
-            if EVERYTHING in self.names and own:
-                yield Source(f"keys({path}.__dict__)", partial(tuple, own), tuple(own), own, False)
-            yield from self.attributes(value, own, path, all_names=inherits)
+            whole = self.is_whole(value, kind)
+            if own is not NO_ATTRIBUTES and (whole or EVERYTHING in self.names):
+                yield Source(f"keys({path}.__dict__)", partial(keys_of, value), keys_of(value), value, False)
+            yield from self.attributes(value, own, path, all_names=inherits or whole)
             for base in users:
-                for name in sorted(self._named(vars(base))):
+                for name in sorted(vars(base) if whole else self._named(vars(base))):
                     slot = vars(base)[name]
                     if isinstance(slot, MemberDescriptorType):
                         yield Source(f"{path}.{name}", partial(read_slot, slot, value), read_slot(slot, value), value)
+        if EVERYTHING in self.names:
+            for base in users:
+                yield Source(f"keys({base.__name__}.__dict__)", partial(keys_of, base), keys_of(base), base, False)
+        if any(not _ANSWERING.isdisjoint(vars(base)) for base in users):
+            yield from self.set_later((value, *users), path)
         hidden = () if isinstance(value, type) else own.keys()
         before: list[Any] = [] if isinstance(value, (type, IdentityKeyed)) else [own]     # tables that are searched earlier
         for base in users:
@@ -329,7 +422,7 @@ class _Walk:
                     if written and (making or name not in _NOT_CALLED):
                         yield Source(f"{path}.{name}", partial(read_item, table, name), table[name], base, False)
                         self.follow(item, f"{path}.{name}")
-                elif name not in self.names or special:
+                elif special or (name not in self.names and EVERYTHING not in self.names):
                     continue
                 elif hasattr(type(item), "__get__"):        # a function, or one behind properties, class methods and compiled methods
                     yield Source(f"{path}.{name}", partial(read_item, table, name), item, base, False)
@@ -340,6 +433,16 @@ class _Walk:
                     found = getattr(value, name)            # of the instance: an attribute of its own may hide it later
                     yield Source(f"{path}.{name}", attribute_reader(value, name), found, base)
             before.append(table)
+
+    def set_later(self, holders: tuple[Any, ...], path: str) -> Iterator[Source]:
+        """Yield a source of the attributes that code names and `__getattr__` answers: one of these holders may have them later."""
+        names = frozenset(self.names).difference(*map(own_attributes, holders))
+        yield Source(f"the attributes of {path}", partial(set_among, names, holders), frozenset(), holders[0], False)
+
+    def is_whole(self, value: Any, kind: type) -> bool:
+        """True if code compares or writes down an object whose class does so by the attributes of the object."""
+        by_attributes = kind in (SimpleNamespace, argparse.Namespace) or "__dataclass_fields__" in vars(kind)
+        return by_attributes and (id(value) in self.whole_objects or EVERYTHING in self.whole)
 
     def absent(self, value: Any, kinds: Iterable[type], own: Mapping[str, Any], path: str) -> Iterator[Source]:
         """Yield the attributes that code asks for and that are missing in an object and in the user's classes."""

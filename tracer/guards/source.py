@@ -103,8 +103,22 @@ def own_attributes(value: Any) -> Mapping[str, Any]:
     try:
         found: Any = object.__getattribute__(value, "__dict__")
     except (AttributeError, TypeError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        return NO_ATTRIBUTES
+    return found if isinstance(found, dict) else NO_ATTRIBUTES
+
+
+NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
+"""Attributes of an object that cannot have any of its own."""
+
+
+def keys_of(value: Any) -> tuple[str, ...]:
+    """Names of the attributes of an object itself, or of a class or a module."""
+    return tuple(own_attributes(value))
+
+
+def set_among(names: frozenset[str], holders: tuple[Any, ...]) -> frozenset[str]:
+    """Names among `names` that are attributes of these objects and classes themselves."""
+    return frozenset().union(*(names & own_attributes(holder).keys() for holder in holders))
 
 
 def attribute_reader(value: Any, name: str) -> Callable[[], Any]:

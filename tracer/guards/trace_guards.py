@@ -86,7 +86,7 @@ class TraceGuards:
 
 
 def _difference(source: Source, now: Any) -> str:
-    if source.path.startswith(("the code of", "the position of", "the content of")):
+    if source.path.startswith(("the code of", "the position of", "the content of", "the attributes of")):
         return f"{source.path} changed"
     if source.path.startswith("keys("):
         return f"the keys of {source.path[len('keys('):-1]} changed"
