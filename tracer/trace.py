@@ -130,7 +130,8 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         values, out_tree, out_leaves = collect_results(result)
         captures = tuple(scope.captures.values())
         after = Reachability(roots, known)
-        guards = make_guards(before, after, captures, check_side_effects(before, after), _contents(after, observation, scope))
+        guards = make_guards(before, after, captures, check_side_effects(before, after), _contents(after, observation, scope),
+                             observation.forms, observation.viewed)
         _warn_of_unguarded(after, fun)
         for index, source, _ in reversed(guards.captured):
             captures[index].value.name = as_name(source.path)

@@ -38,7 +38,7 @@ from adjit.runtime.fastcall.tensor_descriptor import tensor_fields
 from adjit.runtime.native.digest import digest_code
 from adjit.runtime.native.executable import NativeExecutable
 from adjit.tracer.array_wrapper import IdentityKeyed
-from adjit.tracer.guards.content import ContentGuard
+from adjit.tracer.guards.content import ContentGuard, form_of, native_digest
 from adjit.tracer.guards.source import MISSING, Source, own_attributes, pairs_of, read_cell, read_item, read_slot
 from adjit.tracer.guards.trace_guards import TraceGuards
 from adjit.tracer.signature import CallSignature
@@ -153,6 +153,8 @@ def _guard(memory: Memory, source: Source) -> list[int] | None:
     read = source.read
     if not isinstance(read, partial):
         return None
+    if read.func is form_of:
+        return _form_guard(memory, source)
     wanted = 0 if source.value is MISSING else memory.identity(source.value)
     if read.func is len and type(read.args[0]) in (list, *_DICTS):
         return descriptor_words(GUARD, {"kind": Guard.SIZE, "holder": memory.identity(read.args[0]), "value": source.value})
@@ -215,18 +217,45 @@ def _is_plain_key(key: Any) -> bool:
 def _content_guard(memory: Memory, content: ContentGuard) -> list[int] | None:
     """The words of a guard of an array's content; None if Python has to check it."""
     array = content.array
-    layout_flag = layout.CONTIGUOUS if array.flags.c_contiguous else layout.F_CONTIGUOUS if array.flags.f_contiguous else 0
+    layout_flag = _order_flag(array)
     if type(array) is not np.ndarray or not layout_flag:
         return None
     code = digest_code()
     digest = content.digest()
     if digest is None:      # changed since the trace
         return None
+    return [*_digest_guard(memory, array, layout_flag, code.address, digest, array.nbytes), *_array_word(memory, array, layout.DESCR)]
+
+
+def _form_guard(memory: Memory, source: Source) -> list[int] | None:
+    """The words of a guard of an array's form, but not its content; None where Python has to check."""
+    array, flag = source.holder, _order_flag(source.holder)
+    if type(array) is not np.ndarray or not flag or form_of(array) != source.value:
+        return None
+    code = digest_code()
+    empty = native_digest.digest(array.ctypes.data, 0) if native_digest.digest is not None else 0
+    words = [word for offset in (layout.DATA, layout.DESCR, layout.FLAGS) for word in _array_word(memory, array, offset)]
+    return [*_digest_guard(memory, array, flag, code.address, empty, 0), *words]
+
+
+def _order_flag(array: np.ndarray) -> int:
+    return layout.CONTIGUOUS if array.flags.c_contiguous else layout.F_CONTIGUOUS if array.flags.f_contiguous else 0
+
+
+def _digest_guard(memory: Memory, array: np.ndarray, flag: int, function: int, digest: int, count: int) -> list[int]:
+    """The words of a guard of an array's order and shape, and of the digest of its first `count` bytes."""
     wanted = descriptor_words(DIGEST, {
-        "digest": digest, "function": code.address, "bytes": array.nbytes, "flags": layout_flag, "rank": array.ndim,
-        "shape": memory.words(array.shape)})
+        "digest": digest, "function": function, "bytes": count, "flags": flag, "rank": array.ndim, "shape": memory.words(array.shape)})
     return descriptor_words(GUARD, {
         "kind": Guard.DIGEST, "holder": memory.identity(array), "key": memory.words(wanted), "value": 0})
+
+
+def _array_word(memory: Memory, array: np.ndarray, offset: int) -> list[int]:
+    """The words of a guard of one word of an array."""
+    if offset == layout.DESCR:
+        memory.identity(array.dtype)        # as long as it is kept, no other has its address
+    return descriptor_words(GUARD, {
+        "kind": Guard.WORD, "holder": memory.identity(array), "key": offset, "value": layout.word(id(array) + offset)})
 
 
 def _behind_proxy(proxy: Any) -> Any:

@@ -134,15 +134,38 @@ FALLBACKS = {
     "one in a slot": Route(
         "class C:\n    __slots__ = ('rate',)\n    def __getattr__(self, name): return 2.0\no = C()", "o.rate", "o.rate = 3.0"),
 }
+ARRAYS = {
+    "length": Route("y = np.ones(3)", "len(y)", "y.resize(6, refcheck=False)"),
+    "size": Route("y = np.ones(3)", "y.size", "y.resize(6, refcheck=False)"),
+    "rank": Route("y = np.ones(4)", "y.ndim", "y.resize((2, 2), refcheck=False)"),
+    "shape": Route("y = np.ones((4, 1))", "y.shape[0]", "y.resize((2, 2), refcheck=False)"),
+    "np.shape": Route("y = np.ones((4, 1))", "np.shape(y)[0]", "y.resize((2, 2), refcheck=False)"),
+    "dtype": Route("y = np.ones(3)", "2.0 if y.dtype == np.float64 else 3.0", "y.dtype = np.int64"),
+    "dtype of content": Route("y = np.ones(3)", "float(y[0])", "y.dtype = np.int64"),
+    "flags": Route("y = np.ones(3)", "2.0 if y.flags.writeable else 3.0", "y.setflags(write=False)"),
+    "flags set": Route("y = np.ones(3); y.setflags(write=False)", "2.0 if y.flags.writeable else 3.0", "y.setflags(write=True)"),
+    "length of an attribute": Route("o = SimpleNamespace(y=np.ones(3))", "len(o.y)", "o.y.resize(6, refcheck=False)"),
+    "length of a row": Route("y = np.ones((2, 3))", "len(y[0])", "y.resize((3, 2), refcheck=False)"),
+    "row": Route("y = np.ones((2, 2))", "np.sum(y[0] * x)", "y.resize((3, 2), refcheck=False); y[:] = 2.0"),
+    "row, another array": Route("y = np.ones((2, 2))", "np.sum(y[0] * x)", "y = np.full((2, 2), 5.0)"),
+    "row and whole": Route("y = np.ones((2, 2))", "(np.sum(y[0] * x) + np.sum(y * x))", "y = np.full((2, 2), 5.0)"),
+    "row and whole, written": Route("y = np.ones((2, 2))", "(np.sum(y[0] * x) + np.sum(y * x))", "y[:] = 5.0"),
+    "transposed": Route("y = np.ones((2, 3))", "np.sum(y.T @ x)", "y.resize((2, 1), refcheck=False)"),
+    "reshaped": Route("y = np.ones((2, 3))", "np.sum(y.reshape(-1, 2) @ x)", "y.resize((2, 4), refcheck=False)"),
+    "whole": Route("y = np.ones((3, 2))", "np.sum(y * x)", "y.resize((4, 2), refcheck=False)"),
+    "flags of a whole": Route("y = np.ones(2)", "np.sum(y * x) * (1.0 if y.flags.writeable else 2.0)", "y.setflags(write=False)"),
+    "zeros like it": Route("y = np.ones(3)", "len(np.zeros_like(y))", "y.resize(6, refcheck=False)"),
+    "strided": Route("y = np.ones((4, 4))[:, ::2]", "len(y)", "y.setflags(write=False); y = y[:2]"),
+}
 ROUTES: dict[str, Route] = {
     f"{kind}: {name}": route for kind, routes in {
-        "builtin": BUILTINS, "namespace": NAMESPACES, "module": MODULES, "text": TEXTS, "__getattr__": FALLBACKS}.items()
+        "builtin": BUILTINS, "namespace": NAMESPACES, "module": MODULES, "text": TEXTS, "array": ARRAYS, "__getattr__": FALLBACKS}.items()
     for name, route in routes.items()}
 FUNCTIONS = {
     "compiled": "aj.compile(lambda x: np.sum(x) * READ)",
     "interpreted": "aj.compile(lambda x: np.sum(x) * READ, backend='interpret')",
     "value_and_grad": "aj.value_and_grad(lambda x: np.sum(x) * READ)",
-    "with a helper": "aj.compile(lambda x: np.sum(x) * helper())",
+    "with a helper": "aj.compile(lambda x: np.sum(x) * helper(x))",
     "with a nested function": "aj.compile(outer)",
     "method": "aj.compile(Model().loss)",
 }
@@ -156,12 +179,12 @@ import adjit as aj
 
 BEFORE
 
-def helper():
+def helper(x=None):
     return READ
 
 def outer(x):
-    def inner(v):
-        return np.sum(v) * READ
+    def inner(x):
+        return np.sum(x) * READ
     return inner(x)
 
 class Model:
@@ -202,8 +225,9 @@ def test_a_change_is_seen(module: ModuleType, name: str, function: str) -> None:
     for change in ("", route.change):
         run(module, change)
         for _ in range(3):
-            value = float(module.plain(x))
-            expected = [value, [value / 3.0] * 2] if function == "value_and_grad" else [value]
-            assert answers(module.compiled(x)) == expected, change
+            found = answers(module.compiled(x))
+            assert found[0] == float(module.plain(x)), change
+            if function == "value_and_grad" and " x" not in route.read:
+                assert found[1] == [found[0] / 3.0] * 2, change
     if function != "value_and_grad":
         assert module.compiled.cache_info().traces <= 2, module.compiled.explain()

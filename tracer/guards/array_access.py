@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from adjit.tracer.array_checks import is_ndarray
-from adjit.tracer.guards.content import fingerprint
+from adjit.tracer.guards.content import fingerprint, form_of
 
 
 def _words(text: str) -> frozenset[str]:
@@ -36,6 +36,11 @@ _VIEWING = _words("""
     zeros_like ones_like empty_like full_like may_share_memory shares_memory result_type can_cast min_scalar_type broadcast_shapes
     iscomplexobj isrealobj matrix_transpose permute_dims unstack""")
 """Methods and functions that return views, or only read the shape and the like: reads of content through a view are logged at the view."""
+
+_SHAPES = _words("""
+    shape ndim size dtype nbytes itemsize __len__ zeros_like ones_like empty_like full_like result_type can_cast min_scalar_type
+    broadcast_shapes iscomplexobj isrealobj""")
+"""Those that read nothing but the shape and the dtype."""
 
 _KEPT = _words("""
     __array_wrap__ __array_priority__ __class__ __class_getitem__ __delattr__ __dir__ __doc__ __getattribute__ __getstate__ __hash__
@@ -51,12 +56,15 @@ _CONVERSIONS = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortra
 
 class AccessLog:
     """Accesses to the observed arrays, by identity: `read` holds the arrays whose content Python read; `checksums` the content, before the
-    first access, of the arrays that were read or written.
+    first access, of the arrays that were read or written. `forms` are the forms of the arrays whose shape, dtype or memory layout Python
+    read, before the first access, and `viewed` the arrays that more was read of than shape and dtype, or that views were made of.
     """
 
     def __init__(self) -> None:
         self.read: set[int] = set()
         self.checksums: dict[int, int] = {}
+        self.forms: dict[int, tuple[Any, ...]] = {}
+        self.viewed: set[int] = set()
         self.kinds: dict[int, tuple[Any, type]] = {}
         self.views: list[weakref.ref[Any]] = []
         self.thread = threading.get_ident()
@@ -69,9 +77,20 @@ class AccessLog:
                     self.checksums[id(array)] = fingerprint(array)
                 if not written:
                     self.read.add(id(array))
-            array = getattr(array, "base", None)
+            array = _BASE.__get__(array) if isinstance(array, np.ndarray) else None
+
+    def note_form(self, array: Any, viewed: bool) -> None:
+        """Log an array, or a view, whose shape, dtype or layout is about to be read, or that a view is made of."""
+        while array is not None:
+            if id(array) in self.kinds:
+                if id(array) not in self.forms:
+                    self.forms[id(array)] = form_of(array)
+                if viewed:
+                    self.viewed.add(id(array))
+            array = _BASE.__get__(array) if isinstance(array, np.ndarray) else None
 
 
+_BASE: Any = np.ndarray.base
 _observations: list[AccessLog] = []
 _lock = threading.Lock()
 
@@ -80,6 +99,12 @@ def _note(array: Any, written: bool = False) -> None:
     if not _is_internal():
         for observation in list(_observations):
             observation.note(array, written)
+
+
+def _note_form(array: Any, name: str) -> None:
+    if not _is_internal():
+        for observation in list(_observations):
+            observation.note_form(array, name not in _SHAPES)
 
 
 def _is_internal() -> bool:
@@ -132,6 +157,10 @@ def _function(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> A
     if function.__name__ not in _VIEWING:
         _note_all((args, kwargs))
         args, kwargs = _all_plain(args), _all_plain(kwargs)
+    else:
+        for array in (*args, *kwargs.values()):
+            if type(array) in ORIGINAL_CLASS:
+                _note_form(array, function.__name__)
     if function.__name__.endswith("_like"):     # nothing is read, and writes to the new array are logged
         return function._implementation(*_all_plain(args), **_all_plain(kwargs)).view(type(self))
     return function._implementation(*args, **kwargs)
@@ -142,6 +171,7 @@ def _getitem(self: Any, index: Any) -> Any:
     own: Any = ORIGINAL_CLASS[type(self)]
     found = own.__getitem__(self, _all_plain(index))
     if is_ndarray(found) and np.may_share_memory(_plain(found), _plain(self)):
+        _note_form(self, "__getitem__")
         return found
     _note(self)
     return _plain(found)
@@ -189,6 +219,20 @@ def _logging_member(name: str, own: Any) -> Any:
     return property(read, write)
 
 
+def _viewing_member(name: str, own: Any) -> Any:
+    """Wrap a method or an attribute that reads the form of an ordinary array, or makes a view of it, so that each use of it is logged."""
+    if callable(own):
+        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+            _note_form(self, name)
+            return own(self, *args, **kwargs)
+        return method
+
+    def read(self: Any) -> Any:
+        _note_form(self, name)
+        return own.__get__(self)
+    return property(read, lambda self, value: own.__set__(self, value))
+
+
 ORIGINAL_CLASS: dict[type, type] = {}
 """Original class of each class of observed arrays."""
 
@@ -204,6 +248,7 @@ def _observed_class(kind: Any) -> type | None:
         return None
     methods: dict[str, Any] = {name: _logging_member(name, getattr(np.ndarray, name)) for name in dir(np.ndarray)
                                if name not in _KEPT | _OPERATORS | _VIEWING}
+    methods |= {name: _viewing_member(name, getattr(np.ndarray, name)) for name in ("__len__", *_VIEWING) if hasattr(np.ndarray, name)}
     methods |= {"__array_finalize__": _finalize, "__array_ufunc__": _ufunc, "__array_function__": _function, "__getitem__": _getitem,
                 "__setitem__": _setitem, "__module__": kind.__module__}
     (attributes,) = gc.get_referents(vars(made))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy import ascontiguousarray
@@ -24,6 +25,12 @@ native_digest = _NativeDigest()
 def fingerprint(array: np.ndarray) -> int:
     """Checksum of the content, to notice that an array was written to."""
     return zlib.crc32(in_memory_order(array).reshape(-1).view(np.uint8).data)
+
+
+def form_of(array: np.ndarray) -> tuple[Any, ...]:
+    """Return the shape, dtype and strides of an array, its address and its flags."""
+    plain = np.ndarray.view(array, np.ndarray)
+    return (plain.shape, plain.dtype, plain.strides, plain.__array_interface__["data"][0], bool(plain.flags.writeable))
 
 
 def in_memory_order(array: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ functions, containers, arrays that Python read) were built into the graph: if on
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from operator import is_
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from adjit.ir.dataclass import dataclass
 from adjit.tracer.array_checks import is_ndarray
-from adjit.tracer.guards.content import ContentGuard
+from adjit.tracer.guards.content import ContentGuard, form_of
 from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.guards.source import MISSING, Source, is_scalar
 from adjit.tracer.scope import CapturedArray
@@ -86,7 +87,7 @@ class TraceGuards:
 
 
 def _difference(source: Source, now: Any) -> str:
-    if source.path.startswith(("the code of", "the position of", "the content of", "the attributes of")):
+    if source.path.startswith(("the code of", "the position of", "the content of", "the attributes of", "the form of")):
         return f"{source.path} changed"
     if source.path.startswith("keys("):
         return f"the keys of {source.path[len('keys('):-1]} changed"
@@ -100,24 +101,31 @@ def _difference(source: Source, now: Any) -> str:
 
 
 def make_guards(before: Mapping[Any, Source], after: Reachability, captures: Sequence[CapturedArray], own: Collection[Any],
-                 contents: Mapping[int, ContentGuard]) -> TraceGuards:
+                contents: Mapping[int, ContentGuard], forms: Mapping[int, tuple[Any, ...]],
+                viewed: Collection[int]) -> TraceGuards:
     """Make the guards of a trace from the sources that were reached before and after it.
 
     Sources that the function changed itself, with a key in `own`, are left out; other containers that it filled have to be empty again, as
-    they were before the trace. `contents` are the guards of arrays that Python read, by identity.
+    they were before the trace. `contents` are the guards of arrays that Python read, by identity; `forms` are those of arrays whose form it
+    read. A captured array may have another form only where nothing but its own shape and dtype was read, which are compared in any case;
+    one that is also `viewed` has to stay the same array, which views are of.
     """
     numbers = {id(capture.array): index for index, capture in enumerate(captures)}
     captured, fixed = [], []
-    read = dict(contents)
+    read, formed = dict(contents), set[int]()
     for key, found in after.by_key().items():
         if key in own:
             continue
         then = before.get(key)
         source = found._replace(value=MISSING) if then is None else then
         index = numbers.get(id(source.value)) if source.value is found.value and is_ndarray(found.value) else None
-        if index is None:
+        identity = id(source.value)
+        if identity in forms and source.value is found.value and (index is None or identity in viewed) and identity not in formed:
+            formed.add(identity)
+            fixed.append(Source(f"the form of {source.path}", partial(form_of, source.value), forms[identity], source.value, False))
+        if index is None or identity in viewed:
             fixed.append(source)
-        else:
+        if index is not None:
             captured.append((index, source, read.pop(id(found.value), None)))
     return TraceGuards(tuple(capture.array for capture in captures), tuple(captured), tuple(fixed), tuple(read.values()),
                    tuple((capture.value.type.shape, capture.array.dtype) for capture in captures))
