@@ -134,7 +134,8 @@ class Reachability:
             if walk.mentions() == mentions:
                 break
             mentions = walk.mentions()
-        self.mentions, self.names = mentions, mentions.names
+        self.mentions: Mentions = mentions
+        self.names = mentions.names
         self.found = walk.found
         self.codes = walk.codes
         self.unguarded = walk.unguarded
@@ -150,7 +151,8 @@ class _Walk:
     """Walk over values by the names that occur in code, breadth first."""
 
     def __init__(self, mentions: Mentions):
-        self.names, self.optional, self.whole, self.whole_objects = map(set, mentions)
+        self.names, self.optional = set(mentions.names), set(mentions.optional)
+        self.whole, self.whole_objects = set(mentions.whole), set(mentions.whole_objects)
         self.found: list[Source] = []
         self.codes: list[CodeType] = []
         self.unguarded: dict[str, Any] = {}
