@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cProfile
 import datetime
+import functools
 import os
 import random
 import secrets
@@ -19,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.stats
 from numpy.random import randn
 
 import adjit as aj
@@ -26,6 +28,8 @@ from adjit.tracer.guards import nondeterminism
 
 X = np.ones(3)
 GENERATOR, STATE, PYTHON = np.random.default_rng(0), np.random.RandomState(1), random.Random(2)
+DRAW, SYSTEM, SEEDS = np.random.default_rng(4).normal, random.SystemRandom(), np.random.SeedSequence(5)
+DRAW_THREE, BITS = functools.partial(np.random.default_rng(6).normal, size=3), np.random.PCG64(7)
 GENERATORS = {"philox": np.random.Generator(np.random.Philox(3))}
 
 
@@ -88,6 +92,11 @@ DRAWING: dict[str, tuple[Callable[..., Any], str, str]] = {
     "one in a dict": (lambda x: x * GENERATORS["philox"].random(), "GENERATORS['philox']", 'GENERATORS["philox"].random()'),
     "one of an object": (Model().noisy, ".rng", "self.rng.normal()"),
     "one of a closure": (identity_keyed(np.random.default_rng(4)), "rng", "rng.normal()"),
+    "a bound method": (lambda x: x * DRAW(), "DRAW", "DRAW()"),
+    "a partial": (lambda x: x * DRAW_THREE(), "DRAW_THREE", "DRAW_THREE()"),
+    "a spawned one": (lambda x: x * GENERATOR.spawn(1)[0].normal(), "GENERATOR", "GENERATOR.spawn(1)"),
+    "a spawned seed": (lambda x: x * np.random.default_rng(SEEDS.spawn(1)[0]).normal(), "SEEDS", "SEEDS.spawn(1)"),
+    "bits": (lambda x: x * (BITS.random_raw() % 5), "BITS", "BITS.random_raw()"),
     "in a nested function": (in_a_nested_function, "np.random", "v * np.random.rand()"),
 }
 READING: dict[str, tuple[Callable[..., Any], str]] = {
@@ -98,10 +107,18 @@ READING: dict[str, tuple[Callable[..., Any], str]] = {
     "urandom": (lambda x: x * os.urandom(1)[0], "os.urandom"), "uuid": (lambda x: x * uuid.uuid4().int, "uuid.uuid4"),
     "secrets": (lambda x: x * secrets.randbelow(5), "secrets.randbelow"),
     "a token": (lambda x: x * len(secrets.token_hex(2)), "secrets.token_hex"),
+    "SystemRandom": (lambda x: x * random.SystemRandom().random(), "random.SystemRandom"),
+    "a SystemRandom": (lambda x: x * SYSTEM.random(), "SYSTEM.random"),
+    "Random without a seed": (lambda x: x * random.Random().random(), "random.Random"),
+    "RandomState without a seed": (lambda x: x * np.random.RandomState().rand(), "np.random.RandomState"),
+    "bits without a seed": (lambda x: x * np.random.Generator(np.random.PCG64()).normal(), "np.random.PCG64"),
+    "a seed of the system": (lambda x: x * (np.random.SeedSequence().entropy % 5), "np.random.SeedSequence"),
     "a generator of its own": (lambda x: x * np.random.default_rng().normal(), "np.random.default_rng"),
 }
 QUIET: dict[str, Callable[..., Any]] = {
     "drawn outside": Model().quiet, "a seeded generator": lambda x: x * np.random.default_rng(0).normal(),
+    "seeded generators": lambda x: (
+        x * random.Random(0).random() * np.random.RandomState(0).rand() * np.random.Generator(np.random.PCG64(0)).normal()),
     "seeded within": lambda x: (np.random.seed(0), x * np.random.rand())[1], "a key": lambda x: x * aj.random.normal(aj.random.key(0), 3),
     "a branch not taken": lambda x: x if x.ndim == 1 else x * time.time() * np.random.rand() * random.random(),
     "other names": lambda x: x * len(os.path.join("time", "now")) * len(GENERATORS["philox"].bit_generator.state),
@@ -175,6 +192,24 @@ def test_a_second_normal_number_is_a_draw() -> None:
     np.random.seed(0)
     np.random.randn()
     assert len(warned(lambda x: x * np.random.randn())) == 1
+
+
+def test_a_second_normal_number_of_a_library_is_a_draw() -> None:
+    np.random.seed(0)
+    np.random.normal()
+    (warning,) = warned(lambda x: x * scipy.stats.norm.rvs())
+    assert "draws from np.random" in str(warning.message)
+
+
+def test_a_second_normal_number_drawn_in_a_helper_is_a_draw() -> None:
+    state = np.random.RandomState(0)
+    state.normal()
+
+    def draw(generator: np.random.RandomState) -> float:
+        return generator.normal()
+
+    (warning,) = warned(lambda x: x * draw(state))
+    assert "draws from state" in str(warning.message)
 
 
 def test_profilers_are_left_at_work() -> None:

@@ -7,6 +7,7 @@ clock, a profile function watches the trace for calls of it. Without such names 
 from __future__ import annotations
 
 import ctypes
+import dis
 import random
 import sys
 import warnings
@@ -25,6 +26,8 @@ _READ = frozenset({"time", "perf_counter", "monotonic", "process_time", "thread_
                    "time_ns", "perf_counter_ns", "monotonic_ns", "process_time_ns", "thread_time_ns", "generate_time_safe"})
 _CLOCKS = frozenset({"time", "posix", "nt", "_uuid", "datetime"})      # modules of these functions
 _ENTROPY = frozenset({"uuid", "secrets", "random"})                     # read random bytes of the system for their callers
+_SEEDING = frozenset({     # draw a seed from the system where none is given
+    "default_rng", "SeedSequence", "RandomState", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64", "Random", "SystemRandom", "seed"})
 _CALLABLES = frozenset({"builtin_function_or_method", "method", "function", "type", "cython_function_or_method"})
 _VARIABLES = VARIABLE_LOADS | {"LOAD_CLASSDEREF"}
 _MT19937_BYTES = 4 * 625        # its words, and the position in them
@@ -57,7 +60,7 @@ def nondeterminism_reported(roots: Sequence[Any], sources: Sequence[Source]) -> 
     functions = list(dict.fromkeys(_functions([*roots, *(source.value for source in sources)])))
     mentions = [mention for function in functions for mention in _mentions(function)]
     generators = _generators(sources, mentions)
-    states = [_state(generator, mentions) for generator in generators.values()]
+    states = [_state(generator) for generator in generators.values()]
     clocks = [mention for mention in mentions if _is_clock(mention.values[-1])]
     if clocks:
         with _clock_reads_reported(clocks):
@@ -65,7 +68,7 @@ def nondeterminism_reported(roots: Sequence[Any], sources: Sequence[Source]) -> 
     else:
         yield
     for (name, generator), then in zip(generators.items(), states, strict=True):
-        if _state(generator, mentions) != then and not any(_SEEDED in mention.names and _is_of(mention, generator) for mention in mentions):
+        if _state(generator) != then and not any(_SEEDED in mention.names and _is_of(mention, generator) for mention in mentions):
             _warn(_line_of(name, generator, mentions, functions), f"draws from {name}",
                   "draw with aj.random from a key that is an argument, or pass the numbers as arguments")
 
@@ -170,7 +173,8 @@ def _attribute_reads(code: CodeType) -> tuple[tuple[tuple[str, ...], CodeLine], 
 def _kinds() -> tuple[type, ...]:
     """Return the classes of generators; NumPy's only if they are loaded."""
     module = sys.modules.get(_NUMPY)
-    return (random.Random,) if module is None else (random.Random, module.Generator, module.RandomState)
+    return (random.Random,) if module is None else (
+        random.Random, module.Generator, module.RandomState, module.BitGenerator, module.SeedSequence)
 
 
 def _generators(sources: Sequence[Source], mentions: Iterable[Mention]) -> dict[str, Any]:
@@ -183,9 +187,13 @@ def _generators(sources: Sequence[Source], mentions: Iterable[Mention]) -> dict[
         found["random"] = shared
     kinds, known = _kinds(), {id(generator) for generator in found.values()}
     for source in sources:
-        if isinstance(source.value, kinds) and id(source.value) not in known:
-            known.add(id(source.value))
-            found[source.path] = source.value
+        value = source.value
+        while isinstance(value, partial):
+            value = value.func
+        value = value if isinstance(value, kinds) else getattr(value, "__self__", None) if type(value).__name__ in _CALLABLES else None
+        if isinstance(value, kinds) and id(value) not in known:
+            known.add(id(value))
+            found[source.path] = value
     return {path: generator for path, generator in found.items() if not isinstance(generator, random.SystemRandom)}     # has no state
 
 
@@ -196,15 +204,19 @@ def _is_of(mention: Mention, generator: Any) -> bool:
                for value in mention.values)
 
 
-def _state(generator: Any, mentions: Iterable[Mention]) -> Any:
-    """State of a generator: equal as long as nothing is drawn."""
+def _state(generator: Any) -> Any:
+    """State of a generator: equal as long as nothing is drawn, and no other generator is spawned."""
     if isinstance(generator, random.Random):
         return generator.getstate()
-    bits = generator.bit_generator if hasattr(generator, "bit_generator") else generator._bit_generator
+    module = sys.modules[_NUMPY]
+    if isinstance(generator, module.SeedSequence):
+        return generator.n_children_spawned
+    bits = generator if isinstance(generator, module.BitGenerator) else \
+        generator.bit_generator if isinstance(generator, module.Generator) else generator._bit_generator
     state: Any = ctypes.string_at(bits.ctypes.state_address, _MT19937_BYTES) if type(bits).__name__ == "MT19937" else repr(bits.state)
-    if hasattr(generator, "get_state") and any(_is_of(mention, generator) for mention in mentions):     # takes 50 us
+    if isinstance(generator, module.RandomState):
         return state, generator.get_state(legacy=False)["has_gauss"]        # normal numbers are drawn in pairs
-    return state
+    return state, getattr(bits.seed_seq, "n_children_spawned", 0)
 
 
 def _line_of(path: str, generator: Any, mentions: Iterable[Mention], functions: Sequence[FunctionType]) -> CodeLine:
@@ -226,10 +238,12 @@ def _line_of(path: str, generator: Any, mentions: Iterable[Mention], functions: 
 
 def _is_clock(value: Any) -> bool:
     """True if a call of this reads a clock or random bytes of the system; for functions written in Python, if it may do so."""
+    if isinstance(value, random.SystemRandom) or isinstance(getattr(value, "__self__", None), random.SystemRandom):
+        return True
     if type(value).__name__ not in _CALLABLES:
         return False
     home, name = _module_of(value), getattr(value, "__name__", "")
-    return (home in _CLOCKS and name in _READ) or (home in ("uuid", "secrets") and type(value) is not type) or name == "default_rng"
+    return (home in _CLOCKS and name in _READ) or (home in ("uuid", "secrets") and type(value) is not type) or name in _SEEDING
 
 
 @contextmanager
@@ -241,12 +255,14 @@ def _clock_reads_reported(mentions: Sequence[Mention]) -> Iterator[None]:
         read = {mention.line: "" for mention in mentions}
     else:
         def watch(frame: FrameType, event: str, function: Any) -> None:
-            if event != "c_call" or getattr(function, "__name__", None) not in _READ or not _is_clock(function):
+            name = getattr(function, "__name__", None)
+            seeded = name == _SEEDED and frame.f_globals.get("__name__") == "random" and frame.f_locals.get("a", ()) is None
+            if event != "c_call" or not (seeded or (name in _READ and _is_clock(function))):
                 return
             caller: FrameType | None = frame
             while caller is not None and caller.f_globals.get("__name__") in _ENTROPY:
                 caller = caller.f_back
-            if caller is not None and not _is_library(caller.f_globals.get("__name__", "")):
+            if caller is not None and not _is_library(caller.f_globals.get("__name__", "")) and not _gives_seed(caller):
                 code = caller.f_code
                 read[CodeLine(code.co_filename, caller.f_lineno or code.co_firstlineno, code.co_name)] = function.__name__
 
@@ -258,6 +274,12 @@ def _clock_reads_reported(mentions: Sequence[Mention]) -> Iterator[None]:
     for line, name in read.items():
         names = next((".".join(mention.names) for mention in mentions if mention.line == line), name)
         _warn(line, f"reads the clock or random bytes of the system ({names})", "read it outside, and pass it as an argument")
+
+
+def _gives_seed(caller: FrameType) -> bool:
+    """True if the call under way gives a seed to `RandomState`, which reads random bytes nevertheless, and does not use them."""
+    step = caller.f_code.co_code[caller.f_lasti:caller.f_lasti + 2]
+    return "RandomState" in caller.f_code.co_names and len(step) == 2 and dis.opname[step[0]] == "CALL" and step[1] > 0
 
 
 def _is_library(module: str) -> bool:
