@@ -27,6 +27,8 @@ from adjit.tracer import random
 from adjit.tracer.functions import creation
 from adjit.tracer.promotion import dtype_argument
 
+Size = int | Sequence[int] | None
+
 _FULL = unwrap(creation.full)
 _UNIFORM, _NORMAL, _RANDINT, _PERMUTATION = (unwrap(draw) for draw in (random.uniform, random.normal, random.randint, random.permutation))
 
@@ -34,31 +36,31 @@ _UNIFORM, _NORMAL, _RANDINT, _PERMUTATION = (unwrap(draw) for draw in (random.un
 # -- filled
 
 
-def zeros(*size: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+def zeros(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
     """Make a tensor of zeros: `zeros(2, 3)` or `zeros((2, 3))`.
 
     >>> zeros(2, 3).shape, zeros((2,)).dtype
     ((2, 3), dtype('float32'))
     """
-    return full(_sizes(size), 0, DEFAULT_FLOAT if dtype is None else dtype, requires_grad, device)
+    return full(_sizes(sizes, size), 0, DEFAULT_FLOAT if dtype is None else dtype, requires_grad, device)
 
 
-def ones(*size: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+def ones(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
     """Make a tensor of ones.
 
     >>> ones(2)
     tensor([1., 1.])
     """
-    return full(_sizes(size), 1, DEFAULT_FLOAT if dtype is None else dtype, requires_grad, device)
+    return full(_sizes(sizes, size), 1, DEFAULT_FLOAT if dtype is None else dtype, requires_grad, device)
 
 
-def empty(*size: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+def empty(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
     """Make a tensor to be filled; it holds zeros.
 
     >>> empty(2).shape
     (2,)
     """
-    return zeros(*size, dtype=dtype, requires_grad=requires_grad, device=device)
+    return zeros(*sizes, size=size, dtype=dtype, requires_grad=requires_grad, device=device)
 
 
 def full(size: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
@@ -147,22 +149,22 @@ def eye(n: int, m: int | None = None, dtype: Any = None, requires_grad: bool = F
 # -- random
 
 
-def rand(*size: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+def rand(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
     """Draw uniform numbers in [0, 1).
 
     >>> rand(2, 3).shape
     (2, 3)
     """
-    return _drawn(_UNIFORM, _sizes(size), dtype_argument(DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device)
+    return _drawn(_UNIFORM, _sizes(sizes, size), dtype_argument(DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device)
 
 
-def randn(*size: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+def randn(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
     """Draw numbers of the standard normal distribution.
 
     >>> randn(2, 3).shape
     (2, 3)
     """
-    return _drawn(_NORMAL, _sizes(size), dtype_argument(DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device)
+    return _drawn(_NORMAL, _sizes(sizes, size), dtype_argument(DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device)
 
 
 def rand_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
@@ -210,22 +212,22 @@ def randperm(n: int, dtype: Any = None, device: Any = None) -> Tensor:
 # -- of several tensors
 
 
-def cat(tensors: Sequence[Any], dim: int = 0) -> Tensor:
+def cat(tensors: Sequence[Any], dim: int = 0, *, axis: int | None = None) -> Tensor:
     """Concatenate tensors along a dimension.
 
     >>> cat([tensor([1.0]), tensor([2.0, 3.0])])
     tensor([1., 2., 3.])
     """
-    return apply(shapes.cat, (list(tensors), dim))      # type: ignore[no-any-return]
+    return apply(shapes.cat, (list(tensors), dim if axis is None else axis))      # type: ignore[no-any-return]
 
 
-def stack(tensors: Sequence[Any], dim: int = 0) -> Tensor:
+def stack(tensors: Sequence[Any], dim: int = 0, *, axis: int | None = None) -> Tensor:
     """Stack tensors of one shape along a new dimension.
 
     >>> stack([tensor([1.0, 2.0]), tensor([3.0, 4.0])]).shape
     (2, 2)
     """
-    return apply(shapes.stack, (list(tensors), dim))        # type: ignore[no-any-return]
+    return apply(shapes.stack, (list(tensors), dim if axis is None else axis))        # type: ignore[no-any-return]
 
 
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
@@ -252,15 +254,15 @@ def einsum(equation: str, *operands: Any) -> Tensor:
 # -- queries
 
 
-def from_numpy(array: np.ndarray) -> Tensor:
+def from_numpy(ndarray: np.ndarray) -> Tensor:
     """Make a tensor on the memory of an array.
 
     >>> from_numpy(np.ones(2))
     tensor([1., 1.], dtype=float64)
     """
-    if not isinstance(array, np.ndarray):
-        raise TypeError(f"from_numpy takes an ndarray, got a {type(array).__name__}: adjit.tensor takes numbers and lists")
-    return as_tensor(array)
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(f"from_numpy takes an ndarray, got a {type(ndarray).__name__}: adjit.tensor takes numbers and lists")
+    return as_tensor(ndarray)
 
 
 def is_tensor(obj: Any) -> bool:
@@ -308,8 +310,13 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 """Functions of `adjit` with the names of tensor methods."""
 
 
-def _sizes(size: tuple[Any, ...]) -> tuple[int, ...]:
-    several = size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
+def _sizes(given: tuple[Any, ...], size: Any = None) -> tuple[int, ...]:
+    """Return the sizes that are given one by one, as one sequence, or by keyword."""
+    if size is not None:
+        if given:
+            raise TypeError("sizes are given twice: by position and as size=")
+        given = (size,)
+    several = given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
     return tuple(map(operator.index, several))
 
 

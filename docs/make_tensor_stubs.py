@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from adjit.eager import arguments, signatures
 from adjit.eager.tensor import Tensor
 from adjit.tensor_functions import FUNCTIONS, METHODS
 
@@ -20,6 +21,7 @@ FUNCTIONS_STUB = ROOT / "api" / "tensor_function_names.pyi"
 
 HEAD = """\
 # Written by: python docs/make_tensor_stubs.py
+# ruff: noqa: E501
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias, overload
@@ -27,7 +29,7 @@ from typing import Any, Literal, TypeAlias, overload
 import numpy as np
 
 """
-METHODS_HEAD = HEAD.replace("\n\n", "\n# ruff: noqa: E501\n\n", 1) + """\
+METHODS_HEAD = HEAD + """\
 from adjit.eager.functional.reductions import ValuesAndIndices
 from adjit.eager.node import Handle, Node
 from adjit.eager.tensor import Tensor
@@ -82,14 +84,21 @@ from adjit.eager.tensor_methods import TensorLike
 """
 
 OVERLOADS = {
-    "max": ["({first}) -> Tensor", "({first}, dim: int, keepdim: bool = ...) -> ValuesAndIndices",
+    "max": ["({first}) -> Tensor", "({first}, dim: int, keepdim: bool = ..., *, keepdims: bool = ...) -> ValuesAndIndices",
+            "({first}, *, axis: int, keepdim: bool = ..., keepdims: bool = ...) -> ValuesAndIndices",
             "({first}, other: TensorLike) -> Tensor"],
-    "median": ["({first}) -> Tensor", "({first}, dim: int, keepdim: bool = ...) -> ValuesAndIndices"],
     "size": ["({first}) -> tuple[int, ...]", "({first}, dim: int) -> int"],
     "stride": ["({first}) -> tuple[int, ...]", "({first}, dim: int) -> int"],
+    "split": ["({first}, split_size: int | Sequence[int], dim: int = ..., *, axis: int = ...) -> tuple[Tensor, ...]",
+              "({first}, *, split_size_or_sections: int | Sequence[int], dim: int = ..., axis: int = ...) -> tuple[Tensor, ...]"],
+    "swapaxes": ["({first}, dim0: int, dim1: int) -> Tensor", "({first}, *, axis0: int, axis1: int) -> Tensor"],
     "nonzero": ["({first}, as_tuple: Literal[False] = ...) -> Tensor", "({first}, as_tuple: Literal[True]) -> tuple[Tensor, ...]"],
 }
 OVERLOADS["min"] = OVERLOADS["max"]
+OVERLOADS["median"] = OVERLOADS["max"][:-1]
+for _name in ("scatter", "scatter_"):
+    OVERLOADS[_name] = ["({first}, dim: int, index: TensorLike, src: TensorLike) -> Tensor",
+                        "({first}, dim: int, index: TensorLike, *, value: float) -> Tensor"]
 """Methods whose results depend on what they are given."""
 
 OF_THE_COMPILER = {"apply_wrapped", "apply_closure", "around", "as_argument", "signature_key", "traced"}
@@ -105,11 +114,34 @@ def parameters_text(signature: inspect.Signature) -> str:
 
 
 def definitions(name: str, signature: inspect.Signature, first: str) -> Iterator[str]:
-    for text in OVERLOADS.get(name, ()):
-        yield "@overload"
-        yield f"def {name}{text.format(first=first)}: ..."
-    if name not in OVERLOADS:
-        yield f"def {name}{parameters_text(signature)}: ..."
+    forms = [text.format(first=first) for text in OVERLOADS.get(name, ())] or [*map(parameters_text, with_numpy_names(name, signature))]
+    for form in forms:
+        if len(forms) > 1:
+            yield "@overload"
+        yield f"def {name}{form}: ..."
+
+
+def with_numpy_names(name: str, signature: inspect.Signature) -> Iterator[inspect.Signature]:
+    """The signature with NumPy's keywords too, if the method takes them; in a form of its own where the parameter has no default."""
+    parameters = signature.parameters
+    has_sizes = any(p.kind is p.VAR_POSITIONAL for p in parameters.values())
+    names = arguments.NUMPY_NAMES if is_made_of_function(getattr(Tensor, name)) and not has_sizes else {}
+    others = {theirs: parameters[ours] for theirs, several in names.items() for ours in several
+              if ours in parameters and theirs not in parameters}
+    optional = [p.replace(name=theirs, kind=p.KEYWORD_ONLY) for theirs, p in others.items() if p.default is not p.empty]
+    yield signature.replace(parameters=[*parameters.values(), *optional])
+    required = {p.name: theirs for theirs, p in others.items() if p.default is p.empty}
+    if required:
+        index = min(map([*parameters].index, required))
+        yield signature.replace(parameters=[
+            p if i < index else p.replace(name=required.get(p.name, p.name), kind=p.KEYWORD_ONLY)
+            for i, p in enumerate((*parameters.values(), *optional))])
+
+
+def is_made_of_function(method: Any) -> bool:
+    """True for a method whose keywords `adjit.eager.arguments` binds."""
+    made = vars(method).get("__wrapped__")
+    return isinstance(vars(made).get("__wrapped__") if inspect.isfunction(made) else made, signatures.OnRequest)
 
 
 def in_class(line: str) -> str:

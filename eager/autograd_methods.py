@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from adjit.eager import signatures
 from adjit.eager.apply import apply
 from adjit.eager.capture import current_capture, traced
 from adjit.eager.engine import backward as run_backward
@@ -343,9 +344,11 @@ def install() -> None:
                             "is_leaf": property(_is_leaf), "grad": property(_get_grad, _set_grad), "data": property(_get_data, _set_data),
                             "retains_grad": property(_retains)}.items():
         setattr(Tensor, name, attribute)
-    for name, method in {"requires_grad_": _requires_grad_, "detach": _detach, "detach_": _detach_, "retain_grad": _retain_grad,
-                         "register_hook": _register_hook, "backward": _backward, "__repr__": _repr}.items():
-        setattr(Tensor, name, method)
+    methods: dict[str, Callable[..., Any]] = {
+        "requires_grad_": _requires_grad_, "detach": _detach, "detach_": _detach_, "retain_grad": _retain_grad,
+        "register_hook": _register_hook, "backward": _backward, "__repr__": _repr}
+    for name, method in methods.items():
+        setattr(Tensor, name, signatures.named(method, name))
 
 
 install()

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from adjit.eager import signatures
 from adjit.eager.apply import apply
 from adjit.eager.capture import current_capture, traced
 from adjit.eager.functional import elementwise, shapes
@@ -46,9 +47,7 @@ def install() -> None:
     }
     members |= {name: _to_dtype(np.dtype(dtype)) for name, dtype in _DTYPES.items()}
     for name, member in members.items():
-        if member.__name__ != name:
-            member.__name__, member.__qualname__ = name, f"Tensor.{name}"
-        setattr(Tensor, name, member)
+        setattr(Tensor, name, member if member.__name__ == name else signatures.named(member, name))
     Tensor.device = "cpu"       # type: ignore[attr-defined]
     for name, getter in {"T": _reversed, "mT": _matrix_transposed, "H": _matrix, "nbytes": _nbytes, "itemsize": _element_size}.items():
         setattr(Tensor, name, property(getter))
@@ -327,8 +326,9 @@ def _made(self: Tensor, size: Any, value: Any, dtype: Any, requires_grad: bool) 
 
 
 def _new(number: int) -> Callable[..., Tensor]:
-    def method(self: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-        several = size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
+    def method(self: Tensor, *sizes: Any, size: Any = None, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+        sizes = sizes if size is None else (size,)
+        several = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
         return _made(self, several, number, dtype, requires_grad)
 
     method.__doc__ = f"A tensor of {'ones' if number else 'zeros'} of this size, in the dtype of this one."

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager import indexing, signatures
+from adjit.eager import arguments, indexing, signatures
 from adjit.eager.apply import apply
 from adjit.eager.checks import check_indices, checked
 from adjit.eager.functional import elementwise, reductions, shapes, statistics
@@ -89,8 +89,6 @@ _IN_PLACE = [name for names in (
 _INDEXED = ("index_select", "gather", *(name + end for end in ("", "_") for name in (
     "index_add", "index_fill", "index_copy", "scatter", "scatter_add")))
 
-_PYTORCH_NAMES = {"axis": "dim", "keepdims": "keepdim", "ddof": "correction"}
-
 
 def install() -> None:
     """Install the operators and methods on `Tensor`."""
@@ -103,28 +101,28 @@ def install() -> None:
     members |= {f"__{name}__": _unary(raw(ufunc)) for name, ufunc in _UNARY.items()}
     functions = {**{name: raw(function) for name, function in _NUMPY_METHODS.items()},
                  **{name: inspect.unwrap(own) for name, own in _OWN_METHODS.items()}}
-    members |= {name: _method(function) for name, function in functions.items()}
-    members |= {f"{name}_": _in_place_method(functions[name]) for name in _IN_PLACE}
+    members |= {name: _method(name, function) for name, function in functions.items()}
+    members |= {f"{name}_": _in_place_method(f"{name}_", functions[name]) for name in _IN_PLACE}
     members |= {name: checked(functools.partial(check_indices, name))(members[name]) for name in _INDEXED}
     members |= {
         "add": _with_alpha(raw(np.add), elementwise.add, apply), "sub": _with_alpha(raw(np.subtract), elementwise.subtract, apply),
         "subtract": _with_alpha(raw(np.subtract), elementwise.subtract, apply),
         "add_": _with_alpha(raw(np.add), elementwise.add, _write), "sub_": _with_alpha(raw(np.subtract), elementwise.subtract, _write),
-        "max": _extremum(reductions.max, raw(np.maximum)), "min": _extremum(reductions.min, raw(np.minimum)),
-        "copy_": _in_place_method(elementwise.copy_from), "fill_": _in_place_method(elementwise.fill),
-        "zero_": _in_place_method(elementwise.zero), "normal_": _normal, "uniform_": _uniform, "bernoulli_": _bernoulli,
+        "max": _extremum("max", reductions.max, raw(np.maximum)), "min": _extremum("min", reductions.min, raw(np.minimum)),
+        "copy_": _in_place_method("copy_", elementwise.copy_from), "fill_": _in_place_method("fill_", elementwise.fill),
+        "zero_": _in_place_method("zero_", elementwise.zero), "normal_": _normal, "uniform_": _uniform, "bernoulli_": _bernoulli,
         "bernoulli": _drawn, "index_put_": indexing.index_put_,
-        "reshape": _sizes(shapes.reshape), "view": _view,
-        "expand": _sizes(shapes.expand), "repeat": _sizes(shapes.repeat), "tile": _tile, "permute": _sizes(shapes.permute),
-        "flip": _sizes(shapes.flip), "transpose": _transpose, "ravel": _ravel, "expand_as": _expand_as, "reshape_as": _reshape_as,
-        "view_as": _reshape_as, "broadcast_to": _broadcast_to, "masked_select": indexing.masked_select, "allclose": _allclose,
-        "equal": _equal,
+        "reshape": _sizes("reshape", shapes.reshape, "shape"), "view": _view,
+        "expand": _sizes("expand", shapes.expand, "size"), "repeat": _sizes("repeat", shapes.repeat, "repeats"),
+        "tile": _tile, "permute": _sizes("permute", shapes.permute, "dims"),
+        "flip": _sizes("flip", shapes.flip, "dims", "axis"), "transpose": _transpose, "ravel": _ravel,
+        "expand_as": _expand_as, "reshape_as": _reshape_as, "view_as": _reshape_as,
+        "broadcast_to": _sizes("broadcast_to", shapes.expand, "size", "shape"), "masked_select": indexing.masked_select,
+        "allclose": _allclose, "equal": _equal,
         "__pos__": _pos, "__getitem__": indexing.get_item, "__setitem__": indexing.set_item, "__contains__": _contains,
     }
     for name, member in members.items():
-        member.__name__ = name
-        member.__qualname__ = f"Tensor.{name}"
-        setattr(Tensor, name, member)
+        setattr(Tensor, name, signatures.named(member, name))
 
 
 # -- operators
@@ -174,30 +172,33 @@ def _pos(self: Tensor) -> Tensor:
 # -- methods
 
 
-def _pytorch_names(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Rename NumPy's arguments to PyTorch's."""
-    renamed = {}
-    for name, argument in kwargs.items():
-        ours = _PYTORCH_NAMES.get(name, name)
-        if ours in renamed or (ours != name and ours in kwargs):
-            raise TypeError(f"{ours} and {name} are two names of one argument, and both are given")
-        renamed[ours] = argument
-    return renamed
-
-
-def _method(function: Function) -> Function:
+def _method(name: str, function: Function) -> Function:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        return apply(function, (self, *args), _pytorch_names(kwargs)) if kwargs else apply(function, (self, *args))
+        if kwargs:
+            args, kwargs = arguments.bound(method, function, args, kwargs)
+        try:
+            return apply(function, (self, *args), kwargs)
+        except Exception:
+            arguments.check(method, (self, *args), kwargs)
+            raise
 
+    method.__name__ = name
     method.__doc__ = function.__doc__
     signatures.like(method, function)
     return method
 
 
-def _in_place_method(function: Function) -> Function:
+def _in_place_method(name: str, function: Function) -> Function:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return apply_in_place(function, self, args, _pytorch_names(kwargs))
+        if kwargs:
+            args, kwargs = arguments.bound(method, function, args, kwargs)
+        try:
+            return apply_in_place(function, self, args, kwargs)
+        except Exception:
+            arguments.check(method, (self, *args), kwargs)
+            raise
 
+    method.__name__ = name
     method.__doc__ = f"{(function.__doc__ or '').strip()}\n\n        The result is written into this tensor, which is returned."
     signatures.like(method, function, in_place=True)
     return method
@@ -217,31 +218,34 @@ def _with_alpha(plain: Function, scaled: Function, run: Function) -> Function:
     return method
 
 
-def _extremum(along: Function, of_two: Function) -> Function:
+def _extremum(name: str, along: Function, of_two: Function) -> Function:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        other = args[0] if args else kwargs.get("other")
-        if isinstance(other, (Tensor, np.ndarray, TracedArray)):
-            return apply(of_two, (self, other))
-        return apply(along, (self, *args), _pytorch_names(kwargs))
+        if "other" in kwargs and not args and len(kwargs) == 1:
+            return apply(of_two, (self, kwargs["other"]))
+        if args and isinstance(args[0], (Tensor, np.ndarray, TracedArray)):
+            return apply(of_two, (self, *args))
+        return by_dimension(self, *args, **kwargs)
 
+    by_dimension = _method(name, along)
     method.__doc__ = f"{along.__doc__} With a tensor as its argument: elementwise."
     signatures.like(method, along)
     return method
 
 
-def _sizes(function: Function) -> Function:
+def _sizes(name: str, function: Function, *keywords: str) -> Function:
     """Accept sizes and dimensions as several arguments, or as one tuple or list."""
     def method(self: Tensor, *sizes: Any, **kwargs: Any) -> Tensor:
-        given = sizes if sizes else tuple(kwargs.values())
+        given = arguments.of_sizes(method, keywords, sizes, kwargs) if kwargs else sizes
         return apply(function, (self, _integers(*given)))
 
+    method.__name__ = name
     method.__doc__ = function.__doc__
-    signatures.sized(method)
+    signatures.sized(method, *keywords)
     return method
 
 
 def _view(self: Tensor, *sizes: Any, **kwargs: Any) -> Tensor:
-    given = _integers(*(sizes if sizes else kwargs.values()))
+    given = _integers(*(arguments.of_sizes(_view, ("size", "shape"), sizes, kwargs) if kwargs else sizes))
     made: Tensor = apply(shapes.view, (self, given))
     if made._view is None and made.array.size:
         shapes.refuse_view(self.shape, given)
@@ -249,7 +253,7 @@ def _view(self: Tensor, *sizes: Any, **kwargs: Any) -> Tensor:
 
 
 _view.__doc__ = shapes.view.__doc__
-signatures.sized(_view)
+signatures.sized(_view, "size", "shape")
 
 
 def _integers(*sizes: Any) -> tuple[int, ...]:
@@ -257,14 +261,15 @@ def _integers(*sizes: Any) -> tuple[int, ...]:
     return tuple(map(operator.index, several))
 
 
-def _tile(self: Tensor, *sizes: Any) -> Tensor:
+def _tile(self: Tensor, *sizes: Any, dims: Any = None) -> Tensor:
     """Repeat the tensor as a whole along each dimension; if there are fewer numbers than dimensions they apply to the last ones."""
-    counts = _integers(*sizes)
+    counts = _integers(*sizes) if dims is None else _integers(dims)
     return apply(shapes.repeat, (self, (1,) * (self.ndim - len(counts)) + counts))
 
 
-def _transpose(self: Tensor, *dims: Any) -> Tensor:
+def _transpose(self: Tensor, *dims: Any, dim0: int | None = None, dim1: int | None = None) -> Tensor:
     """Swap two dimensions, as in PyTorch; as in NumPy, reverse all without arguments, or reorder them to the order of a tuple."""
+    dims = (*dims, *(dim for dim in (dim0, dim1) if dim is not None))
     if not dims:
         return apply(shapes.permute, (self, tuple(range(self.ndim))[::-1]))
     if len(dims) == 2:
@@ -285,11 +290,6 @@ def _expand_as(self: Tensor, other: Any) -> Tensor:
 def _reshape_as(self: Tensor, other: Any) -> Tensor:
     """Reshape to the shape of `other`."""
     return apply(shapes.reshape, (self, tuple(other.shape)))
-
-
-def _broadcast_to(self: Tensor, *shape: Any) -> Tensor:
-    """Expand to `shape`."""
-    return apply(shapes.expand, (self, _integers(*shape)))
 
 
 def _allclose(self: Tensor, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:

@@ -11,6 +11,7 @@ import inspect
 import re
 from collections.abc import Callable
 from inspect import Parameter, Signature
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -37,14 +38,25 @@ class OnRequest:
         return self._make()
 
 
+def named(function: Function, name: str) -> Function:
+    """Give `function` the name of a method of tensors, which its errors show; a copy of it, if it is a method of another name already."""
+    if function.__qualname__ == f"Tensor.{function.__name__}" != f"Tensor.{name}" and isinstance(function, FunctionType):
+        copied = FunctionType(function.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
+        copied.__kwdefaults__ = function.__kwdefaults__
+        function = functools.update_wrapper(copied, function, updated=("__dict__", "__annotations__"))
+        del function.__dict__["__wrapped__"]
+    function.__name__, function.__qualname__ = name, f"Tensor.{name}"
+    return function
+
+
 def like(method: Function, function: Function, in_place: bool = False) -> None:
     """Give `method` the signature of `function`, with itself as the first argument."""
     method.__wrapped__ = OnRequest(functools.partial(of_method, function, in_place))        # type: ignore[attr-defined]
 
 
-def sized(method: Function) -> None:
-    """Give `method` a signature with integers, or one sequence of them."""
-    method.__wrapped__ = OnRequest(_of_sizes)       # type: ignore[attr-defined]
+def sized(method: Function, *names: str) -> None:
+    """Give `method` a signature with integers, or one sequence of them, also by each of these names."""
+    method.__wrapped__ = OnRequest(functools.partial(_of_sizes, names))       # type: ignore[attr-defined]
 
 
 def as_function(function: Function, method: Function) -> None:
@@ -52,7 +64,7 @@ def as_function(function: Function, method: Function) -> None:
     def make() -> Signature:
         signature = inspect.signature(method)
         _, *others = signature.parameters.values()
-        first = Parameter("input", _kind_before(others), annotation="TensorLike")
+        first = Parameter("input", Parameter.POSITIONAL_OR_KEYWORD, annotation="TensorLike")
         return signature.replace(parameters=[first, *others])
 
     function.__wrapped__ = OnRequest(make)      # type: ignore[attr-defined]
@@ -70,10 +82,11 @@ def of_method(function: Function, in_place: bool) -> Signature:
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         others = _operands(function, parameters)
     else:
-        others = [_other() if p.kind is p.POSITIONAL_ONLY else p.replace(annotation=_translated(p)) for p in parameters[1:]]
+        others = [_other() if p.kind is p.POSITIONAL_ONLY or p.name == "b" else p.replace(annotation=_translated(p))
+                  for p in parameters[1:]]
     returned = str(signature.return_annotation)
     result = "Tensor" if in_place else _RESULTS.get(returned, returned.replace("Array", "Tensor"))
-    return Signature([Parameter("self", _kind_before(others)), *others], return_annotation=result)
+    return Signature([Parameter("self", Parameter.POSITIONAL_OR_KEYWORD), *others], return_annotation=result)
 
 
 def _operands(function: Function, parameters: list[Parameter]) -> list[Parameter]:
@@ -83,16 +96,11 @@ def _operands(function: Function, parameters: list[Parameter]) -> list[Parameter
         return [p.replace(annotation="TensorLike") for p in named[1:]]
     ufunc = getattr(np, function.__name__, None)
     count = ufunc.nin if isinstance(ufunc, np.ufunc) else 1     # methods from scipy.special have one operand
-    return [_other()] * (count - 1)
+    return [_other("values" if function.__name__ == "heaviside" else "other")] * (count - 1)
 
 
-def _other() -> Parameter:
-    return Parameter("other", Parameter.POSITIONAL_ONLY, annotation="TensorLike")
-
-
-def _kind_before(others: list[Parameter]) -> Any:
-    """Kind that a first parameter may have before these."""
-    return Parameter.POSITIONAL_ONLY if any(p.kind is p.POSITIONAL_ONLY for p in others) else Parameter.POSITIONAL_OR_KEYWORD
+def _other(name: str = "other") -> Parameter:
+    return Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, annotation="TensorLike")
 
 
 def _translated(parameter: Parameter) -> str:
@@ -101,6 +109,9 @@ def _translated(parameter: Parameter) -> str:
     return f"{text} | None" if text == "TensorLike" and parameter.default is None else text
 
 
-def _of_sizes() -> Signature:
-    return Signature([Parameter("self", Parameter.POSITIONAL_OR_KEYWORD),
-                      Parameter("sizes", Parameter.VAR_POSITIONAL, annotation="int | Sequence[int]")], return_annotation="Tensor")
+def _of_sizes(names: tuple[str, ...]) -> Signature:
+    several = "int | Sequence[int]"
+    return Signature([
+        Parameter("self", Parameter.POSITIONAL_OR_KEYWORD), Parameter("sizes", Parameter.VAR_POSITIONAL, annotation=several),
+        *(Parameter(name, Parameter.KEYWORD_ONLY, annotation=f"{several} | None", default=None) for name in names)],
+        return_annotation="Tensor")

@@ -99,14 +99,14 @@ def lerp(x: Array, end: Array, weight: Array) -> Array:
     return x + weight * (end - x)
 
 
-def addcmul(x: Array, first: Array, second: Array, value: Array = 1) -> Array:
-    """`x + value * first * second`."""
-    return x + value * (as_traced(first) * second)
+def addcmul(x: Array, tensor1: Array, tensor2: Array, value: Array = 1) -> Array:
+    """`x + value * tensor1 * tensor2`."""
+    return x + value * (as_traced(tensor1) * tensor2)
 
 
-def addcdiv(x: Array, first: Array, second: Array, value: Array = 1) -> Array:
-    """`x + value * first / second`."""
-    return x + value * (as_traced(first) / second)
+def addcdiv(x: Array, tensor1: Array, tensor2: Array, value: Array = 1) -> Array:
+    """`x + value * tensor1 / tensor2`."""
+    return x + value * (as_traced(tensor1) / tensor2)
 
 
 def where(x: Array, condition: Array, other: Array) -> Array:
@@ -147,11 +147,11 @@ def to_dtype(x: Array, dtype: Any) -> Array:
 # -- new contents for writes in place: of the shape and dtype of `x`
 
 
-def copy_from(x: Array, source: Array) -> Array:
-    """Broadcast `source` to the shape of `x`, in the dtype of `x`."""
-    x, source = as_traced(x), as_traced(source)
-    _check_broadcast("a write in place", "the new content", source, x)
-    return np.copy(np.broadcast_to(source.astype(x.dtype), x.shape))
+def copy_from(x: Array, other: Array) -> Array:
+    """Broadcast `other` to the shape of `x`, in the dtype of `x`."""
+    x, other = as_traced(x), as_traced(other)
+    _check_broadcast("a write in place", "the new content", other, x)
+    return np.copy(np.broadcast_to(other.astype(x.dtype), x.shape))
 
 
 def assign(x: Array, source: Array) -> Array:

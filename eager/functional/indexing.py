@@ -105,8 +105,8 @@ def _sources(name: str, src: Array, index: Array, x: Array) -> Array:
     return source[tuple(slice(size) for size in index.shape)].astype(x.dtype)
 
 
-def argsort(x: Array, dim: int = -1, descending: bool = False) -> Array:
-    """Return the indices that sort along `dim`; equal elements stay in their order, NaN counts as the largest."""
+def argsort(x: Array, dim: int = -1, descending: bool = False, *, stable: bool = True) -> Array:
+    """Return the indices that sort along `dim`, always stable: equal elements stay in their order, NaN counts as the largest."""
     x = as_traced(x)
     if not x.ndim:
         return wrap(lowering.constant(0, I64))

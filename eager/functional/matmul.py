@@ -21,50 +21,49 @@ def _checked(name: str, a: Array, a_ndim: int, b: Array, b_ndim: int) -> tuple[A
     return a, b
 
 
-def mm(a: Array, b: Array) -> Array:
+def mm(x: Array, mat2: Array) -> Array:
     """Matrix times matrix."""
-    return np.matmul(*_checked("mm", a, 2, b, 2))
+    return np.matmul(*_checked("mm", x, 2, mat2, 2))
 
 
-def bmm(a: Array, b: Array) -> Array:
+def bmm(x: Array, mat2: Array) -> Array:
     """Stack of matrices times stack of matrices of the same number."""
-    a, b = _checked("bmm", a, 3, b, 3)
-    if len(a) != len(b):
-        raise ShapeError(f"bmm: stacks of different sizes, {a.shape} and {b.shape}", find_user_location())
-    return np.matmul(a, b)
+    x, mat2 = _checked("bmm", x, 3, mat2, 3)
+    if len(x) != len(mat2):
+        raise ShapeError(f"bmm: stacks of different sizes, {x.shape} and {mat2.shape}", find_user_location())
+    return np.matmul(x, mat2)
 
 
-def mv(a: Array, b: Array) -> Array:
+def mv(x: Array, vec: Array) -> Array:
     """Matrix times vector."""
-    return np.matmul(*_checked("mv", a, 2, b, 1))
+    return np.matmul(*_checked("mv", x, 2, vec, 1))
 
 
-def dot(a: Array, b: Array) -> Array:
+def dot(x: Array, tensor: Array) -> Array:
     """The inner product of two vectors."""
-    return np.matmul(*_checked("dot", a, 1, b, 1))
+    return np.matmul(*_checked("dot", x, 1, tensor, 1))
 
 
-def outer(a: Array, b: Array) -> Array:
+def outer(x: Array, vec2: Array) -> Array:
     """Products of all pairs of elements of two vectors."""
-    return np.outer(*_checked("outer", a, 1, b, 1))
+    return np.outer(*_checked("outer", x, 1, vec2, 1))
 
 
-def addmm(bias: Array, a: Array, b: Array, beta: Any = 1, alpha: Any = 1) -> Array:
-    """`beta * bias + alpha * (a @ b)`."""
-    product, bias = mm(a, b), as_traced(bias)
-    product = product if alpha == 1 else alpha * product
-    return (bias if beta == 1 else beta * bias) + product
+def addmm(x: Array, mat1: Array, mat2: Array, beta: Any = 1, alpha: Any = 1) -> Array:
+    """`beta * x + alpha * (mat1 @ mat2)`."""
+    return _sum(x, mm(mat1, mat2), beta, alpha)
 
 
-def baddbmm(bias: Array, a: Array, b: Array, beta: Any = 1, alpha: Any = 1) -> Array:
-    """`beta * bias + alpha * (a @ b)`, of stacks."""
-    product, bias = bmm(a, b), as_traced(bias)
-    product = product if alpha == 1 else alpha * product
-    return (bias if beta == 1 else beta * bias) + product
+def baddbmm(x: Array, batch1: Array, batch2: Array, beta: Any = 1, alpha: Any = 1) -> Array:
+    """`beta * x + alpha * (batch1 @ batch2)`, of stacks."""
+    return _sum(x, bmm(batch1, batch2), beta, alpha)
 
 
-def addmv(bias: Array, a: Array, b: Array, beta: Any = 1, alpha: Any = 1) -> Array:
-    """`beta * bias + alpha * (a @ b)`, of a matrix and a vector."""
-    product, bias = mv(a, b), as_traced(bias)
-    product = product if alpha == 1 else alpha * product
-    return (bias if beta == 1 else beta * bias) + product
+def addmv(x: Array, mat: Array, vec: Array, beta: Any = 1, alpha: Any = 1) -> Array:
+    """`beta * x + alpha * (mat @ vec)`, of a matrix and a vector."""
+    return _sum(x, mv(mat, vec), beta, alpha)
+
+
+def _sum(x: Array, product: Array, beta: Any, alpha: Any) -> Array:
+    x, product = as_traced(x), product if alpha == 1 else alpha * product
+    return (x if beta == 1 else beta * x) + product

@@ -43,6 +43,19 @@ assert_type(aj.max(t), aj.Tensor)
 aj.expp(t)                      # type: ignore[attr-defined]
 aj.matmul(t)                    # type: ignore[call-arg]
 
+assert_type(aj.matmul(t, other=t), aj.Tensor)
+assert_type(aj.addmm(t, mat1=t, mat2=t), aj.Tensor)
+assert_type(aj.zeros(size=(2, 3)), aj.Tensor)
+assert_type(t.reshape(shape=(2, 1)), aj.Tensor)
+assert_type(t.scatter(0, t, value=1.0), aj.Tensor)
+assert_type(t.sum(axis=0, keepdims=True), aj.Tensor)
+assert_type(aj.var(t, axis=0, ddof=1), aj.Tensor)
+assert_type(t.max(axis=0).values, Any)
+assert_type(t.narrow(axis=0, start=0, length=1), aj.Tensor)
+assert_type(aj.stack([t, t], axis=1), aj.Tensor)
+aj.matmul(t, othr=t)            # type: ignore[call-arg]
+t.exp(axis=0)                   # type: ignore[call-arg]
+
 layer = nn.Linear(2, 3)
 assert_type(layer.weight, nn.Parameter)
 assert_type(layer.eval(), nn.Linear)

@@ -1,0 +1,187 @@
+"""PyTorch's parameter names work for every function and method of tensors; other names raise `TypeError` with the name of the function."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjit as aj
+from adjit.tensor_functions import FUNCTIONS, METHODS
+
+PARAMETERS = """
+abs acos acosh asin asinh atan atanh ceil clone cos cosh digamma erf erfc erfinv exp expm1 floor frac isfinite isinf isnan lgamma log:
+log10 log1p log2 logical_not logit neg numel reciprocal relu rsqrt sigmoid sign sin sinh sqrt square t tan tanh trunc bernoulli:
+add sub: other alpha
+atan2 eq equal ge gt le logical_and logical_or logical_xor lt matmul maximum minimum mul ne remainder: other
+fmod floor_divide hypot fmax fmin copysign logaddexp inner arctan2 multiply true_divide not_equal less greater: other
+div: other rounding_mode
+pow: exponent
+heaviside: values
+allclose isclose: other rtol atol equal_nan
+addcdiv addcmul: tensor1 tensor2 value
+addmm: mat1 mat2 beta alpha
+baddbmm: batch1 batch2 beta alpha
+addmv: mat vec beta alpha
+bmm mm: mat2
+mv: vec
+dot: tensor
+outer ger: vec2
+lerp: end weight
+clamp: min max
+masked_fill: mask value
+masked_select: mask
+all any amax amin argmax argmin max min median nanmean nansum logsumexp mean prod sum: dim keepdim
+count_nonzero unbind unsqueeze squeeze: dim
+std var: dim unbiased keepdim
+std var: dim correction keepdim
+cumsum cumprod softmax log_softmax: dim dtype
+norm: p dim keepdim
+argsort sort: dim descending stable
+topk: k dim largest sorted
+max min: other
+reshape: shape
+broadcast_to view expand: size
+permute flip tile: dims
+transpose: dim0 dim1
+swapaxes: axis0 axis1
+repeat: repeats
+flatten: start_dim end_dim
+unflatten: dim sizes
+movedim: source destination
+repeat_interleave: repeats dim
+narrow: dim start length
+select: dim index
+split: split_size dim
+split: split_size_or_sections dim
+chunk: chunks dim
+roll: shifts dims
+diagonal: offset dim1 dim2
+diag tril triu: diagonal
+diff: n dim
+gather: dim index
+index_select: dim index
+index_add index_copy: dim index source
+index_fill: dim index value
+scatter scatter_add: dim index src
+scatter: dim index value
+take_along_dim: indices dim
+round: decimals
+take: index
+new_zeros new_ones: size dtype
+"""
+CASES = [(name, tuple(parameters.split())) for line in PARAMETERS.strip().splitlines()
+         for names, _, parameters in [line.partition(":")] for name in names.split()]
+
+MATRIX = np.array([[0.25, 0.5], [0.75, 0.5]])
+VECTOR, STACK, INDEX = MATRIX[0], np.stack([MATRIX, MATRIX]), np.array([1, 0])
+VALUES: dict[str, Any] = {
+    "other": MATRIX, "alpha": 2.0, "beta": 3.0, "rounding_mode": "floor", "exponent": 2.0, "values": MATRIX, "rtol": 0.1, "atol": 0.1,
+    "equal_nan": True, "tensor1": MATRIX, "tensor2": MATRIX, "value": 2.0, "mat1": MATRIX, "mat2": MATRIX, "batch1": STACK, "batch2": STACK,
+    "mat": MATRIX, "vec": VECTOR, "tensor": VECTOR, "vec2": VECTOR, "end": MATRIX, "weight": 0.5, "min": 0.3, "max": 0.6,
+    "mask": MATRIX > 0.3, "dim": 0, "keepdim": True, "unbiased": False, "correction": 0, "dtype": np.float64, "p": 1, "descending": True,
+    "stable": True, "k": 1, "largest": False, "sorted": True, "shape": (4,), "size": (2, 2), "dims": (1, 0), "dim0": 0, "dim1": 1,
+    "axis0": 0, "axis1": 1, "repeats": 2, "start_dim": 0, "end_dim": 1, "sizes": (1, 2), "source": MATRIX, "destination": 0, "start": 0,
+    "length": 1, "index": INDEX, "split_size": 1, "split_size_or_sections": [1, 1], "chunks": 2, "shifts": (1, 1), "offset": 1, "dim2": 1,
+    "diagonal": 1, "n": 1, "src": MATRIX, "indices": INDEX[None], "decimals": 1}
+OF_ONE: dict[str, dict[str, Any]] = {
+    "gather": {"index": INDEX[None]}, "scatter": {"index": INDEX[None]}, "scatter_add": {"index": INDEX[None]}, "select": {"index": 1},
+    "movedim": {"source": 1}, "diagonal": {"dim1": 0}, "bmm": {"mat2": STACK}, "repeat": {"repeats": (2, 1)}}
+OPERANDS = {"bmm": STACK, "baddbmm": STACK, "dot": VECTOR, "outer": VECTOR, "ger": VECTOR, "mv": MATRIX, "addmv": VECTOR}
+IN_PYTORCH_ONLY_BY_KEYWORD = {"alpha", "beta", "value", "rounding_mode", "correction", "stable", "dtype", "keepdim", "axis0",
+                              "axis1", "split_size_or_sections", "unbiased"}
+
+
+def given(name: str, parameters: tuple[str, ...]) -> dict[str, Any]:
+    return {p: OF_ONE.get(name, {}).get(p, VALUES[p]) for p in parameters}
+
+
+def tensor_of(name: str) -> aj.Tensor:
+    aj.manual_seed(0)
+    return aj.tensor(OPERANDS.get(name, MATRIX))
+
+
+def same(found: Any, expected: Any) -> bool:
+    return type(found) is type(expected) and str(found) == str(expected)
+
+
+@pytest.mark.parametrize(("name", "parameters"), CASES, ids=lambda case: case if isinstance(case, str) else "_".join(case) or "none")
+def test_all_arguments_by_keyword_are_those_by_position(name: str, parameters: tuple[str, ...]) -> None:
+    keywords = given(name, parameters)
+    positional = [argument for p, argument in keywords.items() if p not in IN_PYTORCH_ONLY_BY_KEYWORD]
+    is_by_position = "axis0" in keywords or "split_size_or_sections" in keywords or name in ("scatter", "index_fill", "masked_fill")
+    if is_by_position:
+        rest, positional = {}, list(keywords.values())
+    else:
+        rest = {p: argument for p, argument in keywords.items() if p in IN_PYTORCH_ONLY_BY_KEYWORD}
+    expected = getattr(tensor_of(name), name)(*positional, **rest)
+    assert same(getattr(tensor_of(name), name)(**keywords), expected)
+    if name in FUNCTIONS:
+        assert same(getattr(aj, name)(input=tensor_of(name), **keywords), expected)
+        assert same(getattr(aj, name)(tensor_of(name), **keywords), expected)
+
+
+@pytest.mark.parametrize("name", [name for name in dir(aj.Tensor) if name.endswith("_") and not name.startswith("_")])
+def test_methods_that_write_take_the_same_names(name: str) -> None:
+    for _, parameters in [case for case in CASES if case[0] == name[:-1]]:
+        keywords = given(name[:-1], parameters)
+        expected = tensor_of(name[:-1])
+        result = getattr(tensor_of(name[:-1]), name[:-1])(**keywords)
+        if result.shape == expected.shape and name[:-1] != "bernoulli":
+            assert same(getattr(tensor_of(name[:-1]), name)(**keywords), expected.copy_(other=result))
+
+
+def test_the_table_names_every_function() -> None:
+    assert set(METHODS) == {name for name, _ in CASES} & set(METHODS)
+
+
+@pytest.mark.parametrize(("call", "expected"), [
+    (lambda: aj.zeros(size=(2, 3)), (2, 3)), (lambda: aj.ones(size=[2]), (2,)), (lambda: aj.empty(size=(2,)), (2,)),
+    (lambda: aj.rand(size=(2,), dtype="float64"), (2,)), (lambda: aj.randn(size=(2,)), (2,)),
+    (lambda: aj.full(size=(2,), fill_value=1.0), (2,)), (lambda: aj.randint(low=0, high=3, size=(2,)), (2,)),
+    (lambda: aj.arange(start=0, end=4, step=2), (2,)), (lambda: aj.linspace(start=0.0, end=1.0, steps=2), (2,)),
+    (lambda: aj.eye(n=2, m=3), (2, 3)), (lambda: aj.randperm(n=2), (2,)), (lambda: aj.zeros_like(input=aj.ones(2)), (2,)),
+    (lambda: aj.full_like(input=aj.ones(2), fill_value=1.0), (2,)), (lambda: aj.from_numpy(ndarray=VECTOR), (2,)),
+    (lambda: aj.cat(tensors=[aj.ones(1, 2)] * 2, dim=1), (1, 4)), (lambda: aj.stack(tensors=[aj.ones(2)] * 3, dim=1), (2, 3)),
+    (lambda: aj.cat([aj.ones(1, 2)] * 2, axis=1), (1, 4)), (lambda: aj.stack([aj.ones(2)] * 3, axis=1), (2, 3)),
+    (lambda: aj.concat([aj.ones(1, 2)] * 2, axis=1), (1, 4)),
+    (lambda: aj.where(condition=VECTOR > 0, input=aj.ones(2), other=0.0), (2,)),
+])
+def test_functions_that_make_and_join_tensors(call: Any, expected: tuple[int, ...]) -> None:
+    assert call().shape == expected
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_unknown_keywords_are_errors_with_the_name_of_the_function(name: str) -> None:
+    first = aj.tensor(OPERANDS.get(name, MATRIX))
+    with pytest.raises(TypeError, match=rf"\b{'cat' if name == 'concat' else name}\(\) .*'nonsense'"):
+        getattr(aj, name)(first, nonsense=1)
+
+
+@pytest.mark.parametrize("name", sorted(name for name in vars(aj.Tensor) if not name.startswith("_")))
+def test_unknown_keywords_are_errors_with_the_name_of_the_method(name: str) -> None:
+    method = inspect.getattr_static(aj.Tensor, name)
+    if inspect.isfunction(method) and name not in ("apply_closure", "apply_wrapped", "around", "as_argument", "signature_key", "traced"):
+        with pytest.raises(TypeError, match=rf"\b{name}\(\) .*'nonsense'"):
+            getattr(aj.tensor(MATRIX), name)(nonsense=1)
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda x: aj.matmul(x), r"matmul\(\) missing a required argument: 'other'; the signature is matmul\(self, other"),
+    (lambda x: aj.exp(x, x), r"exp\(\) got too many positional arguments"),
+    (lambda x: x.mul(x, other=x), r"mul\(\) got multiple values for argument 'other'"),
+    (lambda x: x.sum(dim=0, axis=0), r"sum\(\) got axis and dim, two names of one argument"),
+    (lambda x: x.reshape(4, shape=(4,)), r"reshape\(\) got an argument twice: by position and as shape"),
+    (lambda x: x.mul_(), r"mul_\(\) missing a required argument: 'other'"),
+    (lambda x: aj.zeros(2, size=(2,)), "sizes are given twice"),
+])
+def test_other_wrong_arguments_are_errors_with_the_name_of_the_function(call: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        call(aj.tensor(MATRIX))
+
+
+def test_errors_of_the_function_itself_are_unchanged() -> None:
+    with pytest.raises(aj.errors.ShapeError):
+        aj.tensor(MATRIX).mul(np.ones(3))
