@@ -36,34 +36,9 @@ from adjit.runtime.transforms import (
 )
 
 if TYPE_CHECKING:
-    from adjit import nn, optim, special, viz
+    from adjit import nn, optim, special, tensor_function_names, viz  # `tensor_function_names` is a stub
     from adjit.runtime.exports.load import load
-    from adjit.tensor_function_names import *  # noqa: F403  (a stub)
-    from adjit.tensor_functions import (  # noqa: F401
-        arange,
-        cat,
-        einsum,
-        empty,
-        empty_like,
-        eye,
-        from_numpy,
-        full,
-        full_like,
-        is_tensor,
-        linspace,
-        ones,
-        ones_like,
-        rand,
-        rand_like,
-        randint,
-        randn,
-        randn_like,
-        randperm,
-        stack,
-        where,
-        zeros,
-        zeros_like,
-    )
+    from adjit.tensor_function_names import *  # noqa: F403
 
 __all__ = [
     "CompiledFunction", "Tensor", "__version__", "as_tensor", "autograd", "checkpoint", "compile", "cond", "custom_vjp", "enable_grad",
@@ -71,6 +46,8 @@ __all__ = [
     "manual_seed", "nn", "no_grad", "numpy", "optim", "random", "scan", "set_grad_enabled", "set_rng_state", "special", "stop_gradient",
     "tensor", "value_and_grad", "viz", "vjp", "while_loop",
 ]
+if TYPE_CHECKING:
+    __all__ += tensor_function_names.__all__        # type: ignore[has-type]
 
 _ON_DEMAND = ("nn", "optim", "special", "viz")
 _LOADING = "adjit.runtime.exports.load"

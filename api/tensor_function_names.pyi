@@ -31,6 +31,21 @@ from adjit.tensor_functions import where as where
 from adjit.tensor_functions import zeros as zeros
 from adjit.tensor_functions import zeros_like as zeros_like
 
+__all__ = [
+    "abs", "acos", "acosh", "add", "addcdiv", "addcmul", "addmm", "all", "allclose", "amax", "amin", "any", "arange", "argmax", "argmin",
+    "argsort", "asin", "asinh", "atan", "atan2", "atanh", "baddbmm", "bernoulli", "bmm", "broadcast_to", "cat", "ceil", "chunk", "clamp",
+    "clone", "concat", "cos", "cosh", "count_nonzero", "cumprod", "cumsum", "diag", "diagonal", "diff", "digamma", "div", "dot", "einsum",
+    "empty", "empty_like", "eq", "equal", "erf", "erfc", "erfinv", "exp", "expm1", "eye", "flatten", "flip", "floor", "frac", "from_numpy",
+    "full", "full_like", "gather", "ge", "gt", "index_add", "index_copy", "index_fill", "index_select", "is_tensor", "isclose", "isfinite",
+    "isinf", "isnan", "le", "lerp", "lgamma", "linspace", "log", "log10", "log1p", "log2", "log_softmax", "logical_and", "logical_not",
+    "logical_or", "logical_xor", "logit", "logsumexp", "lt", "masked_fill", "masked_select", "matmul", "max", "maximum", "mean", "median",
+    "min", "minimum", "mm", "movedim", "mul", "mv", "nanmean", "nansum", "narrow", "ne", "neg", "norm", "numel", "ones", "ones_like",
+    "outer", "permute", "pow", "prod", "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "reciprocal", "relu", "remainder",
+    "repeat_interleave", "reshape", "roll", "round", "rsqrt", "scatter", "scatter_add", "select", "sigmoid", "sign", "sin", "sinh",
+    "softmax", "sort", "split", "sqrt", "square", "squeeze", "stack", "std", "sub", "sum", "t", "take_along_dim", "tan", "tanh", "tile",
+    "topk", "transpose", "tril", "triu", "trunc", "unbind", "unflatten", "unsqueeze", "var", "where", "zeros", "zeros_like",
+]
+
 def abs(input: TensorLike) -> Tensor: ...
 def acos(input: TensorLike) -> Tensor: ...
 def acosh(input: TensorLike) -> Tensor: ...

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -179,7 +180,8 @@ def functions_stub() -> str:
     others = sorted((name, function.__name__) for name, function in FUNCTIONS.items() if name not in METHODS)
     imports = [f"from adjit.tensor_functions import {name} as {name}" for name, function in others if name == function]
     lines += [f"{name} = {function}" for name, function in others if name != function]
-    return FUNCTIONS_HEAD.rstrip("\n") + "\n" + "\n".join([*imports, "", *lines]) + "\n"
+    public = textwrap.fill(", ".join(f'"{name}"' for name in sorted(FUNCTIONS)), 140, initial_indent="    ", subsequent_indent="    ")
+    return FUNCTIONS_HEAD.rstrip("\n") + "\n" + "\n".join([*imports, "", f"__all__ = [\n{public},\n]", "", *lines]) + "\n"
 
 
 if __name__ == "__main__":

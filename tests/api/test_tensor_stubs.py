@@ -58,3 +58,12 @@ def test_defaults_are_those_that_the_signature_shows(name: str) -> None:
     shown = {p.name: p.default for p in others if p.default is not p.empty}
     found, expected = getattr(aj, name)(matrix, *given, **shown), getattr(aj, name)(matrix, *given)
     assert str(found) == str(expected)
+
+
+def test_every_function_is_public_to_type_checkers() -> None:
+    """Names that are not in `__all__` are private where a package is typed: pyright refuses `adjit.exp` then."""
+    stub = ast.parse(SCRIPT["FUNCTIONS_STUB"].read_text())
+    (listed,) = [node.value for node in stub.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"]
+    assert set(ast.literal_eval(listed)) == set(FUNCTIONS)
+    package = ast.parse((ROOT / "api" / "__init__.py").read_text())
+    assert "__all__ += tensor_function_names.__all__" in map(ast.unparse, ast.walk(package))
