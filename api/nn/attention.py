@@ -186,7 +186,7 @@ class TransformerEncoderLayer(Module):
                  norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         check_device(device)
         super().__init__()
-        named = {"relu": functional.relu, "gelu": functional.gelu}
+        named: dict[str, Callable[[Tensor], Tensor]] = {"relu": functional.relu, "gelu": functional.gelu}
         if isinstance(activation, str) and activation not in named:
             raise ArgumentError(f"TransformerEncoderLayer: activation is 'relu', 'gelu' or a function, got {activation!r}",
                                 find_user_location())

@@ -71,6 +71,8 @@ def uninstall(python: Path, cwd: Path) -> None:
     run(python, "-m", "pip", "uninstall", "-q", "-y", "adjit", cwd=cwd)
 
 
+STUBS = ("tensor_function_names.pyi", "argument_types.pyi", "numpy.pyi", "random.pyi", "special.pyi", "eager/tensor_methods.pyi",
+         "linalg/__init__.pyi", "nn/functional/__init__.pyi")
 USE = """
 import adjit, pathlib, sys
 import adjit.numpy, adjit.nn.functional, adjit.optim, adjit.random, adjit.errors
@@ -88,7 +90,7 @@ def test_wheel_holds_the_package_and_nothing_else(wheel: Path, checkout: Path) -
     expected = {
         name.replace(".", "/") + ("/__init__.py" if path.name == "__init__.py" else ".py") for name, path in modules(checkout).items()}
     assert {name for name in names if name.startswith("adjit/")} == expected | {
-        "adjit/py.typed", "adjit/tensor_function_names.pyi", "adjit/eager/tensor_methods.pyi"}
+        "adjit/py.typed", *(f"adjit/{stub}" for stub in STUBS)}
     assert f"adjit-{VERSION}.dist-info/licenses/LICENSE" in names
 
 

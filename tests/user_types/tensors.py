@@ -71,10 +71,28 @@ def traced(x: np.ndarray[Any, np.dtype[np.float32]], y: aj.Tensor) -> None:
     nn.functional.relu(np.float64(1.0))
     nn.functional.cross_entropy(x, np.array([0, 1]), label_smoothing=0.1)
     nn.functional.linear(y, layer.weight, layer.bias)
-    nn.functional.relu("a")                     # type: ignore[arg-type]
-    nn.functional.relu(x, alpha=1.0)            # type: ignore[call-arg]
-    nn.functional.layer_norm(x)                 # type: ignore[call-arg]
+    nn.functional.relu("a")                     # type: ignore[call-overload]
+    nn.functional.relu(x, alpha=1.0)            # type: ignore[call-overload]
+    nn.functional.layer_norm(x)                 # type: ignore[call-overload]
     aj.random.normal(aj.random.key(0), (2, 3))
-    aj.random.normal(shape=(2, 3))              # type: ignore[call-arg]
+    aj.random.normal(shape=(2, 3))              # type: ignore[call-overload]
     aj.linalg.solve_triangular(x, x, lower=True)
-    aj.numpy.zeros((2, 3), dtype=np.float32)
+    assert_type(aj.numpy.zeros((2, 3), dtype=np.float32), np.ndarray[tuple[int, int], np.dtype[np.float32]])
+    aj.numpy.sum(x, axes=0)                     # type: ignore[call-overload]
+    aj.numpy.summ(x)                            # type: ignore[attr-defined]
+    assert_type(aj.numpy.linalg.inv(y), aj.Tensor)
+    assert_type(aj.special.gammaln(x), np.ndarray[Any, Any])
+    assert_type(aj.special.gammaln(y), aj.Tensor)
+    assert_type(aj.special.gammaln(2.0), Any)
+    assert_type(aj.special.xlogy(2.0, y), aj.Tensor)
+    aj.special.gammaln(x, ou=x)                 # type: ignore[call-overload]
+    aj.special.gamaln(x)                        # type: ignore[attr-defined]
+    assert_type(nn.functional.relu(x), np.ndarray[Any, Any])
+    assert_type(nn.functional.relu(y), aj.Tensor)
+    assert_type(nn.functional.linear(x, layer.weight, layer.bias), aj.Tensor)
+    assert_type(nn.functional.mse_loss(y, x), aj.Tensor)
+    assert_type(aj.linalg.solve(x, y), aj.Tensor)
+    assert_type(aj.linalg.slogdet(y).logabsdet, aj.Tensor)
+    assert_type(aj.random.key(0), np.uint64)
+    assert_type(aj.random.normal(aj.random.key(0), (2, 3)), np.ndarray[Any, Any])
+    assert_type(aj.random.normal(aj.random.key(0)), Any)

@@ -43,7 +43,7 @@ def new_key(function: str) -> Any:
 
 
 @dispatched
-def drop(x: Array, p: float, key: Array) -> Array:
+def drop(x: Array, p: float, key: Any) -> Array:
     """Apply `dropout` with its key."""
     x = floating(x, "dropout")
     kept = random.bernoulli(key, 1.0 - p, x.shape)
