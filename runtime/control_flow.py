@@ -58,9 +58,9 @@ BRANCHES = Remedy("both branches have to return arrays of the same shapes: bring
 def scan(f: Callable[[C, X], tuple[C, Y]], init: C, xs: X, length: int | None = None, reverse: bool = False) -> tuple[C, Y]: ...
 
 
-@overload
-def scan(f: Callable[[Any, Any], tuple[Any, Any]], init: Tree, xs: Tree = None, length: int | None = None,
-         reverse: bool = False) -> tuple[Tree, Tree]: ...
+@overload       # the slices of xs, and Python numbers in init, may have other types than xs and init
+def scan(f: Callable[[C, Any], tuple[C, Y]], init: Tree, xs: Tree = None, length: int | None = None,
+         reverse: bool = False) -> tuple[C, Y]: ...
 
 
 def scan(f: Function, init: Tree, xs: Tree = None, length: int | None = None, reverse: bool = False) -> tuple[Tree, Tree]:
@@ -88,8 +88,8 @@ def scan(f: Function, init: Tree, xs: Tree = None, length: int | None = None, re
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, C], C], init_val: C) -> C: ...
 
 
-@overload
-def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Tree) -> Tree: ...
+@overload       # Python numbers in init_val take the types that body_fun gives them
+def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, C], C], init_val: Tree) -> C: ...
 
 
 @renamed_parameters(lo="lower", hi="upper", f="body_fun", init="init_val")
@@ -120,8 +120,8 @@ def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Tree) -> Tre
 def while_loop(cond_fun: Callable[[C], Any], body_fun: Callable[[C], C], init_val: C) -> C: ...
 
 
-@overload
-def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Tree) -> Tree: ...
+@overload       # Python numbers in init_val take the types that body_fun gives them
+def while_loop(cond_fun: Callable[[C], Any], body_fun: Callable[[C], C], init_val: Tree) -> C: ...
 
 
 @renamed_parameters(cond="cond_fun", body="body_fun", init="init_val")

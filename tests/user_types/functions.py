@@ -142,10 +142,32 @@ def positive(x: Array) -> Array:
     return x
 
 
+def to_text(i: int, x: float) -> str:
+    return str(x * i)
+
+
+def text_of(x: Array) -> str:
+    return str(x)
+
+
 assert_type(aj.fori_loop(0, 3, total, X), Array)
 assert_type(aj.fori_loop(lower=0, upper=3, body_fun=total, init_val=X), Array)
 assert_type(aj.while_loop(is_small, positive, X), Array)
 assert_type(aj.scan(running, 0.0, 1.0), tuple[float, Array])
+assert_type(aj.scan(running, 0.0, X), tuple[float, Array])
+assert_type(aj.fori_loop(0, 3, total, 1.0), Array)
+assert_type(aj.while_loop(is_small, positive, 1.0), Array)
+assert_type(aj.while_loop(lambda x: x < 100.0, lambda x: x * 2.0, 3.0), float)
+aj.while_loop(lambda state: state[0] < 3, lambda state: (state[0] + 1, state[1] * 2.0), (0, X))
+aj.fori_loop(0, 3, lambda i, state: {"w": state["w"] * 2.0}, {"w": X})
+aj.fori_loop(0, 3, lambda i, x: np.sin(x), X)
+aj.fori_loop(0, 3, lambda i, x: x * 0.5, 1)
+aj.while_loop(lambda x: x < 3.0, np.exp, 0.0)
+aj.scan(lambda carry, _: (carry * 2.0, carry), 1.0, length=3)
+aj.scan(lambda carry, x: (carry, x["a"]), 1.0, {"a": X})
+aj.fori_loop(0, 3, to_text, 1.0)                            # type: ignore[arg-type]
+aj.while_loop(is_small, text_of, X)                         # type: ignore[arg-type]
+aj.scan(to_text, 1.0, X)                                    # type: ignore[arg-type]
 assert_type(aj.cond(True, positive, positive, X), Array)
 aj.fori_loop(0, 3, lambda i, x: x * 2.0 + i, X)
 aj.fori_loop(0, 3, lambda x: x, X)                          # type: ignore[misc, arg-type]
