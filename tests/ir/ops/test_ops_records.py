@@ -49,13 +49,16 @@ def accepts(definition: OpDefinition, dtype: np.dtype) -> bool:
     return True
 
 
-def test_table_of_the_ir_page_lists_every_op_but_elementwise_ones() -> None:
-    written = {}
+def test_table_of_the_ir_page_lists_every_op_but_elementwise_ones_with_its_attributes() -> None:
+    written: dict[str, tuple[str, list[str]]] = {}
     for kind, text in re.findall(r"^\| ([A-Z]+) \| (.*) \|$", (ROOT / "docs" / "internals" / "ir.md").read_text(), re.MULTILINE):
-        for code in re.findall(r"`(\w[^`]*)`", text):
-            written.update(dict.fromkeys(re.sub(r"\([^)]*\)|\{[^}]*\}", "", code).split(), kind))
+        names: list[str] = []
+        for code in re.findall(r"`([\w{][^`]*)`", text):
+            names = re.sub(r"\([^)]*\)|\{[^}]*\}", "", code).split() or names     # attributes alone are those of the names before them
+            attributes = re.findall(r"\w+", code.partition("{")[2])
+            written.update({name: (kind, sorted(attributes)) for name in names})
     others = {name: definition for name, definition in DEFINITIONS.items() if definition.kind is not Kind.ELEMENTWISE}
-    assert written == {name: definition.kind.name for name, definition in others.items()}
+    assert written == {name: (definition.kind.name, sorted(definition.attributes)) for name, definition in others.items()}
 
 
 def test_every_op_is_reached_by_its_name() -> None:
