@@ -1,7 +1,8 @@
-"""Op records: everything adjit knows about each operation, in one module.
+"""Op records: type rule, meaning, derivative, scalar code, traits and samples of each operation, in one place.
 
-The tracer, the eager tensors, the interpreter, the differentiation, every backend, the tests and the op reference read this record and
-nothing else. An incomplete record fails when it is made.
+The tracer, the eager tensors, the interpreter, the differentiation, every backend, the tests and the op reference read this record. A
+package that needs more of some ops has a table by op (`codegen/native/lower_op.py`, `passes/tiling/slice_rules.py`). An incomplete record
+fails when it is made.
 """
 
 from __future__ import annotations
