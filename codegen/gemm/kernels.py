@@ -49,10 +49,9 @@ def named_by_content(function: Function) -> Function:
     return function.renamed(function.name, f"{function.name}_{digest}")
 
 
-def write_kernel(target: Target, dtype: str, name: str, parameters: str, body: Callable[[VectorBuilder], None],
-                 hooks: bool = False) -> Kernel:
-    """The kernel that `body` writes. `name` must identify the kernel up to target, dtype and `hooks`."""
+def write_kernel(target: Target, dtype: str, name: str, parameters: str, body: Callable[[VectorBuilder], None]) -> Kernel:
+    """The kernel that `body` writes. `name` must identify the kernel up to target and dtype."""
     text = VectorBuilder(target, dtype)
     body(text)
     function = text.end_function(f"adjit_{name}_{dtype}x{text.lanes}", parameters)
-    return Kernel(named_by_content(function) if hooks else function, text.declarations)
+    return Kernel(function, text.declarations)

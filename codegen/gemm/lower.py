@@ -21,7 +21,7 @@ from adjit.codegen.gemm.packing import pack_a_kernel, pack_a_transposed_kernel, 
 from adjit.codegen.gemm.plan import MAX_UNROLLED_FMAS, Plan, Size, plan_product, runs
 from adjit.codegen.gemm.product import Product
 from adjit.codegen.gemm.table import kinds_of, plan_of_kernels, plan_table
-from adjit.codegen.gemm.tile import TILE_BLOCK_STEPS, Epilogue, Prologue, Tile, TileKind, call_tile_epilogue, sum_products, tile_kernel
+from adjit.codegen.gemm.tile import TILE_BLOCK_STEPS, Tile, TileKind, call_tile_epilogue, sum_products, tile_kernel
 from adjit.codegen.llvm.builder import Builder
 from adjit.codegen.llvm.link import CompiledObject
 from adjit.codegen.llvm.module import Definition, Function
@@ -51,6 +51,13 @@ class ProductText:
     is_call: bool
     scratch_bytes: int
 
+    def with_scratch(self) -> dict[str, Definition]:
+        """`own`, with an entry that has its scratch memory on its stack."""
+        entry = self.own[SYMBOL]
+        assert isinstance(entry, Function)
+        scratch = f"  %scratch = alloca [{self.scratch_bytes} x i8], align {ALIGNMENT}"
+        return {**self.own, SYMBOL: entry.changed([scratch, *entry.lines])}
+
 
 @dataclass(frozen=True, slots=True)
 class ProductCode:
@@ -61,14 +68,10 @@ class ProductCode:
     text: str
 
 
-def lower_product(product: Product, target: Target, prologue: Prologue | None = None, epilogue: Epilogue = Tile.store) -> ProductCode:
-    """The product for this target. `prologue` is applied to B, `epilogue` stores the tiles of C; with either, no dot products are used."""
-    written = write_product(product, target, prologue, epilogue)
-    entry = written.own[SYMBOL]
-    assert isinstance(entry, Function)
-    scratch = f"  %scratch = alloca [{written.scratch_bytes} x i8], align {ALIGNMENT}"
-    written.own[SYMBOL] = entry.changed([scratch, *entry.lines])
-    text = "\n".join([*sorted(written.declarations), *map(str, written.shared.values()), *map(str, written.own.values()), ""])
+def lower_product(product: Product, target: Target) -> ProductCode:
+    """The product for this target."""
+    written = write_product(product, target)
+    text = "\n".join([*sorted(written.declarations), *map(str, written.shared.values()), *map(str, written.with_scratch().values()), ""])
     return ProductCode(written.plan, target, text)
 
 
@@ -82,13 +85,12 @@ def compile_product(code: ProductCode) -> CompiledObject:
     return CompiledObject(target_machine.emit_object(module), SYMBOL)
 
 
-def write_product(product: Product, target: Target, prologue: Prologue | None = None, epilogue: Epilogue = Tile.store,
-                  tile_epilogue: Kernel | None = None, epilogue_args: str = "null") -> ProductText:
+def write_product(product: Product, target: Target, tile_epilogue: Kernel | None = None, epilogue_args: str = "null") -> ProductText:
     """Like `lower_product`, in pieces that link with the pieces of other products. `tile_epilogue` (parameters `TILE_EPILOGUE`) is called
     with `epilogue_args` for each tile after its last store to C."""
-    plan = plan_product(product, target, hooks=prologue is not None or epilogue is not Tile.store or tile_epilogue is not None)
+    plan = plan_product(product, target, has_epilogue=tile_epilogue is not None)
     text = VectorBuilder(target, product.dtype)
-    kernels = _kernels(plan_of_kernels(plan), target, prologue, epilogue) if plan.tasks else {}
+    kernels = _kernels(plan_of_kernels(plan), target) if plan.tasks else {}
     if tile_epilogue is not None and plan.tasks:
         kernels["tile_epilogue"] = tile_epilogue
     own: dict[str, Definition] = {}
@@ -106,7 +108,7 @@ def write_product(product: Product, target: Target, prologue: Prologue | None = 
                 panel = text.at("%scratch", 1, scratch_bytes)
                 scratch_bytes += aligned(plan.panel_elements * plan.nc_panels * product.element_bytes)
             if plan.specialised:
-                _write_specialised(text, plan, a, b, panel, kernels, prologue, epilogue, epilogue_args)
+                _write_specialised(text, plan, a, b, panel, kernels, epilogue_args)
             elif tile_epilogue is None and _is_column(plan_of_kernels(plan)):
                 _call_kernel(text, plan_of_kernels(plan), a, b, *kernels.values())
             else:
@@ -119,7 +121,7 @@ def write_product(product: Product, target: Target, prologue: Prologue | None = 
                        not plan.specialised, scratch_bytes)
 
 
-def _kernels(plan: Plan, target: Target, prologue: Prologue | None, epilogue: Epilogue) -> dict[str, Kernel]:
+def _kernels(plan: Plan, target: Target) -> dict[str, Kernel]:
     """Kernels of a plan, keyed by the names of their table entries. A specialised plan has no tile kernels."""
     p, kinds, kernels = plan.product, kinds_of(plan), {}
     if plan.a == "copied":
@@ -129,9 +131,9 @@ def _kernels(plan: Plan, target: Target, prologue: Prologue | None, epilogue: Ep
         if counts is None:
             continue
         if plan.b == "copied":
-            kernels[f"pack_{kind}"] = pack_b_kernel(target, p.dtype, counts, prologue)
+            kernels[f"pack_{kind}"] = pack_b_kernel(target, p.dtype, counts)
         elif plan.b == "transposed":
-            kernels[f"pack_{kind}"] = pack_b_transposed_kernel(target, p.dtype, p.inner, sum(counts), prologue)
+            kernels[f"pack_{kind}"] = pack_b_transposed_kernel(target, p.dtype, p.inner, sum(counts))
         for size, rows in enumerate(kinds.tiles):
             if rows is None or plan.specialised:
                 continue
@@ -140,8 +142,7 @@ def _kernels(plan: Plan, target: Target, prologue: Prologue | None, epilogue: Ep
                 shape = (counts[0], rows) if along else (rows, counts[0])
                 kernels[f"tile_{kind}_{size}"] = dot_kernel(target, p.dtype, *shape, p.inner, along)
             else:
-                kernels[f"tile_{kind}_{size}"] = tile_kernel(
-                    target, p.dtype, _tile_kind(plan, target, rows, counts), prologue if plan.b == "in place" else None, epilogue)
+                kernels[f"tile_{kind}_{size}"] = tile_kernel(target, p.dtype, _tile_kind(plan, target, rows, counts))
     return kernels
 
 
@@ -173,7 +174,7 @@ def _call_kernel(text: VectorBuilder, plan: Plan, a: str, b: str, kernel: Kernel
 
 
 def _write_specialised(text: VectorBuilder, plan: Plan, a: str, b: str, panel: str, kernels: Mapping[str, Kernel],
-                       prologue: Prologue | None, epilogue: Epilogue, epilogue_args: str) -> None:
+                       epilogue_args: str) -> None:
     """Loops over the batch, the panels and the tiles, around the code of a tile."""
     p = plan.product
     transposed = plan.b == "transposed"
@@ -194,9 +195,9 @@ def _write_specialised(text: VectorBuilder, plan: Plan, a: str, b: str, panel: s
                 corner = text.at(at_a, text.scalar, (row, 1 if p.transpose_a else p.lda))
                 tile = Tile(text, rows, counts, text.at(at_c, text.scalar, (row, p.ldc), column), ldc, str(row), str(column))
                 sums = sum_products(text, _tile_kind(plan, text.target, rows, counts), (corner, source), lda, inner_a, inner_b, p.inner,
-                                    ["zeroinitializer"] * len(cells), None if transposed else prologue, _unrolled(plan, rows, counts))
+                                    ["zeroinitializer"] * len(cells), _unrolled(plan, rows, counts))
                 tile.values = dict(zip(cells, sums, strict=True))
-                epilogue(tile)
+                tile.store()
                 if "tile_epilogue" in kernels:
                     call_tile_epilogue(text, f"@{kernels['tile_epilogue'].name}", tile, str(p.ldc * p.element_bytes), epilogue_args)
 

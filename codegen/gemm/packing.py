@@ -11,7 +11,6 @@ from functools import cache
 
 from adjit.codegen.gemm.kernels import PACK_A, PACK_B, Kernel, write_kernel
 from adjit.codegen.gemm.table import number
-from adjit.codegen.gemm.tile import Prologue
 from adjit.codegen.llvm.target import Target
 from adjit.codegen.llvm.vectors import VectorBuilder
 
@@ -22,54 +21,34 @@ MAX_ROWS_AT_ONCE = 8
 """Rows of A or B, in place, that are read together: the L1 cache has that many ways for addresses of equal offset in a page."""
 
 
-def pack_b_kernel(target: Target, dtype: str, counts: tuple[int, ...], prologue: Prologue | None) -> Kernel:
-    """The function that packs rows of B."""
-    if prologue is None:
-        return _plain_pack_b(target, dtype, counts)
-    return write_kernel(target, dtype, _pack_b_name(counts), PACK_B, lambda text: _write_pack_b(text, counts, prologue), hooks=True)
-
-
 @cache
-def _plain_pack_b(target: Target, dtype: str, counts: tuple[int, ...]) -> Kernel:
-    return write_kernel(target, dtype, _pack_b_name(counts), PACK_B, lambda text: _write_pack_b(text, counts, None))
+def pack_b_kernel(target: Target, dtype: str, counts: tuple[int, ...]) -> Kernel:
+    """The function that packs rows of B."""
+    return write_kernel(target, dtype, f"copy_{'_'.join(map(str, counts))}", PACK_B, lambda text: _write_pack_b(text, counts))
 
 
-def _pack_b_name(counts: tuple[int, ...]) -> str:
-    return f"copy_{'_'.join(map(str, counts))}"
-
-
-def _write_pack_b(text: VectorBuilder, counts: tuple[int, ...], prologue: Prologue | None) -> None:
+def _write_pack_b(text: VectorBuilder, counts: tuple[int, ...]) -> None:
     ldb, row_panel = (text.strides(number(text, name), 1) for name in ("source_inner_b", "inner_b"))
     with text.for_range(text.sub(0, "%length"), 0, carried=[("ptr", "%b"), ("ptr", "%panel")], exact=True) as loop:
         b, panel = loop.values
         for j, count in enumerate(counts):
             vector = text.load_vector(text.at(b, text.scalar, j * text.lanes), count)
-            text.store_vector(vector if prologue is None else prologue(text, vector), text.at(panel, text.scalar, j * text.lanes),
-                              aligned=True)
+            text.store_vector(vector, text.at(panel, text.scalar, j * text.lanes), aligned=True)
         loop.following = [ldb.next(b), row_panel.next(panel)]
 
 
-def pack_b_transposed_kernel(target: Target, dtype: str, inner: int, columns: int, prologue: Prologue | None) -> Kernel:
+def pack_b_transposed_kernel(target: Target, dtype: str, inner: int, columns: int) -> Kernel:
     """The function that packs B transposed: it transposes `columns` rows of B, or more, of `inner` elements (the length of k) each."""
     lanes = VectorBuilder(target, dtype).lanes
-    shape = min(columns, lanes, MAX_ROWS_AT_ONCE), min(inner, lanes)
-    if prologue is None:
-        return _plain_pack_b_transposed(target, dtype, *shape)
-    return write_kernel(target, dtype, _pack_b_transposed_name(*shape), PACK_B,
-                        lambda text: _write_pack_b_transposed(text, *shape, prologue), hooks=True)
+    return _pack_b_transposed(target, dtype, min(columns, lanes, MAX_ROWS_AT_ONCE), min(inner, lanes))
 
 
 @cache
-def _plain_pack_b_transposed(target: Target, dtype: str, rows: int, width: int) -> Kernel:
-    return write_kernel(target, dtype, _pack_b_transposed_name(rows, width), PACK_B,
-                        lambda text: _write_pack_b_transposed(text, rows, width, None))
+def _pack_b_transposed(target: Target, dtype: str, rows: int, width: int) -> Kernel:
+    return write_kernel(target, dtype, f"turn_{rows}x{width}", PACK_B, lambda text: _write_pack_b_transposed(text, rows, width))
 
 
-def _pack_b_transposed_name(rows: int, width: int) -> str:
-    return f"turn_{rows}x{width}"
-
-
-def _write_pack_b_transposed(text: VectorBuilder, rows: int, width: int, prologue: Prologue | None) -> None:
+def _write_pack_b_transposed(text: VectorBuilder, rows: int, width: int) -> None:
     """Transpose-pack block by block: a block is a vector from each of several rows, of which `width` elements are active.
 
     All blocks share one code. If k or the rows of B do not fill the last block, that block begins earlier and overlaps. If there are fewer
@@ -88,8 +67,6 @@ def _write_pack_b_transposed(text: VectorBuilder, rows: int, width: int, prologu
             first = text.at(b, 1, text.mul(row, ldb.stride))
             bases = ldb.bases(first, rows)
             vectors = [text.load_vector(ldb.row(bases, min(i, rows - 1)), width) for i in range(at_once)]
-            if prologue is not None:
-                vectors = [prologue(text, vector) for vector in vectors]
             to = row_panel.bases(text.at(panel, text.scalar, row), width)
             for k_in_block, transposed_row in enumerate(transposed_block(text, vectors)[:width]):
                 text.store_vector(transposed_row, row_panel.row(to, k_in_block), lanes=at_once)

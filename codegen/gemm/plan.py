@@ -280,12 +280,12 @@ def runs(sizes: Sequence[Size]) -> Iterator[tuple[int, int, Size, int]]:
         start += times * (size if isinstance(size, int) else sum(size))
 
 
-def plan_product(product: Product, target: Target, hooks: bool = False) -> Plan:
-    """The plan for the product on the target. `hooks`: a prologue or epilogue computes on B or C. Then rows of C stay rows, and every
+def plan_product(product: Product, target: Target, has_epilogue: bool = False) -> Plan:
+    """The plan for the product on the target. `has_epilogue`: ops follow on tiles of C. Then rows of C stay rows, and every
     element is summed in one register."""
-    p, swapped = (product, False) if hooks else product.as_rows()
+    p, swapped = (product, False) if has_epilogue else product.as_rows()
     lanes, limits = target.lanes(p.element_bytes), LIMITS[target.registers]
-    dots = p.transpose_b and not p.transpose_a and not hooks and p.inner > 0 and (
+    dots = p.transpose_b and not p.transpose_a and not has_epilogue and p.inner > 0 and (
         p.rows <= MAX_DOT_ROWS or (p.inner >= 4 * p.rows and p.rows * p.inner * p.element_bytes < MAX_DOT_BYTES))
     if dots and swapped and p.columns * p.inner <= MAX_UNROLLED_FMAS and (p.inner <= MAX_SHORT_DOT or p.batch > 1):
         p, swapped, dots = product, False, False

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 from functools import cache
 
-from adjit.codegen.gemm.kernels import FIRST, LAST, TILE, Kernel, write_kernel
+from adjit.codegen.gemm.kernels import FIRST, TILE, Kernel, write_kernel
 from adjit.codegen.gemm.table import number
 from adjit.codegen.llvm.target import Target
 from adjit.codegen.llvm.vectors import Strides, VectorBuilder
@@ -82,29 +82,15 @@ class Tile:
             self.text.store_vector(value, self.address(i, j), self.counts[j])
 
 
-Epilogue = Callable[[Tile], None]
-"""Epilogue, the consumer of a finished tile: `Tile.store`, or code that computes on the tile first."""
-
-Prologue = Callable[[VectorBuilder, str], str]
-"""Prologue: function of a vector of B, applied after its load."""
-
-
-def tile_kernel(target: Target, dtype: str, kind: TileKind, prologue: Prologue | None, epilogue: Epilogue) -> Kernel:
-    """The kernel for tiles of a kind; `prologue` is applied to vectors of B."""
-    if prologue is None and epilogue is Tile.store:
-        return _plain_kernel(target, dtype, kind)
-    return write_kernel(target, dtype, kind.name, TILE, lambda text: _write_kernel(text, kind, prologue, epilogue), hooks=True)
-
-
 @cache
-def _plain_kernel(target: Target, dtype: str, kind: TileKind) -> Kernel:
-    return write_kernel(target, dtype, kind.name, TILE, lambda text: _write_kernel(text, kind, None, Tile.store))
+def tile_kernel(target: Target, dtype: str, kind: TileKind) -> Kernel:
+    """The kernel for tiles of a kind."""
+    return write_kernel(target, dtype, kind.name, TILE, lambda text: _write_kernel(text, kind))
 
 
-def _write_kernel(text: VectorBuilder, kind: TileKind, prologue: Prologue | None, epilogue: Epilogue) -> None:
+def _write_kernel(text: VectorBuilder, kind: TileKind) -> None:
     cells = list(itertools.product(range(kind.rows), range(len(kind.counts))))
     later = text.compare("eq", text.let(f"and i64 %part, {FIRST}"), 0)
-    last = text.compare("ne", text.let(f"and i64 %part, {LAST}"), 0)
     lda = text.strides(number(text, "lda") if kind.lda is None else kind.lda, kind.rows)
     inner_a, inner_b = (text.strides(number(text, name), 1) for name in ("inner_a", "inner_b"))
     with text.for_range(0, "%tiles", carried=[("ptr", "%a"), ("ptr", "%c"), ("i64", "%row")]) as loop:
@@ -118,22 +104,14 @@ def _write_kernel(text: VectorBuilder, kind: TileKind, prologue: Prologue | None
         start = ["zeroinitializer"] * len(cells)
         if not kind.added:
             start = _unless_first(text, later, start, tile, lambda old, _: old)
-        sums = sum_products(text, kind, (a, "%b"), lda, inner_a, inner_b, "%length", start, prologue)
+        sums = sum_products(text, kind, (a, "%b"), lda, inner_a, inner_b, "%length", start)
         if kind.added:
             sums = _unless_first(text, later, sums, tile, text.fadd)
         finished = tile()
         finished.values = dict(zip(cells, sums, strict=True))
-        if epilogue is Tile.store:
-            epilogue(finished)
-            with text.if_(text.differ("%finish", "null")):
-                call_tile_epilogue(text, "%finish", finished, number(text, "ldc"), "%more")
-        else:
-            with text.if_(text.not_(last)):
-                partial = tile()
-                partial.values = dict(finished.values)
-                partial.store()
-            with text.if_(last):
-                epilogue(finished)
+        finished.store()
+        with text.if_(text.differ("%finish", "null")):
+            call_tile_epilogue(text, "%finish", finished, number(text, "ldc"), "%more")
         loop.following = [
             text.at(a, 1, "%apart"), tile(below=True).corner, text.add(row, kind.rows)]
 
@@ -159,12 +137,11 @@ def _unless_first(text: VectorBuilder, later: str, values: Sequence[str], tile: 
 
 
 def sum_products(text: VectorBuilder, kind: TileKind, corners: tuple[str, str], lda: Strides, inner_a: Strides, inner_b: Strides,
-                 length: int | str, start: Sequence[str], prologue: Prologue | None, unrolled: bool = False) -> list[str]:
+                 length: int | str, start: Sequence[str], unrolled: bool = False) -> list[str]:
     """The cells of a tile after k has run: sums that begin at `start`, over A and B from their `corners` on; a known length may be
     `unrolled`."""
     def read(b: str) -> list[str]:
-        vectors = [text.load_vector(text.at(b, text.scalar, j * text.lanes), count) for j, count in enumerate(kind.counts)]
-        return vectors if prologue is None else [prologue(text, vector) for vector in vectors]
+        return [text.load_vector(text.at(b, text.scalar, j * text.lanes), count) for j, count in enumerate(kind.counts)]
 
     def step(sums: Sequence[str], a: str, b: str) -> list[str]:
         bases = lda.bases(a, kind.rows)

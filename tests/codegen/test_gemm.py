@@ -20,11 +20,9 @@ from support.native_steps import some
 from adjit.codegen.gemm.lower import SYMBOL, ProductCode, ProductText, compile_product, lower_product, write_product
 from adjit.codegen.gemm.plan import K_ALIGN, plan_product
 from adjit.codegen.gemm.product import Product, dense_product
-from adjit.codegen.gemm.tile import Tile
 from adjit.codegen.llvm.link import LoadedKernel, load
 from adjit.codegen.llvm.module import Definition
 from adjit.codegen.llvm.target import TARGETS, Target, host_targets, machine
-from adjit.codegen.llvm.vectors import VectorBuilder
 
 pytestmark = pytest.mark.skipif(not host_targets(), reason="products are written for x86-64")
 
@@ -66,7 +64,7 @@ def load_together(products: Iterable[Product], target: Target) -> None:
     for number, one in enumerate(written.values()):
         for name, function in one.shared.items():
             assert shared.setdefault(name, function) == function, f"two texts of {name}"
-        own += [definition.renamed(SYMBOL, f"product{number}") for definition in one.own.values()]
+        own += [definition.renamed(SYMBOL, f"product{number}") for definition in one.with_scratch().values()]
     addresses = ", ".join(f"ptr @product{number}" for number in range(len(written)))
     declarations = sorted({line for one in written.values() for line in one.declarations})
     text = "\n".join([*declarations, *map(str, shared.values()), *map(str, own),
@@ -417,35 +415,6 @@ def test_dot_products_go_along_a_row_and_down_rows() -> None:
         for dtype in DTYPES:
             shapes = (4, 131, 30), (12, 131, 30), (1, 5, 50), (2, 64, 9), (3, 40, 1)
             check_all((dense_product(*shape, dtype, transpose_b=True, batch=2) for shape in shapes), target)
-
-
-def bias_and_relu(tile: Tile) -> None:
-    """max(c + 3, 0)"""
-    text = tile.text
-    three = f"<{', '.join([f'{text.scalar} 3.0'] * text.lanes)}>"
-    for place, value in tile.values.items():
-        moved = text.fadd(value, three)
-        positive = text.let(f"fcmp ogt {text.vector} {moved}, zeroinitializer")
-        tile.values[place] = text.let(f"select <{text.lanes} x i1> {positive}, {text.vector} {moved}, {text.vector} zeroinitializer")
-    tile.store()
-
-
-def twice(text: VectorBuilder, vector: str) -> str:
-    return text.fadd(vector, vector)
-
-
-@on_every_target
-@pytest.mark.parametrize(("transpose_a", "transpose_b"), ORIENTATIONS)
-@pytest.mark.parametrize("shape", [(9, 12, 20), (3, 40, 1), (80, 300, 60), (70, 1100, 40)])
-def test_hooks(target: Target, transpose_a: bool, transpose_b: bool, shape: tuple[int, int, int]) -> None:
-    require(target)
-    rows, inner, columns = shape
-    code = lower_product(dense_product(*shape, "f32", transpose_a, transpose_b), target, twice, bias_and_relu)
-    a, b = (np.random.default_rng(i).standard_normal(s).astype("f4") for i, s in enumerate(((rows, inner), (inner, columns))))
-    left, right = np.ascontiguousarray(a.T) if transpose_a else a, np.ascontiguousarray(b.T) if transpose_b else b
-    c = np.zeros((rows, columns), "f4")
-    entry(code)(left.ctypes.data, right.ctypes.data, c.ctypes.data, 0, code.plan.tasks)
-    np.testing.assert_allclose(c, np.maximum(2 * (a.astype("f8") @ b) + 3, 0), rtol=0, atol=2 * tolerance(inner, "f32"))
 
 
 @pytest.mark.parametrize("columns", [256, 512, 240, 1024])
