@@ -134,6 +134,64 @@ FALLBACKS = {
     "one in a slot": Route(
         "class C:\n    __slots__ = ('rate',)\n    def __getattr__(self, name): return 2.0\no = C()", "o.rate", "o.rate = 3.0"),
 }
+OTHERS = {
+    "property of a base set later": Route(
+        "class B: pass\nclass C(B):\n    rate = 2.0\no = C()", "o.rate", "C.rate = property(lambda self: 3.0)"),
+    "class attribute deleted": Route("class B: rate = 2.0\nclass C(B): rate = 3.0\no = C()", "o.rate", "del C.rate"),
+    "class of an object": Route("class B: rate = 2.0\nclass C: rate = 3.0\no = C()", "o.rate", "o.__class__ = B"),
+    "class in a variable": Route("class C: rate = 3.0\nkind = C", "kind.rate", "C.rate = 4.0"),
+    "type of an object": Route("class C: rate = 3.0\no = C()", "type(o).rate", "C.rate = 4.0"),
+    "__class__": Route("class C: rate = 3.0\no = C()", "o.__class__.rate", "C.rate = 4.0"),
+    "super": Route(
+        "class B:\n    def get(self): return 2.0\nclass C(B):\n    def get(self): return super().get()\no = C()", "o.get()",
+        "B.get = lambda self: 3.0"),
+    "bases": Route("class A: rate = 2.0\nclass B: rate = 3.0\nclass C(A): pass\no = C()", "o.rate", "C.__bases__ = (B,)"),
+    "partial keywords": Route(
+        "from functools import partial\ndef get(a): return a\np = partial(get, a=2.0)", "p()", "p.keywords['a'] = 3.0"),
+    "list of True": Route("s = [1]", "2.0 if type(s[0]) is int else 3.0", "s[0] = True"),
+    "key of a dict": Route("d = {1: 2.0}", "2.0 if type(list(d)[0]) is int else 3.0", "del d[1]; d[True] = 2.0"),
+    "signed zero": Route("z = 0.0", "math.copysign(2.0, z)", "z = -0.0"),
+    "function attribute": Route("def get(): return get.rate\nget.rate = 2.0", "get()", "get.rate = 3.0"),
+    "new function attribute": Route("def get(): return getattr(get, 'rate', 2.0)", "get()", "get.rate = 3.0"),
+    "vars of a function": Route("def get(): return 1.0 + len(vars(get))", "get()", "get.rate = 3.0"),
+    "default in a nested function": Route("def get(a=[1.0]): return sum(a)", "get()", "get.__defaults__[0].append(2.0)"),
+    "signature": Route("def get(a=1.0): return a", "inspect.signature(get).parameters['a'].default", "get.__defaults__ = (2.0,)"),
+    "closure of a function": Route(
+        "def make(rate):\n    def get(): return rate\n    return get\nget = make(2.0)", "get.__closure__[0].cell_contents",
+        "get.__closure__[0].cell_contents = 3.0"),
+    "constant of code": Route("def get(): return 2.0", "get.__code__.co_consts[1]", "get.__code__ = (lambda: 3.0).__code__"),
+    "enum": Route(
+        "import enum\nclass E(enum.Enum):\n    A = 1\nE.A.rate = 2.0", "E['A'].rate", "E.A.rate = 3.0"),
+    "chained maps": Route("import collections\na = {}; d = collections.ChainMap(a, {'rate': 2.0})", "d['rate']", "a['rate'] = 3.0"),
+    "mapping proxy": Route("a = {'rate': 2.0}; d = types.MappingProxyType(a)", "sum(d.values())", "a['b'] = 3.0"),
+    "view of a dict": Route("a = {'rate': 2.0}; d = a.values()", "sum(d)", "a['b'] = 3.0"),
+    "default of a dict": Route("d = {}", "d.get('rate', 2.0)", "d['rate'] = 3.0"),
+    "missing attribute of a class": Route("class C: pass", "getattr(C, 'rate', 2.0)", "C.rate = 3.0"),
+    "caught": Route("def get():\n    try: return rate\n    except NameError: return 2.0", "get()", "rate = 3.0"),
+    "caught key": Route("d = {}\ndef get():\n    try: return d['rate']\n    except KeyError: return 2.0", "get()", "d['rate'] = 3.0"),
+    "import that fails": Route(
+        "def get():\n    try: import THIS_other as other\n    except ImportError: return 2.0\n    return other.rate", "get()",
+        "other = types.ModuleType('THIS_other'); other.rate = 3.0; sys.modules['THIS_other'] = other"),
+    "length": Route("class C:\n    def __len__(self): return 2\no = C()", "len(o)", "C.__len__ = lambda self: 3"),
+    "named tuple": Route("T = __import__('collections').namedtuple('T', 'rate')\no = T(2.0)", "o.rate", "o = T(3.0)"),
+    "operator": Route("import operator\no = SimpleNamespace(a=[1.0])", "operator.length_hint(o.a)", "o.a.append(2.0)"),
+    "map": Route("names, rate = ['rate'], 2.0", "sum(map(globals().get, names))", "rate = 3.0"),
+    "map of getattr": Route("names, o = ['rate'], SimpleNamespace(rate=2.0)", "sum(map(lambda n: getattr(o, n), names))", "o.rate = 3.0"),
+    "methodcaller": Route(
+        "import operator\nclass C:\n    rate = 2.0\n    def get(self): return self.rate\no = C(); call = operator.methodcaller('get')",
+        "call(o)", "C.rate = 3.0"),
+    "itemgetter": Route("import operator\nd = {'a': 2.0}; get = operator.itemgetter('a')", "get(d)", "d['a'] = 3.0"),
+    "weak reference": Route(
+        "import weakref\nclass C: rate = 2.0\no = C(); r = weakref.ref(o)", "r().rate", "o.rate = 3.0"),
+    "nonlocal": Route(
+        "def make():\n    rate = 2.0\n    def put():\n        nonlocal rate\n        rate = 3.0\n    return put, lambda: rate\n"
+        "put, get = make()", "get()", "put()"),
+    "descriptor": Route(
+        "class D:\n    held = 2.0\n    def __get__(self, owner, kind): return self.held\nclass C: rate = D()\no = C()", "o.rate",
+        "D.held = 3.0"),
+    "context variable": Route(
+        "import contextvars\nv = contextvars.ContextVar('v', default=2.0)", "v.get()", "v.set(3.0)"),
+}
 ARRAYS = {
     "length": Route("y = np.ones(3)", "len(y)", "y.resize(6, refcheck=False)"),
     "size": Route("y = np.ones(3)", "y.size", "y.resize(6, refcheck=False)"),
@@ -159,7 +217,8 @@ ARRAYS = {
 }
 ROUTES: dict[str, Route] = {
     f"{kind}: {name}": route for kind, routes in {
-        "builtin": BUILTINS, "namespace": NAMESPACES, "module": MODULES, "text": TEXTS, "array": ARRAYS, "__getattr__": FALLBACKS}.items()
+        "builtin": BUILTINS, "namespace": NAMESPACES, "module": MODULES, "text": TEXTS, "array": ARRAYS, "other": OTHERS,
+        "__getattr__": FALLBACKS}.items()
     for name, route in routes.items()}
 FUNCTIONS = {
     "compiled": "aj.compile(lambda x: np.sum(x) * READ)",
@@ -170,7 +229,7 @@ FUNCTIONS = {
     "method": "aj.compile(Model().loss)",
 }
 MODULE = """
-import importlib, inspect, sys, types
+import importlib, inspect, math, sys, types
 from argparse import Namespace
 from dataclasses import dataclass
 from types import SimpleNamespace

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import gc
 import importlib
 import mmap
 import os
@@ -129,7 +130,7 @@ class Reachability:
         """Follow `roots`. `known`: sources that were reached before from the same roots; their names are looked for from the beginning."""
         mentions = Mentions() if known is None else known.mentions
         while True:
-            walk = _Walk(mentions)
+            walk = _Walk(mentions, known is not None)
             walk.run(roots)
             if walk.mentions() == mentions:
                 break
@@ -150,7 +151,8 @@ class Reachability:
 class _Walk:
     """Walk over values by the names that occur in code, breadth first."""
 
-    def __init__(self, mentions: Mentions):
+    def __init__(self, mentions: Mentions, afterwards: bool):
+        self.afterwards = afterwards
         self.names, self.optional = set(mentions.names), set(mentions.optional)
         self.whole, self.whole_objects = set(mentions.whole), set(mentions.whole_objects)
         self.found: list[Source] = []
@@ -250,7 +252,7 @@ class _Walk:
         elif isinstance(value, _BUFFERS):
             yield Source(f"the content of {path}", partial(checksum, value), checksum(value), value)
         elif isinstance(value, _VIEWS):
-            self.follow(getattr(value, "mapping"), path)  # noqa: B009
+            self.follow(gc.get_referents(value)[0], path)       # the dict; `mapping` is a new proxy each time
         elif isinstance(value, Iterator) and owner_of_class(type(value)) is ModuleOwner.KNOWN and not isinstance(value, IOBase):
             yield Source(f"the position of {path}", partial(position_of, value), position_of(value), value)
         else:
@@ -289,8 +291,11 @@ class _Walk:
         self.whole |= whole_of(code)
         scope = function.__globals__
         for imported in imports_of(code):
-            for module in self.modules(imported, scope):
+            modules = list(self.modules(imported, scope))
+            for module in modules:
                 self.imported(module, sys.modules[module])
+            if self.afterwards and not modules:     # an import that failed in the trace
+                yield Source(f"sys.modules[{imported!r}]", partial(read_item, sys.modules, imported), MISSING, sys.modules)
         if not _ENVIRONMENT.isdisjoint((*code.co_names, *code.co_freevars)):
             for text in texts_of(code):
                 yield Source(f"os.environ[{text!r}]", partial(os.environ.get, text, MISSING), os.environ.get(text, MISSING), os)
@@ -312,6 +317,8 @@ class _Walk:
         for variable in sorted(variables):
             yield Source(variable, partial(read_item, scope, variable), scope.get(variable, MISSING), scope)
         yield from self.attributes(function, vars(function), name)
+        if self.optional or EVERYTHING in self.names:
+            yield Source(f"keys({name}.__dict__)", partial(tuple, vars(function)), tuple(vars(function)), vars(function), False)
 
     def modules(self, name: str, scope: Mapping[str, Any]) -> Iterator[str]:
         """Names of the loaded modules that an import may mean, in code with these globals: an import may be relative to a package."""
@@ -429,7 +436,8 @@ class _Walk:
                 elif hasattr(type(item), "__get__"):        # a function, or one behind properties, class methods and compiled methods
                     yield Source(f"{path}.{name}", partial(read_item, table, name), item, base, False)
                     for nearer in before:
-                        yield Source(f"{path}.{name}", partial(read_item, nearer, name), MISSING, nearer)
+                        if name not in nearer:      # as a method that calls `super()` is
+                            yield Source(f"{path}.{name}", partial(read_item, nearer, name), MISSING, nearer)
                     self.follow(function_behind(item), f"{path}.{name}")
                 else:
                     found = getattr(value, name)            # of the instance: an attribute of its own may hide it later
