@@ -123,7 +123,16 @@ class GraphBuilder:
             if value in self.params and self.param_roles[self.params.index(value)] == "captured":
                 return f"{value.type}, an ordinary array from outside of the arguments"
             return f"{value.type}, argument {value.name!r}" if value.name else f"{value.type}, an argument"
-        return f"{value.type}, made by {op.name} at {op.loc.describe()}" if op.loc else f"{value.type}, made by {op.name}"
+        source = self._indexed(op)
+        made = f"made by {op.name}" if source is None else f"{'part' if value.type.shape else 'element'} of {source.name or 'an array'}"
+        return f"{value.type}, {made} at {op.loc.describe()}" if op.loc else f"{value.type}, {made}"
+
+    def _indexed(self, op: Op) -> Value | None:
+        """Array that an op takes a part of: an index (`p[0]`) is a slice, and a reshape that leaves axes out."""
+        if op.name == "reshape":
+            inner = self._origin.get(op.operands[0])
+            op = inner if inner is not None and inner.loc == op.loc else op
+        return op.operands[0] if op.name == "slice" else None
 
     def _explain(self, error: AdjitError, definition: OpDefinition, operands: Sequence[Value]) -> AdjitError:
         origins = "".join(f"\n    operand {i + 1}: {self.origin(value)}" for i, value in enumerate(operands))

@@ -298,7 +298,8 @@ class TracedArray:
 
 _STATIC = "pass the number as a static argument (static= of aj.compile)"
 _METHOD_HINTS = {
-    "at": "np.ufunc.at is not supported: write x[indices] = ..., or sum one-hot rows with a matmul",
+    "at": "for np.add.at, sum one-hot rows with a matmul, x + v @ (i[:, None] == np.arange(x.size)); x[i] += v adds once where an index is "
+          "repeated",
     "reduceat": "reshape or slice, then reduce", "accumulate": "only np.add.accumulate and np.multiply.accumulate are supported",
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -47,7 +46,7 @@ _ALTERNATIVES = {short: alternative for names, alternative in {
 
 
 def find(numpy_function: Any) -> Function:
-    """Return adjit's function for NumPy's; raises `UnsupportedError` with the nearest name there is."""
+    """Return adjit's function for NumPy's; raises `UnsupportedError` with what there is instead."""
     found = FUNCTIONS.get(numpy_function)
     if found is None and isinstance(numpy_function, np.ufunc):
         found = FUNCTIONS.get(("scipy.special", numpy_function.__name__))
@@ -71,9 +70,11 @@ def unsupported(numpy_function: Any, name: str | None = None) -> UnsupportedErro
     short = name.rpartition(".")[2]
     alternative = _ALTERNATIVES.get(short)
     if alternative is None:
-        known = {full_name(function).rpartition(".")[2]: full_name(function) for function in FUNCTIONS if callable(function)}
-        near = difflib.get_close_matches(short, known, n=1, cutoff=0.75)
-        alternative = f"the nearest supported function is {known[near[0]]}" if near else "write it with the functions of adjit.numpy"
+        # the same function elsewhere; one with a similar name (`cos` for `cosm1`) computes something else
+        known = [full_name(function) for function in FUNCTIONS if callable(function)]
+        known += [f"aj.{home}.{short}" for home in ("special", "linalg") if short in vars(sys.modules.get(f"adjit.{home}", object))]
+        there = next((other for other in known if other.rpartition(".")[2] == short), None)
+        alternative = f"{there} is supported" if there else "write it with the functions of adjit.numpy"
     return UnsupportedError(f"{name} has no rule for traced arrays", find_user_location(),
                             hint=f"{alternative}; or compute it on plain arrays outside of the compiled function")
 

@@ -158,16 +158,33 @@ def test_the_argument_is_not_written_to():
         (lambda x: np.convolve(x[0], x[1]), "numpy.convolve", "shifted slices"),
         (lambda x: np.argpartition(x, 1), "numpy.argpartition", "np.argsort"),
         (lambda x: np.nextafter(x, 1), "numpy.nextafter", "outside of the compiled function"),
-        (lambda x: np.nancumprod(x), "numpy.nancumprod", "nearest supported function is numpy.cumprod"),
+        (lambda x: np.nancumprod(x), "numpy.nancumprod", "write it with the functions of adjit.numpy"),
+        (lambda x: np.apply_along_axis(np.sum, 0, x), "numpy.apply_along_axis", "write it with the functions of adjit.numpy"),
+        (lambda x: scipy.special.cosm1(x), "scipy.special.cosm1", "write it with the functions of adjit.numpy"),
+        (lambda x: np.add.at(x.copy(), [0, 0], 1.0), "numpy.add.at", "x[i] += v adds once where an index is repeated"),
         (lambda x: scipy.special.spence(x), "scipy.special.spence", "outside of the compiled function"),
         (lambda x: x.argpartition(1), "numpy.ndarray.argpartition", "np.argsort"),
         (lambda x: x[0].searchsorted(1), "numpy.searchsorted", "edges"),
         (lambda x: np.maximum.accumulate(x), "numpy.maximum.accumulate", "np.add.accumulate"),
     ],
 )
-def test_a_function_without_a_rule_is_named_with_the_nearest_one(fun, name, near):
+def test_a_function_without_a_rule_is_named_with_what_there_is_instead(fun, name, near):
     error = fails_here(fun, X, error=UnsupportedError, message=rf"^{re.escape(name)} has no rule for traced arrays", hint=near)
     assert HERE in str(error)
+
+
+@pytest.mark.parametrize(
+    ("fun", "text"),
+    [
+        (lambda x: float(x[0, 1]), r"f64\[\], element of x at"),
+        (lambda x: float(x[0]), r"f64\[3\], part of x at"),
+        (lambda x: float(x[1:]), r"f64\[1,3\], part of x at"),
+        (lambda x: float((2 * x)[0, 0]), r"f64\[\], element of an array at"),
+        (lambda x: float(x.reshape(-1)), r"f64\[6\], made by reshape at"),
+    ],
+)
+def test_an_element_is_described_as_the_user_wrote_it(fun, text):
+    fails_here(fun, X, error=TraceError, message=f".*{text}", hint="")
 
 
 def test_functions_whose_shape_depends_on_values():
