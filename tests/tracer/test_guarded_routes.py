@@ -290,3 +290,27 @@ def test_a_change_is_seen(module: ModuleType, name: str, function: str) -> None:
                 assert found[1] == [found[0] / 3.0] * 2, change
     if function != "value_and_grad":
         assert module.compiled.cache_info().traces <= 2, module.compiled.explain()
+
+
+QUIET = {
+    "local variables": (
+        "o = Namespace(rate=2.0, step=0)\ndef get(n):\n    for i in range(n):\n        if i == n: raise ValueError(f'{n} {i}')\n"
+        "    return o.rate", "get(2)"),
+    "membership": ("o = Namespace(rate=2.0, step=0)", "(o.rate if 1 in [1, 2] else 0.0)"),
+    "a formatted local variable": ("o = SimpleNamespace(rate=2.0, step=0)", "(lambda n: o.rate + len(f'{n}' + str(n)))(2)"),
+    "a number": ("@dataclass\nclass C:\n    rate: float\n    step: int\no = C(2.0, 0)", "(o.rate if o.rate == 2.0 else 0.0)"),
+    "a method named modules": (
+        "o = SimpleNamespace(rate=2.0, step=0)\nclass C:\n    def modules(self): return []\nnet = C()", "(len(net.modules()) + o.rate)"),
+}
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_what_nobody_reads_may_change(module: ModuleType, name: str) -> None:
+    before, read = QUIET[name]
+    run(module, MODULE.replace("BEFORE", before).replace("READ", f"({read})"))
+    run(module, "compiled = aj.compile(plain)")
+    for step in range(4):
+        module.o.step = step
+        setattr(module, f"unread_{step}", step)
+        assert float(module.compiled(np.ones(2))) == float(module.plain(np.ones(2)))
+    assert module.compiled.cache_info().traces == 1, module.compiled.explain()

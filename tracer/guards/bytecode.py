@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import itertools
 import re
 import sys
 from collections import Counter
@@ -27,7 +28,7 @@ FORMATS = "str.format()"
 """Mark in the names of code whose texts may name attributes, in fields like `{0.rate}`."""
 
 MEMBERS = "in"
-"""Mark in the names of code that asks for members of objects."""
+"""Mark in the names of code that asks for members of what a local variable holds."""
 
 FILLS = "fills"
 """Kind of the counts in `Reads` of how often a container with this name is filled."""
@@ -85,9 +86,10 @@ def names_of(code: CodeType) -> frozenset[str]:
         names |= ({MODULES} if EVERYTHING in found else set()).union(*map(_IDENTIFIER.findall, texts_of(code)))
     if not _FORMATTING.isdisjoint(code.co_names):
         names |= {FORMATS}.union(*map(fields_of, texts_of(code)))
-    if any(step.opname == "CONTAINS_OP" for step in instructions(code)):
+    steps = instructions(code)
+    if any(step.opname == "CONTAINS_OP" and before.opname.startswith("LOAD_FAST") for before, step in itertools.pairwise(steps)):
         names.add(MEMBERS)
-    by_position = any(step.opname == "MATCH_CLASS" for step in instructions(code))
+    by_position = any(step.opname == "MATCH_CLASS" for step in steps)
     if by_position or not _WHOLE.isdisjoint(code.co_names) or ("getattr" in code.co_names and _computes_names(code)):
         names.add(EVERYTHING)
     return frozenset(names)
@@ -130,13 +132,15 @@ def _modules_found_by(code: CodeType) -> set[str]:
     """Names that code gives to `sys.modules`, `import_module` and the like; `EVERYTHING` if one is no constant. `__name__` may be one."""
     found: set[str] = set()
     if _FINDERS.isdisjoint(code.co_names):
-        return {EVERYTHING} if _FINDERS.intersection(_texts(code.co_consts)) else found
+        return {EVERYTHING} if "getattr" in code.co_names and _FINDERS.intersection(_texts(code.co_consts)) else found
     steps = [step for step in instructions(code) if step.opname != "PUSH_NULL"]
     for index, step in enumerate(steps):
         if step.argval not in _FINDERS or step.opname not in ATTRIBUTE_LOADS | VARIABLE_LOADS:
             continue
         name, after = next(((name, after) for name, after in zip(steps[index + 1:], steps[index + 2:], strict=False)
                             if name.argval not in ("get", "modules", "__getitem__")), (step, step))
+        if step.argval == "modules" and name.opname.startswith("CALL"):     # of an `nn.Module`
+            continue
         is_whole = after.opname.startswith("CALL") or _is_subscript(after)
         constant = is_whole and (name.opname == "LOAD_CONST" or name.argval == "__name__") and isinstance(name.argval, str)
         found.add(name.argval.partition(":")[0] if constant else EVERYTHING)
@@ -172,9 +176,10 @@ def fields_of(text: str) -> frozenset[str]:
 @lru_cache(maxsize=4096)
 def whole_of(code: CodeType) -> frozenset[str]:
     """Return the names of values that a code object and its nested ones compare (`a == b`) or write down (`repr(a)`, `f"{a}"`) as a whole;
-    `EVERYTHING` if a local variable is among them."""
+    `EVERYTHING` if parameters are compared, of which nobody knows what they stand for. Other local variables are most often numbers."""
     found: set[str] = set()
     steps = instructions(code)
+    parameters = {*code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]}
     writes = not _WRITING_DOWN.isdisjoint(code.co_names)
     for index, step, name in _loads(steps):
         user, _ = _consumer(steps, index)
@@ -182,17 +187,27 @@ def whole_of(code: CodeType) -> frozenset[str]:
             continue
         compared = user.opname == "COMPARE_OP" and str(user.argval).strip() in ("==", "!=") and not _is_number(steps, user)
         if compared or user.opname in _FORMATTED or user.opname == "CONTAINS_OP" or (writes and user.opname == "CALL"):
-            local = step.opname not in ATTRIBUTE_LOADS | VARIABLE_LOADS
-            if not local:
+            if step.opname in ATTRIBUTE_LOADS | VARIABLE_LOADS:
                 found.add(name)
-            elif user.opname != "CONTAINS_OP":
+            elif compared and parameters.issuperset(_locals_before(steps, user)):
                 found.add(EVERYTHING)
     return frozenset(found).union(*map(whole_of, nested_code(code)))
 
 
+def _locals_before(steps: list[dis.Instruction], comparison: dis.Instruction) -> set[str]:
+    """Names of the local variables that are loaded right before a comparison."""
+    end = _position(steps, comparison)
+    loaded = [step.argval for step in steps[max(end - 2, 0):end] if step.opname.startswith("LOAD_FAST")]
+    return {name for names in loaded for name in (names if isinstance(names, tuple) else (names,))}
+
+
+def _position(steps: list[dis.Instruction], wanted: dis.Instruction) -> int:
+    return next(index for index, step in enumerate(steps) if step.offset == wanted.offset)
+
+
 def _is_number(steps: list[dis.Instruction], comparison: dis.Instruction) -> bool:
     """True if the second operand of a comparison is a constant, or made by an operator, or a size of an array."""
-    last = steps[next(index for index, step in enumerate(steps) if step.offset == comparison.offset) - 1]
+    last = steps[_position(steps, comparison) - 1]
     return last.opname.startswith(("LOAD_CONST", "LOAD_SMALL_INT", "BINARY_OP", "UNARY")) or last.argval in _SIZES
 
 
