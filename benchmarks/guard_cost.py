@@ -76,6 +76,9 @@ def cases() -> Iterator[tuple[str, int, Function]]:
     yield "array that is an input", COUNT, reading("x * aINDEX", **{f"a{index}": np.ones(4) for index in range(COUNT)})
     for size, count in (("80 B", 10), ("8 kB", 1000), ("100 kB", 12_500), ("1 MB", 125_000)):
         yield f"array that Python reads, {size}", 1, written("x * float(np.mean(a))", a=np.ones(count))
+    yield "array whose length Python reads", COUNT, reading("len(aINDEX)", **{f"a{index}": np.ones(4) for index in range(COUNT)})
+    yield "names of all attributes", 1, written("x * len(vars(a))", a=argparse.Namespace(rate=2.0))
+    yield "builtin that is called", 4, written("x * (float(2) + int(2) + abs(-2) + len((2,)))")
     yield "library that is named", 1, written("x * 2.0 if x.ndim else scipy.special.gamma(x)", scipy=scipy)
 
 
