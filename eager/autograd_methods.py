@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -228,6 +228,21 @@ def backward(tensors: Tensor | Sequence[Tensor], grad_tensors: Any = None, retai
     for index, tensor in enumerate(wanted or ()):
         if index in found and tensor._node is not None and not tensor._retains_grad:
             _add_to_grad(tensor, found[index])
+
+
+@overload
+def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], grad_outputs: Any = None,
+         retain_graph: bool | None = None, create_graph: bool = False, allow_unused: Literal[False] = False) -> tuple[Tensor, ...]: ...
+
+
+@overload
+def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], grad_outputs: Any = None,
+         retain_graph: bool | None = None, create_graph: bool = False, *, allow_unused: bool) -> tuple[Tensor | None, ...]: ...
+
+
+@overload
+def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], grad_outputs: Any,
+         retain_graph: bool | None, create_graph: bool, allow_unused: bool) -> tuple[Tensor | None, ...]: ...
 
 
 def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], grad_outputs: Any = None,
