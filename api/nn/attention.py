@@ -72,7 +72,7 @@ class MultiheadAttention(Module):
                 init.zeros_(bias)
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Array = None, need_weights: bool = True,
-                attn_mask: Array = None, average_attn_weights: bool = True, is_causal: bool = False) -> tuple[Tensor, Tensor | None]:
+                attn_mask: Array = None, average_attn_weights: bool = True, is_causal: bool = False) -> tuple[Tensor, Any]:
         """Compute the output, (L, N, embed_dim), and the weights, (N, L, S), of query (L, N, embed_dim), key (S, N, kdim), value (S, N,
         vdim).
 

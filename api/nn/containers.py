@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, overload
 
 from adjit.eager.tensor import Tensor
 from adjit.nn.module import Kind, Module, tree_text
@@ -13,7 +13,7 @@ from adjit.nn.parameter import Parameter
 Item = TypeVar("Item")
 
 
-class _Items(Module):
+class _Items(Module, Generic[Item]):
     """Attributes "0", "1", ... as a list."""
 
     _kind: Kind
@@ -36,13 +36,19 @@ class _Items(Module):
     def __len__(self) -> int:
         return len(self._items())
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Item]:
         return iter(self._items())
 
     def __bool__(self) -> bool:
         return True
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: int) -> Item: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+
+    def __getitem__(self, index: int | slice) -> Any:
         items = self._items()
         return type(self)(items[index]) if isinstance(index, slice) else items[self._index(index)]      # type: ignore[call-arg]
 
@@ -83,7 +89,7 @@ class _Items(Module):
         return self.extend(items)
 
 
-class Sequential(_Items):
+class Sequential(_Items[Module]):
     """Modules in sequence, each called with the previous one's result. Takes modules, or a dict of them by name.
 
     >>> from adjit.nn import Linear, ReLU
@@ -107,13 +113,19 @@ class Sequential(_Items):
                     raise TypeError(_no_module(index, module))
             self._set_items(modules)
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Any) -> Tensor:
         """The result of the last module."""
         for module in self._items():
             x = module(x)
         return x
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: int) -> Module: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+
+    def __getitem__(self, index: int | slice) -> Any:
         if not isinstance(index, slice):
             return super().__getitem__(index)
         made = type(self)()
@@ -131,7 +143,7 @@ def _no_module(index: int, given: Any) -> str:
     return f"{text}a {type(given).__name__}"
 
 
-class ModuleList(_Items):
+class ModuleList(_Items[Module]):
     """List of modules, all of them registered.
 
     >>> from adjit.nn import Linear
@@ -159,7 +171,7 @@ class ModuleList(_Items):
         return tree_text(type(self).__name__, "", [line.replace("\n", "\n  ") for line in lines])
 
 
-class ParameterList(_Items):
+class ParameterList(_Items[Parameter]):
     """List of parameters, all of them registered; other tensors become parameters.
 
     >>> import adjit

@@ -40,9 +40,9 @@ class Identity(Module):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Any) -> Tensor:
         """Return `x` itself."""
-        return x
+        return x        # type: ignore[no-any-return]
 
 
 class Flatten(Module):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,13 @@ from adjit.tracer.scope import is_tracing
 from adjit.tracer.user_location import find_user_location
 
 Hook = Callable[..., Any]
+Result = TypeVar("Result", covariant=True)
+
+
+class _HasForward(Protocol[Result]):
+    """Module as its calls see it."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> Result: ...
 
 
 class Kind(Enum):
@@ -64,16 +71,19 @@ class Module(Stateful):
         """Compute the module's result; subclasses define it, users call the module."""
         raise NotImplementedError(f"{type(self).__name__} defines no forward()")
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._pre_hooks is None and self._hooks is None:
-            return self.forward(*args, **kwargs)
-        for hook in list(self._pre_hooks or ()):
-            args, kwargs = hook(self, args, kwargs)
-        output = self.forward(*args, **kwargs)
-        for hook in list(self._hooks or ()):
-            returned = hook(self, args, kwargs, output)
-            output = output if returned is None else returned
-        return output
+    if TYPE_CHECKING:       # a call gives what the `forward` of the class gives
+        def __call__(self: _HasForward[Result], *args: Any, **kwargs: Any) -> Result: ...
+    else:
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            if self._pre_hooks is None and self._hooks is None:
+                return self.forward(*args, **kwargs)
+            for hook in list(self._pre_hooks or ()):
+                args, kwargs = hook(self, args, kwargs)
+            output = self.forward(*args, **kwargs)
+            for hook in list(self._hooks or ()):
+                returned = hook(self, args, kwargs, output)
+                output = output if returned is None else returned
+            return output
 
     # -- attributes
 

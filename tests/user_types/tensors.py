@@ -56,9 +56,38 @@ assert_type(aj.stack([t, t], axis=1), aj.Tensor)
 aj.matmul(t, othr=t)            # type: ignore[call-arg]
 t.exp(axis=0)                   # type: ignore[call-arg]
 
+assert_type(aj.autograd.grad(t.sum(), t), tuple[aj.Tensor, ...])
+assert_type(aj.autograd.grad(t.sum(), [t], allow_unused=False), tuple[aj.Tensor, ...])
+assert_type(aj.autograd.grad(t.sum(), [t], allow_unused=True), tuple[aj.Tensor | None, ...])
+assert_type(aj.autograd.grad(t.sum(), [t], None, None, False, True), tuple[aj.Tensor | None, ...])
+
 layer = nn.Linear(2, 3)
 assert_type(layer.weight, nn.Parameter)
 assert_type(layer.eval(), nn.Linear)
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+        self.cell = nn.LSTM(3, 3)
+        self.heads = nn.ModuleList(nn.Linear(3, 1) for _ in range(2))
+
+    def forward(self, x: aj.Tensor) -> aj.Tensor:
+        rows, (hidden, _) = self.cell(self.body(x))
+        assert_type(rows, aj.Tensor)
+        assert_type(hidden, aj.Tensor)
+        return rows
+
+
+assert_type(Net()(t), aj.Tensor)
+assert_type(layer(t), aj.Tensor)
+assert_type(Net().body[0], nn.Module)
+assert_type(Net().body[:1], nn.Sequential)
+assert_type(list(Net().heads), list[nn.Module])
+assert_type(nn.ParameterList([t])[0], nn.Parameter)
+assert_type(aj.checkpoint(layer)(t), aj.Tensor)
+layer(t).sun()                  # type: ignore[attr-defined]
 optimizer = optim.Adam(layer.parameters(), lr=1e-3)
 optim.adam(lr=1e-3)
 optim.adam(learning_rate=1e-3)      # type: ignore[call-arg]
