@@ -40,6 +40,7 @@ from numpy import (
 )
 
 from adjit import linalg
+from adjit.ir.spelling import nearest
 from adjit.tracer.functions.composites import erf, log_softmax, logsumexp, sigmoid, softmax
 from adjit.tracer.functions.creation import arange, array, asarray, empty, eye, full, identity, linspace, ones, tri, zeros
 from adjit.tracer.registry import numpy_namespace
@@ -49,11 +50,17 @@ _FUNCTIONS = numpy_namespace()
 
 
 def __getattr__(name: str) -> Any:
-    """Return NumPy's function of this name if it has a rule; raises `AttributeError` for others."""
+    """Return NumPy's function of this name if it has a rule; raises `AttributeError` for others, and for names that NumPy does not have."""
     try:
         function = _FUNCTIONS[name]
     except KeyError:
-        raise AttributeError(f"module 'adjit.numpy' has no attribute {name!r}: numpy.{name} has no rule") from None
+        if name.startswith("_"):
+            reason = ""
+        elif hasattr(_np, name):
+            reason = f": numpy.{name} has no rule"
+        else:
+            reason = f": there is no numpy.{name}{nearest(name, __dir__())}"
+        raise AttributeError(f"module 'adjit.numpy' has no attribute {name!r}{reason}") from None
     return import_module("adjit.numpy_signatures").describe(function, getattr(_np, name))
 
 

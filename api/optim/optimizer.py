@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -275,11 +276,22 @@ def _update_all(targets: Sequence[Any], operands: Sequence[Any], rule: Rule) -> 
 _BETAS = {"beta1": 0, "beta2": 1}
 
 
-def accept(name: str, arguments: Mapping[str, Any]) -> None:
-    """Accept arguments that choose an implementation of PyTorch's; raises `TypeError` for others."""
+class Implementation(TypedDict, total=False):
+    """Arguments that choose an implementation of PyTorch's: they change nothing here."""
+
+    foreach: bool | None
+    fused: bool | None
+    capturable: bool
+    differentiable: bool
+
+
+def accept(optimizer: type[Optimizer], arguments: Mapping[str, Any]) -> None:
+    """Accept the arguments of `Implementation`; raises `TypeError` for others."""
+    name = optimizer.__name__
     for argument in arguments:
-        if argument not in ("foreach", "fused", "capturable", "differentiable"):
-            raise TypeError(f"{name}() got an unexpected keyword argument {argument!r}")
+        if argument not in Implementation.__annotations__:
+            known = ", ".join(p.name for p in inspect.signature(optimizer).parameters.values() if p.kind is not p.VAR_KEYWORD)
+            raise TypeError(f"{name}() got an unexpected keyword argument {argument!r}; its parameters are {known}")
     if arguments.get("differentiable"):
         raise UnsupportedError(f"{name}: steps are not differentiable", find_user_location(),
                                hint="adjit.optim's functional optimisers are pure functions, which can be differentiated")

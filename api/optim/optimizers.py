@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Unpack
 
-from adjit.optim.optimizer import Group, Optimizer, accept
+from adjit.optim.optimizer import Group, Implementation, Optimizer, accept
 from adjit.optim.rules import (
     Rule,
     adadelta_rule,
@@ -41,8 +41,8 @@ class SGD(Optimizer):
     """
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0, dampening: float = 0, weight_decay: float = 0,
-                 nesterov: bool = False, *, maximize: bool = False, **unused: Any):
-        accept(type(self).__name__, unused)
+                 nesterov: bool = False, *, maximize: bool = False, **unused: Unpack[Implementation]):
+        accept(type(self), unused)
         super().__init__(params, {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
                                   "nesterov": nesterov, "maximize": maximize})
 
@@ -75,8 +75,8 @@ class Adam(Optimizer):
     _decoupled = False
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 weight_decay: float = 0, amsgrad: bool = False, *, maximize: bool = False, **unused: Any):
-        accept(type(self).__name__, unused)
+                 weight_decay: float = 0, amsgrad: bool = False, *, maximize: bool = False, **unused: Unpack[Implementation]):
+        accept(type(self), unused)
         super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
                                   "maximize": maximize})
 
@@ -104,8 +104,8 @@ class AdamW(Adam):
     _decoupled = True
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False, **unused: Any):
-        accept(type(self).__name__, unused)
+                 weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False, **unused: Unpack[Implementation]):
+        accept(type(self), unused)
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
 
 
@@ -126,8 +126,8 @@ class RMSprop(Optimizer):
     """
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0,
-                 momentum: float = 0, centered: bool = False, *, maximize: bool = False, **unused: Any):
-        accept(type(self).__name__, unused)
+                 momentum: float = 0, centered: bool = False, *, maximize: bool = False, **unused: Unpack[Implementation]):
+        accept(type(self), unused)
         super().__init__(params, {"lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
                                   "weight_decay": weight_decay, "maximize": maximize})
 
@@ -154,8 +154,8 @@ class Adagrad(Optimizer):
     """
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
-                 initial_accumulator_value: float = 0, eps: float = 1e-10, *, maximize: bool = False, **unused: Any):
-        accept(type(self).__name__, unused)
+                 initial_accumulator_value: float = 0, eps: float = 1e-10, *, maximize: bool = False, **unused: Unpack[Implementation]):
+        accept(type(self), unused)
         super().__init__(params, {"lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
                                   "initial_accumulator_value": initial_accumulator_value, "maximize": maximize})
 
@@ -193,8 +193,8 @@ class Adadelta(Optimizer):
     """
 
     def __init__(self, params: Iterable[Any], lr: float = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0, *,
-                 maximize: bool = False, **unused: Any):
-        accept(type(self).__name__, unused)
+                 maximize: bool = False, **unused: Unpack[Implementation]):
+        accept(type(self), unused)
         super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize})
 
     def _check(self, options: Mapping[str, Any]) -> None:
@@ -220,8 +220,8 @@ class Adamax(Optimizer):
     """
 
     def __init__(self, params: Iterable[Any], lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 weight_decay: float = 0, *, maximize: bool = False, **unused: Any):
-        accept(type(self).__name__, unused)
+                 weight_decay: float = 0, *, maximize: bool = False, **unused: Unpack[Implementation]):
+        accept(type(self), unused)
         super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay, "maximize": maximize})
 
     def _check(self, options: Mapping[str, Any]) -> None:
@@ -249,8 +249,9 @@ class RAdam(Optimizer):
     """
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 weight_decay: float = 0, decoupled_weight_decay: bool = False, *, maximize: bool = False, **unused: Any):
-        accept(type(self).__name__, unused)
+                 weight_decay: float = 0, decoupled_weight_decay: bool = False, *, maximize: bool = False,
+                 **unused: Unpack[Implementation]):
+        accept(type(self), unused)
         super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,
                                   "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize})
 

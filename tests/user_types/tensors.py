@@ -89,6 +89,8 @@ assert_type(nn.ParameterList([t])[0], nn.Parameter)
 assert_type(aj.checkpoint(layer)(t), aj.Tensor)
 layer(t).sun()                  # type: ignore[attr-defined]
 optimizer = optim.Adam(layer.parameters(), lr=1e-3)
+optim.Adam(layer.parameters(), lr=1e-3, fused=True)
+optim.Adam(layer.parameters(), learning_rate=1e-3)      # type: ignore[call-arg]
 optim.adam(lr=1e-3)
 optim.adam(learning_rate=1e-3)      # type: ignore[call-arg]
 
