@@ -53,6 +53,8 @@ class Node:
     __slots__ = ("__weakref__", "_metadata", "edges", "location", "operation", "post_hooks", "pre_hooks", "result_hooks", "saved",
                  "sequence", "trace")
 
+    variable: Tensor        # of an `AccumulateGrad` only
+
     def __init__(self, operation: Operation, edges: tuple[Edge | None, ...], saved: list[SavedTensor | None] | None,
                  location: Location | None,
                  trace: object = None):

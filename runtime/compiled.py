@@ -74,6 +74,9 @@ class CompiledFunction(Generic[P, R]):
     1
     """
 
+    __name__: str       # of the function, as the rest that functools.update_wrapper sets
+    __wrapped__: Callable[P, R]
+
     def __init__(self, fun: Callable[..., Any], compile_options: CompileOptions):
         functools.update_wrapper(self, fun, updated=())
         self.compile_options = compile_options

@@ -52,6 +52,9 @@ class custom_vjp(Generic[P, R]):
     1.0
     """
 
+    __name__: str       # of the function, as the rest that functools.update_wrapper sets
+    __wrapped__: Callable[P, R]
+
     def __init__(self, fun: Callable[P, R], constant_closures: bool = False):
         functools.update_wrapper(self, fun)
         self.fun = fun

@@ -56,6 +56,11 @@ class NativeCallable:
     (25.0, 'double (int, double *, void *)')
     """
 
+    value: Any
+    value_of_one: Any
+    value_and_grad: Any
+    evaluate: Any
+
     def __init__(self, name: str, count: int, loaded: LoadedKernel):
         self.__name__ = name
         self.count = count
@@ -78,7 +83,7 @@ class NativeCallable:
 
     def low_level_callable(self) -> Any:
         """The `scipy.LowLevelCallable` of `value`, which SciPy's integrators call without Python."""
-        return import_module("scipy").LowLevelCallable(self.value)      # type: ignore[attr-defined]
+        return import_module("scipy").LowLevelCallable(self.value)
 
 
 def make_callable(program: Program, captured: Sequence[np.ndarray] | None, signature: CallSignature) -> NativeCallable:

@@ -28,6 +28,10 @@ assert_type(norm(X, scale=2.0), float)
 assert_type(step(X, X), tuple[Array, float])
 assert_type(norm.cache_info().traces, int)
 assert_type(norm.explain(X), str)
+assert_type(norm.__name__, str)
+assert_type(norm.__wrapped__(X, 2.0), float)
+assert_type(norm.as_callable(X).value_of_one, Any)
+assert_type(norm.as_callable(X).value_and_grad, Any)
 norm(X, 1.0, 2.0)       # type: ignore[call-arg]
 norm(x="no array")      # type: ignore[arg-type]
 step(X)                 # type: ignore[call-arg]
@@ -121,6 +125,7 @@ def clipped(x: Array) -> Array:
 clipped.defvjp(lambda x: (x, None), lambda residuals, cotangent: (np.clip(cotangent, -1.0, 1.0),))
 clipped.defvjp(product, lambda residuals, cotangent: (cotangent,))      # type: ignore[arg-type]     # no pair
 assert_type(clipped(X), Array)
+assert_type(clipped.__name__, str)
 
 
 # -- loops and branches

@@ -27,6 +27,8 @@ assert_type(t.numpy(), np.ndarray[Any, Any])
 assert_type(float(t.sum()), float)
 assert_type(t.mul_(2.0).add_(t, alpha=0.5), aj.Tensor)
 t.backward(retain_graph=True)
+if t.grad_fn is not None and (accumulator := t.grad_fn.next_functions[0][0]) is not None:
+    assert_type(accumulator.variable, aj.Tensor)
 t.sun()                         # type: ignore[attr-defined]
 t.sum(dimension=0)              # type: ignore[call-arg]
 t.narrow(0, "a", 1)             # type: ignore[call-overload]
