@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 
 import numpy as np
@@ -58,6 +59,15 @@ TRACES_BEFORE_WARNING = 16
 """Traces of a function after which it gets a warning, once."""
 
 
+def _check_arguments(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise Python's own `TypeError`, without the frames of the trace, if `fun` does not take these arguments."""
+    if isinstance(fun, (FunctionType, MethodType)):
+        try:
+            inspect.getcallargs(fun, *args, **kwargs)
+        except TypeError as error:
+            raise TypeError(str(error)) from None
+
+
 class CompiledFunction(Generic[P, R]):
     """A function compiled by `compile`. Call it like the function; a new signature is traced and compiled at its first call.
 
@@ -94,10 +104,14 @@ class CompiledFunction(Generic[P, R]):
         """Call `fun`, which is the function, or its bound method of an instance."""
         if is_tracing():
             return run_detached(functools.partial(self.call, fun, args, kwargs)) if is_reentrant(*args) else fun(*args, **kwargs)
-        signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.grad)
-        found = self._cache.find(signature, count=True)
-        if found is None:
-            return self._first_call(fun, args, kwargs, signature)
+        try:
+            signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.grad)
+            found = self._cache.find(signature, count=True)
+            if found is None:
+                return self._first_call(fun, args, kwargs, signature)
+        except TypeError:
+            _check_arguments(fun, args, kwargs)
+            raise
         program, captured = found
         self._install_fast_path(program)
         try:

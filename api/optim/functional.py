@@ -26,7 +26,7 @@ from adjit.eager.capture import traced
 from adjit.eager.tensor import Tensor, new_tensor, own_tensor
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
-from adjit.ir.errors import DTypeError, Role, ShapeError
+from adjit.ir.errors import ArgumentError, DTypeError, Role, ShapeError
 from adjit.optim.rules import (
     Rule,
     adagrad_rule,
@@ -220,7 +220,7 @@ def adagrad(lr: float | Array = 1e-2, lr_decay: float = 0.0, weight_decay: float
     return _optimizer("adagrad", rule, numbers, AdagradState, {"count": "step", "total": "sum"}, initial_accumulator_value)
 
 
-def _optimizer(name: str, rule: Rule, numbers: dict[str, Any], State: Callable[..., Any], fields: dict[str, str],
+def _optimizer(name: str, rule: Rule, numbers: dict[str, Any], State: type[Any], fields: dict[str, str],
                initial: float = 0.0) -> FunctionalOptimizer:
     """Make the optimiser of a rule; `fields` gives the rule's state of each field of `State`."""
     columns = {field: key for field, key in fields.items() if key in rule.state and key != "step"}
@@ -239,6 +239,9 @@ def _optimizer(name: str, rule: Rule, numbers: dict[str, Any], State: Callable[.
         return State(**{field: made.get(field) for field in fields})
 
     def update(params: Tree, grads: Tree, state: Tree) -> tuple[Tree, Tree]:
+        if not isinstance(state, State):
+            raise ArgumentError(f"{name}: the state is a {type(state).__name__}, expected the {State.__name__} that {name}.init(params) or "
+                                f"{name}.update made", find_user_location(), hint="the order is update(params, grads, state)")
         with _updating():
             leaves, spec = flatten(params)
             old = {key: _leaves(spec, getattr(state, field), field) for field, key in columns.items()}
@@ -259,6 +262,8 @@ def _optimizer(name: str, rule: Rule, numbers: dict[str, Any], State: Callable[.
             updated = [_updated(leaf, _array(param)) for leaf, (param, _) in zip(leaves, results, strict=True)]
             return unflatten(spec, updated), (state._replace(**new) if new else state)
 
+    for function in (init, update):
+        function.__qualname__ = f"{name}.{function.__name__}"       # errors of Python show it
     return FunctionalOptimizer(name, init, update)
 
 

@@ -578,3 +578,20 @@ def test_the_best_backend_that_is_there(monkeypatch: pytest.MonkeyPatch, native:
     if "numba" not in installed:
         with pytest.raises(UnsupportedError, match="the numba backend needs the package numba, which is not installed"):
             compile_options._choose_backend("numba")
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda f: f(1.0), "missing 1 required positional argument: 'y'"), (lambda f: f(1.0, 2.0, 3.0), "takes 2 positional arguments but 3"),
+    (lambda f: f(1.0, z=2.0), "unexpected keyword argument 'z'")])
+def test_wrong_arguments_are_pythons_error_without_the_frames_of_the_trace(call, message):
+    class Model:
+        @compile
+        def method(self, x, y):
+            return x * y
+
+    for function in (compile(lambda x, y: x * y), compile(lambda x, y: x * y, static="y")):
+        with pytest.raises(TypeError, match=message) as caught:
+            call(function)
+        assert len(caught.traceback) <= 6
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'y'"):
+        Model().method(1.0)

@@ -190,3 +190,19 @@ def test_a_network_in_place_of_its_parameters() -> None:
     for network in (aj.nn.Linear(2, 1), aj.nn.Sequential(aj.nn.Linear(2, 1))):
         with pytest.raises(TypeError, match=r"pass model\.parameters\(\)"):
             aj.optim.Adam(network)
+
+
+@pytest.mark.parametrize(("arguments", "found"), [
+    (lambda params, state: (params, state, params), "dict"), (lambda params, state: (params, params, None), "NoneType"),
+    (lambda params, state: (params, params, optim.sgd(momentum=0.9).init(params)), "SgdState")])
+def test_another_thing_than_the_state_is_an_error_with_the_users_line(arguments, found):
+    params = {"w": np.ones(3)}
+    optimizer = optim.adam(1e-3)
+    given = arguments(params, optimizer.init(params))
+    with pytest.raises(aj.errors.ArgumentError, match=f"the state is a {found}, expected the AdamState") as caught:
+        optimizer.update(*given)
+    assert caught.value.location is not None
+    assert __file__.endswith(caught.value.location.file)
+    assert "update(params, grads, state)" in str(caught.value)
+    with pytest.raises(TypeError, match=r"adam\.update\(\) missing 1 required positional argument: 'state'"):
+        optimizer.update(params, params)
