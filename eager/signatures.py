@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import sys
 from collections.abc import Callable
 from inspect import Parameter, Signature
 from types import FunctionType
@@ -36,6 +37,11 @@ class OnRequest:
     @property
     def __signature__(self) -> Signature:
         return self._make()
+
+    @property
+    def __globals__(self) -> dict[str, Any]:
+        """Names of the annotations, which `typing.get_type_hints` looks for here."""
+        return vars(sys.modules["adjit.eager.methods"])
 
 
 def named(function: Function, name: str) -> Function:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import runpy
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
@@ -67,3 +67,10 @@ def test_every_function_is_public_to_type_checkers() -> None:
     assert set(ast.literal_eval(listed)) == set(FUNCTIONS)
     package = ast.parse((ROOT / "api" / "__init__.py").read_text())
     assert "__all__ += tensor_function_names.__all__" in map(ast.unparse, ast.walk(package))
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_annotations_of_functions_and_methods_can_be_evaluated(name: str) -> None:
+    assert "return" in get_type_hints(FUNCTIONS[name])
+    if name in METHODS:
+        assert "return" in get_type_hints(getattr(aj.Tensor, name))
