@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
@@ -20,7 +20,7 @@ from adjit.runtime.transform_arguments import describe, match_leaves
 from adjit.tracer.array import TracedArray, as_traced
 from adjit.tracer.array_wrapper import find_wrapper
 from adjit.tracer.scope import Scope, active_scope, entered
-from adjit.tracer.trace import RegionTrace, is_tracing, trace_region
+from adjit.tracer.trace import RegionTrace, is_tracing, region_key, trace_region
 from adjit.tracer.trees import flatten, optree, structure_text, unflatten
 from adjit.tracer.user_location import find_user_location
 
@@ -55,10 +55,11 @@ class custom_vjp(Generic[P, R]):
     __name__: str       # of the function, as the rest that functools.update_wrapper sets
     __wrapped__: Callable[P, R]
 
-    def __init__(self, fun: Callable[P, R], constant_closures: bool = False):
+    def __init__(self, fun: Callable[P, R], constant_closures: bool = False, pure: bool = False):
         functools.update_wrapper(self, fun)
         self.fun = fun
         self.constant_closures = constant_closures      # True: captured values count as constants; else they are an error
+        self.pure = pure        # True: `fun` and its rule read nothing besides their arguments, so one trace serves many calls
         self.rule: tuple[Function, Function] | None = None
         self._on_arrays = functools.wraps(fun)(functools.partial(self._call))
         self.__adjit_functions__: tuple[Function, ...] = ()     # for the guards of a trace: the rule may capture arrays, too
@@ -85,20 +86,21 @@ class custom_vjp(Generic[P, R]):
         if thread.context.order >= MAX_ORDER:
             return self.fun(*args, **kwargs)
         given = _positional(self.fun, args, kwargs)
-        with _shared_traces() as known:
-            key = self, thread.context.order, *_signature(given)
+        scope = active_scope()
+        with nullcontext(scope.root.shared) if self.pure and scope is not None else _shared_traces() as known:
+            key = self, thread.context.order, *(region_key(given) if self.pure else _signature(given))
             call = known.get(key)
             if call is None:
                 call = _Call(self.fun, *self.rule, given)
                 if not call.closed:
-                    known[key] = call
+                    known[key] = call       # `call.args` are kept with the key, which names some by identity
             return call.emit(given, self.constant_closures)
 
 
 @contextmanager
 def _shared_traces() -> Iterator[dict[Any, _Call]]:
     """Calls traced within the outermost call, each traced once: rules that call themselves and each other would otherwise be traced many
-    times."""
+    times. Between calls a function that is not `pure` may see other Python state."""
     around = thread.context
     if around.calls is not None:
         yield around.calls
@@ -224,7 +226,8 @@ class _Call:
         leaves, _ = flatten(args)
         primal, _ = _widened(self.primal, count, closed)
         forward, params = _widened(self.forward, count, closed)
-        forward = forward.with_ops(forward.ops, (*forward.results, *(params[value] for value in self.captures)))
+        if self.captures:
+            forward = forward.with_ops(forward.ops, (*forward.results, *(params[value] for value in self.captures)))
         # the residual parameters of the backward rule are in the order of the forward rule's results
         operands = (as_traced(leaves[position]).value for position in self.positions)
         outer = map(ops.stop_gradient, closed) if constant_closures else closed
@@ -233,7 +236,10 @@ class _Call:
 
 
 def _widened(region: RegionTrace, count: int, closed: Sequence[Value]) -> tuple[Graph, dict[Value, Value]]:
-    """The region with a parameter for each captured value in `closed`, after its `count` arguments; and a map to these parameters."""
+    """The region with a parameter for each captured value in `closed`, after its `count` arguments (the same object if there is none); and
+    a map to these parameters."""
+    if not closed:
+        return region.graph, {}
     own = dict(zip(region.operands[count:], region.graph.params[count:], strict=True))
     params = {value: own.get(value) or Value(value.type, value.name) for value in closed}
     graph = region.graph

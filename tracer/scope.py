@@ -66,6 +66,7 @@ class Scope:
         self.views: dict[tuple[Any, ...], np.ndarray] = {}     # by memory; of the outermost scope
         self.frozen: dict[int, tuple[np.ndarray, int]] = {}    # arrays whose content decided a shape
         self.wrappers: list[weakref.ref[ArrayWrapper]] = []           # made around its arrays; of the outermost scope
+        self.shared: dict[Any, Any] = {}                       # traces that serve many calls, by `region_key`; of the outermost scope
         self.depends_on_strides = False                              # whether the memory order decided something; of the outermost scope
         self.counted = False                                   # whether it is one of the `open_traces`
 

@@ -221,6 +221,31 @@ def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
     return RegionTrace(graph, (*operands, *builder.captures), len(operands), tree, tuple(argument_leaves), out_tree, out_leaves)
 
 
+def region_key(args: Sequence[Any]) -> tuple[Any, ...]:
+    """Key of a region traced for these arguments at the user's line: calls with equal keys have equal regions, if the function reads
+    nothing besides its arguments. Static leaves are compared by identity, so `args` have to be kept with the key."""
+    leaves, tree = flatten(tuple(args))
+    return find_user_location(), tree, *(id(leaf) if is_static(leaf) else _leaf_key(as_traced(leaf)) for leaf in leaves)
+
+
+def _leaf_key(leaf: TracedArray) -> tuple[Any, ...]:
+    return leaf.value.type, leaf.weak, leaf.scalar, leaf.immutable, leaf.layout_known and leaf.in_order
+
+
+def inlined_once_traced(fun: Callable[..., Any], *arrays: TracedArray) -> Any:
+    """Result of `fun(*arrays)`, a function that reads nothing besides its arguments. It is traced once for each key of the arguments; the
+    ops of that trace are copied for other calls of the same outer trace."""
+    scope = active_scope()
+    if scope is None or not isinstance(scope.builder, GraphBuilder):
+        return fun(*arrays)
+    key = fun, *region_key(arrays)
+    region = scope.root.shared.get(key)
+    if region is None:
+        region = scope.root.shared[key] = trace_region(fun, arrays)
+        assert len(region.operands) == len(arrays), f"{function_name(fun)} captures values"
+    return region.rebuild(scope.builder.inline(region.graph, [array.value for array in arrays]))
+
+
 def _in_order(graph: Graph, signature: CallSignature, captured: Sequence[Value]) -> Graph:
     """Order the parameters of the graph: arguments, captured arrays, others."""
     first = [*graph.params[:len(signature.leaves)], *captured]

@@ -6,6 +6,7 @@ Rules after Giles, "An extended collection of matrix derivative results for forw
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,13 @@ from adjit.linalg.factorizations import cholesky_factor, lu_factors, substitute
 from adjit.runtime.custom_vjp import custom_vjp
 from adjit.runtime.transforms import stop_gradient
 from adjit.tracer.functions.creation import arange, eye
+from adjit.tracer.trace import inlined_once_traced
+
+pure_vjp = partial(custom_vjp, pure=True)
+"""`custom_vjp` for functions of this file: they read nothing besides their arguments, so a program traces each once for each type."""
 
 
-@custom_vjp
+@pure_vjp
 def lower_factor(a: Any) -> Any:
     """Cholesky factor; the derivative is that of a symmetric matrix, shared equally between both triangles."""
     return cholesky_factor(a)
@@ -38,7 +43,7 @@ def _lower_factor_backward(factor: Any, cotangent: Any) -> tuple[Any]:
 lower_factor.defvjp(_lower_factor_forward, _lower_factor_backward)
 
 
-@custom_vjp
+@pure_vjp
 def triangular_solve(lower: Any, b: Any, transposed: bool) -> Any:
     """x of `lower @ x = b`, or of `lower^T @ x = b`; only the lower triangle counts."""
     return substitute(lower, b, transposed)
@@ -63,7 +68,7 @@ class Factored:
 
     def __init__(self, a: Any):
         self.a = a
-        lower, upper, order = lu_factors(stop_gradient(a))
+        lower, upper, order = inlined_once_traced(lu_factors, stop_gradient(a))
         self.factors = lower, upper, order
 
     def solve(self, b: Any) -> Any:
@@ -82,7 +87,7 @@ class Factored:
         return stop_gradient(_sign(*self.factors))
 
 
-@custom_vjp
+@pure_vjp
 def _solve(lower: Any, upper: Any, order: Any, a: Any, b: Any, transposed: bool) -> Any:
     """x of `a @ x = b`, or of `a^T @ x = b`, with a[order] = lower @ upper."""
     if transposed:
@@ -106,7 +111,7 @@ def _solve_backward(residuals: Any, cotangent: Any) -> tuple[Any, ...]:
 _solve.defvjp(_solve_forward, _solve_backward)
 
 
-@custom_vjp
+@pure_vjp
 def _log_abs_det(lower: Any, upper: Any, order: Any, a: Any) -> Any:
     return np.sum(np.log(np.abs(_diagonal(upper))), axis=-1) + _without_derivative(a)
 
@@ -121,7 +126,7 @@ _log_abs_det.defvjp(
     lambda factored, cotangent: (None, None, None, cotangent[..., None, None] * _inverse_transposed(*factored)))
 
 
-@custom_vjp
+@pure_vjp
 def _det(lower: Any, upper: Any, order: Any, a: Any) -> Any:
     return np.prod(_diagonal(upper), axis=-1) * _parity(order, a.dtype) + _without_derivative(a)
 

@@ -24,6 +24,8 @@ from support.project import ROOT
 import adjit as aj
 from adjit.codegen.llvm.target import TARGETS
 from adjit.codegen.native import program
+from adjit.ir.builder import GraphBuilder
+from adjit.ir.definition import OpDefinition
 from adjit.ir.graph import Graph, Op, structural_key, walk
 from adjit.ir.ops.region import fused
 from adjit.ir.ops.traits import FREE_IN_KERNELS
@@ -92,6 +94,46 @@ def work(name: str, steps: int) -> Counter[str]:
             graph = step.run(graph, Options())
         lines[step.name] = counter.count
     return lines
+
+
+def filtered(steps: int) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """A Kalman filter of two states: `np.linalg` at each step, at one line for solve and one for det; the gradient of its likelihood."""
+    def likelihood(noise: Any, seen: Any) -> Any:
+        x, variance, total = np.zeros(2), np.eye(2), 0.0
+        for y in seen:
+            spread = variance + noise
+            gain = np.linalg.solve(spread, variance)
+            total = total - (y - x) @ gain @ (y - x) - np.log(np.linalg.det(spread))
+            x, variance = x + gain @ (y - x), variance - gain @ variance
+        return total
+    return aj.grad(likelihood), (0.3 * np.eye(2), np.ones((steps, 2)))
+
+
+def test_rules_of_linear_algebra_are_traced_once_for_each_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    emitted: list[str] = []
+    emit = GraphBuilder.emit
+
+    def counted(self: GraphBuilder, definition: OpDefinition, *rest: Any) -> Any:
+        emitted.append(definition.name)
+        return emit(self, definition, *rest)
+
+    monkeypatch.setattr(GraphBuilder, "emit", counted)
+
+    def ops_emitted(steps: int) -> int:
+        emitted.clear()
+        trace_function(*filtered(steps), {})
+        return len(emitted)
+
+    short, long = ops_emitted(4), ops_emitted(8)
+    assert long - short < 4 * 40        # a trace of the rules emits some thousand ops
+
+
+def test_calls_of_one_rule_share_its_regions() -> None:
+    traced_graph = trace_function(*filtered(6), {}).graph
+    function = next(op.regions[0] for op in traced_graph.ops if op.name == "vjp")
+    calls = [op for op in function.ops if op.name == "custom_call"]
+    assert len(calls) == 12
+    assert len({tuple(map(id, op.regions)) for op in calls}) == 2
 
 
 @cache

@@ -11,9 +11,11 @@ import pytest
 from adjit import autograd
 from adjit.eager.tensor import tensor
 from adjit.ir.errors import AdjitError, DTypeError, NonDifferentiableError, ShapeError, TraceError
+from adjit.ir.graph import walk
 from adjit.runtime.compiled import compile
 from adjit.runtime.custom_vjp import custom_vjp
 from adjit.runtime.transforms import checkpoint, grad, hessian, jvp, value_and_grad, vjp
+from adjit.tracer.trace import trace_function
 
 X = np.array([0.3, -0.7, 1.2])
 Y = np.array([2.0, 3.0, -1.0])
@@ -260,3 +262,29 @@ def test_second_derivatives_of_tensors_use_all_rules(wrap, function):
     (y + first * first).backward()
     slope, curvature = float(grad(function)(0.7)), float(grad(grad(function))(0.7))
     np.testing.assert_allclose([first.item(), x.grad.item()], [slope, slope + 2.0 * slope * curvature], rtol=1e-12)
+
+
+def test_a_rule_sees_python_state_of_each_call(run):
+    """Traces of functions that may read more than their arguments are not shared by calls."""
+    def total(x):
+        scale, y = [0.0], 0.0
+        scaled = with_rule(lambda x: x * scale[0], lambda x: (x * scale[0], scale[0]), lambda scale, ct: (ct * scale,))
+        for scale[0] in (1.0, 10.0):
+            y = y + scaled(x)
+        return np.sum(y)
+
+    value, gradient = run(value_and_grad(total), X)
+    assert value == pytest.approx(11 * X.sum())
+    np.testing.assert_allclose(gradient, [11.0, 11.0, 11.0])
+
+
+def test_ops_of_a_shared_rule_have_the_line_of_their_call():
+    def total(a, b):
+        first = np.linalg.solve(a, b)
+        return np.sum(first + np.linalg.solve(a, b))
+
+    graph = trace_function(total, (np.eye(2) + 1.0, np.ones(2)), {}).graph
+    calls = [op for op in graph.ops if op.name == "custom_call"]
+    lines = [{inner.loc.line for inner in walk(op.regions[0])} for op in calls]
+    first = total.__code__.co_firstlineno
+    assert lines == [{first + 1}, {first + 2}]
