@@ -274,16 +274,21 @@ def graph_key(graph: Graph) -> Hashable:
     return tuple([value.type for value in graph.params]), graph.param_roles, tuple(ops), results
 
 
-def _structure(graph: Graph) -> tuple[Any, ...]:
+def text_key(graph: Graph) -> Hashable:
+    """Key of a graph: equal for graphs that are `==` and have the same names of values, so that one may stand for the other in any text."""
+    return _structure(graph, named=True)
+
+
+def _structure(graph: Graph, named: bool = False) -> tuple[Any, ...]:
     numbers: dict[Value, int] = {}
 
-    def number(value: Value) -> tuple[int, TensorType]:
-        return numbers.setdefault(value, len(numbers)), value.type
+    def number(value: Value) -> tuple[Any, ...]:
+        return numbers.setdefault(value, len(numbers)), value.type, value.name if named else None
 
     params = tuple(number(value) for value in graph.params)
     ops = tuple(
         (op.name, tuple(number(v) for v in op.operands), tuple(number(v) for v in op.results),
          attributes_key(op.attrs),
-         tuple(_structure(region) for region in op.regions), op.loc, op.role, op.slots)
+         tuple(_structure(region, named) for region in op.regions), op.loc, op.role, op.slots)
         for op in graph.ops)
     return graph.name, params, graph.param_roles, ops, tuple(number(v) for v in graph.results)

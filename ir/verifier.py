@@ -64,15 +64,19 @@ def verify(graph: Graph, stage: Stage = Stage.TRACED, after: str | None = None) 
 def _check_memory(graph: Graph) -> list[tuple[Op | None, str]]:
     """Violations of V7 and V8, also in the regions of loops, branches and tiles."""
     found = _MemoryCheck(graph).run()
+    within: dict[int, list[tuple[Op | None, str]]] = {}     # by the identity of a region, which ops may share
     for op in graph.ops:
-        if op.name in NESTED_PROGRAMS:
-            found += [(op, f"in region @{region.name}: {text}") for region in op.regions for _, text in _check_memory(region)]
+        for region in op.regions if op.name in NESTED_PROGRAMS else ():
+            if id(region) not in within:
+                within[id(region)] = _check_memory(region)
+            found += [(op, f"in region @{region.name}: {text}") for _, text in within[id(region)]]
     return found
 
 
 class _Check:
     def __init__(self, stage: Stage):
         self.stage = stage
+        self.sound: set[int] = set()        # identities of regions without a violation: thousands of ops may share a region
         self.found: list[tuple[Op | None, str]] = []
 
     def graph(self, graph: Graph) -> None:
@@ -103,8 +107,12 @@ class _Check:
             self.found.append((op, f"V2 {problem}"))
             return
         for region in op.regions:
+            if id(region) in self.sound:
+                continue
             before = len(self.found)
             self.graph(region)
+            if len(self.found) == before:
+                self.sound.add(id(region))
             for index in range(before, len(self.found)):
                 self.found[index] = (op, f"V5 in region @{region.name}: {self.found[index][1]}")
         try:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import Role
-from adjit.ir.graph import Graph, Op, Value, number_of, walk
+from adjit.ir.graph import Graph, Op, Value, number_of
 from adjit.ir.ops.traits import CALLS, CONTROL_FLOW, EXPANDED
 from adjit.passes.autodiff.forward_ad import run_tangents
 from adjit.passes.autodiff.reverse_ad import append_copy, run_backward, run_forward, zeros_like
 from adjit.passes.options import Options
+from adjit.passes.regions import once_a_region
 
 
 def differentiate(graph: Graph, options: Options) -> Graph:
@@ -59,7 +60,17 @@ def differentiate(graph: Graph, options: Options) -> Graph:
 
 
 def _contains(graph: Graph, names: frozenset[str]) -> bool:
-    return any(op.name in names for op in walk(graph))
+    """True if an op has one of these names, also within regions. A region that ops share is looked at once."""
+    waiting, known = [graph], {id(graph)}
+    while waiting:
+        for op in waiting.pop().ops:
+            if op.name in names:
+                return True
+            for region in op.regions:
+                if id(region) not in known:
+                    known.add(id(region))
+                    waiting.append(region)
+    return False
 
 
 def expand_vjps(graph: Graph) -> Graph:
@@ -68,6 +79,7 @@ def expand_vjps(graph: Graph) -> Graph:
         return graph
     builder = GraphBuilder(graph.name)
     values = _params(builder, graph)
+    expanded = once_a_region(expand_vjps)
     with emitting(builder):
         for op in graph.ops:
             operands = tuple(values[value] for value in op.operands)
@@ -75,7 +87,7 @@ def expand_vjps(graph: Graph) -> Graph:
             if pushed is not None:
                 values.update(zip(op.results, pushed, strict=True))
                 continue
-            regions = tuple(expand_vjps(region) for region in op.regions)
+            regions = tuple(map(expanded, op.regions))
             results = _expand_vjp(builder, op, operands, regions[0]) if op.name == "vjp" else append_copy(builder, op, operands, regions)
             values.update(zip(op.results, results, strict=True))
     return builder.build([values[value] for value in graph.results])
@@ -123,18 +135,19 @@ def _inline_calls(graph: Graph) -> Graph:
         return graph
     builder = GraphBuilder(graph.name)
     params = _params(builder, graph)
-    return builder.build(_inline_into(builder, graph, [params[value] for value in graph.params], None))
+    return builder.build(_inline_into(builder, graph, [params[value] for value in graph.params], None, once_a_region(_inline_calls)))
 
 
-def _inline_into(builder: GraphBuilder, graph: Graph, arguments: Sequence[Value], role: Role | None) -> tuple[Value, ...]:
+def _inline_into(builder: GraphBuilder, graph: Graph, arguments: Sequence[Value], role: Role | None,
+                 inlined: Callable[[Graph], Graph]) -> tuple[Value, ...]:
     values = dict(zip(graph.params, arguments, strict=True))
     for op in graph.ops:
         operands = tuple(map(values.__getitem__, op.operands))
         if op.name in CALLS:
             within = op.role if op.role is not Role.PRIMAL else role
-            results = _inline_into(builder, op.regions[0], operands, within)
+            results = _inline_into(builder, op.regions[0], operands, within, inlined)
         else:
-            results = append_copy(builder, op, operands, tuple(map(_inline_calls, op.regions)), role)
+            results = append_copy(builder, op, operands, tuple(map(inlined, op.regions)), role)
         values.update(zip(op.results, results, strict=True))
     return tuple(values[value] for value in graph.results)
 

@@ -6,7 +6,7 @@ take nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import accumulate
 
@@ -19,6 +19,7 @@ from adjit.passes.memory.donation import Donations, results_in_params
 from adjit.passes.memory.packing import Block, pack
 from adjit.passes.memory.share_buffers import BufferSharing, share_buffers
 from adjit.passes.options import Options
+from adjit.passes.regions import once_a_region
 
 
 def plan_memory(graph: Graph, options: Options) -> Graph:
@@ -52,7 +53,8 @@ def plan_memory(graph: Graph, options: Options) -> Graph:
 
 
 def _plan(graph: Graph, donations: Donations | None) -> Graph:
-    graph = graph.with_ops([_with_planned_regions(op) if op.name in CONTROL_FLOW else op for op in graph.ops])
+    plan_region = once_a_region(lambda region: _plan(region, None))
+    graph = graph.with_ops([_with_planned_regions(op, plan_region) if op.name in CONTROL_FLOW else op for op in graph.ops])
     sharing = share_buffers(graph, donations)
     offsets, _ = pack(working_blocks(sharing))
     offset_iterator = iter(offsets)
@@ -74,8 +76,8 @@ def _plan(graph: Graph, donations: Donations | None) -> Graph:
     return sharing.graph.with_ops(planned)
 
 
-def _with_planned_regions(op: Op) -> Op:
-    op = replace(op, regions=tuple(_plan(region, None) for region in op.regions))
+def _with_planned_regions(op: Op, plan_region: Callable[[Graph], Graph]) -> Op:
+    op = replace(op, regions=tuple(map(plan_region, op.regions)))
     return replace(op, attrs={**op.attrs, "scratch_bytes": scratch_bytes(op)})
 
 

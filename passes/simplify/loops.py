@@ -13,7 +13,7 @@ from adjit.ir.graph import Graph, Op, Value, live_ops
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.traits import CONTROL_FLOW
 from adjit.passes.options import Options
-from adjit.passes.regions import in_regions
+from adjit.passes.regions import in_regions, share_equal_regions
 from adjit.passes.simplify.common_subexpressions import eliminate_common_subexpressions
 from adjit.passes.simplify.dead_code import eliminate_dead_code
 from adjit.passes.simplify.simplify import simplify
@@ -60,7 +60,7 @@ def simplify_loops(graph: Graph, options: Options) -> Graph:
     for step in CLEANUP:
         graph = step(graph, options)
         graph = in_regions(graph, lambda region, step=step: step(region, options))     # type: ignore[misc]
-    return eliminate_dead_carries(graph, options)
+    return share_equal_regions(eliminate_dead_carries(graph, options))
 
 
 def eliminate_dead_carries(graph: Graph, options: Options) -> Graph:

@@ -24,19 +24,21 @@ from support.project import ROOT
 import adjit as aj
 from adjit.codegen.llvm.target import TARGETS
 from adjit.codegen.native import program
+from adjit.ir import verifier
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.definition import OpDefinition
 from adjit.ir.graph import Graph, Op, structural_key, walk
 from adjit.ir.ops.region import fused
 from adjit.ir.ops.traits import FREE_IN_KERNELS
 from adjit.ir.parser import parse
+from adjit.ir.verifier import Stage
 from adjit.passes.autodiff.differentiate import differentiate
 from adjit.passes.fusion import fusion_groups, topological_order
 from adjit.passes.fusion.fuse_kernels import fuse_kernels
 from adjit.passes.fusion.fusion_groups import MAX_OPS
 from adjit.passes.fusion.topological_order import TopologicalOrder
 from adjit.passes.options import Options
-from adjit.passes.pipeline import PIPELINE, run_pipeline
+from adjit.passes.pipeline import PIPELINE, Pass, run_pipeline
 from adjit.passes.simplify.rewrite import Rewriter, Rule, RuleTable, rewrite
 from adjit.passes.simplify.simplify import RULES
 from adjit.tracer.trace import trace_function
@@ -134,6 +136,30 @@ def test_calls_of_one_rule_share_its_regions() -> None:
     calls = [op for op in function.ops if op.name == "custom_call"]
     assert len(calls) == 12
     assert len({tuple(map(id, op.regions)) for op in calls}) == 2
+
+
+def test_passes_run_once_over_regions_that_ops_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice as many steps of a filter, each with loops of its own, are no more graphs for any pass, nor for the verifier."""
+    graphs: Counter[str] = Counter()
+    apply, check = Pass.apply, verifier._Check.graph
+
+    def counted(self: Pass, graph: Graph, options: Options) -> Graph:
+        graphs[self.name] += 1
+        return apply(self, graph, options)
+
+    def checked(self: Any, graph: Graph) -> None:
+        graphs["verify"] += self.stage < Stage.FUSED        # kernels are regions of their own
+        check(self, graph)
+
+    monkeypatch.setattr(Pass, "apply", counted)
+    monkeypatch.setattr(verifier._Check, "graph", checked)
+
+    def graphs_seen(steps: int) -> Counter[str]:
+        graphs.clear()
+        run_pipeline(trace_function(*filtered(steps), {}).graph, Options(), verify=True)
+        return graphs.copy()
+
+    assert graphs_seen(12) == graphs_seen(6)
 
 
 @cache
