@@ -32,6 +32,9 @@ from adjit.passes.tiling.tile_weight_updates import describe_updates, tile_weigh
 SCRATCH_RETRY_FACTOR = 4
 """Factor by which the cache size is divided if tiles need too much scratch memory and the passes run again."""
 
+CACHE_DEPENDENT = choose_saved_values.__name__, tile_batch.__name__
+"""Passes from the first of which the pipeline runs again: those before give the same graph for any size of the cache."""
+
 Transform = Callable[[Graph, Options], Graph]
 
 
@@ -126,38 +129,48 @@ def run_pipeline(graph: Graph, options: Options, verify: bool, on_pass: Callable
     """Run `passes` in order on a graph that has reached `stage`.
 
     `verify` checks the invariants of the IR before the first pass and after each one (`VerificationError` names the pass); `on_pass(name,
-    graph)` is called with the input graph ("traced") and after each pass. If tiles need more scratch memory than a thread has, all passes
-    run again for a smaller cache, and at last without tiles.
+    graph)` is called with the input graph ("traced") and after each pass. If tiles need more scratch memory than a thread has, the passes
+    run again for a smaller cache, and at last without tiles, from the first pass that reads the size of the cache.
     """
-    result = _run(graph, options, verify, on_pass, passes, stage)
-    for smaller in (options.cache_bytes // SCRATCH_RETRY_FACTOR, None) if options.cache_bytes is not None else ():
-        if tile_bytes(result.final) <= MAX_TILE_SCRATCH_BYTES:
-            break
-        result = _run(graph, replace(options, cache_bytes=smaller), verify, on_pass, passes, stage)
-    return result
-
-
-def _run(graph: Graph, options: Options, verify: bool, on_pass: Callable[[str, Graph], None] | None, passes: Sequence[Pass],
-         stage: Stage) -> PipelineResult:
-    graphs = {Stage.TRACED.name.lower(): graph}
-    records: list[PassRecord] = []
     if verify:
         verify_graph(graph, stage)
     if on_pass is not None:
         on_pass("traced", graph)
-    for step in passes:
-        before = graph
+    done = _run(graph, [], options, verify, on_pass, passes)
+    kept = next((index for index, step in enumerate(passes) if step.name in CACHE_DEPENDENT), len(passes))
+    for smaller in (options.cache_bytes // SCRATCH_RETRY_FACTOR, None) if options.cache_bytes is not None else ():
+        if not done or tile_bytes(done[-1][0]) <= MAX_TILE_SCRATCH_BYTES:
+            break
+        done = _run(graph, done[:kept], replace(options, cache_bytes=smaller), verify, on_pass, passes, done)
+    graphs = {Stage.TRACED.name.lower(): graph}
+    graphs.update((step.ensures.name.lower(), after) for step, (after, _) in zip(passes, done, strict=True))
+    return PipelineResult(graphs, tuple(record for _, record in done))
+
+
+Done = list[tuple[Graph, PassRecord]]
+"""Graph after each pass, and the pass's record."""
+
+
+def _run(graph: Graph, known: Done, options: Options, verify: bool, on_pass: Callable[[str, Graph], None] | None,
+         passes: Sequence[Pass], before: Done | None = None) -> Done:
+    """Run the passes that follow the `known` ones. `before` is the outcome for another size of the cache: it is returned if this size
+    gives the same tiles, which then take the same scratch memory."""
+    done = list(known)
+    graph = done[-1][0] if done else graph
+    for step in passes[len(known):]:
+        old = graph
         begun = time.perf_counter()
-        graph = step.apply(before, options)
-        done = time.perf_counter()
-        verified = done
+        graph = step.apply(old, options)
+        ended = time.perf_counter()
+        verified = ended
         if verify:
             verify_graph(graph, step.ensures, after=step.name)
             verified = time.perf_counter()
-        records.append(PassRecord(
-            step.name, (done - begun) * 1e3, (verified - done) * 1e3, len(before.ops), len(graph.ops),
-            step.describe(before, graph, options) if step.describe else ""))
-        graphs[step.ensures.name.lower()] = graph
+        done.append((graph, PassRecord(
+            step.name, (ended - begun) * 1e3, (verified - ended) * 1e3, len(old.ops), len(graph.ops),
+            step.describe(old, graph, options) if step.describe else "")))
         if on_pass is not None:
             on_pass(step.name, graph)
-    return PipelineResult(graphs, tuple(records))
+        if before is not None and step.name == tile_batch.__name__ and graph == before[len(done) - 1][0]:
+            return before
+    return done

@@ -162,6 +162,23 @@ def test_passes_run_once_over_regions_that_ops_share(monkeypatch: pytest.MonkeyP
     assert graphs_seen(12) == graphs_seen(6)
 
 
+@pytest.mark.parametrize(("rows", "columns", "runs"), [(32, 2048, 2), (64, 1024, 3)])
+def test_passes_run_again_from_the_first_that_reads_the_cache_size(rows: int, columns: int, runs: int) -> None:
+    """Tiles that take too much stack: passes before them run once, those behind them only where a smaller cache gives other tiles."""
+    def deep(x: Any, w: Any) -> Any:
+        hidden = x @ w
+        for _ in range(60):
+            hidden = np.sin(hidden) + hidden * 0.01
+        return np.sum(np.tanh(hidden @ w.T) @ w * hidden)
+
+    graph = trace_function(aj.grad(deep, argnums=(0, 1)), (np.zeros((rows, 64)), np.zeros((64, columns))), {}).graph
+    seen: Counter[str] = Counter()
+    result = run_pipeline(graph, Options(cache_bytes=1 << 21), verify=False, on_pass=lambda name, _: seen.update([name]))
+    assert (seen["traced"], seen["differentiate"], seen["simplify_loops"]) == (1, 1, 1)
+    assert (seen["choose_saved_values"], seen["tile_batch"], seen["fuse_kernels"]) == (3, 3, runs)
+    assert [record.name for record in result.records] == [step.name for step in PIPELINE]
+
+
 @cache
 def stages(name: str, steps: int) -> dict[str, Graph]:
     return run_pipeline(traced(name, steps), Options(), verify=False).graphs
