@@ -204,7 +204,8 @@ def _operation(op: Op, assignment: BufferAssignment, leading_dims: LeadingDims) 
     strided = {position: leading_dims[slot.offset] for position, slot in enumerate(operands)
                if slot.space == "param" and slot.offset in leading_dims}
     results = op.slots[:len(op.results)]
-    shared = {j: operands.index(slot) for j, slot in enumerate(results) if slot in operands}
+    first = {slot: position for position, slot in reversed(list(enumerate(operands)))}
+    shared = {j: first[slot] for j, slot in enumerate(results) if slot in first}
     scratch = op.slots[len(op.results)] if len(op.slots) > len(op.results) else None
     args = (*operands, *results, scratch, *([POOL_SLOT] if op.name in CONTROL_FLOW else []))
     return _Operation(op, shared, strided, args, (structural_key(op), tuple(shared.items()), tuple(strided.items())))

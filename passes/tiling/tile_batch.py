@@ -115,8 +115,9 @@ def describe_tiles(before: Graph, after: Graph, options: Options) -> str:
     found = [op for op in after.ops if op.name == "tiled"]
     if not found:
         return ""
+    results = {value for op in found for value in op.regions[0].results}
     inside = sum(v.type.nbytes * op.attrs["count"] for op in found for inner in op.regions[0].ops for v in inner.results
-                 if v not in op.regions[0].results and inner.name not in FREE_IN_TILES)
+                 if v not in results and inner.name not in FREE_IN_TILES)
     return "; ".join(f"{op.attrs['count']} tiles of {len(op.regions[0].ops)} ops" for op in found) + (
         f"; {inside / 2**20:.3g} MiB stay in the cache")
 

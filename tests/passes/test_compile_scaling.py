@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from random import Random
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,10 +27,11 @@ from adjit.codegen.native import program
 from adjit.ir import verifier
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.definition import OpDefinition
-from adjit.ir.graph import Graph, Op, structural_key, walk
+from adjit.ir.graph import Graph, Op, Slot, Value, structural_key, walk
 from adjit.ir.ops.region import fused
 from adjit.ir.ops.traits import FREE_IN_KERNELS
 from adjit.ir.parser import parse
+from adjit.ir.types import TensorType
 from adjit.ir.verifier import Stage
 from adjit.passes.autodiff.differentiate import differentiate
 from adjit.passes.fusion import fusion_groups, topological_order
@@ -415,6 +416,25 @@ def test_the_text_of_like_steps_is_made_once(monkeypatch: pytest.MonkeyPatch) ->
         return len(made) - made.count("slice"), len(functions)      # slices are each at a place of its own
 
     assert lowered(24) == lowered(12)
+
+
+def test_slots_of_an_op_with_many_operands_are_found_by_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tile has thousands of operands and results: looking for each result among all operands would take millions of comparisons."""
+    count, compared = 1000, Counter[str]()
+    same = Slot.__eq__
+
+    def counted(self: Slot, other: object) -> bool:
+        compared["slots"] += 1
+        return same(self, other)
+
+    monkeypatch.setattr(Slot, "__eq__", counted)
+    values = [Value(TensorType(np.dtype("f4"), ())) for _ in range(2 * count)]
+    slots = {value: Slot("arena", 64 * (index // 2)) for index, value in enumerate(values)}
+    results = tuple(Slot("arena", 64 * index) for index in range(count))
+    op = Op(fused, tuple(values), tuple(values[:count]), {"rows": 1, "columns": 1, "in_place": (), "scratch_bytes": 0}, (), slots=results)
+    operation = program._operation(op, SimpleNamespace(slots=slots), {})
+    assert operation.shared == {index: 2 * index for index in range(count)}     # the first operand in each slot
+    assert compared["slots"] < 10 * count
 
 
 def test_what_ops_mean() -> None:
