@@ -55,11 +55,11 @@ class custom_vjp(Generic[P, R]):
     __name__: str       # of the function, as the rest that functools.update_wrapper sets
     __wrapped__: Callable[P, R]
 
-    def __init__(self, fun: Callable[P, R], constant_closures: bool = False, pure: bool = False):
+    def __init__(self, fun: Callable[P, R], constant_closures: bool = False):
         functools.update_wrapper(self, fun)
         self.fun = fun
         self.constant_closures = constant_closures      # True: captured values count as constants; else they are an error
-        self.pure = pure        # True: `fun` and its rule read nothing besides their arguments, so one trace serves many calls
+        self.pure = False       # True: `fun` and its rule read nothing besides their arguments, so one trace serves many calls
         self.rule: tuple[Function, Function] | None = None
         self._on_arrays = functools.wraps(fun)(functools.partial(self._call))
         self.__adjit_functions__: tuple[Function, ...] = ()     # for the guards of a trace: the rule may capture arrays, too

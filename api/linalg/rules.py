@@ -6,7 +6,7 @@ Rules after Giles, "An extended collection of matrix derivative results for forw
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,12 @@ from adjit.runtime.transforms import stop_gradient
 from adjit.tracer.functions.creation import arange, eye
 from adjit.tracer.trace import inlined_once_traced
 
-pure_vjp = partial(custom_vjp, pure=True)
-"""`custom_vjp` for functions of this file: they read nothing besides their arguments, so a program traces each once for each type."""
+
+def pure_vjp(fun: Callable[..., Any]) -> custom_vjp[..., Any]:
+    """`custom_vjp` of a function that reads nothing besides its arguments, nor does its rule: a program traces both once for each type."""
+    made = custom_vjp(fun)
+    made.pure = True
+    return made
 
 
 @pure_vjp
