@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from importlib import import_module
 from inspect import Parameter, Signature
 from typing import Any
 
@@ -27,25 +28,35 @@ def describe(function: Function, numpy_function: Any) -> Function:
     """Give `function` the supported part of NumPy's signature, and name the rest in its docstring."""
     if "__signature__" not in vars(function):
         if isinstance(numpy_function, np.ufunc):
-            _describe_elementwise(function, numpy_function.nin)
+            _describe_elementwise(function, numpy_function.nin, f"numpy.{numpy_function.__name__}")
         else:
             _describe(function, numpy_function)
     return function
 
 
-def describe_special(function: Function, operands: int) -> Function:
+def describe_special(function: Function, operands: int, name: str) -> Function:
     """Give `function`, which replaces a ufunc of scipy.special, its signature."""
     if "__signature__" not in vars(function):
-        _describe_elementwise(function, operands)
+        _describe_elementwise(function, operands, f"special.{name}")
     return function
 
 
-def _describe_elementwise(function: Function, operands: int) -> None:
+def example(name: str) -> str:
+    """Return the example of a function by module and name, as its docstring shows it; empty if there is none."""
+    call, result = import_module("adjit.function_examples").EXAMPLES.get(name, ("", ""))
+    if not call:
+        return ""
+    imports = ">>> import numpy as np\n" if "np." in call else ""
+    return f"{imports}>>> import adjit as aj\n>>> {call}\n{result}"
+
+
+def _describe_elementwise(function: Function, operands: int, name: str) -> None:
     names = ["x"] if operands == 1 else [f"x{number + 1}" for number in range(operands)]
     options = {"where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
     _set(function, Signature([
-        *(Parameter(name, Parameter.POSITIONAL_ONLY) for name in names), Parameter("out", Parameter.POSITIONAL_OR_KEYWORD, default=None),
-        *(Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in options.items())]), _ELEMENTWISE)
+        *(Parameter(operand, Parameter.POSITIONAL_ONLY) for operand in names),
+        Parameter("out", Parameter.POSITIONAL_OR_KEYWORD, default=None),
+        *(Parameter(option, Parameter.KEYWORD_ONLY, default=default) for option, default in options.items())]), _ELEMENTWISE, name)
 
 
 def _describe(function: Function, numpy_function: Any) -> None:
@@ -56,12 +67,12 @@ def _describe(function: Function, numpy_function: Any) -> None:
         theirs = ours
     if not function.__doc__:
         refuses = [*ours.parameters] == ["args", "kwargs"]
-        _set(function, theirs, _OF_VALUES if refuses else _OTHERS, numpy_function.__name__)
+        _set(function, theirs, _OF_VALUES if refuses else _OTHERS, f"numpy.{numpy_function.__name__}")
         return
     missing = _missing(ours, theirs)
     kept = theirs.replace(parameters=[p for p in theirs.parameters.values() if p.name not in missing])
     text = _OTHERS + (f" Not supported: {', '.join(f'`{name}`' for name in missing)}." if missing else "")
-    _set(function, kept, text)
+    _set(function, kept, text, f"numpy.{numpy_function.__name__}")
 
 
 def _missing(ours: Signature, theirs: Signature) -> list[str]:
@@ -78,8 +89,9 @@ def _plain(signature: Signature) -> Signature:
                              return_annotation=Signature.empty)
 
 
-def _set(function: Function, signature: Signature, text: str, name: str | None = None) -> None:
-    doc = (function.__doc__ or f"Equivalent of `numpy.{name}`.").rstrip()
+def _set(function: Function, signature: Signature, text: str, name: str) -> None:
+    doc = (function.__doc__ or f"Equivalent of `{name}`.").rstrip()
     first, mark, examples = doc.partition(">>> ")
-    function.__doc__ = f"{first.rstrip()}\n\n{text}" + (f"\n\n{mark}{inspect.cleandoc(examples)}" if mark else "")
+    shown = f"{mark}{inspect.cleandoc(examples)}" if mark else example(name)
+    function.__doc__ = f"{first.rstrip()}\n\n{text}" + (f"\n\n{shown}" if shown else "")
     function.__signature__ = signature      # type: ignore[attr-defined]

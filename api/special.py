@@ -38,7 +38,7 @@ def __getattr__(name: str) -> Any:
         exists = hasattr(sys.modules.get("scipy.special"), name)
         reason = f"scipy.special.{name} has no rule" if exists else f"there is no such function with a rule{nearest(name, __dir__())}"
         raise AttributeError(f"module 'adjit.special' has no attribute {name!r}: {reason}") from None
-    return describe_special(function, 2 if name in OF_TWO else 1)
+    return describe_special(function, 2 if name in OF_TWO else 1, name)
 
 
 def __dir__() -> list[str]:

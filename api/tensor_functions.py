@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from inspect import unwrap
+from inspect import cleandoc, unwrap
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from adjit.eager.functional import shapes
 from adjit.eager.generator import next_key
 from adjit.eager.node_names import raw
 from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, as_tensor, check_device, tensor
+from adjit.numpy_signatures import example
 from adjit.tracer import random
 from adjit.tracer.functions import creation
 from adjit.tracer.promotion import dtype_argument
@@ -295,7 +296,8 @@ def _as_function(name: str) -> Callable[..., Any]:
         return getattr(as_tensor(input), name)(*args, **kwargs)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Method of tensors as a function, `input.{name}(...)`: {(getattr(Tensor, name).__doc__ or '').strip()}"
+    text = cleandoc(getattr(Tensor, name).__doc__ or "")
+    function.__doc__ = f"Method of tensors as a function, `input.{name}(...)`: {text}\n\n{example(name)}".rstrip()
     signatures.as_function(function, getattr(Tensor, name))
     return function
 
