@@ -19,7 +19,7 @@ from adjit.eager.conversions import from_dlpack
 from adjit.eager.generator import get_rng_state, manual_seed, set_rng_state
 from adjit.eager.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from adjit.eager.tensor import Tensor, as_tensor, tensor
-from adjit.ir.spelling import nearest
+from adjit.ir.spelling import nearest as _nearest
 from adjit.ir.version import VERSION as __version__
 from adjit.runtime.compiled import CompiledFunction, compile
 from adjit.runtime.control_flow import cond, fori_loop, scan, while_loop
@@ -64,7 +64,7 @@ if not TYPE_CHECKING:       # type checkers know all names
         function = None if name.startswith("_") else import_module("adjit.tensor_functions").FUNCTIONS.get(name)
         if function is not None:
             return globals().setdefault(name, function)
-        raise AttributeError(f"module 'adjit' has no attribute {name!r}{nearest(name, __dir__())}")
+        raise AttributeError(f"module 'adjit' has no attribute {name!r}{_nearest(name, __dir__())}")
 
 
 def __dir__() -> list[str]:

@@ -40,7 +40,7 @@ from numpy import (
 )
 
 from adjit import linalg
-from adjit.ir.spelling import nearest
+from adjit.ir.spelling import nearest as _nearest
 from adjit.tracer.functions.composites import erf, log_softmax, logsumexp, sigmoid, softmax
 from adjit.tracer.functions.creation import arange, array, asarray, empty, eye, full, identity, linspace, ones, tri, zeros
 from adjit.tracer.registry import numpy_namespace
@@ -59,7 +59,7 @@ def __getattr__(name: str) -> Any:
         elif hasattr(_np, name):
             reason = f": numpy.{name} has no rule"
         else:
-            reason = f": there is no numpy.{name}{nearest(name, __dir__())}"
+            reason = f": there is no numpy.{name}{_nearest(name, __dir__())}"
         raise AttributeError(f"module 'adjit.numpy' has no attribute {name!r}{reason}") from None
     return import_module("adjit.numpy_signatures").describe(function, getattr(_np, name))
 

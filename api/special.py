@@ -20,7 +20,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from adjit.ir.spelling import nearest
+from adjit.ir.spelling import nearest as _nearest
 from adjit.numpy_signatures import describe_special
 from adjit.tracer.functions.composites import log_softmax, logsumexp, softmax
 from adjit.tracer.functions.special import OF_TWO, multigammaln, polygamma
@@ -36,7 +36,7 @@ def __getattr__(name: str) -> Any:
         function = _UFUNCS[name]
     except KeyError:
         exists = hasattr(sys.modules.get("scipy.special"), name)
-        reason = f"scipy.special.{name} has no rule" if exists else f"there is no such function with a rule{nearest(name, __dir__())}"
+        reason = f"scipy.special.{name} has no rule" if exists else f"there is no such function with a rule{_nearest(name, __dir__())}"
         raise AttributeError(f"module 'adjit.special' has no attribute {name!r}: {reason}") from None
     return describe_special(function, 2 if name in OF_TWO else 1, name)
 

@@ -10,7 +10,7 @@ Names, arguments, defaults and initial values are PyTorch's; parameters are floa
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from adjit.ir.spelling import nearest
+from adjit.ir.spelling import nearest as _nearest
 from adjit.nn import functional
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ _MODULES = ("activations", "attention", "containers", "convolution", "distances"
 def __getattr__(name: str) -> Any:
     """Import a class when it is first used: programs that use only the functions do not wait for the classes."""
     if name not in __all__:
-        raise AttributeError(f"module 'adjit.nn' has no attribute {name!r}{nearest(name, __all__)}")
+        raise AttributeError(f"module 'adjit.nn' has no attribute {name!r}{_nearest(name, __all__)}")
     if name in ("init", "utils"):
         return import_module(f"adjit.nn.{name}")
     modules = (import_module(f"adjit.nn.{module}") for module in _MODULES)

@@ -7,7 +7,7 @@ arguments and defaults are those of `torch.nn.functional`; `axis` is NumPy's nam
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from adjit.ir.spelling import nearest
+from adjit.ir.spelling import nearest as _nearest
 from adjit.tracer.functions.composites import logsumexp, sigmoid
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 def __getattr__(name: str) -> Any:
     """Import a function when it is first used: most programs need a few of them."""
     if name not in _MODULE_OF:
-        raise AttributeError(f"module 'adjit.nn.functional' has no attribute {name!r}{nearest(name, __all__)}")
+        raise AttributeError(f"module 'adjit.nn.functional' has no attribute {name!r}{_nearest(name, __all__)}")
     return globals().setdefault(name, getattr(import_module(f"adjit.nn.functional.{_MODULE_OF[name]}"), name))
 
 
