@@ -203,6 +203,7 @@ class _MemoryCheck:
         if len(op.slots) != len(sizes):
             self.found.append((op, f"V8 {len(op.slots)} slots, expected {len(sizes)}"))
             return
+        allowed = in_place_operands(op)
         written: list[ByteRange] = []
         new: list[tuple[Value, ByteRange]] = []
         for position, (slot, size) in enumerate(zip(op.slots, sizes, strict=True)):
@@ -216,7 +217,7 @@ class _MemoryCheck:
             if any(byte_range.overlaps(other) for other in written):
                 self.found.append((op, f"V8 {slot} is written twice by one op"))
             written.append(byte_range)
-            self.overwrite(op, slot, byte_range, position < len(op.results))
+            self.overwrite(op, slot, byte_range, allowed if position < len(op.results) else frozenset())
         for value, byte_range in new:
             self.hold(value, byte_range)
         self.slots.update(zip(op.results, op.slots, strict=False))
@@ -234,9 +235,8 @@ class _MemoryCheck:
         elif slot.space == "param" and self.graph.param_roles[slot.offset] not in WRITABLE_ROLES:
             self.found.append((op, f"V8 a parameter that is not donated is written: {owners[slot.offset]!r}"))
 
-    def overwrite(self, op: Op, slot: Slot, byte_range: ByteRange, is_result: bool) -> None:
-        """Record that `op` writes to `byte_range`: the old content is lost."""
-        allowed = in_place_operands(op) if is_result else frozenset()
+    def overwrite(self, op: Op, slot: Slot, byte_range: ByteRange, allowed: frozenset[int]) -> None:
+        """Record that `op` writes to `byte_range`, where operands `allowed` may lie: the old content is lost."""
         read = [(position, self.byte_range[value]) for position, value in enumerate(op.operands) if value in self.byte_range]
         in_place = any(position in allowed and other == byte_range for position, other in read) and all(
             position in allowed and other == byte_range for position, other in read if other.overlaps(byte_range))

@@ -179,25 +179,36 @@ def _write_in_place(graph: Graph, allocation_of: dict[Value, Allocation], source
     """
     for index in range(len(graph.ops) - 1, -1, -1):
         op = graph.ops[index]
-        dying_operands = _dying_operands(op, index, allocation_of)
-        for value in sorted(op.results, key=lambda value: allocation_of[value].destination is None) if dying_operands else ():
+        free: dict[int, dict[Allocation, None]] = {}      # allocations in order, by the bytes of the operand
+        for other, nbytes in _dying_operands(op, index, allocation_of).items():
+            if not other.is_overwritten:
+                free.setdefault(nbytes, {})[other] = None
+        for value in sorted(op.results, key=lambda value: allocation_of[value].destination is None) if free else ():
             allocation = allocation_of[value]
             if allocation.first != index or allocation.values[0] is not value or not value.type.nbytes:
                 continue
             destination = allocation.destination
             donor = destination.offset if destination is not None and destination.space == "param" else None
-            fitting = [other for other, nbytes in dying_operands.items() if nbytes == value.type.nbytes and not other.is_overwritten
-                       and (other.param is None or (other.param == donor and graph.param_roles[other.param] in WRITABLE_ROLES))]
-            if not fitting:
+            fitting = free.get(value.type.nbytes, {})
+            if donor is None:       # the first one will do: a tile has thousands of operands and results
+                chosen = next((other for other in fitting if other.param is None), None)
+            else:
+                chosen = _chosen_for_donor([other for other in fitting if other.param is None or (
+                    other.param == donor and graph.param_roles[donor] in WRITABLE_ROLES)], donor, sources)
+            if chosen is None:
                 continue
-
-            def derived(other: Allocation, donor: int | None = donor) -> bool:
-                return donor is not None and bool(sources.get(other.values[0], 0) >> donor & 1)
-
-            chosen = min(fitting, key=lambda other: (other.param is None, not derived(other)))
+            del fitting[chosen]
             allocation.overwrites, chosen.is_overwritten = chosen, True
             if destination is not None:
                 chosen.destination = destination
+
+
+def _chosen_for_donor(fitting: list[Allocation], donor: int, sources: dict[Value, int]) -> Allocation | None:
+    """Allocation to write over for a result that ends in parameter `donor`: the parameter itself, else one derived from it."""
+    def is_derived(other: Allocation) -> bool:
+        return bool(sources.get(other.values[0], 0) >> donor & 1)
+
+    return min(fitting, key=lambda other: (other.param is None, not is_derived(other)), default=None)
 
 
 def _dying_operands(op: Op, index: int, allocation_of: dict[Value, Allocation]) -> dict[Allocation, int]:

@@ -32,12 +32,14 @@ from adjit.ir.ops.region import fused
 from adjit.ir.ops.traits import FREE_IN_KERNELS
 from adjit.ir.parser import parse
 from adjit.ir.types import TensorType
-from adjit.ir.verifier import Stage
+from adjit.ir.verifier import Stage, in_place_operands
 from adjit.passes.autodiff.differentiate import differentiate
 from adjit.passes.fusion import fusion_groups, topological_order
 from adjit.passes.fusion.fuse_kernels import fuse_kernels
 from adjit.passes.fusion.fusion_groups import MAX_OPS
 from adjit.passes.fusion.topological_order import TopologicalOrder
+from adjit.passes.memory.plan_memory import plan_memory
+from adjit.passes.memory.share_buffers import share_buffers
 from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE, Pass, run_pipeline
 from adjit.passes.simplify.rewrite import Rewriter, Rule, RuleTable, rewrite
@@ -435,6 +437,41 @@ def test_slots_of_an_op_with_many_operands_are_found_by_hash(monkeypatch: pytest
     operation = program._operation(op, SimpleNamespace(slots=slots), {})
     assert operation.shared == {index: 2 * index for index in range(count)}     # the first operand in each slot
     assert compared["slots"] < 10 * count
+
+
+def wide_kernel(count: int) -> Graph:
+    """A kernel of `count` operands that die there, and as many results, each of which may be written over any operand."""
+    names = range(count)
+    inner = "".join(f"        %r{i}: f32[4] = negative %p{i}\n" for i in names)
+    return parse(
+        f"graph @wide({', '.join(f'%x{i}: f32[4]' for i in names)}) {{\n"
+        + "".join(f"  %y{i}: f32[4] = sin %x{i}\n" for i in names)
+        + f"  {', '.join(f'%z{i}: f32[4]' for i in names)} = fused {', '.join(f'%y{i}' for i in names)} "
+        + f"{{columns=1, in_place={tuple(names)}, rows=4, scratch_bytes=0}} [\n"
+        + f"      graph @kernel({', '.join(f'%p{i}: f32[4]' for i in names)}) {{\n{inner}"
+        + f"        return {', '.join(f'%r{i}' for i in names)}\n      }}\n    ]\n"
+        + f"  return {', '.join(f'%z{i}' for i in names)}\n}}")
+
+
+def test_memory_of_a_wide_kernel_is_shared_in_proportion() -> None:
+    def lines(count: int) -> int:
+        graph = wide_kernel(count)
+        with Lines() as counter:
+            sharing = share_buffers(graph)
+        assert sum(len(buffer.allocations) == 2 for buffer in sharing.buffers) == count
+        return counter.count
+
+    lines(10)
+    assert lines(400) < 2.3 * lines(200)
+
+
+def test_the_verifier_asks_once_what_an_op_may_write_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not once for each of thousands of results: for a tile the answer takes a walk through its ops."""
+    planned = plan_memory(wide_kernel(20), Options())
+    asked: list[Op] = []
+    monkeypatch.setattr(verifier, "in_place_operands", lambda op: asked.append(op) or in_place_operands(op))
+    verifier.verify(planned, Stage.PLANNED)
+    assert len(asked) == len(set(asked)) == 21
 
 
 def test_what_ops_mean() -> None:
