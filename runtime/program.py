@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from adjit.codegen.process.gc_pause import gc_paused
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op
 from adjit.ir.lazy_module import LazyModule
@@ -176,6 +177,7 @@ class Program:
         return arrays, arrays
 
 
+@gc_paused()
 def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], signature: CallSignature,
                     compile_options: CompileOptions, reason: str, update_in_place: bool = True) -> Program:
     """Trace `fun` for these arguments and compile it. The program does not keep the arguments' arrays.

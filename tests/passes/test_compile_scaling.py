@@ -5,6 +5,7 @@ Work is counted, not timed: lines of the compiler that are executed. The program
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections import Counter
@@ -139,6 +140,26 @@ def test_calls_of_one_rule_share_its_regions() -> None:
     calls = [op for op in function.ops if op.name == "custom_call"]
     assert len(calls) == 12
     assert len({tuple(map(id, op.regions)) for op in calls}) == 2
+
+
+def test_no_garbage_is_collected_while_a_program_is_traced() -> None:
+    """Each collection would walk all ops that were traced before."""
+    events: list[str] = []
+
+    def noted(phase: str, info: dict[str, int]) -> None:
+        events.append(phase)
+
+    def unrolled(x: Any) -> Any:
+        gc.callbacks.append(noted)
+        for _ in range(2000):
+            x = np.sin(x) + 1.0
+        gc.callbacks.remove(noted)
+        return x
+
+    assert gc.isenabled()
+    aj.compile(unrolled, backend="interpret")(np.ones(2))
+    assert not events
+    assert gc.isenabled()
 
 
 def test_passes_run_once_over_regions_that_ops_share(monkeypatch: pytest.MonkeyPatch) -> None:
