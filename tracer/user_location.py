@@ -7,6 +7,8 @@ import os
 import sys
 import warnings
 from functools import lru_cache
+from types import FrameType
+from typing import Any
 
 from adjit.ir.errors import Location
 
@@ -15,13 +17,19 @@ _OURS = frozenset({"adjit", "numpy", "scipy", "optree", "contextlib", "copy", "f
 
 def find_user_location() -> Location | None:
     """Return the line of the user's code that is being run; None if every frame is ours."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if not is_ours(frame.f_globals.get("__name__", "")):
-            code = frame.f_code
-            return _location(code.co_filename, frame.f_lineno or code.co_firstlineno, code.co_name)
-        frame = frame.f_back        # type: ignore[assignment]
+        if id(frame.f_globals) not in _our_globals:     # asked for each op, of some ten frames of ours and more
+            if not is_ours(frame.f_globals.get("__name__", "")):
+                code = frame.f_code
+                return _location(code.co_filename, frame.f_lineno or code.co_firstlineno, code.co_name)
+            _our_globals[id(frame.f_globals)] = frame.f_globals
+        frame = frame.f_back
     return None
+
+
+_our_globals: dict[int, dict[str, Any]] = {}
+"""Globals of modules that are ours, by identity. The dict keeps them, so that no other object gets such an identity."""
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:

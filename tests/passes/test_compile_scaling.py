@@ -45,7 +45,9 @@ from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE, Pass, run_pipeline
 from adjit.passes.simplify.rewrite import Rewriter, Rule, RuleTable, rewrite
 from adjit.passes.simplify.simplify import RULES
+from adjit.tracer import user_location
 from adjit.tracer.trace import trace_function
+from adjit.tracer.user_location import is_ours
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
@@ -160,6 +162,20 @@ def test_no_garbage_is_collected_while_a_program_is_traced() -> None:
     aj.compile(unrolled, backend="interpret")(np.ones(2))
     assert not events
     assert gc.isenabled()
+
+
+def test_the_name_of_a_module_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for each frame of ours that lies between an op and the user's line."""
+    modules: list[str] = []
+    monkeypatch.setattr(user_location, "is_ours", lambda module: modules.append(module) or is_ours(module))
+
+    def looks(steps: int) -> int:
+        modules.clear()
+        assert len(list(walk(traced("chain", steps)))) > steps
+        return sum(map(is_ours, modules))
+
+    looks(1)
+    assert looks(10) == 0
 
 
 def test_passes_run_once_over_regions_that_ops_share(monkeypatch: pytest.MonkeyPatch) -> None:
