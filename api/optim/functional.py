@@ -220,7 +220,7 @@ def adagrad(lr: float | Array = 1e-2, lr_decay: float = 0.0, weight_decay: float
     return _optimizer("adagrad", rule, numbers, AdagradState, {"count": "step", "total": "sum"}, initial_accumulator_value)
 
 
-def _optimizer(name: str, rule: Rule, numbers: dict[str, Any], State: type[Any], fields: dict[str, str],
+def _optimizer(name: str, rule: Rule, numbers: dict[str, Any], State: Any, fields: dict[str, str],
                initial: float = 0.0) -> FunctionalOptimizer:
     """Make the optimiser of a rule; `fields` gives the rule's state of each field of `State`."""
     columns = {field: key for field, key in fields.items() if key in rule.state and key != "step"}
@@ -239,7 +239,7 @@ def _optimizer(name: str, rule: Rule, numbers: dict[str, Any], State: type[Any],
         return State(**{field: made.get(field) for field in fields})
 
     def update(params: Tree, grads: Tree, state: Tree) -> tuple[Tree, Tree]:
-        if not isinstance(state, State):
+        if getattr(type(state), "_fields", None) != State._fields:      # a loaded program's state has a class of its own
             raise ArgumentError(f"{name}: the state is a {type(state).__name__}, expected the {State.__name__} that {name}.init(params) or "
                                 f"{name}.update made", find_user_location(), hint="the order is update(params, grads, state)")
         with _updating():

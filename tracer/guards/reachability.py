@@ -79,6 +79,7 @@ from adjit.tracer.guards.source import (
     read_slot,
     set_among,
 )
+from adjit.tracer.scope import open_traces
 
 MAX_SOURCES = 200_000
 """Sources that are followed; an object with more is reported as not guarded."""
@@ -250,7 +251,8 @@ class _Walk:
         elif isinstance(value, ContextVar):
             yield Source(f"{path}.get()", partial(value.get, MISSING), value.get(MISSING), value)
         elif isinstance(value, _BUFFERS):
-            yield Source(f"the content of {path}", partial(checksum, value), checksum(value), value)
+            if value is not open_traces:        # which counts the trace itself
+                yield Source(f"the content of {path}", partial(checksum, value), checksum(value), value)
         elif isinstance(value, _VIEWS):
             self.follow(gc.get_referents(value)[0], path)       # the dict; `mapping` is a new proxy each time
         elif isinstance(value, Iterator) and owner_of_class(type(value)) is ModuleOwner.KNOWN and not isinstance(value, IOBase):
