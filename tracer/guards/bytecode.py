@@ -55,8 +55,9 @@ _FORMATTED = frozenset({"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CO
 _ASKING = frozenset({"hasattr", "getattr", "delattr"})
 _CATCHING = frozenset({"AttributeError", "Exception", "BaseException"})
 _ENDING = frozenset({
-    "STORE_FAST", "STORE_GLOBAL", "STORE_DEREF", "STORE_NAME", "STORE_SUBSCR", "STORE_ATTR", "POP_TOP", "FOR_ITER", "RETURN_VALUE"})
-_MAKING = frozenset({"BINARY_OP", "CALL", "COMPARE_OP"})
+    "STORE_FAST", "STORE_GLOBAL", "STORE_DEREF", "STORE_NAME", "STORE_SUBSCR", "STORE_SLICE", "STORE_ATTR", "POP_TOP", "FOR_ITER",
+    "RETURN_VALUE"})
+_MAKING = frozenset({"BINARY_OP", "CALL", "CALL_KW", "COMPARE_OP"})
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _FIELD = re.compile(r"\{[^{}!:]*\.([^{}!:]*)")
 
@@ -219,7 +220,7 @@ def stored_by(code: CodeType) -> frozenset[str]:
     found: set[str] = set()
     steps = instructions(code)
     for end, step in enumerate(steps):
-        if step.opname != "STORE_SUBSCR":
+        if step.opname not in ("STORE_SUBSCR", "STORE_SLICE"):
             continue
         start = next((index + 1 for index in range(end - 1, -1, -1) if steps[index].opname in _ENDING), 0)
         depth, value_end, known = 0, end, True
@@ -302,12 +303,12 @@ def _effect(step: dis.Instruction) -> tuple[int, int] | None:
     """Numbers of values that an instruction pops and pushes; None if they are not known."""
     name, arg = step.opname, step.arg or 0
     if name.startswith("LOAD_") and name not in ATTRIBUTE_LOADS:
-        both = isinstance(step.argval, tuple) or (name == "LOAD_GLOBAL" and arg & 1)
+        both = (isinstance(step.argval, tuple) and name != "LOAD_CONST") or (name == "LOAD_GLOBAL" and arg & 1)
         return 0, 2 if both else 1
     if name in ATTRIBUTE_LOADS:
         return 1, 2 if name == "LOAD_METHOD" or (sys.version_info >= (3, 12) and arg & 1) else 1
-    if name in ("CALL", "BUILD_TUPLE", "BUILD_LIST", "BUILD_SLICE"):
-        return arg + 2 * (name == "CALL"), 1
+    if name in ("CALL", "CALL_KW", "BUILD_TUPLE", "BUILD_LIST", "BUILD_SLICE"):
+        return arg + {"CALL": 2, "CALL_KW": 3}.get(name, 0), 1
     if name in _FORMATTED or name == "BUILD_STRING":
         spec = name == "FORMAT_WITH_SPEC" or (name == "FORMAT_VALUE" and arg & 4)
         return arg if name == "BUILD_STRING" else 2 if spec else 1, 1
@@ -317,6 +318,7 @@ def _effect(step: dis.Instruction) -> tuple[int, int] | None:
 _EFFECTS = {
     "PUSH_NULL": (0, 1), "KW_NAMES": (0, 0), **dict.fromkeys(("BINARY_OP", "BINARY_SUBSCR", "COMPARE_OP", "CONTAINS_OP", "IS_OP"), (2, 1)),
     **dict.fromkeys(("UNARY_NEGATIVE", "UNARY_NOT", "UNARY_INVERT", "GET_ITER"), (1, 1)), "STORE_SUBSCR": (3, 0), "STORE_ATTR": (2, 0),
+    "BINARY_SLICE": (3, 1), "STORE_SLICE": (4, 0), "TO_BOOL": (1, 1),
     **dict.fromkeys(("STORE_FAST", "STORE_GLOBAL", "STORE_DEREF", "STORE_NAME", "RETURN_VALUE", "POP_TOP"), (1, 0))}
 
 
