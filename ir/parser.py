@@ -20,6 +20,7 @@ _TOKEN = re.compile(r"""
   | (?P<string>"(?:[^"\\]|\\.)*")
   | (?P<value>%[A-Za-z_0-9][\w.]*)
   | (?P<symbol>@[^\s(]+)
+  | (?P<bytes>0x(?:[0-9a-f]{2})*)
   | (?P<number>[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|inf\b))
   | (?P<word>[A-Za-z_][\w.]*)
   | (?P<punctuation>->|[@(){}\[\],:=+])
@@ -286,6 +287,8 @@ class _Parser:
             except ValueError:
                 self.position -= 1
                 raise self.error("a string that cannot be read") from None
+        if kind == "bytes":
+            return bytes.fromhex(text[2:])
         if kind == "number":
             return int(text) if text.lstrip("+-").isdecimal() else float(text)
         words = {"none": None, "true": True, "false": False, "inf": float("inf"), "nan": float("nan"), **SHORT_NAMES}

@@ -43,6 +43,8 @@ def attribute(value: Any) -> str:
         return repr(value) if math.isfinite(value) else {"inf": "inf", "-inf": "-inf"}.get(repr(value), "nan")
     if isinstance(value, str):
         return json.dumps(value)
+    if isinstance(value, bytes):
+        return f"0x{value.hex()}"
     if isinstance(value, tuple):
         return "(" + ", ".join(map(attribute, value)) + ("," if len(value) == 1 else "") + ")"
     raise TypeError(f"no text form for the attribute {value!r} of type {type(value).__name__}")

@@ -15,6 +15,7 @@ from adjit.ir import ops
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind, OpDefinition
 from adjit.ir.graph import Graph, Op, Value, live_ops, producers
+from adjit.ir.ops.creation import table_attributes
 from adjit.passes.options import Options
 
 MAX_ROUNDS = 8
@@ -249,6 +250,8 @@ class _Permuted:
             attrs["axes"] = tuple(sorted(permutation.index(axis) for axis in op.attrs["axes"]))
         elif op.name == "iota":
             attrs["axis"] = permutation.index(op.attrs["axis"])
+        elif op.name == "table":
+            attrs = table_attributes(ops.table.evaluate(**op.attrs).transpose(permutation))
         return self._emit(op, operands, attrs)
 
     def _view(self, value: Value, permutation: Permutation, op: Op) -> Value:

@@ -42,6 +42,7 @@ LOWERINGS: dict[str, str] = {
     "convolution": "conv.convolution.lower_convolution",
     "convolution_kernel_gradient": "conv.convolution_gradient.lower_kernel_gradient",
     "iota": "arrays.creation.lower_iota",
+    "table": "arrays.creation.lower_table",
     "take": "arrays.indexing.lower_take",
     "take_along_axis": "arrays.indexing.lower_take_along_axis",
     **dict.fromkeys(("scatter_add", "scatter_set"), "arrays.indexing.lower_scatter"),

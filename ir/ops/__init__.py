@@ -25,7 +25,7 @@ from adjit.ir.ops.comparison import equal, greater, greater_equal, isfinite, isi
 from adjit.ir.ops.contraction import matmul
 from adjit.ir.ops.control_flow import cond, scan, while_loop
 from adjit.ir.ops.convolution import convolution, convolution_kernel_gradient
-from adjit.ir.ops.creation import constant, full_like, iota
+from adjit.ir.ops.creation import constant, full_like, iota, table
 from adjit.ir.ops.cumulative import argmax, argmin, argsort, cumprod, cumsum
 from adjit.ir.ops.elementwise_math import (
     arccos,
@@ -88,7 +88,7 @@ __all__ = [
     "logical_or", "logical_xor", "matmul", "maximum", "minimum", "multiply", "negative", "not_equal", "pad", "tiled", "philox",
     "power", "matmul_epilogue", "reciprocal", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "relu",
     "remainder", "reshape", "right_shift", "rint", "scan", "scatter_add", "scatter_add_along_axis", "scatter_set", "select",
-    "sigmoid", "sign", "sin", "sinh", "slice", "sqrt", "square", "stop_gradient", "strong_divide", "strong_multiply",
-    "strong_product", "subtract", "take", "take_along_axis", "tan", "tanh", "transpose", "trigamma", "trunc", "update_slice", "vjp",
-    "while_loop", "window_max", "window_max_scatter", "window_max_share", "window_max_take", "window_sum",
+    "sigmoid", "sign", "sin", "sinh", "slice", "sqrt", "square", "stop_gradient", "strong_divide", "strong_multiply", "strong_product",
+    "subtract", "table", "take", "take_along_axis", "tan", "tanh", "transpose", "trigamma", "trunc", "update_slice", "vjp", "while_loop",
+    "window_max", "window_max_scatter", "window_max_share", "window_max_take", "window_sum",
 ]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from adjit.ir.definition import Kind, OpCost, OpDefinition, Sample, define
-from adjit.ir.errors import ShapeError
+from adjit.ir.errors import DTypeError, ShapeError
 from adjit.ir.graph import Value
 from adjit.ir.ops.rules import NUMBER, require, require_axis, require_number
 from adjit.ir.types import BOOL, F32, F64, I32, I64, U32, Shape, TensorType
@@ -68,6 +69,38 @@ iota: OpDefinition = define(
     doc="Each element is its index along `axis`.",
     infer=_infer_iota, evaluate=_evaluate_iota, vjp=lambda ct, operands, results, attrs: (), samples=_iota_samples,
     cost=OpCost.FREE)
+
+
+def _infer_table(*, data: bytes, dtype: np.dtype, shape: Shape) -> TensorType:
+    type = _checked(dtype, shape)
+    if len(data) != type.nbytes:
+        raise DTypeError(f"{type} takes {type.nbytes} bytes, got {len(data)}")
+    if dtype.kind == "b" and data.strip(b"\0\1"):
+        raise DTypeError("an element of a bool array is a byte 0 or 1")
+    return type
+
+
+def _evaluate_table(*, data: bytes, dtype: np.dtype, shape: Shape) -> np.ndarray:
+    return np.frombuffer(data, dtype).reshape(shape).copy()
+
+
+def _table_samples() -> Iterator[Sample]:
+    yield Sample((), {"data": b"", "dtype": F64, "shape": (2, 0)})
+    floats = np.array([[0.0, -0.0, 0.1, np.inf], [-np.inf, np.nan, 5e-324, -1e30]])
+    for array in (floats, floats.astype(F32), np.arange(-3, 5, dtype=I64), np.arange(7, dtype=I32), np.array(3, U32),
+                  np.array([True, False, True]), np.sqrt(np.arange(3000.0))):
+        yield Sample((), table_attributes(array))
+
+
+def table_attributes(array: np.ndarray) -> dict[str, Any]:
+    """Attributes of the `table` of an array."""
+    return {"data": array.tobytes(), "dtype": array.dtype, "shape": array.shape}
+
+
+table: OpDefinition = define(
+    "table", Kind.CREATION, arity=0, attributes={"data": bytes, "dtype": np.dtype, "shape": tuple},
+    doc="An array constant; `data` are the bytes of its elements, in C order.",
+    infer=_infer_table, evaluate=_evaluate_table, vjp=lambda ct, operands, results, attrs: (), samples=_table_samples)
 
 
 def full_like(value: Value, number: float) -> Value:

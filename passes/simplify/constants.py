@@ -46,6 +46,17 @@ def shortest_number(number: Number, dtype: np.dtype) -> Number:
     return shortest if dtype.type(shortest) == rounded else exact
 
 
+@CONSTANTS.rule("table")
+def table_of_one_number(op: Op, graph: Rewriter) -> Value | None:
+    """A table whose elements are all the same number is a constant."""
+    data, size = op.attrs["data"], op.attrs["dtype"].itemsize
+    if not data or data[:size] * (len(data) // size) != data:
+        return None
+    number = np.frombuffer(data[:size], op.attrs["dtype"])[0].item()
+    number = math.nan if number != number else number
+    return fill_like(op.result, number) if np.array(number, op.attrs["dtype"]).tobytes() == data[:size] else None
+
+
 @CONSTANTS.rule(*ELEMENTWISE, all_operands=("constant",))
 def evaluate_elementwise(op: Op, graph: Rewriter) -> Value | None:
     """An elementwise op of constants becomes the constant that NumPy computes for one element."""

@@ -133,7 +133,7 @@ def probe_graph(value: Any) -> Graph:
 
 
 ATTRIBUTES = st.recursive(
-    st.one_of(st.booleans(), st.integers(), st.floats(), st.text(), st.none(), st.sampled_from(list(SHORT_NAMES.values()))),
+    st.one_of(st.booleans(), st.integers(), st.floats(), st.text(), st.binary(), st.none(), st.sampled_from(list(SHORT_NAMES.values()))),
     lambda inner: st.lists(inner, max_size=4).map(tuple))
 
 
@@ -146,7 +146,8 @@ def test_every_attribute_comes_back(value: Any) -> None:
 
 @pytest.mark.parametrize(("value", "text"), [
     (0.1, "0.1"), (1.0, "1.0"), (1, "1"), (-0.0, "-0.0"), (1e300, "1e+300"), (5e-324, "5e-324"), (float("inf"), "inf"),
-    (float("-inf"), "-inf"), (float("nan"), "nan"), (True, "true"), (None, "none"), (np.dtype("f4"), "f32"), ((), "()"), ((1,), "(1,)"),
+    (float("-inf"), "-inf"), (float("nan"), "nan"), (b"", "0x"), (b"\x00\xff", "0x00ff"), (True, "true"),
+    (None, "none"), (np.dtype("f4"), "f32"), ((), "()"), ((1,), "(1,)"),
     ((1, (2.0, False)), "(1, (2.0, false))"), ('a "quoted" # \\ text', r'"a \"quoted\" # \\ text"'),
 ])
 def test_text_of_attributes(value: Any, text: str) -> None:

@@ -15,6 +15,7 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.emitter import emitting
 from adjit.ir.graph import Graph, Value
 from adjit.ir.interpreter import interpret
+from adjit.ir.ops.creation import table_attributes
 from adjit.ir.types import TensorType
 from adjit.ir.verifier import Stage, verify
 from adjit.passes.choose_layouts import choose_layouts
@@ -50,7 +51,8 @@ def graphs(draw: st.DrawFn) -> Graph:
 def draw_value(draw: st.DrawFn, values: list[Value]) -> Value:
     x = draw(st.sampled_from(values[-4:]))
     rank = x.type.rank
-    kind = draw(st.sampled_from(("transpose", "transpose", "add", "add", "negative", "sum", "broadcast", "constant", "iota", "reshape")))
+    kind = draw(st.sampled_from(("transpose", "transpose", "add", "add", "negative", "sum", "broadcast", "constant", "iota", "table",
+                                 "reshape")))
     if kind == "transpose":
         return ops.transpose(x, permutation=tuple(draw(st.permutations(range(rank)))))
     if kind == "add":
@@ -64,6 +66,8 @@ def draw_value(draw: st.DrawFn, values: list[Value]) -> Value:
         return ops.broadcast(x, shape=shape, axes=tuple(i for i in range(rank + 1) if i != axis))
     if kind == "constant":
         return ops.add(x, ops.constant(value=3, dtype=I64, shape=x.type.shape))
+    if kind == "table":
+        return ops.multiply(x, ops.table(**table_attributes(np.arange(x.type.size).reshape(x.type.shape))))
     if kind == "iota" and rank:
         return ops.multiply(x, ops.iota(dtype=I64, shape=x.type.shape, axis=draw(st.integers(0, rank - 1))))
     if kind == "reshape" and rank > 1:

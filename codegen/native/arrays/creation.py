@@ -1,11 +1,15 @@
-"""Steps that fill a whole array: with indices along one dimension (`iota`), or with a copy of another array."""
+"""Steps that fill a whole array: with indices along one dimension (`iota`), with constant elements (`table`), or with a copy of another
+array."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from adjit.codegen.llvm.builder import Builder, Value
+from adjit.codegen.llvm.module import Definition
 from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.program_code import SIGNATURE, StepCode
 from adjit.codegen.native.step_builder import BYTES_PER_NS, StepBuilder, element_type, split_iterations
@@ -62,11 +66,30 @@ def _converted(text: StepBuilder, numbers: str, source: str, goal: str) -> str:
     return text.let(f"{'sitofp' if 'float' in goal or 'double' in goal else whole} {source} {numbers} to {goal}")
 
 
+def lower_table(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
+    """The step of `table`: a copy of a constant in the program's read-only data."""
+    data = op.attrs["data"]
+    if not data:
+        return ()
+    name = f"table.{hashlib.sha256(data).hexdigest()[:32]}"
+    text = "".join([f"\\{byte:02x}" for byte in data])
+    constant = Definition(name, f'@{name} = internal constant [{len(data)} x i8] c"{text}", align 64')
+    return (replace(_copy(len(data), f"@{name}"), shared={name: constant}),)
+
+
 def lower_copy(nbytes: int) -> StepCode:
     """The step that copies `nbytes` bytes from argument 0 to argument 1."""
+    return _copy(nbytes)
+
+
+def _copy(nbytes: int, constant: str = "") -> StepCode:
+    """The step that copies `nbytes` bytes to its result, from its operand or from a constant."""
     tasks = max(-(-nbytes // MAX_TASK_BYTES), 1)
     text = Builder()
-    source, to = text.load("ptr", "%places"), text.load("ptr", text.at("%places", "ptr", 1))
+    if constant:
+        source, to = text.use(constant), text.load("ptr", "%places")
+    else:
+        source, to = text.load("ptr", "%places"), text.load("ptr", text.at("%places", "ptr", 1))
     count: Value = nbytes
     if tasks > 1:
         begin, reach = text.mul("%low", MAX_TASK_BYTES), text.mul("%high", MAX_TASK_BYTES)

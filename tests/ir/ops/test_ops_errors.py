@@ -150,6 +150,9 @@ CASES: list[tuple[OpDefinition, list[str], dict[str, Any], type[AdjitError], str
     (ops.constant, [], {"value": 2, "dtype": BOOL, "shape": ()}, DTypeError, "bool has no 2"),
     (ops.constant, [], {"value": F64.type(1.0), "dtype": F64, "shape": ()}, DTypeError, "has to be a Python bool, int or float"),
     (ops.constant, [], {"value": 1.0, "dtype": F64, "shape": (2, -1)}, ShapeError, "sizes cannot be negative, got (2, -1)"),
+    (ops.table, [], {"data": bytes(15), "dtype": F64, "shape": (2,)}, DTypeError, "f64[2] takes 16 bytes, got 15"),
+    (ops.table, [], {"data": bytes((0, 2)), "dtype": BOOL, "shape": (2,)}, DTypeError, "a byte 0 or 1"),
+    (ops.table, [], {"data": b"", "dtype": F64, "shape": (-1,)}, ShapeError, "sizes cannot be negative"),
     (ops.iota, [], {"dtype": F64, "shape": (2,), "axis": 1}, ShapeError, "axis 1 is out of range for f64[2]"),
     (ops.iota, [], {"dtype": BOOL, "shape": (2,), "axis": 0}, DTypeError, "an integer or float dtype is needed, got bool[2]"),
 ]

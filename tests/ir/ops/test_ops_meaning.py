@@ -215,6 +215,7 @@ ORACLES: dict[str, Callable[..., Any]] = {
     "flip": lambda x, axes: x[tuple(slice(None, None, -1 if axis in axes else None) for axis in range(x.ndim))],
     "i0e": lambda x: scipy.special.i0e(x),
     "i1e": lambda x: scipy.special.i1e(x),
+    "table": lambda data, dtype, shape: np.ndarray(shape, dtype, bytearray(data)),
     "iota": lambda dtype, shape, axis: np.indices(shape)[axis].astype(dtype),
     "lgamma": lambda x: np.where(abs(x) < 1e-300, -np.log(abs(x)), np.where(np.isinf(x), np.inf, scipy.special.gammaln(x))).astype(x.dtype),
     "matmul": lambda a, b, transpose_a, transpose_b: np.einsum(
