@@ -122,6 +122,7 @@ from numpy import invert as invert
 from numpy import isclose as isclose
 from numpy import iscomplexobj as iscomplexobj
 from numpy import isfinite as isfinite
+from numpy import isin as isin
 from numpy import isinf as isinf
 from numpy import isnan as isnan
 from numpy import isrealobj as isrealobj
@@ -186,6 +187,7 @@ from numpy import rollaxis as rollaxis
 from numpy import rot90 as rot90
 from numpy import round as round
 from numpy import row_stack as row_stack
+from numpy import searchsorted as searchsorted
 from numpy import select as select
 from numpy import shape as shape
 from numpy import sign as sign
@@ -215,6 +217,7 @@ from numpy import transpose as transpose
 from numpy import trapezoid as trapezoid
 from numpy import tri as tri
 from numpy import tril as tril
+from numpy import trim_zeros as trim_zeros
 from numpy import triu as triu
 from numpy import true_divide as true_divide
 from numpy import trunc as trunc
@@ -222,6 +225,7 @@ from numpy import uint16 as uint16
 from numpy import uint32 as uint32
 from numpy import uint64 as uint64
 from numpy import uint8 as uint8
+from numpy import union1d as union1d
 from numpy import unique as unique
 from numpy import var as var
 from numpy import vdot as vdot
@@ -362,6 +366,7 @@ __all__ = [
     "isclose",
     "iscomplexobj",
     "isfinite",
+    "isin",
     "isinf",
     "isnan",
     "isrealobj",
@@ -429,6 +434,7 @@ __all__ = [
     "rot90",
     "round",
     "row_stack",
+    "searchsorted",
     "select",
     "shape",
     "sigmoid",
@@ -460,6 +466,7 @@ __all__ = [
     "trapezoid",
     "tri",
     "tril",
+    "trim_zeros",
     "triu",
     "true_divide",
     "trunc",
@@ -467,6 +474,7 @@ __all__ = [
     "uint32",
     "uint64",
     "uint8",
+    "union1d",
     "unique",
     "var",
     "vdot",

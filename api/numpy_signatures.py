@@ -20,8 +20,6 @@ Elementwise, with broadcasting: the result has the common shape of the operands,
 give (NEP 50). Raises `ShapeError` where shapes do not broadcast, `DTypeError` where no loop takes the dtypes. `where=` needs `out=`."""
 _OTHERS = """\
 Shapes and dtypes are NumPy's; other arguments raise `ShapeError`, `DTypeError` or `IndexingError`, with the user's line."""
-_OF_VALUES = """\
-Not supported, raises `UnsupportedError`: the shape of the result depends on values. Call NumPy's outside of compiled functions."""
 
 
 def describe(function: Function, numpy_function: Any) -> Function:
@@ -66,8 +64,7 @@ def _describe(function: Function, numpy_function: Any) -> None:
     except (TypeError, ValueError):         # a function in C without a signature
         theirs = ours
     if not function.__doc__:
-        refuses = [*ours.parameters] == ["args", "kwargs"]
-        _set(function, theirs, _OF_VALUES if refuses else _OTHERS, f"numpy.{numpy_function.__name__}")
+        _set(function, theirs, _OTHERS, f"numpy.{numpy_function.__name__}")
         return
     missing = _missing(ours, theirs)
     kept = theirs.replace(parameters=[p for p in theirs.parameters.values() if p.name not in missing])

@@ -113,6 +113,26 @@ class GraphBuilder:
         resolved = tuple(self.resolve(value) for value in results)
         return Graph(self.name, tuple(self.params), tuple(self.ops), resolved, tuple(self.param_roles))
 
+    def computes_same(self, a: Value, b: Value, most: int = 64) -> bool:
+        """True if two values are made by the same ops of the same values; at most `most` pairs of ops are compared."""
+        pairs = [(a, b)]
+        while pairs:
+            a, b = pairs.pop()
+            if a is b:
+                continue
+            most -= 1
+            builder: GraphBuilder | None = self
+            while builder is not None and not (builder.owns(a) and builder.owns(b)):
+                a, b = (next((outer for outer, inner in builder.captures.items() if inner is x), x) for x in (a, b))
+                builder = builder.parent
+            if a is b:
+                continue
+            first, second = (builder._origin.get(x) if builder is not None else None for x in (a, b))
+            if first is None or second is None or not most or first.regions or first.name != second.name or first.attrs != second.attrs:
+                return False
+            pairs += zip(first.operands, second.operands, strict=True)
+        return True
+
     def origin(self, value: Value) -> str:
         """Origin of a value, in words, for messages."""
         outer = next((outer for outer, inner in self.captures.items() if inner is value), value)

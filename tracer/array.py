@@ -343,7 +343,7 @@ def _scalar_class(number: type) -> type[TracedArray]:
 def traced_array(value: Value, scope: Scope, weak: bool = False, scalar: bool | None = None, **properties: Any) -> TracedArray:
     """Make a traced array of `scope`, of the class for its kind; without `scalar`, the shape decides as in NumPy."""
     dtype, array = value.type.dtype, bool(value.type.shape) or scalar is False
-    number: type = float if weak and dtype.kind == "f" else dtype.type
+    number: type = dtype.type if not weak else float if dtype.kind == "f" else int
     return (TracedNDArray if array else _scalar_class(number))(value, scope, weak, **properties)
 
 

@@ -9,6 +9,7 @@ from typing import Any, ParamSpec
 from adjit.ir.thread_context import run_detached
 from adjit.tracer.array import TracedArray
 from adjit.tracer.array_wrapper import find_wrapper
+from adjit.tracer.masked_array import apply_rule, is_lazy
 from adjit.tracer.reentrancy import interrupts_evaluation, is_reentrant
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.scope import active_scope, entered, evaluating
@@ -31,6 +32,10 @@ def dispatched(function: Callable[P, Any]) -> Callable[P, Any]:
         if scope is not None:
             if interrupts_evaluation(*args) if scope.evaluates else is_reentrant(*args):
                 return run_detached(functools.partial(call, *args, **kwargs))
+            if any(map(is_lazy, args)) or (kwargs and any(map(is_lazy, kwargs.values()))):
+                chosen = apply_rule(function, args, kwargs)
+                if chosen is not NotImplemented:
+                    return chosen
             result = function(*args, **kwargs)
             return result if scope.evaluates else _with_layout(result, args)
         with entered(evaluating()):
@@ -55,7 +60,8 @@ def _with_layout(result: Any, args: tuple[Any, ...]) -> Any:
     """Mark the layout of new arrays as unknown if an argument is not in C order: NumPy's functions then follow the arguments' axis order,
     each in its own way."""
     new = [x for x in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(x, TracedArray)
-           and x.alias is None and x._steps is None and sum(size > 1 for size in x.shape) > 1 and not any(x is arg for arg in args)]
+           and not is_lazy(x) and x.alias is None and x._steps is None and sum(size > 1 for size in x.shape) > 1
+           and not any(x is arg for arg in args)]
     if new and not _in_order(args):
         for x in new:
             x.layout_known = False

@@ -37,7 +37,7 @@ def _operand(x: Any) -> bool:
 def _apply(ufunc: np.ufunc, *inputs: Any) -> Any:
     """Apply a ufunc for an operator: Python numbers stay weak, as Python's own would."""
     result = FUNCTIONS[ufunc](*inputs)
-    if isinstance(result, TracedArray) and result.dtype.kind == "f" and all(map(is_weak, inputs)):
+    if isinstance(result, TracedArray) and result.dtype.kind in "fi" and all(map(is_weak, inputs)):
         return wrap(result.value, weak=True)
     return result
 

@@ -39,7 +39,7 @@ def shape_of(x: Operand) -> tuple[int, ...]:
 def kind_of(x: Operand) -> Kind:
     """Return the kind of `x` in promotion."""
     if isinstance(x, TracedArray):
-        return float if x.weak else x.dtype
+        return x.dtype if not x.weak else float if x.dtype.kind == "f" else int
     if isinstance(x, np.generic):
         return check_dtype(x.dtype)
     return np.dtype(np.bool_) if isinstance(x, bool) else type(x) if type(x) in (int, float) else float if isinstance(x, float) else int

@@ -48,7 +48,6 @@ def test_what_is_missing_is_named() -> None:
     assert list(inspect.signature(aj.numpy.sum).parameters) == ["a", "axis", "dtype", "out", "keepdims", "initial", "where"]
     assert list(inspect.signature(aj.numpy.add).parameters) == ["x1", "x2", "out", "where", "casting", "order", "dtype", "subok"]
     assert list(inspect.signature(aj.linalg.norm).parameters) == ["x", "ord", "axis", "keepdims"]
-    assert "the shape of the result depends on values" in (aj.numpy.nonzero.__doc__ or "")
     assert aj.numpy.around.__doc__ == _FUNCTIONS["round"].__doc__
 
 

@@ -7,13 +7,18 @@ from adjit.tracer.functions import (
     einsum,
     indexing,
     joining,
+    masked_indexing,
+    masking,
     reductions,
+    searching,
     selecting,
+    sets,
     shapes,
     special,
     ufuncs,
 )
 
 __all__ = [
-    "composites", "contraction", "creation", "einsum", "indexing", "joining", "reductions", "selecting", "shapes", "special", "ufuncs",
+    "composites", "contraction", "creation", "einsum", "indexing", "joining", "masked_indexing", "masking", "reductions", "searching",
+    "selecting", "sets", "shapes", "special", "ufuncs",
 ]

@@ -16,6 +16,7 @@ from adjit.tracer.functions import reductions
 from adjit.tracer.functions.reductions import root
 from adjit.tracer.functions.shapes import normalize_axes
 from adjit.tracer.functions.ufuncs import broadcast_shapes, where
+from adjit.tracer.masked_array import is_lazy
 from adjit.tracer.promotion import as_operand, common_dtype, to_value
 from adjit.tracer.registry import FUNCTIONS
 
@@ -134,7 +135,7 @@ def vector_norm(x: TracedArray, ord: float, axis: Any, keepdims: bool) -> Any:
         return _sum(FUNCTIONS["astype"](FUNCTIONS[np.not_equal](x, 0.0), x.dtype), axis=axis, keepdims=keepdims)
     magnitude = FUNCTIONS[np.absolute](x)
     if ord == math.inf:
-        return _max(magnitude, axis=axis, keepdims=keepdims, **({} if x.size else {"initial": 0.0}))
+        return _max(magnitude, axis=axis, keepdims=keepdims, **({"initial": 0.0} if not is_lazy(x) and not x.size else {}))
     if ord == -math.inf:
         return reductions.min(magnitude, axis=axis, keepdims=keepdims)
     if ord == 1:

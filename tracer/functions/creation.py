@@ -206,7 +206,8 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> TracedA
 @implements(np.result_type)
 def result_type(*arrays_and_dtypes: Any) -> np.dtype:
     """Equivalent of `numpy.result_type`."""
-    return np.result_type(*((0.0 if x.weak else x.dtype) if isinstance(x, TracedArray) else x for x in arrays_and_dtypes))
+    return np.result_type(*((x.dtype.type(0).item() if x.weak else x.dtype) if isinstance(x, TracedArray) else x
+                            for x in arrays_and_dtypes))
 
 
 @implements(np.can_cast)

@@ -24,9 +24,6 @@ from adjit.tracer.promotion import Casting, as_operand, shape_of, to_value
 from adjit.tracer.scope import active_scope
 from adjit.tracer.user_location import find_user_location, is_within_call
 
-_MASK_HINT = ("the shape of x[mask] depends on the values of the mask: use np.where(mask, x, other), or a reduction with where=mask; "
-              "for x[mask] += y, x[...] = np.where(mask, x + y, x); a mask that is an ordinary ndarray works")
-
 
 @dataclass(frozen=True, slots=True)
 class _Basic:
@@ -61,14 +58,9 @@ def getitem(x: TracedArray, index: Any) -> TracedArray:
 
 @implements("setitem")
 def setitem(x: TracedArray, index: Any, new: Any) -> None:
-    """Assign `x[index] = new`, converted to the dtype of `x`; a traced bool mask takes one number, or an array of the shape of `x`."""
+    """Assign `x[index] = new`, converted to the dtype of `x`."""
     if x.immutable:
         raise scalar_refused(f"'numpy.{x.dtype.type.__name__}' object does not support item assignment")
-    if isinstance(index, tuple) and len(index) == 1:
-        (index,) = index
-    if isinstance(index, TracedArray) and index.dtype == BOOL:
-        _set_masked(x, index, new)
-        return
     entries = _expand(x, index)
     if not any(_is_array(entry) for entry in entries):
         target = _basic_view(x, entries)
@@ -77,7 +69,7 @@ def setitem(x: TracedArray, index: Any, new: Any) -> None:
                              find_user_location(), hint="take them in an order drawn outside, x[order], or within, with a key that is an "
                                                         "argument: x[aj.random.permutation(key, len(x))]")
         if not _already_written(target, new):
-            target.assign(_fitted(new, target))
+            target.assign(fitted(new, target))
         return
     view, indices, in_front = _split(x, entries)
     read, write = _advanced(view.shape, indices, in_front)
@@ -85,7 +77,7 @@ def setitem(x: TracedArray, index: Any, new: Any) -> None:
         base = new.alias.base.alias
         if base is not None and view.alias is not None and base.base is view.alias.base and base.key == view.alias.key:
             return
-    view.assign(write(view.value, _fitted(new, view, read(view.value).type.shape)))
+    view.assign(write(view.value, fitted(new, view, read(view.value).type.shape)))
 
 
 def _already_written(target: TracedArray, new: Any) -> bool:
@@ -99,7 +91,7 @@ def _integer_key(entries: list[Any]) -> object:
     return "at", tuple(entry.value if isinstance(entry, TracedArray) else None for entry in entries)
 
 
-def _fitted(new: Any, target: TracedArray, shape: tuple[int, ...] | None = None) -> Value:
+def fitted(new: Any, target: TracedArray, shape: tuple[int, ...] | None = None) -> Value:
     """Return `new` as a value with the dtype of `target`, and with `shape` or the shape of `target`."""
     numbers = isinstance(new, (list, tuple)) and not contains_traced(new)
     operand = as_operand(_assigned(new, target.dtype) if numbers or type(new) is float else new)
@@ -124,17 +116,6 @@ def _assigned(numbers: Any, dtype: np.dtype) -> Any:
     except ValueError as error:
         raise ArgumentError(str(error), find_user_location()) from None
     return converted if converted.ndim else converted[()]
-
-
-def _set_masked(x: TracedArray, mask: TracedArray, new: Any) -> None:
-    operand = as_operand(new)
-    if mask.shape != x.shape[:mask.ndim]:
-        check_mask(mask.shape, x.shape, 0)
-    rest = x.shape[mask.ndim:]
-    if shape_of(operand) not in ((), rest, (1,)) and not shape_of(operand)[:-len(rest) or None] == (1,):
-        raise UnsupportedError("x[mask] = values with a traced mask, where values is no single number", find_user_location(), _MASK_HINT)
-    full = lowering.broadcast(lowering.reshape(mask.value, (*mask.shape, *(1,) * len(rest))), x.shape)
-    x.assign(ops.select(full, _fitted(new, x), x.value))
 
 
 # -- reading the index
@@ -163,9 +144,9 @@ def _expand(x: TracedArray, index: Any) -> list[Any]:
             freeze(item)
             items.append(int(item))
         elif isinstance(item, TracedArray) and item.dtype.kind not in "iu":
-            hint = _MASK_HINT if item.dtype == BOOL else None
-            raise (UnsupportedError("indexing with a traced bool mask", find_user_location(), hint) if item.dtype == BOOL
-                   else IndexingError("arrays used as indices must be of integer (or boolean) type", find_user_location()))
+            if item.dtype == BOOL:
+                raise UnsupportedError("indexing with a single bool is not supported", find_user_location(), "use np.where")
+            raise IndexingError("arrays used as indices must be of integer (or boolean) type", find_user_location())
         elif is_ndarray(item) and item.dtype.kind not in "iu":
             raise IndexingError("arrays used as indices must be of integer (or boolean) type", find_user_location())
         elif item is None or item is Ellipsis or isinstance(item, (slice, np.ndarray, TracedArray)):
@@ -367,4 +348,4 @@ def copyto(dst: Any, src: Any, casting: Casting = "same_kind", where: Any = True
         raise scalar_refused(f"copyto() argument 1 must be a numpy.ndarray, not numpy.{dst.dtype.type.__name__}")
     operand = as_operand(src)
     source = wrap(to_value(operand, dst.dtype, ())) if type(operand) is int and dst.dtype != BOOL else as_traced(operand)
-    store(wrap(_fitted(source, source, np.shape(dst))), dst, casting, "copyto", where)
+    store(wrap(fitted(source, source, np.shape(dst))), dst, casting, "copyto", where)

@@ -16,6 +16,7 @@ from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.dispatch import dispatched, implements
 from adjit.tracer.functions.shapes import expand_dims, normalize_axes, normalize_axis, normalize_reduced
 from adjit.tracer.functions.ufuncs import broadcast_shapes, store, where
+from adjit.tracer.masked_array import is_lazy
 from adjit.tracer.promotion import dtype_argument, sum_dtype, to_value
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.user_location import find_user_location
@@ -169,7 +170,8 @@ def root(x: TracedArray, degree: float = 2.0) -> TracedArray:
     """Root of non-negative numbers; its derivatives at 0 are 0 instead of infinite."""
     zero = FUNCTIONS[np.equal](x, 0.0)
     inner = where(zero, 1.0, x)
-    return wrap(where(zero, 0.0, FUNCTIONS[np.sqrt](inner) if degree == 2 else FUNCTIONS[np.power](inner, 1.0 / degree)).value)
+    result = where(zero, 0.0, FUNCTIONS[np.sqrt](inner) if degree == 2 else FUNCTIONS[np.power](inner, 1.0 / degree))
+    return result if is_lazy(result) else wrap(result.value)
 
 
 @implements(np.average)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir import ops
-from adjit.ir.errors import IndexingError, ShapeError, UnsupportedError
+from adjit.ir.errors import IndexingError, ShapeError
 from adjit.ir.types import I64
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, wrap
@@ -138,18 +138,3 @@ def diagflat(v: Any, k: int = 0) -> TracedArray:
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
     """Equivalent of `numpy.trace`."""
     return FUNCTIONS[np.sum](diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype, out=out)
-
-
-def _refuse(numpy_function: Any) -> None:
-    """Register an error for a function whose results have a shape that depends on values."""
-
-    def function(*args: Any, **kwargs: Any) -> Any:
-        raise UnsupportedError(f"{name} has no rule: the shape of its result depends on values", find_user_location(),
-                               hint="use np.where(mask, a, b), np.argsort or a reduction with where=mask")
-
-    name = function.__name__ = function.__qualname__ = numpy_function.__name__
-    implements(numpy_function)(function)
-
-
-for _numpy_function in (np.nonzero, np.argwhere, np.flatnonzero, np.unique, np.extract, np.compress):
-    _refuse(_numpy_function)
