@@ -5,28 +5,36 @@ All errors in arguments are found here, before any memory is written.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 
-from adjit.ir.errors import DonationError, TraceError
+from adjit.ir.errors import ArgumentError, DonationError, TraceError
 from adjit.ir.graph import WRITABLE_ROLES, Graph
 from adjit.ir.types import TensorType, in_native_order
 from adjit.runtime.arena import data_address
+from adjit.tracer.trace import Pairs
+from adjit.tracer.user_location import find_user_location
 
 
 class Inputs:
-    """Checks and preparation of arrays for the parameters of `graph`; `paths` are their names for messages (`params['w1']`)."""
+    """Checks and preparation of arrays for the parameters of `graph`; `paths` are their names for messages (`params['w1']`).
 
-    def __init__(self, graph: Graph, paths: Sequence[str]):
+    Parameters in `written` are arrays that the function writes to: the program may work on a copy, whose content the caller copies back.
+    The second parameter of each pair in `same` is the same array as the first, and the program does not use it.
+    """
+
+    def __init__(self, graph: Graph, paths: Sequence[str], written: Collection[int] = (), same: Pairs = ()):
         roles = [role in WRITABLE_ROLES for role in graph.param_roles]
         self.paths = tuple(paths)
         self._expected = [(value.type.shape, value.type.dtype, donated) for value, donated in zip(graph.params, roles, strict=True)]
         self._sizes = [value.type.nbytes for value in graph.params]
         self._donated = roles
-        self._sized = [index for index, size in enumerate(self._sizes) if size]
-        self._updated = [role == "updated" for role in graph.param_roles]
+        unused = {index for _, index in same if graph.param_roles[index] != "donated"}
+        self._sized = [index for index, size in enumerate(self._sizes) if size and index not in unused]
+        self._written = frozenset(written)
+        self._updated = [role == "updated" and index not in self._written for index, role in enumerate(graph.param_roles)]
         self._known: list[tuple[Any, int]] = [(None, 0)] * len(roles)       # last updated arrays: most calls pass the same again
         self._apart: list[int] = []      # addresses that were found disjoint: most calls pass the same again
 
@@ -44,10 +52,12 @@ class Inputs:
                 fit.append(array)
                 continue
             fits = flags.c_contiguous and flags.aligned and array.dtype == dtype and type(array) is np.ndarray
-            if donated and not (fits and flags.writeable and passed[index] is array):
+            if index in self._written:
+                self._check_written(index, passed[index])
+            elif donated and not (fits and flags.writeable and passed[index] is array):
                 self._check_donated(index, passed[index])
             if not fits:
-                array = np.asarray(array) if donated else np.array(array, in_native_order(array.dtype), order="C")
+                array = np.asarray(array) if donated and index not in self._written else np.array(array, in_native_order(array.dtype), order="C")
             if array.shape != shape or array.dtype != dtype:
                 raise TraceError(f"the program was compiled for {TensorType(dtype, shape)}, got {array.dtype} {array.shape}")
             if self._updated[index]:
@@ -56,6 +66,11 @@ class Inputs:
         if any(self._donated):
             self._check_overlap(fit, passed)
         return fit
+
+    def _check_written(self, index: int, leaf: Any) -> None:
+        if not leaf.flags.writeable:
+            raise ArgumentError(f"assignment destination is read-only: the function writes to {self.paths[index]}", find_user_location(),
+                                hint=f"pass a copy ({self.paths[index]}.copy())")
 
     def _check_donated(self, index: int, leaf: Any) -> None:
         path = self.paths[index]

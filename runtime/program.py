@@ -19,14 +19,15 @@ from adjit.ir.graph import WRITABLE_ROLES, Graph, Op
 from adjit.ir.lazy_module import LazyModule
 from adjit.runtime import settings
 from adjit.runtime.capture.compiled_operation import Half
-from adjit.runtime.capture.tensor_program import Captured, TensorProgram, lower_with_tensors, trace_with_tensors
+from adjit.runtime.capture.tensor_program import Captured, TensorProgram, lower_with_tensors, trace_with_tensors, with_updates
 from adjit.runtime.compile_graph import Pipeline, compile_graph
 from adjit.runtime.compile_options import CompileOptions
 from adjit.runtime.inputs import Inputs
 from adjit.runtime.native.executable import NativeExecutable
+from adjit.runtime.written_arrays import find_same
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.signature import CallSignature
-from adjit.tracer.trace import Trace
+from adjit.tracer.trace import Pairs, Trace
 
 if TYPE_CHECKING:
     from adjit.runtime.backends import AnyExecutable
@@ -137,10 +138,16 @@ class Program:
         return self._with_tensors(self.trace.captured, signature)
 
     def _with_tensors(self, captured: tuple[np.ndarray, ...] | None, signature: CallSignature) -> tuple[np.ndarray, ...] | None:
-        if captured is None or self.tensors is None:
-            return captured
-        content = self.tensors.effects.current(signature.all_leaves)
-        return None if content is None else (*captured, *content)
+        if captured is not None and self.tensors is not None:
+            content = self.tensors.effects.current(signature.all_leaves)
+            captured = None if content is None else (*captured, *content)
+        if captured is not None and (self.trace.writes or self.trace.same) and self._same(signature, captured) != self.trace.same:
+            return None
+        return captured
+
+    def _same(self, signature: CallSignature, captured: Sequence[np.ndarray]) -> Pairs:
+        """The parameters that are the same array in this call, where the program writes to it."""
+        return find_same((*signature.memory(), *captured), _written(self.trace), self.inputs.paths)
 
     def may_hold_again(self) -> bool:
         """True if only flags and numbers changed in the state that the function reads: such values may change back."""
@@ -154,10 +161,29 @@ class Program:
         """The function's result for a call; `captured` are the current arrays for its captured parameters."""
         self.runs += 1
         arrays, passed = self._everything(signature, captured)
-        results = self.executable.run(self.inputs.prepare(arrays, passed), passed)
+        prepared = self.inputs.prepare(arrays, passed)
+        if self.trace.writes:
+            results = self._run_writing(signature, captured, prepared, passed)
+        else:
+            results = self.executable.run(prepared, passed)
         if self.tensors is None:
             return self.trace.rebuild(results)
         return self.tensors.finish(arrays, results, signature.all_leaves)
+
+    def _run_writing(self, signature: CallSignature, captured: Sequence[np.ndarray], prepared: Sequence[np.ndarray],
+                     passed: Sequence[Any]) -> list[Any]:
+        """Run the program, then copy new contents into the caller's arrays, unless kernels wrote them there."""
+        order = None if self.tensors is None else self.tensors.order
+        targets, passed = (*signature.memory(), *captured), list(passed)
+        for param, _ in self.trace.writes:
+            passed[param] = prepared[param]
+        results = self.executable.run(prepared, passed)
+        for param, result in self.trace.writes:
+            number = result if order is None else order[result]
+            if results[number] is not targets[param]:
+                np.copyto(targets[param], results[number])
+                results[number] = targets[param]
+        return results
 
     def profile(self, signature: CallSignature, captured: Sequence[np.ndarray], calls: int) -> Profile:
         """Measure `calls` runs on copies of overwritten arrays, after a warm-up run."""
@@ -188,6 +214,10 @@ def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
     folder, verify = settings.DUMP.get(), settings.VERIFY.get()
     begin = time.perf_counter()
     trace, captured = trace_with_tensors(fun, args, kwargs, compile_options.static, signature)
+    while trace.writes and (same := find_same(signature.memory(), _written(trace), signature.traced_paths())) != trace.same:
+        if captured is not None:
+            captured.undo()
+        trace, captured = trace_with_tensors(fun, args, kwargs, compile_options.static, signature, same)
     try:
         return _lower(trace, captured, signature, compile_options, reason, update_in_place, threads, folder, verify, begin)
     except BaseException:
@@ -204,6 +234,7 @@ def _lower(trace: Trace, captured: Captured | None, signature: CallSignature, co
     on_pass = dump.graph if dump else None
     tensors = None
     if captured is None:
+        graph, _ = with_updates(graph, trace.writes if update_in_place else ())
         compiled = compile_graph(graph, compile_options.backend, compile_options.pass_options, threads, verify, on_pass)
     else:
         tensors, graph, compiled = lower_with_tensors(graph, captured, trace, compile_options, verify, threads, update_in_place, on_pass)
@@ -217,8 +248,9 @@ def _lower(trace: Trace, captured: Captured | None, signature: CallSignature, co
     paths += [value.name or f"tensor {i}" for i, value in enumerate(graph.params[len(paths):])]
     milliseconds = Milliseconds((traced - begin) * 1e3, took - compiled.backend_milliseconds, compiled.backend_milliseconds)
     return Program(
-        signature, trace, graph.param_roles, compiled.pipeline, compiled.executable, Inputs(graph, paths), compile_options.backend, threads,
-        milliseconds, reason, verify, tensors)
+        signature, trace, graph.param_roles, compiled.pipeline, compiled.executable,
+        Inputs(graph, paths, [param for param, _ in trace.writes], trace.same), compile_options.backend, threads, milliseconds, reason,
+        verify, tensors)
 
 
 def _with_donations(graph: Graph, signature: CallSignature, donate: frozenset[str]) -> Graph:
@@ -230,6 +262,11 @@ def _with_donations(graph: Graph, signature: CallSignature, donate: frozenset[st
         if _argument(path) in donate:
             roles[index] = "donated"
     return replace(graph, param_roles=tuple(roles))
+
+
+def _written(trace: Trace) -> frozenset[int]:
+    """The parameters whose memory a trace writes to; for a trace of arguments that are the same array, also these."""
+    return frozenset((*(param for param, _ in trace.writes), *(param for pair in trace.same for param in pair)))
 
 
 def _argument(path: str) -> str:

@@ -168,11 +168,20 @@ class TracedArray:
                     find_user_location(), hint="make it from a copy of the array, aj.tensor(array); or make it outside of the compiled "
                                                "function if later calls are to see the write")
             name = f"{owner._value.name!r} " if owner._value.name else ""
-            return TraceError(f"the argument {name}is written to inside of the trace", find_user_location(),
-                              hint="write to a copy of it (x = x.copy()) and return that")
+            if self.scope.parent is not None:
+                return TraceError(f"the argument {name}is written to inside of the trace of a loop, a branch or a function with a "
+                                  "derivative of its own", find_user_location(), hint="write to a copy of it (x = x.copy()) and return that")
+            return ArgumentError(f"assignment destination is read-only: the argument {name}is an array that must not be written to",
+                                 find_user_location(), hint="pass a copy of it, or write to a copy (x = x.copy()) and return that")
         return ArgumentError("assignment destination is read-only", find_user_location(),
                              hint="np.diagonal, np.diag and np.broadcast_to give read-only views, as in NumPy: write to a copy, or to "
                                   "the array itself; a diagonal is x[i, i] with i = np.arange(n)")
+
+    @property
+    def written(self) -> bool:
+        """True if the array that owns the content was written to since it was made."""
+        owner = self if self.alias is None else self.alias.owner
+        return owner._version > 0
 
     # -- known while tracing
 

@@ -44,7 +44,8 @@ class CallSignature:
 
     `key` is equal for calls that can share a trace. `leaves` are the arrays to pass, in the order of the graph's
     parameters. `all_leaves` are all leaves of `(args, kwargs)`, whose structure is `tree`; `leaf_keys` says of each
-    whether it is an array `(dtype, shape)`, a Python float `("weak",)`, or static `("static", value)`.
+    whether it is an array `(dtype, shape)`, a NumPy scalar `(dtype, ())`, an array of no dimension `(dtype, (), ndarray)`, which can be
+    written to, a Python float `("weak",)`, or static `("static", value)`.
     """
 
     key: tuple[Any, ...]
@@ -62,6 +63,11 @@ class CallSignature:
     def identity_keyed(self) -> list[Any]:
         """Objects that are taken by reference: arguments, the function itself, or the object that the function is bound to."""
         return [value for value in (*held_by(self.function), *self.all_leaves) if isinstance(value, IdentityKeyed)]
+
+    def memory(self) -> list[np.ndarray]:
+        """The caller's array for each of `leaves`, where the caller has one: `leaves` holds copies of arrays in another byte order."""
+        traced = (leaf for index, leaf in enumerate(self.all_leaves) if self.is_traced(index))
+        return [leaf if isinstance(leaf, np.ndarray) else array for leaf, array in zip(traced, self.leaves, strict=True)]
 
     def owners(self) -> list[Any]:
         """Objects that `key` names by their identity: the key is valid as long as they live."""
@@ -108,7 +114,7 @@ def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
     for index, leaf in enumerate(all_leaves):
         if (type(leaf) is np.ndarray or type(leaf) in ORIGINAL_CLASS) and (dtype := leaf.dtype) in _NATIVE:
             arrays.append(leaf)
-            keys.append((dtype, leaf.shape))
+            keys.append((dtype, leaf.shape) if leaf.shape else (dtype, (), np.ndarray))
         elif type(leaf) is float:
             arrays.append(np.asarray(leaf))
             keys.append(_WEAK)
@@ -125,7 +131,7 @@ def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         else:
             array = _as_array(leaf, partial(_path, fun, len(args), tree, index))
             arrays.append(array)
-            keys.append((array.dtype, array.shape))
+            keys.append((array.dtype, (), np.ndarray) if array.ndim == 0 and isinstance(leaf, np.ndarray) else (array.dtype, array.shape))
     leaf_keys = tuple(keys)
     bound = (id(fun.__self__),) if isinstance(fun, MethodType) else ()
     same = _repeated(wrappers) if len(wrappers) > 1 else ()       # one tensor given twice is not the same as two
@@ -241,7 +247,7 @@ def _describe(key: tuple[Any, ...]) -> str:
         return f"a {key[1][0].__name__}"
     if key[0] == "static":
         return _describe_static(*key[1])
-    return str(TensorType(key[0], key[1]))
+    return f"{TensorType(key[0], key[1])}{' (an array)' if key[2:] == (np.ndarray,) else ''}"
 
 
 def _describe_static(kind: type, value: Any) -> str:

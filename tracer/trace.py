@@ -42,6 +42,8 @@ class StaticLeaf:
 
 
 OutLeaf = int | StaticLeaf      # the number of a result of the graph, or a constant
+Writes = tuple[tuple[int, int], ...]    # parameters that the function writes to, each with the result that is its new content
+Pairs = tuple[tuple[int, int], ...]     # parameters on the same memory: the first one, and another
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,9 @@ class Trace:
     The graph's parameters are the traced leaves of the arguments, then `captured`: arrays that the function read from its closure or
     globals (roles "input" and "captured"), then other parameters that were added to the trace: the content of wrappers. Calls whose
     signature has the key of `signature` can use the trace while `sources` holds.
+
+    `writes` lists the arrays that the function writes to; their new contents are the last results of the graph, in the order of the
+    parameters. `same` lists the arguments that were the same array for the trace: it holds for such calls only.
     """
 
     graph: Graph
@@ -60,6 +65,8 @@ class Trace:
     captured: tuple[np.ndarray, ...]
     guards: TraceGuards
     in_order: frozenset[int] = frozenset()      # leaves that have to be C-contiguous, as they were: views and copies depend on it
+    writes: Writes = ()
+    same: Pairs = ()
 
     def rebuild(self, results: Sequence[Any]) -> Tree:
         """Build the function's result from one array for each result of the graph."""
@@ -90,8 +97,10 @@ class RegionTrace:
 
 @isolated_from_handlers
 def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], *,
-                   static_names: frozenset[str] = frozenset(), name: str | None = None, reachability: Reachability | None = None) -> Trace:
-    """Trace `fun(*args, **kwargs)` at top level; `reached` is the objects that the function reaches, if they are known.
+                   static_names: frozenset[str] = frozenset(), name: str | None = None, reachability: Reachability | None = None,
+                   same: Pairs = ()) -> Trace:
+    """Trace `fun(*args, **kwargs)` at top level; `reachability` is the objects that the function reaches, if they are known. `same` has
+    the arguments (by the numbers of their parameters) that are one array for the function.
 
     Raises `TraceError` for what cannot be traced, `UnsupportedError` for functions without a rule and arguments that
     are neither arrays nor trees of arrays.
@@ -110,16 +119,18 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     with entered(scope):
         names = iter(signature.value_names())
         leaves: list[Any] = []
+        arguments: list[Any] = []       # one for each parameter
+        first = {number: other for other, number in same}
         for index, leaf in enumerate(signature.all_leaves):
             if signature.is_traced(index):
                 param = builder.param(signature.leaf_type(index), next(names))
                 if isinstance(leaf, ArrayWrapper):
                     leaves.append(leaf.as_argument(wrap(param, scalar=False)))
+                    arguments.append(None)
                     continue
-                weak = signature.leaf_keys[index] == ("weak",)
-                argument = wrap(param, weak=weak, writable=weak)
-                argument.layout_known = not isinstance(leaf, np.ndarray) or leaf.flags.c_contiguous
-                leaves.append(argument)
+                arguments.append(_argument(param, leaf, signature.leaf_keys[index] == ("weak",)) if len(arguments) not in first
+                                 else arguments[first[len(arguments)]])
+                leaves.append(arguments[-1])
             else:
                 leaves.append(leaf.value if isinstance(leaf, StaticArgument) else leaf)
         traced_args, traced_kwargs = unflatten(signature.tree, leaves)
@@ -127,7 +138,10 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                 nondeterminism_reported(roots, known.found):
             result = _call(fun, traced_args, traced_kwargs)
         _check_arguments((traced_args, traced_kwargs), leaves, result)
-        values, out_tree, out_leaves = collect_results(result)
+        written = {number: argument for number, argument in enumerate(arguments)
+                   if argument is not None and number not in first and argument.written and argument.value is not builder.params[number]}
+        values, out_tree, out_leaves = collect_results(result, tuple(written.values()))
+        writes = tuple(zip(written, range(len(values) - len(written), len(values)), strict=True))
         captures = tuple(scope.captures.values())
         after = Reachability(roots, known)
         guards = make_guards(before, after, captures, check_side_effects(before, after), _contents(after, observation, scope),
@@ -142,7 +156,16 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         graph = _in_order(builder.build(values), signature, [capture.value for capture in captures])
     in_order = (index for index, leaf in enumerate(signature.leaves)
                 if scope.depends_on_strides and leaf.ndim > 1 and leaf.flags.c_contiguous)
-    return Trace(graph, signature, out_tree, out_leaves, guards.arrays, guards, frozenset(in_order))
+    return Trace(graph, signature, out_tree, out_leaves, guards.arrays, guards, frozenset(in_order), writes, same)
+
+
+def _argument(param: Value, leaf: Any, weak: bool) -> TracedArray:
+    """Make the traced array for an argument: what is an array for the caller can be written to, unless it is read-only."""
+    if not isinstance(leaf, np.ndarray):
+        return wrap(param, weak=weak)
+    argument = wrap(param, writable=leaf.flags.writeable, scalar=False)
+    argument.layout_known = leaf.flags.c_contiguous
+    return argument
 
 
 def trace_roots(fun: Callable[..., Any], signature: CallSignature) -> list[Any]:
@@ -274,19 +297,24 @@ def _check_arguments(arguments: Tree, leaves: Sequence[Any], result: Tree) -> No
                              find_user_location(), hint="return the new container: a compiled function does not change its arguments")
 
 
-def collect_results(result: Tree) -> tuple[list[Value], TreeSpec, tuple[OutLeaf, ...]]:
-    """Return the values that a function returned, and the structure of its result."""
+def collect_results(result: Tree, written: Sequence[TracedArray] = ()) -> tuple[list[Value], TreeSpec, tuple[OutLeaf, ...]]:
+    """Return the values that a function returned, and the structure of its result. The contents of `written` arrays are the last values;
+    they are not listed twice where such an array is returned."""
     leaves, tree = flatten(result)
     values: list[Value] = []
     out: list[OutLeaf] = []
+    updates = {id(array): number for number, array in enumerate(written)}
+    count = sum(isinstance(leaf, (TracedArray, np.ndarray, ArrayWrapper)) and id(leaf) not in updates for leaf in leaves)
     for index, leaf in enumerate(leaves):
-        if isinstance(leaf, (TracedArray, np.ndarray, ArrayWrapper)):
+        if id(leaf) in updates:
+            out.append(count + updates[id(leaf)])
+        elif isinstance(leaf, (TracedArray, np.ndarray, ArrayWrapper)):
             out.append(len(values))
             values.append(unwrap(leaf.traced() if isinstance(leaf, ArrayWrapper) else leaf))
         else:
             check_result(leaf, tree, index)
             out.append(StaticLeaf(leaf))
-    return values, tree, tuple(out)
+    return [*values, *(array.value for array in written)], tree, tuple(out)
 
 
 def check_result(leaf: Any, tree: TreeSpec, index: int) -> None:

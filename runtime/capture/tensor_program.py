@@ -33,7 +33,7 @@ from adjit.tracer.array_wrapper import held_by
 from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.reentrancy import isolated_from_handlers
 from adjit.tracer.signature import CallSignature
-from adjit.tracer.trace import Trace, trace_function, trace_roots
+from adjit.tracer.trace import Pairs, Trace, trace_function, trace_roots
 from adjit.tracer.user_location import find_user_location
 
 
@@ -85,8 +85,8 @@ class Captured:
 
 @isolated_from_handlers
 def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], static_names: frozenset[str],
-                       signature: CallSignature) -> tuple[Trace, Captured | None]:
-    """Trace a function. Returns the trace, and its effects on tensors; None if the trace meets no tensor."""
+                       signature: CallSignature, same: Pairs = ()) -> tuple[Trace, Captured | None]:
+    """Trace a function. Returns the trace, and its effects on tensors; None if the trace meets no tensor. `same`: see `trace_function`."""
     with capturing() as capture:
         roots = signature.identity_keyed()
         reach = Reachability(trace_roots(fun, signature))
@@ -99,7 +99,8 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
         before, counts = StateGuard(watched), numbers_filled_in(watched)
         function = CapturedFunction(fun, capture, tensor_positions(signature.all_leaves))
         try:
-            trace = trace_function(function, args, kwargs, static_names=static_names, name=function.__name__, reachability=reach)
+            trace = trace_function(function, args, kwargs, static_names=static_names, name=function.__name__, reachability=reach,
+                                   same=same)
         except BaseException as error:
             before.restore(filled_later(watched))
             if isinstance(error, TraceError):
@@ -197,12 +198,12 @@ def lower_with_tensors(graph: Graph, captured: Captured, trace: Trace, compile_o
     """Compile a trace with tensors. Returns the tensor side, the graph that was compiled, and its compilation."""
     effects = captured.effects
     number = {value: index for index, value in enumerate(trace.graph.params)}
-    updates = [(number[value], result) for _, value, result in effects.writes]
+    updates = [*trace.writes, *((number[value], result) for _, value, result in effects.writes)]
     operation = _operation(graph, effects, number, compile_options, verify, threads)
     if operation is not None:
         kept = {slot.index for slot in operation.saved if not slot.is_result}
         updates = [(param, result) for param, result in updates if param not in kept]
-    forward, order = _with_updates(graph if operation is None else operation.graph, updates if update_in_place else [])
+    forward, order = with_updates(graph if operation is None else operation.graph, updates if update_in_place else [])
     operands = tuple(effects.refs.get(value) for value in trace.graph.params)
     tensors = TensorProgram(effects, operation, order, operands, captured.undo)
     if operation is None:
@@ -234,7 +235,7 @@ def _operation(graph: Graph, effects: Effects, number: Mapping[Any, int], compil
                              force_requires_grad=True)
 
 
-def _with_updates(graph: Graph, updates: Sequence[tuple[int, Any]]) -> tuple[Graph, tuple[int, ...] | None]:
+def with_updates(graph: Graph, updates: Sequence[tuple[int, Any]]) -> tuple[Graph, tuple[int, ...] | None]:
     """The graph with the results of `updates` (parameter, result) last, in the order of the parameters, which are updated in place; and the
     new number of each result."""
     if not updates:

@@ -28,6 +28,9 @@ MAX_PROGRAMS = 8
 BLOCK_BYTES = 1 << 16
 """Bytes from which results lie in blocks of the memory pool: the system would fault in new pages for each such result."""
 
+_NO_ARRAY = 1 << 30
+"""Flag that no array has."""
+
 _CONTAINERS: dict[Any, Node] = {tuple: Node.TUPLE, list: Node.LIST, dict: Node.DICT}
 
 
@@ -170,12 +173,13 @@ _EMPTY = ctypes.c_int64(0)
 _NO_PROGRAMS = ctypes.addressof(_EMPTY)
 
 
-def array_node(memory: Memory, param: Parameter, number: int) -> int:
-    """The node of an array parameter."""
+def array_node(memory: Memory, param: Parameter, number: int, arrays: bool = True, scalars: bool = True) -> int:
+    """The node of an array parameter. One of no dimension matches NumPy scalars too, unless it is written to; without `arrays`, only these.
+    """
     dtype, writes = SHORT_NAMES[param.dtype], param.role in WRITABLE_ROLES
     return memory.node(
-        Node.ARRAY, object=0 if param.shape or writes else id(dtype.type), index=number, descr=memory.identity(dtype),
-        flags=layout.CONTIGUOUS | layout.ALIGNED | layout.WRITEABLE * writes, rank=len(param.shape), shape=memory.words(param.shape))
+        Node.ARRAY, object=0 if param.shape or writes or not scalars else id(dtype.type), index=number, descr=memory.identity(dtype),
+        flags=layout.CONTIGUOUS | layout.ALIGNED | layout.WRITEABLE * writes if arrays else _NO_ARRAY, rank=len(param.shape), shape=memory.words(param.shape))
 
 
 def constant_node(memory: Memory, value: Any) -> int:

@@ -50,8 +50,11 @@ def make_program_descriptor(program: object, trace: Trace, executable: NativeExe
                             ) -> ProgramDescriptor | None:
     """The descriptor of a program; None if the program has a property that the fast path does not support."""
     signature, artifact = trace.signature, executable.code.artifact
-    if len(signature.key) > 4:      # a tensor is passed twice
+    if len(signature.key) > 4 or trace.same:      # a tensor, or an array that the program writes to, is passed twice
         return None
+    order = None if tensors is None else tensors.order
+    if any(artifact.results[result if order is None else order[result]].param != param for param, result in trace.writes):
+        return None     # a new content that has to be copied into the array
     others = 0 if tensors is None else len(tensors.effects.contents) + len(tensors.effects.numbers)
     if _first(signature) + len(trace.guards.arrays) + others != len(artifact.params):
         return None
@@ -108,9 +111,11 @@ def _argument(memory: Memory, signature: CallSignature, index: int, numbers: Ite
         if params[number].role in WRITABLE_ROLES:
             raise UnsuitedError
         return memory.node(Node.FLOAT, index=number)
-    node = array_node(memory, params[number], number)
     if len(key) == 2:
-        return node
+        return array_node(memory, params[number], number, arrays=bool(key[1]))
+    if key[2:] == (np.ndarray,):
+        return array_node(memory, params[number], number, scalars=False)
+    node = array_node(memory, params[number], number)
     kind, requires_grad = key[2:]
     return memory.node(Node.TENSOR, object=id(kind), items=node, keys=id(bool(requires_grad)), count=index)
 

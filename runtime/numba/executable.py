@@ -126,9 +126,6 @@ class _Frame:
         self.params, self.results = (
             [(slot.offset, type, assignment.registers[slot, type], cells[slot] if slot in used else None)
              for slot, type in moving.items() if slot.space == space] for space in ("param", "result"))
-        roles = assignment.graph.param_roles        # updated arrays stay bound: most calls pass the same again
-        self.updated = [param for param in self.params if roles[param[0]] == "updated"]
-        self.params = [param for param in self.params if roles[param[0]] != "updated"]
         self.views = [
             (register, assignment.registers[slot.base, moving[slot.base]], type, slot.start)
             for (slot, type), register in assignment.registers.items() if slot.base in moving and (slot.start or type != moving[slot])]
@@ -163,18 +160,13 @@ class _Frame:
             array = registers[register] = arrays[index]
             if cell is not None:
                 cell.value = data_address(array)
-        for index, _, register, cell in self.updated:
-            if registers[register] is not arrays[index]:
-                array = registers[register] = arrays[index]
-                if cell is not None:
-                    cell.value = data_address(array)
         for register, whole, type, start in self.views:
             registers[register] = view_as(registers[whole], type, start)
         for whole, start, cell in self.parts:
             cell.value = data_address(registers[whole]) + start
 
     def leave(self) -> None:
-        """Release the caller's arrays, except those that the program updates."""
+        """Release the caller's arrays."""
         registers = self.registers
         for _, _, register, _ in self.params:
             registers[register] = None

@@ -1,0 +1,62 @@
+"""Memory of the arrays that a program writes to: which of its parameters are the same array, and which may not be written."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+from numpy.lib.array_utils import byte_bounds
+
+from adjit.ir.errors import ArgumentError
+from adjit.tracer.trace import Pairs
+from adjit.tracer.user_location import find_user_location
+
+
+def find_same(arrays: Sequence[np.ndarray], written: Collection[int], paths: Sequence[str]) -> Pairs:
+    """Pairs of arrays on the same memory, where one is among `written`: number of the first, and of another.
+
+    Raises `ArgumentError` for arrays that share only a part of their memory, and for a written array whose elements share memory.
+    """
+    bounds = {number: byte_bounds(array) for number, array in enumerate(arrays) if array.size}
+    found: dict[int, int] = {}
+    for number in written:
+        if number not in bounds:
+            continue
+        array, (start, end) = arrays[number], bounds[number]
+        if shares_with_itself(array):
+            raise ArgumentError(f"elements of {paths[number]} share memory with each other, and the function writes to it",
+                                find_user_location(), hint=f"pass a copy ({paths[number]}.copy())")
+        for other, (low, high) in bounds.items():
+            if other == number or high <= start or end <= low:
+                continue
+            if _form(array) == _form(arrays[other]):
+                first, second = sorted((number, other))
+                found[second] = min(found.get(second, first), first)
+            elif _share(array, arrays[other]):
+                raise ArgumentError(f"{paths[number]} and {paths[other]} share a part of their memory, and the function writes to "
+                                    f"{paths[number]}", find_user_location(), hint=f"pass a copy of one of the two ({paths[other]}.copy())")
+    return tuple(sorted((found.get(first, first), other) for other, first in found.items()))
+
+
+def _form(array: np.ndarray) -> tuple[object, ...]:
+    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
+
+
+def _share(a: np.ndarray, b: np.ndarray) -> bool:
+    """True if two arrays share memory, or if finding out takes too long."""
+    try:
+        return np.shares_memory(a, b, max_work=10_000)
+    except np.exceptions.TooHardError:
+        return True
+
+
+def shares_with_itself(array: np.ndarray) -> bool:
+    """True if two elements of an array may lie in the same memory: windows, and axes of stride 0."""
+    if array.flags.forc:
+        return False
+    reach = 0
+    for stride, size in sorted((abs(stride), size) for stride, size in zip(array.strides, array.shape, strict=True) if size > 1):
+        if stride < reach + array.itemsize:
+            return True
+        reach += stride * (size - 1)
+    return False
