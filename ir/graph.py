@@ -113,9 +113,10 @@ _put_name = vars(Op)["name"].__set__
 class Graph:
     """Function in SSA form: parameters, ordered ops, results.
 
-    `param_roles[i]` is the role of parameter i: "input", "donated" (its buffer may be overwritten), "updated" (its new content is one of
-    the last results of the graph, which are assigned to the parameters of this role in order), "carried" (as "updated", from one iteration
-    of a loop's body to the next) or "captured" (an array reached through a closure, a global or an attribute).
+    `param_roles[i]` is the role of parameter i: "input", "donated" (its buffer may be overwritten), "updated" (a tensor, or an array that
+    the function writes to: its new content is one of the last results of the graph, which are assigned to the parameters of this role in
+    order), "carried" (as "updated", from one iteration of a loop's body to the next) or "captured" (an array reached through a closure, a
+    global or an attribute).
     """
 
     name: str

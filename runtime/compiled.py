@@ -349,8 +349,10 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
 
     Arrays, NumPy scalars, tensors and floats among the arguments are traced. A bool, int, str, None, enum, callable or dtype, and every
     leaf of the arguments named in `static`, is part of the signature. Trees of these (dict, list, tuple, dataclass, ...) are allowed.
-    Results have the structure that the function returns; 0-d results are NumPy scalars. A result never shares memory with an argument,
-    except for `donate`, which names arguments whose buffers the call may overwrite: then the returned arrays are the very arrays passed in.
+    Results have the structure that the function returns; 0-d results are NumPy scalars. What the function writes to its arguments is in the
+    caller's arrays after the call, unless it fails. A result never shares memory with an argument, except for arguments that were written
+    to and are returned, and for `donate`, which names arguments whose buffers the call may overwrite: then the returned arrays are the very
+    arrays passed in.
 
     `static` and `donate` hold names or positions of arguments. `backend` is "auto", "native", "numba" or "interpret" (NumPy, one op at a
     time). `threads` is the maximum number of threads of a kernel; the result does not depend on it. `memory_budget` bounds the values that
@@ -363,7 +365,8 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
 
     Raises `ValueError` or `TypeError` for invalid arguments, `UnsupportedError` for a backend or device that is not available, or does not
     support an option. The call raises `DonationError` before anything is written if a donated buffer cannot be used, and, with nothing
-    changed, `MemoryError` if memory is exhausted, and `IndexingError` if an index is out of range.
+    changed, `MemoryError` if memory is exhausted, `IndexingError` if an index is out of range, and `ArgumentError` (a `ValueError`) for a
+    read-only array that the function writes to, or one that shares a part of its memory with another argument.
 
     >>> import numpy as np
     >>> @compile

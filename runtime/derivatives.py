@@ -44,7 +44,9 @@ class Primal:
         """The output, the auxiliary output, and the cotangents of the argument leaves. `seeds` has the cotangents of outputs, by index."""
         results = ops.vjp.emit(*self.region.operands, *seeds.values(), regions=(self.region.graph,),
                                wrt=tuple(range(len(self.arguments.leaves))), cotangents=tuple(seeds))
-        count = len(self.region.graph.results)
+        count, written = len(self.region.graph.results), self.region.written
+        for array, value in zip(written, results[count - len(written):count], strict=True):
+            array.assign(value)
         return *self.rebuild(results[:count]), [wrap(value) for value in results[count:]]
 
     def push_forward(self, tangents: Sequence[Value]) -> tuple[Any, Any]:
@@ -80,8 +82,9 @@ class Primal:
 
 
 def trace_primal(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], argnums: Sequence[int], transform: str,
-                 has_aux: bool = False) -> Primal:
-    """Trace `fun(*args, **kwargs)` for the derivative named `transform`, with respect to the arguments `argnums`.
+                 has_aux: bool = False, pulled_once: bool = False) -> Primal:
+    """Trace `fun(*args, **kwargs)` for the derivative named `transform`, with respect to the arguments `argnums`. What the function writes
+    to these arguments, it writes to copies. It may write to other arrays if its derivative is `pulled_once`.
 
     Raises `NonDifferentiableError` for arguments or outputs that are not floats.
     """
@@ -101,7 +104,8 @@ def trace_primal(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         aux_leaves, aux_tree = flatten(aux)
         return [_float_output(leaf, what) for leaf in out_leaves], unflatten(aux_tree, map(_opened, aux_leaves))
 
-    region = trace_region(flat, tuple(map(as_traced, arguments.leaves)), {}, name=describe(fun))
+    region = trace_region(flat, tuple(map(as_traced, arguments.leaves)), {}, name=describe(fun), writable=True,
+                          hands_writes_on=pulled_once)
     outputs = tuple(value.type for value in region.graph.results[:trees[-1].num_leaves])
     return Primal(arguments, region, trees[-1], outputs)
 

@@ -57,7 +57,8 @@ class Inputs:
             elif donated and not (fits and flags.writeable and passed[index] is array):
                 self._check_donated(index, passed[index])
             if not fits:
-                array = np.asarray(array) if donated and index not in self._written else np.array(array, in_native_order(array.dtype), order="C")
+                is_given = donated and index not in self._written
+                array = np.asarray(array) if is_given else np.array(array, in_native_order(array.dtype), order="C")
             if array.shape != shape or array.dtype != dtype:
                 raise TraceError(f"the program was compiled for {TensorType(dtype, shape)}, got {array.dtype} {array.shape}")
             if self._updated[index]:
@@ -68,6 +69,9 @@ class Inputs:
         return fit
 
     def _check_written(self, index: int, leaf: Any) -> None:
+        if not isinstance(leaf, np.ndarray):
+            raise ArgumentError(f"{self.paths[index]} is a {type(leaf).__name__}, not an array, and the function writes to it",
+                                find_user_location(), hint=f"pass np.asarray({self.paths[index]})")
         if not leaf.flags.writeable:
             raise ArgumentError(f"assignment destination is read-only: the function writes to {self.paths[index]}", find_user_location(),
                                 hint=f"pass a copy ({self.paths[index]}.copy())")

@@ -162,10 +162,7 @@ class Program:
         self.runs += 1
         arrays, passed = self._everything(signature, captured)
         prepared = self.inputs.prepare(arrays, passed)
-        if self.trace.writes:
-            results = self._run_writing(signature, captured, prepared, passed)
-        else:
-            results = self.executable.run(prepared, passed)
+        results = self._run_writing(signature, captured, prepared, passed) if self.trace.writes else self.executable.run(prepared, passed)
         if self.tensors is None:
             return self.trace.rebuild(results)
         return self.tensors.finish(arrays, results, signature.all_leaves)

@@ -73,7 +73,8 @@ def grad(fun: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function
 
     `argnums` are the positional arguments to differentiate by (negative ones count from the end). For an int, the result has the tree,
     shapes and dtypes of that argument; for a tuple, it is a tuple of such trees. Keyword arguments are passed through. With `has_aux` the
-    function returns (scalar, anything), and the result is (gradient, anything).
+    function returns (scalar, anything), and the result is (gradient, anything). What `fun` writes to the arguments of `argnums`, it writes
+    to copies; the caller sees what it writes to other arrays.
 
     Raises `NonDifferentiableError` if the output is not a float scalar, or a differentiated argument is not made of floats.
 
@@ -351,7 +352,7 @@ def _as_tuple(numbers: int | tuple[int, ...]) -> tuple[int, ...]:
 
 def _value_and_grad(fun: Function, args: Sequence[Any], kwargs: Mapping[str, Any], numbers: int | tuple[int, ...], has_aux: bool,
                     transform: str) -> tuple[Any, Any, Any]:
-    primal = trace_primal(fun, args, kwargs, _as_tuple(numbers), transform, has_aux)
+    primal = trace_primal(fun, args, kwargs, _as_tuple(numbers), transform, has_aux, pulled_once=True)
     if not optree.treespec_is_leaf(primal.out_tree) or primal.outputs[0].shape != ():
         is_leaf = optree.treespec_is_leaf(primal.out_tree)
         found = f"has shape {primal.outputs[0].shape}" if is_leaf else f"is a tree, {structure_text(primal.out_tree)}"

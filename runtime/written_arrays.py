@@ -23,7 +23,7 @@ def find_same(arrays: Sequence[np.ndarray], written: Collection[int], paths: Seq
         if number not in bounds:
             continue
         array, (start, end) = arrays[number], bounds[number]
-        if shares_with_itself(array):
+        if array.flags.writeable and shares_with_itself(array):
             raise ArgumentError(f"elements of {paths[number]} share memory with each other, and the function writes to it",
                                 find_user_location(), hint=f"pass a copy ({paths[number]}.copy())")
         for other, (low, high) in bounds.items():
@@ -38,6 +38,13 @@ def find_same(arrays: Sequence[np.ndarray], written: Collection[int], paths: Seq
     return tuple(sorted((found.get(first, first), other) for other, first in found.items()))
 
 
+def check_apart(arrays: Sequence[np.ndarray], written: Collection[int], paths: Sequence[str]) -> None:
+    """Raise `ArgumentError` if an array among `written` is also another one: for programs that cannot be traced again."""
+    for first, second in find_same(arrays, written, paths):
+        raise ArgumentError(f"{paths[first]} and {paths[second]} are the same array, and the function writes to it", find_user_location(),
+                            hint=f"pass a copy of one of the two ({paths[second]}.copy())")
+
+
 def _form(array: np.ndarray) -> tuple[object, ...]:
     return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
 
@@ -45,7 +52,7 @@ def _form(array: np.ndarray) -> tuple[object, ...]:
 def _share(a: np.ndarray, b: np.ndarray) -> bool:
     """True if two arrays share memory, or if finding out takes too long."""
     try:
-        return np.shares_memory(a, b, max_work=10_000)
+        return np.shares_memory(a, b, max_work=10_000)      # type: ignore[arg-type]  # any number of candidates
     except np.exceptions.TooHardError:
         return True
 

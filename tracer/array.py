@@ -108,7 +108,7 @@ class TracedArray:
         if view is not None and self._version != view.owner._version:
             if not view.certain:
                 raise self._uncertain("a reshaped array is read after a write to its base")
-            with emitting(self.scope.builder):
+            with emitting(view.owner.content_scope(self.scope).builder):
                 self._value = view.read(view.base.value)
             self._version = view.owner._version
         return self._value
@@ -125,15 +125,39 @@ class TracedArray:
         if self.immutable:
             raise scalar_refused(f"a scalar ({self.dtype}) is written to, which NumPy does not allow")
         if view is None:
-            if self.scope is not active_scope():
-                raise TraceError("an array made outside of a differentiated or control-flow function is written to inside of it",
-                                 find_user_location(),
-                                 hint="return the new array from the function instead, or write to a copy (x = x.copy())")
+            self._check_scope()
             self._version += 1
         else:
             view.base.assign(view.write(view.base.value, value))
             self._version = view.owner._version
         self._value = value
+
+    def _check_scope(self) -> None:
+        """Raise `TraceError` if a region that hands no writes on writes to an array from outside of it; note a write that is handed on."""
+        active = scope = active_scope()
+        while scope is not self.scope:
+            if scope is None or not scope.hands_writes_on:
+                name = f" ({self._value.name})" if self._value.name else ""
+                raise TraceError(f"an array made outside of a differentiated or control-flow function{name} is written to inside of it",
+                                 find_user_location(),
+                                 hint="return the new array from the function instead, or write to a copy (x = x.copy())")
+            scope = scope.parent
+        if active is not None and active is not self.scope:
+            active.written.setdefault(id(self), (self, self._value))
+
+    def content_scope(self, default: Scope) -> Scope:
+        """Return the scope of the array's content: of the region that has written to it, if it did so and is still being traced."""
+        scope = active_scope()
+        while scope is not None and scope is not self.scope:
+            if id(self) in scope.written:
+                return scope
+            scope = scope.parent
+        return default
+
+    def take_back(self, value: Value) -> None:
+        """Set the content to what it was before a region."""
+        self._value = value
+        self._version += 1
 
     def evaluated(self) -> Any:
         """The ndarray or NumPy scalar, where the scope evaluates at once."""
@@ -170,7 +194,8 @@ class TracedArray:
             name = f"{owner._value.name!r} " if owner._value.name else ""
             if self.scope.parent is not None:
                 return TraceError(f"the argument {name}is written to inside of the trace of a loop, a branch or a function with a "
-                                  "derivative of its own", find_user_location(), hint="write to a copy of it (x = x.copy()) and return that")
+                                  "derivative of its own", find_user_location(),
+                                  hint="write to a copy of it (x = x.copy()) and return that")
             return ArgumentError(f"assignment destination is read-only: the argument {name}is an array that must not be written to",
                                  find_user_location(), hint="pass a copy of it, or write to a copy (x = x.copy()) and return that")
         return ArgumentError("assignment destination is read-only", find_user_location(),

@@ -57,9 +57,11 @@ class Scope:
     Traced arrays belong to the scope they were made in, and are dead when it is closed.
     """
 
-    def __init__(self, builder: GraphBuilder | Evaluator, parent: Scope | None = None):
+    def __init__(self, builder: GraphBuilder | Evaluator, parent: Scope | None = None, hands_writes_on: bool = False):
         self.builder = builder
         self.parent = parent
+        self.hands_writes_on = hands_writes_on                 # whether the region may write to arrays from outside of it
+        self.written: dict[int, tuple[Any, Value]] = {}        # those arrays, by identity, and their values before
         self.open = True
         self.captures: dict[int, CapturedArray] = {}                 # by identity; of the outermost scope
         self.arrays: list[np.ndarray] = []                     # plain arrays that came into an evaluating scope

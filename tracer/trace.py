@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -79,7 +80,8 @@ class RegionTrace:
 
     `operands` are the outer values for all parameters of `graph`: first those of the traced leaves of the arguments
     (`argument_count` of them), then the ones the function took from outside. `argument_tree` is the structure of `(args, kwargs)`
-    and `argument_leaves` says for each leaf of it which parameter it is, or the static value.
+    and `argument_leaves` says for each leaf of it which parameter it is, or the static value. `written` are the arrays from outside
+    that the function writes to; the last results are their new contents.
     """
 
     graph: Graph
@@ -89,6 +91,7 @@ class RegionTrace:
     argument_leaves: tuple[OutLeaf, ...]
     out_tree: TreeSpec
     out_leaves: tuple[OutLeaf, ...]
+    written: tuple[TracedArray, ...] = ()
 
     def rebuild(self, values: Sequence[Value]) -> Tree:
         """Build the function's result from these values of the trace under way, for the results of `graph`."""
@@ -210,11 +213,12 @@ def _contents(reach: Reachability, observation: AccessLog, scope: Scope) -> dict
 
 
 def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, *,
-                 name: str | None = None) -> RegionTrace:
+                 name: str | None = None, writable: bool = False, hands_writes_on: bool = False) -> RegionTrace:
     """Trace `fun(*args, **kwargs)` into a closed region, within the trace under way.
 
     Arrays among the arguments, traced or plain, and Python floats become parameters; bools, integers, strings and callables
-    are static.
+    are static. If `writable`, the function may write to its arguments, which are copies; with `hands_writes_on` it may write to other
+    arrays from outside.
     """
     outer = active_scope()
     if outer is None or not isinstance(outer.builder, GraphBuilder):
@@ -223,14 +227,14 @@ def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
     arguments = [leaf if is_static(leaf) else as_traced(leaf) for leaf in all_leaves]
     operands = [leaf.value for leaf in arguments if isinstance(leaf, TracedArray)]
     builder = GraphBuilder(name or function_name(fun), parent=outer.builder)
-    scope = Scope(builder, parent=outer)
-    with entered(scope):
+    scope = Scope(builder, parent=outer, hands_writes_on=hands_writes_on)
+    with entered(scope), _taking_back(scope):
         inner: list[Any] = []
         argument_leaves: list[OutLeaf] = []
         for leaf in arguments:
             if isinstance(leaf, TracedArray):
                 argument_leaves.append(len(builder.params))
-                argument = wrap(builder.param(leaf.value.type, leaf.value.name), weak=leaf.weak, writable=leaf.immutable,
+                argument = wrap(builder.param(leaf.value.type, leaf.value.name), weak=leaf.weak, writable=writable or leaf.immutable,
                                 scalar=leaf.scalar)
                 argument.layout_known = leaf.layout_known and leaf.in_order
                 given = all_leaves[len(inner)]
@@ -240,8 +244,19 @@ def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
                 inner.append(leaf)
         inner_args, inner_kwargs = unflatten(tree, inner)
         values, out_tree, out_leaves = collect_results(fun(*inner_args, **inner_kwargs))
-        graph = builder.build(values)
-    return RegionTrace(graph, (*operands, *builder.captures), len(operands), tree, tuple(argument_leaves), out_tree, out_leaves)
+        written = tuple(array for array, _ in scope.written.values())
+        graph = builder.build([*values, *(array.value for array in written)])
+    return RegionTrace(graph, (*operands, *builder.captures), len(operands), tree, tuple(argument_leaves), out_tree, out_leaves, written)
+
+
+@contextmanager
+def _taking_back(scope: Scope) -> Iterator[None]:
+    """Take the writes to arrays from outside of a region back at its end: its values mean nothing outside."""
+    try:
+        yield
+    finally:
+        for array, before in scope.written.values():
+            array.take_back(before)
 
 
 def region_key(args: Sequence[Any]) -> tuple[Any, ...]:

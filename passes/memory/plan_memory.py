@@ -12,7 +12,7 @@ from itertools import accumulate
 
 from adjit.ir import ops
 from adjit.ir.analysis.buffer_assignment import scratch_bytes
-from adjit.ir.graph import Graph, Op, Slot, Value
+from adjit.ir.graph import Graph, Op, Slot, Value, updated_results
 from adjit.ir.memory_sizes import aligned
 from adjit.ir.ops.traits import CONTROL_FLOW
 from adjit.passes.memory.donation import Donations, results_in_params
@@ -49,7 +49,26 @@ def plan_memory(graph: Graph, options: Options) -> Graph:
           return %n
         }
     """
-    return _plan(graph, None)
+    return _plan(_with_own_results(graph), None)
+
+
+def _with_own_results(graph: Graph) -> Graph:
+    """The graph with copies, so that an op makes the new content of every updated parameter, and that of no other, and so that no result is
+    the old content of one. Old contents are copied first, before they are overwritten."""
+    updates = [result for param, result in updated_results(graph).items() if graph.param_roles[param] == "updated"]
+    if not updates:
+        return graph
+    updated = {value for value, role in zip(graph.params, graph.param_roles, strict=True) if role == "updated"}
+    taken, results = set(graph.params), list(graph.results)
+    first: list[Op] = []
+    last: list[Op] = []
+    for index, value in enumerate(results):
+        if value not in (taken if index in updates else updated):
+            taken.update((value,) if index in updates else ())
+            continue
+        results[index] = copy = Value(value.type, value.name)
+        (last if index in updates else first).append(Op(ops.reshape, (value,), (copy,), {"shape": value.type.shape}))
+    return graph.with_ops((*first, *graph.ops, *last), results)
 
 
 def _plan(graph: Graph, donations: Donations | None) -> Graph:

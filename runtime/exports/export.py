@@ -60,6 +60,10 @@ def _export(program: Program, signature: CallSignature, arrays: Sequence[np.ndar
     if program.tensors is not None and program.tensors.operation is not None:
         raise ExportError("the function returns tensors that have a gradient, but an exported program has no dynamic graph",
                           hint="call backward() within the function, or compile it under adjit.no_grad()")
+    for first, second in program.trace.same:
+        paths = program.inputs.paths
+        raise ExportError(f"{paths[first]} and {paths[second]} are the same array, and the function writes to it",
+                          hint="pass arrays of their own as example arguments")
     executable = program.executable
     if not isinstance(executable, NativeExecutable):
         raise UnsupportedError(f"programs of backend {program.backend!r} cannot be exported", hint="use backend='native', or 'auto'")

@@ -96,7 +96,7 @@ def _names_of_effects(program: Program, params: Sequence[ExportedParameter], nam
     """Names for results that the function does not return: new contents of tensors, and gradients that it sets."""
     tensors = program.tensors
     if tensors is None:
-        return {}
+        return {result: params[param].name for param, result in program.trace.writes if result not in named}
     number = (lambda ref: ref) if tensors.order is None else tensors.order.__getitem__
     indices = {value: index for index, value in enumerate(program.trace.graph.params)}
     names = {number(ref): params[indices[value]].name for _, value, ref in tensors.effects.writes}

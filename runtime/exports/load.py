@@ -38,6 +38,7 @@ from adjit.runtime.fastcall.loaded_descriptor import make_loaded_descriptor
 from adjit.runtime.inputs import Inputs
 from adjit.runtime.native.code import NativeCode, native_target
 from adjit.runtime.native.executable import NativeExecutable
+from adjit.runtime.written_arrays import check_apart
 
 if TYPE_CHECKING:
     from adjit.codegen.native import compile_program as native
@@ -65,7 +66,8 @@ class LoadedFunction:
         self._own = {number: tensors[param.name] for number, param in enumerate(params) if param.source != "argument"}
         self._arguments = [(number, param.leaf) for number, param in enumerate(params) if param.source == "argument"]
         paths = argument_paths(interface)
-        self._inputs = Inputs(_as_graph(name, params), [paths.get(param.leaf, param.name) for param in params])
+        self._written = [number for number, param in enumerate(params) if param.source == "argument" and param.role == "updated"]
+        self._inputs = Inputs(_as_graph(name, params), [paths.get(param.leaf, param.name) for param in params], self._written)
         self._leaves = 1 + max([*paths, -1])
         self.arguments = _stored(interface, tensors, given)
         self._record = FunctionDescriptor(LoadedFunction.__call__, in_any_mode=True)
@@ -83,7 +85,17 @@ class LoadedFunction:
         for number, array in self._own.items():
             arrays[number] = passed[number] = array
         self._check(arrays)
-        results = self._executable.run(self._inputs.prepare(arrays, passed), passed)
+        if self._written:
+            check_apart([leaf if isinstance(leaf, np.ndarray) else array for leaf, array in zip(passed, arrays, strict=True)],
+                        self._written, self._inputs.paths)
+        prepared, given = self._inputs.prepare(arrays, passed), list(passed)
+        for number in self._written:
+            passed[number] = prepared[number]
+        results = self._executable.run(prepared, passed)
+        for number, made in enumerate(self._executable.code.artifact.results):
+            if made.param in self._written and given[made.param] is not results[number]:
+                np.copyto(given[made.param], results[number])
+                results[number] = given[made.param]
         for param, result in self.interface.replaced:
             np.copyto(arrays[param], results[result])
         self._count()

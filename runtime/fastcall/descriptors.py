@@ -177,9 +177,10 @@ def array_node(memory: Memory, param: Parameter, number: int, arrays: bool = Tru
     """The node of an array parameter. One of no dimension matches NumPy scalars too, unless it is written to; without `arrays`, only these.
     """
     dtype, writes = SHORT_NAMES[param.dtype], param.role in WRITABLE_ROLES
+    flags = layout.CONTIGUOUS | layout.ALIGNED | layout.WRITEABLE * writes if arrays else _NO_ARRAY
     return memory.node(
         Node.ARRAY, object=0 if param.shape or writes or not scalars else id(dtype.type), index=number, descr=memory.identity(dtype),
-        flags=layout.CONTIGUOUS | layout.ALIGNED | layout.WRITEABLE * writes if arrays else _NO_ARRAY, rank=len(param.shape), shape=memory.words(param.shape))
+        flags=flags, rank=len(param.shape), shape=memory.words(param.shape))
 
 
 def constant_node(memory: Memory, value: Any) -> int:

@@ -129,14 +129,15 @@ def test_negative_powers_of_integers():
     np.testing.assert_allclose(run_traced(lambda x: x**-1.0, np.array([2, 4])), [0.5, 0.25])
 
 
-def test_the_argument_is_not_written_to():
+def test_read_only_arguments_are_not_written_to():
     def write(params):
         params["w"][0] = 1
         return params
 
-    error = fails_here(
-        write, {"w": np.ones(3)}, error=TraceError, message="the argument 'params.w' is written to inside of the trace", hint="x = x.copy()"
-    )
+    locked = X.copy()
+    locked.flags.writeable = False
+    error = fails_here(write, {"w": locked}, error=ArgumentError, message="assignment destination is read-only: the argument 'params.w'",
+                       hint="x = x.copy()")
     assert 'params["w"][0] = 1' in str(error)
     for fun in (
         lambda x: x.__iadd__(1),
@@ -145,7 +146,16 @@ def test_the_argument_is_not_written_to():
         lambda x: np.add(x, 1, out=x),
         lambda x: x.sort(),
     ):
-        fails_here(fun, X, error=TraceError, message="the argument 'x' is written to", hint="copy")
+        fails_here(fun, locked, error=ArgumentError, message="assignment destination is read-only", hint="copy")
+
+
+def test_arguments_of_the_functions_of_loops_are_not_written_to():
+    def body(i, carry):
+        carry[0] = i
+        return carry
+
+    fails_here(lambda x: aj.fori_loop(0, 3, body, x), X, error=TraceError, message="is written to inside of the trace of a loop",
+               hint="copy")
 
 
 @pytest.mark.parametrize(

@@ -200,6 +200,8 @@ def test_iteration_unpacking_and_membership():
 
     assert_as_numpy(fun, np.arange(6.0).reshape(2, 3))
     with pytest.raises(TypeError, match="has no len"):
+        run_traced(lambda x: len(x), np.float64(1.0))
+    with pytest.raises(TypeError, match="of unsized object"):
         run_traced(lambda x: len(x), np.array(1.0))
     with pytest.raises(TypeError, match="iteration over a 0-d array"):
         run_traced(lambda x: list(x), np.array(1.0))

@@ -56,7 +56,7 @@ def test_equal_keys_for_new_values_and_other_layouts():
     assert example().key == example(x=np.ones((784, 4)).T).key
     assert example().key == example(x=np.ones((4, 784), ">f8")).key
     assert example().key == example(lr=0.7).key
-    assert signature({}, np.float64(1)).key == signature({}, np.array(1.0)).key
+    assert signature({}, np.float64(1)).key == signature({}, np.float64(2)).key != signature({}, np.array(1.0)).key
     assert example(x=np.ones((4, 784), ">f8")).leaves[3].dtype.isnative
 
 

@@ -92,12 +92,11 @@ def test_programs_that_ask_are_right() -> None:
     np.testing.assert_allclose(aj.grad(loss)(VECTOR, 0.5), expected, rtol=1e-7)
 
 
-def test_an_argument_of_no_dimension_counts_as_a_scalar() -> None:
-    """One trace serves both, so that it cannot know: docs/guide.md says so."""
+def test_an_argument_of_no_dimension_is_an_array_and_a_scalar_is_a_scalar() -> None:
     found: list[dict[str, Any]] = []
     function = aj.compile(lambda x: (found.append(answers(x)), x * 2)[1])
-    assert function(np.array(2.0)) == function(np.float64(2.0)) == 4.0
-    assert found == [answers(np.float64(2.0))]
+    assert function(np.array(2.0)) == function(np.float64(2.0)) == function(np.array(2.0)) == 4.0
+    assert found == [answers(np.array(2.0)), answers(np.float64(2.0))]
 
 
 def test_bodies_of_loops_and_branches_ask_too() -> None:

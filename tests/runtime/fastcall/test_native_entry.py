@@ -81,12 +81,12 @@ def test_arguments_of_many_kinds_are_taken() -> None:
     function_ = hot(function, *arguments())
     assert runs_natively(function_, *arguments())
     np.testing.assert_array_equal(function_(*arguments()), X.T * (0.25 * 3.0 + 100000))
-    assert runs_natively(function_, X, 0.5, np.array(7.0), 100000, text, True, None)
-    np.testing.assert_array_equal(function_(X, 0.5, np.array(7.0), 100000, text, True, None), X.T * (0.5 * 7.0 + 100000))
+    assert runs_natively(function_, X, 0.5, np.float64(7.0), 100000, text, True, None)
+    np.testing.assert_array_equal(function_(X, 0.5, np.float64(7.0), 100000, text, True, None), X.T * (0.5 * 7.0 + 100000))
     traces = function_.cache_info().traces
     for other in ((X, 0.5, np.float64(3.0), 100001, text, True, None), (X, 0.5, np.float64(3.0), 100000, text, 1, None),
                   (X, 0.5, np.float64(3.0), 100000, text + "d", True, None), (X, 1, np.float64(3.0), 100000, text, True, None),
-                  (X, 0.5, np.float32(3.0), 100000, text, True, None)):
+                  (X, 0.5, np.float32(3.0), 100000, text, True, None), (X, 0.5, np.array(3.0), 100000, text, True, None)):
         assert not runs_natively(function_, *other)
         traces += 1
         assert function_.cache_info().traces == traces
@@ -98,8 +98,8 @@ def test_every_dtype_and_its_scalars(dtype: str) -> None:
         return x.T, s.reshape(1), s
 
     x, scalar = np.arange(6).reshape(2, 3).astype(dtype), np.dtype(dtype).type(1)
-    function_ = hot(function, x, scalar)
     for s in (scalar, np.array(scalar)):
+        function_ = hot(function, x, s)
         assert runs_natively(function_, x, s)
         a, b, c = function_(x, s)
         np.testing.assert_array_equal(a, x.T)
