@@ -137,8 +137,8 @@ class TracedArray:
         active = scope = active_scope()
         while scope is not self.scope:
             if scope is None or not scope.hands_writes_on:
-                name = f" ({self._value.name})" if self._value.name else ""
-                raise TraceError(f"an array made outside of a differentiated or control-flow function{name} is written to inside of it",
+                name = f": {self._value.name}" if self._value.name else ""
+                raise TraceError(f"an array made outside of a differentiated or control-flow function is written to inside of it{name}",
                                  find_user_location(),
                                  hint="return the new array from the function instead, or write to a copy (x = x.copy())")
             scope = scope.parent
