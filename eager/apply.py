@@ -20,6 +20,7 @@ from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.errors import IndexingError
 from adjit.ir.graph import Value
+from adjit.ir.host_functions import was_raised_by_host
 from adjit.ir.types import is_float
 from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.scope import Scope, active_scope
@@ -97,6 +98,8 @@ def run_arrays(operation: Operation, arrays: Sequence[Any]) -> tuple[np.ndarray,
         with np.errstate(all="ignore"):
             return operation.run(*arrays)
     except IndexError as error:
+        if was_raised_by_host(error):
+            raise
         raise error if isinstance(error, IndexingError) else IndexingError(str(error), find_user_location()) from error
 
 

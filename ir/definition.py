@@ -66,6 +66,7 @@ class RegionUse(Enum):
     CONTROL_FLOW = "control flow"    # loops and branches, whose regions are programs
     TILING = "tiling"                # a program that runs on one slice of the operands after another
     KERNEL = "kernel"                # ops that become one piece of machine code
+    HOST = "host"                    # no graph: a function of Python is called
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import numpy as np
 from adjit.ir.definition import OpDefinition
 from adjit.ir.errors import AdjitError, IndexingError, Location
 from adjit.ir.graph import Attributes, Graph, Op, Value, last_uses
+from adjit.ir.host_functions import was_raised_by_host
 from adjit.ir.types import TensorType
 
 
@@ -25,6 +26,8 @@ def interpret(graph: Graph, arrays: Sequence[np.ndarray], on_op: Callable[[Op], 
         try:
             outs = evaluate(op.definition, [known[v] for v in op.operands], op.attrs, op.regions)
         except IndexError as error:
+            if was_raised_by_host(error):
+                raise
             raise error if isinstance(error, IndexingError) else IndexingError(f"{op.name}: {error}", op.loc) from None
         known.update(zip(op.results, outs, strict=True))
         if on_op is not None:

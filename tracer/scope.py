@@ -69,6 +69,7 @@ class Scope:
         self.frozen: dict[int, tuple[np.ndarray, int]] = {}    # arrays whose content decided a shape
         self.wrappers: list[weakref.ref[ArrayWrapper]] = []           # made around its arrays; of the outermost scope
         self.shared: dict[Any, Any] = {}                       # traces that serve many calls, by `region_key`; of the outermost scope
+        self.host_functions: list[Any] = []                    # of `pure_callback`, which the program calls; of the outermost scope
         self.depends_on_strides = False                              # whether the memory order decided something; of the outermost scope
         self.counted = False                                   # whether it is one of the `open_traces`
 

@@ -146,7 +146,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         values, out_tree, out_leaves = collect_results(result, tuple(written.values()))
         writes = tuple(zip(written, range(len(values) - len(written), len(values)), strict=True))
         captures = tuple(scope.captures.values())
-        after = Reachability(roots, known)
+        after = Reachability(roots, known, scope.host_functions)
         guards = make_guards(before, after, captures, check_side_effects(before, after), _contents(after, observation, scope),
                              observation.forms, observation.viewed)
         _warn_of_unguarded(after, fun)

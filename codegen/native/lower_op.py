@@ -38,6 +38,7 @@ OF_KIND: dict[Kind, str] = {
 """Module and function, by the kind of the op."""
 
 LOWERINGS: dict[str, str] = {
+    "callback": "callback.lower_callback",
     "constant": "arrays.movement.lower_movement",
     "convolution": "conv.convolution.lower_convolution",
     "convolution_kernel_gradient": "conv.convolution_gradient.lower_kernel_gradient",

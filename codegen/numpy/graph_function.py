@@ -28,7 +28,7 @@ from adjit.ir.graph import Graph, Op, Value, last_uses, live_ops, producers
 from adjit.ir.interpreter import evaluate
 from adjit.ir.ops.control_flow import run_control_flow
 from adjit.ir.ops.movement import inside, strided
-from adjit.ir.ops.traits import CONTROL_FLOW
+from adjit.ir.ops.traits import CONTROL_FLOW, HOST_CALLS
 from adjit.ir.types import Shape, TensorType
 
 _RESHAPE = re.compile(r"(v\d+) = (\w+)\.reshape\(k\d+\)")
@@ -97,8 +97,8 @@ class _Writer(FunctionText):
         last = last_uses(self.graph.with_ops(ops))
         for index, op in enumerate(ops):
             self.dying = [value for value in dict.fromkeys(op.operands) if last[value] == index]
-            if op.name in CONTROL_FLOW:
-                self.write_control_flow(op)
+            if op.name in CONTROL_FLOW or op.name in HOST_CALLS:
+                self.write_call(op)
                 self.drop_dead([value for value in op.results if last[value] == index])
             else:
                 self.bindings[op.result] = self.op(op)
@@ -138,9 +138,10 @@ class _Writer(FunctionText):
             roots = self.foreign_root.union(*(self.bindings[value].roots for value in op.operands))
         return self.assign(expression, op.result.type.shape, roots)
 
-    def write_control_flow(self, op: Op) -> None:
-        """A loop or a branch: a function of arrays, which calls the functions of its regions."""
-        function = self.constant(run_control_flow(op, [compile_graph(region).run for region in op.regions]))
+    def write_call(self, op: Op) -> None:
+        """A loop, a branch or a call of Python: a function of arrays; that of a loop or branch calls the functions of its regions."""
+        function = self.constant(partial(op.definition.evaluate, **op.attrs) if op.name in HOST_CALLS else
+                                 run_control_flow(op, [compile_graph(region).run for region in op.regions]))
         arguments = ", ".join(self.array(value) for value in op.operands)
         bindings = [Binding(self.new_name(), value.type.shape, self.new_root()) for value in op.results]
         self.lines.append(f"{''.join(f'{binding.text}, ' for binding in bindings)}= {function}({arguments})")

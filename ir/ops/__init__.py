@@ -21,6 +21,7 @@ from adjit.ir.ops.arithmetic import (
     trunc,
 )
 from adjit.ir.ops.broadcasting import broadcast, reduce_sum
+from adjit.ir.ops.callback import callback
 from adjit.ir.ops.comparison import equal, greater, greater_equal, isfinite, isinf, isnan, less, less_equal, not_equal
 from adjit.ir.ops.contraction import matmul
 from adjit.ir.ops.control_flow import cond, scan, while_loop
@@ -80,7 +81,7 @@ from adjit.ir.ops.windows import window_max, window_max_scatter, window_max_shar
 
 __all__ = [
     "abs", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort",
-    "bitwise_and", "bitwise_or", "bitwise_xor", "broadcast", "cbrt", "ceil", "checkpoint", "concatenate", "cond", "constant",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "broadcast", "callback", "cbrt", "ceil", "checkpoint", "concatenate", "cond", "constant",
     "convert", "convolution", "convolution_kernel_gradient", "cos", "cosh", "cumprod", "cumsum", "custom_call", "digamma", "divide",
     "equal", "erf", "erfc", "erfcx", "erfinv", "exp", "exp2", "expm1", "flip", "floor", "floor_divide", "fmax", "fmin", "free",
     "full_like", "fused", "greater", "greater_equal", "hypot", "i0e", "i1e", "invert", "iota", "isfinite", "isinf", "isnan",

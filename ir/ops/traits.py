@@ -71,4 +71,7 @@ CONTROL_FLOW = _used_as(RegionUse.CONTROL_FLOW)
 NESTED_PROGRAMS = _used_as(RegionUse.CONTROL_FLOW, RegionUse.TILING)
 """Ops whose regions are programs by themselves."""
 
+HOST_CALLS = _used_as(RegionUse.HOST)
+"""Ops that call functions of Python."""
+
 KERNELS = _used_as(RegionUse.KERNEL)

@@ -17,7 +17,7 @@ from adjit.ir.graph import Graph, Op, Value
 from adjit.ir.ops.traits import CONTROL_FLOW
 from adjit.ir.types import is_float
 from adjit.passes.autodiff.activity import varied_carries
-from adjit.passes.autodiff.reverse_ad import append_copy, run_backward, run_forward, zeros_like
+from adjit.passes.autodiff.reverse_ad import append_copy, no_derivative, run_backward, run_forward, zeros_like
 
 
 def run_tangents(builder: GraphBuilder, region: Graph, arguments: Sequence[Value],
@@ -52,11 +52,10 @@ def _push(builder: GraphBuilder, op: Op, operands: tuple[Value, ...], given: Map
     if op.name == "custom_call":
         return _push_custom(builder, op, operands, given)
     results = append_copy(builder, op, operands, op.regions)
-    if not is_float(op.result.type.dtype):
-        return results, [None]
+    if not any(is_float(value.type.dtype) for value in op.results):
+        return results, [None] * len(results)
     if op.definition.vjp is None:
-        raise NonDifferentiableError(f"{op.name} has no derivative, but a tangent passes through this op", op.loc,
-                                     hint=f"wrap the argument of {op.name} in adjit.stop_gradient to treat the argument as a constant")
+        raise no_derivative(op, "tangent")
     rule = op.definition.vjp
     return results, _pull_back_twice(builder, (*operands, *results), results, given,
                                      lambda known, cotangents: rule(cotangents[0], tuple(known[:-1]), tuple(known[-1:]), op.attrs))

@@ -17,7 +17,7 @@ from adjit.ir.emitter import emitting
 from adjit.ir.errors import NonDifferentiableError, Role, VerificationError
 from adjit.ir.graph import Graph, Op, Value, needed_ops
 from adjit.ir.lazy_module import LazyModule
-from adjit.ir.ops.traits import CONTROL_FLOW
+from adjit.ir.ops.traits import CONTROL_FLOW, HOST_CALLS
 from adjit.passes.autodiff.activity import active_values
 from adjit.passes.autodiff.partition.choose_saved_values import choose_saved_values
 from adjit.passes.autodiff.partition.split_joint import Partition, split_joint
@@ -161,13 +161,22 @@ def _pull_back(builder: GraphBuilder, forward: Forward, op: Op, given: tuple[Val
         known = forward.pull_back[op](given)
         return [known.get(index) for index in range(len(operands))]
     if op.definition.vjp is None:
-        raise NonDifferentiableError(f"{op.name} has no derivative, but a gradient passes through this op", op.loc,
-                                     hint=f"wrap the argument of {op.name} in adjit.stop_gradient to treat the argument as a constant")
+        raise no_derivative(op, "gradient")
     pulled = op.definition.vjp(given if len(given) > 1 else given[0], operands, results, op.attrs)
     if len(pulled) != len(operands):
         raise VerificationError(f"the derivative of {op.name} gives {len(pulled)} cotangents for {len(operands)} operands", op.loc,
                                 hint=f"correct the derivative rule of {op.name}")
     return pulled
+
+
+def no_derivative(op: Op, what: str) -> NonDifferentiableError:
+    """Error for an op without a derivative through which a gradient or a tangent passes."""
+    name, hint = op.name, f"wrap the argument of {op.name} in adjit.stop_gradient to treat the argument as a constant"
+    if op.name in HOST_CALLS:
+        name = f"the Python function {op.attrs['function']}"
+        hint = ("give adjit.pure_callback a vjp= (one that is decorated with adjit.compile is traced, and so has derivatives itself), or "
+                "wrap its arguments in adjit.stop_gradient")
+    return NonDifferentiableError(f"{name} has no derivative, but a {what} passes through it", op.loc, hint=hint)
 
 
 def _apply_custom_rule(builder: GraphBuilder, forward: Forward, op: Op, results: Sequence[Value], given: Sequence[Value | None],

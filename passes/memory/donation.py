@@ -9,7 +9,7 @@ from operator import or_
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Value, positions, updated_results
-from adjit.ir.ops.traits import ALIASES, CONTROL_FLOW
+from adjit.ir.ops.traits import ALIASES, CONTROL_FLOW, HOST_CALLS
 from adjit.ir.types import TensorType
 from adjit.ir.verifier import in_place_operands
 
@@ -121,8 +121,8 @@ def reads_before_writes(graph: Graph, matches: dict[int, Value]) -> list[list[in
 
 
 def may_fail(graph: Graph) -> list[int]:
-    """Indices of the ops that may raise while the program runs: ops that are the first to check some indices, and loops and branches with
-    such an op.
+    """Indices of the ops that may raise while the program runs: ops that are the first to check some indices, calls of
+    Python functions, and loops and branches with such an op.
 
     Nothing is written into a donated buffer before these ops: a program that fails leaves its arguments as they were. (Buffers of carried
     values belong to the loop, and may be lost.)
@@ -139,7 +139,7 @@ def may_fail(graph: Graph) -> list[int]:
             if check not in checked:
                 checked.add(check)
                 found.append(number)
-        elif op.name in CONTROL_FLOW and any(map(may_fail, op.regions)):
+        elif op.name in HOST_CALLS or (op.name in CONTROL_FLOW and any(map(may_fail, op.regions))):
             found.append(number)
     return found
 

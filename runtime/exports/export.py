@@ -21,6 +21,8 @@ from adjit.codegen.native.program import lower_program
 from adjit.codegen.native.program_code import ENTRY
 from adjit.codegen.process.off_main_thread import off_main_thread
 from adjit.ir.errors import ExportError, UnsupportedError
+from adjit.ir.ops.control_flow import nested_graphs
+from adjit.ir.ops.traits import HOST_CALLS
 from adjit.ir.printer import print_graph
 from adjit.runtime.caches.disk_cache import compiler
 from adjit.runtime.exports.archive import CODE, PROGRAM, TENSORS, description, write_archive
@@ -67,6 +69,10 @@ def _export(program: Program, signature: CallSignature, arrays: Sequence[np.ndar
     executable = program.executable
     if not isinstance(executable, NativeExecutable):
         raise UnsupportedError(f"programs of backend {program.backend!r} cannot be exported", hint="use backend='native', or 'auto'")
+    call = next((op for graph in nested_graphs(program.planned) for op in graph.ops if op.name in HOST_CALLS), None)
+    if call is not None:
+        raise ExportError(f"the program calls the Python function {call.attrs['function']}, which an exported program does not have",
+                          call.loc, hint="export the part of the function before or after the adjit.pure_callback")
     chosen = choose_levels(target, levels)
     interface = describe_program(program, signature)
     artifact = executable.code.artifact

@@ -232,4 +232,4 @@ def _bytes(array: Parameter | Result) -> int:
 
 
 def _raise_failure(executable: NativeExecutable, status: int, *addresses: int) -> NoReturn:
-    raise executable.index_error(status, *addresses)
+    raise executable.error_of(status, *addresses)

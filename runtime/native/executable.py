@@ -19,6 +19,7 @@ from adjit.codegen.native.program_code import MAX_GIL_HELD_NS, MIN_PARALLEL_NS, 
 from adjit.ir.analysis.buffer_assignment import BufferAssignment
 from adjit.ir.errors import IndexingError
 from adjit.ir.graph import Graph, Op
+from adjit.ir.host_functions import take_failure
 from adjit.ir.ops.indexing import check_indices
 from adjit.ir.types import SHORT_NAMES, TensorType
 from adjit.runtime.arena import allocate, check_size, data_address
@@ -113,11 +114,14 @@ class NativeExecutable:
         end = time.perf_counter_ns()
         return self._finish(frame, results, status), self._times(cycles, begin, end)
 
-    def index_error(self, status: int, params: int, results: int, arena: int) -> IndexingError:
-        """The exception for a failed index check of `adjit_run`; `params`, `results` and `arena` are the addresses passed to it."""
+    def error_of(self, status: int, params: int, results: int, arena: int) -> BaseException:
+        """The exception for a failed call of a Python function, or a failed index check, of `adjit_run`; `params`, `results` and `arena`
+        are the addresses passed to it."""
         number, position = failed_check(status)
         checks = self.code.artifact.checks
-        check = checks[number] if number in checks else checks[nested_check(number, position)]
+        check = checks.get(number) or checks.get(nested_check(number, position))
+        if check is None:       # an interrupt that came before the first instruction of the function leaves no error
+            return take_failure() or KeyboardInterrupt()
         if not check.space:
             return _out_of_range(check)
         if check.space == "arena":
@@ -156,7 +160,7 @@ class NativeExecutable:
 
     def _finish(self, frame: _Frame, results: list[Any], status: int) -> list[Any]:
         if status:
-            raise self.index_error(status, ctypes.addressof(frame.params), ctypes.addressof(frame.results), frame.arena)
+            raise self.error_of(status, ctypes.addressof(frame.params), ctypes.addressof(frame.results), frame.arena)
         self._frames.append(frame)
         for index in self._scalars:
             results[index] = results[index][()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import itertools
+import operator
 import re
 import sys
 from collections import Counter
@@ -70,6 +71,23 @@ def instructions(code: CodeType) -> list[dis.Instruction]:
 def nested_code(code: CodeType) -> Iterator[CodeType]:
     """Yield the code objects of the functions and classes that a code object defines."""
     return (constant for constant in code.co_consts if isinstance(constant, CodeType))
+
+
+@lru_cache(maxsize=4096)
+def without(code: CodeType, hidden: frozenset[CodeType]) -> CodeType:
+    """Return the code without the functions `hidden` that it, or nested code, defines; the same object if there is none."""
+    if not hidden:
+        return code
+    constants = tuple((None if constant in hidden else without(constant, hidden)) if isinstance(constant, CodeType) else constant
+                      for constant in code.co_consts)
+    return code if all(map(operator.is_, constants, code.co_consts)) else code.replace(co_consts=constants)
+
+
+@lru_cache(maxsize=4096)
+def cells_read_by(code: CodeType) -> frozenset[str]:
+    """Return the names of the cells that a code object reads, or hands to code that it defines."""
+    found = {step.argval for step in instructions(code) if step.opname.endswith("DEREF")}
+    return frozenset(found).union(*(inner.co_freevars for inner in nested_code(code)))
 
 
 @lru_cache(maxsize=4096)

@@ -45,6 +45,7 @@ from adjit.tracer.guards.bytecode import (
     GLOBALS,
     MEMBERS,
     MODULES,
+    cells_read_by,
     fields_of,
     globals_of,
     imports_of,
@@ -53,6 +54,7 @@ from adjit.tracer.guards.bytecode import (
     stored_by,
     texts_of,
     whole_of,
+    without,
 )
 from adjit.tracer.guards.module_owner import ModuleOwner, module_of, owner_of, owner_of_class
 from adjit.tracer.guards.source import (
@@ -127,11 +129,13 @@ class Reachability:
     `stored`: names of values that are stored into items, see `stored_by`.
     """
 
-    def __init__(self, roots: Sequence[Any], known: Reachability | None = None):
-        """Follow `roots`. `known`: sources that were reached before from the same roots; their names are looked for from the beginning."""
-        mentions = Mentions() if known is None else known.mentions
+    def __init__(self, roots: Sequence[Any], known: Reachability | None = None, host: Sequence[Any] = ()):
+        """Follow `roots`. `known`: sources that were reached before from the same roots; their names are looked for from the beginning.
+        `host`: functions that the program calls, so that what they read is no part of the trace."""
+        mentions = Mentions() if known is None or host else known.mentions
+        hidden = tuple(part for function in host for part in _parts_of(function))
         while True:
-            walk = _Walk(mentions, known is not None)
+            walk = _Walk(mentions, known is not None, hidden)
             walk.run(roots)
             if walk.mentions() == mentions:
                 break
@@ -149,11 +153,22 @@ class Reachability:
         return {source.key: source for source in self.found}
 
 
+def _parts_of(function: Any) -> Iterator[Any]:
+    """Yield a callable and the functions that a call of it runs."""
+    yield function
+    for inner in (getattr(function, "__func__", None), function.func if isinstance(function, partial) else None,
+                  None if isinstance(function, FunctionType) else vars(type(function)).get("__call__")):
+        if isinstance(inner, (FunctionType, MethodType, partial)):
+            yield from _parts_of(inner)
+
+
 class _Walk:
     """Walk over values by the names that occur in code, breadth first."""
 
-    def __init__(self, mentions: Mentions, afterwards: bool):
+    def __init__(self, mentions: Mentions, afterwards: bool, hidden: Sequence[Any] = ()):
         self.afterwards = afterwards
+        self.hidden = frozenset(map(id, hidden))
+        self.hidden_codes = frozenset(part.__code__ for part in hidden if isinstance(part, FunctionType))
         self.names, self.optional = set(mentions.names), set(mentions.optional)
         self.whole, self.whole_objects = set(mentions.whole), set(mentions.whole_objects)
         self.found: list[Source] = []
@@ -193,6 +208,8 @@ class _Walk:
 
     def follow(self, value: Any, path: str) -> None:
         """Queue a value whose sources are to be followed."""
+        if id(value) in self.hidden:
+            return
         if isinstance(value, ArrayWrapper):
             if id(value) not in self._seen:
                 self._seen[id(value)] = value
@@ -277,8 +294,10 @@ class _Walk:
         self.calls_libraries = self.calls_libraries or owner is ModuleOwner.LIBRARY
         if function in (importlib.import_module, pkgutil.resolve_name):
             self.names.add(MODULES)
+        code = without(function.__code__, self.hidden_codes)
+        used = function.__code__.co_freevars if code is function.__code__ else cells_read_by(code)
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-            content = read_cell(cell)
+            content = read_cell(cell) if name in used else MISSING
             if owner in (ModuleOwner.USER, ModuleOwner.OURS):
                 if content is not MISSING:
                     yield Source(name, partial(read_cell, cell), content, cell)
@@ -286,7 +305,6 @@ class _Walk:
                 self.follow(content, name)
         if owner is not ModuleOwner.USER:
             return
-        code = function.__code__
         self.names |= names_of(code)
         self.optional |= optional_attributes(code)
         self.codes.append(code)
@@ -302,7 +320,7 @@ class _Walk:
             for text in texts_of(code):
                 yield Source(f"os.environ[{text!r}]", partial(os.environ.get, text, MISSING), os.environ.get(text, MISSING), os)
         name = function.__name__
-        yield Source(f"the code of {name}", partial(getattr, function, "__code__"), code, function, False)
+        yield Source(f"the code of {name}", partial(getattr, function, "__code__"), function.__code__, function, False)
         if function.__defaults__:
             yield Source(f"the defaults of {name}", partial(getattr, function, "__defaults__"), function.__defaults__, function, False)
             optional = code.co_varnames[:code.co_argcount][-len(function.__defaults__):]

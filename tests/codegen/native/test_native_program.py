@@ -141,7 +141,7 @@ def test_the_number_of_a_bad_index() -> None:
     graph = parse(PICK)
     executable = native_executable(graph, native_target())
     seen = []
-    executable.index_error = lambda status, *_: seen.append(failed_check(status)) or IndexError()      # type: ignore[method-assign]
+    executable.error_of = lambda status, *_: seen.append(failed_check(status)) or IndexError()      # type: ignore[method-assign]
     with pytest.raises(IndexError):
         executable.run([np.zeros(4), np.array([0, 0, 9, 0])], [np.zeros(4), None])
     assert seen == [(1, 1)]     # the second op; the indices are turned round
