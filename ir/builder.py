@@ -42,6 +42,10 @@ class GraphBuilder:
     def owns(self, value: Value) -> bool:
         return value in self._origin
 
+    def producer(self, value: Value) -> Op | None:
+        """Op of this graph that makes `value`; None for a parameter and for a value of another graph."""
+        return self._origin.get(value)
+
     def resolve(self, value: Value) -> Value:
         """Value in this graph for `value`, which is captured from an enclosing graph if necessary."""
         if value in self._origin:

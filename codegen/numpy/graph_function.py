@@ -334,10 +334,13 @@ class _Writer(FunctionText):
         self.lines.append(f"{binding.text}[{index}] = {part}")
         return binding
 
-    def write_update_slice(self, op: Op) -> Binding:
+    def write_update_slice(self, op: Op, operator: str = "=") -> Binding:
         start, step = op.attrs["start"], op.attrs["step"]
         _, stop, _ = inside(op.operands[1].type.shape, start, tuple(stride - 1 for stride in step))
-        return self.written(op, f"{{0}}[{self.constant(strided(start, stop, step))}] = {self.typed(op.operands[1])}")
+        return self.written(op, f"{{0}}[{self.constant(strided(start, stop, step))}] {operator} {self.typed(op.operands[1])}")
+
+    def write_add_slice(self, op: Op) -> Binding:
+        return self.write_update_slice(op, "+=")
 
     def write_scatter_add(self, op: Op) -> Binding:
         indices, updates = (self.array(value) for value in op.operands[1:])

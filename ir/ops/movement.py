@@ -1,4 +1,4 @@
-"""Ops that move elements and compute none."""
+"""Ops that move elements and compute none, but for `add_slice`, the derivative of reads at many places."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from adjit.ir.definition import Kind, OpCost, OpDefinition, Sample, define
 from adjit.ir.errors import ShapeError
 from adjit.ir.graph import Attributes, Value
 from adjit.ir.ops.creation import full_like
-from adjit.ir.ops.rules import require_axes, require_axis, require_dtype, require_length, require_number
+from adjit.ir.ops.rules import NUMBER, require, require_axes, require_axis, require_dtype, require_length, require_number
 from adjit.ir.ops.sampling import uniform
 from adjit.ir.types import BOOL, F32, I64, Shape, TensorType
 
@@ -257,3 +257,26 @@ update_slice: OpDefinition = define(
     doc="The base with the update written to every `step`th index of each dimension from `start` on.",
     infer=_infer_update_slice, evaluate=_evaluate_update_slice, vjp=_update_slice_vjp, samples=_update_slice_samples,
     updates=True)
+
+
+def _infer_add_slice(base: TensorType, update: TensorType, *, start: Shape, step: Shape) -> TensorType:
+    require(base, NUMBER)
+    return _infer_update_slice(base, update, start=start, step=step)
+
+
+def _evaluate_add_slice(base: np.ndarray, update: np.ndarray, *, start: Shape, step: Shape) -> np.ndarray:
+    out = base.copy()
+    out[strided(start, _stop(update.shape, start, step), step)] += update
+    return out
+
+
+def _add_slice_vjp(ct: Value, operands: Operands, results: Operands, attrs: Attributes) -> Cotangents:
+    start, step = attrs["start"], attrs["step"]
+    return ct, slice(ct, start=start, stop=_stop(operands[1].type.shape, start, step), step=step)
+
+
+add_slice: OpDefinition = define(
+    "add_slice", Kind.MOVEMENT, arity=2, attributes={"start": tuple, "step": tuple},
+    doc="The base with the update added to every `step`th index of each dimension from `start` on: the cotangents of many small slices of "
+        "one value are added up in its place.",
+    infer=_infer_add_slice, evaluate=_evaluate_add_slice, vjp=_add_slice_vjp, samples=_update_slice_samples, updates=True)

@@ -6,7 +6,7 @@ halves are linear in the number of ops; recursion follows the nesting of checkpo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from adjit.ir.graph import Graph, Op, Value, needed_ops
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.traits import CONTROL_FLOW, HOST_CALLS
 from adjit.passes.autodiff.activity import active_values
+from adjit.passes.autodiff.cotangents import Cotangents
 from adjit.passes.autodiff.partition.choose_saved_values import choose_saved_values
 from adjit.passes.autodiff.partition.split_joint import Partition, split_joint
 from adjit.passes.options import Options
@@ -80,15 +81,17 @@ def run_forward(builder: GraphBuilder, region: Graph, arguments: Sequence[Value]
     return forward
 
 
-def partition_region(region: Graph, wrt: Sequence[int], seeded: Sequence[int]) -> Partition:
+def partition_region(region: Graph, wrt: Sequence[int], seeded: Sequence[int], summed: Sequence[int] = ()) -> Partition:
     """Halves of a region that runs many times, differentiated as a graph of its own. The backward half takes the cotangents of the results
-    `seeded` and returns those of the parameters `wrt`, including zeros."""
+    `seeded`, and totals for the parameters `summed`; it returns the cotangents of the parameters `wrt`, including zeros, added to the
+    totals."""
     builder = GraphBuilder(region.name)
     params = [builder.param(value.type, value.name) for value in region.params]
     seeds = {index: builder.param(region.results[index].type, "cotangent") for index in seeded}
+    totals = {index: builder.param(region.params[index].type, "total") for index in summed}
     with emitting(builder), builder.at(role=Role.ADJOINT):
         forward = run_forward(builder, region, params, wrt, seeds)
-        cotangents = run_backward(builder, forward, seeds)
+        cotangents = run_backward(builder, forward, seeds, totals)
         gradients = [value if (value := cotangents[index]) is not None else zeros_like(params[index]) for index in wrt]
     joint = builder.build((*forward.results, *gradients))
     for clean in _CLEANUP:
@@ -108,23 +111,26 @@ def append_copy(builder: GraphBuilder, op: Op, operands: tuple[Value, ...], regi
     return results
 
 
-def run_backward(builder: GraphBuilder, forward: Forward, seeds: Mapping[int, Value]) -> list[Value | None]:
+def run_backward(builder: GraphBuilder, forward: Forward, seeds: Mapping[int, Value],
+                 totals: Mapping[int, Value] | None = None) -> list[Value | None]:
     """Append the backward half; returns the cotangent of each parameter of the region, None if zero.
 
-    `seeds` holds the cotangents of results, by index. Cotangents are stored by the values of the region, not of the builder: one value may
-    be the argument for two parameters, whose derivatives stay apart. Only ops on the path are visited; ops that a rule emits for other
-    operands are dropped.
+    `seeds` holds the cotangents of results, `totals` values to which cotangents of parameters are added, by index. Cotangents are stored by
+    the values of the region, not of the builder: one value may be the argument for two parameters, whose derivatives stay apart. Only ops
+    on the path are visited; ops that a rule emits for other operands are dropped.
     """
     region, active = forward.region, forward.active
-    cotangents: dict[Value, Value] = {}
-    for index, seed in seeds.items():
-        _accumulate(cotangents, region.results[index], seed, active)
+    begin = len(builder.ops)
+    cotangents = Cotangents(builder, active, {region.params[index]: total for index, total in (totals or {}).items()})
+    with builder.at(role=Role.ADJOINT):
+        for index, seed in seeds.items():
+            cotangents.add(region.results[index], seed)
     for op in reversed(region.ops):
-        given = tuple([cotangents.pop(value, None) for value in op.results])
-        wanted = [index for index, value in enumerate(op.operands) if value in active]
-        if not wanted or given.count(None) == len(given):
-            continue
         with builder.at(loc=op.loc, role=Role.ADJOINT):
+            given = tuple([cotangents.pop(value) for value in op.results])
+            wanted = [index for index, value in enumerate(op.operands) if value in active]
+            if not wanted or given.count(None) == len(given):
+                continue
             start = len(builder.ops)
             pulled = _pull_back(builder, forward, op, given, wanted)
             builder.ops[start:] = needed_ops(builder.ops[start:], (value for index in wanted if (value := pulled[index]) is not None))
@@ -135,15 +141,12 @@ def run_backward(builder: GraphBuilder, forward: Forward, seeds: Mapping[int, Va
                 if contribution.type != op.operands[index].type:
                     raise VerificationError(f"the derivative of {op.name} gives {contribution.type} for operand {index + 1} of type "
                                             f"{op.operands[index].type}", op.loc, hint=f"correct the derivative rule of {op.name}")
-                _accumulate(cotangents, op.operands[index], contribution, active)
-    return [cotangents.get(value) for value in region.params]
-
-
-def _accumulate(cotangents: dict[Value, Value], value: Value, contribution: Value, active: Collection[Value]) -> None:
-    if value not in active:
-        return
-    known = cotangents.get(value)
-    cotangents[value] = contribution if known is None else ops.add(known, contribution)
+                cotangents.add(op.operands[index], contribution)
+    with builder.at(role=Role.ADJOINT):
+        found = [cotangents.get(value) for value in region.params]
+    if cotangents.took_pieces:     # the arrays in which the pieces were are not needed
+        builder.ops[begin:] = needed_ops(builder.ops[begin:], (value for value in found if value is not None))
+    return found
 
 
 def _pull_back(builder: GraphBuilder, forward: Forward, op: Op, given: tuple[Value | None, ...],

@@ -320,6 +320,15 @@ def update_everything(op: Op, graph: Rewriter) -> Value | None:
     return update if update.type == base.type else None
 
 
+@MOVEMENT.rule("add_slice")
+def add_nothing(op: Op, graph: Rewriter) -> Value | None:
+    """An update of no elements leaves the base; one of all elements is a sum."""
+    base, update = op.operands
+    if update.type.size == 0:
+        return base
+    return ops.add(base, update) if update.type == base.type else None
+
+
 @MOVEMENT.rule("slice", any_operand=("update_slice",))
 def slice_of_update(op: Op, graph: Rewriter) -> Value | None:
     """A slice of exactly the region that an update_slice wrote is the update."""

@@ -145,7 +145,10 @@ def _update_slice(op: Op, r: Registers, operands: Sequence[int], results: Sequen
     def step() -> None:
         if base != out:
             np.copyto(r[out], r[base])
-        r[out][index] = r[update]
+        if op.name == "add_slice":
+            r[out][index] += r[update]
+        else:
+            r[out][index] = r[update]
     return step
 
 
@@ -266,6 +269,7 @@ _BINDERS: dict[str, Binder] = {
     "matmul": _matmul, "relu": _relu, "constant": _constant, "iota": _iota,
     "transpose": _moved(_transpose), "broadcast": _moved(_broadcast), "slice": _moved(_slice),
     "flip": _moved(_flip), "pad": _pad, "concatenate": _concatenate, "update_slice": _update_slice,
+    "add_slice": _update_slice,
     "take": _take, "take_along_axis": _take_along_axis, "scatter_add_along_axis": _scatter_along_axis,
     "scatter_add": _scatter, "scatter_set": _scatter,
     "cumsum": _cumulative(np.add), "cumprod": _cumulative(np.multiply),

@@ -164,7 +164,7 @@ class Author:
 
     def holds(self, definition: OpDefinition, operands: Sequence[Known], made: Known) -> bool:
         """True if a rounded result is well conditioned."""
-        moves = definition.kind in (Kind.MOVEMENT, Kind.INDEXING) and definition.name != "scatter_add"
+        moves = definition.kind in (Kind.MOVEMENT, Kind.INDEXING) and definition.name not in ("add_slice", "scatter_add")
         if any(operand.noisy is not None for operand in operands) and not moves and (
                 made.type.dtype.kind != "f" or definition.name in JUMPING
                 or not all(np.all(np.isfinite(operand.array)) for operand in operands if operand.type.dtype.kind == "f")):
@@ -332,7 +332,8 @@ class Author:
         update = self.pick(lambda known: known.type.dtype == x.type.dtype and known.type.rank == x.type.rank)
         if update is not None:
             start = tuple(self.choose.randint(0, max(0, big - small)) for big, small in zip(x.type.shape, update.type.shape, strict=True))
-            self.put(ops.update_slice, x, update, start=start, step=tuple(self.choose.choice((1, 1, 1, 2)) for _ in start))
+            record = self.choose.choice((ops.update_slice, ops.add_slice)) if x.type.dtype.kind != "b" else ops.update_slice
+            self.put(record, x, update, start=start, step=tuple(self.choose.choice((1, 1, 1, 2)) for _ in start))
 
     def index(self, x: Known) -> None:
         if not x.type.rank:

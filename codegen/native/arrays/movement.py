@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.arrays.strided_copy import Axis, Move, lower_moves
 from adjit.codegen.native.program_code import StepCode
-from adjit.codegen.native.step_builder import element_bits, strides_of
+from adjit.codegen.native.step_builder import element_bits, element_type, strides_of
 from adjit.ir.graph import Op
 from adjit.ir.ops.movement import inside
+from adjit.ir.ops.traits import UPDATES
 from adjit.ir.types import Shape
 
 
 def lower_movement(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
     """The steps of a movement op or a constant."""
     result = len(op.operands)
-    if op.name == "update_slice":
+    if op.name in UPDATES:
         copied = () if shared.get(0) == 0 else lower_moves([copy_of(op, 0)], result, target)
         return copied + lower_moves([_update(op)], result, target)
     if op.name == "pad" and any(op.attrs["interior"]):
@@ -110,10 +111,12 @@ def _equal_neighbours(shapes: Sequence[Shape]) -> Iterator[tuple[int, int]]:
 
 
 def _update(op: Op) -> Move:
+    """Move of the update into the base, or its sum with what is there."""
     shape, strides = op.operands[1].type.shape, strides_of(op.result.type.shape)
     first = sum(start * stride for start, stride in zip(op.attrs["start"], strides, strict=True))
     steps = [step * stride for step, stride in zip(op.attrs["step"], strides, strict=True)]
-    return Move(op.result.type.dtype.itemsize, _axes(shape, strides_of(shape), steps), 0, first, operand=1)
+    added = element_type(op.result.type.dtype) if op.name == "add_slice" else ""
+    return Move(op.result.type.dtype.itemsize, _axes(shape, strides_of(shape), steps), 0, first, operand=1, added=added)
 
 
 MOVES: dict[str, Callable[[Op], list[Move]]] = {
@@ -125,6 +128,6 @@ MOVES: dict[str, Callable[[Op], list[Move]]] = {
     "pad": _pad,
     "concatenate": _concatenate,
     "constant": lambda op: [_filled(op, op.attrs["value"], op.result.type.shape)],
-    "update_slice": lambda op: [copy_of(op, 0), _update(op)],
+    **dict.fromkeys(("update_slice", "add_slice"), lambda op: [copy_of(op, 0), _update(op)]),
 }
-"""The moves of each op. No two moves of an op write the same element, except those of `update_slice`, which run one after the other."""
+"""The moves of each op. No two moves of an op write the same element, except those of updates, which run one after the other."""

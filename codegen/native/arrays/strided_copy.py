@@ -37,8 +37,8 @@ class Move:
     """Copy of elements of `size` bytes from operand number `operand` to the result, or fill of the result with the number with these
     `bits`.
 
-    `source` and `target` are offsets in elements. `operands` consecutive operands of one type are copied one after the other, each
-    `operand_step` elements further in the target.
+    `source` and `target` are offsets in elements. With `added`, the LLVM type of an element, the elements are added to those of the result.
+    `operands` consecutive operands of one type are copied one after the other, each `operand_step` elements further in the target.
     """
 
     size: int
@@ -49,6 +49,7 @@ class Move:
     bits: int | None = None
     operands: int = 1
     operand_step: int = 0
+    added: str = ""
 
     @property
     def count(self) -> int:
@@ -122,7 +123,7 @@ def _transposed_axis(move: Move) -> int | None:
 
 def _plan(move: Move, target: Target) -> _Rows:
     transposed = _transposed_axis(move)
-    if transposed is not None:
+    if transposed is not None and not move.added:
         return _Tiles(move, target, transposed)
     return _Rows(move, target)
 
@@ -163,7 +164,9 @@ class _Rows:
         to = text.at(to, size, *((c, axis.target) for c, axis in zip(counters, self.outer, strict=True)))
         if source:
             source = text.at(source, size, *((c, axis.source) for c, axis in zip(counters, self.outer, strict=True)))
-        if row.target == 1 and row.source == 1 and source:
+        if self.move.added:
+            _add(text, self.move, source, to, row)
+        elif row.target == 1 and row.source == 1 and source:
             text.copy(to, source, row.size * size)
         elif row.target == 1 and (row.source == 0 or not source):
             _fill(text, size, source, to, row.size, self.move.bits)
@@ -257,3 +260,12 @@ def _one_by_one(text: StepBuilder, size: int, source: str, to: str, row: Axis, b
             values = [str(bits)] * width
         for k, value in enumerate(values):
             text.store(element, value, text.at(to, size, k * row.target), align=size)
+
+
+def _add(text: StepBuilder, move: Move, source: str, to: str, row: Axis) -> None:
+    size, in_vectors = move.size, row.source == row.target == 1
+    for start, lanes in text.blocks(row.size, text.width(row.size, size) if in_vectors else 1):
+        type = f"<{lanes} x {move.added}>"
+        goal = text.at(to, size, (start, row.target))
+        a, b = text.load(type, goal, align=size), text.load(type, text.at(source, size, (start, row.source)), align=size)
+        text.store(type, text.let(f"{'add' if move.added[0] == 'i' else 'fadd'} {type} {a}, {b}"), goal, align=size)

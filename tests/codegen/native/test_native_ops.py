@@ -155,6 +155,8 @@ def check_movement(seed: int, check: Checks) -> None:
     check("slice", x, start=start, stop=stop, step=step, **how)
     update = 1 - x[tuple(slice(*bounds) for bounds in zip(start, stop, step, strict=True))].astype(np.int8)
     check("update_slice", x, update.astype(x.dtype), start=start, step=step, in_place=bool(rng.integers(2)), **how)
+    if x.dtype.kind != "b":
+        check("add_slice", x, update.astype(x.dtype), start=start, step=step, in_place=bool(rng.integers(2)), **how)
     interior = numbers(rng, rank, 2) if rng.integers(2) else (0,) * rank
     check("pad", x, low=numbers(rng, rank, 3), high=numbers(rng, rank, 3), interior=interior, value=1, **how)
     place = int(rng.integers(rank + 1))

@@ -105,6 +105,8 @@ CASES: list[tuple[OpDefinition, list[str], dict[str, Any], type[AdjitError], str
     (ops.update_slice, ["f32[4]", "f32[1]"], {"start": (-1,), "step": (1,)}, ShapeError, "does not fit into"),
     (ops.update_slice, ["f32[4]", "f32[]"], {"start": (0,), "step": (1,)}, ShapeError, "f32[] cannot be written into f32[4]"),
     (ops.update_slice, ["f32[4]", "f64[1]"], {"start": (0,), "step": (1,)}, DTypeError, "operands of different dtypes: f32[4] and f64[1]"),
+    (ops.add_slice, ["f32[4]", "f32[2]"], {"start": (3,), "step": (1,)}, ShapeError, "f32[2] does not fit into f32[4] from (3,)"),
+    (ops.add_slice, ["bool[4]", "bool[2]"], {"start": (0,), "step": (1,)}, DTypeError, "bool[4]"),
     (ops.take, [F23, "i32[2]"], {"axis": 0}, DTypeError, "indices have to be i64, got i32[2]"),
     (ops.take, [F23, "i64[2]"], {"axis": 2}, ShapeError, "axis 2 is out of range for f32[2,3]"),
     (ops.scatter_add, [F23, "i64[5]", "f32[5,2]"], {"axis": 0}, ShapeError,

@@ -27,10 +27,11 @@ def padded(x: np.ndarray, low: tuple[int, ...], high: tuple[int, ...], interior:
     return np.pad(x, list(zip(low, high, strict=True)), constant_values=value) if x.ndim else x
 
 
-def updated(base: np.ndarray, update: np.ndarray, start: tuple[int, ...], step: tuple[int, ...]) -> np.ndarray:
+def updated(base: np.ndarray, update: np.ndarray, start: tuple[int, ...], step: tuple[int, ...], adding: bool = False) -> np.ndarray:
     out = base.copy()
     for place in np.ndindex(update.shape):
-        out[tuple(first + i * stride for first, i, stride in zip(start, place, step, strict=True))] = update[place]
+        goal = tuple(first + i * stride for first, i, stride in zip(start, place, step, strict=True))
+        out[goal] = out[goal] + update[place] if adding else update[place]
     return out
 
 
@@ -193,6 +194,7 @@ def converted(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 ORACLES: dict[str, Callable[..., Any]] = {
+    "add_slice": lambda base, update, start, step: updated(base, update, start, step, adding=True),
     "argsort": lambda x, axis: np.apply_along_axis(
         lambda row: np.array(sorted(range(len(row)), key=lambda i: (row[i] != row[i], row[i] if row[i] == row[i] else 0, i)), I64), axis, x)
         if x.size else np.zeros(x.shape, I64),

@@ -41,7 +41,8 @@ def cases() -> Iterator[tuple[str, tuple[np.ndarray, ...], dict[str, Any]]]:
     yield "pad", (x,), {"low": (0, 1, 0), "high": (0, 0, 2), "interior": (0, 0, 0), "value": 0.0}
     yield "flip", (x,), {"axes": (1,)}
     yield "concatenate", (x, x), {"axis": 1}
-    yield "update_slice", (x, numbers(4, 2, 8)), {"start": (0, 1, 0), "step": (1, 3, 1)}
+    for name in ("update_slice", "add_slice"):
+        yield name, (x, numbers(4, 2, 8)), {"start": (0, 1, 0), "step": (1, 3, 1)}
     for axis in range(3):
         yield "cumsum", (x,), {"axis": axis, "reverse": False}
         yield "argsort", (x,), {"axis": axis}
