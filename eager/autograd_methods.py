@@ -22,6 +22,7 @@ from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError, Trac
 from adjit.ir.types import is_float
 from adjit.tracer.array import TracedArray, view_of
 from adjit.tracer.scope import is_tracing
+from adjit.tracer.tracebacks import user_frames_only
 from adjit.tracer.user_location import find_user_location, warn_user
 
 
@@ -196,6 +197,7 @@ def _result_hooks(node: Node, index: int) -> list[Callable[..., Any]]:
     return node.result_hooks.setdefault(index, [])
 
 
+@user_frames_only
 def _backward(self: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
               inputs: Tensor | Sequence[Tensor] | None = None) -> None:
     """Compute the gradient of this tensor with respect to all leaves it was computed from, and add it to their `.grad`.

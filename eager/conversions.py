@@ -26,6 +26,7 @@ from adjit.tracer.methods import array_namespace
 from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.registry import find
 from adjit.tracer.scope import is_tracing
+from adjit.tracer.tracebacks import hide_frames
 from adjit.tracer.user_location import find_user_location
 
 _DTYPES = {"float": np.float32, "double": np.float64, "short": np.int16, "int": np.int32, "long": np.int64, "bool": np.bool_}
@@ -239,7 +240,11 @@ def _format(self: Tensor, form: str) -> str:
 
 
 def _array_function(self: Tensor, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return find(function)(*args, **kwargs)
+    try:
+        return find(function)(*args, **kwargs)
+    except BaseException as error:
+        hide_frames(error)
+        raise
 
 
 def from_dlpack(array: Any) -> Tensor:

@@ -23,6 +23,7 @@ from adjit.eager.tensor import Tensor
 from adjit.ir.errors import DTypeError
 from adjit.tracer.array import TracedArray
 from adjit.tracer.functions import composites
+from adjit.tracer.tracebacks import hide_frames
 from adjit.tracer.user_location import find_user_location
 
 Function = Callable[..., Any]
@@ -142,21 +143,33 @@ def _not_ours(function: Function, other: Any) -> Any:
 
 def _operator(function: Function) -> Function:
     def operator(self: Tensor, other: Any) -> Any:
-        return apply(function, (self, other)) if isinstance(other, _OPERANDS) else _not_ours(function, other)
+        try:
+            return apply(function, (self, other)) if isinstance(other, _OPERANDS) else _not_ours(function, other)
+        except BaseException as error:
+            hide_frames(error)
+            raise
 
     return operator
 
 
 def _reflected(function: Function) -> Function:
     def operator(self: Tensor, other: Any) -> Any:
-        return apply(function, (other, self)) if isinstance(other, _OPERANDS) else _not_ours(function, other)
+        try:
+            return apply(function, (other, self)) if isinstance(other, _OPERANDS) else _not_ours(function, other)
+        except BaseException as error:
+            hide_frames(error)
+            raise
 
     return operator
 
 
 def _in_place_operator(function: Function) -> Function:
     def operator(self: Tensor, other: Any) -> Any:
-        return apply_in_place(function, self, (other,)) if isinstance(other, _OPERANDS) else _not_ours(function, other)
+        try:
+            return apply_in_place(function, self, (other,)) if isinstance(other, _OPERANDS) else _not_ours(function, other)
+        except BaseException as error:
+            hide_frames(error)
+            raise
 
     return operator
 
@@ -178,7 +191,8 @@ def _method(name: str, function: Function) -> Function:
             args, kwargs = arguments.bound(method, function, args, kwargs)
         try:
             return apply(function, (self, *args), kwargs)
-        except Exception:
+        except Exception as error:
+            hide_frames(error)
             arguments.check(method, (self, *args), kwargs)
             raise
 
@@ -194,7 +208,8 @@ def _in_place_method(name: str, function: Function) -> Function:
             args, kwargs = arguments.bound(method, function, args, kwargs)
         try:
             return apply_in_place(function, self, args, kwargs)
-        except Exception:
+        except Exception as error:
+            hide_frames(error)
             arguments.check(method, (self, *args), kwargs)
             raise
 
@@ -235,8 +250,12 @@ def _extremum(name: str, along: Function, of_two: Function) -> Function:
 def _sizes(name: str, function: Function, *keywords: str) -> Function:
     """Accept sizes and dimensions as several arguments, or as one tuple or list."""
     def method(self: Tensor, *sizes: Any, **kwargs: Any) -> Tensor:
-        given = arguments.of_sizes(method, keywords, sizes, kwargs) if kwargs else sizes
-        return apply(function, (self, _integers(*given)))
+        try:
+            given = arguments.of_sizes(method, keywords, sizes, kwargs) if kwargs else sizes
+            return apply(function, (self, _integers(*given)))
+        except BaseException as error:
+            hide_frames(error)
+            raise
 
     method.__name__ = name
     method.__doc__ = function.__doc__

@@ -10,6 +10,7 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from adjit.ir.lazy_module import LazyModule
+from adjit.tracer.tracebacks import hide_frames
 from adjit.tracer.trees import flatten
 
 if TYPE_CHECKING:
@@ -63,8 +64,12 @@ class BoundCompiledFunction(Generic[P, R]):
         return self.__func__.__get__(copy.deepcopy(self.__self__, memo))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        fun, given = self._split(args)
-        return self.__func__.call(fun, given, kwargs)       # type: ignore[no-any-return]
+        try:
+            fun, given = self._split(args)
+            return self.__func__.call(fun, given, kwargs)       # type: ignore[no-any-return]
+        except BaseException as error:
+            hide_frames(error)
+            raise
 
     def __repr__(self) -> str:
         return f"<{self.__func__!r} of {self.__self__!r}>"

@@ -33,6 +33,7 @@ from adjit.tracer.array_wrapper import IdentityKeyed
 from adjit.tracer.reentrancy import is_reentrant
 from adjit.tracer.signature import CallSignature, flatten_call
 from adjit.tracer.trace import is_tracing
+from adjit.tracer.tracebacks import hide_frames, user_frames_only
 from adjit.tracer.user_location import find_user_location
 
 if TYPE_CHECKING:
@@ -98,7 +99,11 @@ class CompiledFunction(Generic[P, R]):
             self.__dict__.update({name: value for name, value in vars(fun).items() if not hasattr(self, name)})
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self.call(self.fun, args, kwargs)        # type: ignore[no-any-return]
+        try:
+            return self.call(self.fun, args, kwargs)        # type: ignore[no-any-return]
+        except BaseException as error:
+            hide_frames(error)
+            raise
 
     def call(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call `fun`, which is the function, or its bound method of an instance."""
@@ -161,27 +166,33 @@ class CompiledFunction(Generic[P, R]):
     def _recompiled(self) -> FunctionType:
         return make_recompiling(self, make_compiled, self.fun, self.compile_options)
 
+    @user_frames_only
     def ir(self, stage: str = "optimized", *args: Any, **kwargs: Any) -> str:
         """The text of the graph at a stage: "traced", "adjoint", "optimized", "fused" or "planned"."""
         reports.check_stage(stage)
         return reports.graph_text(self.program(self.fun, args, kwargs), stage)
 
+    @user_frames_only
     def kernels(self, *args: Any, **kwargs: Any) -> dict[str, str]:
         """The generated code of each kernel, by its name, in the order of their first use."""
         return reports.kernel_texts(self.program(self.fun, args, kwargs))
 
+    @user_frames_only
     def explain(self, *args: Any, **kwargs: Any) -> str:
         """A report on the compilation: signature, reason of the trace, passes with times, kernels with their origin, memory."""
         return explain.explain_program(self.program(self.fun, args, kwargs), self.cache_info(), self.programs())
 
+    @user_frames_only
     def memory(self, *args: Any, **kwargs: Any) -> MemoryReport:
         """A report on the program's memory blocks: their lifetimes, and the source line of each."""
         return reports.memory_of(self.program(self.fun, args, kwargs))
 
+    @user_frames_only
     def profile(self, *args: Any, **kwargs: Any) -> Profile:
         """Run for these arguments (donated ones are copied first) and measure each step: the mean of some calls, after a warm-up call."""
         return self.measure(self.fun, args, kwargs)
 
+    @user_frames_only
     def export(self, path: str | os.PathLike[str], *args: Any, kwargs: Mapping[str, Any] | None = None,
                params: str | Iterable[str] | None = None,
                target: str = "x86_64-linux-gnu", levels: str | Sequence[str] | None = None) -> list[Path]:
@@ -207,6 +218,7 @@ class CompiledFunction(Generic[P, R]):
         program, captured = self._native(fun, args, kwargs, signature)
         return export.export_program(program, signature, (*signature.leaves, *captured), path, params, target, levels)
 
+    @user_frames_only
     def as_callable(self, *args: Any, **kwargs: Any) -> native_callable.NativeCallable:
         """C functions of a scalar function of float64 numbers, or of its value and gradient. Calling them needs no Python.
 
@@ -305,7 +317,11 @@ class CompiledFunction(Generic[P, R]):
 
 def _call_in_python(function: Any, *args: Any, **kwargs: Any) -> Any:
     """The slow path, for calls that match no program in the fast path's descriptor."""
-    return function.__call__(*args, **kwargs)
+    try:
+        return function.__call__(*args, **kwargs)
+    except BaseException as error:
+        hide_frames(error)
+        raise
 
 
 class _Decorator(Protocol):

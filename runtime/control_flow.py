@@ -37,6 +37,7 @@ from adjit.tracer.control_flow import (
 from adjit.tracer.lowering import convert
 from adjit.tracer.renamed_parameters import renamed_parameters
 from adjit.tracer.trace import is_tracing
+from adjit.tracer.tracebacks import user_frames_only
 from adjit.tracer.trees import Tree, TreeSpec, flatten, paths, unflatten
 from adjit.tracer.user_location import find_user_location
 
@@ -63,6 +64,7 @@ def scan(f: Callable[[C, Any], tuple[C, Y]], init: Tree, xs: Tree = None, length
          reverse: bool = False) -> tuple[C, Y]: ...
 
 
+@user_frames_only
 def scan(f: Function, init: Tree, xs: Tree = None, length: int | None = None, reverse: bool = False) -> tuple[Tree, Tree]:
     """A loop over the slices of arrays, with a carry: `carry, y = f(carry, x)` for each slice `x` of the arrays `xs` along their first
     axis, from `init` on. Returns the pair (last carry, the `y` stacked along a new first axis).
@@ -92,6 +94,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, C], C], init_val:
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, C], C], init_val: Tree) -> C: ...
 
 
+@user_frames_only
 @renamed_parameters(lo="lower", hi="upper", f="body_fun", init="init_val")
 def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Tree) -> Tree:
     """A counted loop: `carry = body_fun(i, carry)` for each integer `i` from `lower` to `upper - 1`, from `init_val` on. Returns the last
@@ -124,6 +127,7 @@ def while_loop(cond_fun: Callable[[C], Any], body_fun: Callable[[C], C], init_va
 def while_loop(cond_fun: Callable[[C], Any], body_fun: Callable[[C], C], init_val: Tree) -> C: ...
 
 
+@user_frames_only
 @renamed_parameters(cond="cond_fun", body="body_fun", init="init_val")
 def while_loop(cond_fun: Function, body_fun: Function, init_val: Tree) -> Tree:
     """A loop with a condition: `state = body_fun(state)` as long as `cond_fun(state)` is true, from `init_val` on. Returns the last state.
@@ -139,6 +143,7 @@ def while_loop(cond_fun: Function, body_fun: Function, init_val: Tree) -> Tree:
     return _run("while_loop", body_fun, (cond_fun,), lambda init, numbers: _while_loop(cond_fun, body_fun, init, numbers), init_val)
 
 
+@user_frames_only
 @renamed_parameters(f="true_fun", g="false_fun")
 def cond(pred: Any, true_fun: Callable[[*Ts], R], false_fun: Callable[[*Ts], R], *operands: *Ts) -> R:
     """A branch: `true_fun(*operands)` if `pred` (a bool scalar) is true, else `false_fun(*operands)`; only one of them runs.

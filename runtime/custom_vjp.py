@@ -21,6 +21,7 @@ from adjit.tracer.array import TracedArray, as_traced
 from adjit.tracer.array_wrapper import find_wrapper
 from adjit.tracer.scope import Scope, active_scope, entered
 from adjit.tracer.trace import RegionTrace, is_tracing, region_key, trace_region
+from adjit.tracer.tracebacks import hide_frames
 from adjit.tracer.trees import flatten, optree, structure_text, unflatten
 from adjit.tracer.user_location import find_user_location
 
@@ -72,10 +73,14 @@ class custom_vjp(Generic[P, R]):
         self.rule = self.__adjit_functions__ = forward, backward
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        wrapper = find_wrapper(args, kwargs)
-        if wrapper is not None:
-            return wrapper.apply_wrapped(self._on_arrays, args, kwargs)       # type: ignore[no-any-return]
-        return self._call(*args, **kwargs)      # type: ignore[no-any-return]
+        try:
+            wrapper = find_wrapper(args, kwargs)
+            if wrapper is not None:
+                return wrapper.apply_wrapped(self._on_arrays, args, kwargs)       # type: ignore[no-any-return]
+            return self._call(*args, **kwargs)      # type: ignore[no-any-return]
+        except BaseException as error:
+            hide_frames(error)
+            raise
 
     def _call(self, *args: Any, **kwargs: Any) -> Any:
         if not is_tracing():

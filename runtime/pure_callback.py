@@ -21,12 +21,14 @@ from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.array_wrapper import ArrayWrapper, find_wrapper
 from adjit.tracer.scope import active_scope
 from adjit.tracer.trace import is_tracing
+from adjit.tracer.tracebacks import user_frames_only
 from adjit.tracer.trees import TreeSpec, flatten, unflatten
 from adjit.tracer.user_location import find_user_location
 
 Function = Callable[..., Any]
 
 
+@user_frames_only
 def pure_callback(function: Function, result_shapes: Any, *args: Any, vjp: Function | None = None) -> Any:
     """`function(*args)` for a function that adjit cannot trace: a simulator, a sparse solve, code of another library.
 

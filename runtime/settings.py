@@ -103,10 +103,12 @@ MATMUL = Setting("ADJIT_MATMUL", _one_of("auto", "avx512", "avx2", "sse2", "nump
 TARGET = Setting("ADJIT_TARGET", _one_of("auto", "avx512", "avx2", "sse2"), lambda: "auto",
                  "processor that native programs are made for: avx512, avx2 or sse2; default, auto: the best that this processor is")
 SIGNATURES = Setting("ADJIT_SIGNATURES", _positive, lambda: 128, "signatures a compiled function keeps; the least recently used goes first")
+TRACEBACK = Setting("ADJIT_TRACEBACK", _one_of("user", "full"), lambda: "user",
+                    "frames that errors show: user, those of your own code; full, those of adjit too")
 DISABLE_JIT = Setting("NUMBA_DISABLE_JIT", _flag, lambda: False,
                       "1: kernels run as plain Python, by the numba backend, to step through them")
 
-SETTINGS: tuple[Setting, ...] = (DUMP, VERIFY, BACKEND, THREADS, CACHE_DIR, CACHE_SIZE, MATMUL, TARGET, SIGNATURES, DISABLE_JIT)
+SETTINGS: tuple[Setting, ...] = (DUMP, VERIFY, BACKEND, THREADS, CACHE_DIR, CACHE_SIZE, MATMUL, TARGET, SIGNATURES, TRACEBACK, DISABLE_JIT)
 
 
 def check() -> None:

@@ -28,6 +28,7 @@ from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.functions import composites
 from adjit.tracer.reentrancy import is_reentrant
 from adjit.tracer.trace import is_tracing, trace_region
+from adjit.tracer.tracebacks import hide_frames, user_frames_only
 from adjit.tracer.trees import flatten, optree, structure_text, unflatten
 from adjit.tracer.user_location import find_user_location
 
@@ -133,7 +134,8 @@ def vjp(fun: Callable[[*Primals], R], *primals: *Primals) -> tuple[R, Callable[[
 def vjp(fun: Callable[..., R], *primals: Any) -> tuple[R, Callable[[Any], tuple[Any, ...]]]: ...
 
 
-def vjp(fun: Function, *primals: Any) -> tuple[Any, Function]:      # type: ignore[misc]
+@user_frames_only       # type: ignore[misc]
+def vjp(fun: Function, *primals: Any) -> tuple[Any, Function]:
     """`(fun(*primals), pullback)`; `pullback(cotangent)` is a tuple with one cotangent per primal, with the primal's tree.
 
     The cotangent has the tree, shapes and dtypes of the output. All primals and outputs must be floats (`NonDifferentiableError`); a
@@ -155,6 +157,7 @@ def vjp(fun: Function, *primals: Any) -> tuple[Any, Function]:      # type: igno
     return forward(saved, {}), lambda cotangent: backward(saved, {}, cotangent)
 
 
+@user_frames_only
 def jvp(fun: Callable[..., R], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[R, R]:
     """`(fun(*primals), tangent)`: the derivative of `fun` at `primals` along `tangents`, which have the primals' trees, shapes and dtypes.
     Raises the same errors as `vjp`.
@@ -198,6 +201,7 @@ def jacobian(fun: Function, argnums: Argnums = 0) -> Function:
     """
     numbers = _argnums(argnums)
 
+    @user_frames_only
     def rows(*args: Any, **kwargs: Any) -> Any:
         if is_tracing():
             return unrolled(*args, **kwargs)
@@ -240,6 +244,7 @@ def hvp(fun: Callable[..., Any], primals: tuple[First], tangents: Sequence[Any])
 def hvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any: ...
 
 
+@user_frames_only
 def hvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     """The product of the Hessian of a scalar function at `primals` with `tangents`: the derivative of the gradient along them.
 
@@ -269,6 +274,7 @@ def checkpoint(fun: Function) -> Function:
     1.0
     """
 
+    @user_frames_only
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         return emit(*args, **kwargs) if is_tracing() else fun(*args, **kwargs)
 
@@ -300,9 +306,13 @@ def _transform(fun: Function, name: str, settings: tuple[Any, ...], body: Functi
 
     def make() -> Function:
         def transformed(*args: Any, **kwargs: Any) -> Any:
-            if is_tracing() and not is_reentrant(*args):
-                return on_wrappers(*args, **kwargs)
-            return program(*args, **kwargs)
+            try:
+                if is_tracing() and not is_reentrant(*args):
+                    return on_wrappers(*args, **kwargs)
+                return program(*args, **kwargs)
+            except BaseException as error:
+                hide_frames(error)
+                raise
 
         on_wrappers = _on_wrappers(_named(fun, name, body, like_fun))
         program = _compiled(fun, name, on_wrappers, like_fun)

@@ -18,6 +18,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """The same examples every time, however slow the machine; others with `--exhaustive`. The disk cache is not the user's."""
+    os.environ.setdefault("ADJIT_TRACEBACK", "full")       # a test that fails shows where
     os.environ.setdefault("ADJIT_CACHE_DIR", str(config.rootpath / ".pytest_cache" / "adjit"))
     settings.register_profile("adjit", derandomize=not config.getoption("--exhaustive"), deadline=None,
                               suppress_health_check=[HealthCheck.too_slow])

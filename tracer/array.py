@@ -24,6 +24,7 @@ from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.lowering import Strides, constant, contiguous_strides, transpose
 from adjit.tracer.registry import FUNCTIONS, find, unsupported
 from adjit.tracer.scope import Scope, active_scope, transposed_from
+from adjit.tracer.tracebacks import user_frames_only
 from adjit.tracer.user_location import find_user_location, is_called_by
 
 
@@ -298,6 +299,7 @@ class TracedArray:
 
     # -- the NumPy protocols
 
+    @user_frames_only
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", None)
         if "signature" in kwargs or (out is not None and ufunc.nout > 1):

@@ -17,6 +17,7 @@ from adjit.ir.types import is_float
 from adjit.nn.parameter import Parameter
 from adjit.nn.state import IncompatibleKeys, load_into
 from adjit.tracer.scope import is_tracing
+from adjit.tracer.tracebacks import hide_frames
 from adjit.tracer.user_location import find_user_location
 
 Hook = Callable[..., Any]
@@ -75,15 +76,19 @@ class Module(Stateful):
         def __call__(self: _HasForward[Result], *args: Any, **kwargs: Any) -> Result: ...
     else:
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
-            if self._pre_hooks is None and self._hooks is None:
-                return self.forward(*args, **kwargs)
-            for hook in list(self._pre_hooks or ()):
-                args, kwargs = hook(self, args, kwargs)
-            output = self.forward(*args, **kwargs)
-            for hook in list(self._hooks or ()):
-                returned = hook(self, args, kwargs, output)
-                output = output if returned is None else returned
-            return output
+            try:
+                if self._pre_hooks is None and self._hooks is None:
+                    return self.forward(*args, **kwargs)
+                for hook in list(self._pre_hooks or ()):
+                    args, kwargs = hook(self, args, kwargs)
+                output = self.forward(*args, **kwargs)
+                for hook in list(self._hooks or ()):
+                    returned = hook(self, args, kwargs, output)
+                    output = output if returned is None else returned
+                return output
+            except BaseException as error:
+                hide_frames(error)
+                raise
 
     # -- attributes
 
