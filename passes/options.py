@@ -6,6 +6,22 @@ from adjit.ir.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class RollingRule:
+    """Loops that are worth rolling.
+
+    min_trips         iterations
+    min_ops           ops of all iterations together
+    max_fused_bytes   bytes of the largest value of a body of elementwise ops alone, which fuses across iterations
+    max_copied_bytes  bytes of separate arrays that are copied into one, so that each iteration takes a row of it
+    """
+
+    min_trips: int = 8
+    min_ops: int = 500
+    max_fused_bytes: int = 256 << 10
+    max_copied_bytes: int = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """Choices that passes and code generation read; equal options give equal programs.
 
@@ -15,6 +31,7 @@ class Options:
                    by the backend.
     cache_bytes    bytes of the private caches of a core, for backends that run programs in tiles; None for other backends. Set by the
                    backend.
+    rolling        which Python loops become `scan` ops; None: all stay unrolled.
     flush_subnormals  True if native programs flush subnormal numbers to zero. Constant folding in passes does not depend on it.
     """
 
@@ -22,3 +39,4 @@ class Options:
     only_kernels: bool = False
     cache_bytes: int | None = None
     flush_subnormals: bool = False
+    rolling: RollingRule | None = None

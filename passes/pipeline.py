@@ -17,6 +17,7 @@ from adjit.passes.autodiff.partition.choose_saved_values import choose_saved_val
 from adjit.passes.choose_layouts import choose_layouts
 from adjit.passes.fusion.fuse_epilogues import describe_epilogues, fuse_epilogues
 from adjit.passes.fusion.fuse_kernels import fuse_kernels
+from adjit.passes.loops.roll_loops import describe_loops, roll_loops
 from adjit.passes.memory.plan_memory import plan_memory
 from adjit.passes.options import Options
 from adjit.passes.regions import in_regions
@@ -107,7 +108,11 @@ LOWER: tuple[Pass, ...] = (
     Pass("plan_memory", plan_memory, Stage.PLANNED, local=False),
 )
 
+ROLL: tuple[Pass, ...] = (Pass("roll_loops", roll_loops, Stage.TRACED, describe_loops, local=False),)
+"""Pass that makes a traced graph small; the cache of programs knows graphs as it leaves them."""
+
 PIPELINE: tuple[Pass, ...] = (
+    *ROLL,
     Pass("differentiate", differentiate, Stage.ADJOINT, local=False),
     Pass("remove_stop_gradients", remove_stop_gradients, Stage.OPTIMIZED),
     *SIMPLIFY,
@@ -117,8 +122,9 @@ PIPELINE: tuple[Pass, ...] = (
 """Passes from a traced graph to a planned one."""
 
 JOINT: tuple[Pass, ...] = tuple(replace(step, ensures=Stage.ADJOINT) for step in PIPELINE
-                                if step not in LOWER and step.name != "remove_stop_gradients")
-"""Passes for a joint graph that will be split. Stop-gradient marks stay, as the halves can be differentiated again."""
+                                if step not in (*ROLL, *LOWER) and step.name != "remove_stop_gradients")
+"""Passes for a joint graph, made of a graph whose loops are rolled, that will be split. Stop-gradient marks stay, as the halves can be
+differentiated again."""
 
 HALF: tuple[Pass, ...] = (Pass("remove_stop_gradients", remove_stop_gradients, Stage.OPTIMIZED), *SIMPLIFY, *LOWER)
 """Passes for one half of a joint graph."""

@@ -16,7 +16,7 @@ from adjit.ir.graph import Graph
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.verifier import Stage
 from adjit.passes.options import Options
-from adjit.passes.pipeline import PIPELINE, Pass, PassRecord, PipelineResult, run_pipeline
+from adjit.passes.pipeline import PIPELINE, ROLL, Pass, PassRecord, PipelineResult, run_pipeline
 from adjit.passes.tiling.tile_batch import tile_batch
 from adjit.runtime.backends import make_executable
 from adjit.runtime.caches.graph_cache import find_program, keep_program, program_key
@@ -86,12 +86,18 @@ def compile_graph(graph: Graph, backend: str, options: Options, threads: int, ve
 def _compile(graph: Graph, backend: str, options: Options, threads: int, verify: bool,
              on_pass: Callable[[str, Graph], None] | None, passes: Sequence[Pass], stage: Stage) -> CompiledGraph:
     begin = time.perf_counter()
+    before: tuple[PassRecord, ...] = ()
+    is_cached = backend == "native" and not verify and on_pass is None
+    if is_cached and passes[:len(ROLL)] == ROLL:      # the text of a loop is shorter than that of its iterations
+        rolled = run_pipeline(graph, options, False, passes=ROLL, stage=stage)
+        graph, passes, before = rolled.final, passes[len(ROLL):], rolled.records
 
     def run_passes(on_pass: Callable[[str, Graph], None] | None = on_pass) -> PipelineResult:
-        return run_pipeline(graph, options, verify, on_pass, passes, stage)
+        result = run_pipeline(graph, options, verify, on_pass, passes, stage)
+        return PipelineResult(result.graphs, (*before, *result.records))
 
     key = ""
-    if backend == "native" and not verify and on_pass is None:
+    if is_cached:
         target = native_target()
         key = program_key(graph, [step.name for step in passes], options, target)
         code = find_program(key, graph)

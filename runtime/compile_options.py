@@ -9,7 +9,7 @@ from typing import Any
 from adjit.codegen.llvm.target import is_installed
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import ArgumentError, UnsupportedError
-from adjit.passes.options import Options
+from adjit.passes.options import Options, RollingRule
 from adjit.runtime import settings
 from adjit.runtime.machine import core_cache_bytes
 from adjit.runtime.native.code import native_is_supported
@@ -35,7 +35,8 @@ class CompileOptions:
     def pass_options(self) -> Options:
         """Options of the passes."""
         native = self.backend == "native"
-        return Options(self.memory_budget, native, core_cache_bytes() if native else None, self.flush_subnormals and native)
+        return Options(self.memory_budget, native, core_cache_bytes() if native else None, self.flush_subnormals and native,
+                       RollingRule() if settings.ROLL_LOOPS.get() else None)
 
 
 def make_compile_options(fun: Callable[..., Any], static: Names, donate: Names, backend: str, device: str, threads: int | None,

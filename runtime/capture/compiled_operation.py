@@ -13,7 +13,7 @@ import numpy as np
 from adjit.eager.operation import Operation
 from adjit.ir.graph import Graph
 from adjit.ir.verifier import Stage
-from adjit.passes.pipeline import HALF, JOINT, PipelineResult, run_pipeline
+from adjit.passes.pipeline import HALF, JOINT, PassRecord, PipelineResult, run_pipeline
 from adjit.runtime.compile_graph import compile_graph
 from adjit.runtime.compile_options import CompileOptions
 from adjit.runtime.inputs import Inputs
@@ -50,6 +50,7 @@ class CompiledOperation(Operation):
                  force_requires_grad: bool = False):
         self.compile_options, self.verify, self.threads = compile_options, verify, threads
         self.joint: PipelineResult | None = None
+        self.records: tuple[PassRecord, ...] = ()       # of the passes before the joint graph
         super().__init__(name, region, results, wanted, weak, seeded, force_requires_grad)
 
     @property

@@ -21,7 +21,7 @@ from adjit.ir.errors import TraceError
 from adjit.ir.graph import Graph
 from adjit.ir.verifier import Stage
 from adjit.passes.autodiff.partition.split_joint import SavedValue
-from adjit.passes.pipeline import HALF, PipelineResult
+from adjit.passes.pipeline import HALF, ROLL, PipelineResult, run_pipeline
 from adjit.runtime.capture.compiled_operation import CompiledOperation
 from adjit.runtime.capture.state_guard import StateGuard, filled_later, numbers_filled_in, stateful_in
 from adjit.runtime.capture.tensor_effects import CapturedFunction, Effects, TensorRef, make_effects, tensor_positions
@@ -215,7 +215,7 @@ def lower_with_tensors(graph: Graph, captured: Captured, trace: Trace, compile_o
 
     def both() -> PipelineResult:
         graphs = {**half.pipeline.graphs, "traced": graph, "adjoint": joint.graphs.get("adjoint", joint.final)}
-        return PipelineResult(graphs, (*joint.records, *half.pipeline.records))
+        return PipelineResult(graphs, (*operation.records, *joint.records, *half.pipeline.records))
 
     return tensors, forward, replace(half, pipeline=DeferredPipeline(both))
 
@@ -227,8 +227,11 @@ def _operation(graph: Graph, effects: Effects, number: Mapping[Any, int], compil
     wanted = tuple(sorted(number[value] for value in effects.differentiable))
     if not seeded or not wanted:
         return None
+    rolled = run_pipeline(graph, compile_options.pass_options, verify, passes=ROLL)
+    graph = rolled.final
     operation = CompiledOperation("CompiledBackward", graph, len(graph.results), wanted, seeded, compile_options, verify, threads)
     if operation.wanted or not effects.reached:
+        operation.records = rolled.records
         return operation if operation.wanted else None
     zeros = tuple(sorted(number[value] for value in effects.reached))       # no result depends on these: zero gradients
     return CompiledOperation("CompiledBackward", graph, len(graph.results), zeros, seeded, compile_options, verify, threads,

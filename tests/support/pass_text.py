@@ -19,7 +19,7 @@ import numpy as np
 from adjit.ir.graph import Graph
 from adjit.ir.parser import parse
 from adjit.ir.verifier import Stage
-from adjit.passes.options import Options
+from adjit.passes.options import Options, RollingRule
 from adjit.passes.pipeline import PIPELINE
 from adjit.passes.simplify.hoist_loop_invariants import hoist_loop_invariants
 from adjit.passes.simplify.loops import eliminate_dead_carries
@@ -41,7 +41,7 @@ class Case:
     after: str
     stage: Stage
     approximately: bool = False
-    options: Options = field(default_factory=lambda: Options(cache_bytes=1 << 20))
+    options: Options = field(default_factory=lambda: Options(cache_bytes=1 << 20, rolling=RollingRule(4, 8)))
     path: Path | None = None
 
     def run(self) -> Graph:
