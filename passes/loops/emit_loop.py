@@ -77,17 +77,18 @@ class LoopEmitter:
                 self.moves[place] = moves
 
     def _check_varying(self, max_copied_bytes: int) -> None:
-        for relation in self.match.relations:
-            if not isinstance(relation, Varying) or self._are_numbers(relation.numbers):
+        nbytes = 0
+        for numbers in dict.fromkeys(relation.numbers for relation in self.match.relations if isinstance(relation, Varying)):
+            if self._are_numbers(numbers):
                 continue
-            group = find_group([slice_of(self.numbered.value(number), self.numbered.producer) for number in relation.numbers])
+            group = find_group([slice_of(self.numbered.value(number), self.numbered.producer) for number in numbers])
             if group is not None:
-                self.groups[relation.numbers] = group
-                continue
-            nbytes = sum(self.numbered.type(number).nbytes for number in relation.numbers)
-            if nbytes > max_copied_bytes:
-                raise CostsCopyError(f"its {len(relation.numbers)} iterations take different arrays of {nbytes} bytes in all, "
-                                     "which would be copied into one")
+                self.groups[numbers] = group
+            else:
+                nbytes += sum(self.numbered.type(number).nbytes for number in numbers)
+        if nbytes > max_copied_bytes:
+            raise CostsCopyError(f"its {self.stretch.trips} iterations take different arrays of {nbytes} bytes in all, "
+                                 "which would be copied into one")
 
     def _are_numbers(self, numbers: Sequence[int]) -> bool:
         made = [self.numbered.creation(number) for number in numbers]

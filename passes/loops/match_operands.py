@@ -75,7 +75,7 @@ class Regions:
 def match_iterations(numbered: NumberedGraph, stretch: Stretch, min_trips: int, regions: Regions,
                      on_refusal: Callable[[str], None]) -> Iterator[Match]:
     """Yield the loops of a stretch: runs of at least `min_trips` repetitions whose operands have one relation each."""
-    ends = [*_differences(numbered, stretch, regions), stretch.trips]
+    ends = sorted({*_differences(numbered, stretch, regions), *_changes_of_arrays(numbered, stretch, min_trips), stretch.trips})
     begin = attempts = 0
     while stretch.trips - begin >= min_trips:
         found, reach = None, begin
@@ -114,6 +114,18 @@ def _differences(numbered: NumberedGraph, stretch: Stretch, regions: Regions) ->
         if not (op.attrs is before.attrs or _same_attributes(op, before)) \
                 or (op.regions and not all(map(regions.are_equal, op.regions, before.regions))) or op.role is not before.role:
             found.add((index - stretch.start) // period)
+    return sorted(found)
+
+
+def _changes_of_arrays(numbered: NumberedGraph, stretch: Stretch, min_trips: int) -> list[int]:
+    """Repetitions from which an operand is another array than before, if it changes so seldom that each is the operand of a loop."""
+    operands, first, _ = _operands(numbered, stretch)
+    changes = operands[1:] != operands[:-1]
+    seldom = (operands < first).all(axis=0) & changes.any(axis=0) & (changes.sum(axis=0) * min_trips <= stretch.trips)
+    found = set[int]()
+    for column in np.flatnonzero(seldom).tolist():
+        if any(numbered.creation(number) is None for number in np.unique(operands[:, column]).tolist()):
+            found.update((np.flatnonzero(changes[:, column]) + 1).tolist())
     return sorted(found)
 
 

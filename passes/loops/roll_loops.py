@@ -90,6 +90,7 @@ class _Roller:
         self.rule = rule
         self.regions = Regions()
         self.refusals: dict[str, None] = {}
+        self.refused: list[Stretch] = []        # of this round
 
     def roll(self, graph: Graph) -> Graph:
         """Graph with its loops rolled, innermost first."""
@@ -104,6 +105,7 @@ class _Roller:
     def _round(self, graph: Graph) -> Graph | None:
         """Graph with all loops that do not contain each other; None if there is none."""
         numbered = NumberedGraph(graph)
+        self.refused = []
         chosen: list[LoopEmitter] = []
         costly: list[Match] = []
         for match in self._matches(numbered, chosen):
@@ -152,6 +154,9 @@ class _Roller:
             and max(value.type.nbytes for op in body for value in op.results) > self.rule.max_fused_bytes
 
     def _refuse(self, numbered: NumberedGraph, stretch: Stretch, reason: str) -> None:
+        if any(stretch.overlaps(other) for other in self.refused):
+            return          # a multiple of the period
+        self.refused.append(stretch)
         loc = numbered.sequence[stretch.start].loc
         where = f" at {loc}" if loc is not None else ""
         self.refusals.setdefault(f"{stretch.trips} repetitions of {stretch.period} ops{where} are not rolled: {reason}")

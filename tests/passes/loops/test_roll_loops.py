@@ -1,0 +1,249 @@
+"""Loops that tracing unrolled: which are found, in how many ops; and every bit stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from support.each import parametrize_within
+from support.python_loops import LOOPS, SHORT_LOOPS, loops_of, normal, random_loop_function, rolled, rolled_scans, trace_of
+
+import adjit as aj
+from adjit.ir.graph import Graph, walk
+from adjit.ir.interpreter import interpret
+from adjit.ir.verifier import Stage, verify
+from adjit.passes.loops.roll_loops import find_refusals
+from adjit.passes.options import RollingRule
+
+FOUND = {
+    "lorenz": ([(40, 78)], 79), "fill": ([(40, 13)], 18), "fill_backwards_by_columns": ([(40, 9)], 19),
+    "fill_at_irregular_places": ([(40, 9)], 16), "fill_and_read": ([(40, 12)], 22), "leapfrog": ([(40, 15)], 20),
+    "delays": ([(40, 7)], 10), "gauss_seidel": ([(240, 21)], 40), "riccati_backwards": ([(40, 42)], None),
+    "alternating": ([(20, 8)], 10), "first_iteration_is_special": ([(39, 7)], 14), "last_iteration_breaks_out": ([(39, 6)], 12),
+    "bias_correction": ([(40, 26)], 33), "windows": ([(40, 6)], 15), "blocks": ([(40, 7)], 11), "accumulated_time": ([(40, 5)], 7),
+    "list_of_weights": ([(40, 3)], 49), "list_that_is_stacked": ([(40, 4)], 22), "list_that_is_summed": ([(40, 8), (40, 1)], 17),
+    "hidden_markov_model": ([(39, 13)], 29), "short_loop_within": ([(40, 23)], 25), "long_loop_within": ([(12, 5), (20, 7)], 14),
+    "shapes_that_shrink": ([], 442), "columns": ([(40, 5)], 10), "random_draws": ([(40, 33)], 40), "triangle_of_pairs": ([(78, 9)], 17),
+    "value_of_the_first_iteration": ([(39, 7)], 18), "two_writes_of_parts": ([(40, 23)], 28),
+    "two_loops_that_share": ([(40, 4), (40, 6)], 23), "decisions_of_values": ([(40, 33)], 37),
+}
+"""Loops, as iterations and ops of an iteration, and ops of the whole for 40 iterations; None: depends on the rules of np.linalg."""
+
+
+def check_bits(graph: Graph, found: Graph, arrays: list[np.ndarray]) -> None:
+    verify(found, Stage.TRACED)
+    for wanted, got in zip(interpret(graph, arrays), interpret(found, arrays), strict=True):
+        assert (wanted.dtype, wanted.shape, wanted.tobytes()) == (got.dtype, got.shape, got.tobytes())
+
+
+@parametrize_within("name", LOOPS)
+def test_written_loops(name: str) -> None:
+    function, args, _ = LOOPS[name](40)
+    trace, arrays = trace_of(function, args)
+    found = rolled(trace.graph)
+    loops, count = FOUND[name]
+    assert loops_of(found) == loops
+    assert count is None or sum(1 for _ in walk(found)) == count
+    check_bits(trace.graph, found, arrays)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_random_loops(part: int, exhaustive: bool) -> None:
+    count = 0
+    for seed in range(part, 3000 if exhaustive else 100, 4):
+        function, args = random_loop_function(seed)
+        trace, arrays = trace_of(function, args)
+        found = rolled(trace.graph)
+        try:
+            check_bits(trace.graph, found, arrays)
+        except Exception as error:
+            error.add_note(f"seed {seed}")
+            raise
+        count += bool(loops_of(found))
+    assert count >= (500 if exhaustive else 18)
+
+
+def trace(function: Callable[..., Any], *args: Any) -> tuple[Graph, list[np.ndarray]]:
+    traced, arrays = trace_of(function, args)
+    return traced.graph, arrays
+
+
+@parametrize_within("peeled", [0, 1, 2, 3])
+def test_first_iterations_may_take_other_operands(peeled: int) -> None:
+    def loop(x: Any, w: Any, v: Any) -> Any:
+        for i in range(20):
+            x = np.tanh((v if i < peeled else w) @ x) + 0.1
+        return x
+
+    graph, arrays = trace(loop, normal(4), normal(4, 4), normal(4, 4, seed=1))
+    found = rolled(graph)
+    (length, _), = loops_of(found)
+    assert length in (20 - peeled, 19 - peeled)
+    check_bits(graph, found, arrays)
+
+
+def test_operands_that_change_in_the_midst_make_two_loops() -> None:
+    def loop(x: Any, w: Any, v: Any) -> Any:
+        for i in range(40):
+            x = np.tanh((v if i < 17 else w) @ x) + 0.1
+        return x
+
+    graph, arrays = trace(loop, normal(4), normal(4, 4), normal(4, 4, seed=1))
+    found = rolled(graph)
+    assert len(loops_of(found)) == 2
+    check_bits(graph, found, arrays)
+
+
+def test_attributes_that_change_in_the_midst_make_two_loops() -> None:
+    def loop(x: Any) -> Any:
+        for i in range(30):
+            x = np.sin(x) + np.sum(x, axis=0 if i < 15 else 1, keepdims=False)
+        return x
+
+    graph, arrays = trace(loop, normal(4, 4))
+    found = rolled(graph)
+    assert [length for length, _ in loops_of(found)] in ([15, 15], [14, 15], [15, 14], [14, 14])
+    check_bits(graph, found, arrays)
+
+
+def test_dtype_that_settles_in_the_first_iteration() -> None:
+    def loop(x: Any, w: Any) -> Any:
+        for _ in range(12):
+            x = np.sin(x) * w
+        return x
+
+    graph, arrays = trace(loop, normal(4).astype(np.float32), normal(4))
+    found = rolled(graph)
+    assert loops_of(found) != []
+    check_bits(graph, found, arrays)
+
+
+def test_locations_stay() -> None:
+    """Ops of the body, and so its reports and errors, have the lines of the loop."""
+    def loop(x: Any) -> Any:
+        for _ in range(12):
+            x = np.sin(x)
+            x = np.exp(-x)
+        return x
+
+    graph, _ = trace(loop, normal(4))
+    first = loop.__code__.co_firstlineno
+    (scan,) = rolled_scans(rolled(graph))
+    assert [(op.name, op.loc.line - first) for op in scan.regions[0].ops if op.loc] == [("sin", 2), ("negative", 3), ("exp", 3)]
+
+
+def test_large_elementwise_bodies_stay_unrolled() -> None:
+    def loop(x: Any, y: Any) -> Any:
+        for _ in range(12):
+            y = y * x + 0.5
+        return y
+
+    large, _ = trace(loop, normal(200, 200), normal(200, 200))
+    rule = RollingRule(4, 12)
+    assert rolled(large) is large
+    (reason,) = find_refusals(large, rule)
+    assert "elementwise ops on more than 256 kB" in reason
+    assert "12 repetitions" in reason
+    small, _ = trace(loop, normal(20, 20), normal(20, 20))
+    assert len(loops_of(rolled(small))) == 1
+    assert find_refusals(rolled(small), rule) == []
+
+
+def test_arrays_are_copied_into_one_up_to_a_limit() -> None:
+    def loop(ws: Any, x: Any) -> Any:
+        for w in ws:
+            x = np.tanh(x @ w)
+        return x
+
+    graph, arrays = trace(loop, [normal(8, 8, seed=i) for i in range(12)], normal(3, 8))
+    assert loops_of(rolled(graph)) == [(12, 2)]
+    small = RollingRule(4, 12, max_copied_bytes=12 * 512 - 1)
+    assert loops_of(rolled(graph, small)) == []
+    assert "12 iterations take different arrays of 6144 bytes" in find_refusals(graph, small)[0]
+    check_bits(graph, rolled(graph), arrays)
+
+
+def test_loops_need_no_copies_where_a_longer_period_would() -> None:
+    """Ten layers, applied 20 times: a loop of loops, not ten copies of one."""
+    def loop(w: Any, x: Any) -> Any:
+        for _ in range(20):
+            for i in range(10):
+                x = np.tanh(x @ w[i])
+        return x
+
+    graph, arrays = trace(loop, normal(10, 8, 8), normal(3, 8))
+    found = rolled(graph)
+    assert sum(1 for _ in walk(found)) < 20
+    check_bits(graph, found, arrays)
+
+
+def test_slices_alone_are_no_loop() -> None:
+    def parts(x: Any) -> Any:
+        return [x[i] for i in range(40)]
+
+    graph, _ = trace(parts, normal(40))
+    assert rolled(graph) is graph
+
+
+def test_values_at_changing_distances_are_refused() -> None:
+    """Elements of a list are made of others in no order."""
+    def loop(x: Any) -> Any:
+        xs = [x]
+        for i in range(60):
+            xs.append(np.sin(xs[i - i * i % 7 % (i + 1)]) + 0.1)
+        return xs[-1]
+
+    graph, arrays = trace(loop, normal(4))
+    check_bits(graph, rolled(graph), arrays)
+    assert any("changing distances" in reason for reason in find_refusals(graph, SHORT_LOOPS))
+
+
+def test_loops_within_regions() -> None:
+    """In a function that is differentiated, recomputed, brings its own derivative, or is the body of a loop that the user wrote."""
+    def steps(x: Any) -> Any:
+        for _ in range(12):
+            x = np.sin(x) + 0.5 * x
+        return x
+
+    @aj.custom_vjp
+    def own(x: Any) -> Any:
+        return steps(x)
+
+    own.defvjp(lambda x: (steps(x), x), lambda x, ct: (ct * np.cos(x),))
+    x = normal(3)
+    for function in (aj.grad(lambda x: np.sum(steps(x))), aj.checkpoint(steps), own,
+                     lambda x: aj.scan(lambda c, _: (steps(c), c), x, None, 3), lambda x: aj.fori_loop(0, 3, lambda i, c: steps(c), x),
+                     lambda x: aj.cond(x[0] > 0, lambda: steps(x), lambda: x)):
+        graph, _ = trace(function, x)
+        found = rolled(graph)
+        assert loops_of(found), function
+        verify(found, Stage.TRACED)
+
+
+def test_a_loop_of_gradients() -> None:
+    """Steps of an optimiser: each iteration differentiates, and the loop holds one `vjp`."""
+    def train(w: Any, xs: Any) -> Any:
+        for i in range(12):
+            w = w - 0.1 * aj.grad(lambda w, x: np.sum(np.tanh(x @ w) ** 2))(w, xs[i])
+        return w
+
+    graph, _ = trace(train, normal(4), normal(12, 5, 4))
+    found = rolled(graph)
+    assert [length for length, _ in loops_of(found)] == [12]
+    assert sum(op.name == "vjp" for op in walk(found)) == 1
+
+
+def test_rows_of_a_list_become_the_array_of_rows() -> None:
+    def loop(x: Any, w: Any) -> Any:
+        hs = []
+        for _ in range(30):
+            x = np.tanh(w @ x)
+            hs.append(x)
+        return np.stack(hs), np.stack(hs[::-1], axis=1), np.concatenate(hs[3:27])
+
+    graph, arrays = trace(loop, normal(4), normal(4, 4))
+    found = rolled(graph)
+    assert [op.name for op in walk(found)].count("slice") <= 1
+    check_bits(graph, found, arrays)
