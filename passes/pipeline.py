@@ -153,6 +153,11 @@ def run_pipeline(graph: Graph, options: Options, verify: bool, on_pass: Callable
     return PipelineResult(graphs, tuple(record for _, record in done))
 
 
+def run_rolling(graph: Graph, options: Options, verify: bool = False) -> PipelineResult:
+    """Run `ROLL` alone on a traced graph, for what has to know the graph as it leaves them."""
+    return run_pipeline(graph, options, verify, passes=ROLL)
+
+
 Done = list[tuple[Graph, PassRecord]]
 """Graph after each pass, and the pass's record."""
 

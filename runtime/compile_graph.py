@@ -16,7 +16,7 @@ from adjit.ir.graph import Graph
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.verifier import Stage
 from adjit.passes.options import Options
-from adjit.passes.pipeline import PIPELINE, ROLL, Pass, PassRecord, PipelineResult, run_pipeline
+from adjit.passes.pipeline import PIPELINE, ROLL, Pass, PassRecord, PipelineResult, run_pipeline, run_rolling
 from adjit.passes.tiling.tile_batch import tile_batch
 from adjit.runtime.backends import make_executable
 from adjit.runtime.caches.graph_cache import find_program, keep_program, program_key
@@ -89,7 +89,7 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
     before: tuple[PassRecord, ...] = ()
     is_cached = backend == "native" and not verify and on_pass is None
     if is_cached and passes[:len(ROLL)] == ROLL:      # the text of a loop is shorter than that of its iterations
-        rolled = run_pipeline(graph, options, False, passes=ROLL, stage=stage)
+        rolled = run_rolling(graph, options)
         graph, passes, before = rolled.final, passes[len(ROLL):], rolled.records
 
     def run_passes(on_pass: Callable[[str, Graph], None] | None = on_pass) -> PipelineResult:

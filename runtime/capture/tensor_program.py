@@ -21,7 +21,7 @@ from adjit.ir.errors import TraceError
 from adjit.ir.graph import Graph
 from adjit.ir.verifier import Stage
 from adjit.passes.autodiff.partition.split_joint import SavedValue
-from adjit.passes.pipeline import HALF, ROLL, PipelineResult, run_pipeline
+from adjit.passes.pipeline import HALF, PipelineResult, run_rolling
 from adjit.runtime.capture.compiled_operation import CompiledOperation
 from adjit.runtime.capture.state_guard import StateGuard, filled_later, numbers_filled_in, stateful_in
 from adjit.runtime.capture.tensor_effects import CapturedFunction, Effects, TensorRef, make_effects, tensor_positions
@@ -227,7 +227,7 @@ def _operation(graph: Graph, effects: Effects, number: Mapping[Any, int], compil
     wanted = tuple(sorted(number[value] for value in effects.differentiable))
     if not seeded or not wanted:
         return None
-    rolled = run_pipeline(graph, compile_options.pass_options, verify, passes=ROLL)
+    rolled = run_rolling(graph, compile_options.pass_options, verify)
     graph = rolled.final
     operation = CompiledOperation("CompiledBackward", graph, len(graph.results), wanted, seeded, compile_options, verify, threads)
     if operation.wanted or not effects.reached:

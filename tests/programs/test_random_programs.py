@@ -30,7 +30,7 @@ from adjit.ir.graph import Graph
 from adjit.ir.interpreter import interpret
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
-from adjit.ir.verifier import verify
+from adjit.ir.verifier import Stage, verify
 from adjit.passes.autodiff.differentiate import differentiate
 from adjit.passes.autodiff.partition.choose_saved_values import saved_bytes
 from adjit.passes.memory.plan_memory import peak_bytes
@@ -211,6 +211,8 @@ def check_passes(graph: Graph, arrays: list[np.ndarray], options: Options) -> tu
         graph = graphs[step.name] = step.run(graph, options)
         verify(graph, step.ensures, after=step.name)
         assert parse(print_graph(graph)) == graph, f"text after {step.name}"
+        if step.ensures is Stage.TRACED:        # a `vjp` has no value yet
+            continue
         found = simulate(graph, arrays)[0] if step.name == "plan_memory" else interpret(graph, arrays)
         if not wanted:
             wanted = list(found)
