@@ -12,6 +12,8 @@ from numpy import amax as amax
 from numpy import amin as amin
 from numpy import any as any
 from numpy import append as append
+from numpy import apply_along_axis as apply_along_axis
+from numpy import apply_over_axes as apply_over_axes
 from numpy import arange as arange
 from numpy import arccos as arccos
 from numpy import arccosh as arccosh
@@ -22,6 +24,7 @@ from numpy import arctan2 as arctan2
 from numpy import arctanh as arctanh
 from numpy import argmax as argmax
 from numpy import argmin as argmin
+from numpy import argpartition as argpartition
 from numpy import argsort as argsort
 from numpy import argwhere as argwhere
 from numpy import around as around
@@ -39,6 +42,7 @@ from numpy import atleast_1d as atleast_1d
 from numpy import atleast_2d as atleast_2d
 from numpy import atleast_3d as atleast_3d
 from numpy import average as average
+from numpy import bincount as bincount
 from numpy import bitwise_and as bitwise_and
 from numpy import bitwise_invert as bitwise_invert
 from numpy import bitwise_left_shift as bitwise_left_shift
@@ -46,12 +50,14 @@ from numpy import bitwise_not as bitwise_not
 from numpy import bitwise_or as bitwise_or
 from numpy import bitwise_right_shift as bitwise_right_shift
 from numpy import bitwise_xor as bitwise_xor
+from numpy import block as block
 from numpy import bool_ as bool_
 from numpy import broadcast_arrays as broadcast_arrays
 from numpy import broadcast_to as broadcast_to
 from numpy import can_cast as can_cast
 from numpy import cbrt as cbrt
 from numpy import ceil as ceil
+from numpy import choose as choose
 from numpy import clip as clip
 from numpy import column_stack as column_stack
 from numpy import compress as compress
@@ -59,26 +65,38 @@ from numpy import concat as concat
 from numpy import concatenate as concatenate
 from numpy import conj as conj
 from numpy import conjugate as conjugate
+from numpy import convolve as convolve
 from numpy import copy as copy
 from numpy import copysign as copysign
 from numpy import copyto as copyto
+from numpy import corrcoef as corrcoef
+from numpy import correlate as correlate
 from numpy import cos as cos
 from numpy import cosh as cosh
 from numpy import count_nonzero as count_nonzero
+from numpy import cov as cov
+from numpy import cross as cross
 from numpy import cumprod as cumprod
 from numpy import cumsum as cumsum
+from numpy import cumulative_prod as cumulative_prod
+from numpy import cumulative_sum as cumulative_sum
 from numpy import deg2rad as deg2rad
 from numpy import degrees as degrees
+from numpy import delete as delete
 from numpy import diag as diag
+from numpy import diag_indices_from as diag_indices_from
 from numpy import diagflat as diagflat
 from numpy import diagonal as diagonal
 from numpy import diff as diff
+from numpy import digitize as digitize
 from numpy import divide as divide
 from numpy import divmod as divmod
 from numpy import dot as dot
+from numpy import dsplit as dsplit
 from numpy import dstack as dstack
 from numpy import dtype as dtype
 from numpy import e as e
+from numpy import ediff1d as ediff1d
 from numpy import einsum as einsum
 from numpy import empty as empty
 from numpy import empty_like as empty_like
@@ -91,6 +109,7 @@ from numpy import expm1 as expm1
 from numpy import extract as extract
 from numpy import eye as eye
 from numpy import fabs as fabs
+from numpy import fill_diagonal as fill_diagonal
 from numpy import flatnonzero as flatnonzero
 from numpy import flip as flip
 from numpy import fliplr as fliplr
@@ -105,26 +124,37 @@ from numpy import fmin as fmin
 from numpy import fmod as fmod
 from numpy import full as full
 from numpy import full_like as full_like
+from numpy import gradient as gradient
 from numpy import greater as greater
 from numpy import greater_equal as greater_equal
 from numpy import heaviside as heaviside
+from numpy import histogram as histogram
+from numpy import histogram2d as histogram2d
+from numpy import histogram_bin_edges as histogram_bin_edges
+from numpy import histogramdd as histogramdd
 from numpy import hsplit as hsplit
 from numpy import hstack as hstack
 from numpy import hypot as hypot
+from numpy import i0 as i0
 from numpy import identity as identity
+from numpy import imag as imag
 from numpy import inf as inf
 from numpy import inner as inner
+from numpy import insert as insert
 from numpy import int16 as int16
 from numpy import int32 as int32
 from numpy import int64 as int64
 from numpy import int8 as int8
+from numpy import interp as interp
 from numpy import invert as invert
 from numpy import isclose as isclose
+from numpy import iscomplex as iscomplex
 from numpy import iscomplexobj as iscomplexobj
 from numpy import isfinite as isfinite
 from numpy import isin as isin
 from numpy import isinf as isinf
 from numpy import isnan as isnan
+from numpy import isreal as isreal
 from numpy import isrealobj as isrealobj
 from numpy import kron as kron
 from numpy import left_shift as left_shift
@@ -146,6 +176,7 @@ from numpy import matrix_transpose as matrix_transpose
 from numpy import max as max
 from numpy import maximum as maximum
 from numpy import mean as mean
+from numpy import median as median
 from numpy import meshgrid as meshgrid
 from numpy import min as min
 from numpy import minimum as minimum
@@ -155,6 +186,20 @@ from numpy import moveaxis as moveaxis
 from numpy import multiply as multiply
 from numpy import nan as nan
 from numpy import nan_to_num as nan_to_num
+from numpy import nanargmax as nanargmax
+from numpy import nanargmin as nanargmin
+from numpy import nancumprod as nancumprod
+from numpy import nancumsum as nancumsum
+from numpy import nanmax as nanmax
+from numpy import nanmean as nanmean
+from numpy import nanmedian as nanmedian
+from numpy import nanmin as nanmin
+from numpy import nanpercentile as nanpercentile
+from numpy import nanprod as nanprod
+from numpy import nanquantile as nanquantile
+from numpy import nanstd as nanstd
+from numpy import nansum as nansum
+from numpy import nanvar as nanvar
 from numpy import ndarray as ndarray
 from numpy import ndim as ndim
 from numpy import negative as negative
@@ -165,20 +210,38 @@ from numpy import ones as ones
 from numpy import ones_like as ones_like
 from numpy import outer as outer
 from numpy import pad as pad
+from numpy import partition as partition
+from numpy import percentile as percentile
 from numpy import permute_dims as permute_dims
 from numpy import pi as pi
+from numpy import piecewise as piecewise
+from numpy import place as place
+from numpy import polyadd as polyadd
+from numpy import polyder as polyder
+from numpy import polyfit as polyfit
+from numpy import polyint as polyint
+from numpy import polymul as polymul
+from numpy import polysub as polysub
+from numpy import polyval as polyval
 from numpy import positive as positive
 from numpy import pow as pow
 from numpy import power as power
 from numpy import prod as prod
 from numpy import ptp as ptp
+from numpy import put as put
+from numpy import put_along_axis as put_along_axis
+from numpy import putmask as putmask
+from numpy import quantile as quantile
 from numpy import rad2deg as rad2deg
 from numpy import radians as radians
 from numpy import ravel as ravel
+from numpy import real as real
+from numpy import real_if_close as real_if_close
 from numpy import reciprocal as reciprocal
 from numpy import remainder as remainder
 from numpy import repeat as repeat
 from numpy import reshape as reshape
+from numpy import resize as resize
 from numpy import result_type as result_type
 from numpy import right_shift as right_shift
 from numpy import rint as rint
@@ -217,8 +280,10 @@ from numpy import transpose as transpose
 from numpy import trapezoid as trapezoid
 from numpy import tri as tri
 from numpy import tril as tril
+from numpy import tril_indices_from as tril_indices_from
 from numpy import trim_zeros as trim_zeros
 from numpy import triu as triu
+from numpy import triu_indices_from as triu_indices_from
 from numpy import true_divide as true_divide
 from numpy import trunc as trunc
 from numpy import uint16 as uint16
@@ -227,6 +292,9 @@ from numpy import uint64 as uint64
 from numpy import uint8 as uint8
 from numpy import union1d as union1d
 from numpy import unique as unique
+from numpy import unstack as unstack
+from numpy import unwrap as unwrap
+from numpy import vander as vander
 from numpy import var as var
 from numpy import vdot as vdot
 from numpy import vecdot as vecdot
@@ -255,6 +323,8 @@ __all__ = [
     "amin",
     "any",
     "append",
+    "apply_along_axis",
+    "apply_over_axes",
     "arange",
     "arccos",
     "arccosh",
@@ -265,6 +335,7 @@ __all__ = [
     "arctanh",
     "argmax",
     "argmin",
+    "argpartition",
     "argsort",
     "argwhere",
     "around",
@@ -282,6 +353,7 @@ __all__ = [
     "atleast_2d",
     "atleast_3d",
     "average",
+    "bincount",
     "bitwise_and",
     "bitwise_invert",
     "bitwise_left_shift",
@@ -289,12 +361,14 @@ __all__ = [
     "bitwise_or",
     "bitwise_right_shift",
     "bitwise_xor",
+    "block",
     "bool_",
     "broadcast_arrays",
     "broadcast_to",
     "can_cast",
     "cbrt",
     "ceil",
+    "choose",
     "clip",
     "column_stack",
     "compress",
@@ -302,26 +376,38 @@ __all__ = [
     "concatenate",
     "conj",
     "conjugate",
+    "convolve",
     "copy",
     "copysign",
     "copyto",
+    "corrcoef",
+    "correlate",
     "cos",
     "cosh",
     "count_nonzero",
+    "cov",
+    "cross",
     "cumprod",
     "cumsum",
+    "cumulative_prod",
+    "cumulative_sum",
     "deg2rad",
     "degrees",
+    "delete",
     "diag",
+    "diag_indices_from",
     "diagflat",
     "diagonal",
     "diff",
+    "digitize",
     "divide",
     "divmod",
     "dot",
+    "dsplit",
     "dstack",
     "dtype",
     "e",
+    "ediff1d",
     "einsum",
     "empty",
     "empty_like",
@@ -335,6 +421,7 @@ __all__ = [
     "extract",
     "eye",
     "fabs",
+    "fill_diagonal",
     "flatnonzero",
     "flip",
     "fliplr",
@@ -349,26 +436,37 @@ __all__ = [
     "fmod",
     "full",
     "full_like",
+    "gradient",
     "greater",
     "greater_equal",
     "heaviside",
+    "histogram",
+    "histogram2d",
+    "histogram_bin_edges",
+    "histogramdd",
     "hsplit",
     "hstack",
     "hypot",
+    "i0",
     "identity",
+    "imag",
     "inf",
     "inner",
+    "insert",
     "int16",
     "int32",
     "int64",
     "int8",
+    "interp",
     "invert",
     "isclose",
+    "iscomplex",
     "iscomplexobj",
     "isfinite",
     "isin",
     "isinf",
     "isnan",
+    "isreal",
     "isrealobj",
     "kron",
     "left_shift",
@@ -393,6 +491,7 @@ __all__ = [
     "max",
     "maximum",
     "mean",
+    "median",
     "meshgrid",
     "min",
     "minimum",
@@ -402,6 +501,20 @@ __all__ = [
     "multiply",
     "nan",
     "nan_to_num",
+    "nanargmax",
+    "nanargmin",
+    "nancumprod",
+    "nancumsum",
+    "nanmax",
+    "nanmean",
+    "nanmedian",
+    "nanmin",
+    "nanpercentile",
+    "nanprod",
+    "nanquantile",
+    "nanstd",
+    "nansum",
+    "nanvar",
     "ndarray",
     "ndim",
     "negative",
@@ -412,20 +525,38 @@ __all__ = [
     "ones_like",
     "outer",
     "pad",
+    "partition",
+    "percentile",
     "permute_dims",
     "pi",
+    "piecewise",
+    "place",
+    "polyadd",
+    "polyder",
+    "polyfit",
+    "polyint",
+    "polymul",
+    "polysub",
+    "polyval",
     "positive",
     "pow",
     "power",
     "prod",
     "ptp",
+    "put",
+    "put_along_axis",
+    "putmask",
+    "quantile",
     "rad2deg",
     "radians",
     "ravel",
+    "real",
+    "real_if_close",
     "reciprocal",
     "remainder",
     "repeat",
     "reshape",
+    "resize",
     "result_type",
     "right_shift",
     "rint",
@@ -466,8 +597,10 @@ __all__ = [
     "trapezoid",
     "tri",
     "tril",
+    "tril_indices_from",
     "trim_zeros",
     "triu",
+    "triu_indices_from",
     "true_divide",
     "trunc",
     "uint16",
@@ -476,6 +609,9 @@ __all__ = [
     "uint8",
     "union1d",
     "unique",
+    "unstack",
+    "unwrap",
+    "vander",
     "var",
     "vdot",
     "vecdot",

@@ -95,7 +95,7 @@ def examples(module: str, names: list[str], make: str) -> Iterator[str]:
         with contextlib.suppress(Exception):        # a function of other arguments has no example
             call = f"aj.{module + '.' if module else ''}{name}({arguments(name, function, make)})"
             result = eval(call, {"aj": aj, "np": np})
-            if "\n\n" not in repr(result) and "object at" not in repr(result):
+            if result is not None and "\n\n" not in repr(result) and "object at" not in repr(result):
                 yield f"    {f'{module}.{name}'.lstrip('.')!r}: {(call, repr(result))!r},\n"
 
 

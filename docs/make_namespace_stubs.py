@@ -57,10 +57,12 @@ ARRAYS = ("input", "weight", "bias", "a", "b", "x", "x1", "x2")
 """Parameters without a type that take arrays."""
 
 OF_UFUNCS = {"out": "NDArray | None", "where": "Any", "casting": "str", "order": "str", "dtype": "Any", "subok": "bool"}
-SCALARS = ("det", "norm", "logsumexp")
+SCALARS = ("cond", "det", "matrix_norm", "norm", "logsumexp", "vector_norm")
 """Functions whose results are arrays or scalars; so are those of functions with a parameter `reduction`."""
 
-SLOGDET = '''
+OF_TUPLES = '''
+def lstsq(a: TensorLike, b: TensorLike, rcond: Any = ...) -> tuple[Any, Any, int, Any]: ...
+def multi_dot(arrays: Sequence[Any], *, out: Any = ...) -> Any: ...
 @overload
 def slogdet(a: Tensor) -> SignAndLogarithm: ...
 @overload
@@ -167,8 +169,8 @@ def random_stub() -> str:
 
 
 def linalg_stub() -> str:
-    names = [name for name in linalg.__all__ if name != "slogdet"]
-    return IMPORTS + listed(linalg.__all__) + definitions(names, linalg, "TensorLike") + SLOGDET
+    names = [name for name in linalg.__all__ if name not in ("lstsq", "multi_dot", "slogdet")]
+    return IMPORTS + listed(linalg.__all__) + definitions(names, linalg, "TensorLike") + OF_TUPLES
 
 
 def functional_stub() -> str:

@@ -240,6 +240,14 @@ class TracedArray:
         return self
 
     @property
+    def imag(self) -> TracedArray:
+        return FUNCTIONS[np.imag](self)     # type: ignore[no-any-return]
+
+    @property
+    def flat(self) -> Any:
+        return FUNCTIONS["flat"](self)
+
+    @property
     def T(self) -> TracedArray:
         return FUNCTIONS[np.transpose](self)
 
@@ -312,7 +320,7 @@ class TracedArray:
         rule = FUNCTIONS.get((ufunc, method))
         if rule is None:
             raise UnsupportedError(f"numpy.{ufunc.__name__}.{method} has no rule for traced arrays", find_user_location(),
-                                   hint=_METHOD_HINTS.get(method, "write it with the functions of aj.numpy"))
+                                   hint="write it with the functions of aj.numpy")
         return rule(*inputs, **kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -333,11 +341,6 @@ class TracedArray:
 
 
 _STATIC = "pass the number as a static argument (static= of aj.compile)"
-_METHOD_HINTS = {
-    "at": "for np.add.at, sum one-hot rows with a matmul, x + v @ (i[:, None] == np.arange(x.size)); x[i] += v adds once where an index is "
-          "repeated",
-    "reduceat": "reshape or slice, then reduce", "accumulate": "only np.add.accumulate and np.multiply.accumulate are supported",
-}
 
 
 def scalar_refused(message: str) -> DTypeError:

@@ -21,9 +21,9 @@ _BINARY = {
 _COMPARE = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
 _UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
 _METHODS = {
-    "all": np.all, "any": np.any, "argmax": np.argmax, "argmin": np.argmin, "argsort": np.argsort, "clip": np.clip,
-    "cumprod": np.cumprod, "cumsum": np.cumsum, "diagonal": np.diagonal,
-    "dot": np.dot, "max": np.max, "mean": np.mean, "min": np.min, "nonzero": np.nonzero, "prod": np.prod, "ravel": np.ravel,
+    "all": np.all, "any": np.any, "argmax": np.argmax, "argmin": np.argmin, "argpartition": np.argpartition, "argsort": np.argsort,
+    "choose": np.choose, "clip": np.clip, "cumprod": np.cumprod, "cumsum": np.cumsum, "diagonal": np.diagonal,
+    "dot": np.dot, "max": np.max, "mean": np.mean, "min": np.min, "nonzero": np.nonzero, "prod": np.prod, "put": np.put, "ravel": np.ravel,
     "repeat": np.repeat, "round": np.round, "searchsorted": np.searchsorted, "squeeze": np.squeeze, "std": np.std,
     "sum": np.sum, "swapaxes": np.swapaxes, "take": np.take, "trace": np.trace, "var": np.var,
 }
@@ -109,6 +109,14 @@ def _sort(self: TracedArray, axis: int = -1, kind: str | None = None, order: Any
     self[...] = FUNCTIONS[np.sort](self, axis, kind, order, stable=stable)
 
 
+def _partition(self: TracedArray, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
+    self[...] = FUNCTIONS[np.partition](self, kth, axis, kind, order)
+
+
+def _compress(self: TracedArray, condition: Any, axis: int | None = None, out: Any = None) -> Any:
+    return FUNCTIONS[np.compress](condition, self, axis, out)
+
+
 def _divmod(self: TracedArray, other: Any) -> Any:
     return FUNCTIONS[np.divmod](self, other) if _operand(other) else NotImplemented
 
@@ -140,8 +148,9 @@ def install() -> None:
     """Give `TracedArray` its operators and methods."""
     members: dict[str, Callable[..., Any]] = {
         "astype": _astype, "reshape": _reshape, "transpose": _transpose, "copy": _copy, "flatten": _flatten, "fill": _fill,
-        "sort": _sort, "conj": _conjugate, "conjugate": _conjugate, "__divmod__": _divmod, "__rdivmod__": _rdivmod, "__copy__": _deepcopy,
-        "__deepcopy__": _deepcopy, "__array_namespace__": array_namespace,
+        "sort": _sort, "partition": _partition, "compress": _compress, "conj": _conjugate, "conjugate": _conjugate,
+        "__divmod__": _divmod, "__rdivmod__": _rdivmod, "__copy__": _deepcopy, "__deepcopy__": _deepcopy,
+        "__array_namespace__": array_namespace,
     }
     for name, ufunc in _BINARY.items():
         members |= {f"__{name}__": _binary(ufunc), f"__r{name}__": _reflected(ufunc), f"__i{name}__": _in_place(ufunc)}

@@ -32,7 +32,7 @@ else:
 P = ParamSpec("P")
 
 
-def _stands_for(numpy_function: Function) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
+def stands_for(numpy_function: Function) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
     """Register a function as adjit's for NumPy's; plain arrays outside of a trace still go to NumPy's."""
 
     def register(function: Callable[P, Any]) -> Callable[P, Any]:
@@ -50,7 +50,7 @@ def _stands_for(numpy_function: Function) -> Callable[[Callable[P, Any]], Callab
     return register
 
 
-@_stands_for(np.linalg.cholesky)
+@stands_for(np.linalg.cholesky)
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     """Equivalent of `numpy.linalg.cholesky`: L of a = L L^T, for matrices [..., n, n]. In a trace NaN if `a` is not positive definite.
 
@@ -65,7 +65,7 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     return _transposed(factor) if upper else factor
 
 
-@_stands_for(np.linalg.solve)
+@stands_for(np.linalg.solve)
 def solve(a: Any, b: Any) -> Any:
     """Equivalent of `numpy.linalg.solve`: x of a @ x = b. In a trace it is NaN or infinite where `a` is singular.
 
@@ -104,7 +104,7 @@ def _solve_triangular(a: Any, b: Any, turned: bool, lower: bool) -> Any:
     return _solved("solve_triangular", _transposed(a), b, lambda a, b: rules.triangular_solve(a, b, not turned))
 
 
-@_stands_for(np.linalg.inv)
+@stands_for(np.linalg.inv)
 def inv(a: Any) -> Any:
     """Equivalent of `numpy.linalg.inv`. In a trace it is NaN or infinite where `a` is singular.
 
@@ -117,7 +117,7 @@ def inv(a: Any) -> Any:
     return rules.Factored(a).solve(np.broadcast_to(eye(a.shape[-1], dtype=a.dtype), a.shape)) if a.size else a
 
 
-@_stands_for(np.linalg.det)
+@stands_for(np.linalg.det)
 def det(a: Any) -> Any:
     """Equivalent of `numpy.linalg.det`. The derivative of a singular matrix is NaN or infinite.
 
@@ -129,7 +129,7 @@ def det(a: Any) -> Any:
     return rules.Factored(a).det() if a.size else np.prod(a, axis=(-2, -1))
 
 
-@_stands_for(np.linalg.slogdet)
+@stands_for(np.linalg.slogdet)
 def slogdet(a: Any) -> Any:
     """Equivalent of `numpy.linalg.slogdet`: the sign of the determinant, and the logarithm of its absolute value.
 
@@ -146,7 +146,7 @@ def slogdet(a: Any) -> Any:
     return pair(factored.sign(), factored.log_abs_det())
 
 
-@_stands_for(np.linalg.matrix_power)
+@stands_for(np.linalg.matrix_power)
 def matrix_power(a: Any, n: int) -> Any:
     """Equivalent of `numpy.linalg.matrix_power`.
 
@@ -166,7 +166,7 @@ def matrix_power(a: Any, n: int) -> Any:
     return np.copy(np.broadcast_to(eye(base.shape[-1], dtype=base.dtype), base.shape)) if power is None else power
 
 
-@_stands_for(np.linalg.norm)
+@stands_for(np.linalg.norm)
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """Equivalent of `numpy.linalg.norm`, but for matrix norms from singular values (`ord` 2, -2 and "nuc"), which raise `UnsupportedError`.
     The derivative of a norm of 0 is 0.

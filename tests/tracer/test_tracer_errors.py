@@ -161,20 +161,13 @@ def test_arguments_of_the_functions_of_loops_are_not_written_to():
 @pytest.mark.parametrize(
     ("fun", "name", "near"),
     [
-        (lambda x: np.linalg.cond(x), "numpy.linalg.cond", "cholesky, solve, inv, det, slogdet, norm and matrix_power are supported"),
-        (lambda x: np.linalg.lstsq(x, x), "numpy.linalg.lstsq", "np.linalg.solve of the normal equations"),
+        (lambda x: np.linalg.svd(x), "numpy.linalg.svd", "cholesky, solve, lstsq, inv, pinv, det, slogdet, norm and matrix_power are"),
         (lambda x: np.fft.rfft(x), "numpy.fft.rfft", "cosines and sines"),
-        (lambda x: np.percentile(x, 50), "numpy.percentile", "np.sort"),
-        (lambda x: np.convolve(x[0], x[1]), "numpy.convolve", "shifted slices"),
-        (lambda x: np.argpartition(x, 1), "numpy.argpartition", "np.argsort"),
         (lambda x: np.nextafter(x, 1), "numpy.nextafter", "outside of the compiled function"),
-        (lambda x: np.nancumprod(x), "numpy.nancumprod", "write it with the functions of adjit.numpy"),
-        (lambda x: np.apply_along_axis(np.sum, 0, x), "numpy.apply_along_axis", "write it with the functions of adjit.numpy"),
+        (lambda x: np.spacing(x), "numpy.spacing", "write it with the functions of adjit.numpy"),
+        (lambda x: np.divmod.outer(x, x), "numpy.divmod.outer", "write it with the functions of aj.numpy"),
         (lambda x: scipy.special.cosm1(x), "scipy.special.cosm1", "write it with the functions of adjit.numpy"),
-        (lambda x: np.add.at(x.copy(), [0, 0], 1.0), "numpy.add.at", "x[i] += v adds once where an index is repeated"),
         (lambda x: scipy.special.spence(x), "scipy.special.spence", "outside of the compiled function"),
-        (lambda x: x.argpartition(1), "numpy.ndarray.argpartition", "np.argsort"),
-        (lambda x: np.maximum.accumulate(x), "numpy.maximum.accumulate", "np.add.accumulate"),
     ],
 )
 def test_a_function_without_a_rule_is_named_with_what_there_is_instead(fun, name, near):
@@ -315,6 +308,8 @@ def test_attributes_are_those_of_arrays_or_refused():
                 continue
             if callable(wanted):
                 assert callable(found), name
+            elif name == "flat":
+                assert len(found) == len(wanted)
             elif isinstance(wanted, np.ndarray):
                 assert found.shape == wanted.shape, name
             else:

@@ -231,10 +231,6 @@ def test_ufunc_methods():
         ],
         x,
     )
-    with pytest.raises(NotImplementedError, match=r"numpy.add.at has no rule"):
-        run_traced(lambda x: np.add.at(x.copy(), [0], 1), x)
-    with pytest.raises(NotImplementedError, match=r"numpy.add.reduceat has no rule"):
-        run_traced(lambda x: np.add.reduceat(x, [0, 1]), x)
 
 
 def test_clip_where_round():

@@ -1,6 +1,8 @@
 """NumPy's functions over traced arrays, made of op records. Importing this package fills the tables of the protocols."""
 
 from adjit.tracer.functions import (
+    applying,
+    assembling,
     composites,
     contraction,
     creation,
@@ -14,11 +16,15 @@ from adjit.tracer.functions import (
     selecting,
     sets,
     shapes,
+    signals,
     special,
+    statistics,
+    ufunc_methods,
     ufuncs,
+    writing,
 )
 
 __all__ = [
-    "composites", "contraction", "creation", "einsum", "indexing", "joining", "masked_indexing", "masking", "reductions", "searching",
-    "selecting", "sets", "shapes", "special", "ufuncs",
+    "applying", "assembling", "composites", "contraction", "creation", "einsum", "indexing", "joining", "masked_indexing", "masking",
+    "reductions", "searching", "selecting", "sets", "shapes", "signals", "special", "statistics", "ufunc_methods", "ufuncs", "writing",
 ]

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import builtins
+import math
+import operator
 from typing import Any
 
 import numpy as np
 
 from adjit.ir import ops
+from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Value
-from adjit.ir.types import I64
+from adjit.ir.interpreter import ArrayValue
+from adjit.ir.types import F64, I64
 from adjit.tracer import lowering
-from adjit.tracer.array import as_traced, wrap
+from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.dispatch import implements
+from adjit.tracer.functions.creation import linspace
+from adjit.tracer.functions.indexing import fixed, freeze
+from adjit.tracer.functions.shapes import as_array, ravel, reshape_to
 from adjit.tracer.promotion import as_operand, common_dtype
 from adjit.tracer.registry import FUNCTIONS
+from adjit.tracer.user_location import find_user_location
 
 _FEW = 24
 """Up to so many edges are compared with each number, all at once; more are searched by halving."""
@@ -62,3 +71,194 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
         table = FUNCTIONS[np.take](table, sorter)
     dtype = common_dtype([as_operand(table), as_operand(x)])
     return wrap(positions_in(lowering.convert(table.value, dtype), lowering.convert(x.value, dtype), side == "right"))
+
+
+@implements(np.digitize)
+def digitize(x: Any, bins: Any, right: bool = False) -> Any:
+    """Equivalent of `numpy.digitize`; `bins` are sorted, upwards or downwards."""
+    edges, array = as_array(bins), as_traced(x)
+    if edges.ndim != 1:
+        raise ValueError("bins must be one-dimensional")
+    if not isinstance(bins, TracedArray):
+        differences = np.diff(np.asarray(bins))
+        if not ((differences >= 0).all() or (differences <= 0).all()):
+            raise ValueError("bins must be monotonically increasing or decreasing")
+    up = searchsorted(edges, array, "left" if right else "right")
+    if edges.size < 2:
+        return up
+    down = edges.size - searchsorted(edges[::-1], array, "right" if right else "left")
+    return FUNCTIONS[np.where](FUNCTIONS[np.greater](edges[0], edges[-1]), down, up)[() if array.ndim == 0 else ...]
+
+
+@implements(np.bincount)
+def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> TracedArray:
+    """Equivalent of `numpy.bincount`. Of traced numbers the result has `minlength` elements; `IndexError` if one is too large."""
+    length = operator.index(minlength)
+    if length < 0:
+        raise ValueError("'minlength' must not be negative")
+    known = x.value if isinstance(x, TracedArray) else None
+    if known is None or isinstance(known, ArrayValue):
+        numbers = np.asarray(x if known is None else known.array)
+        if numbers.size:
+            freeze(numbers)
+            if numbers.min() < 0:
+                raise ValueError("'list' argument must have no negative elements")
+            length = max(length, int(numbers.max()) + 1)
+        x = fixed(numbers.astype(np.int64, casting="safe" if numbers.size else "unsafe"))
+    elif not length:
+        raise UnsupportedError("bincount of traced numbers: the length of the result depends on values", find_user_location(),
+                               hint="give minlength=, a length that is large enough")
+    index = as_traced(x)
+    if index.ndim != 1:
+        raise ValueError("object too deep for desired array" if index.ndim else "object of too small depth for desired array")
+    if index.dtype.kind not in "biu":
+        raise TypeError(f"Cannot cast array data from {index.dtype} to int64 according to the rule 'safe'")
+    if weights is None:
+        added = wrap(lowering.constant(1, I64, index.shape))
+    else:
+        added = FUNCTIONS["astype"](weights, F64)
+        if added.shape != index.shape:
+            raise ValueError("The weights and list don't have the same length.")
+    base = lowering.constant(0, added.dtype, (length,))
+    places = lowering.convert(index.value, I64)
+    return wrap(ops.scatter_add(base, places, added.value, axis=0) if index.size else base, scalar=False)
+
+
+def _edges(x: TracedArray, bins: Any, range: Any) -> TracedArray:
+    """Edges of the bins of a histogram along one axis."""
+    if isinstance(bins, str):
+        raise UnsupportedError(f"bins={bins!r}: the number of bins depends on values", find_user_location(),
+                               hint="give a number of bins, or edges")
+    if np.ndim(bins):
+        edges = as_array(bins)
+        if not isinstance(bins, TracedArray) and (np.diff(np.asarray(bins)) < 0).any():
+            raise ValueError("`bins` must increase monotonically, when an array")
+        return edges if edges.dtype.kind == "f" or x.dtype.kind != "f" else FUNCTIONS["astype"](edges, F64)     # type: ignore[no-any-return]
+    count = operator.index(bins)
+    if count < 1:
+        raise ValueError("`bins` must be positive, when an integer")
+    if range is not None:
+        first, last = (as_traced(bound) for bound in range)
+        if not any(isinstance(bound, TracedArray) for bound in range) and range[0] > range[1]:
+            raise ValueError("max must be larger than min in range parameter.")
+    elif not x.size:
+        first, last = as_traced(0.0), as_traced(1.0)
+    else:
+        first, last = FUNCTIONS[np.min](x), FUNCTIONS[np.max](x)
+    first, last = FUNCTIONS["astype"](first, F64), FUNCTIONS["astype"](last, F64)
+    same = FUNCTIONS[np.equal](first, last)
+    first, last = FUNCTIONS[np.where](same, first - 0.5, first), FUNCTIONS[np.where](same, last + 0.5, last)
+    edges = linspace(first, last, count + 1)
+    dtype = np.result_type(F64, x.dtype) if x.dtype.kind != "f" else x.dtype
+    return edges if dtype == F64 else FUNCTIONS["astype"](edges, dtype)     # type: ignore[no-any-return]
+
+
+def _bins(x: TracedArray, edges: TracedArray) -> TracedArray:
+    """Number of the bin of each element, with one bin below and one above."""
+    found = searchsorted(edges, x, "right")
+    return found - FUNCTIONS[np.equal](x, edges[-1]).astype(np.int64)       # type: ignore[no-any-return]
+
+
+@implements(np.histogram)
+def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> tuple[TracedArray, TracedArray]:
+    """Equivalent of `numpy.histogram`. The counts have a derivative in the weights only."""
+    x = ravel(a)
+    edges = _edges(x, bins, range)
+    numbers = _bins(x, edges)
+    added = wrap(lowering.constant(1, I64, x.shape)) if weights is None else ravel(weights)
+    if added.size != x.size:
+        raise ValueError("weights should have the same shape as a.")
+    count = edges.size + 1
+    base = lowering.constant(0, added.dtype, (count,))
+    total = wrap(ops.scatter_add(base, numbers.value, added.value, axis=0) if x.size else base, scalar=False)[1:-1].copy()
+    if density:
+        total = total / FUNCTIONS[np.diff](edges) / FUNCTIONS[np.sum](total)
+    return total, edges
+
+
+@implements(np.histogram_bin_edges)
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> TracedArray:
+    """Equivalent of `numpy.histogram_bin_edges`."""
+    return _edges(ravel(a), bins, range)
+
+
+@implements(np.histogramdd)
+def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
+                ) -> tuple[TracedArray, tuple[TracedArray, ...]]:
+    """Equivalent of `numpy.histogramdd`. The counts have a derivative in the weights only."""
+    if isinstance(sample, (list, tuple)):
+        columns = [as_array(column) for column in sample]
+    else:
+        array = as_array(sample)
+        columns = [array] if array.ndim == 1 else [array[:, i] for i in builtins.range(array.shape[1])]
+    every = list(bins) if isinstance(bins, (list, tuple)) else [bins] * len(columns)
+    ranges = [None] * len(columns) if range is None else range
+    if len(every) != len(columns):
+        raise ValueError("The dimension of bins must be equal to the dimension of the sample x.")
+    edges = [_edges(column, each, bounds) for column, each, bounds in zip(columns, every, ranges, strict=True)]
+    shape = tuple(edge.size + 1 for edge in edges)
+    place = as_traced(0)
+    for column, edge in zip(columns, edges, strict=True):
+        place = place * (edge.size + 1) + _bins(column, edge)
+    added = wrap(lowering.constant(1.0, F64, columns[0].shape)) if weights is None else FUNCTIONS["astype"](weights, F64)
+    base = lowering.constant(0.0, F64, (math.prod(shape),))
+    total = wrap(ops.scatter_add(base, place.value, added.value, axis=0) if added.size else base, scalar=False)
+    total = reshape_to(total, shape)[(slice(1, -1),) * len(shape)].copy()
+    if density:
+        whole = FUNCTIONS[np.sum](total)
+        for axis, edge in enumerate(edges):
+            total = total / FUNCTIONS[np.diff](edge).reshape([-1 if i == axis else 1 for i in builtins.range(len(shape))])
+        total = total / whole
+    return total, tuple(edges)
+
+
+@implements(np.histogram2d)
+def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
+                ) -> tuple[TracedArray, TracedArray, TracedArray]:
+    """Equivalent of `numpy.histogram2d`."""
+    if np.ndim(bins) and len(bins) not in (1, 2):
+        bins = [bins, bins]
+    total, edges = histogramdd([x, y], bins, range, density, weights)
+    return total, edges[0], edges[1]
+
+
+@implements(np.interp)
+def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+    """Equivalent of `numpy.interp`. At a point of `xp` the derivative is that of the segment to its right."""
+    array, points, values = (FUNCTIONS["astype"](each, F64) for each in (x, xp, fp))
+    if points.ndim != 1 or values.ndim != 1:
+        raise ValueError("Data points must be 1-D sequences")
+    if points.shape != values.shape:
+        raise ValueError("fp and xp are not of the same length.")
+    if not points.size:
+        raise ValueError("array of sample points is empty")
+    if period is not None:
+        if period == 0:
+            raise ValueError("period must be a non-zero value")
+        period = FUNCTIONS[np.absolute](as_traced(period))
+        left = right = None
+        array, points = array % period, points % period
+        order = FUNCTIONS[np.argsort](points)
+        points, values = points[order], values[order]
+        points = FUNCTIONS[np.concatenate]([points[-1:] - period, points, points[:1] + period])
+        values = FUNCTIONS[np.concatenate]([values[-1:], values, values[:1]])
+    size = points.size
+    where, take = FUNCTIONS[np.where], FUNCTIONS[np.take]
+    if size > 1:
+        place = FUNCTIONS[np.maximum](wrap(positions_in(points.value, array.value, True)) - 1, 0)
+        segment = FUNCTIONS[np.minimum](place, size - 2)
+        slopes = (values[1:] - values[:-1]) / (points[1:] - points[:-1])
+        x0, y0, slope = take(points, place), take(values, place), take(slopes, segment)
+        result = slope * (array - x0) + y0
+        at_point = FUNCTIONS[np.equal](array, x0) & FUNCTIONS[np.isnan](result)
+        other = FUNCTIONS[np.minimum](segment + 1, size - 1)
+        second = slope * (array - take(points, other)) + take(values, other)
+        result = where(FUNCTIONS[np.isnan](result), where(FUNCTIONS[np.isnan](second) & FUNCTIONS[np.equal](y0, take(values, other)), y0,
+                                                          second), result)
+        result = where(at_point, y0, result)
+    else:
+        result = where(FUNCTIONS[np.isnan](array), array, values[0])
+    result = where(FUNCTIONS[np.less](array, points[0]), values[0] if left is None else left, result)
+    result = where(FUNCTIONS[np.greater](array, points[-1]), values[-1] if right is None else right, result)
+    result = where(FUNCTIONS[np.isnan](array), array, result)
+    return wrap(result.value)

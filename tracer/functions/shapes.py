@@ -32,7 +32,7 @@ def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     """Return the axes that `axis` names, in the order given; None means all axes."""
     if axis is None:
         return tuple(range(ndim))
-    axes = tuple(normalize_axis(item, ndim) for item in axis) if isinstance(axis, (tuple, list)) else (normalize_axis(axis, ndim),)
+    axes = tuple(normalize_axis(item, ndim) for item in axis) if isinstance(axis, (tuple, list, range)) else (normalize_axis(axis, ndim),)
     if len(set(axes)) != len(axes):
         raise ValueError("repeated axis")
     return axes

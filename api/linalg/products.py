@@ -1,0 +1,270 @@
+"""Products, norms and rearrangements of `numpy.linalg` that are made of other functions, and least squares."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from adjit.ir.errors import ShapeError, UnsupportedError
+from adjit.ir.types import F64
+from adjit.linalg.functions import inv, norm, solve, solve_triangular, stands_for
+from adjit.tracer.array import TracedArray, as_traced
+from adjit.tracer.functions.shapes import as_array, expand_dims, normalize_axes
+from adjit.tracer.registry import FUNCTIONS
+from adjit.tracer.user_location import find_user_location
+
+
+def _forward(name: str) -> None:
+    """Register NumPy's function of the main namespace under its name in `numpy.linalg`."""
+    if hasattr(np.linalg, name) and hasattr(np, name):
+        FUNCTIONS[getattr(np.linalg, name)] = FUNCTIONS[getattr(np, name)]
+
+
+for _name in ("matmul", "matrix_transpose", "tensordot", "vecdot"):
+    _forward(_name)
+
+
+def _linalg(name: str) -> Any:
+    """Register a function that older versions of NumPy do not have."""
+    return stands_for(getattr(np.linalg, name)) if hasattr(np.linalg, name) else lambda function: function
+
+
+@_linalg("outer")
+def outer(x1: Any, x2: Any, /) -> Any:
+    """Equivalent of `numpy.linalg.outer`, of two vectors."""
+    x, y = as_traced(x1), as_traced(x2)
+    if x.ndim != 1 or y.ndim != 1:
+        raise ValueError(f"Input arrays must be one-dimensional, but they are x1.ndim={x.ndim} and x2.ndim={y.ndim}.")
+    return FUNCTIONS[np.outer](x, y)
+
+
+@_linalg("cross")
+def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """Equivalent of `numpy.linalg.cross`, of vectors with three elements."""
+    x, y = as_traced(x1), as_traced(x2)
+    if x.shape[axis] != 3 or y.shape[axis] != 3:
+        raise ValueError("Both input arrays must be (arrays of) 3-dimensional vectors, "
+                         f"but they are {x.shape[axis]} and {y.shape[axis]} dimensional instead.")
+    return FUNCTIONS[np.cross](x, y, axis=axis)
+
+
+@_linalg("diagonal")
+def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+    """Equivalent of `numpy.linalg.diagonal`, of the last two axes."""
+    return FUNCTIONS[np.diagonal](x, offset, -2, -1)
+
+
+@_linalg("trace")
+def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+    """Equivalent of `numpy.linalg.trace`, of the last two axes."""
+    return FUNCTIONS[np.trace](x, offset, -2, -1, dtype)
+
+
+@_linalg("vector_norm")
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: float = 2) -> Any:
+    """Equivalent of `numpy.linalg.vector_norm`; the derivative of a norm of 0 is 0.
+
+    >>> import numpy as np
+    >>> float(vector_norm(np.array([3.0, 4.0])))
+    5.0
+    """
+    array = as_array(x)
+    axes = normalize_axes(axis, array.ndim)
+    others = tuple(i for i in range(array.ndim) if i not in axes)
+    front = FUNCTIONS[np.transpose](array, (*axes, *others))
+    flat = FUNCTIONS[np.reshape](front, (math.prod(array.shape[i] for i in axes), *(array.shape[i] for i in others)))
+    result = norm(flat, ord, axis=0)
+    return expand_dims(result, tuple(sorted(axes))) if keepdims and axes else result
+
+
+@_linalg("matrix_norm")
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+    """Equivalent of `numpy.linalg.matrix_norm`, as `norm`.
+
+    >>> import numpy as np
+    >>> float(matrix_norm(np.array([[3.0, 0.0], [0.0, 4.0]])))
+    5.0
+    """
+    return norm(x, ord, axis=(-2, -1), keepdims=keepdims)
+
+
+@stands_for(np.linalg.multi_dot)
+def multi_dot(arrays: Any, *, out: Any = None) -> Any:
+    """Equivalent of `numpy.linalg.multi_dot`: products in the order that takes the fewest multiplications.
+
+    >>> import numpy as np
+    >>> multi_dot([np.eye(2), np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, 1.0])])
+    array([3., 7.])
+    """
+    matrices = [as_traced(array) for array in arrays]
+    if len(matrices) < 2:
+        raise ValueError("Expecting at least two arrays.")
+    first, last = matrices[0].ndim == 1, matrices[-1].ndim == 1
+    matrices[0] = FUNCTIONS[np.atleast_2d](matrices[0])
+    matrices[-1] = matrices[-1][:, None] if last else matrices[-1]
+    for matrix in matrices:
+        if matrix.ndim != 2:
+            raise np.linalg.LinAlgError(f"{matrix.ndim}-dimensional array given. Array must be two-dimensional")
+    product = _in_best_order(matrices)
+    result = product[0, 0] if first and last else product[0] if first else product[:, 0] if last else product
+    if out is not None:
+        out[...] = result
+        return out
+    return result
+
+
+def _in_best_order(matrices: list[TracedArray]) -> TracedArray:
+    sizes = [matrices[0].shape[0], *(matrix.shape[1] for matrix in matrices)]
+    count = len(matrices)
+    cost: dict[tuple[int, int], tuple[int, int]] = {(i, i): (0, i) for i in range(count)}
+    for length in range(1, count):
+        for i in range(count - length):
+            j = i + length
+            cost[i, j] = min((cost[i, k][0] + cost[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j))
+
+    def multiplied(i: int, j: int) -> TracedArray:
+        if i == j:
+            return matrices[i]
+        k = cost[i, j][1]
+        return FUNCTIONS[np.matmul](multiplied(i, k), multiplied(k + 1, j))     # type: ignore[no-any-return]
+
+    return multiplied(0, count - 1)
+
+
+@stands_for(np.linalg.tensorsolve)
+def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+    """Equivalent of `numpy.linalg.tensorsolve`.
+
+    >>> import numpy as np
+    >>> tensorsolve(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([1.0, 2.0]))
+    array([0.5, 0.5])
+    """
+    x, y = as_array(a), as_array(b)
+    if axes is not None:
+        kept = [k for k in range(x.ndim) if k not in axes]
+        x = FUNCTIONS[np.transpose](x, (*kept, *axes))
+    shape = x.shape[-(x.ndim - y.ndim):] if x.ndim > y.ndim else ()
+    count = math.prod(shape)
+    if x.size != count * count:
+        raise ShapeError(f"tensorsolve: {x.shape} is no square matrix of {count} unknowns", find_user_location())
+    return FUNCTIONS[np.reshape](solve(FUNCTIONS[np.reshape](x, (count, count)), FUNCTIONS[np.ravel](y)), shape)
+
+
+@stands_for(np.linalg.tensorinv)
+def tensorinv(a: Any, ind: int = 2) -> Any:
+    """Equivalent of `numpy.linalg.tensorinv`.
+
+    >>> import numpy as np
+    >>> tensorinv(np.array([[2.0, 0.0], [0.0, 4.0]]), 1)
+    array([[0.5 , 0.  ],
+           [0.  , 0.25]])
+    """
+    x = as_array(a)
+    if operator.index(ind) <= 0:
+        raise ValueError("Invalid ind argument.")
+    rows = math.prod(x.shape[ind:])
+    return FUNCTIONS[np.reshape](inv(FUNCTIONS[np.reshape](x, (rows, -1))), x.shape[ind:] + x.shape[:ind])
+
+
+@stands_for(np.linalg.cond)
+def cond(x: Any, p: Any = None) -> Any:
+    """Equivalent of `numpy.linalg.cond` for the norms "fro", 1, -1, inf and -inf.
+
+    >>> import numpy as np
+    >>> float(cond(np.array([[2.0, 0.0], [0.0, 1.0]]), 1))
+    2.0
+    """
+    if p in (None, 2, -2):
+        raise UnsupportedError("cond: the condition number in the 2-norm takes singular values", find_user_location(),
+                               hint="p='fro', 1, -1, np.inf and -np.inf are supported")
+    return norm(x, p, axis=(-2, -1)) * norm(inv(x), p, axis=(-2, -1))
+
+
+def qr_of(a: TracedArray) -> tuple[TracedArray, TracedArray]:
+    """Orthonormal columns and triangle of a tall matrix of full rank: Gram and Schmidt, each column twice, which is exact to rounding.
+    """
+    columns: list[TracedArray] = []
+    rows: list[TracedArray] = []
+    stack, zeros, matmul = FUNCTIONS[np.stack], FUNCTIONS[np.zeros_like], FUNCTIONS[np.matmul]
+    for j in range(a.shape[1]):
+        column = a[:, j]
+        if columns:
+            q = stack(columns, axis=1)
+            first = matmul(column, q)
+            column = column - matmul(q, first)
+            second = matmul(column, q)
+            column = column - matmul(q, second)
+            above = first + second
+        else:
+            above = zeros(column)[:0]
+        length = norm(column)
+        columns.append(column / length)
+        rows.append(FUNCTIONS[np.concatenate]([above, length[None], zeros(a, shape=(a.shape[1] - j - 1,))]))
+    return stack(columns, axis=1), stack(rows, axis=1)
+
+
+@stands_for(np.linalg.lstsq)
+def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
+    """Equivalent of `numpy.linalg.lstsq` for tall matrices of full rank: the solution and the sums of squared residuals; the rank is taken
+    to be full, and the singular values are missing (None). Without full rank the result is NaN or infinite.
+
+    >>> import numpy as np
+    >>> lstsq(np.array([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), np.array([1.0, 4.0, 3.0]))[0]
+    array([1., 2.])
+    """
+    x, y = _floating(a), _floating(b)
+    if x.ndim != 2 or y.ndim not in (1, 2) or x.shape[0] != y.shape[0]:
+        raise np.linalg.LinAlgError(f"Incompatible dimensions {x.shape} and {y.shape}")
+    rows, count = x.shape
+    if rows < count or not count:
+        raise UnsupportedError(f"lstsq of {rows} equations with {count} unknowns", find_user_location(),
+                               hint="as many equations as unknowns, or more, are supported")
+    dtype = np.result_type(x.dtype, y.dtype)
+    x, y = FUNCTIONS["astype"](x, dtype), FUNCTIONS["astype"](y, dtype)
+    q, r = qr_of(x)
+    solution = solve_triangular(r, FUNCTIONS[np.matmul](q.T, y), lower=False)
+    residual = y - FUNCTIONS[np.matmul](x, solution)
+    squares = FUNCTIONS[np.sum](FUNCTIONS[np.square](residual), axis=0)
+    left = FUNCTIONS[np.atleast_1d](squares) if rows > count else FUNCTIONS[np.zeros_like](x, shape=(0,))
+    return solution, left, count, None
+
+
+@stands_for(np.linalg.pinv)
+def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+    """Equivalent of `numpy.linalg.pinv` for one matrix of full rank. Without full rank the result is NaN or infinite.
+
+    >>> import numpy as np
+    >>> pinv(np.array([[2.0], [0.0]]))
+    array([[0.5, 0. ]])
+    """
+    x = _floating(a)
+    if x.ndim != 2:
+        raise UnsupportedError("pinv of several matrices", find_user_location(), hint="call it for one after the other")
+    wide = x.shape[0] < x.shape[1]
+    q, r = qr_of(x.T if wide else x)
+    result = solve_triangular(r, q.T, lower=False)
+    return result.T if wide else result
+
+
+@stands_for(np.polyfit)
+def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None, cov: bool = False) -> Any:
+    """Equivalent of `numpy.polyfit`, without `full=` and `cov=`."""
+    if full or cov:
+        raise UnsupportedError("polyfit(full=...) and polyfit(cov=...)", find_user_location(), hint="the coefficients are supported")
+    points, values = _floating(x) + 0.0, _floating(y) + 0.0
+    matrix = FUNCTIONS[np.vander](points, operator.index(deg) + 1)
+    if w is not None:
+        weights = _floating(w)
+        matrix = matrix * weights[:, None]
+        values = values * (weights[:, None] if values.ndim == 2 else weights)
+    scale = FUNCTIONS[np.sqrt](FUNCTIONS[np.sum](matrix * matrix, axis=0))
+    solution = lstsq(matrix / scale, values)[0]
+    return (solution.T / scale).T
+
+
+def _floating(x: Any) -> TracedArray:
+    array = as_traced(x)
+    return array if array.dtype.kind == "f" else FUNCTIONS["astype"](array, F64)

@@ -1,0 +1,80 @@
+"""Functions that call the user's function on parts of an array, and choices among arrays by number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from adjit.tracer.array import TracedArray, as_traced
+from adjit.tracer.dispatch import implements
+from adjit.tracer.functions.shapes import as_array, expand_dims, moveaxis, normalize_axis, reshape_to
+from adjit.tracer.functions.ufuncs import store
+from adjit.tracer.registry import FUNCTIONS
+
+
+@implements(np.piecewise)
+def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
+    """Equivalent of `numpy.piecewise`: functions get the elements that their condition chooses."""
+    array = as_traced(x)
+    conditions = list(condlist) if isinstance(condlist, (list, tuple)) and np.ndim(condlist[0]) == array.ndim else (
+        [condlist] if np.ndim(condlist) == array.ndim else list(condlist))
+    if len(funclist) == len(conditions) + 1:
+        conditions.append(~FUNCTIONS[np.any](FUNCTIONS[np.stack]([as_traced(condition) for condition in conditions]), axis=0))
+    elif len(funclist) != len(conditions):
+        raise ValueError(f"with {len(conditions)} condition(s), either {len(conditions)} or {len(conditions) + 1} functions are expected")
+    flat = FUNCTIONS[np.atleast_1d](array)
+    result = FUNCTIONS[np.zeros_like](flat)
+    for condition, function in zip(conditions, funclist, strict=True):
+        mask = reshape_to(FUNCTIONS["astype"](condition, bool), flat.shape)
+        result[mask] = function(flat[mask], *args, **kw) if callable(function) else function
+    return result if array.ndim or not array.scalar else result[0]
+
+
+@implements(np.choose)
+def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+    """Equivalent of `numpy.choose`."""
+    number = as_array(a)
+    arrays = FUNCTIONS[np.broadcast_arrays](number, *(as_array(choice) for choice in choices))
+    index, stacked = arrays[0], FUNCTIONS[np.stack](list(arrays[1:]))
+    count = stacked.shape[0]
+    if mode == "wrap":
+        index = index % count
+    elif mode == "clip":
+        index = FUNCTIONS[np.clip](index, 0, count - 1)
+    elif mode != "raise":
+        raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
+    else:       # negative numbers are not counted from the end
+        index = FUNCTIONS[np.where](FUNCTIONS[np.less](index, 0), count, index)
+    return store(FUNCTIONS[np.take_along_axis](stacked, index[None], axis=0)[0], out, "unsafe", "choose")
+
+
+@implements(np.apply_along_axis)
+def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    """Equivalent of `numpy.apply_along_axis`: calls `func1d` once for each slice."""
+    x = as_array(arr)
+    dim = normalize_axis(axis, x.ndim)
+    last = moveaxis(x, dim, -1)
+    outer = last.shape[:-1]
+    if 0 in outer:
+        raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
+    parts = [as_traced(func1d(last[place], *args, **kwargs)) for place in product(*map(range, outer))]
+    stacked = FUNCTIONS[np.stack](parts)
+    result = reshape_to(stacked, (*outer, *parts[0].shape))
+    inner = tuple(range(len(outer), result.ndim))
+    return moveaxis(result, inner, range(dim, dim + len(inner)))
+
+
+@implements(np.apply_over_axes)
+def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> TracedArray:
+    """Equivalent of `numpy.apply_over_axes`."""
+    result = as_array(a)
+    ndim = result.ndim
+    for axis in (axes,) if np.ndim(axes) == 0 else axes:
+        reduced = as_traced(func(result, normalize_axis(axis, ndim)))
+        result = reduced if reduced.ndim == result.ndim else expand_dims(reduced, axis)
+        if result.ndim != ndim:
+            raise ValueError("function is not returning an array of the correct shape")
+    return result

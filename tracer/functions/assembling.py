@@ -1,0 +1,196 @@
+"""Functions that put arrays together of parts, or take parts out, at places that are known."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from adjit.ir.errors import UnsupportedError
+from adjit.ir.types import I64
+from adjit.tracer import lowering
+from adjit.tracer.array import TracedArray, as_traced, wrap
+from adjit.tracer.dispatch import implements
+from adjit.tracer.functions.indexing import check_bounds, fixed, freeze
+from adjit.tracer.functions.shapes import as_array, as_shape, moveaxis, normalize_axis, ravel, reshape_to
+from adjit.tracer.registry import FUNCTIONS
+from adjit.tracer.user_location import find_user_location
+
+
+def _plain(obj: Any) -> Any:
+    if isinstance(obj, np.ndarray):
+        freeze(obj)
+    return obj
+
+
+@implements(np.delete)
+def delete(arr: Any, obj: Any, axis: int | None = None) -> TracedArray:
+    """Equivalent of `numpy.delete`; a single index and a mask may be traced."""
+    x = as_array(arr)
+    x, axis = (ravel(x), 0) if axis is None else (x, normalize_axis(axis, x.ndim))
+    size = x.shape[axis]
+    if not isinstance(obj, TracedArray):
+        return FUNCTIONS[np.take](x, fixed(np.delete(np.arange(size), _plain(obj))), axis=axis)     # type: ignore[no-any-return]
+    if obj.dtype == np.bool_:
+        return x[(*(slice(None),) * axis, FUNCTIONS[np.logical_not](obj))]       # type: ignore[no-any-return]
+    if obj.size != 1:
+        raise UnsupportedError("np.delete at several traced places has a shape that depends on values", find_user_location(),
+                               hint="delete one by one, or choose with a mask")
+    place = wrap(lowering.wrapped_index(lowering.reshape(obj.value, ()), size))
+    kept = wrap(lowering.iota(I64, (max(size - 1, 0),), 0), scalar=False)
+    checked = FUNCTIONS[np.where](FUNCTIONS[np.greater_equal](place, 0) & FUNCTIONS[np.less](place, size), 0, size + 1)
+    return FUNCTIONS[np.take](x, kept + FUNCTIONS[np.greater_equal](kept, place) + checked, axis=axis)     # type: ignore[no-any-return]
+
+
+@implements(np.insert)
+def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> TracedArray:
+    """Equivalent of `numpy.insert`; a single index may be traced."""
+    x = as_array(arr)
+    x, axis = (ravel(x), 0) if axis is None else (x, normalize_axis(axis, x.ndim))
+    size, new = x.shape[axis], FUNCTIONS["astype"](values, x.dtype)
+    if isinstance(obj, TracedArray) and obj.size != 1:
+        raise UnsupportedError("np.insert at several traced places", find_user_location(), hint="insert one by one")
+    single = isinstance(obj, TracedArray) or (not isinstance(obj, slice) and np.size(obj) == 1 and np.asarray(obj).dtype != np.bool_)
+    scalar = (isinstance(obj, TracedArray) and not obj.ndim) or (not isinstance(obj, (slice, TracedArray)) and np.ndim(obj) == 0)
+    if single:
+        new = reshape_to(new, (1,) * (x.ndim - new.ndim) + new.shape)
+        if scalar:
+            new = moveaxis(new, 0, axis)
+        count = new.shape[axis]
+    else:
+        places = np.arange(size)[obj] if isinstance(obj, slice) else np.asarray(_plain(obj))
+        count = int(places.sum()) if places.dtype == np.bool_ else places.size
+    new = FUNCTIONS[np.broadcast_to](new, [count if i == axis else each for i, each in enumerate(x.shape)])
+    joined = FUNCTIONS[np.concatenate]([x, new], axis=axis)
+    if not isinstance(obj, TracedArray):
+        marks = np.arange(size, size + count)
+        if single:
+            check_bounds(int(np.reshape(obj, ())), size + 1, axis) if int(np.reshape(obj, ())) >= 0 else check_bounds(
+                int(np.reshape(obj, ())), size, axis)
+            order = np.insert(np.arange(size), np.full(count, int(np.reshape(obj, ()))), marks) if count != 1 else np.insert(
+                np.arange(size), int(np.reshape(obj, ())), marks)
+        else:
+            order = np.insert(np.arange(size), obj, marks)
+        return FUNCTIONS[np.take](joined, fixed(order), axis=axis)      # type: ignore[no-any-return]
+    place = wrap(lowering.wrapped_index(lowering.reshape(obj.value, ()), size))
+    index = wrap(lowering.iota(I64, (size + count,), 0), scalar=False)
+    less, where = FUNCTIONS[np.less], FUNCTIONS[np.where]
+    source = where(less(index, place), index, where(less(index, place + count), index - place + size, index - count))
+    valid = FUNCTIONS[np.greater_equal](place, 0) & FUNCTIONS[np.less_equal](place, size)
+    return FUNCTIONS[np.take](joined, where(valid, source, size + count), axis=axis)     # type: ignore[no-any-return]
+
+
+@implements(np.block)
+def block(arrays: Any) -> TracedArray:
+    """Equivalent of `numpy.block`."""
+    depth, ndim = _depth(arrays)
+    result = _joined(arrays, 1, depth, max(ndim, depth))
+    return result.copy() if not depth else result       # type: ignore[no-any-return]
+
+
+def _depth(arrays: Any) -> tuple[int, int]:
+    """Depth of the nested lists, which has to be the same everywhere, and the largest number of dimensions."""
+    if isinstance(arrays, tuple):
+        raise TypeError("block: only lists can be used to arrange blocks, and np.block does not allow implicit conversion from tuple to "
+                        "ndarray")
+    if not isinstance(arrays, list):
+        return 0, np.ndim(arrays)
+    if not arrays:
+        raise ValueError("block: List cannot be empty")
+    parts = [_depth(part) for part in arrays]
+    if len({depth for depth, _ in parts}) > 1:
+        raise ValueError("block: List depths are mismatched.")
+    return parts[0][0] + 1, max(ndim for _, ndim in parts)
+
+
+def _joined(arrays: Any, level: int, depth: int, ndim: int) -> TracedArray:
+    if not isinstance(arrays, list):
+        x = as_array(arrays)
+        return reshape_to(x, (1,) * (ndim - x.ndim) + x.shape)
+    parts = [_joined(part, level + 1, depth, ndim) for part in arrays]
+    return FUNCTIONS[np.concatenate](parts, axis=level - 1 - depth)     # type: ignore[no-any-return]
+
+
+@implements(*([np.unstack] if hasattr(np, "unstack") else []))
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[TracedArray, ...]:
+    """Equivalent of `numpy.unstack`."""
+    array = as_array(x)
+    if not array.ndim:
+        raise ValueError("Input array must be at least 1-d.")
+    return tuple(moveaxis(array, axis, 0))
+
+
+@implements(np.dsplit)
+def dsplit(ary: Any, indices_or_sections: Any) -> list[TracedArray]:
+    """Equivalent of `numpy.dsplit`."""
+    x = as_traced(ary)
+    if x.ndim < 3:
+        raise ValueError("dsplit only works on arrays of 3 or more dimensions")
+    return FUNCTIONS[np.split](x, indices_or_sections, 2)       # type: ignore[no-any-return]
+
+
+@implements(np.resize)
+def resize(a: Any, new_shape: Any) -> TracedArray:
+    """Equivalent of `numpy.resize`: elements are repeated from the start."""
+    x, shape = ravel(a), as_shape(new_shape)
+    if any(size < 0 for size in shape):
+        raise ValueError("all elements of `new_shape` must be non-negative")
+    count = math.prod(shape)
+    if not x.size:
+        return wrap(lowering.constant(0, x.dtype, shape), scalar=False)
+    if count <= x.size:
+        return wrap(lowering.reshape(x[:count].value, shape), scalar=False)
+    return wrap(lowering.reshape(FUNCTIONS[np.tile](x, -(-count // x.size))[:count].value, shape), scalar=False)
+
+
+@implements(np.real)
+def real(val: Any) -> Any:
+    """Equivalent of `numpy.real`: the array itself."""
+    return as_traced(val)
+
+
+@implements(np.imag)
+def imag(val: Any) -> Any:
+    """Equivalent of `numpy.imag`: zeros."""
+    x = as_traced(val)
+    return FUNCTIONS[np.zeros_like](x) if x.ndim else wrap(lowering.constant(0, x.dtype))
+
+
+@implements(np.real_if_close)
+def real_if_close(a: Any, tol: float = 100) -> Any:
+    """Equivalent of `numpy.real_if_close`: the array itself."""
+    return as_traced(a)
+
+
+@implements(np.iscomplex)
+def iscomplex(x: Any) -> Any:
+    """Equivalent of `numpy.iscomplex`: nowhere."""
+    return FUNCTIONS[np.zeros_like](as_traced(x), dtype=bool)
+
+
+@implements(np.isreal)
+def isreal(x: Any) -> Any:
+    """Equivalent of `numpy.isreal`: everywhere."""
+    return FUNCTIONS[np.ones_like](as_traced(x), dtype=bool)
+
+
+@implements(np.tril_indices_from)
+def tril_indices_from(arr: Any, k: int = 0) -> Any:
+    """Equivalent of `numpy.tril_indices_from`: plain arrays."""
+    return np.tril_indices(as_traced(arr).shape[-2], k, as_traced(arr).shape[-1])
+
+
+@implements(np.triu_indices_from)
+def triu_indices_from(arr: Any, k: int = 0) -> Any:
+    """Equivalent of `numpy.triu_indices_from`: plain arrays."""
+    return np.triu_indices(as_traced(arr).shape[-2], k, as_traced(arr).shape[-1])
+
+
+@implements(np.diag_indices_from)
+def diag_indices_from(arr: Any) -> Any:
+    """Equivalent of `numpy.diag_indices_from`: plain arrays."""
+    x = as_traced(arr)
+    if x.ndim < 2 or len(set(x.shape)) > 1:
+        raise ValueError("input array must be at least 2-d" if x.ndim < 2 else "All dimensions of input must be of equal length")
+    return np.diag_indices(x.shape[0], x.ndim)
