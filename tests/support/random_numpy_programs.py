@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from random import Random
@@ -70,11 +70,11 @@ class RandomProgram:
 class Writer:
     """State of a program that is being written: names by kind, at this place."""
 
-    def __init__(self, seed: int):
+    def __init__(self, seed: int, features: Sequence[str]):
         self.random = Random(seed)
         self.n = self.random.randint(3, 6)
-        count = self.random.choice((2, 3, 4, len(FEATURES)))
-        self.features = frozenset(self.random.sample(FEATURES, count))
+        count = self.random.choice((2, 3, 4, len(features)))
+        self.features = frozenset(self.random.sample(features, min(count, len(features))))
         self.scalars, self.vectors, self.matrices = ["s"], ["x", "y"], ["A"]
         self.masks: list[str] = []
         self.lists: list[str] = []
@@ -474,10 +474,10 @@ def runs(program: RandomProgram) -> bool:
     return True
 
 
-def random_numpy_program(seed: int) -> RandomProgram:
-    """The first program at or after a seed's own attempts that NumPy runs."""
+def random_numpy_program(seed: int, features: Sequence[str] = FEATURES) -> RandomProgram:
+    """The first of a seed's programs that NumPy runs, with some of the features."""
     for attempt in range(1000):
-        writer = Writer(seed * 1000 + attempt)
+        writer = Writer(seed * 1000 + attempt, features)
         program = RandomProgram(seed, writer.features, tuple(_joined(writer.program())), writer.n)
         if runs(program):
             return program
