@@ -57,14 +57,21 @@ class RandomProgram:
     def call(self, number: int) -> tuple[Any, ...]:
         draw = np.random.default_rng([self.seed, number])
         n = self.size
-        return draw.normal(size=n), draw.normal(size=n), draw.normal(size=(3, n)), float(draw.normal())
+        x, y, A, s = draw.normal(size=n), draw.normal(size=n), draw.normal(size=(3, n)), float(draw.normal())
+        return x, x if number in self.one_array_twice else y, A, s
+
+    @property
+    def one_array_twice(self) -> tuple[int, ...]:
+        """Calls whose first two arguments are one array."""
+        return () if self.seed % 4 else (CALLS - 1,)
 
     def script(self) -> str:
         """The program as a user would run it."""
-        return (f"import math\nimport numpy as np\nimport adjit as aj\n\n{self.text}\ncompiled = aj.compile(program, backend='interpret')\n"
+        return (f"import math\nfrom copy import deepcopy\n\nimport numpy as np\nimport adjit as aj\n\n{self.text}\ncompiled = aj.compile(program, backend='interpret')\n"
                 f"for number in range({CALLS}):\n    draw = np.random.default_rng([{self.seed}, number])\n    n = {self.size}\n"
                 "    arguments = draw.normal(size=n), draw.normal(size=n), draw.normal(size=(3, n)), float(draw.normal())\n"
-                "    print(program(*(np.copy(a)[()] for a in arguments)), compiled(*arguments), sep='\\n')\n")
+                f"    if number in {self.one_array_twice}:\n        arguments = arguments[0], *arguments[:1], *arguments[2:]\n"
+                "    print(program(*deepcopy(arguments)), compiled(*deepcopy(arguments)), sep='\\n')\n")
 
 
 class Writer:
