@@ -347,7 +347,7 @@ class Writer:
             self.scalars.remove(name)
             return [Line(header, body)]
         i = self.new("i")
-        stop = self.n if self.depth else r.choice((2, self.n, self.n, 10, 12))
+        stop = self.n if self.depth else r.choice((2, self.n, self.n, 10, 12, 20))
         self.loops.append((i, stop if stop != 10 else 99))
         body = self.block(r.randint(1, 3))
         if self.has("branches", "returns") and r.random() < 0.4:
