@@ -3,8 +3,8 @@
     python benchmarks/numpy_programs.py                     all programs of tests/support/numpy_programs, at their small sizes
     python benchmarks/numpy_programs.py --large thomas lu_doolittle
 
-Of value and gradient where a program has one, else of the value; native code, no cache. Ops are those of
-the trace, of the graph with loops rolled and differentiated, both counted within regions, and the steps that run. A program that is refused is named with the reason.
+Of value and gradient where a program has one, else of the value; native code, no cache. Ops are those of the trace, of the graph with loops
+rolled and differentiated, both counted within regions, and the steps that run. A program that is refused is named with the reason.
 """
 
 from __future__ import annotations

@@ -67,7 +67,8 @@ class RandomProgram:
 
     def script(self) -> str:
         """The program as a user would run it."""
-        return (f"import math\nfrom copy import deepcopy\n\nimport numpy as np\nimport adjit as aj\n\n{self.text}\ncompiled = aj.compile(program, backend='interpret')\n"
+        return (f"import math\nfrom copy import deepcopy\n\nimport numpy as np\nimport adjit as aj\n\n{self.text}\n"
+                "compiled = aj.compile(program, backend='interpret')\n"
                 f"for number in range({CALLS}):\n    draw = np.random.default_rng([{self.seed}, number])\n    n = {self.size}\n"
                 "    arguments = draw.normal(size=n), draw.normal(size=n), draw.normal(size=(3, n)), float(draw.normal())\n"
                 f"    if number in {self.one_array_twice}:\n        arguments = arguments[0], *arguments[:1], *arguments[2:]\n"
