@@ -7,6 +7,7 @@ read itself from its base and how to write itself back, so that NumPy's aliasing
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ from adjit.tracer.lowering import Strides, constant, contiguous_strides, transpo
 from adjit.tracer.registry import FUNCTIONS, find, unsupported
 from adjit.tracer.scope import Scope, active_scope, transposed_from
 from adjit.tracer.tracebacks import user_frames_only
-from adjit.tracer.user_location import find_user_location, is_called_by
+from adjit.tracer.user_location import find_user_location, is_called_by, is_within_store
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,13 @@ class View:
         while base.alias is not None:
             base = base.alias.base
         return base
+
+
+FRESH: dict[type, int] = {}
+"""Classes of the arrays that traced functions make (`fresh_array`), and the number of scopes around the one where they are made."""
+
+WRITTEN: dict[int, tuple[weakref.ref[np.ndarray], TracedArray]] = {}
+"""Traced arrays that fresh arrays stand for, by identity of the fresh array."""
 
 
 class TracedArray:
@@ -299,31 +307,23 @@ class TracedArray:
         if is_called_by("scipy"):
             raise self._concrete("calling a function of SciPy, which makes an ordinary ndarray",
                                  "aj.special has functions of scipy.special, aj.linalg has solve_triangular; write others in NumPy")
-        raise self._concrete("making an ordinary ndarray",
-                             "if x is an array, leave np.asarray(x) out; if it is a list, pass np.array(x) or np.stack(x); write "
-                             "np.dot(a, x) for a.dot(x) of an ordinary array, x.astype(np.int64) for np.int64(x); build arrays of traced "
-                             "values with np.stack or aj.numpy.array([...]); to fill one piece by piece (array[i] = x), make it with "
-                             "np.zeros_like(x, shape=...) or aj.numpy.zeros(...)")
+        if is_within_store():
+            raise write_refused(find_user_location())
+        raise self._concrete("making an ordinary ndarray", "pass np.array(list) in place of a list that holds traced numbers" if self.scalar
+                             else "use functions of NumPy: this one reads the memory of its arguments, which a traced array does not have")
 
     # -- the NumPy protocols
 
     @user_frames_only
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", None)
-        if "signature" in kwargs or (out is not None and ufunc.nout > 1):
-            raise UnsupportedError(f"numpy.{ufunc.__name__} with {'out' if out else 'signature'}= is not supported for traced arrays",
-                                   find_user_location(), hint="dtype= chooses the dtype; x[...] = result writes it into an array")
-        if out is not None:
-            kwargs["out"] = out[0] if len(out) == 1 else out
-        if method == "__call__":
-            return find(ufunc)(*inputs, **kwargs)
-        rule = FUNCTIONS.get((ufunc, method))
-        if rule is None:
-            raise UnsupportedError(f"numpy.{ufunc.__name__}.{method} has no rule for traced arrays", find_user_location(),
-                                   hint="write it with the functions of aj.numpy")
-        return rule(*inputs, **kwargs)
+        if any(type(x) in FRESH for x in (*inputs, *(out or ()))):
+            return FUNCTIONS["fresh ufunc"](ufunc, method, inputs, out or (), kwargs)
+        return apply_ufunc(ufunc, method, inputs, out, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        if any(kind in FRESH for kind in types):
+            return FUNCTIONS["fresh function"](function, args, kwargs)
         return find(function)(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -343,6 +343,22 @@ class TracedArray:
 _STATIC = "pass the number as a static argument (static= of aj.compile)"
 
 
+def apply_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], out: tuple[Any, ...] | None, kwargs: dict[str, Any]) -> Any:
+    """Apply a method of a ufunc to arrays, some of them traced."""
+    if "signature" in kwargs or (out is not None and ufunc.nout > 1):
+        raise UnsupportedError(f"numpy.{ufunc.__name__} with {'out' if out else 'signature'}= is not supported for traced arrays",
+                               find_user_location(), hint="dtype= chooses the dtype; x[...] = result writes it into an array")
+    if out is not None:
+        kwargs["out"] = out[0] if len(out) == 1 else out
+    if method == "__call__":
+        return find(ufunc)(*inputs, **kwargs)
+    rule = FUNCTIONS.get((ufunc, method))
+    if rule is None:
+        raise UnsupportedError(f"numpy.{ufunc.__name__}.{method} has no rule for traced arrays", find_user_location(),
+                               hint="write it with the functions of aj.numpy")
+    return rule(*inputs, **kwargs)
+
+
 def scalar_refused(message: str) -> DTypeError:
     """Error for a scalar that would have to change."""
     return DTypeError(message, find_user_location(),
@@ -352,7 +368,7 @@ def scalar_refused(message: str) -> DTypeError:
 def write_refused(location: Location | None) -> TraceError:
     """Error for a traced value that is written into an ordinary ndarray."""
     return TraceError("a traced value cannot be written into an ordinary ndarray", location,
-                      hint="make the array inside of the function with np.zeros_like(x, shape=...) or aj.numpy.zeros(...)")
+                      hint="it was made outside of the traced function, or by a library: write to a copy of it, np.copy(array)")
 
 
 class TracedNDArray(TracedArray):
@@ -417,6 +433,9 @@ def as_traced(x: Any) -> TracedArray:
     if isinstance(x, ArrayWrapper):
         wrapped: TracedArray = x.traced()
         return wrapped
+    if type(x) in FRESH:
+        content: TracedArray = FUNCTIONS["content of fresh"](x)
+        return content
     if isinstance(x, np.ndarray):
         scope = active_scope()
         if scope is None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, ParamSpec
 
 from adjit.ir.thread_context import run_detached
-from adjit.tracer.array import TracedArray
+from adjit.tracer.array import WRITTEN, TracedArray
 from adjit.tracer.array_wrapper import find_wrapper
 from adjit.tracer.masked_array import apply_rule, is_lazy
 from adjit.tracer.reentrancy import interrupts_evaluation, is_reentrant
@@ -30,6 +30,8 @@ def dispatched(function: Callable[P, Any]) -> Callable[P, Any]:
             return wrapper.apply_wrapped(function, args, kwargs)
         scope = active_scope()
         if scope is not None:
+            if WRITTEN and not scope.evaluates:
+                args, kwargs = FUNCTIONS["opened"](args), FUNCTIONS["opened"](kwargs)
             if interrupts_evaluation(*args) if scope.evaluates else is_reentrant(*args):
                 return run_detached(functools.partial(call, *args, **kwargs))
             if any(map(is_lazy, args)) or (kwargs and any(map(is_lazy, kwargs.values()))):

@@ -70,6 +70,7 @@ class Scope:
         self.wrappers: list[weakref.ref[ArrayWrapper]] = []           # made around its arrays; of the outermost scope
         self.shared: dict[Any, Any] = {}                       # traces that serve many calls, by `region_key`; of the outermost scope
         self.host_functions: list[Any] = []                    # of `pure_callback`, which the program calls; of the outermost scope
+        self.fresh: list[weakref.ref[np.ndarray]] = []         # arrays that the function made; of the outermost scope
         self.depends_on_strides = False                              # whether the memory order decided something; of the outermost scope
         self.counted = False                                   # whether it is one of the `open_traces`
 

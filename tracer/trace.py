@@ -17,6 +17,8 @@ from adjit.ir.graph import Graph, Value
 from adjit.tracer.array import TracedArray, as_traced, unwrap, wrap, write_refused
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_wrapper import ArrayWrapper
+from adjit.tracer.fresh_array import fresh_arrays
+from adjit.tracer.fresh_functions import numpy_functions
 from adjit.tracer.guards.array_access import AccessLog, logging_access
 from adjit.tracer.guards.bytecode import EVERYTHING
 from adjit.tracer.guards.content import ContentGuard, fingerprint
@@ -138,13 +140,13 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                 leaves.append(leaf.value if isinstance(leaf, StaticArgument) else leaf)
         traced_args, traced_kwargs = unflatten(signature.tree, leaves)
         with logging_access(source.value for source in known.found if _has_numbers(source.value)) as observation, \
-                nondeterminism_reported(roots, known.found):
+                nondeterminism_reported(roots, known.found), numpy_functions().in_force(), fresh_arrays(scope):
             result = _call(fun, traced_args, traced_kwargs)
-        _check_arguments((traced_args, traced_kwargs), leaves, result)
-        written = {number: argument for number, argument in enumerate(arguments)
-                   if argument is not None and number not in first and argument.written and argument.value is not builder.params[number]}
-        values, out_tree, out_leaves = collect_results(result, tuple(written.values()))
-        writes = tuple(zip(written, range(len(values) - len(written), len(values)), strict=True))
+            _check_arguments((traced_args, traced_kwargs), leaves, result)
+            written = {number: argument for number, argument in enumerate(arguments)
+                       if argument is not None and number not in first and argument.written and argument.value is not builder.params[number]}
+            values, out_tree, out_leaves = collect_results(result, tuple(written.values()))
+            writes = tuple(zip(written, range(len(values) - len(written), len(values)), strict=True))
         captures = tuple(scope.captures.values())
         after = Reachability(roots, known, scope.host_functions)
         guards = make_guards(before, after, captures, check_side_effects(before, after), _contents(after, observation, scope),

@@ -61,6 +61,14 @@ def is_within_call(name: str) -> bool:
     return frame is not None and name in frame.f_code.co_names and "CALL" in dis.opname[frame.f_code.co_code[frame.f_lasti]]
 
 
+def is_within_store() -> bool:
+    """True if the user's line is assigning to an element or a slice, `array[index] = value`."""
+    frame = sys._getframe(1)
+    while frame is not None and is_ours(frame.f_globals.get("__name__", "")):
+        frame = frame.f_back        # type: ignore[assignment]
+    return frame is not None and dis.opname[frame.f_code.co_code[frame.f_lasti]] in ("STORE_SUBSCR", "STORE_SLICE")
+
+
 @lru_cache(maxsize=4096)
 def is_ours(module: str) -> bool:
     """True if a module is part of adjit, or of a library that calls back for it."""

@@ -266,7 +266,7 @@ def test_one_array_under_two_names_is_one_input_until_they_part():
 def test_arrays_made_in_the_function_and_views_of_outer_ones():
     table = np.arange(6.0).reshape(2, 3)
     trace = checked_trace(lambda x: x * table[1] + np.array([1.0, 2.0, 3.0]), np.ones(3))
-    assert len(trace.captured) == 2
+    assert len(trace.captured) == 1     # what the function makes itself is a constant
     table[1] = 0
     assert_same(run_again(trace, np.ones(3)), np.array([1.0, 2.0, 3.0]))
     table = np.ones((2, 3))  # the view was of the old one

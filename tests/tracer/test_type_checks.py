@@ -138,7 +138,6 @@ def test_who_looks_at_the_object_itself_is_not_misled() -> None:
         with pytest.raises((AdjitError, TypeError, pickle.PicklingError)):
             aj.compile(use)(VECTOR)
 
-    converts(lambda x: np.asarray(x))
     converts(lambda x: np.frombuffer(x))
     converts(lambda x: memoryview(x))
     converts(lambda x: math.sin(x[0]))

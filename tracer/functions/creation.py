@@ -12,8 +12,8 @@ from adjit.ir import ops
 from adjit.ir.errors import ArgumentError
 from adjit.ir.types import F64, I64
 from adjit.tracer import lowering
-from adjit.tracer.array import TracedArray, as_traced, contains_traced, wrap
-from adjit.tracer.dispatch import dispatched, implements
+from adjit.tracer.array import TracedArray, as_traced, contains_traced, view_of, wrap
+from adjit.tracer.dispatch import implements
 from adjit.tracer.functions.shapes import as_array, as_shape, in_order_of
 from adjit.tracer.promotion import Casting, as_operand, dtype_argument, kind_of, to_value
 from adjit.tracer.registry import FUNCTIONS
@@ -26,7 +26,7 @@ def _filled(number: Any, dtype: np.dtype, shape: tuple[int, ...]) -> TracedArray
     return wrap(lowering.constant(number, dtype, shape), scalar=False)
 
 
-@dispatched
+@implements(np.zeros)
 def zeros(shape: Any, dtype: Any = float) -> TracedArray:
     """Equivalent of `numpy.zeros`.
 
@@ -36,7 +36,7 @@ def zeros(shape: Any, dtype: Any = float) -> TracedArray:
     return _filled(0, dtype_argument(dtype), as_shape(shape))
 
 
-@dispatched
+@implements(np.ones)
 def ones(shape: Any, dtype: Any = float) -> TracedArray:
     """Equivalent of `numpy.ones`.
 
@@ -47,7 +47,7 @@ def ones(shape: Any, dtype: Any = float) -> TracedArray:
     return _filled(1, dtype_argument(dtype), as_shape(shape))
 
 
-@dispatched
+@implements(np.empty)
 def empty(shape: Any, dtype: Any = float) -> TracedArray:
     """Equivalent of `numpy.empty`, filled with zeros.
 
@@ -57,7 +57,7 @@ def empty(shape: Any, dtype: Any = float) -> TracedArray:
     return _filled(0, dtype_argument(dtype), as_shape(shape))
 
 
-@dispatched
+@implements(np.full)
 def full(shape: Any, fill_value: Any, dtype: Any = None) -> TracedArray:
     """Equivalent of `numpy.full`; `fill_value` may be traced.
 
@@ -98,8 +98,9 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subo
     return full(x.shape if shape is None else shape, fill_value, x.dtype if dtype is None else dtype)
 
 
-@dispatched
-def array(object: Any, dtype: Any = None, *, copy: bool | None = True, ndmin: int = 0) -> TracedArray:
+@implements(np.array)
+def array(object: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "K", subok: bool = False, ndmin: int = 0
+          ) -> TracedArray:
     """Equivalent of `numpy.array`; nested lists may hold traced arrays, which are stacked. Raises `ArgumentError` if `copy=False` fails.
 
     >>> array([1, 2])
@@ -111,11 +112,11 @@ def array(object: Any, dtype: Any = None, *, copy: bool | None = True, ndmin: in
         raise ArgumentError("Unable to avoid copy while creating an array as requested.", find_user_location(),
                             hint="copy=None copies only where it is needed")
     result = as_array(x if kept else FUNCTIONS["astype"](x, x.dtype if dtype is None else dtype))
-    return FUNCTIONS[np.reshape](result, (1,) * max(ndmin - result.ndim, 0) + result.shape)
+    return in_order_of(FUNCTIONS[np.reshape](result, (1,) * max(ndmin - result.ndim, 0) + result.shape), order)
 
 
-@dispatched
-def asarray(a: Any, dtype: Any = None) -> TracedArray:
+@implements(np.asarray, np.asanyarray)
+def asarray(a: Any, dtype: Any = None, order: str = "K", *, device: Any = None, copy: bool | None = None) -> TracedArray:
     """Equivalent of `numpy.asarray`; a traced array stays what it is, unless `dtype` is another.
 
     >>> asarray([1, 2], dtype="float64")
@@ -125,7 +126,33 @@ def asarray(a: Any, dtype: Any = None) -> TracedArray:
     return x if dtype is None or x.dtype == np.dtype(dtype) else FUNCTIONS["astype"](x, dtype)
 
 
-@dispatched
+@implements(np.ascontiguousarray)
+def ascontiguousarray(a: Any, dtype: Any = None) -> TracedArray:
+    """Equivalent of `numpy.ascontiguousarray`."""
+    return _in_memory_order(a, dtype, "C")
+
+
+@implements(np.asfortranarray)
+def asfortranarray(a: Any, dtype: Any = None) -> TracedArray:
+    """Equivalent of `numpy.asfortranarray`."""
+    return _in_memory_order(a, dtype, "F")
+
+
+def _in_memory_order(a: Any, dtype: Any, order: str) -> TracedArray:
+    """Return an array itself if it has this memory order, else a copy; what is not known can be read, and not be written to."""
+    x = as_array(a)
+    if dtype is not None and x.dtype != np.dtype(dtype):
+        return in_order_of(FUNCTIONS["astype"](x, dtype), order)
+    x = FUNCTIONS[np.reshape](x, x.shape or (1,))
+    steps = tuple(step for size, step in zip(x.shape, x.steps, strict=True) if size > 1)
+    sizes = [size for size in x.shape if size > 1]
+    wanted = lowering.contiguous_strides(sizes if order == "C" else sizes[::-1])
+    if x.layout_known and (steps != (wanted if order == "C" else wanted[::-1])):
+        return in_order_of(FUNCTIONS[np.copy](x), order)
+    return x if x.layout_known else view_of(x, lambda value: value, lambda base, value: value, None, certain=False)
+
+
+@implements(np.arange)
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> TracedArray:
     """Equivalent of `numpy.arange`, with static bounds.
 
@@ -143,7 +170,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Tr
     return wrap(lowering.convert(index, target))
 
 
-@dispatched
+@implements(np.linspace)
 def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None) -> TracedArray:
     """Equivalent of `numpy.linspace` for scalars or arrays `start` and `stop`, along a new first axis.
 
@@ -166,7 +193,7 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype:
     return FUNCTIONS["astype"](result, target)
 
 
-@dispatched
+@implements(np.eye)
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> TracedArray:
     """Equivalent of `numpy.eye`.
 
@@ -179,7 +206,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> TracedA
     return wrap(lowering.convert(ops.equal(row, lowering.iota(I64, shape, 1)), dtype_argument(dtype)))
 
 
-@dispatched
+@implements(np.identity)
 def identity(n: int, dtype: Any = float) -> TracedArray:
     """Equivalent of `numpy.identity`.
 
@@ -190,7 +217,7 @@ def identity(n: int, dtype: Any = float) -> TracedArray:
     return eye(n, dtype=dtype)
 
 
-@dispatched
+@implements(np.tri)
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> TracedArray:
     """Equivalent of `numpy.tri`.
 

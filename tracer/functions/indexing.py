@@ -16,7 +16,7 @@ from adjit.ir.errors import ArgumentError, DTypeError, IndexingError, IntegerOve
 from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, I64
 from adjit.tracer import lowering
-from adjit.tracer.array import TracedArray, as_traced, contains_traced, scalar_refused, view_of, wrap
+from adjit.tracer.array import FRESH, TracedArray, as_traced, contains_traced, scalar_refused, view_of, wrap
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.dispatch import implements
 from adjit.tracer.functions.ufuncs import store
@@ -135,6 +135,7 @@ def _expand(x: TracedArray, index: Any) -> list[Any]:
     items: list[Any] = []
     given = [(as_traced(item) if contains_traced(item) else fixed(np.asarray(item, dtype=None if item else np.int64)))
              if isinstance(item, list) else item for item in (index if isinstance(index, tuple) else (index,))]
+    given = [fixed(np.asarray(item)) if type(item) in FRESH else item for item in given]        # its content is known
     for item, axis in zip(given, first_axes(given, x.ndim), strict=True):
         if issubclass(type(item), (bool, np.bool_)):
             raise UnsupportedError("indexing with a single bool is not supported", find_user_location(), "use np.where")

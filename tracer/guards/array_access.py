@@ -15,7 +15,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -26,32 +26,31 @@ from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.guards.content import fingerprint, form_of
 
 
-def _words(text: str) -> frozenset[str]:
+def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_VIEWING = _words("""
+_VIEWING = words("""
     T mT reshape ravel transpose swapaxes squeeze diagonal real shape ndim size dtype strides nbytes itemsize flags base
     expand_dims moveaxis rollaxis atleast_1d atleast_2d atleast_3d flip flipud fliplr rot90 split array_split hsplit vsplit dsplit
     zeros_like ones_like empty_like full_like may_share_memory shares_memory result_type can_cast min_scalar_type broadcast_shapes
     iscomplexobj isrealobj matrix_transpose permute_dims unstack""")
 """Methods and functions that return views, or only read the shape and the like: reads of content through a view are logged at the view."""
 
-_SHAPES = _words("""
+_SHAPES = words("""
     shape ndim size dtype nbytes itemsize __len__ zeros_like ones_like empty_like full_like result_type can_cast min_scalar_type
     broadcast_shapes iscomplexobj isrealobj""")
 """Those that read nothing but the shape and the dtype."""
 
-_KEPT = _words("""
+_KEPT = words("""
     __array_wrap__ __array_priority__ __class__ __class_getitem__ __delattr__ __dir__ __doc__ __getattribute__ __getstate__ __hash__
     __init__ __init_subclass__ __len__ __new__ __setattr__ __sizeof__ __subclasshook__ __array_namespace__ __setstate__
     __dlpack_device__ setflags __module__""")
-_OPERATORS = {f"__{prefix}{name}__" for prefix in ("", "r", "i") for name in _words(
+OPERATORS = {f"__{prefix}{name}__" for prefix in ("", "r", "i") for name in words(
     "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift divmod eq ne lt le gt ge neg pos abs invert")}
 """Operators, which are logged as the universal functions that they call."""
 
 _WRITING = frozenset({"sort", "fill", "partition", "put", "resize", "setfield", "byteswap"})
-_CONVERSIONS = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
 
 
 class AccessLog:
@@ -112,11 +111,14 @@ def _is_internal() -> bool:
     frame = sys._getframe(2)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        if module != __name__ and not module.startswith("numpy"):
+        if module not in _BETWEEN and not module.startswith("numpy"):
             return module.startswith(_INTERNAL)
         frame = frame.f_back        # type: ignore[assignment]
     return False
 
+
+_BETWEEN = frozenset({__name__, "adjit.tracer.fresh_array", "adjit.tracer.fresh_functions", "adjit.tracer.interception"})
+"""Modules whose functions are called in place of NumPy's."""
 
 _INTERNAL = ("adjit.tracer", "adjit.eager", "adjit.ir", "adjit.runtime")
 
@@ -140,7 +142,7 @@ def _finalize(self: Any, array: Any) -> None:
 def _ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple[Any, ...] = (), **kwargs: Any) -> Any:
     if any(not issubclass(type(x), (np.ndarray, np.generic)) and hasattr(type(x), "__array_ufunc__") for x in (*inputs, *out)):
         return NotImplemented
-    _note_all((inputs, kwargs))
+    note_all((inputs, kwargs))
     for x in (*out, *(inputs[:1] if method == "at" else ())):
         _note(x, written=True)
     if out:
@@ -155,7 +157,7 @@ def _function(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> A
     if any(not issubclass(kind, np.ndarray) for kind in types):
         return NotImplemented
     if function.__name__ not in _VIEWING:
-        _note_all((args, kwargs))
+        note_all((args, kwargs))
         args, kwargs = _all_plain(args), _all_plain(kwargs)
     else:
         for array in (*args, *kwargs.values()):
@@ -167,7 +169,7 @@ def _function(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> A
 
 
 def _getitem(self: Any, index: Any) -> Any:
-    _note_all(index)
+    note_all(index)
     own: Any = ORIGINAL_CLASS[type(self)]
     found = own.__getitem__(self, _all_plain(index))
     if is_ndarray(found) and np.may_share_memory(_plain(found), _plain(self)):
@@ -179,18 +181,18 @@ def _getitem(self: Any, index: Any) -> Any:
 
 def _setitem(self: Any, index: Any, new: Any) -> None:
     _note(self, written=True)
-    _note_all((index, new))
+    note_all((index, new))
     _plain(self)[_all_plain(index)] = _all_plain(new)
 
 
-def _note_all(value: Any) -> None:
+def note_all(value: Any) -> None:
     if type(value) in ORIGINAL_CLASS:
         _note(value)
     elif isinstance(value, (list, tuple)):
         for item in value:
-            _note_all(item)
+            note_all(item)
     elif isinstance(value, dict):
-        _note_all(tuple(value.values()))
+        note_all(tuple(value.values()))
 
 
 def _all_plain(value: Any) -> Any:
@@ -242,12 +244,12 @@ _COLLECTED, _BASE_TYPE = 1 << 14, 1 << 10
 @cache
 def _observed_class(kind: Any) -> type | None:
     """Return the class of observed arrays of this class; None if objects cannot change from one class to the other."""
-    made = type(kind.__name__, (kind,), {"__slots__": ()}) if kind.__flags__ & _COLLECTED else _subclass_without_gc(kind)
+    made = type(kind.__name__, (kind,), {"__slots__": ()}) if kind.__flags__ & _COLLECTED else subclass_without_gc(kind)
     layout = ("__basicsize__", "__itemsize__", "__dictoffset__", "__weakrefoffset__")
     if any(getattr(made, name) != getattr(kind, name) for name in layout) or (made.__flags__ ^ kind.__flags__) & _COLLECTED:
         return None
     methods: dict[str, Any] = {name: _logging_member(name, getattr(np.ndarray, name)) for name in dir(np.ndarray)
-                               if name not in _KEPT | _OPERATORS | _VIEWING}
+                               if name not in _KEPT | OPERATORS | _VIEWING}
     methods |= {name: _viewing_member(name, getattr(np.ndarray, name)) for name in ("__len__", *_VIEWING) if hasattr(np.ndarray, name)}
     methods |= {"__array_finalize__": _finalize, "__array_ufunc__": _ufunc, "__array_function__": _function, "__getitem__": _getitem,
                 "__setitem__": _setitem, "__module__": kind.__module__}
@@ -264,7 +266,7 @@ class _Spec(ctypes.Structure):
                 ("slots", ctypes.c_void_p))
 
 
-def _subclass_without_gc(kind: type) -> type:
+def subclass_without_gc(kind: type) -> type:
     """Make a subclass without the cyclic collector, as `kind` itself: a `class` statement makes only collected ones."""
     name, end = f"{kind.__module__}.{kind.__name__}".encode(), (ctypes.c_void_p * 2)()
     spec = _Spec(name, 0, 0, _BASE_TYPE, ctypes.addressof(end))
@@ -276,7 +278,7 @@ def _subclass_without_gc(kind: type) -> type:
 _TYPE = object.__basicsize__ - ctypes.sizeof(ctypes.c_void_p)
 
 
-def _set_class(array: Any, kind: type) -> None:
+def set_class(array: Any, kind: type) -> None:
     """Set the class of an object to another class with the same layout. Both classes live as long as the process."""
     ctypes.c_void_p.from_address(id(array) + _TYPE).value = id(kind)
 
@@ -299,9 +301,7 @@ def logging_access(arrays: Iterable[np.ndarray]) -> Iterator[AccessLog]:
                     observation.read.add(id(array))
                 else:
                     observation.kinds[id(array)] = array, kind
-                    _set_class(array, observed)
-            if observation.kinds and not _own_conversions:
-                _log_conversions()
+                    set_class(array, observed)
         yield observation
     finally:
         try:
@@ -318,13 +318,11 @@ def _end(observation: AccessLog) -> None:
         elsewhere = {identity for other in _observations for identity in other.kinds}
         for identity, (array, kind) in observation.kinds.items():
             if identity not in elsewhere:
-                _set_class(array, kind)
+                set_class(array, kind)
         for view in observation.views:
             left = view()
             if type(left) in ORIGINAL_CLASS and id(left) not in elsewhere:
-                _set_class(left, ORIGINAL_CLASS[type(left)])
-        if not _observations:
-            _restore_conversions()
+                set_class(left, ORIGINAL_CLASS[type(left)])
 
 
 def _end_elsewhere() -> None:
@@ -338,31 +336,3 @@ def _end_elsewhere() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_end_elsewhere)
-
-
-_own_conversions: dict[str, Callable[..., Any]] = {}
-
-
-def _log_conversions() -> None:
-    """Log NumPy's functions that convert an array of a subclass to an ordinary array without calling any of its methods."""
-    for name in _CONVERSIONS:
-        _own_conversions[name] = own = getattr(np, name)
-        setattr(np, name, _logging_conversion(own))
-
-
-def _restore_conversions() -> None:
-    for name, own in _own_conversions.items():
-        setattr(np, name, own)
-    _own_conversions.clear()
-
-
-def _logging_conversion(own: Callable[..., Any]) -> Callable[..., Any]:
-    def convert(*args: Any, **kwargs: Any) -> Any:
-        same = len(args) == 1 and not kwargs and own.__name__.startswith("as") and type(args[0]) in ORIGINAL_CLASS
-        if same and own(args[0]).base is args[0]:
-            return args[0]      # as without the log: nothing is converted
-        if not args or type(args[0]) in ORIGINAL_CLASS or isinstance(args[0], (list, tuple)):
-            _note_all((args, kwargs))
-        return own(*args, **kwargs)
-    convert.__name__, convert.__doc__, convert.__module__ = own.__name__, own.__doc__, "numpy"
-    return convert

@@ -1,0 +1,473 @@
+"""Arrays that a function makes while it is traced, np.zeros(3) for one: ordinary arrays, until something traced is written into them.
+
+    with fresh_arrays(scope):
+        y = np.zeros(3)     # a fresh array: Python may read it, and use it for shapes and ranges
+        row = y[1:]
+        y[1] = x            # from here on y and row stand for traced arrays
+
+A fresh array is an object of a subclass of ndarray with the same memory layout. Its content is known as long as nothing traced is written
+to it: used together with traced arrays it is a constant. With the first traced write the array that owns the memory gets a traced array,
+its cell (`WRITTEN`), and all views of that memory, made before or after, are views of the cell from then on; the memory itself is no
+longer read. At the end of the trace arrays that never were written to become ordinary arrays. The others stay what they are, traced arrays
+of a trace that is over.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from adjit.ir import ops
+from adjit.ir.errors import TraceError, UnsupportedError
+from adjit.ir.graph import Value
+from adjit.ir.ops.creation import table_attributes
+from adjit.tracer import lowering
+from adjit.tracer.array import FRESH, WRITTEN, TracedArray, apply_ufunc, as_traced, view_of, wrap
+from adjit.tracer.array_checks import check_array, is_ndarray
+from adjit.tracer.functions.indexing import fixed
+from adjit.tracer.guards.array_access import OPERATORS, ORIGINAL_CLASS, set_class, subclass_without_gc, words
+from adjit.tracer.guards.content import fingerprint
+from adjit.tracer.registry import FUNCTIONS, find
+from adjit.tracer.scope import Scope, active_scope, is_tracing
+from adjit.tracer.user_location import find_user_location
+
+_KEPT = words("""
+    __array_wrap__ __array_priority__ __class__ __class_getitem__ __delattr__ __dir__ __doc__ __getattribute__ __getstate__ __hash__ __init__
+    __init_subclass__ __len__ __new__ __setattr__ __sizeof__ __subclasshook__ __array_namespace__ __setstate__ __dlpack_device__ __module__
+    __array_finalize__ __array_ufunc__ __array_function__ __getitem__ __setitem__ ndim size nbytes itemsize base flags device setflags
+    """) | OPERATORS
+"""Members that mean the same for every array, and operators, which call universal functions."""
+
+_WRITING_METHODS = frozenset({"fill", "itemset", "put", "partition", "resize", "setfield", "sort"})
+_WRITING = frozenset({"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"})
+"""Methods and functions that write to their first argument."""
+
+_MAX_TABLE_BYTES = 1 << 12
+"""Bytes of content up to which a program holds it; larger arrays are parameters, which no call copies."""
+
+_BASE: Any = np.ndarray.base
+
+
+def root_of(array: np.ndarray) -> np.ndarray:
+    """Return the array that owns the memory of an array."""
+    while isinstance(base := _BASE.__get__(array), np.ndarray):
+        array = base
+    return array
+
+
+def _depth(scope: Scope | None) -> int:
+    depth = 0
+    while scope is not None and scope.parent is not None:
+        scope, depth = scope.parent, depth + 1
+    return depth
+
+
+# -- what a fresh array stands for
+
+def standing_for(array: np.ndarray) -> TracedArray | None:
+    """The traced array that a fresh array stands for; None if nothing traced was written to its memory."""
+    if not WRITTEN:
+        return None
+    entry = WRITTEN.get(id(array))
+    if entry is not None:
+        return entry[1]
+    root = root_of(array)
+    entry = WRITTEN.get(id(root))
+    if root is array or entry is None:
+        return None
+    cell = entry[1]
+    view = _view(cell, root, array)
+    if cell.scope is active_scope():
+        _stand_for(array, view)
+    return view
+
+
+def _stand_for(array: np.ndarray, traced: TracedArray) -> None:
+    identity = id(array)
+    WRITTEN[identity] = weakref.ref(array, lambda _: WRITTEN.pop(identity, None)), traced
+
+
+def written(array: Any) -> Any:
+    """The traced array that an array stands for once something traced is written to it: makes its cell. Others are returned as they are."""
+    if type(array) not in FRESH:
+        return array
+    held = standing_for(array)
+    if held is not None:
+        return held
+    scope = active_scope()
+    if scope is None or FRESH[type(array)] < _depth(scope):
+        raise TraceError("an array made outside of a differentiated or control-flow function is written to inside of it",
+                         find_user_location(), hint="return the new array from the function instead, or write to a copy (x = x.copy())")
+    root = root_of(array)
+    plain = np.ndarray.view(root, np.ndarray)
+    cell = wrap(_constant(plain), scalar=False, strides=_steps(plain))
+    if plain.flags.writeable:       # C code that reads the memory all the same gets no number that looks right
+        plain.fill(np.nan if plain.dtype.kind == "f" else plain.dtype.kind != "b" and np.iinfo(plain.dtype).min)
+    _stand_for(root, cell)
+    made = standing_for(array)
+    assert made is not None
+    return made
+
+
+def opened(x: Any) -> Any:
+    """Return `x` with traced arrays in place of the fresh arrays that stand for them, within lists, tuples and dicts, too."""
+    kind = type(x)
+    if kind in FRESH:
+        held = standing_for(x)
+        return x if held is None else held
+    if kind in (list, tuple):
+        return kind(map(opened, x)) if any(opened(item) is not item for item in x) else x
+    return {name: opened(item) for name, item in x.items()} if kind is dict else x
+
+
+def has_traced(x: Any) -> bool:
+    """True for a traced array, a fresh array that stands for one, and lists, tuples and dicts of them."""
+    kind = type(x)
+    if kind in FRESH:
+        return standing_for(x) is not None
+    if kind in (list, tuple):
+        return any(map(has_traced, x))
+    return any(map(has_traced, x.values())) if kind is dict else issubclass(kind, TracedArray)
+
+
+def _steps(array: np.ndarray) -> tuple[int, ...]:
+    return tuple(stride // array.itemsize for stride in array.strides)
+
+
+def _view(cell: TracedArray, root: np.ndarray, array: np.ndarray) -> TracedArray:
+    """Return the view of a cell that has the place in the memory of `root` that `array` has."""
+    writeable = bool(array.flags.writeable)
+    array, root = np.ndarray.view(array, np.ndarray), np.ndarray.view(root, np.ndarray)
+    if array.dtype != root.dtype:
+        raise UnsupportedError(f"a view as {array.dtype} of an array of {root.dtype} that holds traced values", find_user_location(),
+                               hint=".astype converts values")
+    start = (array.__array_interface__["data"][0] - root.__array_interface__["data"][0]) // root.itemsize
+    view = _basic_view(cell, start, array) if array.size else None
+    if view is None:
+        flat = _flat(cell)
+        view = _basic_view(flat, start, array) if array.size else None
+        if view is None and array.flags.c_contiguous:
+            view = FUNCTIONS[np.reshape](FUNCTIONS["getitem"](flat, slice(start, start + array.size)), array.shape)
+        if view is None:
+            view = _gathered(flat, start, array)
+    view.writable = view.writable and writeable
+    return view
+
+
+def _flat(cell: TracedArray) -> TracedArray:
+    """The memory of a cell as one axis; owners of memory have no gaps."""
+    order = sorted(range(cell.ndim), key=lambda axis: -cell.steps[axis])
+    flat: TracedArray = FUNCTIONS[np.reshape](FUNCTIONS[np.transpose](cell, order), -1)
+    return flat
+
+
+def _basic_view(cell: TracedArray, start: int, array: np.ndarray) -> TracedArray | None:
+    """Return a view by slices, integers, new axes and a permutation of axes; None if there is none."""
+    axes = sorted((axis for axis in range(cell.ndim) if cell.shape[axis] > 1), key=lambda axis: -cell.steps[axis])
+    first: list[Any] = [0] * cell.ndim
+    for axis in axes:
+        first[axis], start = divmod(start, cell.steps[axis])
+    moved: dict[int, int] = {}          # axis of the cell -> axis of the view
+    for position, (size, stride) in enumerate(zip(array.shape, _steps(array), strict=True)):
+        if size == 1:
+            continue
+        for axis in axes:
+            step, rest = divmod(stride, cell.steps[axis])
+            if stride and not rest and axis not in moved and 0 <= first[axis] + (size - 1) * step < cell.shape[axis] \
+                    and 0 <= first[axis] < cell.shape[axis]:
+                last = first[axis] + size * step
+                first[axis] = slice(first[axis], last if last >= 0 else None, step)
+                moved[axis] = position
+                break
+        else:
+            return None
+    if start or any(type(index) is int and not index < size for index, size in zip(first, cell.shape, strict=True)):
+        return None
+    view = FUNCTIONS["getitem"](cell, (*first, Ellipsis))
+    found = [moved[axis] for axis in range(cell.ndim) if axis in moved]
+    view = FUNCTIONS[np.transpose](view, [found.index(position) for position in sorted(found)])
+    return FUNCTIONS["getitem"](view, (*(slice(None) if size > 1 else None for size in array.shape), Ellipsis))
+
+
+def _gathered(flat: TracedArray, start: int, array: np.ndarray) -> TracedArray:
+    """Return a view of elements at any places."""
+    places = np.full(array.shape, start)
+    for axis, (size, stride) in enumerate(zip(array.shape, _steps(array), strict=True)):
+        places += (np.arange(size) * stride).reshape(-1, *(1,) * (array.ndim - axis - 1))
+    places = fixed(places)
+
+    def read(value: Value) -> Value:
+        found: TracedArray = FUNCTIONS["getitem"](wrap(value, scalar=False), places)
+        return found.value
+
+    def write(base: Value, value: Value) -> Value:
+        cell = wrap(base, scalar=False)
+        FUNCTIONS["setitem"](cell, places, wrap(value, scalar=False))
+        return cell.value
+
+    return view_of(flat, read, write, _steps(array), ("places", start, array.shape, array.strides))
+
+
+# -- content that is known
+
+
+
+def content_of(array: np.ndarray) -> TracedArray:
+    """Return a fresh array as a traced array: the one that it stands for, or its content as a constant."""
+    held = standing_for(array)
+    if held is not None:
+        return held
+    plain, scope = np.ndarray.view(array, np.ndarray), active_scope()
+    if scope is None or scope.evaluates:
+        return as_traced(plain)
+    return wrap(_constant(plain), writable=False, scalar=False, strides=_steps(plain))
+
+
+def _constant(array: np.ndarray) -> Value:
+    """Make the value of an array whose content is known: of equal contents it is the same number, sequence, table or parameter."""
+    dtype, scope = check_array(array, "an array"), active_scope()
+    assert scope is not None
+    array = np.array(array, dtype, order="C")
+    if not array.size:
+        return lowering.constant(0, dtype, array.shape)
+    bits = array.reshape(-1).view(f"u{array.itemsize}")
+    number = array.reshape(-1)[0]
+    if (bits == bits[0]).all() and (number == number or bits[0] == dtype.type(np.nan).view(f"u{array.itemsize}")):
+        return lowering.constant(number, dtype, array.shape)
+    if array.ndim == 1 and array.size > 2 and dtype.kind in "iuf":
+        sequence = _sequence(array)
+        if sequence is not None:
+            return sequence
+    if array.nbytes <= _MAX_TABLE_BYTES:
+        return ops.table(**table_attributes(array))
+    same = scope.root.shared.setdefault((dtype, array.shape, fingerprint(array)), [])
+    for other in same:
+        if np.array_equal(other.reshape(-1).view(bits.dtype), bits):
+            return scope.capture(other)
+    same.append(array)
+    return scope.capture(array)
+
+
+def _sequence(array: np.ndarray) -> Value | None:
+    """Make the value of numbers with one step between them, if computing them gives every bit."""
+    dtype, shape = array.dtype, array.shape
+    with np.errstate(all="ignore"):
+        first, step = array[0], array[1] - array[0]
+        if (np.arange(array.size).astype(dtype) * step + first).tobytes() != array.tobytes():
+            return None
+    index = lowering.iota(dtype, shape, 0)
+    if step != 1:
+        index = ops.multiply(index, lowering.constant(step, dtype, shape))
+    plain = step > 0 and not any(first.tobytes())       # adding 0.0 would make 0.0 of -0.0
+    return index if plain else ops.add(index, lowering.constant(first, dtype, shape))
+
+
+# -- the class of fresh arrays
+
+def plain_of(array: Any) -> Any:
+    """Return a fresh array as an ordinary array on the same memory; others as they are."""
+    return np.ndarray.view(array, np.ndarray) if type(array) in FRESH else array
+
+
+class Call:
+    """One call of a function of NumPy on arrays that stand for nothing traced: it gets ordinary arrays, and gives fresh ones."""
+
+    def __init__(self) -> None:
+        self.given: dict[int, tuple[Any, Any]] = {}     # by identity: what the function gets, and what it stands for
+        self.roots: set[int] = set()                    # of arrays that are not fresh: views of them are not, either
+
+    def plain(self, x: Any) -> Any:
+        kind = type(x)
+        if kind in FRESH:
+            plain = np.ndarray.view(x, np.ndarray)
+            self.given[id(plain)] = plain, x
+            return plain
+        if kind in (list, tuple):
+            return kind(map(self.plain, x)) if any(is_ndarray(item) or type(item) in (list, tuple) for item in x) else x
+        if kind is dict:
+            return {name: self.plain(item) for name, item in x.items()}
+        if is_ndarray(x):
+            self.roots.add(id(root_of(x)))
+        return x
+
+    def result(self, x: Any) -> Any:
+        """Return a result with fresh arrays in place of new ordinary arrays, and of views of fresh ones."""
+        if isinstance(x, (list, tuple)):
+            return type(x)(map(self.result, x)) if type(x) in (list, tuple) else type(x)(*map(self.result, x))
+        if type(x) is not np.ndarray or x.dtype.kind not in "fiub":
+            return x
+        if id(x) in self.given and self.given[id(x)][0] is x:
+            return self.given[id(x)][1]
+        root = root_of(x)
+        base = _BASE.__get__(root)
+        if id(root) in self.roots or type(root) in ORIGINAL_CLASS or not is_tracing() or (base is not None and not _owned(base)):
+            return x
+        scope = active_scope()
+        assert scope is not None
+        kind = type(root) if type(root) in FRESH else _fresh_class(_depth(scope))
+        _set_counted_class(x, kind)
+        scope.root.fresh.append(weakref.ref(x))
+        return x
+
+
+def _set_counted_class(array: np.ndarray, kind: type) -> None:
+    """Set the class of an array. Objects of a class made at run time own a reference to it, which goes when they go."""
+    if kind in FRESH:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kind))
+    else:
+        ctypes.pythonapi.Py_DecRef(ctypes.py_object(type(array)))
+    set_class(array, kind)
+
+
+def _owned(base: Any) -> bool:
+    return isinstance(base, np.ndarray)
+
+
+def made(own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Result of `own(*args, **kwargs)`, with fresh arrays in place of new ones."""
+    call = Call()
+    return call.result(own(*call.plain(args), **call.plain(kwargs)))
+
+
+def _finalize(self: Any, array: Any) -> None:
+    scope = active_scope()
+    if scope is not None:
+        scope.root.fresh.append(weakref.ref(self))
+
+
+def fresh_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], out: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Apply a method of a ufunc to arrays, some of them fresh."""
+    if has_traced((inputs, out, kwargs)):
+        targets = tuple(map(written, out))
+        given = [written(inputs[0]) if method == "at" else opened(inputs[0]), *map(opened, inputs[1:])]
+        result = apply_ufunc(ufunc, method, given, targets or None, opened(kwargs))
+        return result if not out else out if len(out) > 1 else out[0]
+    if any(not issubclass(type(x), (np.ndarray, np.generic)) and hasattr(type(x), "__array_ufunc__") for x in (*inputs, *out)):
+        return NotImplemented
+    return made(getattr(ufunc, method), inputs, {**kwargs, "out": out} if out else kwargs)
+
+
+def _ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple[Any, ...] = (), **kwargs: Any) -> Any:
+    return fresh_ufunc(ufunc, method, inputs, out, kwargs)
+
+
+def fresh_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a function of NumPy on arrays, some of them fresh."""
+    if not has_traced((args, kwargs)):
+        return made(function, args, kwargs)
+    out = kwargs.get("out")
+    given = list(opened(args))
+    if args and function.__name__ in _WRITING:
+        given[0] = written(args[0])
+    options = opened(kwargs)
+    if out is not None:
+        options["out"] = tuple(map(written, out)) if isinstance(out, tuple) else written(out)
+    result = find(function)(*given, **options)
+    return result if out is None else out
+
+
+def _function(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    if any(not issubclass(kind, (np.ndarray, TracedArray)) for kind in types):
+        return NotImplemented
+    return fresh_function(function, args, kwargs)
+
+
+def _getitem(self: Any, index: Any) -> Any:
+    held = standing_for(self)
+    if held is not None:
+        return held[opened(index)]
+    if has_traced(index):
+        return content_of(self)[opened(index)]
+    return np.ndarray.__getitem__(self, index)
+
+
+def _setitem(self: Any, index: Any, new: Any) -> None:
+    if standing_for(self) is not None or has_traced(new) or has_traced(index):
+        if not self.flags.writeable:
+            raise ValueError("assignment destination is read-only")
+        written(self)[opened(index)] = opened(new)
+    else:
+        np.ndarray.__setitem__(self, index, plain_of(new))
+
+
+def _member(name: str, own: Any) -> Any:
+    """Method or attribute of an ordinary array, for a fresh array: of what it stands for, if that is traced."""
+    if not callable(own):
+        def read(self: Any) -> Any:
+            held = None if name in ("dtype", "shape", "strides") else standing_for(self)
+            return own.__get__(self) if held is None else getattr(held, name)
+
+        def write(self: Any, value: Any) -> None:
+            held = standing_for(self)
+            if held is None:
+                own.__set__(self, value)
+            else:
+                setattr(held, name, value)
+        return property(read, write)
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        held = standing_for(self)
+        if held is None and not has_traced((args, kwargs)):
+            return own(self, *args, **kwargs) if name == "resize" else made(own, (self, *args), kwargs)
+        traced = held if held is not None else written(self) if name in _WRITING_METHODS else content_of(self)
+        result = getattr(traced, name)(*opened(args), **opened(kwargs))
+        return self if result is traced else result
+    return method
+
+
+@cache
+def _fresh_class(depth: int) -> type:
+    """Class of the arrays that are made in a scope at this depth of scopes one within the other."""
+    kind = subclass_without_gc(np.ndarray)
+    members: dict[str, Any] = {name: _member(name, getattr(np.ndarray, name)) for name in dir(np.ndarray) if name not in _KEPT}
+    for name in ("__bool__", "__int__", "__float__", "__complex__", "__index__", "__iter__", "__format__", "item", "tolist"):
+        members[name] = _number(name) if name != "__iter__" else _iterate
+    members |= {"__array_finalize__": _finalize, "__array_ufunc__": _ufunc, "__array_function__": _function, "__getitem__": _getitem,
+                "__setitem__": _setitem, "__module__": "numpy"}
+    for name, member in members.items():
+        setattr(kind, name, member)
+    (attributes,) = gc.get_referents(vars(kind))
+    attributes["__class__"] = property(lambda self: np.ndarray)     # `isinstance` reads it; `setattr` would set the class of the class
+    FRESH[kind] = depth
+    return kind
+
+
+def _number(name: str) -> Callable[..., Any]:
+    own = getattr(np.ndarray, name)
+
+    def method(self: Any, *args: Any) -> Any:
+        held = standing_for(self)
+        return own(plain_of(self), *args) if held is None else getattr(type(held), name)(held, *args)
+    return method
+
+
+def _iterate(self: Any) -> Iterator[Any]:
+    held = standing_for(self)
+    if held is not None:
+        return iter(held)       # type: ignore[call-overload, no-any-return]
+    if not self.shape:
+        raise TypeError("iteration over a 0-d array")
+    return (self[index] for index in range(len(self)))
+
+
+FUNCTIONS |= {"content of fresh": content_of, "opened": opened, "fresh ufunc": fresh_ufunc, "fresh function": fresh_function}
+
+
+@contextmanager
+def fresh_arrays(scope: Scope) -> Iterator[None]:
+    """Let NumPy's functions give fresh arrays within the block."""
+    try:
+        yield
+    finally:
+        for reference in scope.fresh:
+            array = reference()
+            if array is not None and type(array) in FRESH and standing_for(array) is None:
+                _set_counted_class(array, np.ndarray)
+        scope.fresh.clear()

@@ -1,0 +1,93 @@
+"""NumPy's functions as they act while a function is traced: the arrays that they make are fresh, and lists may hold traced numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from adjit.tracer.array import FRESH, WRITTEN
+from adjit.tracer.fresh_array import has_traced, made, opened
+from adjit.tracer.guards.array_access import ORIGINAL_CLASS, note_all
+from adjit.tracer.interception import Interception, calling_module
+from adjit.tracer.registry import FUNCTIONS, find
+from adjit.tracer.scope import is_tracing
+from adjit.tracer.user_location import is_ours
+
+Function = Callable[..., Any]
+
+_CONVERSIONS = (np.array, np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray)
+_BUILTINS = (np.zeros, np.empty, np.arange, np.frombuffer, np.fromiter)
+_IN_PYTHON = (np.ones, np.full, np.eye, np.identity, np.tri, np.indices)
+
+
+def _making(function: Any) -> Callable[[Function], Function]:
+    """Replacement for a function that makes arrays."""
+    def replacement(own: Function) -> Function:
+        if function is np.zeros:
+            _zeros.append(own)
+        make = _zeros[0] if function is np.empty else own       # an empty array has content that is known, too
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if not is_tracing() or is_ours(calling_module()):
+                return own(*opened(args), **opened(kwargs)) if WRITTEN else own(*args, **kwargs)
+            if has_traced((args, kwargs)):
+                return find(function)(*opened(args), **opened(kwargs))
+            return made(make, args, kwargs)
+        return call
+    return replacement
+
+
+_zeros: list[Function] = []
+
+
+def _converting(function: Any) -> Callable[[Function], Function]:
+    """Replacement for a function that converts to an array: it reads observed arrays without calling any of their methods."""
+    def replacement(own: Function) -> Function:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            first = args[0] if args else None
+            if type(first) in ORIGINAL_CLASS:
+                if len(args) == 1 and not kwargs and function is not np.array and own(first).base is first:
+                    return first        # nothing is converted
+                note_all((args, kwargs))
+            elif isinstance(first, (list, tuple)):
+                note_all((args, kwargs))
+            by_user = is_tracing() and not is_ours(calling_module())
+            if (by_user or WRITTEN) and has_traced(args):
+                given = opened(args)
+                if by_user or type(first) in FRESH:
+                    return FUNCTIONS[function](*given, **kwargs)
+            return made(own, args, kwargs) if by_user else own(*args, **kwargs)
+        return call
+    return replacement
+
+
+def _calling(function: Any) -> Callable[[Function], Function]:
+    """Replacement for what a function calls if none of its arguments has `__array_function__`: lists may hold traced numbers."""
+    def replacement(own: Function) -> Function:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if not is_tracing() or is_ours(calling_module()):
+                return own(*opened(args), **opened(kwargs)) if WRITTEN else own(*args, **kwargs)
+            if has_traced((args, kwargs)):
+                return find(function)(*opened(args), **opened(kwargs))
+            return made(own, args, kwargs)
+        return call
+    return replacement
+
+
+@cache
+def numpy_functions() -> Interception:
+    """The functions of NumPy that act otherwise while a function is traced."""
+    functions = Interception()
+    function: Any
+    for function in _CONVERSIONS:
+        functions.add(function, _converting(function))
+    for function in (*_BUILTINS, *_IN_PYTHON):
+        functions.add(function, _making(function))
+    for space in (np, np.linalg):
+        for function in vars(space).values():
+            if type(function) is type(np.sum):
+                functions.add(function, _calling(function))
+    return functions

@@ -1,0 +1,198 @@
+"""Functions of C libraries that act otherwise while a trace is under way, by whatever name the user's code knows them.
+
+    interception.add(np.zeros, lambda own: replacement)
+    with interception.in_force():
+        ...             # np.zeros(3), and zeros(3) after `from numpy import zeros`, call replacement(3); `own` is NumPy's function
+
+A name that is bound elsewhere (`from math import exp`, a default argument, a table of functions) cannot be bound anew, so the objects
+themselves change, without a change of identity: a builtin function changes its class for one with another `__call__`; a function of NumPy
+that asks its arguments for `__array_function__` changes the function that it calls when none has it; a function in Python changes its code;
+a class changes its metaclass for one with another `__call__`. The objects are the same for all threads: replacements ask `is_tracing`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import BuiltinFunctionType, CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+
+Function = Callable[..., Any]
+Replacement = Callable[[Function], Function]
+
+_POINTER = ctypes.sizeof(ctypes.c_void_p)
+_DISPATCHER: Any = type(np.sum)
+
+
+class _Slot(ctypes.Structure):
+    _fields_ = (("slot", ctypes.c_int), ("content", ctypes.c_void_p))
+
+
+class _Spec(ctypes.Structure):
+    _fields_ = (("name", ctypes.c_char_p), ("size", ctypes.c_int), ("item_size", ctypes.c_int), ("flags", ctypes.c_uint),
+                ("slots", ctypes.c_void_p))
+
+
+_COLLECTED = 1 << 14
+_SLOTS = (51, 52, 58, 59, 64, 66, 67, 71, 72, 73)
+"""Numbers of the slots that the class of intercepted builtin functions takes over, by CPython's stable ABI: tp_clear, tp_dealloc,
+tp_getattro, tp_hash, tp_methods, tp_repr, tp_richcompare, tp_traverse, tp_members, tp_getset."""
+
+
+def _same_layout_class(kind: type) -> type:
+    """Make a class whose objects have the layout and the slots of `kind`, which allows no subclasses, but no call of its own."""
+    get_slot = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_int)(("PyType_GetSlot", ctypes.pythonapi))
+    found = [(number, get_slot(kind, number)) for number in _SLOTS]
+    slots = (_Slot * (len(found) + 1))(*(_Slot(number, content) for number, content in found if content))
+    name = f"{kind.__module__}.{kind.__name__}".encode()
+    spec = _Spec(name, kind.__basicsize__, 0, _COLLECTED, ctypes.addressof(slots))
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p)(("PyType_FromSpec", ctypes.pythonapi))
+    made: type = make(ctypes.addressof(spec))
+    _kept.append((slots, spec, name))
+    (attributes,) = gc.get_referents(vars(made))
+    attributes["__class__"] = property(lambda self: kind)       # `isinstance` reads it; `setattr` would set the class of the class
+    return made
+
+
+_kept: list[Any] = []
+"""Memory that objects of C hold pointers to."""
+
+
+def _copy_of(function: BuiltinFunctionType) -> Function:
+    """Make another object of the same C function."""
+    words = [ctypes.c_void_p.from_address(id(function) + object.__basicsize__ + _POINTER * index).value for index in range(3)]
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, *(ctypes.c_void_p,) * 4)(("PyCMethod_New", ctypes.pythonapi))
+    made: Function = make(*words, None)         # the method, its self, its module
+    return made
+
+
+def _keep(made: Any) -> None:
+    """Give a reference to an object away to C."""
+    _kept.append(made)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
+
+
+class Interception:
+    """Set of replacements, in force while at least one thread is within `in_force`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._entries: list[tuple[int, object]] = []        # thread, and the block
+        self._words: list[tuple[ctypes.c_void_p, int, int]] = []        # a pointer, its own content, and the content while intercepted
+        self._codes: list[tuple[FunctionType, CodeType, CodeType]] = []
+        self._builtin: type | None = None
+        self._calls: dict[int, Function] = {}
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._after_fork)
+
+    def add(self, function: Any, replacement: Replacement) -> None:
+        """Replace a function, while a thread is within `in_force`, by `replacement(own)`, where `own` is the function as it is."""
+        if type(function) is BuiltinFunctionType:
+            self._calls[id(function)] = replacement(_copy_of(function))
+            self._swap(ctypes.c_void_p.from_address(id(function) + _POINTER), id(BuiltinFunctionType), id(self._builtin_class()))
+        elif type(function) is _DISPATCHER:
+            own = function._implementation
+            words = [ctypes.c_void_p.from_address(id(function) + _POINTER * index)
+                     for index in range(2, _DISPATCHER.__basicsize__ // _POINTER)]
+            new = replacement(own)
+            _keep(new)
+            for word in words:
+                if word.value == id(own):
+                    self._swap(word, id(own), id(new))
+        elif type(function) is FunctionType and not function.__code__.co_freevars:
+            own_code = function.__code__
+            own = FunctionType(own_code, function.__globals__, function.__name__, function.__defaults__)
+            own.__kwdefaults__ = function.__kwdefaults__
+            key = f"{function.__module__}.{function.__qualname__}"
+            _python_functions[key] = replacement(own)
+            self._codes.append((function, own_code, _calling_code(key, own_code)))
+        else:
+            raise TypeError(f"{function!r} cannot be intercepted")
+
+    def _swap(self, word: ctypes.c_void_p, own: int, new: int) -> None:
+        assert word.value == own
+        self._words.append((word, own, new))
+
+    def _builtin_class(self) -> type:
+        if self._builtin is None:
+            self._builtin = _same_layout_class(BuiltinFunctionType)
+            calls = self._calls
+            self._builtin.__call__ = lambda self, /, *args, **kwargs: calls[id(self)](*args, **kwargs)  # type: ignore[method-assign]
+            _keep(self._builtin)
+        return self._builtin
+
+    @contextmanager
+    def in_force(self) -> Iterator[None]:
+        """Replace the functions within the block. Ctrl-C may arrive after any call: what has to be undone is done within `try`."""
+        entry = (threading.get_ident(), object())
+        try:
+            with self._lock:
+                self._entries.append(entry)
+                for word, _, new in self._words:
+                    word.value = new
+                for function, _, code in self._codes:
+                    function.__code__ = code
+            yield
+        finally:
+            try:
+                self._leave(entry)
+            finally:
+                self._leave(entry)
+
+    def _leave(self, entry: tuple[int, object]) -> None:
+        with self._lock:
+            if entry in self._entries:
+                self._entries.remove(entry)
+            if not self._entries:
+                self._restore()
+
+    def _restore(self) -> None:
+        for word, own, _ in self._words:
+            word.value = own
+        for function, code, _ in self._codes:
+            function.__code__ = code
+
+    def _after_fork(self) -> None:
+        """Forget other threads in a forked child, which does not have them."""
+        self._lock = threading.Lock()
+        self._entries = [entry for entry in self._entries if entry[0] == threading.get_ident()]
+        if not self._entries:
+            self._restore()
+
+
+def calling_module() -> str:
+    """Name of the module that calls the intercepted function whose replacement asks."""
+    frame = sys._getframe(2)
+    if frame.f_globals is globals() and frame.f_back is not None:       # a call of a builtin function, or of one in Python
+        frame = frame.f_back
+        if frame.f_code in _calling_codes and frame.f_back is not None:
+            frame = frame.f_back
+    return str(frame.f_globals.get("__name__", ""))
+
+
+_calling_codes: set[CodeType] = set()
+_python_functions: dict[str, Function] = {}
+
+
+def call_replacement(key: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call the replacement of a function in Python."""
+    return _python_functions[key](*args, **kwargs)
+
+
+def _calling_code(key: str, own: CodeType) -> CodeType:
+    """Code that calls the replacement of a function. It runs with the globals of the function's module."""
+    space: dict[str, Any] = {}
+    source = (f"def function(*args, **kwargs):\n from adjit.tracer.interception import call_replacement\n"
+              f" return call_replacement({key!r}, args, kwargs)")
+    exec(source, space)
+    code: CodeType = space["function"].__code__
+    code = code.replace(co_name=own.co_name, co_qualname=own.co_qualname, co_filename=own.co_filename, co_firstlineno=own.co_firstlineno)
+    _calling_codes.add(code)
+    return code
