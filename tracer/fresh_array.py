@@ -39,9 +39,10 @@ from adjit.tracer.scope import Scope, active_scope, is_tracing
 from adjit.tracer.user_location import find_user_location
 
 _KEPT = words("""
-    __array_wrap__ __array_priority__ __class__ __class_getitem__ __delattr__ __dir__ __doc__ __getattribute__ __getstate__ __hash__ __init__
-    __init_subclass__ __len__ __new__ __setattr__ __sizeof__ __subclasshook__ __array_namespace__ __setstate__ __dlpack_device__ __module__
-    __array_finalize__ __array_ufunc__ __array_function__ __getitem__ __setitem__ ndim size nbytes itemsize base flags device setflags
+    __array_wrap__ __array_priority__ __class__ __class_getitem__ __delattr__ __dir__ __doc__ __getattribute__ __getstate__
+    __hash__ __init__ __init_subclass__ __len__ __new__ __setattr__ __sizeof__ __subclasshook__ __array_namespace__ __setstate__
+    __dlpack_device__ __module__ __array_finalize__ __array_ufunc__ __array_function__ __getitem__ __setitem__ ndim size nbytes
+    itemsize base flags device setflags
     """) | OPERATORS
 """Members that mean the same for every array, and operators, which call universal functions."""
 

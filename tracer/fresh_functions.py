@@ -10,17 +10,35 @@ import numpy as np
 
 from adjit.tracer.array import FRESH, WRITTEN
 from adjit.tracer.fresh_array import has_traced, made, opened
+from adjit.tracer.functions import creation
+from adjit.tracer.functions.shapes import in_order_of
 from adjit.tracer.guards.array_access import ORIGINAL_CLASS, note_all
 from adjit.tracer.interception import Interception, calling_module
-from adjit.tracer.registry import FUNCTIONS, find
+from adjit.tracer.registry import find
 from adjit.tracer.scope import is_tracing
 from adjit.tracer.user_location import is_ours
 
 Function = Callable[..., Any]
 
-_CONVERSIONS = (np.array, np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray)
-_BUILTINS = (np.zeros, np.empty, np.arange, np.frombuffer, np.fromiter)
-_IN_PYTHON = (np.ones, np.full, np.eye, np.identity, np.tri, np.indices)
+
+
+def _array(object: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "K", subok: bool = False, ndmin: int = 0) -> Any:
+    return in_order_of(creation.array(object, dtype, copy=copy, ndmin=ndmin), order)
+
+
+def _asarray(a: Any, dtype: Any = None, order: str = "K", *, device: Any = None, copy: bool | None = None) -> Any:
+    return _array(a, dtype, copy=copy, order=order)
+
+
+_CONVERSIONS: dict[Any, Function] = {
+    np.array: _array, np.asarray: _asarray, np.asanyarray: _asarray, np.ascontiguousarray: creation.ascontiguousarray,
+    np.asfortranarray: creation.asfortranarray}
+_MAKERS: dict[Any, Function] = {
+    np.zeros: creation.zeros, np.empty: creation.empty, np.ones: creation.ones, np.full: creation.full, np.arange: creation.arange,
+    np.eye: creation.eye, np.identity: creation.identity, np.tri: creation.tri}
+"""What the functions are for lists of traced numbers, and for traced arguments."""
+
+_PLAIN_MAKERS = (np.frombuffer, np.fromiter, np.indices)
 
 
 def _making(function: Any) -> Callable[[Function], Function]:
@@ -34,7 +52,7 @@ def _making(function: Any) -> Callable[[Function], Function]:
             if not is_tracing() or is_ours(calling_module()):
                 return own(*opened(args), **opened(kwargs)) if WRITTEN else own(*args, **kwargs)
             if has_traced((args, kwargs)):
-                return find(function)(*opened(args), **opened(kwargs))
+                return _MAKERS.get(function, own)(*opened(args), **opened(kwargs))
             return made(make, args, kwargs)
         return call
     return replacement
@@ -58,7 +76,7 @@ def _converting(function: Any) -> Callable[[Function], Function]:
             if (by_user or WRITTEN) and has_traced(args):
                 given = opened(args)
                 if by_user or type(first) in FRESH:
-                    return FUNCTIONS[function](*given, **kwargs)
+                    return _CONVERSIONS[function](*given, **kwargs)
             return made(own, args, kwargs) if by_user else own(*args, **kwargs)
         return call
     return replacement
@@ -84,7 +102,7 @@ def numpy_functions() -> Interception:
     function: Any
     for function in _CONVERSIONS:
         functions.add(function, _converting(function))
-    for function in (*_BUILTINS, *_IN_PYTHON):
+    for function in (*_MAKERS, *_PLAIN_MAKERS):
         functions.add(function, _making(function))
     for space in (np, np.linalg):
         for function in vars(space).values():

@@ -33,7 +33,7 @@ SPECIAL: dict[str, Case] = {
     "flip": (lambda a: np.flip(a, 1), [A]), "hsplit": (lambda a: np.hsplit(a, 3), [A]),
     "full_like": (lambda a: np.full_like(a, 2.0), [A]),
     "hstack": (lambda a, b: np.hstack([a, b]), [A, B]), "inner": (np.inner, [A, B]), "kron": (np.kron, [A, B]),
-    "matmul": (np.matmul, [A, SQUARE]),
+    "linspace": (lambda a, b: np.linspace(a, b, 5), [A, B]), "matmul": (np.matmul, [A, SQUARE]),
     "meshgrid": (lambda a, b: np.meshgrid(a, b), [LONG, A[0]]), "moveaxis": (lambda a: np.moveaxis(a, 0, 1), [A]),
     "outer": (np.outer, [A, B]),
     "pad": (lambda a: np.pad(a, 1, constant_values=0.5), [A]), "repeat": (lambda a: np.repeat(a, 2, axis=1), [A]),

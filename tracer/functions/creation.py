@@ -26,7 +26,7 @@ def _filled(number: Any, dtype: np.dtype, shape: tuple[int, ...]) -> TracedArray
     return wrap(lowering.constant(number, dtype, shape), scalar=False)
 
 
-@implements(np.zeros)
+@dispatched
 def zeros(shape: Any, dtype: Any = float) -> TracedArray:
     """Equivalent of `numpy.zeros`.
 
@@ -36,7 +36,7 @@ def zeros(shape: Any, dtype: Any = float) -> TracedArray:
     return _filled(0, dtype_argument(dtype), as_shape(shape))
 
 
-@implements(np.ones)
+@dispatched
 def ones(shape: Any, dtype: Any = float) -> TracedArray:
     """Equivalent of `numpy.ones`.
 
@@ -47,7 +47,7 @@ def ones(shape: Any, dtype: Any = float) -> TracedArray:
     return _filled(1, dtype_argument(dtype), as_shape(shape))
 
 
-@implements(np.empty)
+@dispatched
 def empty(shape: Any, dtype: Any = float) -> TracedArray:
     """Equivalent of `numpy.empty`, filled with zeros.
 
@@ -57,7 +57,7 @@ def empty(shape: Any, dtype: Any = float) -> TracedArray:
     return _filled(0, dtype_argument(dtype), as_shape(shape))
 
 
-@implements(np.full)
+@dispatched
 def full(shape: Any, fill_value: Any, dtype: Any = None) -> TracedArray:
     """Equivalent of `numpy.full`; `fill_value` may be traced.
 
@@ -98,9 +98,8 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subo
     return full(x.shape if shape is None else shape, fill_value, x.dtype if dtype is None else dtype)
 
 
-@implements(np.array)
-def array(object: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "K", subok: bool = False, ndmin: int = 0
-          ) -> TracedArray:
+@dispatched
+def array(object: Any, dtype: Any = None, *, copy: bool | None = True, ndmin: int = 0) -> TracedArray:
     """Equivalent of `numpy.array`; nested lists may hold traced arrays, which are stacked. Raises `ArgumentError` if `copy=False` fails.
 
     >>> array([1, 2])
@@ -112,11 +111,11 @@ def array(object: Any, dtype: Any = None, *, copy: bool | None = True, order: st
         raise ArgumentError("Unable to avoid copy while creating an array as requested.", find_user_location(),
                             hint="copy=None copies only where it is needed")
     result = as_array(x if kept else FUNCTIONS["astype"](x, x.dtype if dtype is None else dtype))
-    return in_order_of(FUNCTIONS[np.reshape](result, (1,) * max(ndmin - result.ndim, 0) + result.shape), order)
+    return FUNCTIONS[np.reshape](result, (1,) * max(ndmin - result.ndim, 0) + result.shape)
 
 
-@implements(np.asarray, np.asanyarray)
-def asarray(a: Any, dtype: Any = None, order: str = "K", *, device: Any = None, copy: bool | None = None) -> TracedArray:
+@dispatched
+def asarray(a: Any, dtype: Any = None) -> TracedArray:
     """Equivalent of `numpy.asarray`; a traced array stays what it is, unless `dtype` is another.
 
     >>> asarray([1, 2], dtype="float64")
@@ -126,13 +125,13 @@ def asarray(a: Any, dtype: Any = None, order: str = "K", *, device: Any = None, 
     return x if dtype is None or x.dtype == np.dtype(dtype) else FUNCTIONS["astype"](x, dtype)
 
 
-@implements(np.ascontiguousarray)
+@dispatched
 def ascontiguousarray(a: Any, dtype: Any = None) -> TracedArray:
     """Equivalent of `numpy.ascontiguousarray`."""
     return _in_memory_order(a, dtype, "C")
 
 
-@implements(np.asfortranarray)
+@dispatched
 def asfortranarray(a: Any, dtype: Any = None) -> TracedArray:
     """Equivalent of `numpy.asfortranarray`."""
     return _in_memory_order(a, dtype, "F")
@@ -152,7 +151,7 @@ def _in_memory_order(a: Any, dtype: Any, order: str) -> TracedArray:
     return x if x.layout_known else view_of(x, lambda value: value, lambda base, value: value, None, certain=False)
 
 
-@implements(np.arange)
+@dispatched
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> TracedArray:
     """Equivalent of `numpy.arange`, with static bounds.
 
@@ -193,7 +192,7 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype:
     return FUNCTIONS["astype"](result, target)
 
 
-@implements(np.eye)
+@dispatched
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> TracedArray:
     """Equivalent of `numpy.eye`.
 
@@ -206,7 +205,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> TracedA
     return wrap(lowering.convert(ops.equal(row, lowering.iota(I64, shape, 1)), dtype_argument(dtype)))
 
 
-@implements(np.identity)
+@dispatched
 def identity(n: int, dtype: Any = float) -> TracedArray:
     """Equivalent of `numpy.identity`.
 
@@ -217,7 +216,7 @@ def identity(n: int, dtype: Any = float) -> TracedArray:
     return eye(n, dtype=dtype)
 
 
-@implements(np.tri)
+@dispatched
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> TracedArray:
     """Equivalent of `numpy.tri`.
 
