@@ -42,7 +42,7 @@ from numpy import (
 from adjit import linalg
 from adjit.ir.spelling import nearest as _nearest
 from adjit.tracer.functions.composites import erf, log_softmax, logsumexp, sigmoid, softmax
-from adjit.tracer.functions.creation import arange, array, asarray, empty, eye, full, identity, linspace, ones, tri, zeros
+from adjit.tracer.functions.creation import arange, array, asarray, empty, eye, full, identity, ones, tri, zeros
 from adjit.tracer.registry import numpy_namespace
 
 ndarray = _np.ndarray
@@ -70,7 +70,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "arange", "array", "asarray", "bool_", "dtype", "e", "empty", "erf", "euler_gamma", "eye", "float32", "float64", "full",
-    "identity", "inf", "int16", "int32", "int64", "int8", "linalg", "linspace", "log_softmax",
+    "identity", "inf", "int16", "int32", "int64", "int8", "linalg", "log_softmax",
     "logsumexp", "nan", "ndarray", "newaxis", "ones", "pi", "sigmoid",
     "softmax", "tri", "uint16", "uint32", "uint64", "uint8", "zeros",
 ]

@@ -25,14 +25,15 @@ from typing import Any
 import numpy as np
 
 from adjit.ir import ops
-from adjit.ir.errors import TraceError, UnsupportedError
+from adjit.ir.emitter import emitting
+from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.ops.creation import table_attributes
 from adjit.tracer import lowering
-from adjit.tracer.array import FRESH, WRITTEN, TracedArray, apply_ufunc, as_traced, view_of, wrap
+from adjit.tracer.array import FRESH, WRITTEN, TracedArray, apply_ufunc, as_traced, traced_array, view_of, wrap
 from adjit.tracer.array_checks import check_array, is_ndarray
 from adjit.tracer.functions.indexing import fixed
-from adjit.tracer.guards.array_access import OPERATORS, ORIGINAL_CLASS, set_class, subclass_without_gc, words
+from adjit.tracer.guards.array_access import OPERATORS, ORIGINAL_CLASS, results, set_class, subclass_without_gc, words
 from adjit.tracer.guards.content import fingerprint
 from adjit.tracer.registry import FUNCTIONS, find
 from adjit.tracer.scope import Scope, active_scope, is_tracing
@@ -103,12 +104,14 @@ def written(array: Any) -> Any:
     if held is not None:
         return held
     scope = active_scope()
-    if scope is None or FRESH[type(array)] < _depth(scope):
-        raise TraceError("an array made outside of a differentiated or control-flow function is written to inside of it",
-                         find_user_location(), hint="return the new array from the function instead, or write to a copy (x = x.copy())")
+    assert scope is not None
+    for _ in range(_depth(scope) - FRESH[type(array)]):     # an array from outside of this region is written to as traced ones are
+        assert scope.parent is not None
+        scope = scope.parent
     root = root_of(array)
     plain = np.ndarray.view(root, np.ndarray)
-    cell = wrap(_constant(plain), scalar=False, strides=_steps(plain))
+    with emitting(scope.builder):
+        cell = traced_array(_constant(plain), scope, scalar=False, strides=_steps(plain))
     if plain.flags.writeable:       # C code that reads the memory all the same gets no number that looks right
         plain.fill(np.nan if plain.dtype.kind == "f" else plain.dtype.kind != "b" and np.iinfo(plain.dtype).min)
     _stand_for(root, cell)
@@ -458,6 +461,7 @@ def _iterate(self: Any) -> Iterator[Any]:
     return (self[index] for index in range(len(self)))
 
 
+results.given = lambda result: Call().result(result)    # type: ignore[method-assign]
 FUNCTIONS |= {"content of fresh": content_of, "opened": opened, "fresh ufunc": fresh_ufunc, "fresh function": fresh_function}
 
 

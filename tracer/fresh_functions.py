@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from adjit.ir.errors import UnsupportedError
 from adjit.tracer.array import FRESH, WRITTEN
 from adjit.tracer.fresh_array import has_traced, made, opened
 from adjit.tracer.functions import creation
 from adjit.tracer.functions.shapes import in_order_of
 from adjit.tracer.guards.array_access import ORIGINAL_CLASS, note_all
 from adjit.tracer.interception import Interception, calling_module
+from adjit.tracer.promotion import as_operand, common_dtype
 from adjit.tracer.registry import find
 from adjit.tracer.scope import is_tracing
-from adjit.tracer.user_location import is_ours
+from adjit.tracer.user_location import find_user_location, is_ours
 
 Function = Callable[..., Any]
 
@@ -95,6 +97,34 @@ def _calling(function: Any) -> Callable[[Function], Function]:
     return replacement
 
 
+def _concatenating(own: Function) -> Function:
+    """Replacement for the function behind np.r_[...] and np.c_[...]."""
+    def call(self: Any, key: Any) -> Any:
+        if not is_tracing() or not has_traced(key):
+            return made(own, (self, key), {})
+        axis, ndim, place, pieces, operands = self.axis, self.ndmin, self.trans1d, [], []
+        for position, item in enumerate(opened(key if isinstance(key, tuple) else (key,))):
+            if isinstance(item, str):
+                numbers = item.split(",")
+                if position or not all(number.strip().lstrip("-").isdigit() for number in numbers):
+                    raise UnsupportedError(f"np.r_ with {item!r} and traced values", find_user_location(), "use np.concatenate")
+                axis, ndim, place = ([int(number) for number in numbers] + [axis, ndim, place][len(numbers):])[:3]
+                continue
+            if isinstance(item, slice):
+                count = item.step if isinstance(item.step, complex) else None
+                item = (np.arange(item.start or 0, item.stop, item.step or 1) if count is None
+                        else creation.linspace(item.start, item.stop, int(abs(count))))
+            own_ndim = np.ndim(item)
+            operands.append(as_operand(item))
+            piece = _array(item, ndmin=ndim)
+            if place != -1 and own_ndim < ndim and (own_ndim or isinstance(item, slice)):
+                first, axes = place + (ndim - own_ndim + 1 if place < 0 else 0), list(range(ndim))
+                piece = find(np.transpose)(piece, axes[:first] + axes[ndim - own_ndim:] + axes[first:ndim - own_ndim])
+            pieces.append(piece)
+        return find(np.concatenate)(pieces, axis, dtype=common_dtype(operands))
+    return call
+
+
 @cache
 def numpy_functions() -> Interception:
     """The functions of NumPy that act otherwise while a function is traced."""
@@ -104,6 +134,8 @@ def numpy_functions() -> Interception:
         functions.add(function, _converting(function))
     for function in (*_MAKERS, *_PLAIN_MAKERS):
         functions.add(function, _making(function))
+    functions.add(type(np.mgrid).__getitem__, _making(type(np.mgrid).__getitem__))
+    functions.add(type(np.r_).__getitem__, _concatenating)
     for space in (np, np.linalg):
         for function in vars(space).values():
             if type(function) is type(np.sum):

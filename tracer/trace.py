@@ -14,7 +14,7 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import TraceError, UnsupportedError
 from adjit.ir.graph import Graph, Value
-from adjit.tracer.array import TracedArray, as_traced, unwrap, wrap, write_refused
+from adjit.tracer.array import WRITTEN, TracedArray, as_traced, unwrap, wrap, write_refused
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.fresh_array import fresh_arrays
@@ -143,8 +143,8 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                 nondeterminism_reported(roots, known.found), numpy_functions().in_force(), fresh_arrays(scope):
             result = _call(fun, traced_args, traced_kwargs)
             _check_arguments((traced_args, traced_kwargs), leaves, result)
-            written = {number: argument for number, argument in enumerate(arguments)
-                       if argument is not None and number not in first and argument.written and argument.value is not builder.params[number]}
+            written = {number: argument for number, argument in enumerate(arguments) if argument is not None and number not in first
+                       and argument.written and argument.value is not builder.params[number]}
             values, out_tree, out_leaves = collect_results(result, tuple(written.values()))
             writes = tuple(zip(written, range(len(values) - len(written), len(values)), strict=True))
         captures = tuple(scope.captures.values())
@@ -309,7 +309,7 @@ def _check_arguments(arguments: Tree, leaves: Sequence[Any], result: Tree) -> No
     known = {*map(id, leaves), *map(id, flatten(result)[0])}
     now, tree = flatten(arguments)
     for leaf, path in zip(now, paths(tree), strict=True):
-        if isinstance(leaf, (TracedArray, ArrayWrapper)) and id(leaf) not in known:
+        if (isinstance(leaf, (TracedArray, ArrayWrapper)) or id(leaf) in WRITTEN) and id(leaf) not in known:
             raise TraceError(f"the function puts a new array into a container that was passed to it (at {path} of its arguments)",
                              find_user_location(), hint="return the new container: a compiled function does not change its arguments")
 

@@ -26,6 +26,7 @@ SPECIAL: dict[str, Case] = {
     "array_split": (lambda a: np.array_split(a, 2, axis=1), [A]),
     "astype": (lambda a: np.astype(a, np.float32), [A]), "average": (lambda a, w: np.average(a, axis=1, weights=w), [A, B]),
     "broadcast_arrays": (np.broadcast_arrays, [A, A[0]]), "broadcast_to": (lambda a: np.broadcast_to(a, (4, 2, 3)), [A]),
+    "block": (lambda a, b: np.block([[a, b], [b, a]]), [A, B]),
     "clip": (lambda a: np.clip(a, 0.3, 0.6), [A]), "column_stack": (lambda a, b: np.column_stack([a, b]), [A, B]),
     "concatenate": (lambda a, b: np.concatenate([a, b], 1), [A, B]),
     "diff": (lambda a: np.diff(a, axis=1), [A]), "dot": (np.dot, [A, SQUARE]), "dstack": (lambda a, b: np.dstack([a, b]), [A, B]),

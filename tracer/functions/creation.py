@@ -13,7 +13,7 @@ from adjit.ir.errors import ArgumentError
 from adjit.ir.types import F64, I64
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, view_of, wrap
-from adjit.tracer.dispatch import implements
+from adjit.tracer.dispatch import dispatched, implements
 from adjit.tracer.functions.shapes import as_array, as_shape, in_order_of
 from adjit.tracer.promotion import Casting, as_operand, dtype_argument, kind_of, to_value
 from adjit.tracer.registry import FUNCTIONS

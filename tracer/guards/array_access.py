@@ -15,7 +15,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -149,7 +149,7 @@ def _ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple[Any
         kwargs["out"] = tuple(map(_plain, out))
     result = getattr(ufunc, method)(*map(_plain, inputs), **_all_plain(kwargs))
     if not out:
-        return result
+        return results.given(result)
     return out if isinstance(result, tuple) else out[0]
 
 
@@ -163,9 +163,9 @@ def _function(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> A
         for array in (*args, *kwargs.values()):
             if type(array) in ORIGINAL_CLASS:
                 _note_form(array, function.__name__)
-    if function.__name__.endswith("_like"):     # nothing is read, and writes to the new array are logged
-        return function._implementation(*_all_plain(args), **_all_plain(kwargs)).view(type(self))
-    return function._implementation(*args, **kwargs)
+    if function.__name__.endswith("_like"):     # nothing is read
+        args, kwargs = _all_plain(args), _all_plain(kwargs)
+    return results.given(function._implementation(*args, **kwargs))
 
 
 def _getitem(self: Any, index: Any) -> Any:
@@ -176,7 +176,7 @@ def _getitem(self: Any, index: Any) -> Any:
         _note_form(self, "__getitem__")
         return found
     _note(self)
-    return _plain(found)
+    return results.given(_plain(found))
 
 
 def _setitem(self: Any, index: Any, new: Any) -> None:
@@ -208,7 +208,7 @@ def _logging_member(name: str, own: Any) -> Any:
     if callable(own):
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
             _note(self, written=name in _WRITING)
-            return getattr(_plain(self), name)(*args, **kwargs)
+            return results.given(getattr(_plain(self), name)(*args, **kwargs))
         return method
 
     def read(self: Any) -> Any:
@@ -234,6 +234,14 @@ def _viewing_member(name: str, own: Any) -> Any:
         return own.__get__(self)
     return property(read, lambda self, value: own.__set__(self, value))
 
+
+class _Results:
+    """What becomes of an array that is computed from observed ones; `fresh_array` sets it."""
+
+    given: Callable[[Any], Any] = staticmethod(lambda result: result)
+
+
+results = _Results()
 
 ORIGINAL_CLASS: dict[type, type] = {}
 """Original class of each class of observed arrays."""

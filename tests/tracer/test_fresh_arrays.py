@@ -1,0 +1,234 @@
+"""Arrays that a traced function makes and fills mean the same as in NumPy: values in every bit, gradients as finite differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy import array, empty, ones, zeros
+
+import adjit as aj
+
+X = np.array([0.3, -1.2, 2.0, 0.7, -0.4, 1.1])
+CLOSED = np.linspace(-1.0, 1.0, 12).reshape(3, 4)
+INDEX = np.array([2, 0, 2])
+
+
+def filled(make: Callable[[], Any]) -> Callable[[Any], Any]:
+    """Program that writes to a new array in several ways."""
+    def program(x):
+        y = make()
+        flat = y.reshape(-1)
+        flat[0] = x[0]
+        y[..., -1] += x[1] * 2
+        flat[1:] *= x[2]
+        return y, flat
+    return program
+
+
+def of_zeros_bound_elsewhere(x, make=zeros):
+    y, z, table = make(3), ones(2), {"empty": empty}
+    y[1], z[0] = x[0], x[1]
+    e = table["empty"](2)
+    e[:] = x[:2]
+    return y, z, e, array([x[0], 1.0])
+
+
+def views_from_before(x):
+    y = np.zeros((3, 4))
+    rows, column, diagonal, block = list(y), y[:, 1], y.reshape(-1)[::5], y.reshape(2, 6)[:, 1:4]
+    back, part, new, flat = y[::-1, ::-2], y.T[1:], y[1, None, :2], y.ravel()
+    y[1] = x[:4]
+    rows[0][2] = x[4]
+    column += x[3]
+    diagonal *= x[5]
+    block[1, 0] = 7.0
+    back[0] -= x[:2]
+    part[0] = x[1:4]
+    new += 1.0
+    flat[3:5] = x[2]
+    return y, rows, column, diagonal, block, back, part, new, flat
+
+
+def written_and_read(x):
+    y = np.zeros(4)
+    a = x[:4] + y
+    y[0] = 5.0
+    b = x[:4] + y
+    y[1] = x[1]
+    c = x[:4] * y
+    y[2:] = c[:2]
+    return a, b, c, y
+
+
+def lists(x):
+    y = np.zeros((2, 4))
+    y[0] = [x[0], 1, x[1], 2.5]
+    y[1, 1:] = (x[2], x[3], 0)
+    matrix = np.array([[x[0], 0.0], [0, x[1]]])
+    return (y, matrix, np.array([1, 2, x[0]]), np.asarray([x[:2], x[2:4]]), np.stack([[x[0], 1.0], x[:2]]), np.vstack([x, [1.0] * 6]),
+            np.concatenate([[x[0]], [1.0, x[1]]]), np.hstack([x[:2], [x[2], 3]]), np.column_stack([[x[0], x[1]], [1.0, 2.0]]),
+            np.mean([x[0], x[1], 1.0]), np.sum([x[0], x[1]]), np.max([x[0], x[1]]), np.prod([x[0], 2.0]), np.dot([x[0], 1.0], [2.0, x[1]]),
+            np.full(3, x[0]), np.full((2, 2), [x[0], 1.0]), np.linspace(x[0], x[1], 4), np.where([True, False], [x[0], x[1]], 0.0))
+
+
+def joined(x):
+    return (np.r_[x[0], 1.0, x], np.r_[0:3, x[:2]], np.r_[1.0:2.0:3j, x[1]], np.c_[x, np.arange(6.0)], np.c_[x[:2], [1, 2]],
+            np.r_["0,2", x, x], np.r_["1,2,0", x[:2], [1.0, 2.0]], np.block([[x[0], x[1:3]], [np.zeros((2, 1)), np.eye(2)]]),
+            np.block([x, 1.0]), np.r_[1:4, 0.5])
+
+
+def outputs(x):
+    y, z, w = np.empty(6), np.ones((2, 3)), np.zeros(())
+    assert np.add(x, 1, out=y) is y
+    np.multiply(x.reshape(2, 3), 2.0, z)
+    np.sum(x, out=w)
+    np.cumsum(x, out=y[::-1])
+    np.copyto(z[0], x[:3])
+    return y, z, w
+
+
+def masks_and_places(x):
+    y = np.arange(6.0)
+    y[y > 2] = x[3:]
+    y[[0, 1]] += x[:2]
+    y[np.array([5, 4])] = x[1]
+    z = np.zeros((3, 4))
+    z[INDEX[:2], 1] = x[:2]
+    z[np.argmax(x) % 3] = x[:4]
+    z[:, np.array([True, False, False, True])] *= x[0]
+    return y, z
+
+
+def dtypes(x):
+    y, z, b = np.zeros(3, int), np.zeros(3, np.float32), np.zeros(3, bool)
+    y[0], y[1:], z[:], b[1] = x[2] * 3, 1.9, x[:3], x[0]
+    y[2] += 1
+    return y, z, b
+
+
+def known_content(x):
+    n = np.arange(3)
+    shape = np.array([2, 3])
+    counts = np.zeros(3, int)
+    counts[1] += 2
+    total = 0.0
+    for i in range(counts[1]):
+        total = total + x[n[i + 1]]
+    if np.ones(3).sum() > 2 and float(n[2]) == 2.0:
+        total = total * np.linalg.norm(n)
+    return x.reshape(shape), total, x[counts], x[np.array([True, False] * 3)], np.zeros(3), {"n": n + 1}
+
+
+def computed(x):
+    y, z = np.zeros(3) + 1, CLOSED[0].copy()
+    y[0] = x[0]
+    z[1] = x[1]
+    w, v = CLOSED * 2, np.zeros_like(CLOSED)
+    w[0], v[1] = x[0], x[1]
+    (u, t), grid = np.meshgrid(np.arange(3.0), np.arange(2.0)), np.mgrid[0:2, 0:3]
+    u[0], t[1, 1] = x[0], x[1]
+    s = np.tile(np.array([1.0, 2.0]), 2)
+    s[::2] = x[:2]
+    return y, z, w, v, u, t, s, x[:2] @ grid[1] * 1.0
+
+
+def through_helpers(x):
+    def fill(out, values):
+        for k in range(len(out)):
+            out[k] = values[k]
+        return out
+    made = [fill(np.empty(2), x[2 * k:]) for k in range(3)]
+    swap = made[0].copy()
+    made[0][:], made[1][:] = made[1].copy(), swap
+    for row in np.zeros((2, 2)):
+        row += x[0]
+    return np.array(made), swap
+
+
+def of_no_dimension(x):
+    y, z = np.zeros(()), np.array(1.0)
+    y[...] = x[0]
+    z += x[1]
+    v = y[()]
+    y[()] = x[2]
+    return y, z, v, np.asarray(x[0]) * 1.0
+
+
+def conversions(x):
+    y = x.copy()
+    same = np.asarray(y), np.asanyarray(y), np.ascontiguousarray(y), np.array(y, copy=None)
+    same[0][0] = 1.0
+    same[2][1] = x[5]
+    other = np.array(y)
+    other[2] = 9.0
+    fortran = np.asfortranarray(y.reshape(2, 3))
+    fortran[0, 2] = 4.0
+    return y, other, np.asarray(y, dtype=np.float32), fortran, np.array([y, other]), np.array(y, ndmin=2)
+
+
+PROGRAMS: dict[str, Callable[[Any], Any]] = {program.__name__: program for program in (
+    of_zeros_bound_elsewhere, views_from_before, written_and_read, lists, joined, outputs, masks_and_places, dtypes, known_content,
+    computed, through_helpers, of_no_dimension, conversions)}
+PROGRAMS |= {name: filled(make) for name, make in {
+    "zeros": lambda: np.zeros(4), "ones": lambda: np.ones((2, 3)), "full": lambda: np.full((2, 2), 3.0), "eye": lambda: np.eye(3),
+    "identity": lambda: np.identity(2), "arange": lambda: np.arange(5.0), "linspace": lambda: np.linspace(0.0, 1.0, 7),
+    "geomspace": lambda: np.geomspace(1.0, 8.0, 4), "zeros_like": lambda: np.zeros_like(CLOSED),
+    "full_like": lambda: np.full_like(CLOSED, 2.0),
+    "copy": lambda: CLOSED.copy(), "array": lambda: np.array([[1.0, 2.0], [3.0, 4.0]]),
+    "array of an outside array": lambda: np.array(CLOSED),
+    "computed": lambda: np.sin(np.arange(6.0)).reshape(2, 3), "of an outside array": lambda: CLOSED[1:] * 2, "tri": lambda: np.tri(3),
+    "indices": lambda: np.indices((2, 2)) * 1.0, "mgrid": lambda: np.mgrid[0.0:2.0, 0.0:3.0], "tile": lambda: np.tile([1.0, 2.0], 2),
+    "float32": lambda: np.zeros((2, 2), np.float32), "concatenate": lambda: np.concatenate([[1.0, 2.0], [3.0]]),
+    "astype": lambda: np.arange(4).astype(float), "random": lambda: np.random.default_rng(0).normal(size=4),
+    "diag": lambda: np.diag([1.0, 2.0]),
+    "outer": lambda: np.outer([1.0, 2.0], [3.0, 4.0]), "linalg": lambda: np.linalg.inv(np.array([[2.0, 1.0], [1.0, 3.0]]))}.items()}
+
+
+def leaves(result: Any) -> list[np.ndarray]:
+    if isinstance(result, (tuple, list)):
+        return [leaf for item in result for leaf in leaves(item)]
+    return leaves(list(result.values())) if isinstance(result, dict) else [np.asarray(result)]
+
+
+def same_bits(found: Any, expected: Any) -> None:
+    for a, b in zip(leaves(found), leaves(expected), strict=True):
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        assert a.tobytes() == b.tobytes(), f"{a} is not {b}"
+
+
+def weighted(program: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """One number that all floats of the result have a part in."""
+    def total(x):
+        result, number = program(x), 0.0
+        for position, leaf in enumerate(flat_floats(result)):
+            number = number + np.sum(leaf * np.cos(np.arange(leaf.size) + position).reshape(leaf.shape))
+        return number
+    return total
+
+
+def flat_floats(result: Any) -> list[Any]:
+    if isinstance(result, (tuple, list)):
+        return [leaf for item in result for leaf in flat_floats(item)]
+    if isinstance(result, dict):
+        return flat_floats(list(result.values()))
+    return [result] if result.dtype == np.float64 else []
+
+
+def differences(total: Callable[[Any], Any], x: np.ndarray) -> np.ndarray:
+    steps = 1e-6 * np.eye(len(x))
+    return np.array([(total(x + step) - total(x - step)) / 2e-6 for step in steps])
+
+
+@pytest.mark.filterwarnings("ignore:.*random")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values_and_gradients(name: str) -> None:
+    program = PROGRAMS[name]
+    for backend in ("interpret", "native") if name in ("views_from_before", "lists", "masks_and_places") else ("interpret",):
+        compiled = aj.compile(program, backend=backend)
+        for x in (X, X[::-1].copy(), X * 2):
+            same_bits(compiled(x), program(x))
+    total = weighted(program)
+    np.testing.assert_allclose(aj.compile(aj.grad(total), backend="interpret")(X), differences(total, X), rtol=1e-6, atol=1e-7)
