@@ -294,30 +294,3 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     for condition, choice in zip(reversed(condlist), choices, strict=True):
         result = FUNCTIONS[np.where](condition, choice, result)
     return result
-
-
-@implements(np.block)
-def block(arrays: Any) -> TracedArray:
-    """Equivalent of `numpy.block`."""
-    def depth(nested: Any) -> int:
-        if not isinstance(nested, list):
-            return 0
-        depths = {depth(item) for item in nested}
-        if len(depths) != 1:
-            raise ValueError("List depths are mismatched, or a list is empty")
-        return 1 + depths.pop()
-
-    def leaves(nested: Any) -> list[TracedArray]:
-        return [leaf for item in nested for leaf in leaves(item)] if isinstance(nested, list) else [as_array(nested)]
-
-    lists = depth(arrays)
-    ndim = max(lists, *(leaf.ndim for leaf in leaves(arrays)))
-
-    def join(nested: Any, level: int) -> TracedArray:
-        if level == 0:
-            leaf = as_array(nested)
-            return FUNCTIONS[np.reshape](leaf, (1,) * (ndim - leaf.ndim) + leaf.shape)
-        return concatenate([join(item, level - 1) for item in nested], axis=-level)
-
-    result = join(arrays, lists)
-    return FUNCTIONS[np.copy](result) if not lists else result
