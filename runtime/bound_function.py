@@ -85,7 +85,8 @@ class BoundCompiledFunction(Generic[P, R]):
 
     def explain(self, *args: Any, **kwargs: Any) -> str:
         """See `CompiledFunction.explain`."""
-        return explain.explain_program(self._program(args, kwargs), self.cache_info(), self.__func__.programs())
+        return explain.explain_program(self._program(args, kwargs), self.cache_info(), self.__func__.programs(),
+                                       self.__func__.compile_options.pass_options.rolling)
 
     def memory(self, *args: Any, **kwargs: Any) -> MemoryReport:
         """See `CompiledFunction.memory`."""

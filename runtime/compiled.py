@@ -180,7 +180,8 @@ class CompiledFunction(Generic[P, R]):
     @user_frames_only
     def explain(self, *args: Any, **kwargs: Any) -> str:
         """A report on the compilation: signature, reason of the trace, passes with times, kernels with their origin, memory."""
-        return explain.explain_program(self.program(self.fun, args, kwargs), self.cache_info(), self.programs())
+        return explain.explain_program(self.program(self.fun, args, kwargs), self.cache_info(), self.programs(),
+                                       self.compile_options.pass_options.rolling)
 
     @user_frames_only
     def memory(self, *args: Any, **kwargs: Any) -> MemoryReport:

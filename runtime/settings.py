@@ -105,7 +105,7 @@ TARGET = Setting("ADJIT_TARGET", _one_of("auto", "avx512", "avx2", "sse2"), lamb
 SIGNATURES = Setting("ADJIT_SIGNATURES", _positive, lambda: 128, "signatures a compiled function keeps; the least recently used goes first")
 TRACEBACK = Setting("ADJIT_TRACEBACK", _one_of("user", "full"), lambda: "user",
                     "frames that errors show: user, those of your own code; full, those of adjit too")
-ROLL_LOOPS = Setting("ADJIT_ROLL_LOOPS", _flag, lambda: False, "0: Python loops stay unrolled in compiled programs")
+ROLL_LOOPS = Setting("ADJIT_ROLL_LOOPS", _flag, lambda: True, "0: Python loops stay unrolled in compiled programs")
 DISABLE_JIT = Setting("NUMBA_DISABLE_JIT", _flag, lambda: False,
                       "1: kernels run as plain Python, by the numba backend, to step through them")
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from adjit.ir.graph import Graph, Op
+from adjit.passes.loops.roll_loops import find_refusals
+from adjit.passes.options import RollingRule
 from adjit.passes.pipeline import PassRecord
 from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.numba.kernels import Code, kernel_uses
@@ -21,11 +23,15 @@ if TYPE_CHECKING:
 MAX_SHOWN_ARGUMENTS = 40
 """Maximum number of argument leaves listed; a longer list ends with their number."""
 
+MAX_SHOWN_LOOPS = 10
+"""Maximum number of loops listed that were not rolled."""
 
-def explain_program(program: Program, cache: tuple[int, int, int, int], programs: Sequence[Program]) -> str:
+
+def explain_program(program: Program, cache: tuple[int, int, int, int], programs: Sequence[Program], rolling: RollingRule | None) -> str:
     """The report on one program. `cache` is the `CacheInfo` of its function, `programs` are all cached programs in the order of their
-    traces."""
+    traces, `rolling` is the rule by which loops were rolled."""
     sections = [_head(program, cache), _others(program, programs), _signature(program), _passes(program.pipeline.records, program.verified),
+                [] if rolling is None else find_refusals(program.pipeline.graphs["traced"], rolling)[:MAX_SHOWN_LOOPS],
                 _code(program.executable)]
     backward = program.backward
     if backward is not None:

@@ -171,7 +171,7 @@ def alternating(n: int) -> Loop:
         for i in range(n):
             x = np.tanh(w @ x) if i % 2 == 0 else x + 0.1 * np.sin(x)
         return np.sum(x)
-    return f, (normal(8), normal(8, 8)), (0, 1)
+    return f, (normal(8), 0.3 * normal(8, 8)), (0, 1)
 
 
 @loop
@@ -183,7 +183,7 @@ def first_iteration_is_special(n: int) -> Loop:
             loss = np.sum(x * x)
             total = loss if total is None else total + loss
         return total
-    return f, (normal(8), normal(8, 8)), (0, 1)
+    return f, (normal(8), 0.3 * normal(8, 8)), (0, 1)
 
 
 @loop
@@ -195,7 +195,7 @@ def last_iteration_breaks_out(n: int) -> Loop:
                 break
             x = x + np.sin(x)
         return np.sum(x)
-    return f, (normal(8), normal(8, 8)), (0, 1)
+    return f, (normal(8), 0.3 * normal(8, 8)), (0, 1)
 
 
 @loop
@@ -262,7 +262,7 @@ def list_that_is_stacked(n: int) -> Loop:
             hs.append(x)
         h = np.stack(hs)
         return np.sum(h[::2]) + np.sum(h[:, 1] ** 2) + hs[3][0]
-    return f, (normal(8), normal(8, 8)), (0, 1)
+    return f, (normal(8), 0.3 * normal(8, 8)), (0, 1)
 
 
 @loop
@@ -273,7 +273,7 @@ def list_that_is_summed(n: int) -> Loop:
             x = np.tanh(w @ x)
             losses.append(np.sum((x - y[i]) ** 2))
         return sum(losses) / len(losses)
-    return f, (normal(8), normal(8, 8), normal(n, 8)), (0, 1)
+    return f, (normal(8), 0.3 * normal(8, 8), normal(n, 8)), (0, 1)
 
 
 @loop
@@ -297,7 +297,7 @@ def short_loop_within(n: int) -> Loop:
                 x = np.tanh(w[layer] @ x)
             x = x / np.sqrt(np.sum(x * x))
         return np.sum(x)
-    return f, (normal(6), normal(3, 6, 6)), (0, 1)
+    return f, (normal(6), 0.3 * normal(3, 6, 6)), (0, 1)
 
 
 @loop
@@ -308,7 +308,7 @@ def long_loop_within(n: int) -> Loop:
                 x = np.tanh(w[layer] @ x)
             x = x / np.sqrt(np.sum(x * x))
         return np.sum(x)
-    return f, (normal(6), normal(12, 6, 6)), (0, 1)
+    return f, (normal(6), 0.3 * normal(12, 6, 6)), (0, 1)
 
 
 @loop
@@ -361,7 +361,7 @@ def value_of_the_first_iteration(n: int) -> Loop:
                 first = x * 2.0
             x = x + 0.01 * first
         return np.sum(x)
-    return f, (normal(8), normal(8, 8)), (0, 1)
+    return f, (normal(8), 0.3 * normal(8, 8)), (0, 1)
 
 
 @loop
@@ -373,14 +373,14 @@ def two_writes_of_parts(n: int) -> Loop:
             a[i, :, 0] = x
             a[i, :, 1] = x * x
         return np.sum(a ** 2)
-    return f, (normal(8), normal(8, 8)), (0, 1)
+    return f, (normal(8), 0.3 * normal(8, 8)), (0, 1)
 
 
 @loop
 def two_loops_that_share(n: int) -> Loop:
     """The second loop reads the values of the first, and both read one matrix."""
     def f(x: Any, w: Any) -> Any:
-        scale, hs = np.exp(w), []
+        scale, hs = 0.1 * np.exp(w), []
         for _ in range(n):
             x = np.tanh(scale @ x)
             hs.append(x)

@@ -27,7 +27,7 @@ FOUND = {
     "hidden_markov_model": ([(39, 13)], 29), "short_loop_within": ([(40, 23)], 25), "long_loop_within": ([(12, 5), (20, 7)], 14),
     "shapes_that_shrink": ([], 442), "columns": ([(40, 5)], 10), "random_draws": ([(40, 33)], 40), "triangle_of_pairs": ([(78, 9)], 17),
     "value_of_the_first_iteration": ([(39, 7)], 18), "two_writes_of_parts": ([(40, 23)], 28),
-    "two_loops_that_share": ([(40, 4), (40, 6)], 23), "decisions_of_values": ([(40, 33)], 37),
+    "two_loops_that_share": ([(40, 4), (40, 6)], 25), "decisions_of_values": ([(40, 33)], 37),
 }
 """Loops, as iterations and ops of an iteration, and ops of the whole for 40 iterations; None: depends on the rules of np.linalg."""
 
