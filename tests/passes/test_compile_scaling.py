@@ -41,7 +41,7 @@ from adjit.passes.fusion.fusion_groups import MAX_OPS
 from adjit.passes.fusion.topological_order import TopologicalOrder
 from adjit.passes.memory.plan_memory import plan_memory
 from adjit.passes.memory.share_buffers import share_buffers
-from adjit.passes.options import Options
+from adjit.passes.options import Options, RollingRule
 from adjit.passes.pipeline import PIPELINE, Pass, run_pipeline
 from adjit.passes.simplify.rewrite import Rewriter, Rule, RuleTable, rewrite
 from adjit.passes.simplify.simplify import RULES
@@ -280,10 +280,35 @@ def test_work_for_an_op_does_not_grow_with_the_order_of_derivatives() -> None:
             with Lines() as counter:
                 graph = step.run(graph, Options())
             lines += counter.count
-            ops = ops or len(graph.ops)
+            ops = len(graph.ops) if step.name == "differentiate" else ops
         return lines / ops
 
     assert lines_an_op(4) < 1.5 * lines_an_op(3)
+
+
+def test_compiling_a_rolled_loop_takes_no_longer_for_more_iterations() -> None:
+    """But for finding the loop, which takes some lines an op."""
+    def total(n: int) -> Callable[..., Any]:
+        def f(x: Any, w: Any) -> Any:
+            h = 0.0 * x[0]
+            for i in range(n):
+                h = np.tanh(w @ h + x[i]) + 0.1 * i
+            return np.sum(h)
+        return f
+
+    def lines(n: int) -> tuple[int, int, int]:
+        function = aj.value_and_grad(total(n), argnums=(0, 1))
+        graph = trace_function(function, (np.ones((n, 4)), np.ones((4, 4))), {}).graph
+        count = sum(1 for _ in walk(graph))
+        with Lines() as finding:
+            graph = PIPELINE[0].run(graph, Options(rolling=RollingRule(4, 12)))
+        with Lines() as counter:
+            run_pipeline(graph, Options(), verify=False)
+        return finding.count, counter.count, count
+
+    (_, compiling, _), (finding, compiling_long, ops) = lines(10), lines(1000)
+    assert compiling_long < 1.2 * compiling
+    assert finding < 30 * ops
 
 
 def summed_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
