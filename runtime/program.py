@@ -15,6 +15,7 @@ import numpy as np
 
 from adjit.codegen.process.gc_pause import gc_paused
 from adjit.ir.dataclass import dataclass
+from adjit.ir.errors import TraceError
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op
 from adjit.ir.lazy_module import LazyModule
 from adjit.runtime import settings
@@ -24,10 +25,10 @@ from adjit.runtime.compile_graph import Pipeline, compile_graph
 from adjit.runtime.compile_options import CompileOptions
 from adjit.runtime.inputs import Inputs
 from adjit.runtime.native.executable import NativeExecutable
-from adjit.runtime.written_arrays import find_same
+from adjit.runtime.written_arrays import check_captured, find_same
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.signature import CallSignature
-from adjit.tracer.trace import Pairs, Trace
+from adjit.tracer.trace import KnownArrays, Pairs, Trace
 
 if TYPE_CHECKING:
     from adjit.runtime.backends import AnyExecutable
@@ -210,17 +211,47 @@ def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
     threads = compile_options.threads or settings.THREADS.get()
     folder, verify = settings.DUMP.get(), settings.VERIFY.get()
     begin = time.perf_counter()
-    trace, captured = trace_with_tensors(fun, args, kwargs, compile_options.static, signature)
-    while trace.writes and (same := find_same(signature.memory(), _written(trace), signature.traced_paths())) != trace.same:
-        if captured is not None:
-            captured.undo()
-        trace, captured = trace_with_tensors(fun, args, kwargs, compile_options.static, signature, same)
+    trace, captured = _trace(fun, args, kwargs, compile_options.static, signature)
     try:
+        if trace.writes:
+            paths = [*signature.traced_paths(), *_captured_paths(trace)]
+            check_captured([*signature.memory(), *trace.captured], _written(trace), paths, len(signature.leaves))
         return _lower(trace, captured, signature, compile_options, reason, update_in_place, threads, folder, verify, begin)
     except BaseException:
         if captured is not None:
             captured.undo()
         raise
+
+
+def _trace(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], static_names: frozenset[str],
+           signature: CallSignature) -> tuple[Trace, Captured | None]:
+    """Trace `fun`; again, if the first trace shows that it writes to an array that is passed twice, or that was read in another way before.
+    """
+    same: Pairs = ()
+    early: tuple[np.ndarray, ...] = ()
+    wanted: tuple[np.ndarray, ...] | None = ()
+    plain_writes = False
+    while True:
+        known = KnownArrays(same, (*early, *(wanted or ())), plain_writes)
+        try:
+            trace, captured = trace_with_tensors(fun, args, kwargs, static_names, signature, known)
+        except TraceError:      # perhaps because Python needs the numbers
+            if wanted:
+                wanted = None
+            elif known.taken and not plain_writes:
+                plain_writes = True
+            else:
+                raise
+            continue
+        arguments = [param for param in _written(trace) if param < len(signature.leaves)]
+        same = find_same(signature.memory(), arguments, signature.traced_paths())
+        if same == trace.same and not trace.early and (wanted is None or not trace.wanted):
+            return trace, captured
+        early = (*early, *trace.early)
+        if wanted is not None:
+            wanted = (*wanted, *(array for array in trace.wanted if not any(array is other for other in early)))
+        if captured is not None:
+            captured.undo()
 
 
 def _lower(trace: Trace, captured: Captured | None, signature: CallSignature, compile_options: CompileOptions, reason: str,
@@ -240,8 +271,7 @@ def _lower(trace: Trace, captured: Captured | None, signature: CallSignature, co
     if dump:
         dump.kernels(kernel_texts.kernel_texts_of(compiled.executable), "ll" if compile_options.backend == "native" else "py")
     took = (time.perf_counter() - traced) * 1e3
-    known = {index: source.path for index, source, _ in trace.guards.captured}
-    paths = [*signature.traced_paths(), *(known.get(i, f"captured array {i}") for i in range(len(trace.captured)))]
+    paths = [*signature.traced_paths(), *_captured_paths(trace)]
     paths += [value.name or f"tensor {i}" for i, value in enumerate(graph.params[len(paths):])]
     milliseconds = Milliseconds((traced - begin) * 1e3, took - compiled.backend_milliseconds, compiled.backend_milliseconds)
     return Program(
@@ -259,6 +289,11 @@ def _with_donations(graph: Graph, signature: CallSignature, donate: frozenset[st
         if _argument(path) in donate:
             roles[index] = "donated"
     return replace(graph, param_roles=tuple(roles))
+
+
+def _captured_paths(trace: Trace) -> list[str]:
+    known = {index: source.path for index, source, _ in trace.guards.captured}
+    return [known.get(i, f"captured array {i}") for i in range(len(trace.captured))]
 
 
 def _written(trace: Trace) -> frozenset[int]:

@@ -45,6 +45,14 @@ def check_apart(arrays: Sequence[np.ndarray], written: Collection[int], paths: S
                             hint=f"pass a copy of one of the two ({paths[second]}.copy())")
 
 
+def check_captured(arrays: Sequence[np.ndarray], written: Collection[int], paths: Sequence[str], count: int) -> None:
+    """Raise `ArgumentError` if an argument (the first `count` arrays) is an array that the function also reaches by itself."""
+    for first, second in find_same(arrays, written, paths):
+        if second >= count:
+            raise ArgumentError(f"{paths[first]} and {paths[second]} are the same array, and the function writes to it",
+                                find_user_location(), hint=f"pass a copy ({paths[first]}.copy())")
+
+
 def _form(array: np.ndarray) -> tuple[object, ...]:
     return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
 

@@ -22,6 +22,7 @@ from adjit.ir.graph import Value
 from adjit.ir.interpreter import ArrayValue
 from adjit.ir.types import check_dtype
 from adjit.tracer.array_wrapper import ArrayWrapper
+from adjit.tracer.guards.array_access import WRITING_FUNCTIONS
 from adjit.tracer.lowering import Strides, constant, contiguous_strides, transpose
 from adjit.tracer.registry import FUNCTIONS, find, unsupported
 from adjit.tracer.scope import Scope, active_scope, transposed_from
@@ -317,12 +318,18 @@ class TracedArray:
     @user_frames_only
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", None)
+        for target in out or (inputs[:1] if method == "at" else ()):
+            FUNCTIONS["taken over"](target)
         if any(type(x) in FRESH for x in (*inputs, *(out or ()))):
             return FUNCTIONS["fresh ufunc"](ufunc, method, inputs, out or (), kwargs)
         return apply_ufunc(ufunc, method, inputs, out, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        if any(kind in FRESH for kind in types):
+        out = kwargs.get("out")
+        targets = (*(args[:1] if function.__name__ in WRITING_FUNCTIONS else ()), *(out if isinstance(out, tuple) else (out,)))
+        for target in targets:
+            FUNCTIONS["taken over"](target)
+        if any(kind in FRESH for kind in (*types, *map(type, targets))):
             return FUNCTIONS["fresh function"](function, args, kwargs)
         return find(function)(*args, **kwargs)
 

@@ -10,6 +10,9 @@ to it: used together with traced arrays it is a constant. With the first traced 
 its cell (`WRITTEN`), and all views of that memory, made before or after, are views of the cell from then on; the memory itself is no
 longer read. At the end of the trace arrays that never were written to become ordinary arrays. The others stay what they are, traced arrays
 of a trace that is over.
+
+Arrays from outside that the function writes to, traced values or not, are taken over (`take_over`): the array that owns the memory is a
+parameter that the program updates. The memory keeps its content, and at the end of the trace they all are what they were.
 """
 
 from __future__ import annotations
@@ -25,18 +28,29 @@ from typing import Any
 import numpy as np
 
 from adjit.ir import ops
+from adjit.ir.dataclass import dataclass
 from adjit.ir.emitter import emitting
-from adjit.ir.errors import UnsupportedError
+from adjit.ir.errors import TraceError, UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.ops.creation import table_attributes
 from adjit.tracer import lowering
 from adjit.tracer.array import FRESH, WRITTEN, TracedArray, apply_ufunc, as_traced, traced_array, view_of, wrap
 from adjit.tracer.array_checks import check_array, is_ndarray
 from adjit.tracer.functions.indexing import fixed
-from adjit.tracer.guards.array_access import OPERATORS, ORIGINAL_CLASS, results, set_class, subclass_without_gc, words
+from adjit.tracer.guards.array_access import (
+    OPERATORS,
+    ORIGINAL_CLASS,
+    WRITING_FUNCTIONS,
+    observed_in_this_thread,
+    results,
+    set_class,
+    subclass_without_gc,
+    words,
+    writing,
+)
 from adjit.tracer.guards.content import fingerprint
 from adjit.tracer.registry import FUNCTIONS, find
-from adjit.tracer.scope import Scope, active_scope, is_tracing
+from adjit.tracer.scope import Pairs, Scope, Taken, active_scope, is_tracing
 from adjit.tracer.user_location import find_user_location
 
 _KEPT = words("""
@@ -48,8 +62,7 @@ _KEPT = words("""
 """Members that mean the same for every array, and operators, which call universal functions."""
 
 _WRITING_METHODS = frozenset({"fill", "itemset", "put", "partition", "resize", "setfield", "sort"})
-_WRITING = frozenset({"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"})
-"""Methods and functions that write to their first argument."""
+"""Methods that write."""
 
 _MAX_TABLE_BYTES = 1 << 12
 """Bytes of content up to which a program holds it; larger arrays are parameters, which no call copies."""
@@ -77,13 +90,15 @@ def standing_for(array: np.ndarray) -> TracedArray | None:
     """The traced array that a fresh array stands for; None if nothing traced was written to its memory."""
     if not WRITTEN:
         return None
+    root = None
     entry = WRITTEN.get(id(array))
-    if entry is not None:
-        return entry[1]
-    root = root_of(array)
-    entry = WRITTEN.get(id(root))
-    if root is array or entry is None:
+    if entry is None:
+        root = root_of(array)
+        entry = WRITTEN.get(id(root)) if root is not array else None
+    if entry is None or entry[1].scope.root.is_elsewhere(root_of(array)):
         return None
+    if root is None:
+        return entry[1]
     cell = entry[1]
     view = _view(cell, root, array)
     if cell.scope is active_scope():
@@ -118,6 +133,45 @@ def written(array: Any) -> Any:
     made = standing_for(array)
     assert made is not None
     return made
+
+
+def take_over(array: np.ndarray, values: Any = None) -> bool:
+    """Have an observed array from outside of the function, to which `values` (where given) are about to be written, stand for a traced
+    array from here on. Returns False where nothing is traced."""
+    scope = active_scope()
+    if scope is None or scope.evaluates or (scope.root.plain_writes and values is not None and not has_traced(values)):
+        return False
+    if not array.flags.writeable:
+        raise ValueError("assignment destination is read-only")
+    root, outermost = root_of(array), scope.root
+    kind = ORIGINAL_CLASS.get(type(root), type(root))
+    if id(root) in WRITTEN or kind is not np.ndarray:
+        what = "is being traced in another thread, where it is written to, too" if kind is np.ndarray else f"is a {kind.__name__}"
+        raise TraceError(f"an array from outside is written to, which {what}", find_user_location(), hint="pass it as an argument")
+    cell = traced_array(outermost.capture(root), outermost, scalar=False, strides=_steps(root))
+    mine = [other for other in observed_in_this_thread() if root_of(other) is root]
+    outermost.taken[id(root)] = Taken(root, cell, [(other, type(other)) for other in mine])
+    for other in mine:
+        set_class(other, _fresh_class(0))
+    _stand_for(root, cell)
+    return True
+
+
+def taken_over(array: Any) -> Any:
+    """Return the traced array that an array stands for, which is about to be written to; others as they are."""
+    if type(array) in ORIGINAL_CLASS:
+        take_over(array)
+    return written(array)
+
+
+def _give_back(scope: Scope) -> None:
+    """Make arrays from outside, and views of them, ordinary arrays again."""
+    for taken in scope.taken.values():
+        for array, kind in taken.classes:
+            set_class(array, kind)
+        for identity, (_, traced) in list(WRITTEN.items()):
+            if traced is taken.cell or (traced.alias is not None and traced.alias.owner is taken.cell):
+                WRITTEN.pop(identity, None)
 
 
 def opened(x: Any) -> Any:
@@ -368,7 +422,7 @@ def fresh_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
         return made(function, args, kwargs)
     out = kwargs.get("out")
     given = list(opened(args))
-    if args and function.__name__ in _WRITING:
+    if args and function.__name__ in WRITING_FUNCTIONS:
         given[0] = written(args[0])
     options = opened(kwargs)
     if out is not None:
@@ -463,14 +517,36 @@ def _iterate(self: Any) -> Iterator[Any]:
 
 results.given = lambda result: Call().result(result)    # type: ignore[method-assign]
 FUNCTIONS |= {"content of fresh": content_of, "opened": opened, "fresh ufunc": fresh_ufunc, "fresh function": fresh_function}
+FUNCTIONS["taken over"] = taken_over
+writing.take_over, writing.apply_ufunc, writing.apply_function = take_over, fresh_ufunc, fresh_function
+
+
+@dataclass(slots=True)
+class KnownArrays:
+    """What is known of the arrays that a function writes to, from other traces of the call.
+
+    `same` has the arguments (by the numbers of their parameters) that are one array for the function, `early` arrays from outside that
+    stand for traced arrays from the start. With `plain_writes`, numbers that are not traced are written to arrays from outside by the trace
+    alone, which then holds for their content only. `taken`: set by the trace if it took arrays over.
+    """
+
+    same: Pairs = ()
+    early: tuple[np.ndarray, ...] = ()
+    plain_writes: bool = False
+    taken: bool = False
 
 
 @contextmanager
-def fresh_arrays(scope: Scope) -> Iterator[None]:
+def fresh_arrays(scope: Scope, arrays: KnownArrays) -> Iterator[None]:
     """Let NumPy's functions give fresh arrays within the block."""
     try:
+        scope.plain_writes = arrays.plain_writes
+        for outside in arrays.early:
+            take_over(outside)
         yield
     finally:
+        arrays.taken = bool(scope.taken)
+        _give_back(scope)
         for reference in scope.fresh:
             array = reference()
             if array is not None and type(array) in FRESH and standing_for(array) is None:

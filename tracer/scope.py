@@ -51,6 +51,18 @@ class CapturedArray:
     location: Location | None
 
 
+Pairs = tuple[tuple[int, int], ...]     # parameters on the same memory: the first one, and another
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Array from outside that the function writes to, the traced array that it stands for, and the classes that it and its views had."""
+
+    array: np.ndarray
+    cell: Any
+    classes: list[tuple[np.ndarray, type]]
+
+
 class Scope:
     """One trace, one region of a trace, or one function that is evaluated at once.
 
@@ -71,6 +83,8 @@ class Scope:
         self.shared: dict[Any, Any] = {}                       # traces that serve many calls, by `region_key`; of the outermost scope
         self.host_functions: list[Any] = []                    # of `pure_callback`, which the program calls; of the outermost scope
         self.fresh: list[weakref.ref[np.ndarray]] = []         # arrays that the function made; of the outermost scope
+        self.taken: dict[int, Taken] = {}                      # arrays from outside that are written to; of the outermost scope
+        self.plain_writes = False                              # whether numbers go into arrays from outside while tracing only
         self.depends_on_strides = False                              # whether the memory order decided something; of the outermost scope
         self.counted = False                                   # whether it is one of the `open_traces`
 
@@ -80,6 +94,11 @@ class Scope:
         while scope.parent is not None:
             scope = scope.parent
         return scope
+
+    def is_elsewhere(self, array: np.ndarray) -> bool:
+        """True if this outermost scope has taken over an array, and another trace, or none, is under way in this thread."""
+        active = active_scope()
+        return id(array) in self.taken and (active is None or active.root is not self)
 
     @property
     def evaluates(self) -> bool:

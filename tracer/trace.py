@@ -17,7 +17,7 @@ from adjit.ir.graph import Graph, Value
 from adjit.tracer.array import WRITTEN, TracedArray, as_traced, unwrap, wrap, write_refused
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_wrapper import ArrayWrapper
-from adjit.tracer.fresh_array import fresh_arrays
+from adjit.tracer.fresh_array import KnownArrays, fresh_arrays
 from adjit.tracer.fresh_functions import numpy_functions
 from adjit.tracer.guards.array_access import AccessLog, logging_access
 from adjit.tracer.guards.bytecode import EVERYTHING
@@ -29,12 +29,12 @@ from adjit.tracer.guards.side_effects import check_side_effects
 from adjit.tracer.guards.source import names_in
 from adjit.tracer.guards.trace_guards import TraceGuards, make_guards
 from adjit.tracer.reentrancy import isolated_from_handlers
-from adjit.tracer.scope import Scope, active_scope, entered, is_tracing
+from adjit.tracer.scope import Pairs, Scope, active_scope, entered, is_tracing
 from adjit.tracer.signature import CallSignature, StaticArgument, flatten_call
 from adjit.tracer.trees import Tree, TreeSpec, as_name, flatten, is_static, paths, unflatten
 from adjit.tracer.user_location import find_user_location, warn_user
 
-__all__ = ["RegionTrace", "StaticLeaf", "Trace", "is_tracing", "trace_function", "trace_region", "unwrap", "wrap"]
+__all__ = ["KnownArrays", "Pairs", "RegionTrace", "StaticLeaf", "Trace", "is_tracing", "trace_function", "trace_region", "unwrap", "wrap"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,6 @@ class StaticLeaf:
 
 OutLeaf = int | StaticLeaf      # the number of a result of the graph, or a constant
 Writes = tuple[tuple[int, int], ...]    # parameters that the function writes to, each with the result that is its new content
-Pairs = tuple[tuple[int, int], ...]     # parameters on the same memory: the first one, and another
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,9 @@ class Trace:
     signature has the key of `signature` can use the trace while `sources` holds.
 
     `writes` lists the arrays that the function writes to; their new contents are the last results of the graph, in the order of the
-    parameters. `same` lists the arguments that were the same array for the trace: it holds for such calls only.
+    parameters. `same` lists the arguments that were the same array for the trace: it holds for such calls only. `early` lists
+    arrays from outside that were read through a view, and then written to: the function has to be traced again, with these. `wanted` are
+    those that Python read, and that were then written to: this trace holds for their content only, another one may hold for any.
     """
 
     graph: Graph
@@ -70,6 +71,8 @@ class Trace:
     in_order: frozenset[int] = frozenset()      # leaves that have to be C-contiguous, as they were: views and copies depend on it
     writes: Writes = ()
     same: Pairs = ()
+    early: tuple[np.ndarray, ...] = ()
+    wanted: tuple[np.ndarray, ...] = ()
 
     def rebuild(self, results: Sequence[Any]) -> Tree:
         """Build the function's result from one array for each result of the graph."""
@@ -103,9 +106,9 @@ class RegionTrace:
 @isolated_from_handlers
 def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], *,
                    static_names: frozenset[str] = frozenset(), name: str | None = None, reachability: Reachability | None = None,
-                   same: Pairs = ()) -> Trace:
-    """Trace `fun(*args, **kwargs)` at top level; `reachability` is the objects that the function reaches, if they are known. `same` has
-    the arguments (by the numbers of their parameters) that are one array for the function.
+                   arrays: KnownArrays | None = None) -> Trace:
+    """Trace `fun(*args, **kwargs)` at top level; `reachability` is the objects that the function reaches, if they are known, `arrays`
+    what is known of the arrays that it writes to.
 
     Raises `TraceError` for what cannot be traced, `UnsupportedError` for functions without a rule and arguments that
     are neither arrays nor trees of arrays.
@@ -115,6 +118,8 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     >>> [op.name for op in trace.graph.ops]
     ['sin', 'constant', 'multiply']
     """
+    arrays = arrays or KnownArrays()
+    same = arrays.same
     signature = flatten_call(fun, args, kwargs, static_names)
     builder = GraphBuilder(name or function_name(fun), locate=find_user_location)
     scope = Scope(builder)
@@ -140,12 +145,18 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                 leaves.append(leaf.value if isinstance(leaf, StaticArgument) else leaf)
         traced_args, traced_kwargs = unflatten(signature.tree, leaves)
         with logging_access(source.value for source in known.found if _has_numbers(source.value)) as observation, \
-                nondeterminism_reported(roots, known.found), numpy_functions().in_force(), fresh_arrays(scope):
+                nondeterminism_reported(roots, known.found), numpy_functions().in_force(), fresh_arrays(scope, arrays):
             result = _call(fun, traced_args, traced_kwargs)
             _check_arguments((traced_args, traced_kwargs), leaves, result)
             written = {number: argument for number, argument in enumerate(arguments) if argument is not None and number not in first
                        and argument.written and argument.value is not builder.params[number]}
-            values, out_tree, out_leaves = collect_results(result, tuple(written.values()))
+            updates = [(id(argument), argument.value) for argument in written.values()]
+            known_captures = list(scope.captures)
+            for number, taken in sorted((known_captures.index(identity), taken) for identity, taken in scope.taken.items()
+                                        if taken.cell.written):
+                written[len(arguments) + number] = taken.cell
+                updates.append((id(taken.array), taken.cell.value))
+            values, out_tree, out_leaves = collect_results(result, updates)
             writes = tuple(zip(written, range(len(values) - len(written), len(values)), strict=True))
         captures = tuple(scope.captures.values())
         after = Reachability(roots, known, scope.host_functions)
@@ -161,7 +172,15 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         graph = _in_order(builder.build(values), signature, [capture.value for capture in captures])
     in_order = (index for index, leaf in enumerate(signature.leaves)
                 if scope.depends_on_strides and leaf.ndim > 1 and leaf.flags.c_contiguous)
-    return Trace(graph, signature, out_tree, out_leaves, guards.arrays, guards, frozenset(in_order), writes, same)
+    return Trace(graph, signature, out_tree, out_leaves, guards.arrays, guards, frozenset(in_order), writes, same,
+                 _read_through_views(scope),
+                 tuple(taken.array for taken in scope.taken.values() if any(id(array) in observation.read for array, _ in taken.classes)))
+
+
+def _read_through_views(scope: Scope) -> tuple[np.ndarray, ...]:
+    """Return the arrays from outside that were written to, after the trace had made a parameter of a view of them."""
+    return tuple(taken.array for taken in scope.taken.values() if any(
+        capture.array is not taken.array and np.may_share_memory(capture.array, taken.array) for capture in scope.captures.values()))
 
 
 def _argument(param: Value, leaf: Any, weak: bool) -> TracedArray:
@@ -202,10 +221,11 @@ def _contents(reach: Reachability, observation: AccessLog, scope: Scope) -> dict
     followed."""
     contents: dict[int, ContentGuard] = {}
     everything = reach.calls_libraries or EVERYTHING in reach.stored
-    written = observation.checksums.keys() & scope.captures.keys()
+    written = observation.checksums.keys() if scope.plain_writes else observation.checksums.keys() & scope.captures.keys()
+    taken = {id(array) for each in scope.taken.values() for array, _ in each.classes} - observation.read
     for source in reach.found:
         array = source.value
-        if _has_numbers(array) and (everything or id(array) in observation.read or id(array) in written
+        if id(array) not in taken and _has_numbers(array) and (everything or id(array) in observation.read or id(array) in written
                                     or not names_in(source.path).isdisjoint(reach.stored)):
             path = f"{source.path}, which Python reads while the function is traced,"
             contents.setdefault(id(array), ContentGuard(path, array, observation.checksums.get(id(array))))
@@ -314,13 +334,13 @@ def _check_arguments(arguments: Tree, leaves: Sequence[Any], result: Tree) -> No
                              find_user_location(), hint="return the new container: a compiled function does not change its arguments")
 
 
-def collect_results(result: Tree, written: Sequence[TracedArray] = ()) -> tuple[list[Value], TreeSpec, tuple[OutLeaf, ...]]:
-    """Return the values that a function returned, and the structure of its result. The contents of `written` arrays are the last values;
-    they are not listed twice where such an array is returned."""
+def collect_results(result: Tree, written: Sequence[tuple[int, Value]] = ()) -> tuple[list[Value], TreeSpec, tuple[OutLeaf, ...]]:
+    """Return the values that a function returned, and the structure of its result. The contents of `written` arrays (their identity, and
+    the value) are the last values; they are not listed twice where such an array is returned."""
     leaves, tree = flatten(result)
     values: list[Value] = []
     out: list[OutLeaf] = []
-    updates = {id(array): number for number, array in enumerate(written)}
+    updates = {identity: number for number, (identity, _) in enumerate(written)}
     count = sum(isinstance(leaf, (TracedArray, np.ndarray, ArrayWrapper)) and id(leaf) not in updates for leaf in leaves)
     for index, leaf in enumerate(leaves):
         if id(leaf) in updates:
@@ -331,7 +351,7 @@ def collect_results(result: Tree, written: Sequence[TracedArray] = ()) -> tuple[
         else:
             check_result(leaf, tree, index)
             out.append(StaticLeaf(leaf))
-    return [*values, *(array.value for array in written)], tree, tuple(out)
+    return [*values, *(value for _, value in written)], tree, tuple(out)
 
 
 def check_result(leaf: Any, tree: TreeSpec, index: int) -> None:

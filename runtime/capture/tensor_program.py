@@ -33,7 +33,7 @@ from adjit.tracer.array_wrapper import held_by
 from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.reentrancy import isolated_from_handlers
 from adjit.tracer.signature import CallSignature
-from adjit.tracer.trace import Pairs, Trace, trace_function, trace_roots
+from adjit.tracer.trace import KnownArrays, Trace, trace_function, trace_roots
 from adjit.tracer.user_location import find_user_location
 
 
@@ -85,8 +85,9 @@ class Captured:
 
 @isolated_from_handlers
 def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], static_names: frozenset[str],
-                       signature: CallSignature, same: Pairs = ()) -> tuple[Trace, Captured | None]:
-    """Trace a function. Returns the trace, and its effects on tensors; None if the trace meets no tensor. `same`: see `trace_function`."""
+                       signature: CallSignature, arrays: KnownArrays | None = None) -> tuple[Trace, Captured | None]:
+    """Trace a function. Returns the trace, and its effects on tensors; None if the trace meets no tensor. `arrays`: see
+    `trace_function`."""
     with capturing() as capture:
         roots = signature.identity_keyed()
         reach = Reachability(trace_roots(fun, signature))
@@ -100,7 +101,7 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
         function = CapturedFunction(fun, capture, tensor_positions(signature.all_leaves))
         try:
             trace = trace_function(function, args, kwargs, static_names=static_names, name=function.__name__, reachability=reach,
-                                   same=same)
+                                   arrays=arrays)
         except BaseException as error:
             before.restore(filled_later(watched))
             if isinstance(error, TraceError):

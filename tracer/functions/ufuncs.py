@@ -56,6 +56,7 @@ def store(result: TracedArray, out: Any, casting: Casting = "same_kind", name: s
         (out,) = out
     if isinstance(out, TracedArray) and out.immutable:
         raise scalar_refused(f"{name}: out= is a scalar; return arrays must be of ArrayType")
+    given, out = out, FUNCTIONS["taken over"](out)
     target = np.shape(out) if isinstance(out, np.ndarray) else out.shape
     if target != result.shape:
         raise ShapeError(f"{name}: out= has the shape {target}, the result {result.shape}", find_user_location())
@@ -68,7 +69,7 @@ def store(result: TracedArray, out: Any, casting: Casting = "same_kind", name: s
     if isinstance(out, TracedArray):
         value = convert(result.value, out.dtype)
         out.assign(value if mask is None else ops.select(mask, value, out.value))
-        return out
+        return given
     if not isinstance(result.value, ArrayValue):
         raise write_refused(find_user_location())
     np.copyto(out, result.value.array, casting="unsafe", where=mask.array if isinstance(mask, ArrayValue) else True)

@@ -52,6 +52,33 @@ OPERATORS = {f"__{prefix}{name}__" for prefix in ("", "r", "i") for name in word
 
 _WRITING = frozenset({"sort", "fill", "partition", "put", "resize", "setfield", "byteswap"})
 
+WRITING_FUNCTIONS = frozenset({"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"})
+"""Functions that write to their first argument."""
+
+
+class _Writing:
+    """What is called before an observed array is written to, and then in place of NumPy's functions; `fresh_array` sets it."""
+
+    take_over: Callable[[Any, Any], bool]
+    apply_ufunc: Callable[..., Any]
+    apply_function: Callable[..., Any]
+
+
+writing = _Writing()
+
+
+def observed_in_this_thread() -> list[Any]:
+    """Return the observed arrays of the traces of this thread, and views of them."""
+    logs = [log for log in _observations if log.thread == threading.get_ident()]
+    arrays = [*(array for log in logs for array, _ in log.kinds.values()), *(view() for log in logs for view in log.views)]
+    return list({id(array): array for array in arrays if type(array) in ORIGINAL_CLASS}.values())
+
+
+def _is_taken(array: Any, values: Any) -> bool:
+    """True if an observed array, to which these values are about to be written, stands for a traced array now."""
+    mine = type(array) in ORIGINAL_CLASS and any(log.thread == threading.get_ident() for log in _observations)
+    return mine and not _is_internal() and writing.take_over(array, values)
+
 
 class AccessLog:
     """Accesses to the observed arrays, by identity: `read` holds the arrays whose content Python read; `checksums` the content, before the
@@ -123,6 +150,12 @@ _BETWEEN = frozenset({__name__, "adjit.tracer.fresh_array", "adjit.tracer.fresh_
 _INTERNAL = ("adjit.tracer", "adjit.eager", "adjit.ir", "adjit.runtime")
 
 
+def _are_taken(arrays: Iterable[Any], values: Any) -> bool:
+    """True if some of the arrays that are about to be written to stand for traced arrays now: asks for each."""
+    taken = [_is_taken(array, values) for array in arrays]
+    return any(taken)
+
+
 def _plain(array: Any) -> Any:
     """Return an ordinary array on the same memory."""
     kind = ORIGINAL_CLASS.get(type(array))
@@ -142,6 +175,8 @@ def _finalize(self: Any, array: Any) -> None:
 def _ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple[Any, ...] = (), **kwargs: Any) -> Any:
     if any(not issubclass(type(x), (np.ndarray, np.generic)) and hasattr(type(x), "__array_ufunc__") for x in (*inputs, *out)):
         return NotImplemented
+    if _are_taken((*out, *(inputs[:1] if method == "at" else ())), (inputs, kwargs)):
+        return writing.apply_ufunc(ufunc, method, inputs, out, kwargs)
     note_all((inputs, kwargs))
     for x in (*out, *(inputs[:1] if method == "at" else ())):
         _note(x, written=True)
@@ -156,6 +191,10 @@ def _ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple[Any
 def _function(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
     if any(not issubclass(kind, np.ndarray) for kind in types):
         return NotImplemented
+    out = kwargs.get("out")
+    targets = (*(args[:1] if function.__name__ in WRITING_FUNCTIONS else ()), *(out if isinstance(out, tuple) else (out,)))
+    if _are_taken(targets, (args, kwargs)):
+        return writing.apply_function(function, args, kwargs)
     if function.__name__ not in _VIEWING:
         note_all((args, kwargs))
         args, kwargs = _all_plain(args), _all_plain(kwargs)
@@ -172,7 +211,7 @@ def _getitem(self: Any, index: Any) -> Any:
     note_all(index)
     own: Any = ORIGINAL_CLASS[type(self)]
     found = own.__getitem__(self, _all_plain(index))
-    if is_ndarray(found) and np.may_share_memory(_plain(found), _plain(self)):
+    if is_ndarray(found) and (not found.size or np.may_share_memory(_plain(found), _plain(self))):
         _note_form(self, "__getitem__")
         return found
     _note(self)
@@ -180,6 +219,9 @@ def _getitem(self: Any, index: Any) -> Any:
 
 
 def _setitem(self: Any, index: Any, new: Any) -> None:
+    if _is_taken(self, (index, new)):
+        self[index] = new
+        return
     _note(self, written=True)
     note_all((index, new))
     _plain(self)[_all_plain(index)] = _all_plain(new)
@@ -207,6 +249,8 @@ def _logging_member(name: str, own: Any) -> Any:
     """Wrap a method or an attribute of an ordinary array so that each use of it is logged."""
     if callable(own):
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if name in _WRITING and _is_taken(self, (args, kwargs)):
+                return getattr(self, name)(*args, **kwargs)
             _note(self, written=name in _WRITING)
             return results.given(getattr(_plain(self), name)(*args, **kwargs))
         return method
