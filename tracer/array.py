@@ -10,6 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from adjit.tracer.lowering import Strides, constant, contiguous_strides, transpo
 from adjit.tracer.registry import FUNCTIONS, find, unsupported
 from adjit.tracer.scope import Scope, active_scope, transposed_from
 from adjit.tracer.tracebacks import user_frames_only
-from adjit.tracer.user_location import find_user_location, is_called_by, is_within_store
+from adjit.tracer.user_location import find_user_location, functions_of, is_within_store
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,9 +306,13 @@ class TracedArray:
         raise self._concrete(".tolist()", "keep the array, or return it from the compiled function and call .tolist() there")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        if is_called_by("scipy"):
-            raise self._concrete("calling a function of SciPy, which makes an ordinary ndarray",
-                                 "aj.special has functions of scipy.special, aj.linalg has solve_triangular; write others in NumPy")
+        names = functions_of("scipy")
+        if names:
+            ours = next((f"aj.{home}.{name}" for name in names for home in ("special", "linalg")
+                         if name in import_module(f"adjit.{home}").__all__), None)
+            hint = f"call {ours} instead" if ours else ("aj.special has functions of scipy.special, aj.linalg has solve_triangular; write "
+                                                        "others in NumPy, or call SciPy by aj.pure_callback")
+            raise self._concrete("calling a function of SciPy, which makes an ordinary ndarray", hint)
         if is_within_store():
             raise write_refused(find_user_location())
         raise self._concrete("making an ordinary ndarray", "pass np.array(list) in place of a list that holds traced numbers" if self.scalar

@@ -45,7 +45,7 @@ class MaskedArray(TracedNDArray):
         self.axis = axis
         self.shared = False
         self.key = key
-        super().__init__(whole._value, scope)
+        super().__init__(whole._value, scope, writable=whole.writable)
 
     @property
     def lazy(self) -> bool:

@@ -40,17 +40,15 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
-def is_called_by(library: str) -> bool:
-    """True if a function of the library is between the user's line and ours."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        module = frame.f_globals.get("__name__", "")
+def functions_of(library: str) -> list[str]:
+    """Names of the functions of a library that are between the user's line and ours, the one that the user called first."""
+    names: list[str] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_ours(module := frame.f_globals.get("__name__", "")):
         if module.partition(".")[0] == library:
-            return True
-        if not is_ours(module):
-            return False
-        frame = frame.f_back        # type: ignore[assignment]
-    return False
+            names.insert(0, frame.f_code.co_name)
+        frame = frame.f_back
+    return names
 
 
 def is_within_call(name: str) -> bool:

@@ -91,6 +91,12 @@ VALUES = {
                                  np.unique(n).sum(), np.unique(n[n > 0]).sum(), np.unique(n, return_inverse=True)[1],
                                  np.unique(n, return_counts=True)[1].max(), np.unique(x, return_index=True)[1].sum(),
                                  np.unique(x)[-1], np.union1d(n, [9, 9]).sum()),
+    "joined": lambda x, a, m, n: (np.concatenate([x[x > 0], a[:2]]).sum(), np.append(x[x > 0], 0.1).max(), np.hstack([n[n > 0], n]).mean(),
+                                  np.concatenate([m[x > 0], m]).sum(axis=0), np.concatenate([n[n > 0], n[n <= 0]])[3]),
+    "slices": lambda x, a, m, n: (x[x > 0][1:].sum(), x[x > 0][:-1].prod(), x[x > 0][1:-1].max(), np.diff(x[x > 0]).sum(),
+                                  (x[x > 0][1:] * x[x > 0][:-1]).sum(), np.diff(np.flatnonzero(n)).max(), x[x > 0][::-1][0],
+                                  x[x > 99][1:].sum(),
+                                  np.diff(n[n > 99]).sum(), x[x > 0][9:].sum()),
     "others": lambda x, a, m, n: (np.average(x[x > 0], weights=a[x > 0]), np.argwhere(m > 0).sum(axis=0), np.extract(x > 0, x).sum(),
                                   np.compress(x > 0, m, axis=0).sum(axis=0), np.compress(n > 2, n).sum(), np.trim_zeros(n * (n > 5)).sum(),
                                   np.where(x[x > 0] > 1, x[x > 0], a[x > 0]).sum(), np.clip(x[x > 0], 0.6, 2).sum(),
@@ -220,7 +226,7 @@ def test_the_mask_stays_where_nothing_asks_for_the_count():
 def test_what_asks_for_the_count_is_refused():
     for_each({
         "result": lambda x: x[x > 0], "shape": lambda x: np.sum(x[x > 0].shape[0] * x), "length": lambda x: x * len(np.unique(x)),
-        "concatenate": lambda x: np.concatenate([x[x > 0], x]), "other masks": lambda x: np.sum(x[x > 0] + x[x < 0]),
+        "vstack": lambda x: np.vstack([x[x > 0], x[x > 0]]), "other masks": lambda x: np.sum(x[x > 0] + x[x < 0]),
     }, _refuses_the_count)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.errors import ShapeError, UnsupportedError
 from adjit.ir.graph import Value
-from adjit.ir.types import check_dtype
+from adjit.ir.types import BOOL, check_dtype
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.dispatch import implements
@@ -30,6 +30,7 @@ from adjit.tracer.functions.shapes import (
     reshape_to,
 )
 from adjit.tracer.functions.ufuncs import store
+from adjit.tracer.masked_array import MaskedArray, is_lazy, masked_array
 from adjit.tracer.promotion import Casting, as_operand, common_dtype, dtype_argument
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.user_location import find_user_location
@@ -48,6 +49,8 @@ def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype:
     if axis is None:
         pieces, axis = [ravel(piece) for piece in pieces], 0
     dim = normalize_axis(axis, pieces[0].ndim)
+    if any(map(is_lazy, pieces)) and out is None and all(piece.axis == dim for piece in pieces if isinstance(piece, MaskedArray)):
+        return _of_masked(pieces, dim, dtype, casting)
     expected = pieces[0].shape
     for piece in pieces[1:]:
         if piece.ndim != len(expected) or any(a != b for i, (a, b) in enumerate(zip(piece.shape, expected, strict=True)) if i != dim):
@@ -56,6 +59,14 @@ def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype:
     target = dtype_argument(dtype) if dtype is not None else check_dtype(np.result_type(*(piece.dtype for piece in pieces)))
     values = [lowering.convert(piece.value, target) for piece in pieces]
     return store(wrap(values[0] if len(values) == 1 else ops.concatenate(*values, axis=dim)), out, casting, "concatenate")
+
+
+def _of_masked(pieces: list[TracedArray], dim: int, dtype: Any, casting: Casting) -> TracedArray:
+    """Concatenate along the axis that masks choose from: the whole arrays, and the masks."""
+    wholes = [piece.whole if is_lazy(piece) else piece for piece in pieces]
+    masks = [piece.mask if is_lazy(piece) else lowering.constant(True, BOOL, (piece.shape[dim],)) for piece in pieces]
+    whole = concatenate(wholes, dim, dtype=dtype, casting=casting)
+    return masked_array(wrap(whole.value, scalar=False), masks[0] if len(masks) == 1 else ops.concatenate(*masks, axis=0), dim)
 
 
 if hasattr(np, "concat"):

@@ -147,6 +147,8 @@ def _part(x: MaskedArray, index: Any) -> Any:
     entries = [*items[:at], *(slice(None),) * (x.ndim - len(items) + kept), *items[at + kept:]]
     chosen = entries[x.axis]
     if isinstance(chosen, slice):
+        if x.ndim == 1 and chosen != slice(None):
+            return _sliced(x, chosen)
         if chosen != slice(None) or any(map(_is_number, entries)):
             return NotImplemented
         axis = sum(isinstance(entry, slice) for entry in entries[:x.axis])
@@ -155,6 +157,25 @@ def _part(x: MaskedArray, index: Any) -> Any:
         return NotImplemented
     entries[x.axis] = wrap(_nth(x.mask, chosen))
     return _plain_getitem(x.whole, (*entries, ...) if kept else tuple(entries))
+
+
+def _sliced(x: MaskedArray, part: slice) -> Any:
+    """`z[::-1]`, and `z[k:]`, `z[:-k]`, `z[j:-k]`: the chosen elements come first, and the count is less by the elements left out."""
+    start, stop = part.start or 0, part.stop or 0
+    if part.step == -1 and part.start is part.stop is None:
+        whole, mask = shapes.flip(x.whole), ops.flip(x.mask, axes=(0,))
+        x.shared = True
+        result = masked_array(whole, mask)
+        result.shared = True
+        return result
+    if part.step not in (None, 1) or not all(isinstance(bound, int) for bound in (start, stop)) or start < 0 or stop > 0 or part.stop == 0:
+        return NotImplemented
+    size = max(x.mask.type.shape[0] - start + stop, 0)
+    places = lowering.slice_axis(chosen_places(x.mask), 0, min(start, x.mask.type.shape[0]), min(start, x.mask.type.shape[0]) + size)
+    count = ops.subtract(traced_count(x.mask), lowering.constant(start - stop, I64))
+    kept = ops.less(lowering.iota(I64, (size,), 0), lowering.broadcast(count, (size,)))
+    x.whole.writable = False        # NumPy has a view here: neither of both is written to from now on
+    return masked_array(wrap(ops.take(x.whole.value, places, axis=0), scalar=False, writable=False), kept)
 
 
 def _is_number(item: Any) -> bool:

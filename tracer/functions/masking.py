@@ -216,6 +216,15 @@ def _cumulative(function: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     return x.alike(function(x.filled(0 if function is behind(reductions.cumsum) else 1), *args[1:], **kwargs))
 
 
+@rule(reductions.diff)
+def _differences(function: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    x = first(args)
+    if not is_lazy(x) or x.ndim != 1 or len(args) > 1 or kwargs:
+        return NotImplemented
+    after, before = x[1:], x[:-1]
+    return FUNCTIONS[np.not_equal if x.dtype == BOOL else np.subtract](after, before)
+
+
 @rule(reductions.average)
 def _average(function: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     x, weights = first(args), kwargs.get("weights", args[2] if len(args) > 2 else None)
