@@ -25,6 +25,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
+from support.compiler_threads import wait_for_compilers
 from support.numpy_comparison import weighted_sum
 from support.numpy_programs import all_programs
 from support.numpy_programs.program import NumPyProgram
@@ -57,6 +58,7 @@ def measure(program: NumPyProgram, size: int, backend: str) -> str:
     first = time.process_time() - before
     for arguments in calls[1:]:
         compiled(*deepcopy(arguments))
+    wait_for_compilers()
     graphs = compiled.programs()[0].pipeline.graphs
     ops = [sum(1 for _ in walk(graph)) for graph in (graphs["traced"], graphs["adjoint"])]
     again = best(lambda: compiled(*calls[0])) * 1e6
