@@ -191,6 +191,8 @@ class _Partitioner:
         costs: dict[Op, int] = {}
         for op in reversed(graph.ops):
             cost = TRANSCENDENTAL if op.definition.cost is OpCost.TRANSCENDENTAL else RECOMPUTE_COSTS.get(op.definition.kind)
+            if op.definition.updates:       # to run it again takes its operand, which it was to be written over, and so a copy
+                cost = COLLECTIVE
             if op in self.backward or cost is None:
                 continue
             if op.result in in_memory:
