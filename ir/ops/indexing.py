@@ -89,13 +89,15 @@ def _scatter_set_vjp(ct: Value, operands: Operands, results: Operands, attrs: At
     numbers of the updates."""
     base, indices, updates = operands
     axis = attrs["axis"]
+    kept, read = scatter_set(ct, indices, full_like(updates, 0.0), axis=axis), take(ct, indices, axis=axis)
+    if indices.type.size == 1:
+        return kept, None, read
     size, index_shape = base.type.shape[axis], indices.type.shape
     number = reshape(iota(dtype=I64, shape=(indices.type.size,), axis=0), shape=index_shape)
     last = scatter_set(constant(value=0, dtype=I64, shape=(size,)), indices, number, axis=0)
     arrives = broadcast(equal(take(last, indices, axis=0), number), shape=updates.type.shape,
                         axes=tuple(range(axis, axis + len(index_shape))))
-    arrived = select(arrives, take(ct, indices, axis=axis), full_like(updates, 0.0))
-    return scatter_set(ct, indices, full_like(updates, 0.0), axis=axis), None, arrived
+    return kept, None, select(arrives, read, full_like(updates, 0.0))
 
 
 def _take_samples() -> Iterator[Sample]:

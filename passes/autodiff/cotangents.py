@@ -30,8 +30,8 @@ MAX_DEPTH = 8
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Part of a cotangent: elements for every `step`th index from `start` on, or, if `scatter` is a `scatter_add`, what it adds. `whole` is
-    the cotangent with zeros elsewhere."""
+    """Part of a cotangent: elements for every `step`th index from `start` on, or, if `scatter` is a `scatter_add`, what it adds (to the
+    array in its own shape). `whole` is the cotangent with zeros elsewhere."""
 
     whole: Value
     loc: Location | None
@@ -161,7 +161,7 @@ class Cotangents:
         if move is None or not depth:
             return None
         inner = self._pieces(op.operands[0], depth - 1)
-        if inner is None or not _are_small(inner):
+        if inner is None or not (_are_small(inner) or op.name == "reshape" and all(piece.scatter is not None for piece in inner)):
             return None
         moved = [move(op, piece) for piece in inner]
         return None if None in moved else [piece for piece in moved if piece is not None]
@@ -186,8 +186,13 @@ def _are_small(pieces: Sequence[Piece]) -> bool:
 
 
 def _added(base: Value | None, piece: Piece) -> Value:
+    if piece.scatter is not None and base is not None:
+        op, shape = piece.scatter, base.type.shape
+        inner = base if base.type == op.result.type else ops.reshape(base, shape=op.result.type.shape)
+        added = op.definition(inner, *op.operands[1:], **op.attrs)
+        return added if base is inner else ops.reshape(added, shape=shape)
     if piece.scatter is not None:
-        return piece.whole if base is None else piece.scatter.definition(base, *piece.scatter.operands[1:], **piece.scatter.attrs)
+        return piece.whole
     if base is not None:
         return ops.add_slice(base, piece.part, start=piece.start, step=piece.step)
     interior = tuple(step - 1 for step in piece.step)
@@ -207,8 +212,10 @@ def _gap(like: Value, axis: int, size: int) -> Iterator[Value]:
 
 
 def _reshaped(op: Op, piece: Piece) -> Piece | None:
-    """Piece after axes of size 1 are inserted or dropped; a piece of one element after any reshape."""
+    """Piece after axes of size 1 are inserted or dropped; a piece of one element, or at indices that are data, after any reshape."""
     before, after = op.operands[0].type.shape, op.result.type.shape
+    if piece.scatter is not None:
+        return replace(piece, whole=op.result)
     kept = [axis for axis, size in enumerate(before) if size != 1]
     if [size for size in after if size != 1] == [before[axis] for axis in kept]:
         axes = iter(kept)

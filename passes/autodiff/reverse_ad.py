@@ -132,7 +132,7 @@ def run_backward(builder: GraphBuilder, forward: Forward, seeds: Mapping[int, Va
             if not wanted or given.count(None) == len(given):
                 continue
             start = len(builder.ops)
-            pulled = _pull_back(builder, forward, op, given, wanted)
+            pulled = _pull_back(builder, forward, op, given, wanted, cotangents)
             builder.ops[start:] = needed_ops(builder.ops[start:], (value for index in wanted if (value := pulled[index]) is not None))
             for index in wanted:
                 contribution = pulled[index]
@@ -150,8 +150,9 @@ def run_backward(builder: GraphBuilder, forward: Forward, seeds: Mapping[int, Va
 
 
 def _pull_back(builder: GraphBuilder, forward: Forward, op: Op, given: tuple[Value | None, ...],
-               wanted: Sequence[int]) -> Sequence[Value | None]:
-    """Cotangents of the operands of one op, from those of its results."""
+               wanted: Sequence[int], cotangents: Cotangents) -> Sequence[Value | None]:
+    """Cotangents of the operands of one op, from those of its results. Loops and branches may take what is known of them from `cotangents`,
+    and add to it."""
     operands = tuple(map(forward.values.__getitem__, op.operands))
     if op.name == "checkpoint":
         seeds = {index: cotangent for index, cotangent in enumerate(given) if cotangent is not None}
@@ -161,7 +162,8 @@ def _pull_back(builder: GraphBuilder, forward: Forward, op: Op, given: tuple[Val
     if op.name == "custom_call":
         return _apply_custom_rule(builder, forward, op, results, given, wanted)
     if op.name in CONTROL_FLOW:
-        known = forward.pull_back[op](given)
+        known = forward.pull_back[op](given, lambda index: cotangents.pop(op.operands[index]) if op.operands.count(
+            op.operands[index]) == 1 else None)
         return [known.get(index) for index in range(len(operands))]
     if op.definition.vjp is None:
         raise no_derivative(op, "gradient")

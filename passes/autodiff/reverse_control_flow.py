@@ -37,12 +37,14 @@ MAX_ITERATIONS = 1 << 20
 """Most iterations of which each is repeated a bounded number of times; in derivatives of derivatives, whose code grows with every level,
 the limit is the square of the number of checkpoints."""
 
-Partitioner = Callable[[Graph, Sequence[int], Sequence[int]], Partition]
-"""Function that splits a region into its halves, differentiated with respect to parameters, for cotangents of results."""
+Partitioner = Callable[[Graph, Sequence[int], Sequence[int], Sequence[int]], Partition]
+"""Function that splits a region into its halves, differentiated with respect to parameters, for cotangents of results, and with totals to
+which the cotangents of some parameters are added."""
 
 Cotangents = Sequence[Value | None]
-PullBack = Callable[[Cotangents], "dict[int, Value]"]
-"""Cotangents of operands, by index, from the cotangents of the results of the original op."""
+PullBack = Callable[[Cotangents, Callable[[int], "Value | None"]], "dict[int, Value]"]
+"""Cotangents of operands, by index, from the cotangents of the results of the original op, and a function that takes what is known of the
+cotangent of an operand: the new cotangent then includes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,9 @@ def _scan_forward_half(context: _OpContext) -> ForwardHalf:
     active = active_carries(body, carries, context.wanted, seeded_rows, [index - rows for index in context.seeded if index >= rows])
     wanted = sorted({*active, *(index for index in context.wanted if index >= carries)})
     seeds = [*seeded_rows, *(rows + index for index in active)]
-    partition = context.partition_region(body, wanted, seeds)
+    of_slices = [index for index in wanted if carries <= index < carries + slices]
+    of_fixed = [index for index in wanted if index >= carries + slices]
+    partition = context.partition_region(body, wanted, seeds, of_fixed)
     forward = partition.forward
     stacked = list(forward.results[:rows])
     stack_of: dict[int, int] = {}         # for each saved value: the index of its stack
@@ -123,10 +127,9 @@ def _scan_forward_half(context: _OpContext) -> ForwardHalf:
     fixed = {number: outer(number) for number, entry in enumerate(partition.saved)
              if not entry.is_result and entry.index >= carries + slices}
     moving = [number for number in range(len(partition.saved)) if number not in fixed]
-    of_slices = [index for index in wanted if carries <= index < carries + slices]
-    of_fixed = [index for index in wanted if index >= carries + slices]
+    in_parts = [index for index in of_fixed if is_read_in_parts(body, index)]
 
-    def pull_back(given: Cotangents) -> dict[int, Value]:
+    def pull_back(given: Cotangents, known: Callable[[int], Value | None]) -> dict[int, Value]:
         def cotangent(index: int) -> Value:
             known = given[index]
             return _zeros(op.results[index]) if known is None else known
@@ -134,16 +137,42 @@ def _scan_forward_half(context: _OpContext) -> ForwardHalf:
         def backward(carried: Sequence[Value], sliced: Sequence[Value]) -> tuple[list[Value], list[Value]]:
             saved = {**fixed, **dict(zip(moving, sliced, strict=False))}
             pulled = dict(zip(wanted, emit_region(partition.backward, (
-                *(saved[number] for number in range(len(partition.saved))), *sliced[len(moving):], *carried[:len(active)])), strict=True))
-            sums = [ops.add(total, pulled[index]) for index, total in zip(of_fixed, carried[len(active):], strict=True)]
-            return [pulled[index] for index in of_slices], [*(pulled[index] for index in active), *sums]
+                *(saved[number] for number in range(len(partition.saved))), *sliced[len(moving):], *carried)), strict=True))
+            return [pulled[index] for index in of_slices], [pulled[index] for index in (*active, *of_fixed)]
 
-        init = [cotangent(rows + index) for index in active] + [_zeros(operands[index]) for index in of_fixed]
+        totals = [total if index in in_parts and (total := known(index)) is not None else _zeros(operands[index]) for index in of_fixed]
+        init = [cotangent(rows + index) for index in active] + totals
         stacks = [outer(number) for number in moving] + [cotangent(index) for index in seeded_rows]
         stacked, carried = emit_scan(backward, init, stacks, length, not reverse, f"{body.name}_backward")
         return dict(zip([*of_slices, *active, *of_fixed], [*stacked, *carried], strict=True))
 
     return ForwardHalf((*results[:rows], *results[len(stacked):]), pull_back)
+
+
+def is_read_in_parts(region: Graph, index: int) -> bool:
+    """True if parameter `index` is read by slices and at indices alone, so that its cotangent consists of pieces."""
+    whole = {region.params[index]}
+    if not whole.isdisjoint(region.results):
+        return False
+    for op in region.ops:
+        at = [position for position, value in enumerate(op.operands) if value in whole]
+        if not at:
+            continue
+        if op.definition.alias and op.result not in region.results:
+            whole.add(op.result)
+        elif op.name == "cond":
+            if not all(is_read_in_parts(inner, position - 1) for inner in op.regions for position in at):
+                return False
+        elif op.name in ("scan", "while_loop"):
+            moving = op.attrs["carries"] + op.attrs.get("slices", 0)
+            if not all(position >= moving and is_read_in_parts(inner, position) for inner in op.regions for position in at):
+                return False
+        elif op.name not in PARTS or at != [0]:
+            return False
+    return True
+
+
+PARTS = frozenset({"slice", "take", "take_along_axis"})
 
 
 def emit_region(graph: Graph, arguments: Sequence[Value]) -> tuple[Value, ...]:
@@ -159,7 +188,9 @@ def emit_region(graph: Graph, arguments: Sequence[Value]) -> tuple[Value, ...]:
 def _cond_forward_half(context: _OpContext) -> ForwardHalf:
     op, operands = context.op, context.operands
     wanted = [index for index in context.wanted if index > 0]
-    branches = [context.partition_region(region, [index - 1 for index in wanted], context.seeded) for region in op.regions]
+    in_parts = [index for index in wanted if all(is_read_in_parts(region, index - 1) for region in op.regions)]
+    branches = [context.partition_region(region, [index - 1 for index in wanted], context.seeded, [index - 1 for index in in_parts])
+                for region in op.regions]
     count = len(op.results)
     slots: list[Value] = []             # one value of each slot's type
     slot_of: list[dict[int, int]] = []  # for each branch: the slot of a hidden result
@@ -178,15 +209,17 @@ def _cond_forward_half(context: _OpContext) -> ForwardHalf:
     regions = tuple(_with_slots(partition.forward, count, chosen, slots) for partition, chosen in zip(branches, slot_of, strict=True))
     results = context.append([*(_like(value) for value in op.results), *(_like(value) for value in slots)], regions)
 
-    def pull_back(given: Cotangents) -> dict[int, Value]:
+    def pull_back(given: Cotangents, known: Callable[[int], Value | None]) -> dict[int, Value]:
+        totals = [_zeros(operands[index]) if (total := known(index)) is None else total for index in in_parts]
+
         def backward(number: int) -> Callable[[], Sequence[Value]]:
             partition, chosen = branches[number], slot_of[number]
 
             def run() -> Sequence[Value]:
                 saved = [(results[entry.index if entry.index < count else count + chosen[entry.index]] if entry.is_result
                           else operands[1 + entry.index]) for entry in partition.saved]
-                cotangents = [_zeros(op.results[index]) if (known := given[index]) is None else known for index in context.seeded]
-                return emit_region(partition.backward, (*saved, *cotangents))
+                cotangents = [_zeros(op.results[index]) if (seed := given[index]) is None else seed for index in context.seeded]
+                return emit_region(partition.backward, (*saved, *cotangents, *totals))
             return run
 
         return dict(zip(wanted, emit_cond(operands[0], backward(0), backward(1)), strict=True))
@@ -218,7 +251,7 @@ def _while_forward_half(context: _OpContext) -> ForwardHalf:
     active = active_carries(body, carries, context.wanted, (), sorted(ends))
     of_fixed = [index for index in context.wanted if index >= carries]
     wanted = [*active, *of_fixed]
-    joint = _joint_graph(context.partition_region(body, wanted, active))
+    joint = _joint_graph(context.partition_region(body, wanted, active, of_fixed))
     needed = _needed_carries(body, joint, carries)
     again_body = _restricted(body, carries, needed)
     count_stored = op.attrs["checkpoints"] or count_checkpoints(sum(body.params[index].type.nbytes for index in needed))
@@ -230,23 +263,23 @@ def _while_forward_half(context: _OpContext) -> ForwardHalf:
     trips, stride = results[:2]
     stacks = {index: results[2 + checkpointed.index(index)] for index in needed}
     fixed = operands[carries:]
+    in_parts = [index for index in of_fixed if is_read_in_parts(body, index)]
 
-    def pull_back(given: Cotangents) -> dict[int, Value]:
+    def pull_back(given: Cotangents, known: Callable[[int], Value | None]) -> dict[int, Value]:
         ct_stacks = {carry: value for carry, index in stacked_seeds.items() if carry in active and (value := given[index]) is not None}
-        totals = [_zeros(operands[index]) for index in of_fixed]
-        cotangents = [_zeros(op.operands[index]) if (known := given[leading + index]) is None else known for index in active]
+        totals = [total if index in in_parts and (total := known(index)) is not None else _zeros(operands[index]) for index in of_fixed]
+        cotangents = [_zeros(op.operands[index]) if (seed := given[leading + index]) is None else seed for index in active]
 
         def step_back(position: Value, state: Sequence[Value], carried: Sequence[Value]) -> list[Value]:
             """Derivative of one iteration, from its carried values."""
             inner = dict(zip(needed, carried, strict=True))
             arguments = [inner.get(index) for index in range(carries)]
             filled = [_zeros(body.params[index]) if value is None else value for index, value in enumerate(arguments)]
-            pulled = emit_region(joint, (*filled, *fixed, *state[:len(active)]))
-            new = list(pulled[:len(active)])
+            new = list(emit_region(joint, (*filled, *fixed, *state)))
             for entry, carry in enumerate(active):
                 if carry in ct_stacks:
                     new[entry] = ops.add(new[entry], _row_of_stack(ct_stacks[carry], position, stride))
-            return new + [ops.add(total, part) for total, part in zip(state[len(active):], pulled[len(active):], strict=True)]
+            return new
 
         def advance(position: Value, *carried: Value) -> list[Value]:
             return [ops.add(position, number(1)), *emit_region(again_body, (*carried, *fixed))]
