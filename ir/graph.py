@@ -159,6 +159,14 @@ def updated_results(graph: Graph) -> dict[int, int]:
     return dict(zip(updated, range(len(graph.results) - len(updated), len(graph.results)), strict=True))
 
 
+def carried_operands(op: Op) -> dict[int, int]:
+    """Number of the operand with which each carried result of a loop or a branch begins, by the number of the result. What a region carries
+    are its first parameters and its last results; a branch carries something in planned graphs alone."""
+    first = 1 if op.name == "cond" else 0
+    count = op.regions[0].param_roles.count("carried") if first else op.attrs["carries"]
+    return {len(op.results) - count + index: first + index for index in range(count)}
+
+
 def walk(graph: Graph) -> Iterator[Op]:
     """Ops of the graph; before each op, those of its regions."""
     for op in graph.ops:

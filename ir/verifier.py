@@ -26,7 +26,7 @@ from adjit.ir.analysis.aliases import is_elided
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import DEFINITIONS, Kind, RegionUse
 from adjit.ir.errors import AdjitError, VerificationError
-from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot, Value
+from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot, Value, carried_operands
 from adjit.ir.ops.traits import KERNELS, NESTED_PROGRAMS, TRANSFORMS, UPDATES
 from adjit.ir.printer import print_graph
 
@@ -203,7 +203,6 @@ class _MemoryCheck:
         if len(op.slots) != len(sizes):
             self.found.append((op, f"V8 {len(op.slots)} slots, expected {len(sizes)}"))
             return
-        allowed = in_place_operands(op)
         written: list[ByteRange] = []
         new: list[tuple[Value, ByteRange]] = []
         for position, (slot, size) in enumerate(zip(op.slots, sizes, strict=True)):
@@ -217,7 +216,7 @@ class _MemoryCheck:
             if any(byte_range.overlaps(other) for other in written):
                 self.found.append((op, f"V8 {slot} is written twice by one op"))
             written.append(byte_range)
-            self.overwrite(op, slot, byte_range, allowed if position < len(op.results) else frozenset())
+            self.overwrite(op, slot, byte_range, in_place_operands(op, position) if position < len(op.results) else frozenset())
         for value, byte_range in new:
             self.hold(value, byte_range)
         self.slots.update(zip(op.results, op.slots, strict=False))
@@ -284,12 +283,15 @@ class ByteRange:
                 and self.begin < self.end and other.begin < other.end)
 
 
-def in_place_operands(op: Op) -> frozenset[int]:
-    """Indices of the operands that a result may be written over."""
+def in_place_operands(op: Op, result: int | None = None) -> frozenset[int]:
+    """Indices of the operands that a result may be written over: any result, or the one numbered `result`."""
     if op.definition.kind is Kind.ELEMENTWISE:
         return frozenset(i for i, value in enumerate(op.operands) if value.type.nbytes == op.results[0].type.nbytes)
     if op.name in UPDATES:
         return frozenset({0})
+    if op.definition.region_use is RegionUse.CONTROL_FLOW:
+        carried = carried_operands(op)
+        return frozenset(carried.values() if result is None else (carried[result],) if result in carried else ())
     if op.definition.region_use is RegionUse.TILING:
         return _elementwise_params(op)
     return frozenset(op.attrs.get("in_place", ()))

@@ -17,7 +17,7 @@ from adjit.codegen.native.arrays.creation import MEMCPY
 from adjit.codegen.native.program_code import MAX_GIL_HELD_NS, OP_SHIFT, LowerGraph, ProgramCode, StepCode
 from adjit.codegen.native.step_builder import StepBuilder
 from adjit.ir.analysis.buffer_assignment import BufferAssignment, ResultOffsets, nested_ops, region_memory
-from adjit.ir.graph import Op
+from adjit.ir.graph import Op, carried_operands
 from adjit.ir.ops.traits import CONTROL_FLOW
 
 ASSUMED_TRIP_COUNT = 64
@@ -31,7 +31,7 @@ def lower_control_flow(op: Op, shared: Mapping[int, int], target: Target, lower_
     """
     programs = [lower_graph(region, {}) for region in op.regions]
     memory, _ = region_memory(op.regions)
-    text = _RegionBuilder(op, target, programs, memory)
+    text = _RegionBuilder(op, target, programs, memory, shared)
     with text.step():
         {"scan": text.scan, "while_loop": text.while_loop, "cond": text.cond}[op.name]()
     trip_count = {"scan": op.attrs.get("length", 1), "while_loop": ASSUMED_TRIP_COUNT, "cond": 1}[op.name]
@@ -49,9 +49,11 @@ def lower_control_flow(op: Op, shared: Mapping[int, int], target: Target, lower_
 
 
 class _RegionBuilder(StepBuilder):
-    def __init__(self, op: Op, target: Target, programs: Sequence[ProgramCode], memory: Sequence[ResultOffsets]):
+    def __init__(self, op: Op, target: Target, programs: Sequence[ProgramCode], memory: Sequence[ResultOffsets],
+                 shared: Mapping[int, int]):
         super().__init__(target)
         self.op = op
+        self.shared = shared
         self.programs = programs
         self.memory = memory
 
@@ -171,9 +173,10 @@ class _RegionBuilder(StepBuilder):
             super().copy(to, source, nbytes)
 
     def copy_initial(self, operands: Sequence[str], carried: Sequence[str]) -> None:
-        """Copy the initial values to the memory of the carried values."""
-        for index, pointer in enumerate(carried):
-            self.copy(pointer, operands[index], self.op.operands[index].type.nbytes)
+        """Copy the initial values to the memory of the carried values, where they do not lie there."""
+        for (result, index), pointer in zip(carried_operands(self.op).items(), carried, strict=True):
+            if self.shared.get(result) != index:
+                self.copy(pointer, operands[index], self.op.operands[index].type.nbytes)
 
     # -- regions
 

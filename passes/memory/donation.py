@@ -8,7 +8,7 @@ from operator import or_
 
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
-from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Value, positions, updated_results
+from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Value, carried_operands, positions, updated_results
 from adjit.ir.ops.traits import ALIASES, CONTROL_FLOW, HOST_CALLS
 from adjit.ir.types import TensorType
 from adjit.ir.verifier import in_place_operands
@@ -82,6 +82,9 @@ def _propagate_sources(ops: Iterable[Op], bits: dict[Value, int]) -> dict[Value,
             (region,) = op.regions
             inner = _propagate_sources(region.ops, dict(zip(region.params, (bits.get(value, 0) for value in op.operands), strict=True)))
             found = [inner.get(value, 0) for value in region.results]
+        elif op.name in CONTROL_FLOW:
+            carried = carried_operands(op)
+            found = [bits.get(op.operands[carried[index]], 0) if index in carried else 0 for index in range(len(op.results))]
         else:
             positions = range(len(op.operands)) if op.name in ALIASES else in_place_operands(op)
             found = [reduce(or_, (bits.get(op.operands[position], 0) for position in positions), 0)]

@@ -13,8 +13,9 @@ from dataclasses import field
 from adjit.ir import ops
 from adjit.ir.analysis.aliases import alias_offset, concatenation_offsets
 from adjit.ir.dataclass import dataclass
-from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot, Value
+from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot, Value, carried_operands
 from adjit.ir.memory_sizes import aligned
+from adjit.ir.ops.traits import CONTROL_FLOW, NESTED_PROGRAMS
 from adjit.ir.verifier import in_place_operands
 from adjit.passes.memory.donation import Donations, match_donations, may_fail
 
@@ -190,6 +191,8 @@ def _write_in_place(graph: Graph, allocation_of: dict[Value, Allocation], source
             destination = allocation.destination
             donor = destination.offset if destination is not None and destination.space == "param" else None
             fitting = free.get(value.type.nbytes, {})
+            if op.name in CONTROL_FLOW:
+                fitting = _own_operand(op, value, allocation_of, fitting)
             if donor is None:       # the first one will do: a tile has thousands of operands and results
                 chosen = next((other for other in fitting if other.param is None), None)
             else:
@@ -197,10 +200,18 @@ def _write_in_place(graph: Graph, allocation_of: dict[Value, Allocation], source
                     other.param == donor and graph.param_roles[donor] in WRITABLE_ROLES)], donor, sources)
             if chosen is None:
                 continue
-            del fitting[chosen]
+            del free[value.type.nbytes][chosen]
             allocation.overwrites, chosen.is_overwritten = chosen, True
             if destination is not None:
                 chosen.destination = destination
+
+
+def _own_operand(op: Op, value: Value, allocation_of: dict[Value, Allocation],
+                 fitting: dict[Allocation, None]) -> dict[Allocation, None]:
+    """The allocation among `fitting` with which a carried value begins; none for another result of a loop or a branch."""
+    position = carried_operands(op).get(op.results.index(value))
+    own = None if position is None else allocation_of[op.operands[position]]
+    return {own: None} if own in fitting else {}
 
 
 def _chosen_for_donor(fitting: list[Allocation], donor: int, sources: dict[Value, int]) -> Allocation | None:
@@ -220,7 +231,7 @@ def _dying_operands(op: Op, index: int, allocation_of: dict[Value, Allocation]) 
         return {}
     elsewhere = {allocation_of[operand] for position, operand in enumerate(op.operands)
                  if position not in allowed or operand in allocation_of[operand].slices}
-    if op.name == "tiled":     # a tile's parameters are separate memory, except those that results are written to
+    if op.name in NESTED_PROGRAMS:     # a region's parameters are separate memory, except those that results are written to
         counts = Counter(allocation_of[operand] for operand in op.operands)
         elsewhere.update(allocation for allocation, count in counts.items() if count > 1)
     read = {allocation_of[op.operands[position]]: op.operands[position].type.nbytes for position in sorted(allowed)}
