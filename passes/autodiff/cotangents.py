@@ -161,7 +161,7 @@ class Cotangents:
         if move is None or not depth:
             return None
         inner = self._pieces(op.operands[0], depth - 1)
-        if inner is None or not (_are_small(inner) or op.name == "reshape" and all(piece.scatter is not None for piece in inner)):
+        if inner is None or not (_are_small(inner) or (op.name == "reshape" and all(piece.scatter is not None for piece in inner))):
             return None
         moved = [move(op, piece) for piece in inner]
         return None if None in moved else [piece for piece in moved if piece is not None]
