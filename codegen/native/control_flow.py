@@ -53,7 +53,7 @@ class _RegionBuilder(StepBuilder):
                  shared: Mapping[int, int]):
         super().__init__(target)
         self.op = op
-        self.shared = shared
+        self.operand_of = shared
         self.programs = programs
         self.memory = memory
 
@@ -175,7 +175,7 @@ class _RegionBuilder(StepBuilder):
     def copy_initial(self, operands: Sequence[str], carried: Sequence[str]) -> None:
         """Copy the initial values to the memory of the carried values, where they do not lie there."""
         for (result, index), pointer in zip(carried_operands(self.op).items(), carried, strict=True):
-            if self.shared.get(result) != index:
+            if self.operand_of.get(result) != index:
                 self.copy(pointer, operands[index], self.op.operands[index].type.nbytes)
 
     # -- regions
