@@ -1,4 +1,4 @@
-"""Cotangents of small reads of large arrays: right, to second order, and linear in what is touched."""
+"""Cotangents of small reads of large arrays in programs without loops: right, to second order, and linear in what is touched."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ from support.differences import slope
 import adjit as aj
 
 RNG = np.random.default_rng(5)
+
+
+@pytest.fixture(autouse=True)
+def unrolled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADJIT_ROLL_LOOPS", "0")
 
 
 def diagonal(a: Any) -> Any:
