@@ -470,4 +470,6 @@ def as_traced(x: Any) -> TracedArray:
 
 def contains_traced(x: Any) -> bool:
     """True if nested lists and tuples hold a traced array."""
+    if type(x) in FRESH:
+        return id(x) in WRITTEN or FUNCTIONS["opened"](x) is not x
     return isinstance(x, TracedArray) or (isinstance(x, (list, tuple)) and any(map(contains_traced, x)))

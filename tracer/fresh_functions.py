@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 
 from adjit.ir.errors import UnsupportedError
-from adjit.tracer.array import FRESH, WRITTEN
+from adjit.ir.types import SHORT_NAMES
+from adjit.tracer.array import FRESH, WRITTEN, wrap
 from adjit.tracer.fresh_array import has_traced, made, opened
 from adjit.tracer.functions import creation
 from adjit.tracer.functions.shapes import in_order_of
 from adjit.tracer.guards.array_access import ORIGINAL_CLASS, note_all
 from adjit.tracer.interception import Interception, calling_module
+from adjit.tracer.math_functions import add_math
 from adjit.tracer.promotion import as_operand, common_dtype
-from adjit.tracer.registry import find
+from adjit.tracer.registry import FUNCTIONS, find
 from adjit.tracer.scope import is_tracing
 from adjit.tracer.user_location import find_user_location, is_ours
 
@@ -97,6 +99,18 @@ def _calling(function: Any) -> Callable[[Function], Function]:
     return replacement
 
 
+def _scalar(kind: Any) -> Callable[[Function], Function]:
+    """Replacement for the class of a NumPy scalar, which converts a traced number."""
+    def replacement(own: Function) -> Function:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if args and is_tracing() and has_traced(args[0]) and not is_ours(calling_module()):
+                converted = FUNCTIONS["astype"](_array(opened(args[0])), kind)
+                return converted if converted.shape else wrap(converted.value)
+            return own(*args, **kwargs)
+        return call
+    return replacement
+
+
 def _concatenating(own: Function) -> Function:
     """Replacement for the function behind np.r_[...] and np.c_[...]."""
     def call(self: Any, key: Any) -> Any:
@@ -129,6 +143,7 @@ def _concatenating(own: Function) -> Function:
 def numpy_functions() -> Interception:
     """The functions of NumPy that act otherwise while a function is traced."""
     functions = Interception()
+    add_math(functions)
     function: Any
     for function in _CONVERSIONS:
         functions.add(function, _converting(function))
@@ -136,6 +151,8 @@ def numpy_functions() -> Interception:
         functions.add(function, _making(function))
     functions.add(type(np.mgrid).__getitem__, _making(type(np.mgrid).__getitem__))
     functions.add(type(np.r_).__getitem__, _concatenating)
+    for kind in SHORT_NAMES.values():
+        functions.add(kind.type, _scalar(kind))
     for space in (np, np.linalg):
         for function in vars(space).values():
             if type(function) is type(np.sum):

@@ -13,6 +13,7 @@ a class changes its metaclass for one with another `__call__`. The objects are t
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
 import os
 import sys
@@ -88,6 +89,7 @@ class Interception:
         self._words: list[tuple[ctypes.c_void_p, int, int]] = []        # a pointer, its own content, and the content while intercepted
         self._codes: list[tuple[FunctionType, CodeType, CodeType]] = []
         self._builtin: type | None = None
+        self._meta: type | None = None
         self._calls: dict[int, Function] = {}
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
@@ -113,6 +115,9 @@ class Interception:
             key = f"{function.__module__}.{function.__qualname__}"
             _python_functions[key] = replacement(own)
             self._codes.append((function, own_code, _calling_code(key, own_code)))
+        elif type(function) is type:
+            self._calls[id(function)] = replacement(functools.partial(type.__call__, function))
+            self._swap(ctypes.c_void_p.from_address(id(function) + _POINTER), id(type), id(self._metaclass()))
         else:
             raise TypeError(f"{function!r} cannot be intercepted")
 
@@ -127,6 +132,16 @@ class Interception:
             self._builtin.__call__ = lambda self, /, *args, **kwargs: calls[id(self)](*args, **kwargs)  # type: ignore[method-assign]
             _keep(self._builtin)
         return self._builtin
+
+    def _metaclass(self) -> type:
+        if self._meta is None:
+            calls = self._calls
+
+            def call(cls: type, /, *args: Any, **kwargs: Any) -> Any:
+                return calls[id(cls)](*args, **kwargs)
+            self._meta = type("type", (type,), {"__slots__": (), "__call__": call})
+            _keep(self._meta)
+        return self._meta
 
     @contextmanager
     def in_force(self) -> Iterator[None]:

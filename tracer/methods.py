@@ -133,6 +133,15 @@ def _pow(self: TracedArray, other: Any, modulus: None = None) -> Any:
     return _apply(np.power, self, other) if modulus is None and _operand(other) else NotImplemented
 
 
+def _round(self: TracedArray, ndigits: Any = None) -> Any:
+    """Round as Python's `round`, which gives an integer without `ndigits`."""
+    if not self.scalar:
+        raise TypeError("type numpy.ndarray doesn't define __round__ method")
+    if ndigits is not None:
+        return wrap(FUNCTIONS[np.round](self, ndigits).value, weak=self.weak)
+    return self if self.dtype.kind in "iu" else FUNCTIONS["astype"](FUNCTIONS[np.rint](self), np.int64)
+
+
 def array_namespace(self: Any, /, *, api_version: str | None = None) -> ModuleType:
     """Return NumPy's namespace: its functions have rules. SciPy asks for it with SCIPY_ARRAY_API=1. A library with its own wrapper around
     NumPy (array_api_compat) gets its wrapper, so that it finds one namespace for traced arrays and plain ones."""
@@ -149,7 +158,7 @@ def install() -> None:
     members: dict[str, Callable[..., Any]] = {
         "astype": _astype, "reshape": _reshape, "transpose": _transpose, "copy": _copy, "flatten": _flatten, "fill": _fill,
         "sort": _sort, "partition": _partition, "compress": _compress, "conj": _conjugate, "conjugate": _conjugate,
-        "__divmod__": _divmod, "__rdivmod__": _rdivmod, "__copy__": _deepcopy, "__deepcopy__": _deepcopy,
+        "__divmod__": _divmod, "__round__": _round, "__rdivmod__": _rdivmod, "__copy__": _deepcopy, "__deepcopy__": _deepcopy,
         "__array_namespace__": array_namespace,
     }
     for name, ufunc in _BINARY.items():

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import math
+import threading
+import types
 from collections.abc import Callable
+from math import exp, sqrt
 from typing import Any
 
 import numpy as np
@@ -10,6 +15,8 @@ import pytest
 from numpy import array, empty, ones, zeros
 
 import adjit as aj
+from adjit.ir.errors import AdjitError, TraceError
+from adjit.tracer.trace import trace_function
 
 X = np.array([0.3, -1.2, 2.0, 0.7, -0.4, 1.1])
 CLOSED = np.linspace(-1.0, 1.0, 12).reshape(3, 4)
@@ -169,9 +176,14 @@ def conversions(x):
     return y, other, np.asarray(y, dtype=np.float32), fortran, np.array([y, other]), np.array(y, ndmin=2)
 
 
+def scalars(x):
+    return (np.float64(x[0]) * 2, np.float32(x[1]), np.int64(x[2] * 3), np.float64([x[0], 1.0]), np.bool_(x[0]), np.float64(2.5) * x[0],
+            np.full(2, np.float32(x[0])))
+
+
 PROGRAMS: dict[str, Callable[[Any], Any]] = {program.__name__: program for program in (
     of_zeros_bound_elsewhere, views_from_before, written_and_read, lists, joined, outputs, masks_and_places, dtypes, known_content,
-    computed, through_helpers, of_no_dimension, conversions)}
+    computed, through_helpers, of_no_dimension, conversions, scalars)}
 PROGRAMS |= {name: filled(make) for name, make in {
     "zeros": lambda: np.zeros(4), "ones": lambda: np.ones((2, 3)), "full": lambda: np.full((2, 2), 3.0), "eye": lambda: np.eye(3),
     "identity": lambda: np.identity(2), "arange": lambda: np.arange(5.0), "linspace": lambda: np.linspace(0.0, 1.0, 7),
@@ -232,3 +244,164 @@ def test_values_and_gradients(name: str) -> None:
             same_bits(compiled(x), program(x))
     total = weighted(program)
     np.testing.assert_allclose(aj.compile(aj.grad(total), backend="interpret")(X), differences(total, X), rtol=1e-6, atol=1e-7)
+
+
+# -- functions of `math`
+
+_NAMES = """sin cos tan asin acos atan sinh cosh tanh asinh atanh exp exp2 expm1 log1p log2 log10 log sqrt cbrt fabs degrees radians
+    erf erfc gamma lgamma floor ceil trunc isnan isinf isfinite modf"""
+MATH: dict[str, Callable[[Any], Any]] = {name: getattr(math, name) for name in _NAMES.split()} | {
+    "acosh": lambda t: math.acosh(t + 1), "atan2": lambda t: math.atan2(t, 2.0), "pow": lambda t: math.pow(t, 2.5),
+    "fmod": lambda t: math.fmod(t, 0.2), "copysign": lambda t: math.copysign(t, -1), "hypot": lambda t: math.hypot(t, 1.0),
+    "hypot of three": lambda t: math.hypot(t, 1.0, t), "dist": lambda t: math.dist([t, 1.0], (0.5, t)),
+    "fsum": lambda t: math.fsum([t, 2.0, t]), "prod": lambda t: math.prod([t, 2.0, t]), "log of a base": lambda t: math.log(t, 3.0),
+    "ldexp": lambda t: math.ldexp(t, 3), "isclose": lambda t: math.isclose(t, 0.37), "bound by name": lambda t: exp(t) + sqrt(2.0),
+    "abs and round": lambda t: abs(-t) + round(t * 10, 1), "divmod": lambda t: divmod(t, 0.1)[0], "sum": lambda t: sum([t, t * 2]),
+    "pow of Python": lambda t: pow(t, 2)}
+
+
+def test_functions_of_math() -> None:
+    def all_of(t):
+        return {name: function(t) for name, function in MATH.items()}
+
+    for backend in ("interpret", "native"):
+        compiled = aj.compile(all_of, backend=backend)
+        for t in (0.37, 0.81):
+            found, expected = compiled(t), all_of(t)
+            for name in MATH:
+                np.testing.assert_allclose(found[name], expected[name], rtol=4e-15, err_msg=name)
+    for name, function in MATH.items():
+        if isinstance(function(0.37), float) and name not in ("abs and round", "divmod"):
+            np.testing.assert_allclose(aj.grad(function)(0.37), (function(0.370001) - function(0.369999)) / 2e-6, rtol=1e-6, err_msg=name)
+    assert aj.compile(lambda t, y: math.sin(t) * y)(0.5, np.ones(2, np.float32)).dtype == np.float32     # Python's floats are weak
+    assert np.isnan(aj.compile(math.sqrt)(-1.0))
+    with pytest.raises(AdjitError, match="length-1"):
+        aj.compile(lambda x: math.sin(x))(X)
+    assert type(math.sin) is types.BuiltinFunctionType
+
+
+# -- what is known, and what is left behind
+
+def test_what_is_never_written_to_is_a_constant() -> None:
+    def fun(x):
+        a, b, c = np.zeros(6), np.arange(6.0), np.array([1.0, 5.0, 2.0, 2.0, 0.0, 1.0])
+        return x * a + b + x * c + np.array([1.0, 5.0, 2.0, 2.0, 0.0, 1.0]) + np.linspace(0.0, 1.0, 6)
+
+    graph = trace_function(fun, (X,), {}).graph
+    assert len(graph.params) == 1
+    large = trace_function(lambda x: (x + np.sqrt(np.arange(1000.0))) * np.sqrt(np.arange(1000.0)), (1.0,), {})
+    assert [array.shape for array in large.captured] == [(1000,)]      # of equal contents there is one
+    same_bits(aj.compile(fun)(X), fun(X))
+
+
+def test_sequences_have_every_bit() -> None:
+    def copied(content):
+        def fun(x):
+            made = np.empty_like(content)
+            made[...] = content
+            return x + made * 1, made
+        return fun
+
+    for content in (np.arange(0.0, -5.0, -1.0), np.arange(-0.0, 3.0), np.linspace(0.0, 1.0, 7), np.arange(5, dtype=np.int8),
+                    np.array([-0.0, 1.0, 2.0]), np.arange(3.0, 9.0, 0.1), np.array([0.0, -0.0, 0.0]), np.full(3, np.nan),
+                    np.array([np.inf, 1.0, 2.0]), np.array([2**53, 2**53 + 2.0, 2**53 + 4.0]), np.array([5e-324] * 3),
+                    np.arange(6.0)[::-1], np.zeros((0, 2)), np.array([-np.nan, np.nan, -np.nan])):
+        same_bits(aj.compile(copied(content), backend="interpret")(1.0)[1], content)
+
+
+def test_arrays_are_ordinary_ones_afterwards() -> None:
+    kept: list[Any] = []
+
+    def fun(x):
+        y = np.zeros(3)
+        view = y[1:]
+        written = np.zeros(2)
+        written[0] = x[0]
+        kept.extend([y, view, written])
+        return written
+
+    aj.compile(fun)(X)
+    assert [type(array) for array in kept[:2]] == [np.ndarray, np.ndarray]
+    with pytest.raises(TraceError, match="after the end of its trace"):
+        kept[2].sum()
+    with pytest.raises(TraceError, match="after the end of its trace"):
+        kept[2] + 1
+    kept.clear()
+    gc.collect()
+    functions = [np.zeros, np.array, np.empty, np.arange]
+    assert {type(function) for function in functions} == {types.BuiltinFunctionType}
+    assert type(np.float64) is type
+    assert np.ones.__code__.co_filename.endswith("numeric.py")
+
+
+def test_errors_leave_nothing_behind() -> None:
+    def fun(x):
+        y = np.zeros(3)
+        y[5] = x[0]
+
+    for _ in range(2):
+        with pytest.raises(AdjitError, match="out of bounds"):
+            aj.compile(fun)(X)
+    assert type(np.zeros) is types.BuiltinFunctionType
+    assert type(np.zeros(3)) is np.ndarray
+
+
+def test_other_threads_see_ordinary_functions() -> None:
+    seen: list[Any] = []
+
+    def look() -> None:
+        made = zeros(3)
+        made[0] = 1.0
+        seen.extend([type(made), type(np.ones(2)), type(np.array([1.0])), math.sin(0.5), np.float64(1.0), type(np.mean([1.0, 2.0]))])
+
+    def fun(x):
+        thread = threading.Thread(target=look)
+        thread.start()
+        thread.join()
+        return x * 2
+
+    aj.compile(fun)(X)
+    assert seen == [np.ndarray, np.ndarray, np.ndarray, math.sin(0.5), 1.0, np.float64]
+
+
+def test_writes_from_within_a_loop_are_refused() -> None:
+    def fun(x):
+        y = np.zeros(3)
+
+        def body(i, total):
+            y[0] = total
+            inner = np.zeros(2)
+            inner[1] = total
+            return inner[1] + 1
+
+        return aj.fori_loop(0, 3, body, x[0])
+
+    with pytest.raises(TraceError, match="made outside of"):
+        aj.compile(fun)(X)
+
+    def inside(x):
+        def body(i, total):
+            inner = np.zeros(2)
+            inner[1] = total
+            return inner.sum() + CLOSED[1, i] + np.take(np.arange(4.0), i)
+        return aj.fori_loop(0, 3, body, x[0])
+
+    np.testing.assert_allclose(aj.compile(inside)(X), X[0] + CLOSED[1, :3].sum() + 3.0, rtol=1e-14)
+    assert aj.compile(aj.grad(inside))(X)[0] == 1.0
+
+
+def test_a_gradient_within_a_trace_and_second_order() -> None:
+    def energy(x):
+        y = np.zeros((2, 3))
+        y[0], y[1, ::-1] = x[:3] ** 3, x[3:] * x[0]
+        return np.sum(y ** 2)
+
+    expected = aj.grad(lambda x: np.sum(x[:3] ** 6) + np.sum((x[3:] * x[0]) ** 2))
+    np.testing.assert_allclose(aj.compile(aj.grad(energy))(X), expected(X), rtol=1e-12)
+    np.testing.assert_allclose(aj.hvp(energy, (X,), (np.ones(6),)), differences_of(aj.grad(energy)), rtol=1e-6)
+
+
+def differences_of(gradient: Callable[[Any], Any]) -> np.ndarray:
+    step = 1e-6 * np.ones(6)
+    result: np.ndarray = (gradient(X + step) - gradient(X - step)) / 2e-6
+    return result

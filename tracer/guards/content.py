@@ -35,7 +35,7 @@ def form_of(array: np.ndarray) -> tuple[Any, ...]:
 
 def in_memory_order(array: np.ndarray) -> np.ndarray:
     """Return the elements as a C-contiguous array: in memory order if there are no gaps, else a copy."""
-    plain = array.view(np.ndarray)
+    plain = np.ndarray.view(array, np.ndarray)
     return plain.T if plain.flags.f_contiguous else ascontiguousarray(plain)
 
 

@@ -1,0 +1,154 @@
+"""Functions of `math` while a function is traced: of traced scalars they are NumPy's functions, in double precision, with Python's results.
+
+NumPy and `math` differ where a function is not defined: `math.sqrt(-1.0)` raises ValueError, `np.sqrt(-1.0)` is NaN. Values are not known
+while a function is traced, so a compiled function gets NaN and inf as from NumPy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from adjit.ir.errors import DTypeError, UnsupportedError
+from adjit.ir.types import F64, I64
+from adjit.tracer.array import TracedArray, as_traced, wrap
+from adjit.tracer.fresh_array import has_traced, opened
+from adjit.tracer.interception import Interception
+from adjit.tracer.registry import FUNCTIONS, find
+from adjit.tracer.scope import is_tracing
+from adjit.tracer.user_location import find_user_location
+
+Function = Callable[..., Any]
+
+_UFUNCS = {name: getattr(np, other) for names, other in (
+    ("sin", "sin"), ("cos", "cos"), ("tan", "tan"), ("asin", "arcsin"), ("acos", "arccos"), ("atan", "arctan"), ("atan2", "arctan2"),
+    ("sinh", "sinh"), ("cosh", "cosh"), ("tanh", "tanh"), ("asinh", "arcsinh"), ("acosh", "arccosh"), ("atanh", "arctanh"),
+    ("exp", "exp"), ("exp2", "exp2"), ("expm1", "expm1"), ("log1p", "log1p"), ("log2", "log2"), ("log10", "log10"), ("sqrt", "sqrt"),
+    ("cbrt", "cbrt"), ("fabs", "fabs"), ("pow", "power"), ("fmod", "fmod"), ("copysign", "copysign"), ("nextafter", "nextafter"),
+    ("degrees", "degrees"), ("radians", "radians"), ("isnan", "isnan"), ("isinf", "isinf"), ("isfinite", "isfinite"))
+    for name in names.split()}
+_SPECIAL = {"erf": "erf", "erfc": "erfc", "gamma": "gamma", "lgamma": "gammaln"}
+_INTEGERS = {"floor": np.floor, "ceil": np.ceil, "trunc": np.trunc}
+
+
+def _double(x: Any) -> TracedArray:
+    """Convert an argument as C does: a number, or an array of one element."""
+    x = as_traced(x)
+    if x.size != 1:
+        raise DTypeError("only length-1 arrays can be converted to Python scalars", find_user_location(),
+                         hint="the function of numpy with this name takes arrays")
+    number: TracedArray = FUNCTIONS["astype"](FUNCTIONS[np.reshape](x, ()), F64)
+    return number
+
+
+def _python_float(x: TracedArray) -> TracedArray:
+    return wrap(x.value, weak=x.dtype == F64)
+
+
+def _apply(function: Any, *args: Any) -> TracedArray:
+    return _python_float(find(function)(*map(_double, args)))
+
+
+def _special(name: str) -> Function:
+    def call(x: Any) -> TracedArray:
+        return _python_float(FUNCTIONS["scipy.special", name](_double(x)))
+    return call
+
+
+def _whole(function: Any) -> Function:
+    def call(x: Any) -> TracedArray:
+        x = as_traced(x)
+        number: TracedArray = x if x.dtype.kind in "iu" else FUNCTIONS["astype"](find(function)(_double(x)), I64)
+        return number
+    return call
+
+
+def _log(x: Any, base: Any = None) -> TracedArray:
+    return _apply(np.log, x) if base is None else _python_float(_apply(np.log, x) / _apply(np.log, base))
+
+
+def _hypot(*coordinates: Any) -> TracedArray:
+    if len(coordinates) == 2:
+        return _apply(np.hypot, *coordinates)
+    numbers = [_double(x) for x in coordinates]
+    return _python_float(find(np.sqrt)(_sum([number * number for number in numbers])))
+
+
+def _sum(numbers: Sequence[Any]) -> TracedArray:
+    total = _double(0.0)
+    for number in numbers:
+        total = total + number
+    return total
+
+
+def _dist(p: Any, q: Any) -> TracedArray:
+    return _hypot(*(_double(a) - _double(b) for a, b in zip(p, q, strict=True)))
+
+
+def _fsum(seq: Any) -> TracedArray:
+    return _python_float(_sum([_double(x) for x in seq]))
+
+
+def _prod(iterable: Any, /, *, start: Any = 1) -> Any:
+    for x in iterable:
+        start = start * x
+    return start
+
+
+def _sumprod(p: Any, q: Any, /) -> Any:
+    total: Any = 0
+    for a, b in zip(p, q, strict=True):
+        total = total + a * b
+    return total
+
+
+def _isclose(a: Any, b: Any, *, rel_tol: float = 1e-9, abs_tol: float = 0.0) -> TracedArray:
+    x, y = _double(a), _double(b)
+    size = find(np.maximum)(find(np.absolute)(x), find(np.absolute)(y))
+    close = find(np.absolute)(x - y) <= find(np.maximum)(rel_tol * size, abs_tol)
+    finite: TracedArray = (find(np.isfinite)(x) & find(np.isfinite)(y) & close) | (x == y)
+    return finite
+
+
+def _modf(x: Any) -> tuple[TracedArray, TracedArray]:
+    number = _double(x)
+    whole = find(np.trunc)(number)
+    part = find(np.where)(find(np.isinf)(number), 0.0, number - whole)
+    return _python_float(find(np.copysign)(part, number)), _python_float(whole)
+
+
+def _ldexp(x: Any, i: Any) -> TracedArray:
+    return _apply(np.ldexp, x, i) if np.ldexp in FUNCTIONS else _python_float(_double(x) * find(np.exp2)(_double(i)))
+
+
+def _fma(x: Any, y: Any, z: Any, /) -> TracedArray:
+    raise UnsupportedError("math.fma, which rounds once, has no rule for traced numbers", find_user_location(), "x * y + z rounds twice")
+
+
+_RULES: dict[str, Function] = {
+    **{name: (lambda *args, ufunc=ufunc: _apply(ufunc, *args)) for name, ufunc in _UFUNCS.items()},
+    **{name: _special(other) for name, other in _SPECIAL.items()},
+    **{name: _whole(function) for name, function in _INTEGERS.items()},
+    "log": _log, "hypot": _hypot, "dist": _dist, "fsum": _fsum, "prod": _prod, "sumprod": _sumprod, "isclose": _isclose, "modf": _modf,
+    "ldexp": _ldexp, "fma": _fma}
+
+
+def add_math(functions: Interception) -> None:
+    """Replace the functions of `math` that have a rule. Others ask for the value of their argument."""
+    for name, rule in _RULES.items():
+        function = getattr(math, name, None)
+        if function is not None:        # some are younger than Python 3.11
+            functions.add(function, _replacement(rule))
+
+
+def _replacement(rule: Function) -> Callable[[Function], Function]:
+    def replacement(own: Function) -> Function:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if is_tracing() and has_traced(args):
+                return rule(*opened(args), **kwargs)
+            return own(*args, **kwargs)
+        return call
+    return replacement
