@@ -34,7 +34,7 @@ from adjit.ir.errors import TraceError, UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.ops.creation import table_attributes
 from adjit.tracer import lowering
-from adjit.tracer.array import FRESH, WRITTEN, TracedArray, apply_ufunc, as_traced, traced_array, view_of, wrap
+from adjit.tracer.array import FRESH, WRITTEN, TracedArray, apply_ufunc, as_traced, contains_traced, traced_array, view_of, wrap
 from adjit.tracer.array_checks import check_array, is_ndarray
 from adjit.tracer.functions.indexing import fixed
 from adjit.tracer.guards.array_access import (
@@ -516,7 +516,9 @@ def _iterate(self: Any) -> Iterator[Any]:
 
 
 results.given = lambda result: Call().result(result)    # type: ignore[method-assign]
-FUNCTIONS |= {"content of fresh": content_of, "opened": opened, "fresh ufunc": fresh_ufunc, "fresh function": fresh_function}
+FUNCTIONS |= {
+    "content": as_traced, "contains traced": contains_traced, "content of fresh": content_of, "opened": opened, "fresh ufunc": fresh_ufunc,
+    "fresh function": fresh_function}
 FUNCTIONS["taken over"] = taken_over
 writing.take_over, writing.apply_ufunc, writing.apply_function = take_over, fresh_ufunc, fresh_function
 

@@ -22,10 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from adjit.tracer.array import as_traced, contains_traced
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.guards.content import fingerprint, form_of
-from adjit.tracer.registry import find
+from adjit.tracer.registry import FUNCTIONS, find
 
 
 def words(text: str) -> frozenset[str]:
@@ -197,7 +196,7 @@ def _function(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> A
     targets = (*(args[:1] if function.__name__ in WRITING_FUNCTIONS else ()), *(out if isinstance(out, tuple) else (out,)))
     if _are_taken(targets, (args, kwargs)):
         return writing.apply_function(function, args, kwargs)
-    if contains_traced((*args, *kwargs.values())):      # np.take(table, index) asks the table only
+    if FUNCTIONS["contains traced"]((*args, *kwargs.values())):      # np.take(table, index) asks the table only
         return find(function)(*args, **kwargs)
     if function.__name__ not in _VIEWING:
         note_all((args, kwargs))
@@ -212,8 +211,8 @@ def _function(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> A
 
 
 def _getitem(self: Any, index: Any) -> Any:
-    if contains_traced(index):
-        return as_traced(self)[index]
+    if FUNCTIONS["contains traced"](index):
+        return FUNCTIONS["content"](self)[index]
     note_all(index)
     own: Any = ORIGINAL_CLASS[type(self)]
     found = own.__getitem__(self, _all_plain(index))
