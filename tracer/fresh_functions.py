@@ -13,6 +13,7 @@ from adjit.ir.types import SHORT_NAMES
 from adjit.tracer.array import FRESH, WRITTEN, wrap
 from adjit.tracer.fresh_array import has_traced, made, opened
 from adjit.tracer.functions import creation
+from adjit.tracer.functions.applying import call_vectorized
 from adjit.tracer.functions.shapes import in_order_of
 from adjit.tracer.guards.array_access import ORIGINAL_CLASS, note_all
 from adjit.tracer.interception import Interception, calling_module
@@ -139,6 +140,46 @@ def _concatenating(own: Function) -> Function:
     return call
 
 
+def _vectorizing(own: Function) -> Function:
+    """Replacement for the call of `np.vectorize(f)`."""
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_tracing() or not has_traced((args, kwargs)) or not callable(self.pyfunc):
+            return own(self, *args, **kwargs)
+        return call_vectorized(self, opened(args), opened(kwargs))
+    return call
+
+
+def _enumerating(own: Function) -> Function:
+    """Replacement for the constructor of `np.ndenumerate`."""
+    def call(self: Any, arr: Any) -> None:
+        if is_tracing() and (type(arr) in FRESH or has_traced((arr,))):
+            self.iter = _Places(arr if isinstance(arr, np.ndarray) else _asarray(arr))
+        else:
+            own(self, arr)
+    return call
+
+
+class _Places:
+    """Iterator over elements, each read when it is asked for: a fresh array may have become traced in the meantime."""
+
+    def __init__(self, array: Any):
+        self.array = array
+        self.places = np.ndindex(*array.shape)
+        self.coords: tuple[int, ...] = ()
+        self._advance()
+
+    def _advance(self) -> None:
+        following = next(self.places, None)
+        self.ended, self.coords = following is None, following or ()
+
+    def __next__(self) -> Any:
+        if self.ended:
+            raise StopIteration
+        element = self.array[self.coords]
+        self._advance()
+        return element
+
+
 @cache
 def numpy_functions() -> Interception:
     """The functions of NumPy that act otherwise while a function is traced."""
@@ -153,6 +194,8 @@ def numpy_functions() -> Interception:
     functions.add(type(np.r_).__getitem__, _concatenating)
     for kind in SHORT_NAMES.values():
         functions.add(kind.type, _scalar(kind))
+    functions.add(np.vectorize.__call__, _vectorizing)
+    functions.add(np.ndenumerate.__init__, _enumerating)
     for space in (np, np.linalg):
         for function in vars(space).values():
             if type(function) is type(np.sum):

@@ -238,6 +238,24 @@ def test_edges():
     for_each(EDGES, check)
 
 
+def _by_element(x, n, s):
+    affine = np.vectorize(lambda v, w=1.0: v * w + 1)
+    pair = np.vectorize(lambda v, w: (v * w, v > w), otypes=[float, bool])
+    power = np.vectorize(lambda v, k: v ** k, excluded={1})
+    total, filled = 0.0, np.zeros((2, 3))
+    for (i, j), v in np.ndenumerate(x.reshape(2, 3)):
+        total = total + i * v + j
+    for place, v in np.ndenumerate(filled):
+        filled[place] = x[place[1]] + v
+    return (affine(x), affine(x, w=2.0), np.vectorize(np.sin)(x.reshape(2, 3)), pair(x, 2.0), power(x, 3), total, filled,
+            np.vectorize(lambda k: k // 2)(n), affine(x[0]), affine(s), affine(np.arange(3.0)))
+
+
+def test_functions_are_called_for_each_element():
+    args = X[:6], N, F[0]
+    assert_same(_leaves(aj.compile(_by_element, backend="interpret")(*args)), _leaves(_by_element(*args)), 2e-7)
+
+
 def test_long_arrays_are_combined_by_halves():
     x = RNG.standard_normal(3000)
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from adjit.tracer.array import TracedArray, as_traced
+from adjit.ir.types import BOOL, F64, I64
+from adjit.tracer import lowering
+from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.dispatch import implements
-from adjit.tracer.functions.shapes import as_array, expand_dims, moveaxis, normalize_axis, reshape_to
+from adjit.tracer.functions.shapes import as_array, expand_dims, moveaxis, normalize_axis, refuse, reshape_to
 from adjit.tracer.functions.ufuncs import store
 from adjit.tracer.registry import FUNCTIONS
 
@@ -78,3 +81,43 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> TracedArray:
         if result.ndim != ndim:
             raise ValueError("function is not returning an array of the correct shape")
     return result
+
+
+def call_vectorized(vectorized: np.vectorize, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call `np.vectorize(f)` on traced arrays: `f` once for each element, which it gets as a Python number, as from NumPy."""
+    refuse(vectorized.signature is not None, "np.vectorize(signature=...)", "loop over the rows")      # type: ignore[attr-defined]
+    excluded = vectorized.excluded      # type: ignore[attr-defined]
+    names = [name for name in kwargs if name not in excluded]
+    places = [place for place in range(len(args)) if place not in excluded]
+    arrays = [as_array(x) for x in (*(args[place] for place in places), *(kwargs[name] for name in names))]
+    shape = np.broadcast_shapes(*(x.shape for x in arrays))
+    flat = [reshape_to(FUNCTIONS[np.broadcast_to](x, shape), (math.prod(shape),)) for x in arrays]
+    otypes = vectorized.otypes      # type: ignore[attr-defined]
+
+    def outputs(elements: list[TracedArray]) -> tuple[Any, ...]:
+        given, named = list(args), dict(kwargs) | dict(zip(names, elements[len(places):], strict=True))
+        for place, element in zip(places, elements, strict=False):
+            given[place] = element
+        result = vectorized.pyfunc(*given, **named)
+        return result if isinstance(result, tuple) else (result,)
+
+    rows = [outputs([_as_number(x[position]) for x in flat]) for position in range(math.prod(shape))]
+    if not rows:
+        if not otypes:
+            raise ValueError("cannot call `vectorize` on size 0 inputs unless `otypes` is set")
+        empty = tuple(wrap(lowering.constant(0, np.dtype(kind), shape), scalar=False) for kind in otypes)
+        return empty if len(empty) > 1 else empty[0]
+    # NumPy has the dtypes from another call, of the first elements as they are.
+    dtypes = [np.dtype(kind) for kind in otypes] if otypes else [as_traced(each).dtype for each in outputs([x[0] for x in flat])]
+    results = []
+    for column, dtype in zip(zip(*rows, strict=True), dtypes, strict=True):
+        stacked = FUNCTIONS[np.stack]([FUNCTIONS["astype"](value, dtype) for value in column])
+        results.append(wrap(lowering.reshape(stacked.value, shape), scalar=False))
+    return tuple(results) if len(results) > 1 else results[0]
+
+
+def _as_number(x: TracedArray) -> TracedArray:
+    """Element of an array as the Python number that `.item()` gives."""
+    if x.dtype == BOOL:
+        return x
+    return wrap(lowering.convert(x.value, F64 if x.dtype.kind == "f" else I64), weak=True)
