@@ -32,6 +32,7 @@ KINDS = {
     Kind.CREATION: "No operands.",
     Kind.SCAN: "The order of the elements along one axis counts.",
     Kind.REGION: "Ops that own graphs: transforms, which the pass `differentiate` expands, and kernels.",
+    Kind.CHECK: "No result; a program stops where the check fails.",
     Kind.MEMORY: "Only in planned graphs.",
 }
 

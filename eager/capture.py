@@ -140,7 +140,7 @@ class Capture:
             root = _root_scope()
             dtype = array.dtype if isinstance(array, TracedArray) else check_array(array, "a tensor", find_user_location())
             type = TensorType(dtype, array.shape)
-            traced = traced_array(_new_parameter(root, type), root, scalar=False)
+            traced = traced_array(_new_parameter(root, type, content=array), root, scalar=False)
         before = dict(vars(tensor))
         before.pop("_grad", None)
         value = traced.value if same is None else same.value
@@ -177,7 +177,7 @@ class Capture:
         root = _root_scope()
         if number is None:
             now = group[name] if index is None else group[name][index]
-            number = Hyperparameter(group, name, index, _new_parameter(root, TensorType(F64, ()), name), now == 0.0)
+            number = Hyperparameter(group, name, index, _new_parameter(root, TensorType(F64, ()), name, now), now == 0.0)
             self.numbers[id(group), name, index] = number
         return traced_array(number.value, root, weak=True)
 
@@ -235,9 +235,14 @@ def _root_scope() -> Scope:
     return scope.root
 
 
-def _new_parameter(root: Scope, type: TensorType, name: str | None = None) -> Value:
+def _new_parameter(root: Scope, type: TensorType, name: str | None = None, content: Any = None) -> Value:
     assert isinstance(root.builder, GraphBuilder)
-    return root.builder.param(type, name, "captured")
+    param = root.builder.param(type, name, "captured")
+    if isinstance(content, TracedArray):
+        root.builder.stands_for[param] = content.value
+    elif root.values is not None and root.builder.parent is None:
+        root.values.bind(param, content)
+    return param
 
 
 def current_capture() -> Capture | None:

@@ -31,6 +31,7 @@ def apply_closure(function: Callable[..., Any], args: tuple[Any, ...], kwargs: M
     parent = outer.builder if outer is not None and isinstance(outer.builder, GraphBuilder) else None
     builder = GraphBuilder(getattr(function, "__name__", "function"), parent, locate=find_user_location)
     scope = Scope(builder)
+    scope.values = None if outer is None else outer.root.values
     operands: dict[Value, Any] = {}
     leaves, tree = flatten((args, dict(kwargs)))
     with capturing() as capture, entered(scope):
@@ -39,6 +40,7 @@ def apply_closure(function: Callable[..., Any], args: tuple[Any, ...], kwargs: M
             if isinstance(leaf, TracedArray):
                 param = builder.param(leaf.value.type)
                 operands[param] = leaf
+                builder.stands_for[param] = leaf.value
                 inner.append(wrap(param, weak=leaf.weak))
             else:
                 inner.append(leaf)

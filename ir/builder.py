@@ -26,6 +26,8 @@ class GraphBuilder:
         self.param_roles: list[str] = []
         self.ops: list[Op] = []
         self.captures: dict[Value, Value] = {}     # outer value -> parameter that stands for it
+        self.stands_for: dict[Value, Value] = {}   # parameter -> the one value of the enclosing graph that it stands for
+        self.differentiated: frozenset[Value] = frozenset()     # parameters with respect to which the graph will be differentiated
         self._origin: dict[Value, Op | None] = {}
         self._locate: Callable[[], Location | None] = locate or (parent._locate if parent else lambda: None)
         self._loc: Location | None = None
@@ -59,6 +61,7 @@ class GraphBuilder:
         self.parent.resolve(value)
         param = self.param(value.type, value.name)
         self.captures[value] = param
+        self.stands_for[param] = value
         return param
 
     @property

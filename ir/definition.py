@@ -38,6 +38,7 @@ class Kind(Enum):
     SCAN = "scan"                 # cumulative and sorting ops, along one axis
     REGION = "region"             # owns graphs
     MEMORY = "memory"             # only in planned graphs
+    CHECK = "check"               # no result: may stop the program
 
 
 class OpCost(IntEnum):
@@ -165,6 +166,11 @@ class OpDefinition:
                 raise ValueError(f"op record {self.name!r}: {kind.value} ops state their `{field_name}`")
         if (self.strong > 0) != (self.where_finite is not None):
             raise ValueError(f"op record {self.name!r}: `where_finite` belongs to strong products, and to no other")
+
+    @property
+    def is_check(self) -> bool:
+        """True if an op without results is needed all the same: it may stop the program."""
+        return self.kind is Kind.CHECK
 
     @property
     def instructions(self) -> int:

@@ -232,11 +232,11 @@ def live_ops(graph: Graph) -> list[Op]:
 
 
 def needed_ops(ops: Sequence[Op], values: Iterable[Value], known: AbstractSet[Value] = frozenset()) -> list[Op]:
-    """Ops among `ops` on which `values` depend, in order; producers of `known` values are not needed."""
+    """Ops among `ops` on which `values` depend, in order, and all checks; producers of `known` values are not needed."""
     needed = set(values)
     kept: list[Op] = []
     for op in reversed(ops):
-        if not needed.isdisjoint(op.results) and known.isdisjoint(op.results):
+        if op.definition.is_check or (not needed.isdisjoint(op.results) and known.isdisjoint(op.results)):
             needed.update(op.operands)
             kept.append(op)
     return kept[::-1]

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from adjit.ir.analysis.buffer_assignment import tile_bytes
 from adjit.ir.dataclass import dataclass
+from adjit.ir.errors import VerificationError
 from adjit.ir.graph import Graph
 from adjit.ir.memory_sizes import MAX_TILE_SCRATCH_BYTES
 from adjit.ir.verifier import Stage
@@ -162,6 +163,11 @@ Done = list[tuple[Graph, PassRecord]]
 """Graph after each pass, and the pass's record."""
 
 
+def _guards(graph: Graph) -> list[int]:
+    """Numbers of the guards of a graph: none may be lost, or a program goes on where Python went another way."""
+    return sorted(op.attrs["number"] for op in graph.ops if op.definition.is_check)
+
+
 def _run(graph: Graph, known: Done, options: Options, verify: bool, on_pass: Callable[[str, Graph], None] | None,
          passes: Sequence[Pass], before: Done | None = None) -> Done:
     """Run the passes that follow the `known` ones. `before` is the outcome for another size of the cache: it is returned if this size
@@ -172,6 +178,8 @@ def _run(graph: Graph, known: Done, options: Options, verify: bool, on_pass: Cal
         old = graph
         begun = time.perf_counter()
         graph = step.apply(old, options)
+        if step.name != schedule.__name__ and _guards(graph) != _guards(old):
+            raise VerificationError(f"pass '{step.name}' loses a guard", hint="this is a defect of adjit")
         ended = time.perf_counter()
         verified = ended
         if verify:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 
 from adjit.ir.analysis.aliases import alias_offset
-from adjit.ir.graph import Graph, Value, positions
+from adjit.ir.graph import Graph, Op, Value, positions, producers
 from adjit.ir.ops.traits import ALIASES
 from adjit.passes.memory.donation import Donations, match_donations, reads_before_writes
 from adjit.passes.memory.plan_memory import live_bytes
@@ -17,7 +17,8 @@ def schedule(graph: Graph, options: Options) -> Graph:
 
     Three orders are compared with the given one. The first is the given one, but ops that free at least as much as they allocate run as
     soon as they can (so an optimiser's update runs, and its gradient dies, before the next gradient is made). The second always takes the
-    op that adds least to the live bytes (so the largest gradient comes last). The third is a depth-first order.
+    op that adds least to the live bytes (so the largest gradient comes last). The third is a depth-first order. Guards and what
+    they need come first in all of them.
 
     Before:
         graph @step(%x: f32[64], %w1: f32[64] donated, %w2: f32[64] donated) {
@@ -38,6 +39,8 @@ def schedule(graph: Graph, options: Options) -> Graph:
     """
     if len(graph.ops) < 2:
         return graph
+    graph = _checks_first(graph)
+    checks = max((index + 1 for index, op in enumerate(graph.ops) if op.definition.is_check), default=0)
     donations = match_donations(graph)
     before = _predecessors(graph, donations)
     best, lowest = graph, _cost(graph, donations)
@@ -45,11 +48,33 @@ def schedule(graph: Graph, options: Options) -> Graph:
     for order in dict.fromkeys(map(tuple, orders)):
         if order == tuple(range(len(order))):
             continue
+        if checks:
+            order = (*range(checks), *(index for index in order if index >= checks))
         candidate = graph.with_ops([graph.ops[index] for index in order])
         cost = _cost(candidate, donations)
         if cost < lowest:
             best, lowest = candidate, cost
     return best
+
+
+def _checks_first(graph: Graph) -> Graph:
+    """The graph with its guards, and what each of them needs, before all else: a wrong way through the function is left before its loops,
+    index checks and other work begin. Of several guards of one value the first stays."""
+    checks = [op for op in graph.ops if op.definition.is_check]
+    if not checks:
+        return graph
+    distinct = {op.operands: op for op in reversed(checks)}
+    producer, first = producers(graph), dict[Op, None]()
+    for check in checks:
+        stack = [check] if distinct[check.operands] is check else []
+        while stack:
+            op = stack[-1]
+            missing = [made for value in op.operands if (made := producer.get(value)) is not None and made not in first]
+            if op in first or not missing:
+                first[stack.pop()] = None
+            else:
+                stack += reversed(missing)
+    return graph.with_ops([*first, *(op for op in graph.ops if op not in first and not op.definition.is_check)])
 
 
 def _cost(graph: Graph, donations: Donations) -> tuple[int, int]:

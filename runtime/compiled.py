@@ -20,6 +20,7 @@ from adjit.codegen.process.fork_safety import no_fork, renewed_after_fork
 from adjit.eager.modes import modes
 from adjit.ir.errors import DonationError, ExportError, TraceError
 from adjit.ir.lazy_module import LazyModule
+from adjit.ir.ops.guard import GuardMiss, Outcome
 from adjit.ir.thread_context import run_detached
 from adjit.runtime import settings
 from adjit.runtime.bound_function import BoundCompiledFunction
@@ -55,6 +56,9 @@ R = TypeVar("R", covariant=True)
 Owner = TypeVar("Owner")
 Returned = TypeVar("Returned")
 CompiledKind = TypeVar("CompiledKind", bound=IdentityKeyed)      # for modules: a compiled module has the type of the module
+
+MAX_TRACES_FOR_A_CALL = 3
+"""Traces for one call, whose program computes other values than the trace did, after which it is run step by step."""
 
 TRACES_BEFORE_WARNING = 16
 """Traces of a function after which it gets a warning, once."""
@@ -121,11 +125,14 @@ class CompiledFunction(Generic[P, R]):
         self._install_fast_path(program)
         try:
             return program.run(signature, captured)
+        except GuardMiss as miss:
+            outcomes = program.until(miss)
         except DonationError:
             if not program.updating:
                 raise
-        self._cache.forget(signature.key, program)
-        return self._first_call(fun, args, kwargs, signature, update_in_place=False)
+            self._cache.forget(signature.key, program)
+            return self._first_call(fun, args, kwargs, signature, update_in_place=False)
+        return self._another_way(fun, args, kwargs, signature, program, outcomes)
 
     @overload
     def __get__(self, instance: None, owner: type | None = None) -> Self: ...
@@ -240,7 +247,7 @@ class CompiledFunction(Generic[P, R]):
                 ) -> tuple[Program, tuple[np.ndarray, ...]]:
         """The program of the native backend for a call, and the current arrays for its captured parameters."""
         if self.compile_options.backend == "native":
-            program = (self._cache.find(signature) or self._compile(fun, args, kwargs, signature))[0]
+            program = self._program_of(fun, args, kwargs, signature)[0]
         else:
             program = compile_program(fun, args, kwargs, signature, replace(self.compile_options, backend="native"), "it is exported")
         captured = program.current(signature)
@@ -251,18 +258,29 @@ class CompiledFunction(Generic[P, R]):
     def measure(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Profile:
         """The profile of `fun`, which is the function, or its bound method of an instance."""
         signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.grad)
-        program, captured = self._cache.find(signature) or self._compile(fun, args, kwargs, signature)
+        program, captured = self._program_of(fun, args, kwargs, signature)
         return program.profile(signature, captured, calls=5)
 
     def program(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
         """The program that a report is about: the one for these arguments, or the one called last."""
         if args or kwargs:
             signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.grad)
-            return (self._cache.find(signature) or self._compile(fun, args, kwargs, signature))[0]
+            return self._program_of(fun, args, kwargs, signature)[0]
         if self._cache.last is None:
             raise TraceError(f"{function_name(self.fun)} was not compiled for any arguments yet",
                              hint="call it first, or pass example arguments to the report")
         return self._cache.last
+
+    def _program_of(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature) -> Found:
+        """The program for a call, which is not run. Where the function decides on values, it is traced again for those of the call."""
+        found = self._cache.find(signature)
+        if found is None:
+            return self._compile(fun, args, kwargs, signature)
+        if not found[0].trace.value_guards:
+            return found
+        with no_fork(), self._compiling:
+            program = compile_program(fun, args, kwargs, signature, self.compile_options, "its way is asked for")
+            return self._cache.find(signature, False, program.outcomes) or (program, program.traced_with(signature) or ())
 
     def cache_info(self) -> CacheInfo:
         """Hits, traces, size and limit of the cache of programs."""
@@ -286,10 +304,11 @@ class CompiledFunction(Generic[P, R]):
                 activate(self, self._cache.record)
 
     def _first_call(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature,
-                    update_in_place: bool = True) -> Any:
-        """Compile and run. After an error the cache is unchanged: invalid input is not cached as a signature."""
+                    update_in_place: bool = True, outcomes: tuple[Outcome, ...] = (), again: int = 0) -> Any:
+        """Compile and run. After an error the cache is unchanged: invalid input is not cached as a signature. `outcomes` are those of the
+        first guards, if they are known; `again`: number of traces for this call before."""
         last = self._cache.last
-        program, captured = self._compile(fun, args, kwargs, signature, update_in_place)
+        program, captured = self._compile(fun, args, kwargs, signature, update_in_place, outcomes)
         try:
             return program.run(signature, captured)
         except BaseException as error:
@@ -297,18 +316,51 @@ class CompiledFunction(Generic[P, R]):
                 program.tensors.take_back()
             self._cache.take_back(signature.key, program, last)
             if isinstance(error, DonationError) and program.updating:       # kernels do not write to shared memory: copy instead
-                return self._first_call(fun, args, kwargs, signature, update_in_place=False)
-            raise
+                return self._first_call(fun, args, kwargs, signature, update_in_place=False, outcomes=outcomes)
+            if not isinstance(error, GuardMiss):
+                raise
+            outcomes = program.until(error)     # a sum differs in its last bit from that of the trace
+        if again == MAX_TRACES_FOR_A_CALL:
+            return self._step_by_step(fun, args, kwargs, signature)
+        return self._first_call(fun, args, kwargs, signature, update_in_place, outcomes, again + 1)
+
+    def _another_way(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature,
+                     program: Program, outcomes: tuple[Outcome, ...]) -> Any:
+        """Run the call, which missed a guard of a program, by the program of its own way, which is traced if there is none yet."""
+        tried = [program]
+        while found := self._cache.find(signature, False, outcomes, tried):
+            program, captured = found
+            self._install_fast_path(program)
+            try:
+                return program.run(signature, captured)
+            except GuardMiss as miss:
+                outcomes = program.until(miss)
+                tried.append(program)
+        if self._cache.limits.may_grow(function_name(self.fun), self._cache.ways(signature), outcomes, self._cache.info().hits):
+            return self._first_call(fun, args, kwargs, signature, outcomes=outcomes)
+        return self._step_by_step(fun, args, kwargs, signature)
+
+    def _step_by_step(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature) -> Any:
+        """Run the call without a program that others may use: traced with its values, and interpreted."""
+        with no_fork(), self._compiling:
+            once = replace(self.compile_options, backend="interpret")
+            program = compile_program(fun, args, kwargs, signature, once, "its way is not kept", update_in_place=False, guarded=False)
+        captured = program.traced_with(signature)
+        assert captured is not None
+        return program.run(signature, captured)
 
     def _compile(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature,
-                 update_in_place: bool = True) -> Found:
+                 update_in_place: bool = True, outcomes: tuple[Outcome, ...] = ()) -> Found:
         with no_fork(), self._compiling:
-            found = self._cache.find(signature) if update_in_place else None       # another thread may have compiled it meanwhile
+            # another thread may have compiled it meanwhile
+            found = self._cache.find(signature, False, outcomes) if update_in_place else None
             if found is not None:
                 return found
-            program = compile_program(fun, args, kwargs, signature, self.compile_options, self._cache.reason(signature), update_in_place)
+            program = compile_program(fun, args, kwargs, signature, self.compile_options, self._cache.reason(signature, outcomes),
+                                      update_in_place, outcomes)
             self._cache.keep(signature, program)
-            if self._cache.traces == TRACES_BEFORE_WARNING:
+            self._cache.limits.traced(outcomes)
+            if self._cache.traces - self._cache.limits.traces == TRACES_BEFORE_WARNING and not outcomes:
                 reports.warn_of_traces(function_name(self.fun), TRACES_BEFORE_WARNING, program.reason)
             captured = program.traced_with(signature)
             if captured is None:

@@ -96,8 +96,10 @@ class custom_vjp(Generic[P, R]):
             key = self, thread.context.order, *(region_key(given) if self.pure else _signature(given))
             call = known.get(key)
             if call is None:
+                values = None if scope is None else scope.root.values
+                asked = 0 if values is None else values.asked
                 call = _Call(self.fun, *self.rule, given)
-                if not call.closed:
+                if not call.closed and (values is None or values.asked == asked):       # decisions on values are those of one call
                     known[key] = call       # `call.args` are kept with the key, which names some by identity
             return call.emit(given, self.constant_closures)
 

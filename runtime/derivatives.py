@@ -105,7 +105,7 @@ def trace_primal(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         return [_float_output(leaf, what) for leaf in out_leaves], unflatten(aux_tree, map(_opened, aux_leaves))
 
     region = trace_region(flat, tuple(map(as_traced, arguments.leaves)), {}, name=describe(fun), writable=True,
-                          hands_writes_on=pulled_once)
+                          hands_writes_on=pulled_once, differentiated=True)
     outputs = tuple(value.type for value in region.graph.results[:trees[-1].num_leaves])
     return Primal(arguments, region, trees[-1], outputs)
 

@@ -18,6 +18,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import TraceError
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op
 from adjit.ir.lazy_module import LazyModule
+from adjit.ir.ops.guard import GuardMiss, Outcome, same_outcome
 from adjit.runtime import settings
 from adjit.runtime.capture.compiled_operation import Half
 from adjit.runtime.capture.tensor_program import Captured, TensorProgram, lower_with_tensors, trace_with_tensors, with_updates
@@ -78,6 +79,7 @@ class Program:
     runs: int = 0           # calls through Python
     used: int = 0           # time of the last switch to this program, by the clock of its function
     number: int = 0         # number of the trace among the function's traces
+    state: int = 0          # `number` of the first program of this state; the others are other ways through the function
     owners: tuple[Any, ...] = ()        # weak references to the objects that the signature names by identity
     donating: bool = field(init=False)
     traced: tuple[int, ...] = field(init=False)     # positions of the call's leaves that are parameters
@@ -120,6 +122,21 @@ class Program:
     def backward(self) -> Half | None:
         """The backward half, if the results have a gradient; compiled at the first access."""
         return None if self.tensors is None or self.tensors.operation is None else self.tensors.operation.whole_backward
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """Values that the guards of the program ask for."""
+        return tuple(guard.expected for guard in self.trace.value_guards)
+
+    def begins_with(self, outcomes: Sequence[Outcome]) -> bool:
+        """True if the first guards ask for these values."""
+        guards = self.trace.value_guards
+        return len(outcomes) <= len(guards) and all(
+            same_outcome(guard.expected, outcome) for guard, outcome in zip(guards, outcomes, strict=False))
+
+    def until(self, miss: GuardMiss) -> tuple[Outcome, ...]:
+        """What is known of a call that left the program at a guard: the values of its first guards."""
+        return (*(guard.expected for guard in self.trace.value_guards[:miss.number]), miss.outcome)
 
     @property
     def updating(self) -> bool:
@@ -203,15 +220,19 @@ class Program:
 
 @gc_paused()
 def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], signature: CallSignature,
-                    compile_options: CompileOptions, reason: str, update_in_place: bool = True) -> Program:
+                    compile_options: CompileOptions, reason: str, update_in_place: bool = True,
+                    outcomes: Sequence[Outcome] = (), guarded: bool = True) -> Program:
     """Trace `fun` for these arguments and compile it. The program does not keep the arguments' arrays.
 
-    Without `update_in_place`, new contents of written tensors are copied into them.
+    Without `update_in_place`, new contents of written tensors are copied into them. `outcomes` are those of the first guards on values, if
+    they are known. A program that is not `guarded` is right for the values of these arguments alone.
     """
     threads = compile_options.threads or settings.THREADS.get()
     folder, verify = settings.DUMP.get(), settings.VERIFY.get()
     begin = time.perf_counter()
-    trace, captured = _trace(fun, args, kwargs, compile_options.static, signature)
+    trace, captured = _trace(fun, args, kwargs, compile_options.static, signature, outcomes)
+    if not guarded:
+        trace = replace(trace, graph=trace.graph.with_ops([op for op in trace.graph.ops if not op.definition.is_check]), value_guards=())
     try:
         if trace.writes:
             paths = [*signature.traced_paths(), *_captured_paths(trace)]
@@ -224,7 +245,7 @@ def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
 
 
 def _trace(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], static_names: frozenset[str],
-           signature: CallSignature) -> tuple[Trace, Captured | None]:
+           signature: CallSignature, outcomes: Sequence[Outcome]) -> tuple[Trace, Captured | None]:
     """Trace `fun`; again, if the first trace shows that it writes to an array that is passed twice, or that was read in another way before.
     """
     same: Pairs = ()
@@ -234,7 +255,7 @@ def _trace(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, An
     while True:
         known = KnownArrays(same, (*early, *(wanted or ())), plain_writes)
         try:
-            trace, captured = trace_with_tensors(fun, args, kwargs, static_names, signature, known)
+            trace, captured = trace_with_tensors(fun, args, kwargs, static_names, signature, known, outcomes)
         except TraceError:      # perhaps because Python needs the numbers
             if wanted:
                 wanted = None

@@ -21,6 +21,7 @@ from adjit.ir.emitter import emitting
 from adjit.ir.errors import ArgumentError, DTypeError, Location, TraceError, UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.interpreter import ArrayValue
+from adjit.ir.ops import stop_gradient
 from adjit.ir.types import check_dtype
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.guards.array_access import WRITING_FUNCTIONS
@@ -29,6 +30,7 @@ from adjit.tracer.registry import FUNCTIONS, find, unsupported
 from adjit.tracer.scope import Scope, active_scope, transposed_from
 from adjit.tracer.tracebacks import user_frames_only
 from adjit.tracer.user_location import find_user_location, functions_of, is_within_store
+from adjit.tracer.value_guards import UnknownValueError
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,32 +280,95 @@ class TracedArray:
         made, *_ = self._origin().splitlines()      # the error shows the line of code that is to blame
         return TraceError(f"{what} of a traced array, whose values are not known while tracing ({made})", find_user_location(), hint)
 
+    def _known(self, kind: str, what: str, hint: str) -> Any:
+        """The value for this call, as a `kind` of Python's: a decision of the trace, guarded by the program. Raises `TraceError` where
+        there is none."""
+        values, active = self.scope.root.values, active_scope()
+        builder = None if active is None else active.builder
+        if values is None or not self.scope.open or not isinstance(builder, GraphBuilder):
+            raise self._concrete(what, hint)
+        if self.size != 1:
+            raise _not_one(self, kind)
+        try:
+            if kind == "float" and values.is_differentiated(self.value, builder):
+                raise TraceError(f"{what} of a traced array gives a Python number, through which no derivative goes ({self._origin()})",
+                                 find_user_location(), hint="use NumPy's functions instead of those of math, and leave float() and .item() "
+                                                            "out; or aj.stop_gradient(x) first, where the derivative is to be 0")
+            return values.answer(self.value, builder, kind, find_user_location())
+        except UnknownValueError:
+            raise self._concrete(what, hint) from None
+
+    def _number(self, what: str, hint: str) -> Any:
+        """The value for this call, as the number that `.item()` gives."""
+        return self._known({"b": "bool", "f": "float"}.get(self.dtype.kind, "int"), what, hint)
+
     def __bool__(self) -> bool:
-        raise self._concrete("the truth value", "choose elementwise with np.where(condition, a, b), or between two functions with aj.cond; "
-                             "loop with aj.while_loop; or make the decision on a static argument (static= of aj.compile) or on a shape")
+        if is_within_store():
+            raise self._stored()
+        truth: bool = self._known("bool", "the truth value", "choose elementwise with np.where(condition, a, b), or between two functions "
+                                  "with aj.cond; loop with aj.while_loop; or make the decision on a static argument (static= of "
+                                  "aj.compile) or on a shape")
+        return truth
 
     def __int__(self) -> int:
-        raise self._concrete("int()", f"use .astype(int) to convert, or {_STATIC}")
+        if is_within_store():
+            raise self._stored()
+        number: int = self._known("int", "int()", f"use .astype(int) to convert, or {_STATIC}")
+        return number
+
+    __trunc__ = __int__
+
+    def __floor__(self) -> int:
+        return int(FUNCTIONS[np.floor](self))
+
+    def __ceil__(self) -> int:
+        return int(FUNCTIONS[np.ceil](self))
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        return int(FUNCTIONS[np.rint](self)) if ndigits is None else FUNCTIONS[np.round](self, ndigits)
 
     def __float__(self) -> float:
-        raise self._concrete("float()", f"use NumPy's functions instead of those of math, .astype(float) to convert, or {_STATIC}")
+        if is_within_store():
+            raise self._stored()
+        number: float = self._known("float", "float()", "use NumPy's functions instead of those of math, .astype(float) to convert, or "
+                                    + _STATIC)
+        return number
 
     def __complex__(self) -> complex:
         raise self._concrete("complex()", "complex numbers are not supported")
 
     def __index__(self) -> int:
-        raise self._concrete("the use as an integer", f"{_STATIC}; indexing an array with a traced integer works, x[i] or np.take(x, i)")
+        if self.dtype.kind not in "iu" or self.shape:
+            raise TypeError("only integer scalar arrays can be converted to a scalar index")
+        number: int = self._known("int", "the use as an integer", f"{_STATIC}; indexing an array with a traced integer works, x[i] or "
+                                  "np.take(x, i)")
+        return number
 
     def __format__(self, form: str) -> str:
-        if form:
-            raise self._concrete(f"formatting (with {form!r})", "return it from the compiled function and format it there")
+        if form and not self.shape:
+            fixed = self
+            if self.dtype.kind == "f" and self.scope.open:      # a text has no derivative in Python either
+                with emitting(self.scope.builder):
+                    fixed = traced_array(stop_gradient(self.value), self.scope)
+            return format(fixed._number(f"formatting (with {form!r})", "return it from the compiled function and format it there"), form)
         return str(self)
 
     def item(self, *args: Any) -> Any:
-        raise self._concrete(".item()", "keep the array, or return it from the compiled function and call .item() there")
+        if args:
+            index = args[0] if len(args) == 1 else args
+            return (self[index] if isinstance(index, tuple) else FUNCTIONS[np.ravel](self)[index]).item()
+        return self._number(".item()", "keep the array, or return it from the compiled function and call .item() there")
 
     def tolist(self) -> Any:
-        raise self._concrete(".tolist()", "keep the array, or return it from the compiled function and call .tolist() there")
+        hint = "keep the array, or return it from the compiled function and call .tolist() there"
+        if not self.shape:
+            return self._number(".tolist()", hint)
+        if self.size > MAX_KNOWN_ELEMENTS:
+            raise self._concrete(".tolist()", hint)
+        return [self[index].tolist() for index in range(self.shape[0])]
+
+    def _stored(self) -> TraceError:
+        return write_refused(find_user_location())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         names = functions_of("scipy")
@@ -352,6 +417,9 @@ class TracedArray:
         FUNCTIONS["setitem"](self, index, new)
 
 
+MAX_KNOWN_ELEMENTS = 64
+"""Most elements of an array that `known_array` and `.tolist()` guard, one by one."""
+
 _STATIC = "pass the number as a static argument (static= of aj.compile)"
 
 
@@ -369,6 +437,27 @@ def apply_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], out: tuple[
         raise UnsupportedError(f"numpy.{ufunc.__name__}.{method} has no rule for traced arrays", find_user_location(),
                                hint="write it with the functions of aj.numpy")
     return rule(*inputs, **kwargs)
+
+
+def known_value(x: TracedArray) -> bool | int | float:
+    """The value of a scalar for the call that is being traced, as `.item()` gives it: a count that decides a shape, say. The program is
+    for this value from now on, and another one goes another way. Raises `TraceError` where it is not known, as in the body of a loop."""
+    number: bool | int | float = x.item()
+    return number
+
+
+def known_array(x: TracedArray) -> np.ndarray:
+    """The content of an array of up to `MAX_KNOWN_ELEMENTS` elements for the call that is being traced, as `known_value`."""
+    return np.array(x.tolist(), x.dtype).reshape(x.shape)
+
+
+def _not_one(x: TracedArray, kind: str) -> Exception:
+    """NumPy's error for an array of several elements, or none."""
+    if kind != "bool":
+        return TypeError("only length-1 arrays can be converted to Python scalars")
+    if not x.size:
+        return ValueError("The truth value of an empty array is ambiguous. Use `array.size > 0` to check that an array is not empty.")
+    return ValueError("The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()")
 
 
 def scalar_refused(message: str) -> DTypeError:
@@ -399,6 +488,9 @@ class TracedNDArray(TracedArray):
         if self.shape:
             return (self[index] for index in range(self.shape[0]))
         raise TypeError("iteration over a 0-d array")
+
+    def __contains__(self, item: Any) -> bool:
+        return bool(FUNCTIONS[np.any](self == item))
 
 
 @cache

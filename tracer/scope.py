@@ -24,6 +24,7 @@ from adjit.tracer.array_checks import check_array
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.guards.content import fingerprint
 from adjit.tracer.user_location import find_user_location
+from adjit.tracer.value_guards import CallValues
 
 
 def _memory(array: np.ndarray) -> tuple[Any, ...]:
@@ -86,6 +87,7 @@ class Scope:
         self.taken: dict[int, Taken] = {}                      # arrays from outside that are written to; of the outermost scope
         self.plain_writes = False                              # whether numbers go into arrays from outside while tracing only
         self.depends_on_strides = False                              # whether the memory order decided something; of the outermost scope
+        self.values: CallValues | None = None                  # those of the call that is traced; of the outermost scope
         self.counted = False                                   # whether it is one of the `open_traces`
 
     @property
@@ -117,6 +119,8 @@ class Scope:
             assert isinstance(root.builder, GraphBuilder)
             value = root.builder.param(TensorType(dtype, array.shape), role="captured")
             known = root.captures[id(array)] = CapturedArray(array, value, fingerprint(array), location)
+            if root.values is not None and root.builder.parent is None:
+                root.values.bind(value, array)
         return known.value
 
     def same_memory(self, array: np.ndarray) -> np.ndarray:

@@ -33,6 +33,7 @@ from adjit.tracer.scope import Pairs, Scope, active_scope, entered, is_tracing
 from adjit.tracer.signature import CallSignature, StaticArgument, flatten_call
 from adjit.tracer.trees import Tree, TreeSpec, as_name, flatten, is_static, paths, unflatten
 from adjit.tracer.user_location import find_user_location, warn_user
+from adjit.tracer.value_guards import CallValues, ValueGuard
 
 __all__ = ["KnownArrays", "Pairs", "RegionTrace", "StaticLeaf", "Trace", "is_tracing", "trace_function", "trace_region", "unwrap", "wrap"]
 
@@ -68,6 +69,7 @@ class Trace:
     out_leaves: tuple[OutLeaf, ...]
     captured: tuple[np.ndarray, ...]
     guards: TraceGuards
+    value_guards: tuple[ValueGuard, ...] = ()   # decisions on values that Python made
     in_order: frozenset[int] = frozenset()      # leaves that have to be C-contiguous, as they were: views and copies depend on it
     writes: Writes = ()
     same: Pairs = ()
@@ -106,9 +108,9 @@ class RegionTrace:
 @isolated_from_handlers
 def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], *,
                    static_names: frozenset[str] = frozenset(), name: str | None = None, reachability: Reachability | None = None,
-                   arrays: KnownArrays | None = None) -> Trace:
+                   arrays: KnownArrays | None = None, call_values: CallValues | None = None) -> Trace:
     """Trace `fun(*args, **kwargs)` at top level; `reachability` is the objects that the function reaches, if they are known, `arrays`
-    what is known of the arrays that it writes to.
+    what is known of the arrays that it writes to. With `call_values` Python may decide on values of this call.
 
     Raises `TraceError` for what cannot be traced, `UnsupportedError` for functions without a rule and arguments that
     are neither arrays nor trees of arrays.
@@ -123,17 +125,22 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     signature = flatten_call(fun, args, kwargs, static_names)
     builder = GraphBuilder(name or function_name(fun), locate=find_user_location)
     scope = Scope(builder)
+    scope.values = call_values
+    if call_values is not None:
+        call_values.begin(builder)
     roots = trace_roots(fun, signature)
     known = Reachability(roots) if reachability is None else reachability
     before = known.by_key()
     with entered(scope):
-        names = iter(signature.value_names())
+        names, contents = iter(signature.value_names()), iter(signature.leaves)
         leaves: list[Any] = []
         arguments: list[Any] = []       # one for each parameter
         first = {number: other for other, number in same}
         for index, leaf in enumerate(signature.all_leaves):
             if signature.is_traced(index):
-                param = builder.param(signature.leaf_type(index), next(names))
+                param, content = builder.param(signature.leaf_type(index), next(names)), next(contents)
+                if call_values is not None:
+                    call_values.bind(param, content)
                 if isinstance(leaf, ArrayWrapper):
                     leaves.append(leaf.as_argument(wrap(param, scalar=False)))
                     arguments.append(None)
@@ -172,7 +179,8 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         graph = _in_order(builder.build(values), signature, [capture.value for capture in captures])
     in_order = (index for index, leaf in enumerate(signature.leaves)
                 if scope.depends_on_strides and leaf.ndim > 1 and leaf.flags.c_contiguous)
-    return Trace(graph, signature, out_tree, out_leaves, guards.arrays, guards, frozenset(in_order), writes, same,
+    decisions = () if call_values is None else tuple(call_values.guards)
+    return Trace(graph, signature, out_tree, out_leaves, guards.arrays, guards, decisions, frozenset(in_order), writes, same,
                  _read_through_views(scope),
                  tuple(taken.array for taken in scope.taken.values() if any(id(array) in observation.read for array, _ in taken.classes)))
 
@@ -235,8 +243,9 @@ def _contents(reach: Reachability, observation: AccessLog, scope: Scope) -> dict
 
 
 def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, *,
-                 name: str | None = None, writable: bool = False, hands_writes_on: bool = False) -> RegionTrace:
-    """Trace `fun(*args, **kwargs)` into a closed region, within the trace under way.
+                 name: str | None = None, writable: bool = False, hands_writes_on: bool = False,
+                 differentiated: bool = False) -> RegionTrace:
+    """Trace `fun(*args, **kwargs)` into a closed region, within the trace under way. `differentiated`: with respect to its arguments.
 
     Arrays among the arguments, traced or plain, and Python floats become parameters; bools, integers, strings and callables
     are static. If `writable`, the function may write to its arguments, which are copies; with `hands_writes_on` it may write to other
@@ -256,14 +265,17 @@ def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         for leaf in arguments:
             if isinstance(leaf, TracedArray):
                 argument_leaves.append(len(builder.params))
-                argument = wrap(builder.param(leaf.value.type, leaf.value.name), weak=leaf.weak, writable=writable or leaf.immutable,
-                                scalar=leaf.scalar)
+                param = builder.param(leaf.value.type, leaf.value.name)
+                builder.stands_for[param] = leaf.value
+                argument = wrap(param, weak=leaf.weak, writable=writable or leaf.immutable, scalar=leaf.scalar)
                 argument.layout_known = leaf.layout_known and leaf.in_order
                 given = all_leaves[len(inner)]
                 inner.append(given.around(argument) if isinstance(given, ArrayWrapper) else argument)
             else:
                 argument_leaves.append(StaticLeaf(leaf))
                 inner.append(leaf)
+        if differentiated:
+            builder.differentiated = frozenset(builder.params)
         inner_args, inner_kwargs = unflatten(tree, inner)
         values, out_tree, out_leaves = collect_results(fun(*inner_args, **inner_kwargs))
         written = tuple(array for array, _ in scope.written.values())

@@ -12,6 +12,7 @@ from adjit.codegen.c_library.description import CArray, CProgram, bytes_text
 from adjit.codegen.c_library.processor import level_function
 from adjit.codegen.c_library.status import STATUS
 from adjit.codegen.llvm.target import Target
+from adjit.codegen.native.program_code import GUARD_MISSED
 from adjit.ir.types import SHORT_NAMES
 
 _NUMBER = {name: number for number, (name, _) in enumerate(STATUS)}
@@ -213,7 +214,9 @@ def _run(program: CProgram, entries: Sequence[str]) -> str:
     for k, entry in enumerate(entries):
         lines += [f"level.{k}:", f"  %status.{k} = call i64 @{entry}(ptr %params, ptr %outputs, ptr %arena, ptr null)", "  br label %done"]
     lines += ["done:", f"  %status = phi i64 {', '.join(f'[%status.{k}, %level.{k}]' for k in range(len(entries)))}",
-              "  %good = icmp eq i64 %status, 0", f"  %answer = select i1 %good, i32 {_NUMBER['OK']}, i32 {_NUMBER['INDEX']}",
+              "  %good = icmp eq i64 %status, 0", f"  %missed = and i64 %status, {GUARD_MISSED}", "  %decided = icmp ne i64 %missed, 0",
+              f"  %failed = select i1 %decided, i32 {_NUMBER['DECISION']}, i32 {_NUMBER['INDEX']}",
+              f"  %answer = select i1 %good, i32 {_NUMBER['OK']}, i32 %failed",
               "  ret i32 %answer", "}"]
     return "\n".join(lines)
 

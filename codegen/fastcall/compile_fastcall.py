@@ -20,6 +20,7 @@ from adjit.codegen.llvm.builder import Builder
 from adjit.codegen.llvm.link import CompiledObject
 from adjit.codegen.llvm.object_code import emit_object
 from adjit.codegen.llvm.target import TARGETS
+from adjit.codegen.native.program_code import GUARD_MISSED
 
 SYMBOL = "adjit_entry"
 
@@ -74,7 +75,8 @@ def _write_in_mode(text: Builder) -> None:
 
 
 def _write_execute(text: Builder) -> None:
-    """Run a program whose arguments are checked. Returns `_SLOW`, with nothing changed, if there is no memory."""
+    """Run a program whose arguments are checked. Returns, with nothing changed, `_SLOW` if there is no memory, `_NEXT` if a guard on a
+    value misses."""
     lists = (("ptr", "%params"), ("ptr", "%given"), ("ptr", "%leaves"), ("ptr", "%objects"), ("ptr", "%places"), ("ptr", "%scalars"))
     with text.function("execute", "ptr %function", "ptr %program", *lists, result="ptr"):
         count, results = text.load("i64", "%program", PROGRAM["result_count"]), text.load("ptr", "%program", PROGRAM["results"])
@@ -89,8 +91,12 @@ def _write_execute(text: Builder) -> None:
             with text.if_(text.same(arena.value, "null")):
                 text.call("void", "@drop", ("ptr", "%objects"), ("i64", count))
                 text.ret("ptr", _SLOW)
-        _count_call(text)
         status = _run(text, arena.value)
+        with text.if_(text.compare("ne", text.let(f"and i64 {status}, {GUARD_MISSED}"), 0)):
+            _give_arena(text, arena.value)
+            text.call("void", "@drop", ("ptr", "%objects"), ("i64", count))
+            text.ret("ptr", _NEXT)
+        _count_call(text)
         with text.if_(text.compare("ne", status, 0)):
             fail = text.load("ptr", "%program", PROGRAM["fail"])
             failed = text.call("ptr (ptr, ptr, ...)", "@PyObject_CallFunction", ("ptr", fail), ("ptr", "@fail.format"), ("i64", status),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, field
 
 from adjit.codegen.llvm.target import LEVELS, TARGETS
 from adjit.codegen.native.program_code import OP_SHIFT
@@ -60,8 +60,25 @@ class IndexCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class GuardCheck:
+    """Guard `number` of a trace: a scalar of `dtype` in memory as that of `IndexCheck`, which was `expected` then, as text."""
+
+    number: int
+    space: str
+    offset: int
+    start: int
+    dtype: str
+    expected: str
+    place: tuple[str, int, str] | None
+
+    @property
+    def location(self) -> Location | None:
+        return None if self.place is None else Location(*self.place)
+
+
+@dataclass(frozen=True, slots=True)
 class Artifact:
-    """Description of a compiled program. `checks` is keyed by the op number that `adjit_run` returns.
+    """Description of a compiled program. `checks` and `guards` are keyed by the op number that `adjit_run` returns.
 
     `arena_bytes` is the working memory of a run: the arena of the graph, then the scratch memory of the calling thread.
     `work` is estimated nanoseconds on one thread, `calls` is the number of step calls, `functions` the number of different steps.
@@ -79,6 +96,7 @@ class Artifact:
     calls: int
     functions: int
     flush_subnormals: bool = False
+    guards: Mapping[int, GuardCheck] = field(default_factory=dict)
     version: str = VERSION
 
     @property

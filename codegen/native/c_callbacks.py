@@ -15,12 +15,13 @@ from collections.abc import Sequence
 
 from adjit.codegen.c_library.description import bytes_text
 from adjit.codegen.llvm.builder import Builder
-from adjit.codegen.native.program_code import ENTRY, ProgramCode
+from adjit.codegen.native.program_code import ENTRY, GUARD_MISSED, ProgramCode
 from adjit.ir.dataclass import dataclass
 from adjit.ir.memory_sizes import MAX_CALL_STACK_BYTES
 
 STATUS = (
-    "no error", "the function takes another number of variables", "a pointer is NULL", "memory is exhausted", "an index is out of range")
+    "no error", "the function takes another number of variables", "a pointer is NULL", "memory is exhausted", "an index is out of range",
+    "a decision on values differs from that of the call for which the function was compiled")
 """Messages for the statuses that `evaluate` returns."""
 
 SYMBOL = "adjit_functions"
@@ -115,4 +116,5 @@ def _write_evaluate(text: Builder, objective: Objective) -> None:
         if allocates:
             text.call("void", "@free", ("ptr", memory))
         good = text.compare("eq", failed, 0)
-        text.ret("i32", text.select(good, "i32", 0, 4))
+        missed = text.compare("ne", text.let(f"and i64 {failed}, {GUARD_MISSED}"), 0)
+        text.ret("i32", text.select(good, "i32", 0, text.select(missed, "i32", 5, 4)))

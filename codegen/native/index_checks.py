@@ -1,18 +1,18 @@
-"""Locations of the indices that a program checks, for error messages that say which index was out of range. Loops and branches are
-included: their memory is as it was when the check failed.
+"""Locations of the indices that a program checks, for error messages that say which index was out of range, and of the values of its
+guards. Loops and branches are included: their memory is as it was when the check failed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from adjit.codegen.native.artifact import IndexCheck, nested_check
+from adjit.codegen.native.artifact import GuardCheck, IndexCheck, nested_check
 from adjit.ir.analysis.buffer_assignment import BufferAssignment
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.graph import Op, Slot
 from adjit.ir.ops.traits import CONTROL_FLOW
-from adjit.ir.types import Shape
+from adjit.ir.types import Shape, short_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,21 @@ def index_checks(assignment: BufferAssignment) -> dict[int, IndexCheck]:
             checks = _nested_checks(op, storages, [_Storage(slot) for slot in op.slots])
             found.update((nested_check(number, position), check) for position, check in enumerate(checks) if check is not None)
     return found
+
+
+def guard_checks(assignment: BufferAssignment) -> dict[int, GuardCheck]:
+    """The guards of a planned graph, keyed as `index_checks`."""
+    found = {}
+    for number, op in enumerate(assignment.ops):
+        if op.definition.is_check:
+            (value,), slot = op.operands, assignment.slots[op.operands[0]]
+            found[number] = GuardCheck(op.attrs["number"], slot.space, slot.offset, slot.start, short_name(value.type.dtype),
+                                       repr(op.attrs["expected"]), _place(op))
+    return found
+
+
+def _place(op: Op) -> tuple[str, int, str] | None:
+    return None if op.loc is None else (op.loc.file, op.loc.line, op.loc.function)
 
 
 def _nested_checks(op: Op, operands: Sequence[_Storage | None], slots: Sequence[_Storage | None]) -> Iterator[IndexCheck | None]:
@@ -76,8 +91,7 @@ def _param_storages(op: Op, operands: Sequence[_Storage | None], slots: Sequence
 
 def _check(op: Op, indices: _Storage | None) -> IndexCheck:
     base, values = op.operands[:2]
-    location = None if op.loc is None else (op.loc.file, op.loc.line, op.loc.function)
     axis = op.attrs["axis"]
     slot = Slot("", 0) if indices is None else indices.slot
     shape = values.type.shape if indices is None or indices.base_shape is None else indices.base_shape
-    return IndexCheck(op.name, slot.space, slot.offset, shape, axis, base.type.shape[axis], location, slot.start)
+    return IndexCheck(op.name, slot.space, slot.offset, shape, axis, base.type.shape[axis], _place(op), slot.start)

@@ -6,7 +6,7 @@
 donated parameter is not read). `arena` points to aligned working memory: the arena of the graph, then scratch memory, which the steps use
 one after the other. `pool` points to the launcher of a thread pool, or is null. Beyond these, the function uses a little of its stack, so
 any number of calls may run at once. It returns 0, or, if an index is out of range, `(number of the op + 1) << 40 | (position of the index +
-1)`; then nothing was written into donated parameters.
+1)`, with `GUARD_MISSED` for the position where a guard does not hold; then nothing was written into donated parameters.
 
 The launcher begins with a pointer to `i64 launch(ptr %pool, ptr %step, ptr %places, i64 %tasks, ptr %scratch)`. The function `launch` runs
 tasks 0 to `tasks` of a step (`program_code.py`), and returns when all are done: the smallest nonzero status of a task, or 0. The calling

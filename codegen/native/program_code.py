@@ -5,9 +5,9 @@
 All steps have this calling convention. `places` points to the argument array: one pointer for each operand of the op, then one for each
 result, then one to the op's scratch slot in the arena (null if the op has none). The function runs the tasks low <= t < high. Tasks are
 independent and follow from shapes alone, so results do not depend on the distribution of tasks over threads. A step returns 0, or, if an
-index is out of range, 1 + the position of the first such index; only steps with `checks` return anything else than 0, and they run before
-anything is written. `scratch` points to `scratch_bytes` of aligned memory with undefined content, which belong to the thread that runs the
-step: arenas of tiles, packed panels. A step takes little of the stack.
+index is out of range, 1 + the position of the first such index, or `GUARD_MISSED`; only steps with `checks` return anything else than 0,
+and they run before anything is written. `scratch` points to `scratch_bytes` of aligned memory with undefined content, which belong to the
+thread that runs the step: arenas of tiles, packed panels. A step takes little of the stack.
 
 Sizes are constants in the text. Equal texts of one program are emitted once, which is why `offsets` are not in the text.
 """
@@ -27,6 +27,9 @@ ENTRY = "adjit_run"
 
 OP_SHIFT = 40
 """Bits of a status below the number of the op."""
+
+GUARD_MISSED = 1 << 39
+"""Status of the step of a guard that does not hold: no index has this position."""
 
 MAX_GIL_HELD_NS = 5_000.0
 """Estimated nanoseconds up to which a program keeps the GIL: to release it and take it back costs a good part of that."""

@@ -57,6 +57,7 @@ from adjit.ir.ops.elementwise_math import (
     tan,
     tanh,
 )
+from adjit.ir.ops.guard import guard
 from adjit.ir.ops.indexing import scatter_add, scatter_add_along_axis, scatter_set, take, take_along_axis
 from adjit.ir.ops.logical import (
     bitwise_and,
@@ -85,7 +86,7 @@ __all__ = [
     "constant",
     "convert", "convolution", "convolution_kernel_gradient", "cos", "cosh", "cumprod", "cumsum", "custom_call", "digamma", "divide",
     "equal", "erf", "erfc", "erfcx", "erfinv", "exp", "exp2", "expm1", "flip", "floor", "floor_divide", "fmax", "fmin", "free",
-    "full_like", "fused", "greater", "greater_equal", "hypot", "i0e", "i1e", "invert", "iota", "isfinite", "isinf", "isnan",
+    "full_like", "fused", "greater", "greater_equal", "guard", "hypot", "i0e", "i1e", "invert", "iota", "isfinite", "isinf", "isnan",
     "left_shift", "less", "less_equal", "lgamma", "log", "log10", "log1p", "log2", "logaddexp", "logical_and", "logical_not",
     "logical_or", "logical_xor", "matmul", "maximum", "minimum", "multiply", "negative", "not_equal", "pad", "tiled", "philox",
     "power", "matmul_epilogue", "reciprocal", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "relu",

@@ -124,7 +124,7 @@ def reads_before_writes(graph: Graph, matches: dict[int, Value]) -> list[list[in
 
 
 def may_fail(graph: Graph) -> list[int]:
-    """Indices of the ops that may raise while the program runs: ops that are the first to check some indices, calls of
+    """Indices of the ops that may raise while the program runs: guards, ops that are the first to check some indices, calls of
     Python functions, and loops and branches with such an op.
 
     Nothing is written into a donated buffer before these ops: a program that fails leaves its arguments as they were. (Buffers of carried
@@ -142,7 +142,7 @@ def may_fail(graph: Graph) -> list[int]:
             if check not in checked:
                 checked.add(check)
                 found.append(number)
-        elif op.name in HOST_CALLS or (op.name in CONTROL_FLOW and any(map(may_fail, op.regions))):
+        elif op.definition.is_check or op.name in HOST_CALLS or (op.name in CONTROL_FLOW and any(map(may_fail, op.regions))):
             found.append(number)
     return found
 

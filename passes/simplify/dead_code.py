@@ -7,7 +7,7 @@ from adjit.passes.options import Options
 
 
 def eliminate_dead_code(graph: Graph, options: Options) -> Graph:
-    """Drop every op whose results are not needed: no op has side effects.
+    """Drop every op whose results are not needed. No op has side effects; checks, which have no results, stay.
 
     Before:
         graph @f(%x: f32[3]) {

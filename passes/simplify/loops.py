@@ -95,7 +95,7 @@ def eliminate_dead_carries(graph: Graph, options: Options) -> Graph:
     kept: list[Op] = []
     changed = False
     for op in reversed(graph.ops):
-        if needed.isdisjoint(op.results):
+        if needed.isdisjoint(op.results) and not op.definition.is_check:
             changed = True
             continue
         if op.name in CONTROL_FLOW:

@@ -7,14 +7,17 @@ import functools
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from adjit.codegen.process.fork_safety import renewed_after_fork
+from adjit.ir.ops.guard import Outcome
+from adjit.runtime import settings
 from adjit.runtime.fastcall.descriptors import FunctionDescriptor
 from adjit.runtime.program import Program
+from adjit.runtime.ways import WayLimits
 from adjit.tracer.signature import CallSignature, describe_difference
 
 Found = tuple[Program, tuple[np.ndarray, ...]]
@@ -42,6 +45,7 @@ class ProgramCache:
     def __init__(self, limit: int, slow: Callable[..., Any]):
         self.limit = limit
         self.traces = 0
+        self.limits = WayLimits()
         self.record = FunctionDescriptor(slow)
         self._hits = 0
         self._last: Program | None = None
@@ -78,12 +82,16 @@ class ProgramCache:
             self._hits = self.traces = 0
             self.last = None
 
-    def find(self, signature: CallSignature, count: bool = False) -> Found | None:
-        """A valid program for a signature, `count`ed as a hit; None if there is none."""
+    def find(self, signature: CallSignature, count: bool = False, outcomes: Sequence[Outcome] = (),
+             tried: Container[Program] = ()) -> Found | None:
+        """A valid program for a signature, `count`ed as a hit; None if there is none. Its first guards on values have these `outcomes`, and
+        it is none of those that were `tried`."""
         programs = self._programs.get(signature.key)
         if programs is None:
             return None
         for program in programs:
+            if outcomes and (program in tried or not program.begins_with(outcomes)):
+                continue
             captured = program.current(signature)
             if captured is not None:
                 break
@@ -98,10 +106,20 @@ class ProgramCache:
             self.last = program
         return program, captured
 
-    def reason(self, signature: CallSignature) -> str:
-        """The reason why this signature must be traced."""
+    def ways(self, signature: CallSignature) -> list[Program]:
+        """The programs for a call of this signature in the present state of what the function reads, the one used last first. They differ
+        in their decisions on values."""
+        return [program for program in self._programs.get(signature.key, ()) if program.current(signature) is not None]
+
+    def reason(self, signature: CallSignature, outcomes: Sequence[Outcome] = ()) -> str:
+        """The reason why this signature must be traced; `outcomes` are those of the guards up to the one that missed."""
         with self._lock:
             same, last = self._programs.get(signature.key), self.last
+        if same is not None and outcomes:
+            number = len(outcomes) - 1
+            way = next((program for program in same if program.begins_with(outcomes[:-1]) and len(program.outcomes) > number), None)
+            if way is not None:
+                return f"{way.trace.value_guards[number].describe(outcomes[-1])}, as in no other way through the function"
         if same is not None:
             return same[0].changed()
         return "first call" if last is None else describe_difference(last.signature, signature)
@@ -114,11 +132,10 @@ class ProgramCache:
         with self._lock:
             self.traces += 1
             program.number = self.traces
-            others = [other for other in self._programs.get(key, ()) if other.may_hold_again()]
-            self._programs[key] = (program, *others[:VARIANTS - 1])
+            self._programs[key] = (program, *self._others(signature, program))
             self.last = program
             program.used = self.record.tick()
-            while len(self._programs) > 1 and sum(map(len, self._programs.values())) > self.limit:
+            while len(self._programs) > 1 and sum(map(_states, self._programs.values())) > self.limit:
                 for ended in self._programs.pop(min(self._programs, key=self._last_used)):
                     self._withdraw(ended)
 
@@ -143,6 +160,20 @@ class ProgramCache:
             finally:
                 self._lock.release()
 
+    def _others(self, signature: CallSignature, program: Program) -> list[Program]:
+        """The programs to keep beside a new one: other ways through the function in this state, and what is left of other states."""
+        others = self._programs.get(program.signature.key, ())
+        way = next((other for other in others if program.outcomes and other.outcomes and other.current(signature) is not None), None)
+        program.state = program.number if way is None else way.state
+        ways = [other for other in others if other.state == program.state][:settings.WAYS.get() - 1]
+        rest = [other for other in others if other.state != program.state and other.may_hold_again()]
+        states = list(dict.fromkeys(other.state for other in rest))[:VARIANTS - 1]
+        kept = {*map(id, ways), *(id(other) for other in rest if other.state in states)}
+        for other in others:
+            if id(other) not in kept:
+                self._withdraw(other)
+        return [other for other in others if id(other) in kept]
+
     def _last_used(self, key: Any) -> int:
         return max(program.last_used for program in self._programs[key])
 
@@ -161,6 +192,11 @@ class ProgramCache:
         if self.last is program:
             self.last = None
         return len(left) < len(programs)
+
+
+def _states(programs: Sequence[Program]) -> int:
+    """Number of programs, of which the ways through the function in one state count as one."""
+    return len({program.state for program in programs})
 
 
 def _weakly(owner: Any, callback: Callable[[Any], None]) -> Any:

@@ -19,8 +19,11 @@ from adjit.eager.tensor import Tensor
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import TraceError
 from adjit.ir.graph import Graph
+from adjit.ir.ops.guard import Outcome
 from adjit.ir.verifier import Stage
+from adjit.passes.autodiff.differentiate import differentiate
 from adjit.passes.autodiff.partition.split_joint import SavedValue
+from adjit.passes.options import Options
 from adjit.passes.pipeline import HALF, PipelineResult, run_rolling
 from adjit.runtime.capture.compiled_operation import CompiledOperation
 from adjit.runtime.capture.state_guard import StateGuard, filled_later, numbers_filled_in, stateful_in
@@ -35,6 +38,7 @@ from adjit.tracer.reentrancy import isolated_from_handlers
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.trace import KnownArrays, Trace, trace_function, trace_roots
 from adjit.tracer.user_location import find_user_location
+from adjit.tracer.value_guards import CallValues
 
 
 @dataclass(slots=True)
@@ -85,9 +89,10 @@ class Captured:
 
 @isolated_from_handlers
 def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], static_names: frozenset[str],
-                       signature: CallSignature, arrays: KnownArrays | None = None) -> tuple[Trace, Captured | None]:
+                       signature: CallSignature, arrays: KnownArrays | None = None, outcomes: Sequence[Outcome] = (),
+                       ) -> tuple[Trace, Captured | None]:
     """Trace a function. Returns the trace, and its effects on tensors; None if the trace meets no tensor. `arrays`: see
-    `trace_function`."""
+    `trace_function`. `outcomes` are those of the first guards on values, if they are known."""
     with capturing() as capture:
         roots = signature.identity_keyed()
         reach = Reachability(trace_roots(fun, signature))
@@ -101,7 +106,7 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
         function = CapturedFunction(fun, capture, tensor_positions(signature.all_leaves))
         try:
             trace = trace_function(function, args, kwargs, static_names=static_names, name=function.__name__, reachability=reach,
-                                   arrays=arrays)
+                                   arrays=arrays, call_values=CallValues(lambda graph: differentiate(graph, Options()), outcomes))
         except BaseException as error:
             before.restore(filled_later(watched))
             if isinstance(error, TraceError):

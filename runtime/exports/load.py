@@ -26,6 +26,7 @@ from adjit.codegen.process.off_main_thread import off_main_thread
 from adjit.ir.errors import ExportError
 from adjit.ir.graph import Graph, Value
 from adjit.ir.lazy_module import LazyModule
+from adjit.ir.ops.guard import GuardMiss
 from adjit.ir.types import SHORT_NAMES, TensorType, in_native_order
 from adjit.runtime import settings
 from adjit.runtime.exports.archive import CODE, PROGRAM
@@ -91,7 +92,10 @@ class LoadedFunction:
         prepared, given = self._inputs.prepare(arrays, passed), list(passed)
         for number in self._written:
             passed[number] = prepared[number]
-        results = self._executable.run(prepared, passed)
+        try:
+            results = self._executable.run(prepared, passed)
+        except GuardMiss as miss:
+            raise self._executable.other_way(miss, self.__name__) from None
         for number, made in enumerate(self._executable.code.artifact.results):
             if made.param in self._written and given[made.param] is not results[number]:
                 np.copyto(given[made.param], results[number])

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adjit.codegen.llvm.target import TARGETS
-from adjit.codegen.native.artifact import Artifact, IndexCheck, failed_check, nested_check
+from adjit.codegen.native.artifact import Artifact, GuardCheck, IndexCheck, failed_check, nested_check
 from adjit.codegen.native.program_code import MAX_GIL_HELD_NS, MIN_PARALLEL_NS, ProgramCode
 from adjit.ir.analysis.buffer_assignment import BufferAssignment
-from adjit.ir.errors import IndexingError
+from adjit.ir.errors import ArgumentError, IndexingError
 from adjit.ir.graph import Graph, Op
 from adjit.ir.host_functions import take_failure
+from adjit.ir.ops.guard import GuardMiss
 from adjit.ir.ops.indexing import check_indices
 from adjit.ir.types import SHORT_NAMES, TensorType
 from adjit.runtime.arena import allocate, check_size, data_address
@@ -115,20 +116,19 @@ class NativeExecutable:
         return self._finish(frame, results, status), self._times(cycles, begin, end)
 
     def error_of(self, status: int, params: int, results: int, arena: int) -> BaseException:
-        """The exception for a failed call of a Python function, or a failed index check, of `adjit_run`; `params`, `results` and `arena`
-        are the addresses passed to it."""
+        """The exception for a failed call of a Python function, or a failed check, of `adjit_run`; `params`, `results` and `arena` are the
+        addresses passed to it."""
         number, position = failed_check(status)
+        guard = self.code.artifact.guards.get(number)
+        if guard is not None:
+            return GuardMiss(guard.number, read_guard(guard, params, results, arena))
         checks = self.code.artifact.checks
         check = checks.get(number) or checks.get(nested_check(number, position))
         if check is None:       # an interrupt that came before the first instruction of the function leaves no error
             return take_failure() or KeyboardInterrupt()
         if not check.space:
             return _out_of_range(check)
-        if check.space == "arena":
-            address = arena + check.offset
-        else:
-            pointers = params if check.space == "param" else results
-            address = (ctypes.c_void_p.from_address(pointers + 8 * check.offset).value or 0) + check.start
+        address = _address(check, params, results, arena)
         count = int(np.prod(check.shape))
         indices = np.frombuffer(memoryview((ctypes.c_int64 * count).from_address(address)), np.int64)
         try:
@@ -136,6 +136,13 @@ class NativeExecutable:
         except IndexError as error:
             return IndexingError(f"{check.op}: {error}", check.location)
         return _out_of_range(check)
+
+    def other_way(self, miss: GuardMiss, name: str) -> ArgumentError:
+        """The exception for a call of an exported program that decides otherwise on values than the call it was exported for."""
+        guard = next(guard for guard in self.code.artifact.guards.values() if guard.number == miss.number)
+        return ArgumentError(f"{name} was exported for calls in which a decision on values has the outcome {guard.expected}; for these "
+                             f"arguments it is {miss.outcome!r}", guard.location, hint="export it for arguments like these, too; or decide "
+                             "with np.where, aj.cond or aj.while_loop")
 
     def _take(self) -> _Frame:
         try:
@@ -182,6 +189,21 @@ class NativeExecutable:
             last = stop
             times.append((op, begin + int((start - zero) * length), begin + int((stop - zero) * length)))
         return times
+
+
+def _address(check: IndexCheck | GuardCheck, params: int, results: int, arena: int) -> int:
+    if check.space == "arena":
+        return arena + check.offset
+    pointers = params if check.space == "param" else results
+    return (ctypes.c_void_p.from_address(pointers + 8 * check.offset).value or 0) + check.start
+
+
+def read_guard(guard: GuardCheck, params: int, results: int, arena: int) -> bool | int | float:
+    """The value of a guard that failed, from the memory of its call."""
+    dtype = SHORT_NAMES[guard.dtype]
+    content = ctypes.string_at(_address(guard, params, results, arena), dtype.itemsize)
+    outcome: bool | int | float = np.frombuffer(content, dtype)[0].item()
+    return outcome
 
 
 def _out_of_range(check: IndexCheck) -> IndexingError:

@@ -157,6 +157,7 @@ CASES: list[tuple[OpDefinition, list[str], dict[str, Any], type[AdjitError], str
     (ops.table, [], {"data": b"", "dtype": F64, "shape": (-1,)}, ShapeError, "sizes cannot be negative"),
     (ops.iota, [], {"dtype": F64, "shape": (2,), "axis": 1}, ShapeError, "axis 1 is out of range for f64[2]"),
     (ops.iota, [], {"dtype": BOOL, "shape": (2,), "axis": 0}, DTypeError, "an integer or float dtype is needed, got bool[2]"),
+    (ops.guard, ["bool[2]"], {"expected": True, "number": 0}, ShapeError, "a guard takes a scalar, got bool[2]"),
 ]
 
 

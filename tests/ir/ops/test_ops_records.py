@@ -21,7 +21,7 @@ from adjit.ir.printer import print_graph
 from adjit.ir.types import F32, F64, SHORT_NAMES, TensorType
 from adjit.ir.verifier import verify
 
-PRIMITIVE = tuple(kind for kind in Kind if kind not in (Kind.REGION, Kind.MEMORY))
+PRIMITIVE = tuple(kind for kind in Kind if kind not in (Kind.REGION, Kind.MEMORY, Kind.CHECK))
 
 # Where NumPy takes more dtypes than the op: there the tracer has another op, or converts first.
 INTEGERS_AND_BOOL = {name for name, dtype in SHORT_NAMES.items() if dtype.kind in "biu"}

@@ -23,7 +23,7 @@ from adjit.runtime.native.code import native_is_supported
 pytestmark = [pytest.mark.skipif(not native_is_supported(), reason="native programs are for Linux on x86-64"),
               pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")]
 EXAMPLE = ROOT / "examples" / "embed_c"
-STATUS = {"OK": 0, "NULL_POINTER": 1, "MISALIGNED": 2, "NO_CODE": 3, "INDEX": 4}
+STATUS = {"OK": 0, "NULL_POINTER": 1, "MISALIGNED": 2, "NO_CODE": 3, "INDEX": 4, "DECISION": 5}
 
 
 def run(*command: object, cwd: Path | None = None, **environment: str) -> str:

@@ -16,7 +16,7 @@ from adjit.ir.interpreter import interpret
 from adjit.ir.types import TensorType
 from adjit.runtime.numba.executable import Executable
 
-DEFINED = [d for d in DEFINITIONS.values() if d.kind not in (Kind.REGION, Kind.MEMORY)]
+DEFINED = [d for d in DEFINITIONS.values() if d.kind not in (Kind.REGION, Kind.MEMORY, Kind.CHECK)]
 
 
 def planned(graph: Graph, space: str) -> Graph:

@@ -1,0 +1,70 @@
+"""Limits of the ways through a function's decisions on values: how many programs they may become."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from adjit.ir.errors import Location
+from adjit.ir.ops.guard import Outcome
+from adjit.runtime import settings
+from adjit.runtime.program import Program
+from adjit.tracer.user_location import warn_user
+
+MAX_NUMBERS = 3
+"""Values of a float that Python asked for, at one place, that become programs: nearly every call has another one."""
+
+
+class WayLimits:
+    """Ways of one function: how many were traced, and whether another one is worth a program."""
+
+    def __init__(self) -> None:
+        self.traces = 0
+        self._hits = 0          # of the function's cache, when the last way was traced
+        self._warned = False
+
+    def traced(self, outcomes: Sequence[Outcome]) -> None:
+        """Count a trace for a call that missed a guard."""
+        self.traces += bool(outcomes)
+
+    def may_grow(self, name: str, ways: Sequence[Program], outcomes: Sequence[Outcome], hits: int) -> bool:
+        """True if the way of a call of function `name`, whose first guards have these `outcomes`, becomes a program; else it is run step by
+        step, of which the user is warned once.
+
+        A new way takes the place of the one that was used longest ago, if as many calls as there are ways found a program since the last
+        one was traced.
+        """
+        number = len(outcomes) - 1
+        known = [way for way in ways if way.begins_with(outcomes[:-1]) and len(way.outcomes) > number]
+        missed = known[0].trace.value_guards[number] if known else None
+        if missed is not None and missed.kind == "float" and len({repr(way.outcomes[number]) for way in known}) >= MAX_NUMBERS:
+            self._warn(name, "Python asks for a number here, which is another one in each call", missed.location,
+                       "leave float() and .item() out, and return the array; or compute with it by NumPy's functions")
+            return False
+        if len(ways) >= settings.WAYS.get() and hits - self._hits < settings.WAYS.get():
+            location, count = _splits_most(ways)
+            self._warn(name, f"it went {len(ways)} ways, of which {count} part here", location,
+                       "write it with np.where, aj.cond or aj.while_loop; or set ADJIT_WAYS, if there are a few more")
+            return False
+        self._hits = hits
+        return True
+
+    def _warn(self, name: str, why: str, location: Location | None, remedy: str) -> None:
+        if not self._warned:
+            self._warned = True
+            place = "" if location is None else f"\n    at {location.describe()}"
+            warn_user(f"calls of {name} that decide otherwise on values than calls before run step by step from now on, without "
+                      f"compiled code: {why}{place}\n    {remedy}")
+
+
+def _splits_most(ways: Sequence[Program]) -> tuple[Location | None, int]:
+    """The line at which most ways part from others, and how many do."""
+    parting: Counter[Location | None] = Counter()
+    for way in ways:
+        for number, guard in enumerate(way.trace.value_guards):
+            before = way.outcomes[:number]
+            if any(other is not way and other.begins_with(before) and not other.begins_with(way.outcomes[:number + 1])
+                   and len(other.outcomes) > number for other in ways):
+                parting[guard.location] += 1
+                break
+    return parting.most_common(1)[0] if parting else (None, 0)

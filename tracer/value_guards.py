@@ -1,0 +1,219 @@
+"""Decisions on values: while a function is traced, Python is told the values of this very call, and what it was told becomes guards.
+
+    if np.sum(x) > 0:       # bool(): evaluated for the arguments of this call, and an op `guard {expected=True}` of the outermost graph
+
+Only what a decision depends on is evaluated, by the meaning of the ops in NumPy, and only once. A value that depends on no argument and no
+captured array needs no guard. Values of the regions of derivatives and checkpoints are those of the one run of the region: their ops are
+written again into the outermost graph, where common subexpressions are merged later. Values that change from iteration to iteration of a
+loop have no value here: `UnknownValueError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from adjit.ir import ops
+from adjit.ir.builder import GraphBuilder
+from adjit.ir.dataclass import dataclass
+from adjit.ir.definition import Kind
+from adjit.ir.emitter import emitting
+from adjit.ir.errors import IndexingError, Location
+from adjit.ir.graph import Graph, Op, Value
+from adjit.ir.interpreter import evaluate, interpret
+from adjit.ir.ops.guard import Outcome
+from adjit.ir.ops.traits import EXPANDED
+from adjit.ir.types import is_float
+
+KINDS = {"bool": "the truth value", "int": "the integer", "float": "the number"}
+"""What Python asked for, in words, by the name of the type that it got."""
+
+STEPS = frozenset({"stop_gradient", "floor", "ceil", "trunc", "rint", "sign"})
+"""Ops of floats with no derivative but 0."""
+
+
+class UnknownValueError(Exception):
+    """Raised for a value that is not known while tracing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueGuard:
+    """One decision of a trace: `kind` is the name of the type that Python asked for, at `location`; `expected` what the guard compares."""
+
+    kind: str
+    expected: Outcome
+    location: Location | None
+
+    def describe(self, found: Outcome | None = None) -> str:
+        """The decision in words; with another value than the expected one if one is given."""
+        place = "" if self.location is None else f" at {self.location}"
+        return f"{KINDS[self.kind]}{place} is {self.told if found is None else _told(found, self.kind)!r}"
+
+    @property
+    def told(self) -> Outcome:
+        """What Python was told."""
+        return _told(self.expected, self.kind)
+
+
+class CallValues:
+    """Values of the call that is being traced.
+
+    `expand` expands the transforms of a graph, so that it can be interpreted. `outcomes` are the values of the first guards, if they are
+    known: a program computed them, and sums that it adds up in another order may differ in the last bit.
+    """
+
+    def __init__(self, expand: Callable[[Graph], Graph], outcomes: Sequence[Outcome] = ()):
+        self.guards: list[ValueGuard] = []
+        self.asked = 0          # number of questions
+        self._expand = expand
+        self._outcomes = tuple(outcomes)
+        self._root: GraphBuilder | None = None
+        self._arrays: dict[Value, np.ndarray] = {}
+        self._varying: set[Value] = set()       # values that depend on an argument or a captured array
+        self._lifted: dict[Value, Value] = {}
+        self._answers: dict[tuple[Value, str], Outcome] = {}
+
+    def begin(self, root: GraphBuilder) -> None:
+        """Take the values of a trace into `root`."""
+        self._root = root
+
+    def bind(self, param: Value, array: Any) -> None:
+        """Set the array for a parameter of the outermost graph."""
+        self._arrays[param] = np.asarray(array, param.type.dtype)
+        self._varying.add(param)
+
+    def array(self, value: Value, builder: GraphBuilder) -> np.ndarray:
+        """The array of a value for this call, without a guard. Raises `UnknownValueError` where it has none."""
+        stack = [(value, builder)]
+        while stack:
+            wanted, at = stack[-1]
+            op, owner, outer = (None, None, None) if wanted in self._arrays else self._maker(wanted, at)
+            if op is not None and owner is not None:
+                missing = [(operand, owner) for operand in op.operands if operand not in self._arrays]
+                if not missing:
+                    self._run(op)
+                stack += missing
+            elif outer is not None and owner is not None and owner.parent is not None:
+                if outer in self._arrays:
+                    self._arrays[wanted] = self._arrays[outer]
+                    self._varying.update((wanted,) if outer in self._varying else ())
+                else:
+                    stack.append((outer, owner.parent))
+            if wanted in self._arrays:
+                stack.pop()
+        return self._arrays[value]
+
+    def answer(self, value: Value, builder: GraphBuilder, kind: str, location: Location | None) -> Outcome:
+        """The value of a scalar for this call, as a `kind`; guarded, if it depends on anything that may change."""
+        self.asked += 1
+        now = self.array(value, builder)
+        if value not in self._varying:
+            return _told(now.item(), kind)
+        at_root, root, number = self._at_root(value, builder), self._root, len(self.guards)
+        known = self._answers.get((at_root, kind))
+        if known is not None:
+            return known
+        assert root is not None
+        with emitting(root), root.at(loc=location):
+            compared = _compared(at_root, kind)
+            expected = self._outcomes[number] if number < len(self._outcomes) else self.array(compared, root).item()
+            told = _told(expected, kind)        # before there is a guard: the integer of NaN is an error
+            ops.guard.emit(compared, expected=expected, number=number)
+        self.guards.append(ValueGuard(kind, expected, location))
+        self._answers[at_root, kind] = told
+        return told
+
+    def is_differentiated(self, value: Value, builder: GraphBuilder) -> bool:
+        """True if a derivative that is being traced would go through this value."""
+        stack, seen = [(value, builder)], set[Value]()
+        while stack:
+            current, at = stack.pop()
+            if current in seen or not is_float(current.type.dtype):
+                continue
+            seen.add(current)
+            try:
+                op, owner, outer = self._maker(current, at)
+            except UnknownValueError:
+                return False
+            if current in owner.differentiated:
+                return True
+            if op is not None and op.name not in STEPS and (op.definition.vjp is not None or op.definition.kind is Kind.REGION):
+                stack += [(operand, owner) for operand in op.operands]
+            elif outer is not None and owner.parent is not None:
+                stack.append((outer, owner.parent))
+        return False
+
+    def _maker(self, value: Value, builder: GraphBuilder) -> tuple[Op | None, GraphBuilder, Value | None]:
+        """The op that makes a value, or the outer value that a parameter stands for; and the builder of its graph."""
+        at: GraphBuilder | None = builder
+        while at is not None and not at.owns(value):
+            at = at.parent
+        if at is None:
+            raise UnknownValueError
+        op, outer = at.producer(value), at.stands_for.get(value)
+        if op is None and outer is None and value not in self._arrays:
+            raise UnknownValueError
+        return op, at, outer
+
+    def _run(self, op: Op) -> None:
+        arrays = [self._arrays[value] for value in op.operands]
+        try:
+            if op.name in EXPANDED or op.regions:
+                params = tuple(Value(value.type) for value in op.operands)
+                alone = Graph(op.name, params, (op.with_operands(params),), op.results)
+                results = interpret(self._expand(alone), arrays)
+            else:
+                results = evaluate(op.definition, arrays, op.attrs)
+        except IndexError as error:
+            raise error if isinstance(error, IndexingError) else IndexingError(f"{op.name}: {error}", op.loc) from None
+        self._arrays.update(zip(op.results, results, strict=True))
+        if not self._varying.isdisjoint(op.operands):
+            self._varying.update(op.results)
+
+    def _at_root(self, value: Value, builder: GraphBuilder) -> Value:
+        """The value in the outermost graph, where the ops that make it in a region are written again."""
+        stack = [(value, builder)]
+        while stack:
+            wanted, at = stack[-1]
+            if wanted in self._lifted:
+                stack.pop()
+                continue
+            op, owner, outer = self._maker(wanted, at)
+            if owner is self._root:
+                self._lifted[wanted] = wanted
+            elif op is None:
+                assert outer is not None
+                assert owner.parent is not None
+                if outer in self._lifted:
+                    self._lifted[wanted] = self._lifted[outer]
+                else:
+                    stack.append((outer, owner.parent))
+            else:
+                missing = [(operand, owner) for operand in op.operands if operand not in self._lifted]
+                if not missing:
+                    self._copy(op)
+                stack += missing
+        return self._lifted[value]
+
+    def _copy(self, op: Op) -> None:
+        assert self._root is not None
+        results = tuple(Value(value.type, value.name) for value in op.results)
+        self._root.append(op.with_operands([self._lifted[value] for value in op.operands], results))
+        self._lifted.update(zip(op.results, results, strict=True))
+
+
+def _told(number: Outcome, kind: str) -> Outcome:
+    return bool(number) if kind == "bool" else int(number) if kind == "int" else float(number)
+
+
+def _compared(value: Value, kind: str) -> Value:
+    """The scalar that a guard compares: as little of the value as Python gets to know."""
+    if value.type.shape:
+        value = ops.reshape(value, shape=())
+    if kind == "bool" and value.type.dtype.kind != "b":
+        return ops.not_equal(value, ops.full_like(value, 0))
+    if kind == "int" and is_float(value.type.dtype):
+        return ops.add(ops.trunc(value), ops.full_like(value, 0.0))     # 0 for -0.5, too
+    return value
