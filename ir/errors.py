@@ -132,9 +132,9 @@ class TraceError(AdjitError, RuntimeError):
 
     >>> import numpy as np
     >>> import adjit as aj
-    >>> aj.compile(lambda x: x if x[0] else -x)(np.ones(2))       # doctest: +IGNORE_EXCEPTION_DETAIL
+    >>> aj.compile(lambda x: np.asarray(x))(np.ones(2))       # doctest: +IGNORE_EXCEPTION_DETAIL
     Traceback (most recent call last):
-    adjit.errors.TraceError: the truth value of a traced array, whose values are not known while tracing (...)
+    adjit.errors.TraceError: making an ordinary ndarray of a traced array, whose values are not known while tracing (...)
     """
 
 

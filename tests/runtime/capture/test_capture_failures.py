@@ -72,7 +72,7 @@ def fail(*_: Any) -> None:
 @pytest.mark.parametrize(("change", "error", "words"), [
     (fail, RuntimeError, "the user's own"),
     (lambda model, optimizer: np.linalg.matrix_rank(model.linear.weight), UnsupportedError, "matrix_rank"),
-    (lambda model, optimizer: bool((model.linear.weight > 0).all()), TraceError, "value"),
+    (lambda model, optimizer: np.asarray(model.linear.weight.detach() > 0), TraceError, "value"),
     (lambda model, optimizer: setattr(model, "calls", model.calls + 1), TraceError, "Counting.calls"),
     (lambda model, optimizer: model.seen.append(2), TraceError, "Counting.seen"),
     (lambda model, optimizer: model.names.add("b"), TraceError, "Counting.names"),
@@ -149,8 +149,7 @@ def test_arguments_that_do_not_fit_change_nothing() -> None:
 
 def test_values_are_not_read_while_tracing() -> None:
     f = aj.compile(lambda x: x * x.sum().item())
-    with pytest.raises(TraceError):
-        f(aj.tensor([1.0, 2.0]))
+    assert [f(aj.tensor([1.0, y])).tolist() for y in (2.0, 3.0)] == [[3.0, 6.0], [4.0, 12.0]]      # guards, see test_value_guards.py
     g = aj.compile(lambda x: x * x.numpy())
     with pytest.raises(TraceError):
         g(aj.tensor([1.0, 2.0]))

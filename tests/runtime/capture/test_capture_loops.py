@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -242,9 +243,7 @@ def test_arrays_as_data() -> None:
     np.testing.assert_allclose(results[1], results[0], rtol=1e-10)
 
 
-@pytest.mark.parametrize("read", [
-    lambda loss: loss.item(), float, lambda loss: loss.numpy(), lambda loss: f"{loss:.3f}", lambda loss: loss.tolist()])
-def test_values_that_are_read_within_a_step(read: Any) -> None:
+def test_arrays_that_are_read_within_a_step() -> None:
     model = network()
     optimizer = optim.SGD(model.parameters(), lr=0.1)
     before = [numbers(parameter) for parameter in model.parameters()]
@@ -253,7 +252,7 @@ def test_values_that_are_read_within_a_step(read: Any) -> None:
     def step(x: Any, y: Any) -> Any:
         loss = F.cross_entropy(model(x), y)
         loss.backward()
-        read(loss.detach())
+        loss.detach().numpy()
         optimizer.step()
 
     with pytest.raises(TraceError):
@@ -261,3 +260,28 @@ def test_values_that_are_read_within_a_step(read: Any) -> None:
     for parameter, array in zip(model.parameters(), before, strict=True):
         assert np.array_equal(numbers(parameter), array)
         assert parameter.grad is None
+
+
+@pytest.mark.parametrize("read", [lambda loss: loss.item(), float, lambda loss: f"{loss:.3f}", lambda loss: loss.tolist()])
+def test_values_that_are_read_within_a_step(read: Any) -> None:
+    """They are those of each call: three programs, then step by step."""
+    results = []
+    for compiled in (False, True):
+        model = network()
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x: Any, y: Any, model: Any = model, optimizer: Any = optimizer) -> Any:
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            return read(loss.detach())
+
+        call = aj.compile(step, backend="interpret") if compiled else step
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            losses = [call(*map(aj.tensor, batch(number))) for number in range(5)]
+        results.append(([float(loss) for loss in losses], [numbers(parameter) for parameter in model.parameters()]))
+    np.testing.assert_allclose(results[1][0], results[0][0], rtol=1e-6)
+    for found, expected in zip(results[1][1], results[0][1], strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)

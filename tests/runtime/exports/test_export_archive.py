@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 import adjit as aj
-from adjit.codegen.native.artifact import Artifact, IndexCheck, Parameter, Result
+from adjit.codegen.native.artifact import Artifact, GuardCheck, IndexCheck, Parameter, Result
 from adjit.errors import ExportError
 from adjit.runtime.exports import load as loading
 from adjit.runtime.exports.archive import FORMAT, description
@@ -372,8 +372,8 @@ def test_a_flipped_bit_anywhere(good: bytes, tmp_path: Path) -> None:
 def test_what_is_written_down_changes_with_the_number_of_the_format() -> None:
     """Files of before are said to be of another format, not to be damaged: a new field takes a new number, and a new digest here."""
     described = [(kind.__name__, [(field.name, str(field.type)) for field in fields(kind)])
-                 for kind in (Artifact, Parameter, Result, IndexCheck, Interface, ExportedParameter)]
-    assert (FORMAT, hashlib.sha256(repr(described).encode()).hexdigest()[:8]) == (5, "6746150d")
+                 for kind in (Artifact, Parameter, Result, IndexCheck, GuardCheck, Interface, ExportedParameter)]
+    assert (FORMAT, hashlib.sha256(repr(described).encode()).hexdigest()[:8]) == (6, "a985e334")
 
 
 CHANGES: dict[str, tuple[Callable[[dict[str, bytes]], None], str]] = {
