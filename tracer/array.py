@@ -292,8 +292,8 @@ class TracedArray:
         try:
             if kind == "float" and values.is_differentiated(self.value, builder):
                 raise TraceError(f"{what} of a traced array gives a Python number, through which no derivative goes ({self._origin()})",
-                                 find_user_location(), hint="use NumPy's functions instead of those of math, and leave float() and .item() "
-                                                            "out; or aj.stop_gradient(x) first, where the derivative is to be 0")
+                                 find_user_location(), hint="leave float() and .item() out; or call aj.stop_gradient(x) first, where the "
+                                                            "derivative is to be 0")
             return values.answer(self.value, builder, kind, find_user_location())
         except UnknownValueError:
             raise self._concrete(what, hint) from None
@@ -315,17 +315,6 @@ class TracedArray:
             raise self._stored()
         number: int = self._known("int", "int()", f"use .astype(int) to convert, or {_STATIC}")
         return number
-
-    __trunc__ = __int__
-
-    def __floor__(self) -> int:
-        return int(FUNCTIONS[np.floor](self))
-
-    def __ceil__(self) -> int:
-        return int(FUNCTIONS[np.ceil](self))
-
-    def __round__(self, ndigits: int | None = None) -> Any:
-        return int(FUNCTIONS[np.rint](self)) if ndigits is None else FUNCTIONS[np.round](self, ndigits)
 
     def __float__(self) -> float:
         if is_within_store():

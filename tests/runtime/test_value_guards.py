@@ -108,7 +108,7 @@ def test_python_values_are_those_of_the_call() -> None:
     compiled = agrees(collatz, [(np.int64(n),) for n in (6, 7, 27, 6, 3, 27)])
     assert compiled.cache_info().traces == 4
     agrees(lambda x: ("big", 1) if x > 2 else ("small", int(x)), [(np.float64(x),) for x in (3.5, -0.5, 1.5, 0.5, 3.0)])
-    agrees(lambda x: math.floor(x) + math.ceil(x) + round(x) + math.trunc(x), [(np.float64(x),) for x in (2.5, 3.5, -0.5)])
+    agrees(lambda x: list(range(math.floor(x), math.ceil(x) + round(x) + math.trunc(x))), [(np.float64(x),) for x in (2.5, 3.5, -0.5)])
     agrees(lambda x: f"{x[0]:.2f}", [(np.array([x]),) for x in (1.234, 1.2341)])
     agrees(lambda x: [x[:2].tolist(), x[2].item()], [(np.array([1.0, -0.0, 3.0]),)])
     agrees(lambda x, n: x[:n].sum() * [10, 20, 30][n] + sum(range(n)), [(np.arange(4.0), np.int64(n)) for n in (0, 2, 1, 2)])
@@ -229,12 +229,12 @@ def test_methods_and_static_arguments() -> None:
 
 def test_numbers_through_which_a_derivative_would_go_are_refused() -> None:
     def lost(x: Any) -> Any:
-        return np.sum(x) * math.exp(x[0])
+        return np.sum(x) * float(x[0])
 
     with pytest.raises(TraceError, match=r"float\(\) of a traced array gives a Python number"):
         aj.grad(lost)(np.ones(2))
-    fixed = aj.grad(lambda x: np.sum(x) * math.exp(aj.stop_gradient(x)[0]))
-    assert np.allclose(fixed(np.ones(2)), math.e)
+    fixed = aj.grad(lambda x: np.sum(x) * float(aj.stop_gradient(x)[0]))
+    assert np.allclose(fixed(3 * np.ones(2)), 3.0)
     whole = aj.grad(lambda x: np.sum(x) * int(x[0] * 2))        # a step has no derivative
     assert np.allclose(whole(np.array([1.7, 1.0])), 3.0)
     assert aj.compile(lost)(np.ones(2)) == lost(np.ones(2))
