@@ -227,6 +227,11 @@ class TracedArray:
     def shape(self) -> tuple[int, ...]:
         return self._value.type.shape
 
+    @shape.setter
+    def shape(self, new: Any) -> None:
+        raise UnsupportedError("a new .shape is set on a traced array", find_user_location(),
+                               hint="write x = x.reshape(...): a view of the same elements")
+
     @property
     def dtype(self) -> np.dtype:
         return self._value.type.dtype
