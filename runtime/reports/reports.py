@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-
 from adjit.ir.printer import print_graph
 from adjit.runtime.program import Program
 from adjit.runtime.reports.kernel_texts import kernel_texts_of
 from adjit.runtime.reports.memory_report import MemoryReport, both_halves, memory_report
-from adjit.tracer.user_location import find_user_location
+from adjit.tracer.user_location import find_user_location, warn_user
 
 STAGES = ("traced", "adjoint", "optimized", "fused", "planned")
 
@@ -52,7 +50,7 @@ def warn_of_traces(function: str, traces: int, reason: str) -> None:
     """Warn that calls are slow because each call is traced again."""
     location = find_user_location()
     where = f", now at {location}" if location else ""
-    warnings.warn(
+    warn_user(
         f"{function} was traced {traces} times{where}; the last time because: {reason}. "
         "Pass values that change from call to call as arrays or floats: a new value of such an argument needs no new trace",
-        RuntimeWarning, stacklevel=3)
+        RuntimeWarning)

@@ -9,8 +9,10 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from types import CodeType
+from typing import NamedTuple, cast
 
 Reads = Counter[tuple[str, str]]
 """Counts of reads: of a variable ("variable", name; a local variable "local"), of an attribute ("attribute", name), or of an item of one
@@ -44,9 +46,10 @@ _FILLING = frozenset({"append", "appendleft", "extend", "insert", "add", "update
 _LOCALS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW"})
 _SILENT = frozenset({"CACHE", "EXTENDED_ARG", "PRECALL", "NOT_TAKEN", "RESUME", "NOP"})
 _WHOLE = frozenset({
-    "vars", "__dict__", "asdict", "astuple", "attrgetter", "__getattribute__", "eval", "exec", "dir", "getmembers", "getmembers_static",
+    "vars", "__dict__", "asdict", "astuple", "attrgetter", "__getattribute__", "dir", "getmembers", "getmembers_static",
     "getattr_static", "dumps", "__getstate__", "__reduce_ex__"})
 _BY_TEXT = frozenset({"eval", "exec", "globals"})       # look up names that are given as text
+_EVALUATING = frozenset({"eval", "exec"})
 _OTHER_GLOBALS = frozenset({"__globals__", "f_globals"})
 _FINDERS = frozenset({"modules", "import_module", "__import__", "resolve_name", "getmodule", "find_module", "reload"})
 _FORMATTING = frozenset({"format", "format_map", "vformat"})
@@ -109,7 +112,9 @@ def names_of(code: CodeType) -> frozenset[str]:
     if any(step.opname == "CONTAINS_OP" and before.opname.startswith("LOAD_FAST") for before, step in itertools.pairwise(steps)):
         names.add(MEMBERS)
     by_position = any(step.opname == "MATCH_CLASS" for step in steps)
-    if by_position or not _WHOLE.isdisjoint(code.co_names) or ("getattr" in code.co_names and _computes_names(code)):
+    texts = evaluated_by(code)
+    names |= {GLOBALS} if texts.computed and texts.in_globals else set()
+    if by_position or texts.computed or not _WHOLE.isdisjoint(code.co_names) or ("getattr" in code.co_names and _computes_names(code)):
         names.add(EVERYTHING)
     return frozenset(names)
 
@@ -168,22 +173,79 @@ def _modules_found_by(code: CodeType) -> set[str]:
 
 def _computes_globals(code: CodeType) -> bool:
     """True if code looks up globals by a text that is no constant, or asks for all globals."""
-    if _BY_TEXT.isdisjoint(code.co_names):
+    if "globals" not in code.co_names:
         return False
     steps = [step for step in instructions(code) if step.opname != "PUSH_NULL"]
     for index, step in enumerate(steps):
-        if step.argval not in _BY_TEXT or step.opname not in VARIABLE_LOADS:
+        if step.argval != "globals" or step.opname not in VARIABLE_LOADS:
             continue
-        after = [*steps[index + 1:index + 5], *[step] * 4]
-        if step.argval == "globals":        # globals()["rate"], globals().get("rate"), "rate" in globals()
-            asked = index > 0 and steps[index - 1].opname == "LOAD_CONST" and after[1].opname == "CONTAINS_OP"
-            after = after[2:] if after[1].argval == "get" else after[1:]
-            if asked:
-                continue
+        after = [*steps[index + 1:index + 5], *[step] * 4]      # globals()["rate"], globals().get("rate"), "rate" in globals()
+        if index > 0 and steps[index - 1].opname == "LOAD_CONST" and after[1].opname == "CONTAINS_OP":
+            continue
+        after = after[2:] if after[1].argval == "get" else after[1:]
         end = after[1]
         if after[0].opname != "LOAD_CONST" or not (_is_subscript(end) or end.opname.startswith(("CALL", "LOAD_CONST"))):
             return True
     return False
+
+
+class Evaluated(NamedTuple):
+    """Texts that code gives to `eval` and `exec`: `texts` are constants, `names` variables and attributes that hold them, and `computed`
+    says that there are others. `in_globals`: their names are those of the code's globals, as no dict of names is given."""
+
+    texts: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
+    computed: bool = False
+    in_globals: bool = False
+
+
+@lru_cache(maxsize=4096)
+def evaluated_by(code: CodeType) -> Evaluated:
+    """Return the texts that a code object and its nested ones evaluate."""
+    inner = [evaluated_by(nested) for nested in nested_code(code)]
+    texts, names = set().union(*(each.texts for each in inner)), set().union(*(each.names for each in inner))
+    computed, in_globals = any(each.computed for each in inner), any(each.in_globals for each in inner)
+    steps = [] if _EVALUATING.isdisjoint(code.co_names) else instructions(code)
+    for index, step, name in _loads(steps):
+        if name not in _EVALUATING or step.opname not in VARIABLE_LOADS:
+            continue
+        arguments = _arguments(steps, index)
+        text = arguments[0] if arguments else []
+        if len(text) == 1 and text[0].opname == "LOAD_CONST" and isinstance(text[0].argval, str):
+            texts.add(text[0].argval)
+        elif text and (text[0].opname in VARIABLE_LOADS or len(text) > 1) and all(part.opname in ATTRIBUTE_LOADS for part in text[1:]):
+            names.add(text[-1].argval)
+        else:
+            computed = True
+        in_globals = in_globals or len(arguments) < 2 or (len(arguments[1]) == 1 and arguments[1][0].argval is None)
+    return Evaluated(frozenset(texts), frozenset(names), computed, in_globals)
+
+
+def _arguments(steps: list[dis.Instruction], index: int) -> list[list[dis.Instruction]]:
+    """Return the instructions of each positional argument of the call of the function that the instruction at `index` loads; empty if they
+    are not known."""
+    user, _ = _consumer(steps, index)
+    if user is None or user.opname != "CALL":
+        return []
+    inner = [step for step in steps[index + 1:_position(steps, user)] if step.opname not in ("PUSH_NULL", "KW_NAMES")]
+    depth, ends = 0, dict[int, int]()
+    for position, step in enumerate(inner):
+        takes, gives = _effect(step) or (0, 0)
+        gives -= step.opname == "LOAD_GLOBAL" and bool((step.arg or 0) & 1)     # the null is no argument
+        takes -= step.opname == "CALL"
+        depth += gives - takes
+        ends[depth] = position + 1
+    bounds = [0, *(ends.get(count, 0) for count in range(1, (user.arg or 0) + 1))]
+    return [inner[start:end] for start, end in itertools.pairwise(bounds)]
+
+
+@lru_cache(maxsize=4096)
+def code_of_text(text: str) -> CodeType | None:
+    """Return the code of a text for `eval` or `exec`; None if it is no Python."""
+    for mode in ("eval", "exec"):
+        with suppress(SyntaxError, ValueError):
+            return cast(CodeType, compile(text.lstrip(" \t"), "<text>", mode, dont_inherit=True))
+    return None
 
 
 @lru_cache(maxsize=4096)
@@ -325,6 +387,8 @@ def _effect(step: dis.Instruction) -> tuple[int, int] | None:
         return 0, 2 if both else 1
     if name in ATTRIBUTE_LOADS:
         return 1, 2 if name == "LOAD_METHOD" or (sys.version_info >= (3, 12) and arg & 1) else 1
+    if name in ("BUILD_MAP", "BUILD_CONST_KEY_MAP"):
+        return arg * 2 if name == "BUILD_MAP" else arg + 1, 1
     if name in ("CALL", "CALL_KW", "BUILD_TUPLE", "BUILD_LIST", "BUILD_SLICE"):
         return arg + {"CALL": 2, "CALL_KW": 3}.get(name, 0), 1
     if name in _FORMATTED or name == "BUILD_STRING":

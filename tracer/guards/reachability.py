@@ -7,6 +7,7 @@ are followed, and no code of its objects is run.
 from __future__ import annotations
 
 import argparse
+import builtins
 import ctypes
 import gc
 import importlib
@@ -46,6 +47,8 @@ from adjit.tracer.guards.bytecode import (
     MEMBERS,
     MODULES,
     cells_read_by,
+    code_of_text,
+    evaluated_by,
     fields_of,
     globals_of,
     imports_of,
@@ -113,12 +116,13 @@ _NOT_CALLED = _MAKING | {       # by operators and built-in functions that matte
 
 class Mentions(NamedTuple):
     """Names in the code that was reached: of variables and attributes, of attributes that may be missing, of values that are compared or
-    written down as a whole; and the objects with such a name, by identity."""
+    written down as a whole; and the objects with such a name, by identity; of texts that are evaluated."""
 
     names: frozenset[str] = frozenset()
     optional: frozenset[str] = frozenset()
     whole: frozenset[str] = frozenset()
     whole_objects: frozenset[int] = frozenset()
+    evaluated: frozenset[str] = frozenset()
 
 
 class Reachability:
@@ -171,6 +175,9 @@ class _Walk:
         self.hidden_codes = frozenset(part.__code__ for part in hidden if isinstance(part, FunctionType))
         self.names, self.optional = set(mentions.names), set(mentions.optional)
         self.whole, self.whole_objects = set(mentions.whole), set(mentions.whole_objects)
+        self.evaluated = set(mentions.evaluated)
+        self.scopes: dict[int, dict[str, Any]] = {}     # globals of the functions that evaluate texts
+        self.texts: dict[CodeType, None] = {}           # code of these texts
         self.found: list[Source] = []
         self.codes: list[CodeType] = []
         self.unguarded: dict[str, Any] = {}
@@ -180,12 +187,14 @@ class _Walk:
 
     def mentions(self) -> Mentions:
         """Names that the walk found, and those that it began with."""
-        return Mentions(frozenset(self.names), frozenset(self.optional), frozenset(self.whole), frozenset(self.whole_objects))
+        return Mentions(frozenset(self.names), frozenset(self.optional), frozenset(self.whole), frozenset(self.whole_objects),
+                        frozenset(self.evaluated))
 
     def run(self, roots: Iterable[Any]) -> None:
         for root in roots:
             self.follow(root, "")
         self.follow_waiting()
+        self.evaluate_texts()
         if MODULES in self.names:       # at last, so that paths are those of the code where there are some
             for name, module in list(sys.modules.items()):
                 if owner_of(name) is ModuleOwner.USER:
@@ -205,10 +214,45 @@ class _Walk:
                     self.follow(source.value, source.path)
                 if FORMATS in self.names and type(source.value) is str:
                     self.names |= fields_of(source.value)
+                if self.evaluated and isinstance(source.value, (str, CodeType)) and not self.evaluated.isdisjoint(names_in(source.path)):
+                    self.text(source.value)
+
+    def text(self, text: str | CodeType) -> None:
+        """Note a text, or its code, that is given to `eval` or `exec`."""
+        code = code_of_text(text) if isinstance(text, str) else text
+        if code is not None and code not in self.texts:
+            self.texts[code] = None
+            self.mention(code)
+
+    def evaluate_texts(self) -> None:
+        """Follow the globals that evaluated texts name, in the scope of each function that evaluates some."""
+        known: set[tuple[int, str]] = set()
+        while True:
+            wanted = {(scope, name) for scope in self.scopes for code in self.texts for name in globals_of(code)} - known
+            if not wanted:
+                return
+            known |= wanted
+            for identity, name in sorted(wanted):
+                scope = self.scopes[identity]
+                source = Source(name, partial(read_item, scope, name), scope.get(name, MISSING), scope)
+                self.found.append(source)
+                self.follow(source.value, name)
+            self.follow_waiting()
+
+    def mention(self, code: CodeType) -> None:
+        """Note the names in code that runs."""
+        self.names |= names_of(code)
+        self.optional |= optional_attributes(code)
+        self.codes.append(code)
+        self.whole |= whole_of(code)
+        texts = evaluated_by(code)
+        self.evaluated |= texts.names
+        for text in texts.texts:
+            self.text(text)
 
     def follow(self, value: Any, path: str) -> None:
         """Queue a value whose sources are to be followed."""
-        if id(value) in self.hidden:
+        if id(value) in self.hidden or value is vars(builtins):      # `eval` puts the builtins into the names that it is given
             return
         if isinstance(value, ArrayWrapper):
             if id(value) not in self._seen:
@@ -305,11 +349,10 @@ class _Walk:
                 self.follow(content, name)
         if owner is not ModuleOwner.USER:
             return
-        self.names |= names_of(code)
-        self.optional |= optional_attributes(code)
-        self.codes.append(code)
-        self.whole |= whole_of(code)
+        self.mention(code)
         scope = function.__globals__
+        if evaluated_by(code).in_globals:
+            self.scopes[id(scope)] = scope
         for imported in imports_of(code):
             modules = list(self.modules(imported, scope))
             for module in modules:
