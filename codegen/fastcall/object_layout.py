@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import platform
 import sys
-from functools import cache
+from functools import cache, partial
 from types import CellType, MemberDescriptorType
 from typing import Any
 
@@ -22,6 +22,9 @@ CELL = 16
 
 FUNCTION = {"__code__": 48, "__defaults__": 56, "__kwdefaults__": 64}
 """Offsets in a Python function."""
+
+PARTIAL = {"func": 16, "args": 24, "keywords": 32}
+"""Offsets in a `functools.partial`."""
 
 NUMBER = 16
 """Offset of the value in a Python float and in NumPy's scalars."""
@@ -89,10 +92,12 @@ def _attributes() -> bool:
     def function(first: int = 1, *, second: int = 2) -> None:
         pass
 
+    bound = partial(function, 1, second=2)
     slotted: Any = Slotted()
     items: list[Any] = []
     slotted.second = items
     return all(word(id(function) + offset) == id(getattr(function, name)) for name, offset in FUNCTION.items()) and \
+        all(word(id(bound) + offset) == id(getattr(bound, name)) for name, offset in PARTIAL.items()) and \
         word(id(slotted) + slot_offset(Slotted.second)) == id(items) and not word(id(slotted) + slot_offset(Slotted.first))  # type: ignore
 
 

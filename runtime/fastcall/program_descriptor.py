@@ -41,6 +41,7 @@ from adjit.tracer.array_wrapper import IdentityKeyed
 from adjit.tracer.guards.content import ContentGuard, form_of, native_digest
 from adjit.tracer.guards.source import MISSING, Source, own_attributes, pairs_of, read_cell, read_item, read_slot
 from adjit.tracer.guards.trace_guards import TraceGuards
+from adjit.tracer.guards.type_slots import slots_of
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.trace import StaticLeaf, Trace
 from adjit.tracer.trees import TreeSpec
@@ -160,6 +161,8 @@ def _guard(memory: Memory, source: Source) -> list[int] | None:
         return None
     if read.func is form_of:
         return _form_guard(memory, source)
+    if read.func is slots_of:
+        return _slots_guard(memory, source)
     wanted = 0 if source.value is MISSING else memory.identity(source.value)
     if read.func is len and type(read.args[0]) in (list, *_DICTS):
         return descriptor_words(GUARD, {"kind": Guard.SIZE, "holder": memory.identity(read.args[0]), "value": source.value})
@@ -182,6 +185,8 @@ def _guard(memory: Memory, source: Source) -> list[int] | None:
         holder, key = read.args[:2]
         if isinstance(holder, FunctionType):
             kind, key = Guard.WORD, layout.FUNCTION[key]
+        elif type(holder) is partial and key in layout.PARTIAL:
+            kind, key = Guard.WORD, layout.PARTIAL[key]
         elif _is_plain(holder, key):
             kind = Guard.ATTRIBUTE
         else:
@@ -202,6 +207,16 @@ def _guard(memory: Memory, source: Source) -> list[int] | None:
     return descriptor_words(GUARD, {
         "kind": kind, "holder": memory.identity(holder), "value": wanted,
         "key": key if kind in (Guard.WORD, Guard.LIST) else memory.identity(key)})
+
+
+def _slots_guard(memory: Memory, source: Source) -> list[int] | None:
+    """Words of the slots of a class."""
+    kind, addresses = source.read.args      # type: ignore[attr-defined]
+    wanted = [memory.identity(source.value[0]), *source.value[1:]]
+    if not addresses or [layout.word(address) for address in addresses] != wanted:
+        return None
+    return [each for address, slot in zip(addresses, wanted, strict=True) for each in descriptor_words(GUARD, {
+        "kind": Guard.WORD, "holder": memory.identity(kind), "value": slot, "key": address - id(kind)})]
 
 
 def _table_guard(memory: Memory, container: Any, keys: Sequence[Any] | None, values: Sequence[Any],

@@ -111,6 +111,18 @@ TEXTS = {
     "eval of code": Route("text, rate = compile('rate', 'a.py', 'eval'), 2.0", "eval(text)", "rate = 3.0"),
     "eval of an attribute": Route("text, o = 'o.rate', SimpleNamespace(rate=2.0)", "eval(text)", "o.rate = 3.0"),
     "eval of a call": Route("text, rate = 'get()', 2.0\ndef get(): return rate", "eval(text)", "rate = 3.0"),
+    "eval of another text": Route("text, rate, other = 'rate', 2.0, 3.0", "eval(text)", "text = 'other'"),
+    "eval of a held text": Route("o, rate = SimpleNamespace(text='rate'), 2.0", "eval(o.text)", "rate = 3.0"),
+    "eval of a listed text": Route("texts, rate = ['rate'], 2.0", "eval(texts[0])", "rate = 3.0"),
+    "eval of a parameter": Route("text, rate = 'rate', 2.0\ndef get(text): return eval(text)", "get(text)", "rate = 3.0"),
+    "eval in a lambda": Route("text, rate = 'rate', 2.0", "(lambda: eval(text))()", "rate = 3.0"),
+    "eval in eval": Route("text, inner, rate = 'eval(inner)', 'rate', 2.0", "eval(text)", "rate = 3.0"),
+    "eval with names": Route("text, o = 'o.rate', SimpleNamespace(rate=2.0)", "eval(text, {'o': o})", "o.rate = 3.0"),
+    "eval with a dict": Route("text, names = 'rate', {'rate': 2.0}; eval(text, names)", "eval(text, names)", "names['rate'] = 3.0"),
+    "eval with no names": Route("text, rate = 'rate', 2.0", "eval(text, None, {'other': 1.0})", "rate = 3.0"),
+    "eval of a text with names, computed": Route(
+        "end, o = 'te', SimpleNamespace(rate=2.0)", "eval('o.ra' + end, {'o': o})", "o.rate = 3.0"),
+    "eval of an import": Route("text, rate = '__import__(\"THIS\").rate', 2.0", "eval(text)", "rate = 3.0"),
     "eval by another name": Route("find, text, rate = eval, 'rate', 2.0", "find(text, globals())", "rate = 3.0"),
     "exec": Route(
         "text, rate, found = 'found.append(rate)', 2.0, []\ndef run():\n    exec(text)\n    return found.pop()", "run()", "rate = 3.0"),
@@ -216,9 +228,34 @@ ARRAYS = {
     "zeros like it": Route("y = np.ones(3)", "len(np.zeros_like(y))", "y.resize(6, refcheck=False)"),
     "strided": Route("y = np.ones((4, 4))[:, ::2]", "len(y)", "y.setflags(write=False); y = y[:2]"),
 }
+CLASSES = {
+    "bases": Route("class A: rate = 2.0\nclass B: rate = 3.0\nclass C(A): pass\nc = C()", "c.rate", "C.__bases__ = (B,)"),
+    "bases with methods": Route(
+        "class A:\n    def get(self): return 2.0\nclass B:\n    def get(self): return 3.0\nclass C(A): pass\nc = C()", "c.get()",
+        "C.__bases__ = (B,)"),
+    "bases and isinstance": Route(
+        "class A: pass\nclass B: pass\nclass C(A): pass\nc = C()", "2.0 if isinstance(c, A) else 3.0", "C.__bases__ = (B,)"),
+    **{f"{name} later": Route(f"class C: {body}\nc = C()", read, f"C.{name} = lambda *_: {returned}") for name, body, read, returned in (
+        ("__len__", "pass", "2.0 if c else 3.0", "0"), ("__bool__", "pass", "2.0 if c else 3.0", "False"),
+        ("__eq__", "pass", "2.0 if c == 1 else 3.0", "True"), ("__call__", "pass", "2.0 if callable(c) else 3.0", "1"),
+        ("__contains__", "__iter__ = lambda self: iter([1])", "2.0 if 2 in c else 3.0", "True"),
+        ("__iter__", "__getitem__ = lambda self, i: [1.0, 2.0][i]", "sum(c)", "iter([5.0])"))},
+    "special method of a base": Route("class A: pass\nclass C(A): pass\nc = C()", "2.0 if c else 3.0", "A.__bool__ = lambda self: False"),
+    "register": Route(
+        "import abc\nclass A(abc.ABC): pass\nclass C: pass\nc = C()", "2.0 if isinstance(c, A) else 3.0", "A.register(C)"),
+    "register with a derived class": Route(
+        "import abc\nclass A(abc.ABC): pass\nclass B(A): pass\nclass C: pass", "2.0 if issubclass(C, A) else 3.0", "B.register(C)"),
+    "__subclasses__": Route("class A: pass", "1.0 + len(A.__subclasses__())", "class B(A): pass"),
+    "partial": Route(
+        "from functools import partial\ndef add(a, b): return a + b\np = partial(add, 1.0)", "p(2.0)",
+        "p.__setstate__((add, (5.0,), {}, {}))"),
+    "type in a frozenset": Route(
+        "held = frozenset({1})", "2.0 if True is next(iter(held)) else 3.0", "held = frozenset({True})"),
+    "type in a set": Route("held = {1}", "2.0 if type(next(iter(held))) is int else 3.0", "held.clear(); held.add(1.0)"),
+}
 ROUTES: dict[str, Route] = {
     f"{kind}: {name}": route for kind, routes in {
-        "builtin": BUILTINS, "namespace": NAMESPACES, "module": MODULES, "text": TEXTS, "array": ARRAYS, "other": OTHERS,
+        "builtin": BUILTINS, "namespace": NAMESPACES, "module": MODULES, "text": TEXTS, "array": ARRAYS, "other": OTHERS, "class": CLASSES,
         "__getattr__": FALLBACKS}.items()
     for name, route in routes.items()}
 FUNCTIONS = {

@@ -119,6 +119,7 @@ QUIET: dict[str, Callable[..., Any]] = {
     "drawn outside": Model().quiet, "a seeded generator": lambda x: x * np.random.default_rng(0).normal(),
     "seeded generators": lambda x: (
         x * random.Random(0).random() * np.random.RandomState(0).rand() * np.random.Generator(np.random.PCG64(0)).normal()),
+    "jumped": lambda x: x * np.random.Generator(np.random.PCG64(0).jumped()).normal(),
     "seeded within": lambda x: (np.random.seed(0), x * np.random.rand())[1], "a key": lambda x: x * aj.random.normal(aj.random.key(0), 3),
     "a branch not taken": lambda x: x if x.ndim == 1 else x * time.time() * np.random.rand() * random.random(),
     "other names": lambda x: x * len(os.path.join("time", "now")) * len(GENERATORS["philox"].bit_generator.state),

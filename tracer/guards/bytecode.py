@@ -363,6 +363,13 @@ def reads_of(code: CodeType) -> Reads:
     return found
 
 
+def is_call_of(code: CodeType, offset: int, name: str) -> bool:
+    """True if the instruction at an offset calls a function or method of this name."""
+    steps = instructions(code)
+    found = (_consumer(steps, index)[0] for index, _, loaded in _loads(steps) if loaded == name)
+    return any(user is not None and user.offset == offset for user in found)
+
+
 def _consumer(steps: list[dis.Instruction], index: int) -> tuple[dis.Instruction | None, int]:
     """Return the instruction that takes the value which the instruction at `index` pushes, and how many values lie above it then; None if
     an instruction in between has an unknown stack effect: expressions of names, numbers, operators, items, attributes and calls are known.

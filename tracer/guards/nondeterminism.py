@@ -17,7 +17,7 @@ from functools import lru_cache, partial
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
-from adjit.tracer.guards.bytecode import ATTRIBUTE_LOADS, VARIABLE_LOADS, instructions, nested_code
+from adjit.tracer.guards.bytecode import ATTRIBUTE_LOADS, VARIABLE_LOADS, instructions, is_call_of, nested_code
 from adjit.tracer.guards.module_owner import module_of
 from adjit.tracer.guards.source import Source
 from adjit.tracer.user_location import is_ours
@@ -277,7 +277,9 @@ def _clock_reads_reported(mentions: Sequence[Mention]) -> Iterator[None]:
 
 
 def _gives_seed(caller: FrameType) -> bool:
-    """True if the call under way gives a seed to `RandomState`, which reads random bytes nevertheless, and does not use them."""
+    """True if the call under way gives a seed to `RandomState`, or is `bits.jumped()`: both read random bytes, and do not use them."""
+    if "jumped" in caller.f_code.co_names and is_call_of(caller.f_code, caller.f_lasti, "jumped"):
+        return True
     step = caller.f_code.co_code[caller.f_lasti:caller.f_lasti + 2]
     return "RandomState" in caller.f_code.co_names and len(step) == 2 and dis.opname[step[0]] == "CALL" and step[1] > 0
 

@@ -16,6 +16,7 @@ import os
 import pkgutil
 import sys
 import weakref
+from abc import ABCMeta
 from array import array as MachineArray
 from collections import ChainMap, UserDict, UserList, UserString, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -84,6 +85,7 @@ from adjit.tracer.guards.source import (
     read_slot,
     set_among,
 )
+from adjit.tracer.guards.type_slots import Registrations, slot_addresses, slots_of
 from adjit.tracer.scope import open_traces
 
 MAX_SOURCES = 200_000
@@ -182,6 +184,7 @@ class _Walk:
         self.codes: list[CodeType] = []
         self.unguarded: dict[str, Any] = {}
         self.calls_libraries = False
+        self.kinds: set[type] = set()
         self._seen: dict[int, Any] = {}
         self._waiting: deque[tuple[Any, str]] = deque()
 
@@ -209,13 +212,17 @@ class _Walk:
                 self.unguarded.setdefault(path, value)
                 return
             for source in self.sources(value, path):
-                self.found.append(source)
-                if source.followed:
-                    self.follow(source.value, source.path)
-                if FORMATS in self.names and type(source.value) is str:
-                    self.names |= fields_of(source.value)
-                if self.evaluated and isinstance(source.value, (str, CodeType)) and not self.evaluated.isdisjoint(names_in(source.path)):
-                    self.text(source.value)
+                self.add(source)
+
+    def add(self, source: Source) -> None:
+        """Add a source that was found, and queue its value."""
+        self.found.append(source)
+        if source.followed:
+            self.follow(source.value, source.path)
+        if FORMATS in self.names and type(source.value) is str:
+            self.names |= fields_of(source.value)
+        if self.evaluated and isinstance(source.value, (str, CodeType)) and not self.evaluated.isdisjoint(names_in(source.path)):
+            self.text(source.value)
 
     def text(self, text: str | CodeType) -> None:
         """Note a text, or its code, that is given to `eval` or `exec`."""
@@ -232,11 +239,12 @@ class _Walk:
             if not wanted:
                 return
             known |= wanted
+            for scope in self.scopes.values():
+                for code in self.texts:
+                    self.imports(code, scope)
             for identity, name in sorted(wanted):
                 scope = self.scopes[identity]
-                source = Source(name, partial(read_item, scope, name), scope.get(name, MISSING), scope)
-                self.found.append(source)
-                self.follow(source.value, name)
+                self.add(Source(name, partial(read_item, scope, name), scope.get(name, MISSING), scope))
             self.follow_waiting()
 
     def mention(self, code: CodeType) -> None:
@@ -285,9 +293,10 @@ class _Walk:
             self.follow(value.__self__, path or "self")
             self.follow(value.__func__, path)
         elif isinstance(value, partial):
-            self.follow(value.func, path)
-            for holder in (value.args, value.keywords):
+            for name, holder in (("func", value.func), ("args", value.args), ("keywords", value.keywords)):
+                yield Source(f"{path}.{name}", partial(getattr, value, name), holder, value, False)
                 yield from items_of(holder, path)
+            self.follow(value.func, path)
         elif isinstance(value, BuiltinFunctionType):
             if value in (getattr, vars, dir, eval, exec, globals, __import__):
                 self.names |= {EVERYTHING} | ({GLOBALS} if value in (eval, exec, globals) else {MODULES} if value is __import__ else set())
@@ -353,12 +362,7 @@ class _Walk:
         scope = function.__globals__
         if evaluated_by(code).in_globals:
             self.scopes[id(scope)] = scope
-        for imported in imports_of(code):
-            modules = list(self.modules(imported, scope))
-            for module in modules:
-                self.imported(module, sys.modules[module])
-            if self.afterwards and not modules:     # an import that failed in the trace
-                yield Source(f"sys.modules[{imported!r}]", partial(read_item, sys.modules, imported), MISSING, sys.modules)
+        self.imports(code, scope)
         if not _ENVIRONMENT.isdisjoint((*code.co_names, *code.co_freevars)):
             for text in texts_of(code):
                 yield Source(f"os.environ[{text!r}]", partial(os.environ.get, text, MISSING), os.environ.get(text, MISSING), os)
@@ -382,6 +386,15 @@ class _Walk:
         yield from self.attributes(function, vars(function), name)
         if self.optional or EVERYTHING in self.names:
             yield Source(f"keys({name}.__dict__)", partial(tuple, vars(function)), tuple(vars(function)), vars(function), False)
+
+    def imports(self, code: CodeType, scope: Mapping[str, Any]) -> None:
+        """Follow the modules that code imports; one that is missing after the trace may come later."""
+        for imported in imports_of(code):
+            modules = list(self.modules(imported, scope))
+            for module in modules:
+                self.imported(module, sys.modules[module])
+            if self.afterwards and not modules:     # an import that failed in the trace
+                self.found.append(Source(f"sys.modules[{imported!r}]", partial(read_item, sys.modules, imported), MISSING, sys.modules))
 
     def modules(self, name: str, scope: Mapping[str, Any]) -> Iterator[str]:
         """Names of the loaded modules that an import may mean, in code with these globals: an import may be relative to a package."""
@@ -478,6 +491,17 @@ class _Walk:
         if EVERYTHING in self.names:
             for base in users:
                 yield Source(f"keys({base.__name__}.__dict__)", partial(keys_of, base), keys_of(base), base, False)
+        if kind not in self.kinds:
+            self.kinds.add(kind)
+            addresses = slot_addresses(kind)
+            yield Source(f"the methods of {kind.__name__}", partial(slots_of, kind, addresses), slots_of(kind, addresses), kind, False)
+        if isinstance(value, ABCMeta):
+            registered = Registrations(value)
+            yield Source(f"the classes registered with {path}", registered, registered(), value, False)
+        if isinstance(value, type) and "__subclasses__" in self.names:
+            yield Source(f"{path}.__subclasses__()", partial(_subclasses, value), _subclasses(value), value, False)
+            for derived in _subclasses(value):
+                self.follow(derived, derived.__name__)
         if any(not _ANSWERING.isdisjoint(vars(base)) for base in users):
             yield from self.set_later((value, *users), path)
         hidden = () if isinstance(value, type) else own.keys()
@@ -557,6 +581,10 @@ class _Walk:
         if EVERYTHING in self.names and len(table) <= MAX_ITEMS:
             return [name for name in table if not name.startswith("__")]
         return self.names & table.keys()
+
+
+def _subclasses(kind: type) -> tuple[type, ...]:
+    return tuple(type.__subclasses__(kind))
 
 
 def _requires_grad(reference: weakref.ref[Any]) -> Any:

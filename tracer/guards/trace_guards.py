@@ -87,7 +87,8 @@ class TraceGuards:
 
 
 def _difference(source: Source, now: Any) -> str:
-    if source.path.startswith(("the code of", "the position of", "the content of", "the attributes of", "the form of")):
+    if source.path.startswith(("the code of", "the position of", "the content of", "the attributes of", "the form of", "the methods of",
+                               "the classes registered")):
         return f"{source.path} changed"
     if source.path.startswith("keys("):
         return f"the keys of {source.path[len('keys('):-1]} changed"
@@ -131,6 +132,10 @@ def make_guards(before: Mapping[Any, Source], after: Reachability, captures: Seq
                    tuple((capture.value.type.shape, capture.array.dtype) for capture in captures))
 
 
+def _typed(item: Any) -> tuple[type, Any]:
+    return type(item), item
+
+
 def same(now: Any, then: Any) -> bool:
     """True if two values mean the same to a program."""
     if now is then:
@@ -141,4 +146,4 @@ def same(now: Any, then: Any) -> bool:
         return len(now) == len(then) and (all(map(is_, now, then)) or all(map(same, now, then)))
     if is_scalar(then):
         return bool(now == then) if issubclass(type(then), (int, str, bytes)) else repr(now) == repr(then)
-    return isinstance(then, frozenset) and now == then
+    return isinstance(then, frozenset) and now == then and ({*map(_typed, now)} == {*map(_typed, then)})
