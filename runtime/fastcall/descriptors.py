@@ -21,6 +21,7 @@ from adjit.ir.graph import WRITABLE_ROLES
 from adjit.ir.types import SHORT_NAMES
 from adjit.runtime.native.executable import NativeExecutable
 from adjit.tracer.scope import open_traces
+from adjit.tracer.tracebacks import hide_frames
 
 MAX_PROGRAMS = 8
 """Programs per function that the fast path tries, the most recently used; other programs are found by their signature, in Python."""
@@ -232,4 +233,8 @@ def _bytes(array: Parameter | Result) -> int:
 
 
 def _raise_failure(executable: NativeExecutable, status: int, *addresses: int) -> NoReturn:
-    raise executable.error_of(status, *addresses)
+    try:
+        raise executable.error_of(status, *addresses)
+    except BaseException as error:
+        hide_frames(error)
+        raise

@@ -249,6 +249,11 @@ CLASSES = {
     "partial": Route(
         "from functools import partial\ndef add(a, b): return a + b\np = partial(add, 1.0)", "p(2.0)",
         "p.__setstate__((add, (5.0,), {}, {}))"),
+    "proxy": Route(
+        "class Proxy:\n    def __init__(self, held): object.__setattr__(self, 'held', held)\n"
+        "    def __getattribute__(self, name): return getattr(object.__getattribute__(self, 'held'), name)\n"
+        "o = SimpleNamespace(rate=2.0); p = Proxy(o)", "p.rate", "o.rate = 3.0"),
+    "mock": Route("from unittest import mock\no = mock.MagicMock(); o.rate = 2.0", "o.rate", "o.rate = 3.0"),
     "type in a frozenset": Route(
         "held = frozenset({1})", "2.0 if True is next(iter(held)) else 3.0", "held = frozenset({True})"),
     "type in a set": Route("held = {1}", "2.0 if type(next(iter(held))) is int else 3.0", "held.clear(); held.add(1.0)"),

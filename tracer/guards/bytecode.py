@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
 from types import CodeType
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 Reads = Counter[tuple[str, str]]
 """Counts of reads: of a variable ("variable", name; a local variable "local"), of an attribute ("attribute", name), or of an item of one
@@ -244,7 +244,7 @@ def code_of_text(text: str) -> CodeType | None:
     """Return the code of a text for `eval` or `exec`; None if it is no Python."""
     for mode in ("eval", "exec"):
         with suppress(SyntaxError, ValueError):
-            return cast(CodeType, compile(text.lstrip(" \t"), "<text>", mode, dont_inherit=True))
+            return compile(text.lstrip(" \t"), "<text>", mode, dont_inherit=True)
     return None
 
 

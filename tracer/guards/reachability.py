@@ -327,6 +327,8 @@ class _Walk:
             self.follow(gc.get_referents(value)[0], path)       # the dict; `mapping` is a new proxy each time
         elif isinstance(value, Iterator) and owner_of_class(type(value)) is ModuleOwner.KNOWN and not isinstance(value, IOBase):
             yield Source(f"the position of {path}", partial(position_of, value), position_of(value), value)
+            if own_attributes(value):       # a mock, which is everything
+                yield from self.object(value, path)
         else:
             yield from items_of(value, path)
             if isinstance(value, (dict, set, frozenset)):
@@ -572,7 +574,8 @@ class _Walk:
                 self.follow(item, item_path)
 
     def attributes(self, owner: Any, table: Mapping[str, Any], path: str, all_names: bool = False) -> Iterator[Source]:
-        in_table = isinstance(owner, (ModuleType, FunctionType))
+        in_table = isinstance(owner, (ModuleType, FunctionType)) or (
+            not isinstance(owner, type) and type(owner).__getattribute__ is not object.__getattribute__)      # a proxy, which hides its own
         for name in sorted(table if all_names else self._named(table)):
             read = partial(read_item, table, name) if in_table else attribute_reader(owner, name)
             yield Source(f"{path}.{name}", read, table[name], table)
