@@ -93,6 +93,9 @@ def _scatter_set_vjp(ct: Value, operands: Operands, results: Operands, attrs: At
     if indices.type.size == 1:
         return kept, None, read
     size, index_shape = base.type.shape[axis], indices.type.shape
+    if indices.type.size == 1:
+        arrived = take(ct, indices, axis=axis)
+        return scatter_set(ct, indices, full_like(updates, 0.0), axis=axis), None, arrived
     number = reshape(iota(dtype=I64, shape=(indices.type.size,), axis=0), shape=index_shape)
     last = scatter_set(constant(value=0, dtype=I64, shape=(size,)), indices, number, axis=0)
     arrives = broadcast(equal(take(last, indices, axis=0), number), shape=updates.type.shape,
