@@ -288,7 +288,7 @@ def _lower(trace: Trace, captured: Captured | None, signature: CallSignature, co
     else:
         tensors, graph, compiled = lower_with_tensors(graph, captured, trace, compile_options, verify, threads, update_in_place, on_pass)
     signature = signature.without_arguments()
-    trace = replace(trace, signature=signature)
+    trace = replace(trace, signature=signature, graph=trace.graph.with_ops(()))       # every iteration of every loop: no one reads them
     if dump:
         dump.kernels(kernel_texts.kernel_texts_of(compiled.executable), "ll" if compile_options.backend == "native" else "py")
     took = (time.perf_counter() - traced) * 1e3
