@@ -180,10 +180,16 @@ class Program:
         self.runs += 1
         arrays, passed = self._everything(signature, captured)
         prepared = self.inputs.prepare(arrays, passed)
+        saved = arrays if not self.trace.writes or self.tensors is None or self.tensors.operation is None else self._saved(arrays)
         results = self._run_writing(signature, captured, prepared, passed) if self.trace.writes else self.executable.run(prepared, passed)
         if self.tensors is None:
             return self.trace.rebuild(results)
-        return self.tensors.finish(arrays, results, signature.all_leaves)
+        return self.tensors.finish(saved, results, signature.all_leaves)
+
+    def _saved(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The arrays that the backward half may read: copies of what is about to be overwritten."""
+        written = {param for param, _ in self.trace.writes if self.param_roles[param] != "updated"}
+        return [array.copy() if param in written else array for param, array in enumerate(arrays)]
 
     def _run_writing(self, signature: CallSignature, captured: Sequence[np.ndarray], prepared: Sequence[np.ndarray],
                      passed: Sequence[Any]) -> list[Any]:

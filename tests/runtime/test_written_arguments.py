@@ -428,3 +428,25 @@ def test_exports_write_to_their_arguments(tmp_path: Path) -> None:
     x = np.ones(4)
     with pytest.raises(aj.errors.ExportError, match="x and y are the same array"):
         function.export(tmp_path / "same.o", x, x)
+
+
+def test_what_the_backward_half_needs_is_not_overwritten() -> None:
+    buffer = np.zeros(3)
+
+    def weigh(t, x):
+        result = (t * aj.tensor(x) * aj.tensor(buffer.copy())).sum()
+        x[1:] *= 2.0
+        buffer[:] += 1.0
+        return result
+
+    for fun in (weigh, *(aj.compile(weigh, backend=backend) for backend in BACKENDS)):
+        buffer[:] = 1.0
+        for call in range(4):
+            t, x = aj.ones(3, requires_grad=True), np.arange(3.0)
+            result = fun(t, x)
+            result.backward()
+            np.testing.assert_array_equal(x, [0, 2, 4])
+            np.testing.assert_array_equal(buffer, call + 2)
+            assert result.item() == 3.0 * (call + 1)
+            assert t.grad is not None
+            assert t.grad.tolist() == [0, call + 1, 2 * (call + 1)]
