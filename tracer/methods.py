@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -11,7 +12,7 @@ import numpy as np
 
 from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.promotion import Casting, is_weak
-from adjit.tracer.registry import FUNCTIONS, find
+from adjit.tracer.registry import FUNCTIONS, find, unsupported
 
 _BINARY = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "floordiv": np.floor_divide,
@@ -133,6 +134,17 @@ def _pow(self: TracedArray, other: Any, modulus: None = None) -> Any:
     return _apply(np.power, self, other) if modulus is None and _operand(other) else NotImplemented
 
 
+def _view(self: TracedArray, dtype: Any = None, type: Any = None) -> Any:
+    """Return a view of the whole array; bits are not read as another dtype."""
+    if type is not None or (dtype is not None and (isinstance(dtype, builtins.type) and issubclass(dtype, np.ndarray))):
+        kind = dtype if type is None else type
+        if kind is not np.ndarray:
+            raise unsupported(np.ndarray.view, "numpy.ndarray.view")
+    elif dtype is not None and np.dtype(dtype) != self.dtype:
+        raise unsupported(np.ndarray.view, "numpy.ndarray.view")
+    return FUNCTIONS["getitem"](self, Ellipsis)
+
+
 def _round(self: TracedArray, ndigits: Any = None) -> Any:
     """Round as Python's `round`, which gives an integer without `ndigits`."""
     if not self.scalar:
@@ -158,7 +170,8 @@ def install() -> None:
     members: dict[str, Callable[..., Any]] = {
         "astype": _astype, "reshape": _reshape, "transpose": _transpose, "copy": _copy, "flatten": _flatten, "fill": _fill,
         "sort": _sort, "partition": _partition, "compress": _compress, "conj": _conjugate, "conjugate": _conjugate,
-        "__divmod__": _divmod, "__round__": _round, "__rdivmod__": _rdivmod, "__copy__": _deepcopy, "__deepcopy__": _deepcopy,
+        "__divmod__": _divmod, "__round__": _round, "view": _view,
+        "__rdivmod__": _rdivmod, "__copy__": _deepcopy, "__deepcopy__": _deepcopy,
         "__array_namespace__": array_namespace,
     }
     for name, ufunc in _BINARY.items():
