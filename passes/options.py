@@ -31,7 +31,8 @@ class Options:
                    by the backend.
     cache_bytes    bytes of the private caches of a core, for backends that run programs in tiles; None for other backends. Set by the
                    backend.
-    rolling        which Python loops become `scan` ops; None: all stay unrolled.
+    rolling        which Python loops become `scan` ops; None: all stay unrolled, and so they do with a memory budget, which knows
+                   nothing of values within loops.
     flush_subnormals  True if native programs flush subnormal numbers to zero. Constant folding in passes does not depend on it.
     """
 

@@ -64,7 +64,7 @@ def roll_loops(graph: Graph, options: Options) -> Graph:
           return %m3
         }
     """
-    if options.rolling is None:
+    if options.rolling is None or options.memory_budget is not None:      # a budget chooses among values that are not in a loop
         return graph
     return _Roller(options.rolling).roll(graph)
 

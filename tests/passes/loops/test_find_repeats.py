@@ -77,3 +77,4 @@ def test_rule_of_trips_and_ops() -> None:
     assert roll_loops(graph, Options(rolling=RollingRule(21, 12))) is graph
     assert roll_loops(graph, Options(rolling=RollingRule(4, 1000))) is graph
     assert roll_loops(graph, Options()) is graph
+    assert roll_loops(graph, Options(memory_budget=1000, rolling=SHORT_LOOPS)) is graph
