@@ -51,7 +51,7 @@ def nbody_by_pairs(positions, masses):
     return forces
 
 
-@programs(lambda draw, n: (1.5 * draw.normal(size=(n, 3)),), 5, 20)
+@programs(lambda draw, n: (1.5 * draw.normal(size=(n, 3)),), 5, 20, rounding=1e-15)
 def lennard_jones_with_cutoff(x):
     energy = 0.0
     f = np.zeros_like(x)
@@ -151,7 +151,7 @@ def adaptive_rk45(y0, damping):
     return y
 
 
-@programs(lambda draw, n: (0.5 + draw.random(), 1e-3), 5, 5)
+@programs(lambda draw, n: (0.5 + draw.random(), 1e-3), 5, 5, wrt=(0,))
 def heun_adaptive(y, tol):
     t = 0.0
     h = 0.1

@@ -124,7 +124,7 @@ def barrier_option(S0, r, sigma, z):
     return np.exp(-r) * payoffs.mean()
 
 
-@programs(lambda draw, n: (np.concatenate([[-100.0], 30 + 10 * draw.random(5)]),), 6, 6)
+@programs(lambda draw, n: (np.concatenate([[-100.0], 30 + 10 * draw.random(5)]),), 6, 6, rounding=1e-15)
 def internal_rate_of_return(flows):
     rate = 0.1
     for _ in range(100):

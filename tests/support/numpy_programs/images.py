@@ -148,7 +148,7 @@ def mandelbrot_by_masks(re, im):
     return counts
 
 
-@programs(lambda draw, n: (draw.random(n),), 20, 400)
+@programs(lambda draw, n: (draw.random(n),), 20, 400, rounding=1e-15)
 def otsu_threshold(pixels):
     hist, edges = np.zeros(8), np.linspace(0, 1, 9)
     for p in pixels:

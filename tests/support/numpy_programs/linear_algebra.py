@@ -213,6 +213,7 @@ def thomas(a, b, c, d):
 
 @programs(lambda draw, n: (definite(draw, n), draw.normal(size=n)), 4, 30, rounding=1e-12)
 def conjugate_gradients(A, b):
+    A = 0.5 * (A + A.T)
     x = np.zeros_like(b)
     r = b - A @ x
     p = r.copy()
