@@ -69,8 +69,8 @@ FILES = sorted({program.function.__module__ for program in all_programs().values
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda name: name.rpartition(".")[2])
-def test_programs_run_unchanged(file: str, update_golden: bool) -> None:
-    """By the interpreter, the first trace with one set of data or another."""
+def test_programs_run_unchanged(file: str, update_golden: bool, exhaustive: bool) -> None:
+    """By the interpreter, the first trace with one set of data or another; gradients of every other program."""
     programs = [program for program in all_programs().values() if program.function.__module__ == file]
     if update_golden:
         lines = known()
@@ -80,12 +80,13 @@ def test_programs_run_unchanged(file: str, update_golden: bool) -> None:
                 lines[program.name] = reason
         comments = [line for line in GOLDEN.read_text().splitlines() if line[:1] == "#"]
         GOLDEN.write_text("\n".join([*comments, *(lines[name] for name in sorted(lines))]) + "\n")
-    for_each(((program.name, (program, "interpret", ORDERS[len(program.name) % 2])) for program in programs), check)
+    for_each(((program.name, (program, "interpret", ORDERS[len(program.name) % 2], exhaustive or number % 2 == 0))
+              for number, program in enumerate(programs)), check)
 
 
 @pytest.mark.skipif(not host_targets(), reason="no native code on this machine")
 def test_programs_run_natively(exhaustive: bool) -> None:
-    programs = [program for number, program in enumerate(all_programs().values()) if exhaustive or number % 12 == 5]
+    programs = [program for number, program in enumerate(all_programs().values()) if exhaustive or number % 20 == 5]
     for_each(((program.name, (program, "native", ORDERS[2])) for program in programs), check)
 
 

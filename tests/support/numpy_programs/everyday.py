@@ -108,7 +108,7 @@ def american_put_binomial(S, K, r, sigma, T, steps):
     return V[0]
 
 
-@programs(lambda draw, n: (100.0, 0.03, 0.2, draw.normal(size=(n, 4))), 6, 500)
+@programs(lambda draw, n: (100.0, 0.03, 0.2, draw.normal(size=(n, 4))), 6, 500, rounding=1e-14)
 def barrier_option(S0, r, sigma, z):
     payoffs = np.zeros(len(z))
     for i in range(len(z)):
