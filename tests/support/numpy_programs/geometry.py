@@ -189,7 +189,8 @@ def de_casteljau(points, t):
     return beta[0]
 
 
-@programs(lambda draw, n: (np.sort(draw.random(n)) + np.arange(n), draw.normal(size=n), np.linspace(0.6, n - 1.2, 5)), 5, 20, wrt=(1,), rounding=1e-15)
+@programs(lambda draw, n: (np.sort(draw.random(n)) + np.arange(n), draw.normal(size=n), np.linspace(0.6, n - 1.2, 5)),
+          5, 20, wrt=(1,), rounding=1e-15)
 def natural_cubic_spline(x, y, xs):
     n = len(x)
     h = np.diff(x)
