@@ -20,6 +20,7 @@ from adjit.passes.pipeline import PIPELINE, ROLL, Pass, PassRecord, PipelineResu
 from adjit.passes.tiling.tile_batch import tile_batch
 from adjit.runtime.backends import make_executable
 from adjit.runtime.caches.graph_cache import find_program, keep_program, program_key
+from adjit.runtime.first_call_notice import begin_stage
 from adjit.runtime.native.code import native_target
 from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.native.threads import TEAM_CODE
@@ -108,10 +109,12 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
             return CompiledGraph(pipeline, executable, 0.0, (time.perf_counter() - begin) * 1e3)
         if threads > 1 and cost_of(graph).operations >= MIN_POOL_OPERATIONS:
             TEAM_CODE.start()
+    begin_stage("optimizing", graph)
     with compile_program.OverlappedCodegen(target, threads) if key and threads > 1 else nullcontext() as overlapped:
         result = run_passes(partial(_after_pass, overlapped, on_pass))
         passed = time.perf_counter()
         check_cancelled()
+        begin_stage("machine code", result.graphs["optimized"])
         made = make_executable(backend, result.graphs["optimized"], result.final, threads, options.flush_subnormals, overlapped)
     if key and isinstance(made, NativeExecutable):
         keep_program(key, made.code)

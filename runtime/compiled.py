@@ -27,6 +27,7 @@ from adjit.runtime.bound_function import BoundCompiledFunction
 from adjit.runtime.caches.program_cache import CacheInfo, Found, ProgramCache
 from adjit.runtime.compile_options import CompileOptions, Names, function_name, make_compile_options
 from adjit.runtime.fastcall.callable_type import activate, callable_type, fastcall_is_ready
+from adjit.runtime.first_call_notice import long_call_announced
 from adjit.runtime.pickled_functions import has_name, make_recompiling, restore
 from adjit.runtime.program import Program, compile_program
 from adjit.runtime.warmup import WARM_UP
@@ -356,8 +357,9 @@ class CompiledFunction(Generic[P, R]):
             found = self._cache.find(signature, False, outcomes) if update_in_place else None
             if found is not None:
                 return found
-            program = compile_program(fun, args, kwargs, signature, self.compile_options, self._cache.reason(signature, outcomes),
-                                      update_in_place, outcomes)
+            with long_call_announced(self.fun):
+                program = compile_program(fun, args, kwargs, signature, self.compile_options, self._cache.reason(signature, outcomes),
+                                          update_in_place, outcomes)
             self._cache.keep(signature, program)
             self._cache.limits.traced(outcomes)
             if self._cache.traces - self._cache.limits.traces == TRACES_BEFORE_WARNING and not outcomes:
