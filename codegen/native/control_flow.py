@@ -129,12 +129,16 @@ class _RegionBuilder(StepBuilder):
     def cond(self) -> None:
         operands, results, scratch = self.argument_pointers()
         arrays = [self.arrays(number) for number in range(2)]
+        first = len(results) - len(carried_operands(self.op))
+        carried = results[first:]
+        self.copy_initial(operands, carried)
 
         def arm(number: int) -> None:
             params, targets = arrays[number]
-            self.set_pointers(params, operands[1:])
-            self.set_pointers(targets, results)
+            self.set_pointers(params, [*carried, *operands[1 + len(carried):]])
+            self.set_pointers(targets, [*results[:first], *self.result_pointers(number, scratch)[first:]])
             self.call_region(number, params, targets, scratch)
+            self.copy_back(number, carried, scratch)
 
         with self.if_(self.compare("ne", self.load("i8", operands[0]), 0, "i8")):
             arm(0)

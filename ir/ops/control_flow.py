@@ -14,7 +14,7 @@ import numpy as np
 
 from adjit.ir.definition import Kind, OpDefinition, RegionUse, define
 from adjit.ir.errors import DTypeError, ShapeError, TraceError
-from adjit.ir.graph import Graph, Op
+from adjit.ir.graph import Graph, Op, carried_operands
 from adjit.ir.interpreter import interpret
 from adjit.ir.ops.sampling import no_samples
 from adjit.ir.types import BOOL, I64, TensorType
@@ -185,8 +185,11 @@ def bind_control_flow(op: Op, regions: Sequence[Body]) -> Callable[[Sequence[np.
     """Function that runs `op` on operands and writes its results into given arrays, using functions that run its regions."""
     attrs = {name: value for name, value in op.attrs.items() if name != "scratch_bytes"}
     if op.name == "cond":
+        carried = len(carried_operands(op))
+
         def branch(operands: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
-            _copy(regions[0 if operands[0] else 1](*operands[1:]), results)
+            copies = [array.copy() for array in operands[1:1 + carried]]       # the region may write over them
+            _copy(regions[0 if operands[0] else 1](*copies, *operands[1 + carried:]), results)
         return branch
     if op.name == "scan":
         rows = len(op.results) - attrs["carries"]

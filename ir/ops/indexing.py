@@ -89,7 +89,8 @@ def _scatter_set_vjp(ct: Value, operands: Operands, results: Operands, attrs: At
     numbers of the updates."""
     base, indices, updates = operands
     axis = attrs["axis"]
-    kept, read = scatter_set(ct, indices, full_like(updates, 0.0), axis=axis), take(ct, indices, axis=axis)
+    read = take(ct, indices, axis=axis)     # before the cotangent is written over
+    kept = scatter_set(ct, indices, full_like(updates, 0.0), axis=axis)
     if indices.type.size == 1:
         return kept, None, read
     size, index_shape = base.type.shape[axis], indices.type.shape

@@ -241,8 +241,8 @@ def _evaluate_update_slice(base: np.ndarray, update: np.ndarray, *, start: Shape
 def _update_slice_vjp(ct: Value, operands: Operands, results: Operands, attrs: Attributes) -> Cotangents:
     start, step = attrs["start"], attrs["step"]
     update = operands[1]
-    kept = update_slice(ct, full_like(update, 0.0), start=start, step=step)
-    return kept, slice(ct, start=start, stop=_stop(update.type.shape, start, step), step=step)
+    read = slice(ct, start=start, stop=_stop(update.type.shape, start, step), step=step)     # before the cotangent is written over
+    return update_slice(ct, full_like(update, 0.0), start=start, step=step), read
 
 
 def _update_slice_samples() -> Iterator[Sample]:

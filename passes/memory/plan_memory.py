@@ -15,6 +15,7 @@ from adjit.ir.analysis.buffer_assignment import scratch_bytes
 from adjit.ir.graph import Graph, Op, Slot, Value, updated_results
 from adjit.ir.memory_sizes import aligned
 from adjit.ir.ops.traits import CONTROL_FLOW
+from adjit.passes.memory.carry_through_branches import carry_through_branches
 from adjit.passes.memory.donation import Donations, results_in_params
 from adjit.passes.memory.packing import Block, pack
 from adjit.passes.memory.share_buffers import BufferSharing, share_buffers
@@ -96,6 +97,7 @@ def _plan(graph: Graph, donations: Donations | None) -> Graph:
 
 
 def _with_planned_regions(op: Op, plan_region: Callable[[Graph], Graph]) -> Op:
+    op = carry_through_branches(op) if op.name == "cond" else op
     op = replace(op, regions=tuple(map(plan_region, op.regions)))
     return replace(op, attrs={**op.attrs, "scratch_bytes": scratch_bytes(op)})
 

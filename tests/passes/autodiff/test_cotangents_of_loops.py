@@ -83,7 +83,37 @@ def written_at_several(a: Any) -> Any:
     return np.sum(aj.fori_loop(0, a.shape[0], body, a) ** 2)
 
 
-PROGRAMS = [diagonal, rows, filtered_columns, elements, nested, nested_reads, while_it_lasts, swapped, written_at_several]
+def read_in_a_branch(a: Any) -> Any:
+    def body(i: Any, total: Any) -> Any:
+        return total + aj.cond(a[i, 0] > 0.5, lambda: a[i, i] ** 2, lambda: a[i, 1] * total)
+    return aj.fori_loop(1, a.shape[0], body, 0.0)
+
+
+def written_in_a_branch(a: Any) -> Any:
+    def body(i: Any, y: Any) -> Any:
+        def written() -> Any:
+            z = y.copy()
+            z[i, 1] = y[i - 1, 0] * y[i, 2]
+            return z
+        return aj.cond(a[i, 0] > 0.5, written, lambda: y)
+    return np.sum(aj.fori_loop(1, a.shape[0], body, a) ** 2)
+
+
+def kept_beside_a_branch(a: Any) -> Any:
+    def body(i: Any, pair: Any) -> Any:
+        x, y = pair
+
+        def written() -> Any:
+            z = y.copy()
+            z[i] = x[i] * y[i - 1]
+            return z, x[i, 0]
+        z, first = aj.cond(a[i, 0] > 0.5, written, lambda: (y, y[0, i]))
+        return y * first, z
+    return np.sum(np.sin(sum(aj.fori_loop(1, a.shape[0], body, (a, a * 2)))))
+
+
+PROGRAMS = [diagonal, rows, filtered_columns, elements, nested, nested_reads, while_it_lasts, swapped, written_at_several,
+            read_in_a_branch, written_in_a_branch, kept_beside_a_branch]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
@@ -99,7 +129,8 @@ def test_gradient_and_second_derivative_are_those_of_differences(program: Callab
     np.testing.assert_allclose(gradient, interpreted[1], rtol=1e-11, atol=1e-13)
 
 
-@pytest.mark.parametrize("program", [diagonal, rows, filtered_columns, elements, nested, nested_reads, while_it_lasts],
+@pytest.mark.parametrize("program", [diagonal, rows, filtered_columns, elements, nested, nested_reads, while_it_lasts,
+                                     read_in_a_branch, written_in_a_branch],
                          ids=lambda program: program.__name__)
 def test_bytes_are_linear_in_what_is_touched(program: Callable[..., Any]) -> None:
     """An array a few times; twice the rows and columns are four times the bytes, not eight."""
