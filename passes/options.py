@@ -7,7 +7,8 @@ from adjit.ir.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RollingRule:
-    """Loops that are worth rolling.
+    """Loops that are worth rolling. An op that stays unrolled costs some 200 us of compile time with its derivative; a rolled iteration
+    0.03 us of each call, forward and backward.
 
     min_trips         iterations
     min_ops           ops of all iterations together
