@@ -5,6 +5,7 @@ from __future__ import annotations
 import cProfile
 import datetime
 import functools
+import io
 import os
 import random
 import secrets
@@ -250,3 +251,10 @@ def test_nothing_is_loaded_for_it() -> None:
             "try:\n    aj.compile(lambda x: x * np.random.rand(), backend='interpret')(np.ones(2))\n"
             "except RuntimeWarning as warning:\n    assert 'np.random' in str(warning)\nelse:\n    raise AssertionError")
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_is_typed_in_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("3\n4\n"))
+    with pytest.warns(RuntimeWarning, match=r"reads the keyboard \(input\) while it is traced") as caught:
+        assert aj.compile(lambda x: x * float(input()))(2.0) == 6.0     # the line
+    assert [warning.lineno for warning in caught] == line_of("(2.0) == 6.0     # the line")[:1]

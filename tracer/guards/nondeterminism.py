@@ -23,8 +23,9 @@ from adjit.tracer.guards.source import Source
 from adjit.tracer.user_location import is_ours
 
 _READ = frozenset({"time", "perf_counter", "monotonic", "process_time", "thread_time", "urandom", "getrandom", "now", "utcnow", "today",
-                   "time_ns", "perf_counter_ns", "monotonic_ns", "process_time_ns", "thread_time_ns", "generate_time_safe"})
-_CLOCKS = frozenset({"time", "posix", "nt", "_uuid", "datetime"})      # modules of these functions
+                   "time_ns", "perf_counter_ns", "monotonic_ns", "process_time_ns", "thread_time_ns", "generate_time_safe",
+                   "input"})
+_CLOCKS = frozenset({"time", "posix", "nt", "_uuid", "datetime", "builtins"})      # modules of these functions
 _ENTROPY = frozenset({"uuid", "secrets", "random"})                     # read random bytes of the system for their callers
 _SEEDING = frozenset({     # draw a seed from the system where none is given
     "default_rng", "SeedSequence", "RandomState", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64", "Random", "SystemRandom", "seed"})
@@ -105,6 +106,8 @@ def _mentions(function: FunctionType) -> Iterator[Mention]:
     """Yield the clocks and generators that the code of a function names; the code is read only if its names suggest some."""
     code, names = function.__code__, _names(function.__code__)
     variables = {name: function.__globals__[name] for name in names & function.__globals__.keys()}
+    if "input" in names:
+        variables.setdefault("input", input)
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         try:
             variables[name] = cell.cell_contents
@@ -273,7 +276,8 @@ def _clock_reads_reported(mentions: Sequence[Mention]) -> Iterator[None]:
             sys.setprofile(None)
     for line, name in read.items():
         names = next((".".join(mention.names) for mention in mentions if mention.line == line), name)
-        _warn(line, f"reads the clock or random bytes of the system ({names})", "read it outside, and pass it as an argument")
+        what = "the keyboard" if names.endswith("input") else "the clock or random bytes of the system"
+        _warn(line, f"reads {what} ({names})", "read it outside, and pass it as an argument")
 
 
 def _gives_seed(caller: FrameType) -> bool:
