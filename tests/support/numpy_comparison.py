@@ -85,7 +85,8 @@ def check_values(function: Callable[..., Any], calls: Sequence[Call], backend: s
             wanted, after = outcome(function, arguments)
             found, written = outcome(compiled, arguments)
         compare(found, wanted, rounding, f"call {number}: result")
-        compare(written, after, rounding, f"call {number}: argument")
+        if not isinstance(wanted, Exception):       # a call that raises writes no argument, unlike Python
+            compare(written, after, rounding, f"call {number}: argument")
     return compiled
 
 
