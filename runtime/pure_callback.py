@@ -34,7 +34,7 @@ def pure_callback(function: Function, result_shapes: Any, *args: Any, vjp: Funct
 
     Compiled programs call it whenever they come to this place, on NumPy arrays (0-d ones are NumPy scalars), in the calling thread. `args`
     are arrays, numbers, tensors, or trees of them. `result_shapes` says what it returns: a pair (shape, dtype), anything with `.shape` and
-    `.dtype`, or a tree of these; results have to have these shapes and dtypes, and this tree.
+    `.dtype`, a float, or a tree of these; results have to have these shapes and dtypes, and this tree.
 
     `vjp(cotangent, result, *args)` gives the derivative, in NumPy: a tuple with one cotangent for each argument, with its tree, shapes and
     dtypes (or None, for zero); with one argument, its cotangent alone will do. `cotangent` has the tree of the result. It is not traced
@@ -88,6 +88,8 @@ def _result_types(shapes: Any) -> tuple[tuple[TensorType, ...], TreeSpec]:
 
 
 def _with_types(shapes: Any) -> Any:
+    if type(shapes) is float:       # an argument that is like the result, outside of a trace
+        shapes = np.float64(shapes)
     if hasattr(shapes, "shape") and hasattr(shapes, "dtype"):
         return _Shape(TensorType(check_dtype(np.dtype(shapes.dtype)), tuple(map(int, shapes.shape))))
     if isinstance(shapes, tuple) and len(shapes) == 2 and _is_shape(shapes[0]) and isinstance(shapes[1], (str, type, np.dtype)):

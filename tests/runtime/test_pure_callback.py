@@ -355,3 +355,24 @@ def test_calls_that_nobody_needs_are_left_out() -> None:
 
     assert aj.compile(unused)(1.0) == 2.0
     assert called == []
+
+
+def test_decisions_and_python_loops_on_what_the_function_returns() -> None:
+    def sine(x: Any) -> Any:
+        return aj.pure_callback(lambda v: np.sin(v), x, x, vjp=lambda ct, y, v: ct * np.cos(v))
+
+    def branch(x: Any) -> Any:
+        y = sine(x)
+        return 2 * y if y > 0 else 3 * y
+
+    def loop(x: Any) -> Any:
+        for _ in range(40):
+            x = sine(x) + 0.1
+        return x
+
+    program = aj.compile(branch)
+    for x in (0.5, -0.5, 0.7, -0.3):
+        assert program(x) == branch(x)
+        assert aj.grad(branch)(x) == pytest.approx((2 if x > 0 else 3) * np.cos(x), rel=1e-14)
+    assert aj.compile(loop)(1.0) == loop(1.0)
+    check_gradient(loop, 1.0)
