@@ -348,7 +348,12 @@ class CompiledFunction(Generic[P, R]):
             program = compile_program(fun, args, kwargs, signature, once, "its way is not kept", update_in_place=False, guarded=False)
         captured = program.traced_with(signature)
         assert captured is not None
-        return program.run(signature, captured)
+        try:
+            return program.run(signature, captured)
+        except BaseException:
+            if program.tensors is not None:
+                program.tensors.take_back()
+            raise
 
     def _compile(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature,
                  update_in_place: bool = True, outcomes: tuple[Outcome, ...] = ()) -> Found:

@@ -177,11 +177,11 @@ class Program:
 
     def run(self, signature: CallSignature, captured: Sequence[np.ndarray]) -> Any:
         """The function's result for a call; `captured` are the current arrays for its captured parameters."""
-        self.runs += 1
         arrays, passed = self._everything(signature, captured)
         prepared = self.inputs.prepare(arrays, passed)
         saved = arrays if not self.trace.writes or self.tensors is None or self.tensors.operation is None else self._saved(arrays)
         results = self._run_writing(signature, captured, prepared, passed) if self.trace.writes else self.executable.run(prepared, passed)
+        self.runs += 1
         if self.tensors is None:
             return self.trace.rebuild(results)
         return self.tensors.finish(saved, results, signature.all_leaves)

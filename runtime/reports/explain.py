@@ -30,7 +30,8 @@ MAX_SHOWN_LOOPS = 10
 def explain_program(program: Program, cache: tuple[int, int, int, int], programs: Sequence[Program], rolling: RollingRule | None) -> str:
     """The report on one program. `cache` is the `CacheInfo` of its function, `programs` are all cached programs in the order of their
     traces, `rolling` is the rule by which loops were rolled."""
-    sections = [_head(program, cache), _others(program, programs), _signature(program), _passes(program.pipeline.records, program.verified),
+    sections = [_head(program, cache), _others(program, programs), _ways(program, programs), _signature(program),
+                _passes(program.pipeline.records, program.verified),
                 [] if rolling is None else find_refusals(program.pipeline.graphs["traced"], rolling)[:MAX_SHOWN_LOOPS],
                 _code(program.executable)]
     backward = program.backward
@@ -62,6 +63,28 @@ def _others(program: Program, programs: Sequence[Program]) -> list[str]:
     if len(programs) > len(shown):
         lines.append(f"  and {len(programs) - len(shown)} more")
     return [f"{len(programs)} programs, traced because", *lines]
+
+
+def _ways(program: Program, programs: Sequence[Program]) -> list[str]:
+    """The tree of ways through the decisions on values, in the state that the program was traced in: the decisions at which they part."""
+    ways = [other for other in programs if other.state == program.state and other.signature.key == program.signature.key]
+    if len(ways) < 2:
+        return []
+    return [f"{len(ways)} ways through the decisions on values", *_tree(program, ways, 0, "  ")]
+
+
+def _tree(program: Program, ways: Sequence[Program], number: int, margin: str) -> list[str]:
+    """Lines for ways whose first `number` decisions are the same."""
+    while len(ways) > 1 and all(way.begins_with(ways[0].outcomes[:number + 1]) for way in ways):
+        number += 1
+    if len(ways) == 1:
+        (way,) = ways
+        return [f"{margin}{way.calls} call{'' if way.calls == 1 else 's'}{' (this program)' * (way is program)}"]
+    parted: dict[str, list[Program]] = {}
+    for way in ways:
+        guards = way.trace.value_guards
+        parted.setdefault(f"if {guards[number].describe()}" if number < len(guards) else "else", []).append(way)
+    return [line for text, some in parted.items() for line in (f"{margin}{text}:", *_tree(program, some, number + 1, margin + "  "))]
 
 
 def _signature(program: Program) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -301,3 +302,5 @@ def test_explain_names_the_decision() -> None:
         compiled(sign * np.ones(2))
     assert "the truth value at" in compiled.explain()
     assert "is False, as in no other way through the function" in compiled.explain()
+    tree = re.sub(r" at \S+ in <lambda>", "", compiled.explain()).partition("2 ways through the decisions on values\n")[2]
+    assert tree.startswith("  if the truth value is True:\n    2 calls (this program)\n  if the truth value is False:\n    1 call\n")
