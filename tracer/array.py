@@ -107,6 +107,8 @@ class TracedArray:
     @property
     def in_order(self) -> bool:
         """True if NumPy's elementwise functions make arrays in C order from this array: no axis has longer strides than one before it."""
+        if self._steps is None:
+            return self.layout_known or not self.size
         steps = [abs(stride) for size, stride in zip(self.shape, self.steps, strict=True) if size > 1 and stride]
         return not self.size or (self.layout_known and steps == sorted(steps, reverse=True))
 

@@ -61,12 +61,13 @@ def implements(*numpy_functions: Any) -> Callable[[Callable[P, Any]], Callable[P
 def _with_layout(result: Any, args: tuple[Any, ...]) -> Any:
     """Mark the layout of new arrays as unknown if an argument is not in C order: NumPy's functions then follow the arguments' axis order,
     each in its own way."""
+    if _in_order(args):
+        return result
     new = [x for x in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(x, TracedArray)
            and not is_lazy(x) and x.alias is None and x._steps is None and sum(size > 1 for size in x.shape) > 1
            and not any(x is arg for arg in args)]
-    if new and not _in_order(args):
-        for x in new:
-            x.layout_known = False
+    for x in new:
+        x.layout_known = False
     return result
 
 

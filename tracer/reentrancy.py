@@ -54,7 +54,8 @@ _NUMBERS = range(1, signal.NSIG)
 
 
 def is_reentrant(*arguments: Any) -> bool:
-    """True if a call in the midst of a trace comes from code that is no part of it. False if an argument is a traced array."""
+    """True if a call in the midst of a trace comes from code that is no part of it. False if an argument is a traced array, or a
+    list that begins with one."""
     if _has_traced(arguments):
         return False
     watching = [watch.__code__ for watch in (sys.gettrace(), sys.getprofile()) if isinstance(watch, (FunctionType, MethodType))]
@@ -74,8 +75,11 @@ def interrupts_evaluation(*arguments: Any) -> bool:
 
 
 def _has_traced(arguments: tuple[Any, ...]) -> bool:
-    for argument in arguments:      # noqa: SIM110 - `any` takes twice as long
-        if type(argument) is TracedArray or isinstance(getattr(argument, "array", None), TracedArray):
+    for argument in arguments:
+        kind = type(argument)
+        if kind is TracedArray or ((kind is list or kind is tuple) and argument and type(argument[0]) is TracedArray):
+            return True
+        if isinstance(getattr(argument, "array", None), TracedArray):
             return True
     return False
 

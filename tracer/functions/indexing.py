@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from adjit.ir import ops
-from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import ArgumentError, DTypeError, IndexingError, IntegerOverflowError, ShapeError, TraceError, UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, I64
@@ -25,13 +25,16 @@ from adjit.tracer.scope import active_scope
 from adjit.tracer.user_location import find_user_location, is_within_call
 
 
-@dataclass(frozen=True, slots=True)
-class _Basic:
-    """Slices of a basic index, one for each axis, and the shape of the result: dropped axes are absent, new ones are 1."""
+class _Geometry(NamedTuple):
+    """Basic index of arrays of one shape: start, stop and step of the slice, with positive steps; the axes to flip after it; the shape of
+    the slice, and of the result, without dropped axes and with new ones; for each axis of the result the array's axis, None for new axes,
+    and the factor of its stride."""
 
-    slices: tuple[slice, ...]
+    bounds: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+    flipped: tuple[int, ...]
+    part: tuple[int, ...]
     shape: tuple[int, ...]
-    strides: tuple[int, ...]
+    factors: tuple[tuple[int | None, int], ...]
 
 
 @implements("getitem")
@@ -132,9 +135,12 @@ def _is_copied(index: Any, shape: tuple[int, ...]) -> bool:
 
 def _expand(x: TracedArray, index: Any) -> list[Any]:
     """Return one entry for each axis, and None for new axes: slices, integers, and integer arrays (plain or traced)."""
+    given = index if isinstance(index, tuple) else (index,)
+    if len(given) <= x.ndim and _PLAIN.issuperset(map(type, given)):      # an int is no bool here
+        return [*given, *[slice(None)] * (x.ndim - len(given))]
     items: list[Any] = []
     given = [(as_traced(item) if contains_traced(item) else fixed(np.asarray(item, dtype=None if item else np.int64)))
-             if isinstance(item, list) else item for item in (index if isinstance(index, tuple) else (index,))]
+             if isinstance(item, list) else item for item in given]
     given = [fixed(np.asarray(item)) if type(item) in FRESH else item for item in given]        # its content is known
     for item, axis in zip(given, first_axes(given, x.ndim), strict=True):
         if issubclass(type(item), (bool, np.bool_)):
@@ -167,6 +173,9 @@ def _expand(x: TracedArray, index: Any) -> list[Any]:
     fill = [slice(None)] * (x.ndim - used)
     at = positions[0] if positions else len(items)
     return [*items[:at], *fill, *items[at + 1:]]
+
+
+_PLAIN = frozenset({int, slice})
 
 
 def first_axes(items: Sequence[Any], ndim: int) -> list[int]:
@@ -209,10 +218,53 @@ def freeze(array: np.ndarray) -> None:
 # -- the basic part
 
 def _basic_view(x: TracedArray, entries: list[Any]) -> TracedArray:
-    basic = _resolve(x, entries)
+    items = tuple([_bounds_of(entry) if type(entry) is slice else entry for entry in entries])
+    bounds, axes, part, shape, factors = _geometry(x.shape, items)
+    whole = part == x.shape
+    steps = x.steps
+    strides = tuple([1 if axis is None else steps[axis] * factor for axis, factor in factors])
+
+    def read(value: Value) -> Value:
+        value = value if whole else ops.slice(value, start=bounds[0], stop=bounds[1], step=bounds[2])
+        return lowering.reshape(ops.flip(value, axes=axes) if axes else value, shape)
+
+    def write(base: Value, value: Value) -> Value:
+        if not math.prod(part):
+            return base
+        value = lowering.reshape(value, part)
+        value = ops.flip(value, axes=axes) if axes else value
+        return value if whole else ops.update_slice(base, value, start=bounds[0], step=bounds[2])
+
+    return view_of(x, read, write, strides, (bounds, axes, shape))
+
+
+def _bounds_of(entry: slice) -> tuple[int | None, int | None, int | None]:
+    start, stop, step = entry.start, entry.stop, entry.step
+    return (None if start is None else operator.index(start), None if stop is None else operator.index(stop),
+            None if step is None else operator.index(step))
+
+
+@lru_cache(maxsize=4096)
+def _geometry(sizes: tuple[int, ...], items: tuple[Any, ...]) -> _Geometry:
+    """Geometry of a basic index of an array of these sizes: integers, bounds of slices, and None for new axes."""
     start, stop, step, flipped = [], [], [], []
-    for axis, (item, size) in enumerate(zip(basic.slices, x.shape, strict=True)):
-        first, last, stride = item.indices(size)
+    shape: list[int] = []
+    factors: list[tuple[int | None, int]] = []
+    for entry in items:
+        axis = len(start)
+        if entry is None:
+            shape.append(1)
+            factors.append((None, 1))
+            continue
+        if isinstance(entry, tuple):
+            if entry[2] == 0:
+                raise ValueError("slice step cannot be zero")
+            first, last, stride = slice(*entry).indices(sizes[axis])
+            shape.append(len(range(first, last, stride)))
+            factors.append((axis, 1 if entry[2] is None else entry[2]))
+        else:
+            first = check_bounds(entry, sizes[axis], axis)
+            last, stride = first + 1, 1
         count = len(range(first, last, stride))
         if stride < 0:
             first, stride = first + (count - 1) * stride, -stride
@@ -222,44 +274,7 @@ def _basic_view(x: TracedArray, entries: list[Any]) -> TracedArray:
         stop.append(first + (count - 1) * stride + 1 if count else 0)
         step.append(stride if count > 1 else 1)
     bounds = tuple(start), tuple(stop), tuple(step)
-    part = tuple(len(range(*axis)) for axis in zip(*bounds, strict=True))
-    axes = tuple(flipped)
-    whole = part == x.shape
-
-    def read(value: Value) -> Value:
-        value = value if whole else ops.slice(value, start=bounds[0], stop=bounds[1], step=bounds[2])
-        return lowering.reshape(ops.flip(value, axes=axes) if axes else value, basic.shape)
-
-    def write(base: Value, value: Value) -> Value:
-        if not math.prod(part):
-            return base
-        value = lowering.reshape(value, part)
-        value = ops.flip(value, axes=axes) if axes else value
-        return value if whole else ops.update_slice(base, value, start=bounds[0], step=bounds[2])
-
-    return view_of(x, read, write, basic.strides, (bounds, axes, basic.shape))
-
-
-def _resolve(x: TracedArray, entries: list[Any]) -> _Basic:
-    slices: list[slice] = []
-    shape: list[int] = []
-    strides: list[int] = []
-    for entry in entries:
-        axis = len(slices)
-        if entry is None:
-            shape.append(1)
-            strides.append(1)
-        elif isinstance(entry, slice):
-            bounds = slice(*(None if bound is None else operator.index(bound) for bound in (entry.start, entry.stop, entry.step)))
-            if bounds.step == 0:
-                raise ValueError("slice step cannot be zero")
-            slices.append(bounds)
-            shape.append(len(range(*bounds.indices(x.shape[axis]))))
-            strides.append(x.steps[axis] * (1 if bounds.step is None else bounds.step))
-        else:
-            position = check_bounds(entry, x.shape[axis], axis)
-            slices.append(slice(position, position + 1))
-    return _Basic(tuple(slices), tuple(shape), tuple(strides))
+    return _Geometry(bounds, tuple(flipped), tuple(len(range(*axis)) for axis in zip(*bounds, strict=True)), tuple(shape), tuple(factors))
 
 
 def check_bounds(index: int, size: int, axis: int) -> int:
