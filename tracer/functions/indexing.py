@@ -135,7 +135,7 @@ def _is_copied(index: Any, shape: tuple[int, ...]) -> bool:
 
 def _expand(x: TracedArray, index: Any) -> list[Any]:
     """Return one entry for each axis, and None for new axes: slices, integers, and integer arrays (plain or traced)."""
-    given = index if isinstance(index, tuple) else (index,)
+    given: Sequence[Any] = index if isinstance(index, tuple) else (index,)
     if len(given) <= x.ndim and _PLAIN.issuperset(map(type, given)):      # an int is no bool here
         return [*given, *[slice(None)] * (x.ndim - len(given))]
     items: list[Any] = []
@@ -247,7 +247,10 @@ def _bounds_of(entry: slice) -> tuple[int | None, int | None, int | None]:
 @lru_cache(maxsize=4096)
 def _geometry(sizes: tuple[int, ...], items: tuple[Any, ...]) -> _Geometry:
     """Geometry of a basic index of an array of these sizes: integers, bounds of slices, and None for new axes."""
-    start, stop, step, flipped = [], [], [], []
+    start: list[int] = []
+    stop: list[int] = []
+    step: list[int] = []
+    flipped: list[int] = []
     shape: list[int] = []
     factors: list[tuple[int | None, int]] = []
     for entry in items:
