@@ -26,6 +26,10 @@ from adjit.tracer.tracebacks import hide_frames
 MAX_PROGRAMS = 8
 """Programs per function that the fast path tries, the most recently used; other programs are found by their signature, in Python."""
 
+MAX_WAYS = 64
+"""As `MAX_PROGRAMS`, with programs that decide on values. A miss of a guard takes 0.06 us; 20 ways in turn took 1.3 us a call, and 79 us
+where 12 of them went through Python."""
+
 BLOCK_BYTES = 1 << 16
 """Bytes from which results lie in blocks of the memory pool: the system would fault in new pages for each such result."""
 
@@ -81,8 +85,9 @@ def table_words(memory: Memory, container: Any, keys: Sequence[Any] | None, valu
 class ProgramDescriptor:
     """A program for the fast path. Objects named by the descriptor live as long as the descriptor; the program may end before."""
 
-    def __init__(self, program: object, fields: dict[str, int], memory: Memory):
+    def __init__(self, program: object, fields: dict[str, int], memory: Memory, guarded: bool = False):
         self.program = weakref.ref(program)
+        self.guarded = guarded      # True if it decides on values
         self._memory = memory
         self._words = (ctypes.c_int64 * len(PROGRAM))(*descriptor_words(PROGRAM, {**fields, "owner": id(self)}))
         self.address = ctypes.addressof(self._words)
@@ -118,7 +123,8 @@ class FunctionDescriptor:
     def offer(self, record: ProgramDescriptor) -> None:
         """Have the fast path try a program first."""
         if self._programs[:1] != [record]:
-            self._set([record, *(other for other in self._programs if other is not record)][:MAX_PROGRAMS])
+            others = [other for other in self._programs if other is not record]
+            self._set([record, *(other for place, other in enumerate(others, 1) if place < (MAX_WAYS if other.guarded else MAX_PROGRAMS))])
 
     def withdraw(self, record: ProgramDescriptor) -> None:
         """Remove a program from the fast path."""

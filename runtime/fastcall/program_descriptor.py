@@ -70,7 +70,7 @@ def make_program_descriptor(program: object, trace: Trace, executable: NativeExe
             fields |= tensor_fields(memory, tensors, len(signature.leaf_keys), nodes[_first(signature) + len(trace.guards.arrays):])
     except UnsuitedError:
         return None
-    return ProgramDescriptor(program, fields, memory)
+    return ProgramDescriptor(program, fields, memory, bool(trace.value_guards))
 
 
 def _first(signature: CallSignature) -> int:

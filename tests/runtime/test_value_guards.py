@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import re
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -12,10 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 from support.backends import BACKENDS
+from support.native_calls import needs_entry
 from support.random_decisions import outcome, random_arguments, random_program
 
 import adjit as aj
 from adjit.ir.errors import ArgumentError, TraceError
+from adjit.runtime.fastcall.descriptors import MAX_PROGRAMS
 
 RNG = np.random.default_rng(3)
 
@@ -294,6 +297,21 @@ def test_c_functions_hold_one_way() -> None:
     status = functions.evaluate(2, doubles(-1.0, 2.0), ctypes.byref(value), None)
     assert functions.words(status).startswith("a decision on values differs")
     assert math.isnan(functions.value(2, doubles(-1.0, 2.0), None))
+
+
+@needs_entry
+def test_misses_of_known_ways_stay_in_machine_code() -> None:
+    """More ways than other programs that the fast path tries; no reference is lost on a miss."""
+    compiled, x = aj.compile(lambda x, n: x * sum(range(n)), threads=1), np.ones(3)
+    numbers = [np.int64(number) for number in range(MAX_PROGRAMS + 2)]
+    for _ in range(3):
+        for number in numbers:
+            compiled(x, number)
+    before, references = sum(program.runs for program in compiled.programs()), sys.getrefcount(x)
+    for number in 20 * numbers:
+        assert compiled(x, number)[0] == sum(range(number))
+    assert sum(program.runs for program in compiled.programs()) == before
+    assert sys.getrefcount(x) == references
 
 
 def test_explain_names_the_decision() -> None:
