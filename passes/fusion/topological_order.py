@@ -71,17 +71,18 @@ class TopologicalOrder:
         sources = tree.positions([source for source in self.reads[second] if owner[source] != first])
         if tree.is_ancestor_of_any(first, sources) if excluding is None else self._has_path_avoiding(first, second, excluding):
             return None
-        end = self._labels[second]
+        labels, readers = self._labels, self._readers
+        end = labels[second]
         found: set[int] = set()
         waiting = [first]
         while waiting:
             node = waiting.pop()
-            for reader in self._readers[node]:
+            for reader in readers[node]:
                 other = owner[reader]
                 if other == second:
                     if node != first:
                         return None
-                elif other not in found and other != excluding and self._labels[other] < end:
+                elif other not in found and other != excluding and labels[other] < end:
                     if excluding is None and tree.is_ancestor_of_any(other, sources):
                         return None
                     found.add(other)
@@ -157,5 +158,7 @@ class _DeepestOperandTree:
     def is_ancestor_of_any(self, first: int, positions: list[int]) -> bool:
         """True if `first` is an ancestor of one of the ops at `positions`, or one of them."""
         begin = self._begin[first]
-        index = bisect_left(positions, begin)
-        return index < len(positions) and positions[index] < begin + self._size[first]
+        end = begin + self._size[first]
+        if not positions or end <= positions[0] or positions[-1] < begin:
+            return False
+        return positions[bisect_left(positions, begin)] < end
