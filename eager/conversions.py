@@ -18,7 +18,7 @@ from adjit.eager.gradient_overrides import detached_value
 from adjit.eager.lost_gradients import check_number
 from adjit.eager.tensor import Tensor, check_device, new_tensor, note_wrapper, own_tensor, tensor
 from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError
-from adjit.tracer.array import TracedArray, wrap
+from adjit.tracer.array import TracedArray, wrap, write_refused
 from adjit.tracer.array_checks import check_array, is_ndarray
 from adjit.tracer.functions import creation
 from adjit.tracer.lowering import contiguous_strides
@@ -27,7 +27,7 @@ from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.registry import find
 from adjit.tracer.scope import is_tracing
 from adjit.tracer.tracebacks import hide_frames
-from adjit.tracer.user_location import find_user_location
+from adjit.tracer.user_location import find_user_location, is_within_store
 
 _DTYPES = {"float": np.float32, "double": np.float64, "short": np.int16, "int": np.int32, "long": np.int64, "bool": np.bool_}
 
@@ -203,13 +203,21 @@ def _bool(self: Tensor) -> bool:
     return bool(_content(self))
 
 
+def _check_store() -> None:
+    """Refuse to store a tensor of a trace in an ordinary array: NumPy asks for its number, which would have no gradient."""
+    if is_tracing() and is_within_store():
+        raise write_refused(find_user_location())
+
+
 def _float(self: Tensor) -> float:
+    _check_store()
     number = float(_item(self))
     check_number(self, "float()")
     return number
 
 
 def _int(self: Tensor) -> int:
+    _check_store()
     number = int(_item(self))
     check_number(self, "int()")
     return number
