@@ -44,6 +44,13 @@ class GraphBuilder:
     def owns(self, value: Value) -> bool:
         return value in self._origin
 
+    def take_back(self, position: int) -> None:
+        """Remove the ops from a position on. Their values are unknown from then on: it is an error to use one."""
+        for op in self.ops[position:]:
+            for value in op.results:
+                del self._origin[value]
+        del self.ops[position:]
+
     def producer(self, value: Value) -> Op | None:
         """Op of this graph that makes `value`; None for a parameter and for a value of another graph."""
         return self._origin.get(value)

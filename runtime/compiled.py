@@ -32,6 +32,7 @@ from adjit.runtime.pickled_functions import has_name, make_recompiling, restore
 from adjit.runtime.program import Program, compile_program
 from adjit.runtime.warmup import WARM_UP
 from adjit.tracer.array_wrapper import IdentityKeyed
+from adjit.tracer.flow.flow_graph import FlowGraph
 from adjit.tracer.reentrancy import is_reentrant
 from adjit.tracer.signature import CallSignature, flatten_call
 from adjit.tracer.trace import is_tracing
@@ -305,11 +306,12 @@ class CompiledFunction(Generic[P, R]):
                 activate(self, self._cache.record)
 
     def _first_call(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature,
-                    update_in_place: bool = True, outcomes: tuple[Outcome, ...] = (), again: int = 0) -> Any:
+                    update_in_place: bool = True, outcomes: tuple[Outcome, ...] = (), again: int = 0,
+                    flow: FlowGraph | None = None) -> Any:
         """Compile and run. After an error the cache is unchanged: invalid input is not cached as a signature. `outcomes` are those of the
         first guards, if they are known; `again`: number of traces for this call before."""
         last = self._cache.last
-        program, captured = self._compile(fun, args, kwargs, signature, update_in_place, outcomes)
+        program, captured = self._compile(fun, args, kwargs, signature, update_in_place, outcomes, flow)
         try:
             return program.run(signature, captured)
         except BaseException as error:
@@ -323,7 +325,7 @@ class CompiledFunction(Generic[P, R]):
             outcomes = program.until(error)     # a sum differs in its last bit from that of the trace
         if again == MAX_TRACES_FOR_A_CALL:
             return self._step_by_step(fun, args, kwargs, signature)
-        return self._first_call(fun, args, kwargs, signature, update_in_place, outcomes, again + 1)
+        return self._first_call(fun, args, kwargs, signature, update_in_place, outcomes, again + 1, program.flow)
 
     def _another_way(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature,
                      program: Program, outcomes: tuple[Outcome, ...]) -> Any:
@@ -338,7 +340,8 @@ class CompiledFunction(Generic[P, R]):
                 outcomes = program.until(miss)
                 tried.append(program)
         if self._cache.limits.may_grow(function_name(self.fun), self._cache.ways(signature), outcomes, self._cache.info().hits):
-            return self._first_call(fun, args, kwargs, signature, outcomes=outcomes)
+            flow = program.flow if program.flow is not None and program.flow.holds() else None
+            return self._first_call(fun, args, kwargs, signature, outcomes=outcomes, flow=flow)
         return self._step_by_step(fun, args, kwargs, signature)
 
     def _step_by_step(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature) -> Any:
@@ -356,7 +359,7 @@ class CompiledFunction(Generic[P, R]):
             raise
 
     def _compile(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature,
-                 update_in_place: bool = True, outcomes: tuple[Outcome, ...] = ()) -> Found:
+                 update_in_place: bool = True, outcomes: tuple[Outcome, ...] = (), flow: FlowGraph | None = None) -> Found:
         with no_fork(), self._compiling:
             # another thread may have compiled it meanwhile
             found = self._cache.find(signature, False, outcomes) if update_in_place else None
@@ -364,7 +367,7 @@ class CompiledFunction(Generic[P, R]):
                 return found
             with long_call_announced(self.fun):
                 program = compile_program(fun, args, kwargs, signature, self.compile_options, self._cache.reason(signature, outcomes),
-                                          update_in_place, outcomes)
+                                          update_in_place, outcomes, flow=flow)
             self._cache.keep(signature, program)
             self._cache.limits.traced(outcomes)
             if self._cache.traces - self._cache.limits.traces == TRACES_BEFORE_WARNING and not outcomes:

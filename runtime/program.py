@@ -28,6 +28,8 @@ from adjit.runtime.inputs import Inputs
 from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.written_arrays import check_captured, find_same
 from adjit.tracer.array_wrapper import ArrayWrapper
+from adjit.tracer.flow.flow_graph import FlowGraph
+from adjit.tracer.flow.recorder import FlowMismatch
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.trace import KnownArrays, Pairs, Trace
 
@@ -79,6 +81,7 @@ class Program:
     runs: int = 0           # calls through Python
     used: int = 0           # time of the last switch to this program, by the clock of its function
     number: int = 0         # number of the trace among the function's traces
+    flow: FlowGraph | None = None       # the ways through the function that are known
     state: int = 0          # `number` of the first program of this state; the others are other ways through the function
     owners: tuple[Any, ...] = ()        # weak references to the objects that the signature names by identity
     donating: bool = field(init=False)
@@ -133,6 +136,17 @@ class Program:
         guards = self.trace.value_guards
         return len(outcomes) <= len(guards) and all(
             same_outcome(guard.expected, outcome) for guard, outcome in zip(guards, outcomes, strict=False))
+
+    def supersedes(self, other: Program) -> bool:
+        """True if this program goes all ways of another one, whose decisions are branches and loops here."""
+        if self.flow is None or self.flow is not other.flow:
+            return False
+        for mine, theirs in zip(self.trace.value_guards, other.trace.value_guards, strict=False):
+            if mine.point != theirs.point or mine.kind != theirs.kind:
+                return True
+            if not same_outcome(mine.expected, theirs.expected):
+                return False
+        return True
 
     def until(self, miss: GuardMiss) -> tuple[Outcome, ...]:
         """What is known of a call that left the program at a guard: the values of its first guards."""
@@ -224,34 +238,62 @@ class Program:
         return arrays, arrays
 
 
+MAX_TRACES = 4
+"""Traces for one program: each has the branches and loops of the one before."""
+
+
 @gc_paused()
 def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], signature: CallSignature,
                     compile_options: CompileOptions, reason: str, update_in_place: bool = True,
-                    outcomes: Sequence[Outcome] = (), guarded: bool = True) -> Program:
+                    outcomes: Sequence[Outcome] = (), guarded: bool = True, flow: FlowGraph | None = None) -> Program:
     """Trace `fun` for these arguments and compile it. The program does not keep the arguments' arrays.
 
     Without `update_in_place`, new contents of written tensors are copied into them. `outcomes` are those of the first guards on values, if
-    they are known. A program that is not `guarded` is right for the values of these arguments alone.
+    they are known; `flow` is what is known of the ways through the function. A program that is not `guarded` is right for the values of these arguments alone.
     """
     threads = compile_options.threads or settings.THREADS.get()
     folder, verify = settings.DUMP.get(), settings.VERIFY.get()
     begin = time.perf_counter()
-    trace, captured = _trace(fun, args, kwargs, compile_options.static, signature, outcomes)
+    trace, captured, flow = _trace(fun, args, kwargs, compile_options.static, signature, outcomes,
+                                   FlowGraph() if flow is None and guarded else flow)
     if not guarded:
         trace = replace(trace, graph=trace.graph.with_ops([op for op in trace.graph.ops if not op.definition.is_check]), value_guards=())
     try:
         if trace.writes:
             paths = [*signature.traced_paths(), *_captured_paths(trace)]
             check_captured([*signature.memory(), *trace.captured], _written(trace), paths, len(signature.leaves))
-        return _lower(trace, captured, signature, compile_options, reason, update_in_place, threads, folder, verify, begin)
+        program = _lower(trace, captured, signature, compile_options, reason, update_in_place, threads, folder, verify, begin)
     except BaseException:
         if captured is not None:
             captured.undo()
         raise
+    program.flow = flow
+    return program
+
+
+def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], static_names: frozenset[str],
+                signature: CallSignature, arrays: KnownArrays, outcomes: Sequence[Outcome],
+                flow: FlowGraph | None) -> tuple[Trace, Captured | None, FlowGraph | None]:
+    """Trace `fun`; again, as long as the ways that were recorded meet as branches, or come back as loops."""
+    for _ in range(MAX_TRACES):
+        known = flow is not None and bool(flow.blocks)
+        if flow is not None:
+            flow.recorders.clear()
+        try:
+            trace, captured = trace_with_tensors(fun, args, kwargs, static_names, signature, arrays, () if known else outcomes, flow)
+        except Exception as error:
+            if not known and not isinstance(error, FlowMismatch):
+                raise
+            flow = None         # something decides that the points do not show: guards alone are right in any case
+            continue
+        if flow is None or captured is not None or not flow.learned():
+            break
+    return trace, captured, flow
 
 
 def _trace(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], static_names: frozenset[str],
-           signature: CallSignature, outcomes: Sequence[Outcome]) -> tuple[Trace, Captured | None]:
+           signature: CallSignature, outcomes: Sequence[Outcome],
+           flow: FlowGraph | None) -> tuple[Trace, Captured | None, FlowGraph | None]:
     """Trace `fun`; again, if the first trace shows that it writes to an array that is passed twice, or that was read in another way before.
     """
     same: Pairs = ()
@@ -261,8 +303,9 @@ def _trace(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, An
     while True:
         known = KnownArrays(same, (*early, *(wanted or ())), plain_writes)
         try:
-            trace, captured = trace_with_tensors(fun, args, kwargs, static_names, signature, known, outcomes)
+            trace, captured, flow = _trace_ways(fun, args, kwargs, static_names, signature, known, outcomes, flow)
         except TraceError:      # perhaps because Python needs the numbers
+            flow = None
             if wanted:
                 wanted = None
             elif known.taken and not plain_writes:
@@ -273,7 +316,8 @@ def _trace(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, An
         arguments = [param for param in _written(trace) if param < len(signature.leaves)]
         same = find_same(signature.memory(), arguments, signature.traced_paths())
         if same == trace.same and not trace.early and (wanted is None or not trace.wanted):
-            return trace, captured
+            return trace, captured, flow
+        flow = None     # it knows the arrays as they were taken before
         early = (*early, *trace.early)
         if wanted is not None:
             wanted = (*wanted, *(array for array in trace.wanted if not any(array is other for other in early)))

@@ -75,7 +75,7 @@ class TracedArray:
     first, or `type(x)`.
     """
 
-    __slots__ = ("_steps", "_value", "_version", "alias", "layout_known", "scope", "weak", "writable")
+    __slots__ = ("__weakref__", "_steps", "_value", "_version", "alias", "layout_known", "scope", "weak", "writable")
     __hash__ = None     # type: ignore[assignment]  # as for ndarrays
     scalar = True
 
@@ -93,6 +93,8 @@ class TracedArray:
         self.alias = view
         self._steps = strides
         self.layout_known: bool = view is None or view.base.layout_known
+        if view is None and scope.flow is not None:
+            scope.cells.append(weakref.ref(self))
 
     @property
     def steps(self) -> Strides:
@@ -301,9 +303,17 @@ class TracedArray:
                 raise TraceError(f"{what} of a traced array gives a Python number, through which no derivative goes ({self._origin()})",
                                  find_user_location(), hint="leave float() and .item() out; or call aj.stop_gradient(x) first, where the "
                                                             "derivative is to be 0")
-            return values.answer(self.value, builder, kind, find_user_location())
+            return self.told(kind) if active is None or active.flow is None else active.flow.decide(self, kind)
         except UnknownValueError:
             raise self._concrete(what, hint) from None
+
+    def told(self, kind: str, guarded: bool = True, point: object = None) -> Any:
+        """What Python is told of the value for this call; `guarded` by the program. `point` tells the decision from others at the same line."""
+        values, active = self.scope.root.values, active_scope()
+        assert values is not None
+        assert active is not None
+        assert isinstance(active.builder, GraphBuilder)
+        return values.answer(self.value, active.builder, kind, find_user_location(), guarded, point)
 
     def _number(self, what: str, hint: str) -> Any:
         """The value for this call, as the number that `.item()` gives."""

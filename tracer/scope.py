@@ -88,6 +88,8 @@ class Scope:
         self.plain_writes = False                              # whether numbers go into arrays from outside while tracing only
         self.depends_on_strides = False                              # whether the memory order decided something; of the outermost scope
         self.values: CallValues | None = None                  # those of the call that is traced; of the outermost scope
+        self.flow: Any = None           # recorder of the decisions on values that are made in it
+        self.cells: list[weakref.ref[Any]] = []         # its arrays that own their content, if it has such a recorder
         self.counted = False                                   # whether it is one of the `open_traces`
 
     @property

@@ -17,6 +17,7 @@ from adjit.ir.graph import Graph, Value
 from adjit.tracer.array import WRITTEN, TracedArray, as_traced, unwrap, wrap, write_refused
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_wrapper import ArrayWrapper
+from adjit.tracer.flow.recorder import recorder_of
 from adjit.tracer.fresh_array import KnownArrays, fresh_arrays
 from adjit.tracer.fresh_functions import numpy_functions
 from adjit.tracer.guards.array_access import AccessLog, logging_access
@@ -128,6 +129,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     scope.values = call_values
     if call_values is not None:
         call_values.begin(builder)
+        scope.flow = recorder_of(scope)
     roots = trace_roots(fun, signature)
     known = Reachability(roots) if reachability is None else reachability
     before = known.by_key()
@@ -151,9 +153,13 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             else:
                 leaves.append(leaf.value if isinstance(leaf, StaticArgument) else leaf)
         traced_args, traced_kwargs = unflatten(signature.tree, leaves)
+        if scope.flow is not None:
+            scope.flow.arguments = tuple(argument for argument in arguments if argument is not None and argument.shape)
         with logging_access(source.value for source in known.found if _has_numbers(source.value)) as observation, \
                 nondeterminism_reported(roots, known.found), numpy_functions().in_force(), fresh_arrays(scope, arrays):
             result = _call(fun, traced_args, traced_kwargs)
+            if scope.flow is not None:
+                scope.flow.finish(result)
             _check_arguments((traced_args, traced_kwargs), leaves, result)
             written = {number: argument for number, argument in enumerate(arguments) if argument is not None and number not in first
                        and argument.written and argument.value is not builder.params[number]}
@@ -167,8 +173,16 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             writes = tuple(zip(written, range(len(values) - len(written), len(values)), strict=True))
         captures = tuple(scope.captures.values())
         after = Reachability(roots, known, scope.host_functions)
-        guards = make_guards(before, after, captures, check_side_effects(before, after), _contents(after, observation, scope),
-                             observation.forms, observation.viewed)
+        contents, forms, viewed = _contents(after, observation, scope), observation.forms, observation.viewed
+        flow = None if call_values is None else call_values.flow
+        if flow is not None:        # what other ways read counts, too: they are part of the graph
+            contents = flow.contents = {**flow.contents, **contents}
+            forms = flow.forms = {**flow.forms, **forms}
+            viewed = flow.viewed = flow.viewed | viewed
+            scope.depends_on_strides = flow.depends_on_strides = flow.depends_on_strides or scope.depends_on_strides
+        guards = make_guards(before, after, captures, check_side_effects(before, after), contents, forms, viewed)
+        if flow is not None:
+            flow.guards.append(guards)
         _warn_of_unguarded(after, fun)
         for index, source, _ in reversed(guards.captured):
             captures[index].value.name = as_name(source.path)
@@ -259,6 +273,7 @@ def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
     operands = [leaf.value for leaf in arguments if isinstance(leaf, TracedArray)]
     builder = GraphBuilder(name or function_name(fun), parent=outer.builder)
     scope = Scope(builder, parent=outer, hands_writes_on=hands_writes_on)
+    scope.flow = recorder_of(scope)
     with entered(scope), _taking_back(scope):
         inner: list[Any] = []
         argument_leaves: list[OutLeaf] = []
@@ -277,7 +292,10 @@ def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         if differentiated:
             builder.differentiated = frozenset(builder.params)
         inner_args, inner_kwargs = unflatten(tree, inner)
-        values, out_tree, out_leaves = collect_results(fun(*inner_args, **inner_kwargs))
+        result = fun(*inner_args, **inner_kwargs)
+        if scope.flow is not None:
+            scope.flow.finish(result)
+        values, out_tree, out_leaves = collect_results(result)
         written = tuple(array for array, _ in scope.written.values())
         graph = builder.build([*values, *(array.value for array in written)])
     return RegionTrace(graph, (*operands, *builder.captures), len(operands), tree, tuple(argument_leaves), out_tree, out_leaves, written)

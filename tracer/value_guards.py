@@ -45,6 +45,7 @@ class ValueGuard:
     kind: str
     expected: Outcome
     location: Location | None
+    point: object = None        # tells decisions at one line apart, see `flow`
 
     def describe(self, found: Outcome | None = None) -> str:
         """The decision in words; with another value than the expected one if one is given."""
@@ -64,8 +65,9 @@ class CallValues:
     known: a program computed them, and sums that it adds up in another order may differ in the last bit.
     """
 
-    def __init__(self, expand: Callable[[Graph], Graph], outcomes: Sequence[Outcome] = ()):
+    def __init__(self, expand: Callable[[Graph], Graph], outcomes: Sequence[Outcome] = (), flow: Any = None):
         self.guards: list[ValueGuard] = []
+        self.flow = flow        # graph of the ways through the function that are known
         self.asked = 0          # number of questions
         self._expand = expand
         self._outcomes = tuple(outcomes)
@@ -105,11 +107,17 @@ class CallValues:
                 stack.pop()
         return self._arrays[value]
 
-    def answer(self, value: Value, builder: GraphBuilder, kind: str, location: Location | None) -> Outcome:
-        """The value of a scalar for this call, as a `kind`; guarded, if it depends on anything that may change."""
+    def varies(self, value: Value, builder: GraphBuilder) -> bool:
+        """True if a value depends on anything that may change from call to call."""
+        self.array(value, builder)
+        return value in self._varying
+
+    def answer(self, value: Value, builder: GraphBuilder, kind: str, location: Location | None, guarded: bool = True,
+               point: object = None) -> Outcome:
+        """The value of a scalar for this call, as a `kind`; `guarded`, if it depends on anything that may change."""
         self.asked += 1
         now = self.array(value, builder)
-        if value not in self._varying:
+        if value not in self._varying or not guarded:
             return _told(now.item(), kind)
         at_root, root, number = self._at_root(value, builder), self._root, len(self.guards)
         known = self._answers.get((at_root, kind))
@@ -121,7 +129,7 @@ class CallValues:
             expected = self._outcomes[number] if number < len(self._outcomes) else self.array(compared, root).item()
             told = _told(expected, kind)        # before there is a guard: the integer of NaN is an error
             ops.guard.emit(compared, expected=expected, number=number)
-        self.guards.append(ValueGuard(kind, expected, location))
+        self.guards.append(ValueGuard(kind, expected, location, point))
         self._answers[at_root, kind] = told
         return told
 

@@ -162,7 +162,10 @@ class ProgramCache:
 
     def _others(self, signature: CallSignature, program: Program) -> list[Program]:
         """The programs to keep beside a new one: other ways through the function in this state, and what is left of other states."""
-        others = self._programs.get(program.signature.key, ())
+        others = [other for other in self._programs.get(program.signature.key, ()) if not program.supersedes(other)]
+        for other in self._programs.get(program.signature.key, ()):
+            if other not in others:
+                self._withdraw(other)
         way = next((other for other in others if program.outcomes and other.outcomes and other.current(signature) is not None), None)
         program.state = program.number if way is None else way.state
         ways = [other for other in others if other.state == program.state][:settings.WAYS.get() - 1]

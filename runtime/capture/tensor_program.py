@@ -33,6 +33,7 @@ from adjit.runtime.compile_graph import CompiledGraph, DeferredPipeline, compile
 from adjit.runtime.compile_options import CompileOptions
 from adjit.tracer.array import TracedArray
 from adjit.tracer.array_wrapper import held_by
+from adjit.tracer.flow.flow_graph import FlowGraph
 from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.reentrancy import isolated_from_handlers
 from adjit.tracer.signature import CallSignature
@@ -90,9 +91,10 @@ class Captured:
 @isolated_from_handlers
 def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], static_names: frozenset[str],
                        signature: CallSignature, arrays: KnownArrays | None = None, outcomes: Sequence[Outcome] = (),
-                       ) -> tuple[Trace, Captured | None]:
+                       flow: FlowGraph | None = None) -> tuple[Trace, Captured | None]:
     """Trace a function. Returns the trace, and its effects on tensors; None if the trace meets no tensor. `arrays`: see
-    `trace_function`. `outcomes` are those of the first guards on values, if they are known."""
+    `trace_function`. `outcomes` are those of the first guards on values, if they are known; `flow` is what is known of the ways
+    through the function."""
     with capturing() as capture:
         roots = signature.identity_keyed()
         reach = Reachability(trace_roots(fun, signature))
@@ -106,7 +108,8 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
         function = CapturedFunction(fun, capture, tensor_positions(signature.all_leaves))
         try:
             trace = trace_function(function, args, kwargs, static_names=static_names, name=function.__name__, reachability=reach,
-                                   arrays=arrays, call_values=CallValues(lambda graph: differentiate(graph, Options()), outcomes))
+                                   arrays=arrays,
+                                   call_values=CallValues(lambda graph: differentiate(graph, Options()), outcomes, flow))
         except BaseException as error:
             before.restore(filled_later(watched))
             if isinstance(error, TraceError):

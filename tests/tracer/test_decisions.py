@@ -1,0 +1,246 @@
+"""Decisions on values become branches and loops: few programs for many ways, and the numbers of NumPy in every bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjit as aj
+
+
+def newton(a):
+    x = a
+    while abs(x * x - a) > 1e-10:
+        x = 0.5 * (x + a / x)
+    return x
+
+
+def bisection(c):
+    low, high = 0.0 * c, c + 1.0
+    while high - low > 1e-9:
+        middle = 0.5 * (low + high)
+        if middle * middle * middle < c:
+            low = middle
+        else:
+            high = middle
+    return 0.5 * (low + high)
+
+
+def golden_section(a):
+    ratio = (np.sqrt(5.0) - 1) / 2
+
+    def function(x):
+        return (x - 0.5 * a) ** 2
+
+    low, high = a - 3.0, a + 2.0
+    first, second = high - ratio * (high - low), low + ratio * (high - low)
+    while abs(high - low) > 1e-6:
+        if function(first) < function(second):
+            high = second
+        else:
+            low = first
+        first, second = high - ratio * (high - low), low + ratio * (high - low)
+    return (low + high) / 2
+
+
+def adaptive_heun(k):
+    time, y, step = 0.0 * k, 1.0 + 0 * k, 0.1 + 0 * k
+    while time < 2.0:
+        if time + step > 2.0:
+            step = 2.0 - time
+        first = -k * y
+        second = -k * (y + step * first)
+        error = abs(step * (second - first) / 2)
+        if error < 1e-4:
+            time = time + step
+            y = y + step * (first + second) / 2
+        step = step * 0.9 * (1e-4 / (error + 1e-12)) ** 0.5
+    return y
+
+
+def conjugate_gradients(b):
+    matrix = np.array([[4.0, 1, 0], [1, 3, 1], [0, 1, 2]])
+    x = b * 0
+    residual = b - matrix @ x
+    direction, square = residual, residual @ residual
+    while square > 1e-18:
+        product = matrix @ direction
+        length = square / (direction @ product)
+        x = x + length * direction
+        residual = residual - length * product
+        new = residual @ residual
+        direction = residual + (new / square) * direction
+        square = new
+    return x
+
+
+def fixed_point(a):
+    x = a
+    for _ in range(200):
+        new = np.cos(x) * a
+        if abs(new - x) < 1e-12:
+            break
+        x = new
+    return x
+
+
+def exhausted(a):
+    x = a
+    for _ in range(7):
+        x = x * 0.5
+        if x < 0.05:
+            break
+    return x
+
+
+def clipped(x):
+    norm = np.sqrt(np.sum(x ** 2))
+    if norm > 1:
+        x = x / norm
+    return x
+
+
+def independent_branches(x):
+    total = 0.0
+    for i in range(6):
+        if x[i] > 0:
+            total = total + x[i] ** 2
+        else:
+            total = total - 3 * x[i]
+    return total
+
+
+def early_returns(x):
+    if x[0] > 1:
+        return x * 2
+    if x[1] > 1:
+        return x * 3
+    while x[2] > 1:
+        x = x / 2
+        if x[0] < -4:
+            return x * 5
+    return x
+
+
+def nested_loops(a):
+    x, count = a, 0 * a
+    while x < 100.0:
+        y = x
+        while y > 1.0:
+            y = y / 2
+            count = count + 1
+        x = x * 1.5 + y
+    return x + count
+
+
+def collatz(n):
+    steps = n * 0
+    while n != 1:
+        if n % 2 == 0:
+            n = n // 2
+        else:
+            n = 3 * n + 1
+        steps = steps + 1
+    return steps
+
+
+def chained(x):
+    if 0 < x[0] < 1 and (x[1] > 0 or x[2] > 0):
+        return x[0] * x[1]
+    return x[2] - x[0] if not x[1] > 1 else x[2] * 3
+
+
+class Walker:
+    def __init__(self, x):
+        self.x, self.turns = x, []
+
+    def step(self, limit):
+        if self.x > limit:
+            self.x = self.x - limit
+            self.turns.append(1.0)
+        else:
+            self.x = self.x * 1.5
+
+
+def objects(x):
+    walker = Walker(x[0])
+    for limit in (0.5, 1.0, 2.0):
+        walker.step(limit)
+    return walker.x + len(walker.turns)
+
+
+def written_in_place(x):
+    y = x.copy()
+    row = y[1:]
+    if y[0] > 0:
+        row += y[0]
+    else:
+        row *= 2.0
+    while np.sum(row) > 3:
+        row /= 2.0
+    return y
+
+
+def by_index(x):
+    best = x[0]
+    for value in x[1:]:
+        if value > best:
+            best = value
+    return best
+
+
+def scalar(rng):
+    return float(rng.uniform(0.5, 8))
+
+
+def vector(size):
+    return lambda rng: 1.5 * rng.standard_normal(size)
+
+
+CASES: dict[Callable[..., Any], tuple[Callable[..., Any], int]] = {
+    newton: (scalar, 1), bisection: (scalar, 1), golden_section: (scalar, 4), adaptive_heun: (lambda rng: float(rng.uniform(0.5, 3)), 3),
+    conjugate_gradients: (vector(3), 2), fixed_point: (lambda rng: float(rng.uniform(0.3, 1.2)), 2), exhausted: (scalar, 3), clipped: (vector(3), 2),
+    independent_branches: (vector(6), 6), early_returns: (vector(3), 6), nested_loops: (scalar, 3),
+    collatz: (lambda rng: np.int64(rng.integers(1, 30)), 3), chained: (vector(3), 7), objects: (vector(1), 8), written_in_place: (vector(3), 4),
+    by_index: (vector(5), 6)}
+
+
+@pytest.mark.parametrize("function", CASES, ids=lambda function: function.__name__)
+def test_many_ways_are_few_programs(function: Callable[..., Any]) -> None:
+    make, most = CASES[function]
+    compiled = aj.compile(function, backend="interpret")
+    rng = np.random.default_rng(1)
+    for _ in range(25):
+        given = make(rng)
+        expected, found = np.asarray(function(given)), np.asarray(compiled(given))
+        assert expected.dtype == found.dtype
+        np.testing.assert_array_max_ulp(found, expected, 0 if function is not conjugate_gradients else 64)
+    assert compiled.cache_info().traces <= most
+
+
+SMOOTH = [newton, adaptive_heun, conjugate_gradients, fixed_point, exhausted, clipped, independent_branches, early_returns, nested_loops,
+          chained, objects, written_in_place, by_index]
+
+
+@pytest.mark.parametrize("function", SMOOTH, ids=lambda function: function.__name__)
+def test_gradients_of_decisions(function: Callable[..., Any]) -> None:
+    def total(x):
+        return np.sum(function(x) ** 2)
+
+    make, _ = CASES[function]
+    gradient = aj.grad(total)
+    rng = np.random.default_rng(2)
+    for _ in range(4):
+        given = np.asarray(make(rng), float)[()]
+        numeric = np.zeros_like(given)
+        for index in np.ndindex(given.shape):
+            ends = []
+            for sign in (1, -1):
+                moved = np.array(given)
+                moved[index] += sign * 1e-6
+                ends.append(total(moved[()]))
+            numeric[index] = (ends[0] - ends[1]) / 2e-6
+        np.testing.assert_allclose(gradient(given), numeric, rtol=2e-4, atol=2e-5)

@@ -1,0 +1,191 @@
+"""Control flow of a code object: which local variables are live at an instruction, how deep the stack is, and where a decision leads.
+
+Backward liveness over the instructions, as in A. Appel, Modern Compiler Implementation, chapter 10.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from functools import lru_cache
+from types import CodeType
+
+from adjit.ir.dataclass import dataclass
+
+Place = tuple[object, ...]
+"""Where a decision is made: equal for instructions from which the same outcomes lead to the same instructions. The condition of a `while`
+is in the bytecode twice."""
+
+_READING = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_FAST_AND_CLEAR", "DELETE_FAST", "LOAD_CLOSURE"})
+_WRITING = frozenset({"STORE_FAST", "LOAD_FAST_AND_CLEAR"})
+_READING_TWO = frozenset({"LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW_LOAD_FAST_BORROW"})
+_ENDING = frozenset({"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"})
+_JUMPING = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE"})
+_SILENT = frozenset({"CACHE", "NOP", "EXTENDED_ARG", "NOT_TAKEN"})
+_CALLING = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX"})
+_ASKING_FOR_ALL = frozenset({"locals", "vars", "eval", "exec", "dir"})
+_CALL_CACHES = 10       # bytes
+_OPERANDS = {"COMPARE_OP": 2, "TO_BOOL": 1, "UNARY_NOT": 1}
+"""Instructions besides jumps that ask for the truth of a value, and how many operands they take from the stack."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Decision at an instruction: its place, the local variables that are live after it (None: all), the depth of the stack below the
+    operands."""
+
+    place: Place
+    live: frozenset[str] | None
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class CodeFlow:
+    """Control flow of one code object, by the offset of its instructions."""
+
+    decisions: dict[int, Decision]
+    calls: dict[int, Decision]
+    """Calls, of which the place is the offset, and the depth that of the stack without callable and arguments."""
+
+    def call_at(self, offset: int) -> Decision | None:
+        """The call under way at the last offset of a frame, which may be that of the cache behind the call."""
+        before = [call for call in self.calls if call <= offset]
+        return self.calls[max(before)] if before and offset - max(before) <= _CALL_CACHES else None
+
+
+@lru_cache(maxsize=1024)
+def flow_of(code: CodeType) -> CodeFlow | None:
+    """Control flow of `code`; None if its instructions are not understood."""
+    instructions = [i for i in dis.get_instructions(code) if i.opname not in _SILENT or i.is_jump_target]
+    if not instructions:
+        return None
+    index_at = {instruction.offset: index for index, instruction in enumerate(instructions)}
+    successors = [_successors(instructions, index, index_at) for index in range(len(instructions))]
+    handlers = _handlers(code, instructions, index_at)
+    depths = _depths(instructions, successors, handlers)
+    if depths is None:
+        return None
+    live = _liveness(instructions, successors, handlers)
+    everything = not _ASKING_FOR_ALL.isdisjoint(code.co_names)
+    decisions, calls = {}, {}
+    for index, instruction in enumerate(instructions):
+        depth = depths[index]
+        if depth is None or not successors[index]:
+            continue
+        after = None if everything else frozenset().union(*(live[i] for i in successors[index]))
+        name = instruction.opname
+        if name in _CALLING:
+            below = depth + min(dis.stack_effect(instruction.opcode, instruction.arg), 0) - 1
+            calls[instruction.offset] = Decision((instruction.offset,), after, below)
+        elif "POP_JUMP" in name and "NONE" not in name:
+            decisions[instruction.offset] = Decision(_targets(instructions, index, successors), after, depth - 1)
+        elif name.startswith("JUMP_IF_"):
+            decisions[instruction.offset] = Decision((instruction.offset,), after, depth)
+        elif name in _OPERANDS:
+            following = successors[index][0]
+            jumps = "POP_JUMP" in instructions[following].opname
+            place = _targets(instructions, following, successors) if jumps else (instruction.offset,)
+            if jumps and not everything:
+                after = frozenset().union(*(live[i] for i in successors[following]))
+            decisions[instruction.offset] = Decision(place, after, depth - _OPERANDS[name])
+    return CodeFlow(decisions, calls)
+
+
+def _successors(instructions: list[dis.Instruction], index: int, index_at: dict[int, int]) -> tuple[int, ...]:
+    instruction = instructions[index]
+    name = instruction.opname
+    if name in _ENDING:
+        return ()
+    following = (index + 1,) if index + 1 < len(instructions) else ()
+    if instruction.opcode not in dis.hasjrel and instruction.opcode not in dis.hasjabs:
+        return following
+    target = (index_at[instruction.argval],)
+    return target if name in _JUMPING else following + target
+
+
+def _targets(instructions: list[dis.Instruction], index: int, successors: list[tuple[int, ...]]) -> Place:
+    """Offsets of the instructions that run where the operand of a conditional jump is true, and where it is false."""
+    following, target = (instructions[_behind_jumps(instructions, i, successors)].offset for i in successors[index])
+    return (target, following) if "IF_TRUE" in instructions[index].opname else (following, target)
+
+
+def _behind_jumps(instructions: list[dis.Instruction], index: int, successors: list[tuple[int, ...]]) -> int:
+    seen = set()
+    while index not in seen and (instructions[index].opname in _JUMPING or instructions[index].opname in _SILENT):
+        seen.add(index)
+        (index,) = successors[index]
+    return index
+
+
+def _handlers(code: CodeType, instructions: list[dis.Instruction], index_at: dict[int, int]) -> dict[int, tuple[int, int]]:
+    """For each instruction that is protected: the index of its handler, and the depth of the stack there."""
+    found = {}
+    for entry in getattr(dis.Bytecode(code), "exception_entries", ()):
+        for index, instruction in enumerate(instructions):
+            if entry.start <= instruction.offset < entry.end:
+                found[index] = index_at[entry.target], entry.depth + 1 + bool(entry.lasti)
+    return found
+
+
+def _depths(instructions: list[dis.Instruction], successors: list[tuple[int, ...]],
+            handlers: dict[int, tuple[int, int]]) -> list[int | None] | None:
+    """Depth of the stack before each instruction; None for those that are never reached. None if two ways disagree."""
+    depths: list[int | None] = [None] * len(instructions)
+    depths[0] = 0
+    waiting = [0]
+    while waiting:
+        index = waiting.pop()
+        instruction, depth = instructions[index], depths[index]
+        assert depth is not None
+        found = []
+        for position, successor in enumerate(successors[index]):
+            jumps = position == 1 or instruction.opname in _JUMPING
+            found.append((successor, depth + dis.stack_effect(instruction.opcode, instruction.arg, jump=jumps)))
+        if index in handlers:
+            found.append(handlers[index])
+        for successor, after in found:
+            if depths[successor] is None:
+                depths[successor] = after
+                waiting.append(successor)
+            elif depths[successor] != after:
+                return None
+    return depths
+
+
+def _liveness(instructions: list[dis.Instruction], successors: list[tuple[int, ...]],
+              handlers: dict[int, tuple[int, int]]) -> list[frozenset[str]]:
+    """Local variables that are live before each instruction."""
+    reads, writes = [], []
+    for instruction in instructions:
+        names = instruction.argval
+        if instruction.opname == "STORE_FAST_LOAD_FAST":
+            stored, loaded = _two(names, instruction)
+            reads.append(set() if stored == loaded else {loaded})
+            writes.append({stored})
+        elif instruction.opname == "STORE_FAST_STORE_FAST":
+            reads.append(set())
+            writes.append(set(_two(names, instruction)))
+        elif instruction.opname in _READING_TWO:
+            reads.append(set(_two(names, instruction)))
+            writes.append(set())
+        else:
+            reads.append({names} if instruction.opname in _READING else set())
+            writes.append({names} if instruction.opname in _WRITING else set())
+    live: list[frozenset[str]] = [frozenset()] * len(instructions)
+    changed = True
+    while changed:
+        changed = False
+        for index in reversed(range(len(instructions))):
+            after: set[str] = set().union(*(live[i] for i in successors[index]))
+            before = (after - writes[index]) | reads[index]
+            if index in handlers:
+                before |= live[handlers[index][0]]
+            if before != live[index]:
+                live[index] = frozenset(before)
+                changed = True
+    return live
+
+
+def _two(names: object, instruction: dis.Instruction) -> tuple[str, str]:
+    assert isinstance(names, tuple) and len(names) == 2, (sys.version_info, instruction)
+    return names

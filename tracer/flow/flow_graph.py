@@ -1,0 +1,171 @@
+"""Control-flow graph of a traced function: the points at which it decided, and the ops that were recorded from one to the next.
+
+The graph grows with each trace. What is not in it nobody has seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from operator import is_
+from typing import Any
+
+from adjit.ir.dataclass import dataclass
+from adjit.ir.graph import Op, Value
+from adjit.ir.types import TensorType
+
+Key = Any
+"""Number of a point, or `structured.BACK`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Ops from one point to the next: `inputs` are the values of the state before, `outputs` those of the state behind, of which the last is
+    the decision if the next point is one. `captured` are values that stand for arrays from outside."""
+
+    inputs: tuple[Value, ...]
+    ops: tuple[Op, ...]
+    outputs: tuple[Value, ...]
+    captured: Mapping[Value, object]
+    end: Key
+
+
+class FlowGraph:
+    """Points by the number of their key, with the types of their states, and the blocks behind each outcome. `recorders` are those of the
+    last trace."""
+
+    def __init__(self) -> None:
+        self.types: dict[Key, tuple[TensorType, ...]] = {}
+        self.blocks: dict[Key, dict[bool, Block]] = {}
+        self.unstructured: set[Key] = set()         # points with known ways that never meet as branches and loops do
+        self.between: set[Key] = set()      # points at which a loop goes on or ends: Python does not come by there
+        self.recorders: list[Any] = []
+        self.guards: list[Any] = []         # guards of the traces that are part of it
+        self.contents: dict[int, Any] = {}      # arrays that Python read in one of them, and what was read of their form
+        self.forms: dict[int, tuple[Any, ...]] = {}
+        self.viewed: set[int] = set()
+        self.depends_on_strides = False
+        self._numbers: dict[Hashable, int] = {}
+        self._kept: list[object] = []        # objects that keys name by identity
+
+    def number(self, key: Hashable, kept: Iterable[object]) -> int:
+        """The number of a point with this key, which names the objects `kept` by their identity."""
+        known = self._numbers.get(key)
+        if known is None:
+            known = self._numbers[key] = len(self._numbers)
+            self._kept += kept
+        return known
+
+    def holds(self) -> bool:
+        """True if what the traces read besides the arguments is what it was, and each array is the same object."""
+        return all((now := guards.current()) is not None and all(map(is_, now, guards.arrays)) for guards in self.guards)
+
+    def learned(self) -> bool:
+        """True if another trace would have fewer guards than the last one."""
+        return any(recorder.learned() for recorder in self.recorders)
+
+    def add(self, start: Key, outcome: bool, block: Block) -> None:
+        """Add a block that was recorded."""
+        known = self.blocks.setdefault(start, {})
+        if block.end in self.between and outcome in known and known[outcome].end not in self.between:
+            return      # a break out of the last iteration looks like the end of the loop
+        known[outcome] = block      # the newest one: regions within have the outcomes that were seen since
+
+    def kept_items(self, start: Key, members: frozenset[Key]) -> dict[Key, list[int | None]]:
+        """For each item of the state at the points that are reached from `start` through `members`: the item of the state at `start` that it
+        is, whichever way was taken; None if it is another value."""
+        found: dict[Key, list[int | None]] = {start: list(range(len(self.types[start])))}
+        waiting = [start]
+        while waiting:
+            key = waiting.pop()
+            for block in self.blocks.get(key, {}).values():
+                if key not in members:
+                    continue
+                items = dict(zip(block.inputs, found[key], strict=False))
+                after = [items.get(value) for value in block.outputs]
+                known = found.get(block.end)
+                merged = after if known is None else [first if first == second else None for first, second in zip(known, after, strict=True)]
+                if merged != known:
+                    found[block.end] = merged
+                    waiting.append(block.end)
+        return found
+
+    def successors(self, key: Key) -> list[Key]:
+        return [block.end for block in self.blocks.get(key, {}).values()]
+
+
+def reachable(start: Key, successors: Callable[[Key], Iterable[Key]]) -> list[Key]:
+    """Keys that are reached from `start`, which is the first, in reverse postorder."""
+    order: list[Key] = []
+    seen = {start}
+    stack = [(start, iter(successors(start)))]
+    while stack:
+        key, following = stack[-1]
+        for successor in following:
+            if successor not in seen:
+                seen.add(successor)
+                stack.append((successor, iter(successors(successor))))
+                break
+        else:
+            order.append(key)
+            stack.pop()
+    return order[::-1]
+
+
+def immediate_postdominators(start: Key, successors: Callable[[Key], Sequence[Key]]) -> dict[Key, Key | None]:
+    """The first key that every way from a key to the end passes, for all keys reached from `start`; None where the ways have no key in
+    common. The algorithm of Cooper, Harvey and Kennedy, A Simple, Fast Dominance Algorithm, on the reversed graph.
+    """
+    keys = reachable(start, successors)
+    predecessors: dict[Key, list[Key]] = {key: [] for key in keys}
+    for key in keys:
+        for successor in successors(key):
+            predecessors[successor].append(key)
+    ends = [key for key in keys if not successors(key)]
+    order: list[Key] = []       # postorder of the reversed graph, from its ends
+    seen: set[Key] = set()
+    for end in ends:
+        if end in seen:
+            continue
+        seen.add(end)
+        stack = [(end, iter(predecessors[end]))]
+        while stack:
+            key, following = stack[-1]
+            for before in following:
+                if before not in seen:
+                    seen.add(before)
+                    stack.append((before, iter(predecessors[before])))
+                    break
+            else:
+                order.append(key)
+                stack.pop()
+    exit_number = len(order)
+    number = {key: index for index, key in enumerate(order)}
+    dominator: list[int | None] = [None] * exit_number + [exit_number]
+    changed = True
+    while changed:
+        changed = False
+        for key in reversed(order):
+            after = [number[successor] for successor in successors(key) if successor in number]
+            known = [index for index in after if dominator[index] is not None] if after else [exit_number]
+            if not known:
+                continue
+            new = known[0]
+            for other in known[1:]:
+                new = _intersect(new, other, dominator)
+            if dominator[number[key]] != new:
+                dominator[number[key]] = new
+                changed = True
+    found = {}
+    for key in keys:
+        index = dominator[number[key]] if key in number else None
+        found[key] = order[index] if index is not None and index != exit_number else None
+    return found
+
+
+def _intersect(first: int, second: int, dominator: list[int | None]) -> int:
+    while first != second:
+        while first < second:
+            first = dominator[first]        # type: ignore[assignment]
+        while second < first:
+            second = dominator[second]      # type: ignore[assignment]
+    return first

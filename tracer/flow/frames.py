@@ -1,0 +1,43 @@
+"""Python's frames as they are in the middle of an instruction: what lies on a frame's stack, and whether a frame was called by Python code.
+
+CPython shows the stack of a running frame to nobody: iterators of `for` loops and unfinished expressions are read from its memory, whose
+layout is that of `_PyInterpreterFrame` in the versions below.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from types import FrameType
+from typing import Any
+
+_FRAME = 24             # PyFrameObject.f_frame
+_LOCALS = 72            # _PyInterpreterFrame.localsplus
+_PREVIOUS = {(3, 11): 48, (3, 12): 8, (3, 13): 8}
+_IS_ENTRY = {(3, 11): 68}       # later versions have a frame of their own between C and Python
+
+_VERSION = sys.version_info[:2]
+
+READABLE = (sys.implementation.name == "cpython" and _VERSION in _PREVIOUS and ctypes.sizeof(ctypes.c_void_p) == 8
+            and getattr(sys, "_is_gil_enabled", lambda: True)())
+"""Whether the frames of this Python can be read."""
+
+
+def _address(frame: FrameType) -> int:
+    return ctypes.c_int64.from_address(id(frame) + _FRAME).value
+
+
+def stack_of(frame: FrameType, depth: int) -> list[Any]:
+    """The lowest `depth` objects on the stack of a frame; None stands for an empty place too."""
+    code = frame.f_code
+    first = _address(frame) + _LOCALS + 8 * (len(code.co_varnames) + len(set(code.co_cellvars) - set(code.co_varnames)) + len(code.co_freevars))
+    places = (ctypes.c_void_p * depth).from_address(first)
+    return [None if not place else ctypes.cast(place, ctypes.py_object).value for place in places]
+
+
+def is_called_directly(frame: FrameType, caller: FrameType) -> bool:
+    """True if no C function lies between a frame and the next one of Python code."""
+    address = _address(frame)
+    if _VERSION in _IS_ENTRY and ctypes.c_bool.from_address(address + _IS_ENTRY[_VERSION]).value:
+        return False
+    return ctypes.c_int64.from_address(address + _PREVIOUS[_VERSION]).value == _address(caller)

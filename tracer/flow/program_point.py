@@ -1,0 +1,325 @@
+"""Points of the user's program: a place in its code together with everything that decides what Python does from there on.
+
+What is the same at every run is the key of a point, and what a run computes is its state: the traced arrays. Python is deterministic: two
+runs that reach points with equal keys do the same from there on, on the arrays of their states, as long as decisions on values come out the
+same. So what was recorded behind one point may stand for what would be recorded behind the other.
+"""
+
+from __future__ import annotations
+
+import gc
+import struct
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    CodeType,
+    FrameType,
+    FunctionType,
+    GeneratorType,
+    MappingProxyType,
+    MethodType,
+    ModuleType,
+    WrapperDescriptorType,
+)
+from typing import Any
+
+import numpy as np
+
+from adjit.ir.dataclass import dataclass
+from adjit.tracer.array import TracedArray
+from adjit.tracer.flow.bytecode_flow import flow_of
+from adjit.tracer.flow.frames import READABLE, is_called_directly, stack_of
+from adjit.tracer.guards.content import fingerprint
+from adjit.tracer.user_location import is_ours
+
+LARGEST = 4000
+"""Most objects that a key describes. What takes longer to describe than to trace again is not worth it."""
+
+_LARGEST_CONTENT = 1 << 16      # bytes of an array whose content is part of a key
+
+_VALUES = frozenset({bool, str, bytes, complex, type(None), type(Ellipsis), type(NotImplemented), range, CodeType})
+_BY_IDENTITY = (type, ModuleType, BuiltinFunctionType, WrapperDescriptorType, np.ufunc, np.dtype, MappingProxyType)
+_RANGE_ITERATOR = type(iter(range(0)))
+_ITERATORS = tuple(map(type, (iter(range(0)), iter([]), iter(()), iter(""), reversed([]), enumerate(()), zip(), iter(range(1 << 70)),
+                              reversed(()), iter(np.zeros(0)))))
+
+
+class Indescribable(Exception):
+    """Raised for an object whose state cannot be compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramPoint:
+    """A point that a trace reached. `key` with `counters` decides what Python does next; `counters` are the integers among it, which loops
+    change. `iterators` are those of `for` loops over ranges that are under way, of which the key says nothing but that they are there.
+    `state` are the arrays that are live there, in the order of the key; `kept` the objects that the key names by identity."""
+
+    key: tuple[Any, ...]
+    counters: tuple[int, ...]
+    state: tuple[TracedArray, ...]
+    iterators: tuple[Any, ...]
+    kept: tuple[Any, ...]
+
+    @property
+    def whole_key(self) -> tuple[Any, ...]:
+        return self.key, self.counters
+
+
+def point_of_decision(frame: FrameType, arguments: Sequence[TracedArray], living: Callable[[], Sequence[TracedArray]]) -> ProgramPoint | None:
+    """Point at which the code of `frame` decides on the truth of a value. The content of `arguments` counts in any case. `living`
+    gives the arrays of the trace that own their content; it is called last, since a frame's `f_locals` hold what its variables held when they were last read.
+
+    None where the point cannot be described whole: within a function written in C that calls back, or with objects of unknown kind.
+    """
+    if not READABLE:
+        return None
+    description = _Description()
+    try:
+        _describe_frames(description, frame)
+        description.arguments(arguments)
+    except Indescribable:
+        return None
+    return description.point() if description.knows(living()) else None
+
+
+def point_of_result(result: Any, arguments: Sequence[TracedArray]) -> ProgramPoint | None:
+    """Point at which a function has returned `result`."""
+    description = _Description(result=True)
+    try:
+        description.key.append("result")
+        description.add(result)
+        description.arguments(arguments)
+    except Indescribable:
+        return None
+    return description.point()
+
+
+def _describe_frames(description: _Description, frame: FrameType) -> None:
+    code = flow_of(frame.f_code)
+    decision = code and code.decisions.get(frame.f_lasti)
+    innermost = True
+    while True:
+        if not decision:
+            raise Indescribable
+        description.frame(frame, decision.place, decision.live, decision.depth, innermost)
+        caller = frame.f_back
+        if caller is None or is_ours(caller.f_globals.get("__name__", "")):
+            return
+        if not is_called_directly(frame, caller):
+            raise Indescribable
+        code = flow_of(caller.f_code)
+        decision = code and code.call_at(caller.f_lasti)
+        frame, innermost = caller, False
+
+
+class _Description:
+    """Key, counters and state of a point, while they are collected."""
+
+    def __init__(self, result: bool = False) -> None:
+        self._result = result       # nothing is done to a result: what NumPy would make of it does not count
+        self.key: list[Any] = []
+        self.counters: list[int] = []
+        self.state: list[TracedArray] = []
+        self.iterators: list[Any] = []
+        self.kept: list[Any] = []
+        self._numbers: dict[int, int] = {}      # of objects that were met, by identity
+        self._met: list[Any] = []
+        self._dead: set[int] = set()        # arrays that only dead variables hold
+
+    def frame(self, frame: FrameType, place: tuple[object, ...], live: frozenset[str] | None, depth: int, innermost: bool) -> None:
+        code = frame.f_code
+        self.key += ("frame", code, place)
+        shared = {*code.co_cellvars, *code.co_freevars}
+        for name, value in frame.f_locals.items():
+            if live is None or name in live or name in shared:
+                self.key.append(name)
+                self.add(value)
+            else:
+                self._note_dead(value)
+        self.key.append("stack")
+        for value in stack_of(frame, depth):
+            if type(value) is _RANGE_ITERATOR:
+                self.key.append(_RANGE_ITERATOR)
+                self.iterators.append(value)
+            else:
+                self.add(value)
+
+    def point(self) -> ProgramPoint:
+        return ProgramPoint(tuple(self.key), tuple(self.counters), tuple(self.state), tuple(self.iterators), tuple(self.kept))
+
+    def arguments(self, arguments: Sequence[TracedArray]) -> None:
+        self.key.append("arguments")
+        for argument in arguments:
+            self.add(argument)
+
+    def knows(self, cells: Sequence[TracedArray]) -> bool:
+        """True if all these arrays were met, or are dead: no other holds an array that the program may come back to."""
+        return all(id(cell) in self._numbers or id(cell) in self._dead for cell in cells)
+
+    def _note_dead(self, value: Any) -> None:
+        """Note the arrays that a dead variable holds."""
+        waiting = [value]
+        while waiting:
+            value = waiting.pop()
+            if issubclass(type(value), TracedArray):
+                self._dead.add(id(value))
+                if value.alias is not None:
+                    self._dead.add(id(value.alias.owner))
+            elif type(value) in (list, tuple):
+                waiting += value
+            elif type(value) is dict:
+                waiting += value.values()
+
+    def add(self, value: Any) -> None:
+        """Describe an object, with all that it holds."""
+        kind = type(value)
+        if kind is int:
+            self.key.append(int)
+            self.counters.append(value)
+        elif kind in _VALUES:
+            self.key += (kind, value)
+        elif kind is float:
+            self.key += (kind, struct.pack("d", value))
+        elif issubclass(kind, np.generic) and kind.__module__ == "numpy":
+            self.key += (kind, value.tobytes())
+        elif id(value) in self._numbers:
+            self.key += ("again", self._numbers[id(value)])
+        else:
+            self._numbers[id(value)] = len(self._numbers)
+            self._met.append(value)
+            if len(self._met) > LARGEST:
+                raise Indescribable
+            self._add_object(value, kind)
+
+    def _add_object(self, value: Any, kind: type) -> None:
+        if issubclass(kind, TracedArray):
+            self._add_array(value)
+        elif kind in (list, tuple) or (issubclass(kind, tuple) and hasattr(kind, "_fields")):
+            self.key += (kind, len(value))
+            for item in value:
+                self.add(item)
+        elif kind is dict:
+            self.key += (kind, len(value))
+            for name, item in value.items():
+                self.add(name)
+                self.add(item)
+        elif kind in (set, frozenset):
+            if not all(type(item) in (*_VALUES, int, float) for item in value):
+                raise Indescribable
+            self.key += (kind, frozenset((type(item), item) for item in value))
+        elif issubclass(kind, np.ndarray):
+            self._add_ndarray(value, kind)
+        elif kind in _ITERATORS:
+            self.key.append(kind)
+            for part in value.__reduce__()[1:]:
+                self.add(part)
+        elif kind is slice:
+            self.key.append(kind)
+            for part in (value.start, value.stop, value.step):
+                self.add(part)
+        elif kind is FunctionType:
+            self._add_function(value)
+        elif kind is MethodType:
+            self.key.append(kind)
+            self.add(value.__func__)
+            self.add(value.__self__)
+        elif kind is CellType:
+            self.key.append(kind)
+            self.add(_content(value))
+        elif kind is GeneratorType:
+            self._add_generator(value)
+        elif isinstance(value, _BY_IDENTITY):
+            self._add_identity(value)
+        else:
+            self._add_instance(value, kind)
+
+    def _add_identity(self, value: Any) -> None:
+        self.key += ("object", id(value))
+        self.kept.append(value)
+
+    def _add_array(self, array: TracedArray) -> None:
+        value_type = array.value.type
+        if self._result and (array.alias is None or array.alias.key is None or not array.alias.certain):
+            self.key += (TracedArray, value_type)
+            self.state.append(array)
+            return
+        self.key += (TracedArray, value_type, array.weak, array.scalar, array.writable, array.layout_known, array._steps)
+        if array.alias is None:
+            self.state.append(array)
+            return
+        if array.alias.key is None or not array.alias.certain:
+            raise Indescribable
+        self.key += ("view", array.alias.key)
+        self.add(array.alias.base)
+
+    def _add_ndarray(self, array: np.ndarray, kind: type) -> None:
+        if kind is not np.ndarray or array.nbytes > _LARGEST_CONTENT or array.dtype.hasobject or array.base is not None:
+            self._add_identity(array)
+        else:
+            self.key += (kind, array.dtype, array.shape, array.strides, array.flags.writeable, fingerprint(array))
+
+    def _add_function(self, function: FunctionType) -> None:
+        self.key += (FunctionType, function.__code__, id(function.__globals__))
+        self.kept.append(function.__globals__)
+        self.add(function.__defaults__)
+        self.add(function.__kwdefaults__)
+        for cell in function.__closure__ or ():
+            self.add(cell)
+        if function.__dict__:
+            self.add(function.__dict__)
+
+    def _add_generator(self, generator: GeneratorType[Any, Any, Any]) -> None:
+        frame = generator.gi_frame
+        if generator.gi_running or (frame is not None and generator.gi_yieldfrom is not None):
+            raise Indescribable
+        self.key.append(GeneratorType)
+        if frame is None:
+            return
+        self.key += (frame.f_code, frame.f_lasti)
+        for value in gc.get_referents(generator):
+            if type(value) not in (FrameType, CodeType):
+                self.add(value)
+
+    def _add_instance(self, value: Any, kind: type) -> None:
+        """Describe an object of a class that is written in Python, with no other state than its attributes."""
+        if any(not base.__flags__ & _HEAP_TYPE and base is not object for base in kind.__mro__):
+            raise Indescribable
+        if is_ours(kind.__module__):
+            if not hasattr(value, "__wrapped__"):       # compiled functions have no state of their own; tensors and optimisers do
+                raise Indescribable
+            self._add_identity(value)
+            return
+        self.key += ("instance", id(kind))
+        self.kept.append(kind)
+        for name, item in _attributes(value, kind):
+            self.key.append(name)
+            self.add(item)
+
+
+_HEAP_TYPE = 1 << 9
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return NotImplemented
+
+
+def _attributes(value: Any, kind: type) -> Iterator[tuple[str, Any]]:
+    yield from getattr(value, "__dict__", {}).items()
+    for base in kind.__mro__:
+        slots = base.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
+                yield name, getattr(value, name)
+
+
+def user_frame() -> FrameType | None:
+    """The innermost frame that is not ours."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_ours(frame.f_globals.get("__name__", "")):
+        frame = frame.f_back
+    return frame

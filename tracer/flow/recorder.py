@@ -1,0 +1,298 @@
+"""Recorder of one trace's decisions: what is known of the ways behind a decision becomes a branch or a loop, what is new is recorded.
+
+Python runs on, along the way that the values of the call choose, also where the branch or loop has been emitted already. What it records
+meanwhile is taken back at the point at which all ways meet; the arrays that are live there get the values that the branch or loop gives.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from adjit.ir import ops
+from adjit.ir.builder import GraphBuilder
+from adjit.ir.dataclass import dataclass
+from adjit.ir.definition import Kind
+from adjit.ir.emitter import emitting
+from adjit.ir.graph import Op, Value
+from adjit.ir.types import I64
+from adjit.tracer.array import TracedArray
+from adjit.tracer.flow.flow_graph import Block, FlowGraph, Key
+from adjit.tracer.flow.program_point import ProgramPoint, point_of_decision, point_of_result, user_frame
+from adjit.tracer.flow.structured import State, Structure, Unstructured
+from adjit.tracer.scope import Scope
+from adjit.tracer.user_location import find_user_location
+
+
+class FlowMismatch(Exception):
+    """Raised where a trace does not come to the point at which all its ways met before: something decides that no point shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """Where a block begins: after the decision at a point came out in one way."""
+
+    key: Key
+    outcome: bool
+    state: State
+    iterators: tuple[Any, ...]
+    left: tuple[int, ...]       # numbers that the iterators had left
+    position: int       # in the ops of the builder
+
+    def count(self, index: int) -> Value:
+        """Value of the state for the numbers that an iterator had left."""
+        return self.state[len(self.state) - 1 - len(self.iterators) + index]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ahead:
+    """Branch or loop that was emitted, while Python is still on its way to the goal behind it."""
+
+    goal: Key
+    state: State        # at the goal
+    position: int       # of what is recorded on the way
+
+
+class FlowRecorder:
+    """Recorder of the decisions of one scope, made at its beginning."""
+
+    def __init__(self, graph: FlowGraph, scope: Scope):
+        assert isinstance(scope.builder, GraphBuilder)
+        self.graph, self.scope, self.builder = graph, scope, scope.builder
+        self.plain: list[Key] = []      # points at which there was a guard
+        self.arguments: tuple[TracedArray, ...] = ()        # whose content the caller sees at the end
+        self._start: _Start | None = None
+        self._ahead: _Ahead | None = None
+        graph.recorders.append(self)
+
+    @property
+    def is_ahead(self) -> bool:
+        """True while what is recorded is not part of the program."""
+        scope: Scope | None = self.scope
+        while scope is not None:
+            if scope.flow is not None and scope.flow._ahead is not None:
+                return True
+            scope = scope.parent
+        return False
+
+    def decide(self, array: TracedArray, kind: str) -> Any:
+        """What Python is told of a traced scalar, as a `kind`: a decision, if it asks for the truth."""
+        decided, values = array.value, self.scope.root.values
+        assert values is not None
+        assert isinstance(array.scope.builder, GraphBuilder)
+        if not values.varies(decided, array.scope.builder):
+            return array.told(kind)
+        point = None
+        if kind == "bool" and not self.scope.written:
+            point = point_of_decision(user_frame(), self._arguments(), lambda: self._cells(array))
+        if point is None:
+            self._start = None
+            return array.told(kind, not self.is_ahead)
+        key, state = self._arrive(point, decided)
+        if self._ahead is not None and self._ahead.goal == key:
+            state = self._catch_up(point, array)
+        if self._ahead is None:
+            self._look_ahead(key, state)
+        guarded = not self.is_ahead
+        if guarded:
+            self.plain.append(key)
+        outcome = array.told(kind, guarded, key)
+        left = tuple(map(operator.length_hint, point.iterators))
+        self._start = _Start(key, outcome, state, point.iterators, left, len(self.builder.ops))
+        return outcome
+
+    def finish(self, result: Any) -> None:
+        """Note the result of the function."""
+        point = None if self.scope.written else point_of_result(result, self._arguments())
+        if point is not None:
+            key, _ = self._arrive(point, None)
+            if self._ahead is not None and self._ahead.goal == key:
+                self._catch_up(point, None)
+        if self._ahead is not None:
+            raise FlowMismatch
+
+    def learned(self) -> bool:
+        """True if another trace of the function would have fewer guards."""
+        return any(self._structure(key) is not None for key in set(self.plain))
+
+    # -- points
+
+    def _arrive(self, point: ProgramPoint, decided: Value | None) -> tuple[Key, State]:
+        """Key and state at a point; the block that leads to it is recorded. The numbers that iterators have left are part of the state."""
+        values = tuple(array.value for array in point.state)
+        counts = tuple(map(self._count_left, point.iterators))
+        state = (*values, *counts) if decided is None else (*values, *counts, decided)
+        key = self._number((*point.whole_key, self._sharing(values)), state, point.kept)
+        if self._start is not None:
+            self._record(self._start, list(self.builder.ops[self._start.position:]), state, key, point)
+        return key, state
+
+    def _number(self, key: Hashable, state: State, kept: Sequence[object]) -> Key:
+        number = self.graph.number(key, kept)
+        self.graph.types.setdefault(number, tuple(value.type for value in state))
+        return number
+
+    def _count_left(self, iterator: Any) -> Value:
+        """Value for the numbers that an iterator has left: fewer than before, if the loop went on."""
+        left, start = operator.length_hint(iterator), self._start
+        with emitting(self.builder):
+            for index, known in enumerate(() if start is None else start.iterators):
+                if known is iterator and start is not None:
+                    steps = start.left[index] - left
+                    return ops.subtract(start.count(index), ops.constant(value=steps, dtype=I64, shape=())) if steps else start.count(index)
+            return ops.constant(value=left, dtype=I64, shape=())
+
+    def _sharing(self, values: Sequence[Value]) -> tuple[object, ...]:
+        """What tells states apart in which other arrays are the same value, or are captured."""
+        first: dict[Value, int] = {}
+        captured = {known.value: identity for identity, known in self.scope.root.captures.items()}
+        return tuple(("captured", captured[value]) if value in captured else first.setdefault(value, index)
+                     for index, value in enumerate(values))
+
+    def _record(self, start: _Start, recorded: Sequence[Op], state: State, key: Key, point: ProgramPoint) -> None:
+        """Record the block that leads to a point. That a loop went on, or came to its end, is a decision on the way."""
+        at, outcome = start.key, start.outcome
+        found: list[tuple[Key, bool, Block | None]] = []
+        for index, iterator in reversed(list(enumerate(start.iterators))):      # the innermost loop of a frame is the last
+            before, left = start.left[index], operator.length_hint(iterator)
+            remains = any(known is iterator for known in point.iterators)
+            if before == left and (remains or before):
+                continue        # the loop is where it was, or was left by a break
+            if before - left != remains:
+                return          # several numbers without a decision
+            position = len(self.builder.ops)
+            with emitting(self.builder):
+                goes_on = ops.greater(start.count(index), ops.constant(value=0, dtype=I64, shape=()))
+            between = (*start.state[:-1], goes_on)
+            following = self._number(("next", at, outcome, index), between, ())
+            self.graph.between.add(following)
+            found.append((at, outcome, self._block(start, self.builder.ops[position:], between, following)))
+            at, outcome = following, remains
+            self._guard_count(goes_on, remains, following)
+        found.append((at, outcome, self._block(start, recorded, state, key)))
+        if all(block is not None for *_, block in found):
+            for begin, came_out, block in found:
+                self.graph.add(begin, came_out, block)      # type: ignore[arg-type]
+
+    def _guard_count(self, goes_on: Value, outcome: bool, key: Key) -> None:
+        """Guard that a loop goes on, or ends, if that depends on values: on how often a loop before it was run."""
+        values = self.scope.root.values
+        assert values is not None
+        if values.varies(goes_on, self.builder) and not self.is_ahead:
+            told = values.answer(goes_on, self.builder, "bool", find_user_location(), True, ("next", key))
+            if told != outcome:
+                raise FlowMismatch
+
+    def _block(self, start: _Start, recorded: Sequence[Op], state: State, end: Key) -> Block | None:
+        """The ops recorded since `start`; None if they read what is neither part of the state nor captured."""
+        inputs = tuple(map(self._inner, start.state[:-1]))
+        known = set(inputs)
+        first: list[Op] = []
+        captured: dict[Value, object] = {}
+        outside = {known.value: known.array for known in self.scope.root.captures.values()}
+        outputs = tuple(map(self._inner, state))
+        for op in recorded:
+            known.update(op.results)
+        waiting = [*(value for op in recorded for value in op.operands), *outputs][::-1]
+        while waiting:
+            value = waiting.pop()
+            if value in known:
+                continue
+            outer, maker = self._outermost(value), self.builder.producer(value)
+            if outer in outside:
+                captured[value] = outside[outer]
+                known.add(value)
+            elif maker is not None and known.issuperset(maker.operands) and maker.definition.kind in (Kind.CREATION, Kind.MOVEMENT):
+                first.append(maker)         # a number, or a view of the state
+                known.update(maker.results)
+            elif maker is not None and maker.definition.kind is Kind.MOVEMENT:
+                waiting += (value, *(operand for operand in maker.operands if operand not in known))
+            else:
+                return None
+        return Block(inputs, (*first, *recorded), outputs, captured, end)
+
+    def _inner(self, value: Value) -> Value:
+        """The value within the builder's graph."""
+        return self.builder.captures.get(value, value)
+
+    def _outermost(self, value: Value) -> Value:
+        builder: GraphBuilder | None = self.builder
+        while builder is not None and value in builder.stands_for:
+            value, builder = builder.stands_for[value], builder.parent
+        return value
+
+    def _arguments(self) -> tuple[TracedArray, ...]:
+        """The arguments, and arrays from outside that are written to, if any of them was."""
+        cells = (*self.arguments, *(taken.cell for taken in self.scope.taken.values()))
+        return cells if any(cell.written for cell in cells) else ()
+
+    def _cells(self, decided: TracedArray) -> list[TracedArray]:
+        """The living arrays of the scope that own their content, but for what is decided on and for arguments that were not written to."""
+        living, found = [], []
+        for reference in self.scope.cells:
+            cell = reference()
+            if cell is not None:
+                living.append(reference)
+                if cell is not decided and not (cell._value in self.builder.params):
+                    found.append(cell)
+        self.scope.cells[:] = living
+        return found
+
+    # -- known ways
+
+    def _structure(self, key: Key) -> Structure | None:
+        """The branch or loop that begins at a point; None if there is none, or no point at which its ways meet."""
+        blocks = self.graph.blocks.get(key, {})
+        if not blocks or key in self.graph.unstructured:
+            return None
+        structure = Structure(self.graph, key, lambda array: self.scope.capture(array))     # type: ignore[arg-type]
+        return structure if structure.goal is not None and (structure.is_loop or len(blocks) == 2) else None
+
+    def _look_ahead(self, key: Key, state: State) -> None:
+        """Emit the branch or loop that begins at a point."""
+        structure = self._structure(key)
+        if structure is None:
+            return
+        position = len(self.builder.ops)
+        try:
+            after, ok = structure.emit(tuple(map(self.builder.resolve, state)))
+        except Unstructured:
+            self.graph.unstructured.add(key)
+            self.builder.take_back(position)
+            return
+        if ok is not None and not self._guard(ok, key):
+            self.builder.take_back(position)        # this call goes a way that nobody went
+            return
+        assert structure.goal is not None
+        self._ahead = _Ahead(structure.goal, after, len(self.builder.ops))
+
+    def _guard(self, ok: Value, key: Key) -> bool:
+        """Guard the flag that all outcomes were known; returns whether they are for this call."""
+        values = self.scope.root.values
+        assert values is not None
+        location = find_user_location()
+        known = bool(values.answer(ok, self.builder, "bool", location, False))
+        if known and not self.is_ahead:
+            values.answer(ok, self.builder, "bool", location, True, ("known", key))
+        return known
+
+    def _catch_up(self, point: ProgramPoint, decided: TracedArray | None) -> State:
+        """Go on from the goal of what was emitted, with its state."""
+        ahead = self._ahead
+        assert ahead is not None
+        self._ahead = None
+        self.builder.take_back(ahead.position)
+        for array, value in zip(point.state, ahead.state, strict=False):
+            if array.scope is self.scope and array._value is not value:
+                array._value = value
+                array._version += array.alias is None       # views are part of a result only
+        if decided is not None:
+            decided._value = ahead.state[-1]
+        return ahead.state
+
+
+def recorder_of(scope: Scope) -> FlowRecorder | None:
+    """Recorder for a scope, if the ways through the traced function are recorded."""
+    values = scope.root.values
+    return None if values is None or values.flow is None else FlowRecorder(values.flow, scope)
