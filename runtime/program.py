@@ -137,16 +137,24 @@ class Program:
         return len(outcomes) <= len(guards) and all(
             same_outcome(guard.expected, outcome) for guard, outcome in zip(guards, outcomes, strict=False))
 
+    def may_be_the_way(self, missed: Program, outcomes: Sequence[Outcome]) -> bool:
+        """True if nothing that is known of a call speaks against this program: the first guards of another one, `missed`, have these
+        `outcomes`."""
+        if self.flow is None or self.flow is not missed.flow:
+            return self.begins_with(outcomes)
+        known = {guard.point: outcome for guard, outcome in zip(missed.trace.value_guards, outcomes, strict=False)}
+        return all(guard.point is None or guard.point not in known or same_outcome(known[guard.point], guard.expected)
+                   for guard in self.trace.value_guards)
+
     def supersedes(self, other: Program) -> bool:
         """True if this program goes all ways of another one, whose decisions are branches and loops here."""
         if self.flow is None or self.flow is not other.flow:
             return False
-        for mine, theirs in zip(self.trace.value_guards, other.trace.value_guards, strict=False):
-            if mine.point != theirs.point or mine.kind != theirs.kind:
-                return True
-            if not same_outcome(mine.expected, theirs.expected):
-                return False
-        return True
+        theirs: dict[object, list[Outcome]] = {}
+        for guard in other.trace.value_guards:
+            theirs.setdefault(guard.point, []).append(guard.expected)
+        return all(guard.point not in theirs or any(same_outcome(guard.expected, outcome) for outcome in theirs[guard.point])
+                   for guard in self.trace.value_guards)
 
     def until(self, miss: GuardMiss) -> tuple[Outcome, ...]:
         """What is known of a call that left the program at a guard: the values of its first guards."""
@@ -249,7 +257,8 @@ def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
     """Trace `fun` for these arguments and compile it. The program does not keep the arguments' arrays.
 
     Without `update_in_place`, new contents of written tensors are copied into them. `outcomes` are those of the first guards on values, if
-    they are known; `flow` is what is known of the ways through the function. A program that is not `guarded` is right for the values of these arguments alone.
+    they are known; `flow` is what is known of the ways through the function. A program that
+    is not `guarded` is right for the values of these arguments alone.
     """
     threads = compile_options.threads or settings.THREADS.get()
     folder, verify = settings.DUMP.get(), settings.VERIFY.get()

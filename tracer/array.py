@@ -308,7 +308,8 @@ class TracedArray:
             raise self._concrete(what, hint) from None
 
     def told(self, kind: str, guarded: bool = True, point: object = None) -> Any:
-        """What Python is told of the value for this call; `guarded` by the program. `point` tells the decision from others at the same line."""
+        """What Python is told of the value for this call; `guarded` by the program. `point` tells the decision from others at
+        the same line."""
         values, active = self.scope.root.values, active_scope()
         assert values is not None
         assert active is not None

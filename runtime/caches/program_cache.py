@@ -7,7 +7,7 @@ import functools
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,14 +83,15 @@ class ProgramCache:
             self.last = None
 
     def find(self, signature: CallSignature, count: bool = False, outcomes: Sequence[Outcome] = (),
-             tried: Container[Program] = ()) -> Found | None:
+             tried: Sequence[Program] = ()) -> Found | None:
         """A valid program for a signature, `count`ed as a hit; None if there is none. Its first guards on values have these `outcomes`, and
         it is none of those that were `tried`."""
         programs = self._programs.get(signature.key)
         if programs is None:
             return None
         for program in programs:
-            if outcomes and (program in tried or not program.begins_with(outcomes)):
+            if outcomes and (program in tried or not (
+                    program.may_be_the_way(tried[-1], outcomes) if tried else program.begins_with(outcomes))):
                 continue
             captured = program.current(signature)
             if captured is not None:

@@ -109,7 +109,8 @@ def independent_branches(x):
         if x[i] > 0:
             total = total + x[i] ** 2
         else:
-            total = total - 3 * x[i]
+            extra = 3 * x[i]
+            total = total - extra
     return total
 
 
@@ -139,10 +140,7 @@ def nested_loops(a):
 def collatz(n):
     steps = n * 0
     while n != 1:
-        if n % 2 == 0:
-            n = n // 2
-        else:
-            n = 3 * n + 1
+        n = n // 2 if n % 2 == 0 else 3 * n + 1
         steps = steps + 1
     return steps
 
@@ -201,10 +199,13 @@ def vector(size):
 
 
 CASES: dict[Callable[..., Any], tuple[Callable[..., Any], int]] = {
-    newton: (scalar, 1), bisection: (scalar, 1), golden_section: (scalar, 4), adaptive_heun: (lambda rng: float(rng.uniform(0.5, 3)), 3),
-    conjugate_gradients: (vector(3), 2), fixed_point: (lambda rng: float(rng.uniform(0.3, 1.2)), 2), exhausted: (scalar, 3), clipped: (vector(3), 2),
+    newton: (scalar, 1), bisection: (scalar, 1), golden_section: (scalar, 4),
+    adaptive_heun: (lambda rng: float(rng.uniform(0.5, 3)), 3),
+    conjugate_gradients: (vector(3), 2), fixed_point: (lambda rng: float(rng.uniform(0.3, 1.2)), 2),
+    exhausted: (scalar, 3), clipped: (vector(3), 2),
     independent_branches: (vector(6), 6), early_returns: (vector(3), 6), nested_loops: (scalar, 3),
-    collatz: (lambda rng: np.int64(rng.integers(1, 30)), 3), chained: (vector(3), 7), objects: (vector(1), 8), written_in_place: (vector(3), 4),
+    collatz: (lambda rng: np.int64(rng.integers(1, 30)), 3), chained: (vector(3), 7),
+    objects: (vector(1), 8), written_in_place: (vector(3), 4),
     by_index: (vector(5), 6)}
 
 

@@ -187,5 +187,6 @@ def _liveness(instructions: list[dis.Instruction], successors: list[tuple[int, .
 
 
 def _two(names: object, instruction: dis.Instruction) -> tuple[str, str]:
-    assert isinstance(names, tuple) and len(names) == 2, (sys.version_info, instruction)
+    if not isinstance(names, tuple):
+        raise TypeError(f"{instruction} in Python {sys.version}")
     return names

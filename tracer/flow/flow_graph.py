@@ -19,8 +19,8 @@ Key = Any
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Ops from one point to the next: `inputs` are the values of the state before, `outputs` those of the state behind, of which the last is
-    the decision if the next point is one. `captured` are values that stand for arrays from outside."""
+    """Ops from one point to the next: `inputs` are the values of the state before, `outputs` those of the state behind, of which the last
+    is the decision if the next point is one. `captured` are values that stand for arrays from outside."""
 
     inputs: tuple[Value, ...]
     ops: tuple[Op, ...]
@@ -68,11 +68,11 @@ class FlowGraph:
         known = self.blocks.setdefault(start, {})
         if block.end in self.between and outcome in known and known[outcome].end not in self.between:
             return      # a break out of the last iteration looks like the end of the loop
-        known[outcome] = block      # the newest one: regions within have the outcomes that were seen since
+        known[outcome] = block      # the newest one, whose regions have the outcomes that were seen since
 
     def kept_items(self, start: Key, members: frozenset[Key]) -> dict[Key, list[int | None]]:
-        """For each item of the state at the points that are reached from `start` through `members`: the item of the state at `start` that it
-        is, whichever way was taken; None if it is another value."""
+        """For each item of the state at the points that are reached from `start` through `members`: the item of the state at `start`
+        that it is, whichever way was taken; None if it is another value."""
         found: dict[Key, list[int | None]] = {start: list(range(len(self.types[start])))}
         waiting = [start]
         while waiting:
@@ -83,7 +83,8 @@ class FlowGraph:
                 items = dict(zip(block.inputs, found[key], strict=False))
                 after = [items.get(value) for value in block.outputs]
                 known = found.get(block.end)
-                merged = after if known is None else [first if first == second else None for first, second in zip(known, after, strict=True)]
+                merged = after if known is None else [
+                    first if first == second else None for first, second in zip(known, after, strict=True)]
                 if merged != known:
                     found[block.end] = merged
                     waiting.append(block.end)

@@ -30,7 +30,8 @@ def _address(frame: FrameType) -> int:
 def stack_of(frame: FrameType, depth: int) -> list[Any]:
     """The lowest `depth` objects on the stack of a frame; None stands for an empty place too."""
     code = frame.f_code
-    first = _address(frame) + _LOCALS + 8 * (len(code.co_varnames) + len(set(code.co_cellvars) - set(code.co_varnames)) + len(code.co_freevars))
+    variables = len({*code.co_varnames, *code.co_cellvars}) + len(code.co_freevars)
+    first = _address(frame) + _LOCALS + 8 * variables
     places = (ctypes.c_void_p * depth).from_address(first)
     return [None if not place else ctypes.cast(place, ctypes.py_object).value for place in places]
 

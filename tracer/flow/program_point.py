@@ -67,9 +67,11 @@ class ProgramPoint:
         return self.key, self.counters
 
 
-def point_of_decision(frame: FrameType, arguments: Sequence[TracedArray], living: Callable[[], Sequence[TracedArray]]) -> ProgramPoint | None:
-    """Point at which the code of `frame` decides on the truth of a value. The content of `arguments` counts in any case. `living`
-    gives the arrays of the trace that own their content; it is called last, since a frame's `f_locals` hold what its variables held when they were last read.
+def point_of_decision(frame: FrameType, arguments: Sequence[TracedArray],
+                      living: Callable[[], Sequence[TracedArray]]) -> ProgramPoint | None:
+    """Point at which the code of `frame` decides on the truth of a value. The content of `arguments` counts in any case. `living` gives
+    the arrays of the trace that own their content; it is called last, since the `f_locals` of a frame hold what its variables held when
+    they were last read.
 
     None where the point cannot be described whole: within a function written in C that calls back, or with objects of unknown kind.
     """
@@ -317,9 +319,10 @@ def _attributes(value: Any, kind: type) -> Iterator[tuple[str, Any]]:
                 yield name, getattr(value, name)
 
 
-def user_frame() -> FrameType | None:
+def user_frame() -> FrameType:
     """The innermost frame that is not ours."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_ours(frame.f_globals.get("__name__", "")):
         frame = frame.f_back
+    assert frame is not None
     return frame

@@ -234,7 +234,7 @@ class FlowRecorder:
             cell = reference()
             if cell is not None:
                 living.append(reference)
-                if cell is not decided and not (cell._value in self.builder.params):
+                if cell is not decided and cell._value not in self.builder.params:
                     found.append(cell)
         self.scope.cells[:] = living
         return found

@@ -66,7 +66,8 @@ class Structure:
         return goal
 
     def emit(self, state: State) -> tuple[State, Value | None]:
-        """Emit the code from the start, with this state, to the goal; returns the state there, and the flag that all outcomes were known."""
+        """Emit the code from the start, with this state, to the goal; returns the state there, and the flag that all outcomes were
+        known."""
         if self.goal is None:
             raise Unstructured
         after, ok = self._run_to(self.start, state, self.goal)
