@@ -173,14 +173,14 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             writes = tuple(zip(written, range(len(values) - len(written), len(values)), strict=True))
         captures = tuple(scope.captures.values())
         after = Reachability(roots, known, scope.host_functions)
-        contents, forms, viewed = _contents(after, observation, scope), observation.forms, observation.viewed
+        read, forms, viewed = _contents(after, observation, scope), observation.forms, observation.viewed
         flow = None if call_values is None else call_values.flow
         if flow is not None:        # what other ways read counts, too: they are part of the graph
-            contents = flow.contents = {**flow.contents, **contents}
+            read = flow.contents = {**flow.contents, **read}
             forms = flow.forms = {**flow.forms, **forms}
             viewed = flow.viewed = flow.viewed | viewed
             scope.depends_on_strides = flow.depends_on_strides = flow.depends_on_strides or scope.depends_on_strides
-        guards = make_guards(before, after, captures, check_side_effects(before, after), contents, forms, viewed)
+        guards = make_guards(before, after, captures, check_side_effects(before, after), read, forms, viewed)
         if flow is not None:
             flow.guards.append(guards)
         _warn_of_unguarded(after, fun)
