@@ -150,6 +150,8 @@ class Program:
         """True if this program goes all ways of another one, whose decisions are branches and loops here."""
         if self.flow is None or self.flow is not other.flow:
             return False
+        if any(guard.point is None for program in (self, other) for guard in program.trace.value_guards):
+            return False
         theirs: dict[object, list[Outcome]] = {}
         for guard in other.trace.value_guards:
             theirs.setdefault(guard.point, []).append(guard.expected)

@@ -184,8 +184,8 @@ class _Description:
             self.key += (kind, value)
         elif kind is float:
             self.key += (kind, struct.pack("d", value))
-        elif issubclass(kind, np.generic) and kind.__module__ == "numpy":
-            self.key += (kind, value.tobytes())
+        elif issubclass(kind, np.generic):
+            self.key += (np.generic, value.dtype, value.tobytes())
         elif id(value) in self._numbers:
             self.key += ("again", self._numbers[id(value)])
         else:
