@@ -28,8 +28,7 @@ from adjit.runtime.inputs import Inputs
 from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.written_arrays import check_captured, find_same
 from adjit.tracer.array_wrapper import ArrayWrapper
-from adjit.tracer.flow.flow_graph import FlowGraph
-from adjit.tracer.flow.recorder import FlowMismatch
+from adjit.tracer.flow.flow_graph import FlowGraph, FlowMismatch
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.trace import KnownArrays, Pairs, Trace
 
@@ -292,7 +291,7 @@ def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
             flow.recorders.clear()
         try:
             trace, captured = trace_with_tensors(fun, args, kwargs, static_names, signature, arrays, () if known else outcomes, flow)
-        except Exception as error:
+        except (Exception, FlowMismatch) as error:
             if not known and not isinstance(error, FlowMismatch):
                 raise
             flow = None         # something decides that the points do not show: guards alone are right in any case

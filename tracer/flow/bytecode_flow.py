@@ -47,6 +47,9 @@ class CodeFlow:
     calls: dict[int, Decision]
     """Calls, of which the place is the offset, and the depth that of the stack without callable and arguments."""
 
+    counting: frozenset[int] = frozenset()
+    """Places on the stack, from below, of iterators whose items no code reads: `for _ in range(n)` runs the same code in each round."""
+
     def call_at(self, offset: int) -> Decision | None:
         """The call under way at the last offset of a frame, which may be that of the cache behind the call."""
         before = [call for call in self.calls if call <= offset]
@@ -88,7 +91,20 @@ def flow_of(code: CodeType) -> CodeFlow | None:
             if jumps and not everything:
                 after = frozenset().union(*(live[i] for i in successors[following]))
             decisions[instruction.offset] = Decision(place, after, depth - _OPERANDS[name])
-    return CodeFlow(decisions, calls)
+    return CodeFlow(decisions, calls, _counting(instructions, depths, successors, live))
+
+
+def _counting(instructions: list[dis.Instruction], depths: list[int | None], successors: list[tuple[int, ...]],
+              live: list[frozenset[str]]) -> frozenset[int]:
+    """Places on the stack of the iterators whose items are stored in local variables that are dead."""
+    found: dict[int, bool] = {}
+    for index, instruction in enumerate(instructions):
+        depth = depths[index]
+        if instruction.opname == "FOR_ITER" and depth is not None:
+            store = instructions[index + 1]
+            unread = store.opname == "STORE_FAST" and all(store.argval not in live[i] for i in successors[index + 1])
+            found[depth - 1] = found.get(depth - 1, True) and unread
+    return frozenset(place for place, unread in found.items() if unread)
 
 
 def _successors(instructions: list[dis.Instruction], index: int, index_at: dict[int, int]) -> tuple[int, ...]:

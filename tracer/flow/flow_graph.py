@@ -10,7 +10,7 @@ from operator import is_
 from typing import Any
 
 from adjit.ir.dataclass import dataclass
-from adjit.ir.graph import Op, Value
+from adjit.ir.graph import Op, Value, attributes_key
 from adjit.ir.types import TensorType
 
 Key = Any
@@ -27,6 +27,19 @@ class Block:
     outputs: tuple[Value, ...]
     captured: Mapping[Value, object]
     end: Key
+
+    def does_the_same(self, other: Block) -> bool:
+        """True if two recordings have the same ops, but for what decisions within regions became."""
+        return self.end == other.end and _names(self) == _names(other)
+
+
+def _names(block: Block) -> list[Hashable]:
+    return [op.name if op.regions else (op.name, attributes_key(op.attrs)) for op in block.ops]
+
+
+class FlowMismatch(BaseException):
+    """Raised where something decides what Python does that no point shows: a trace does other things behind a point than one before. The
+    functions that are traced do not catch it, as they might an `Exception`."""
 
 
 class FlowGraph:
@@ -68,6 +81,9 @@ class FlowGraph:
         known = self.blocks.setdefault(start, {})
         if block.end in self.between and outcome in known and known[outcome].end not in self.between:
             return      # a break out of the last iteration looks like the end of the loop
+        if outcome in known and block.end not in self.between and known[outcome].end not in self.between \
+                and not block.does_the_same(known[outcome]):
+            raise FlowMismatch
         known[outcome] = block      # the newest one, whose regions have the outcomes that were seen since
 
     def kept_items(self, start: Key, members: frozenset[Key]) -> dict[Key, list[int | None]]:

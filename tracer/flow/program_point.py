@@ -29,7 +29,7 @@ import numpy as np
 
 from adjit.ir.dataclass import dataclass
 from adjit.tracer.array import TracedArray
-from adjit.tracer.flow.bytecode_flow import flow_of
+from adjit.tracer.flow.bytecode_flow import Decision, flow_of
 from adjit.tracer.flow.frames import READABLE, is_called_directly, stack_of
 from adjit.tracer.guards.content import fingerprint
 from adjit.tracer.user_location import is_ours
@@ -53,7 +53,8 @@ class Indescribable(Exception):
 @dataclass(frozen=True, slots=True)
 class ProgramPoint:
     """A point that a trace reached. `key` with `counters` decides what Python does next; `counters` are the integers among it, which loops
-    change. `iterators` are those of `for` loops over ranges that are under way, of which the key says nothing but that they are there.
+    change. `iterators` are those of `for` loops over ranges that are under way and whose numbers no code reads; of them the key says
+    nothing but that they are there.
     `state` are the arrays that are live there, in the order of the key; `kept` the objects that the key names by identity."""
 
     key: tuple[Any, ...]
@@ -100,20 +101,19 @@ def point_of_result(result: Any, arguments: Sequence[TracedArray]) -> ProgramPoi
 
 def _describe_frames(description: _Description, frame: FrameType) -> None:
     code = flow_of(frame.f_code)
-    decision = code and code.decisions.get(frame.f_lasti)
-    innermost = True
+    decision = None if code is None else code.decisions.get(frame.f_lasti)
     while True:
-        if not decision:
+        if code is None or decision is None:
             raise Indescribable
-        description.frame(frame, decision.place, decision.live, decision.depth, innermost)
+        description.frame(frame, decision, code.counting)
         caller = frame.f_back
         if caller is None or is_ours(caller.f_globals.get("__name__", "")):
             return
         if not is_called_directly(frame, caller):
             raise Indescribable
         code = flow_of(caller.f_code)
-        decision = code and code.call_at(caller.f_lasti)
-        frame, innermost = caller, False
+        decision = None if code is None else code.call_at(caller.f_lasti)
+        frame = caller
 
 
 class _Description:
@@ -130,9 +130,9 @@ class _Description:
         self._met: list[Any] = []
         self._dead: set[int] = set()        # arrays that only dead variables hold
 
-    def frame(self, frame: FrameType, place: tuple[object, ...], live: frozenset[str] | None, depth: int, innermost: bool) -> None:
-        code = frame.f_code
-        self.key += ("frame", code, place)
+    def frame(self, frame: FrameType, decision: Decision, counting: frozenset[int]) -> None:
+        code, live = frame.f_code, decision.live
+        self.key += ("frame", code, decision.place)
         shared = {*code.co_cellvars, *code.co_freevars}
         for name, value in frame.f_locals.items():
             if live is None or name in live or name in shared:
@@ -141,8 +141,8 @@ class _Description:
             else:
                 self._note_dead(value)
         self.key.append("stack")
-        for value in stack_of(frame, depth):
-            if type(value) is _RANGE_ITERATOR:
+        for place, value in enumerate(stack_of(frame, decision.depth)):
+            if type(value) is _RANGE_ITERATOR and place in counting:
                 self.key.append(_RANGE_ITERATOR)
                 self.iterators.append(value)
             else:

@@ -18,15 +18,11 @@ from adjit.ir.emitter import emitting
 from adjit.ir.graph import Op, Value
 from adjit.ir.types import I64
 from adjit.tracer.array import TracedArray
-from adjit.tracer.flow.flow_graph import Block, FlowGraph, Key
+from adjit.tracer.flow.flow_graph import Block, FlowGraph, FlowMismatch, Key
 from adjit.tracer.flow.program_point import ProgramPoint, point_of_decision, point_of_result, user_frame
 from adjit.tracer.flow.structured import State, Structure, Unstructured
 from adjit.tracer.scope import Scope
 from adjit.tracer.user_location import find_user_location
-
-
-class FlowMismatch(Exception):
-    """Raised where a trace does not come to the point at which all its ways met before: something decides that no point shows."""
 
 
 @dataclass(frozen=True, slots=True)
