@@ -26,9 +26,12 @@ def test_code_is_understood() -> None:
     found = [inner for module in (argparse, difflib, inspect, statistics, textwrap) for inner in
              codes_of(compile(inspect.getsource(module), module.__name__, "exec"))]
     assert len(found) > 400
-    assert [code.co_name for code in found if flow_of(code) is None and "yield from" not in inspect.getsource(code)] == []
+    unknown = [code for code in found if flow_of(code) is None]
+    assert [code.co_name for code in unknown if not code.co_flags & GENERATORS] == []
+    assert len(unknown) < 0.03 * len(found)
 
 
+GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR      # `yield from` and `await` are not understood
 FUNCTIONS = ("called", "loops", "conditions", "<lambda>")
 
 
@@ -66,7 +69,7 @@ def loops(asked, count):
     total = 0.0
     for _ in range(count):
         total += 3.5 * called(asked, 2)
-    return [total for _ in (1, 2)]
+    return total
 
 
 def conditions(asked, x):
@@ -88,8 +91,8 @@ def test_stacks_and_live_variables() -> None:
     assert inner == inner_again
     assert (inner[0], inner[2:]) == ("called", ({"other"}, []))
     assert outer[1:3] == outer_again[1:3]
-    assert {"asked", "total"} <= outer[2]
-    assert "_" not in outer[2]
+    assert "asked" in outer[2]
+    assert "count" not in outer[2]
     assert type(outer[3][0]) is type(iter(range(2)))
     assert 3.5 in outer[3]
 
