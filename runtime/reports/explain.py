@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from adjit.ir.graph import Graph, Op
+from adjit.ir.graph import Graph, Op, walk
 from adjit.passes.loops.roll_loops import find_refusals
 from adjit.passes.options import RollingRule
 from adjit.passes.pipeline import PassRecord
@@ -68,18 +68,26 @@ def _others(program: Program, programs: Sequence[Program]) -> list[str]:
 def _ways(program: Program, programs: Sequence[Program]) -> list[str]:
     """The tree of ways through the decisions on values, in the state that the program was traced in: the decisions at which they part."""
     ways = [other for other in programs if other.state == program.state and other.signature.key == program.signature.key]
-    if len(ways) < 2:
-        return []
-    return [f"{len(ways)} ways through the decisions on values", *_tree(program, ways, 0, "  ")]
+    tree = [] if len(ways) < 2 else [f"{len(ways)} ways through the decisions on values", *_tree(program, ways, 0, "  ")]
+    return [*_decisions(program), *tree]
+
+
+def _decisions(program: Program) -> list[str]:
+    """The decisions on values that are branches and loops of the program."""
+    names = {"on_true": "a branch", "condition": "a loop"}
+    found = [f"  {names[op.regions[0].name]} at {op.loc.describe()}" for op in walk(program.pipeline.graphs["traced"])
+             if op.name in ("cond", "while_loop") and op.regions[0].name in names and op.loc is not None]
+    lines = list(dict.fromkeys(found))
+    return [] if not lines else ["decisions on values that are branches and loops of the program", *lines[:MAX_SHOWN_ARGUMENTS],
+                                 *([f"  and {len(lines) - MAX_SHOWN_ARGUMENTS} more"] if len(lines) > MAX_SHOWN_ARGUMENTS else [])]
 
 
 def _tree(program: Program, ways: Sequence[Program], number: int, margin: str) -> list[str]:
     """Lines for ways whose first `number` decisions are the same."""
-    while len(ways) > 1 and all(way.begins_with(ways[0].outcomes[:number + 1]) for way in ways):
+    while len(ways) > 1 and all(len(way.outcomes) > number and way.begins_with(ways[0].outcomes[:number + 1]) for way in ways):
         number += 1
-    if len(ways) == 1:
-        (way,) = ways
-        return [f"{margin}{way.calls} call{'' if way.calls == 1 else 's'}{' (this program)' * (way is program)}"]
+    if len(ways) == 1 or all(len(way.outcomes) <= number for way in ways):
+        return [f"{margin}{way.calls} call{'' if way.calls == 1 else 's'}{' (this program)' * (way is program)}" for way in ways]
     parted: dict[str, list[Program]] = {}
     for way in ways:
         guards = way.trace.value_guards

@@ -316,10 +316,22 @@ def test_misses_of_known_ways_stay_in_machine_code() -> None:
 
 
 def test_explain_names_the_decision() -> None:
-    compiled = aj.compile(lambda x: x + 1 if np.sum(x) > 0 else x - 1)
+    compiled = aj.compile(lambda x: (x + 1, "up") if np.sum(x) > 0 else (x - 1, "down"))
     for sign in (1.0, -1.0, 1.0):
         compiled(sign * np.ones(2))
     assert "the truth value at" in compiled.explain()
     assert "is False, as in no other way through the function" in compiled.explain()
     tree = re.sub(r" at \S+ in <lambda>", "", compiled.explain()).partition("2 ways through the decisions on values\n")[2]
     assert tree.startswith("  if the truth value is True:\n    2 calls (this program)\n  if the truth value is False:\n    1 call\n")
+
+
+def test_explain_names_branches_and_loops() -> None:
+    def halves(x: Any) -> Any:
+        while x > 1:
+            x = x / 2
+        return x if x > 0.7 else -x
+
+    compiled = aj.compile(halves, backend="interpret")
+    assert [compiled(x) for x in (10.0, 6.0, 100.0)] == [halves(x) for x in (10.0, 6.0, 100.0)]
+    assert re.search(r"a loop at .*\n.*while x > 1", compiled.explain())
+    assert re.search(r"a branch at .*\n.*x > 0.7", compiled.explain())
