@@ -57,6 +57,7 @@ class FlowGraph:
         self.forms: dict[int, tuple[Any, ...]] = {}
         self.viewed: set[int] = set()
         self.depends_on_strides = False
+        self._analysis: tuple[dict[Key, Key | None], dict[Key, frozenset[Key]]] | None = None       # of the present blocks
         self._numbers: dict[Hashable, int] = {}
         self._kept: list[object] = []        # objects that keys name by identity
 
@@ -67,6 +68,13 @@ class FlowGraph:
             known = self._numbers[key] = len(self._numbers)
             self._kept += kept
         return known
+
+    def analysis(self) -> tuple[dict[Key, Key | None], dict[Key, frozenset[Key]]]:
+        """Immediate postdominators of all points, and the points of each cycle."""
+        if self._analysis is None:
+            keys = list(dict.fromkeys([*self.blocks, *(block.end for blocks in self.blocks.values() for block in blocks.values())]))
+            self._analysis = immediate_postdominators(keys, self.successors), cycles(keys, self.successors)
+        return self._analysis
 
     def holds(self) -> bool:
         """True if what the traces read besides the arguments is what it was, and each array is the same object."""
@@ -84,6 +92,8 @@ class FlowGraph:
         if outcome in known and block.end not in self.between and known[outcome].end not in self.between \
                 and not block.does_the_same(known[outcome]):
             raise FlowMismatch
+        if outcome not in known or known[outcome].end != block.end:
+            self._analysis = None
         known[outcome] = block      # the newest one, whose regions have the outcomes that were seen since
 
     def kept_items(self, start: Key, members: frozenset[Key]) -> dict[Key, list[int | None]]:
@@ -128,11 +138,10 @@ def reachable(start: Key, successors: Callable[[Key], Iterable[Key]]) -> list[Ke
     return order[::-1]
 
 
-def immediate_postdominators(start: Key, successors: Callable[[Key], Sequence[Key]]) -> dict[Key, Key | None]:
-    """The first key that every way from a key to the end passes, for all keys reached from `start`; None where the ways have no key in
-    common. The algorithm of Cooper, Harvey and Kennedy, A Simple, Fast Dominance Algorithm, on the reversed graph.
+def immediate_postdominators(keys: Sequence[Key], successors: Callable[[Key], Sequence[Key]]) -> dict[Key, Key | None]:
+    """The first key that every way from a key to the end passes, for all `keys`, which have all their successors among them; None where the
+    ways have no key in common. The algorithm of Cooper, Harvey and Kennedy, A Simple, Fast Dominance Algorithm, on the reversed graph.
     """
-    keys = reachable(start, successors)
     predecessors: dict[Key, list[Key]] = {key: [] for key in keys}
     for key in keys:
         for successor in successors(key):
@@ -186,3 +195,48 @@ def _intersect(first: int, second: int, dominator: list[int | None]) -> int:
         while second < first:
             second = dominator[second]      # type: ignore[assignment]
     return first
+
+
+def cycles(keys: Sequence[Key], successors: Callable[[Key], Sequence[Key]]) -> dict[Key, frozenset[Key]]:
+    """For each key that reaches itself: the keys that it reaches and that reach it."""
+    return {key: members for members in _strongly_connected(keys, successors) for key in members}
+
+
+def _strongly_connected(keys: Sequence[Key], successors: Callable[[Key], Sequence[Key]]) -> list[frozenset[Key]]:
+    """Sets of keys that reach each other, and single keys that reach themselves: Tarjan's algorithm."""
+    number: dict[Key, int] = {}
+    low: dict[Key, int] = {}
+    stack: list[Key] = []
+    on_stack: set[Key] = set()
+    found: list[frozenset[Key]] = []
+    for root in keys:
+        if root in number:
+            continue
+        work = [(root, iter(successors(root)))]
+        number[root] = low[root] = len(number)
+        stack.append(root)
+        on_stack.add(root)
+        while work:
+            key, following = work[-1]
+            for successor in following:
+                if successor not in number:
+                    number[successor] = low[successor] = len(number)
+                    stack.append(successor)
+                    on_stack.add(successor)
+                    work.append((successor, iter(successors(successor))))
+                    break
+                if successor in on_stack:
+                    low[key] = min(low[key], number[successor])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[key])
+                if low[key] == number[key]:
+                    members = set()
+                    while key not in members:
+                        member = stack.pop()
+                        on_stack.discard(member)
+                        members.add(member)
+                    if len(members) > 1 or key in successors(key):
+                        found.append(frozenset(members))
+    return found

@@ -5,7 +5,7 @@ Outcomes that nobody has seen have no code: where the program would need it, it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from adjit.ir.control_flow import emit_cond, emit_while
 from adjit.ir.emitter import current_emitter
 from adjit.ir.graph import Op, Value
 from adjit.ir.types import BOOL, TensorType
-from adjit.tracer.flow.flow_graph import Block, FlowGraph, Key, immediate_postdominators, reachable
+from adjit.tracer.flow.flow_graph import Block, FlowGraph, Key, cycles, immediate_postdominators, reachable
 
 State = tuple[Value, ...]
 """Values of the state at a point; at a decision the last one is what is decided on."""
@@ -46,11 +46,7 @@ class Structure:
     def __init__(self, graph: FlowGraph, start: Key, capture: Callable[[object], Value]):
         self.graph, self.start, self._capture = graph, start, capture
         self._limits = _Limits()
-        self._joins = immediate_postdominators(start, graph.successors)
-        self._cycles: dict[Key, frozenset[Key]] = {}
-        for members in _strongly_connected(list(self._joins), graph.successors):
-            for key in members:
-                self._cycles[key] = members
+        self._joins, self._cycles = graph.analysis()
         self.goal = self._goal(start)
 
     @property
@@ -71,7 +67,8 @@ class Structure:
         if self.goal is None:
             raise Unstructured
         after, ok = self._run_to(self.start, state, self.goal)
-        kept = self.graph.kept_items(self.start, frozenset(self._joins))[self.goal]
+        within = reachable(self.start, lambda key: [] if key == self.goal else self.graph.successors(key))
+        kept = self.graph.kept_items(self.start, frozenset(within) - {self.goal})[self.goal]
         return tuple(value if item is None else state[item] for value, item in zip(after, kept, strict=True)), ok
 
     # -- one goal
@@ -240,11 +237,10 @@ class _LoopBody:
         self._structure, self._header = structure, header
         graph = structure.graph
         self._successors = lambda key: [] if key is _BACK else [_BACK if end == header else end for end in graph.successors(key)]
-        self._joins = immediate_postdominators(header, self._successors)
-        self._cycles: dict[Key, frozenset[Key]] = {}
-        for members in _strongly_connected(list(self._joins), self._successors):
-            for key in members:
-                self._cycles[key] = members
+        within = reachable(header, self._successors)
+        self._joins = immediate_postdominators(within, self._successors)
+        self._cycles = cycles(within, self._successors)
+        self._cut = _Cut(structure, header, self._joins, self._cycles)
 
     def is_complete(self, goal: Key | None) -> bool:
         """True if both outcomes of all decisions in an iteration are known."""
@@ -253,8 +249,7 @@ class _LoopBody:
 
     def run_back(self, block: Block, values: Sequence[Value]) -> tuple[State, Value | None]:
         """Code of an iteration that comes back to the header, whatever the decisions in it."""
-        cut = _Cut(self._structure, self._header, self._joins, self._cycles)
-        return cut._run_to(_BACK if block.end == self._header else block.end, self._structure._run_block(block, values), _BACK)
+        return self._cut._run_to(_BACK if block.end == self._header else block.end, self._structure._run_block(block, values), _BACK)
 
     def run_iteration(self, state: State, goal: Key) -> _Iteration:
         """Code of an iteration that comes back to the header or ends at the goal behind the loop."""
@@ -266,15 +261,14 @@ class _LoopBody:
             return _Iteration(state, structure._zeros(goal), _bool(True), _bool(True))
         if key == goal:
             return _Iteration(structure._zeros(self._header), state, _bool(False), _bool(True))
-        cut = _Cut(structure, self._header, self._joins, self._cycles)
         if key in self._cycles:
-            key, state, ok = cut._loop(key, state)
+            key, state, ok = self._cut._loop(key, state)
             return self._with_flag(ok, lambda: self._union(key, state, goal), goal)
         blocks = structure.graph.blocks.get(key, {})
         join = self._joins[key]
         *values, predicate = state
         if len(blocks) == 2 and join is not None and join is not _BACK and join != goal and not self._passes(key, join, goal):
-            key, state, ok = cut._branch(key, state)
+            key, state, ok = self._cut._branch(key, state)
             return self._with_flag(ok, lambda: self._union(key, state, goal), goal)
 
         def side(outcome: bool) -> Callable[[], Sequence[Value]]:
@@ -310,19 +304,19 @@ class _Cut(Structure):
     """Structured code within the body of a loop, whose ways back to the header end at `_BACK`."""
 
     def __init__(self, structure: Structure, header: Key, joins: dict[Key, Key | None], cycles: dict[Key, frozenset[Key]]):
-        self.graph, self.start, self._capture = _CutGraph(structure.graph, header), header, structure._capture
+        self.graph, self.start, self._capture = _CutGraph(structure.graph, header, joins), header, structure._capture
         self._joins, self._cycles, self.goal, self._limits = joins, cycles, None, structure._limits
 
 
 class _CutGraph(FlowGraph):
     """Flow graph in which the blocks that lead to a header end at `_BACK`."""
 
-    def __init__(self, graph: FlowGraph, header: Key):
+    def __init__(self, graph: FlowGraph, header: Key, keys: Iterable[Key]):
         super().__init__()
         self.between = graph.between
-        self.types = {**graph.types, _BACK: graph.types[header]}
-        self.blocks = {key: {outcome: _ending_at(block, _BACK) if block.end == header else block for outcome, block in blocks.items()}
-                       for key, blocks in graph.blocks.items()}
+        self.types = {key: graph.types[header if key is _BACK else key] for key in keys}
+        self.blocks = {key: {outcome: _ending_at(block, _BACK) if block.end == header else block
+                             for outcome, block in graph.blocks.get(key, {}).items()} for key in keys}
 
 
 def _ending_at(block: Block, end: Key) -> Block:
@@ -352,43 +346,3 @@ def _both(first: Value | None, second: Value | None) -> Value | None:
     if first is None or second is None:
         return second if first is None else first
     return ops.logical_and(first, second)
-
-
-def _strongly_connected(keys: Sequence[Key], successors: Callable[[Key], Sequence[Key]]) -> list[frozenset[Key]]:
-    """Sets of keys that reach each other, and single keys that reach themselves: Tarjan's algorithm."""
-    number: dict[Key, int] = {}
-    low: dict[Key, int] = {}
-    stack: list[Key] = []
-    on_stack: set[Key] = set()
-    found: list[frozenset[Key]] = []
-    for root in keys:
-        if root in number:
-            continue
-        work = [(root, iter(successors(root)))]
-        number[root] = low[root] = len(number)
-        stack.append(root)
-        on_stack.add(root)
-        while work:
-            key, following = work[-1]
-            for successor in following:
-                if successor not in number:
-                    number[successor] = low[successor] = len(number)
-                    stack.append(successor)
-                    on_stack.add(successor)
-                    work.append((successor, iter(successors(successor))))
-                    break
-                if successor in on_stack:
-                    low[key] = min(low[key], number[successor])
-            else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[key])
-                if low[key] == number[key]:
-                    members = set()
-                    while key not in members:
-                        member = stack.pop()
-                        on_stack.discard(member)
-                        members.add(member)
-                    if len(members) > 1 or key in successors(key):
-                        found.append(frozenset(members))
-    return found
