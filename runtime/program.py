@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ from adjit.runtime.inputs import Inputs
 from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.written_arrays import check_captured, find_same
 from adjit.tracer.array_wrapper import ArrayWrapper
-from adjit.tracer.flow.flow_graph import FlowGraph, FlowMismatch
+from adjit.tracer.flow.flow_graph import EndOfExploration, FlowGraph, FlowMismatch
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.trace import KnownArrays, Pairs, Trace
 
@@ -247,6 +248,9 @@ class Program:
         return arrays, arrays
 
 
+MIN_EXPLORED = 2
+"""Decisions of other iterations from which on a trace that explores them is worth its time."""
+
 MAX_TRACES = 4
 """Traces for one program: each has the branches and loops of the one before."""
 
@@ -296,9 +300,30 @@ def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
                 raise
             flow = None         # something decides that the points do not show: guards alone are right in any case
             continue
-        if flow is None or captured is not None or not flow.learned():
+        if flow is None or captured is not None:
+            break
+        _explore(flow, partial(trace_with_tensors, fun, args, kwargs, static_names, signature, arrays, (), flow))
+        if not flow.learned():
             break
     return trace, captured, flow
+
+
+def _explore(flow: FlowGraph, trace: Callable[[], object]) -> None:
+    """Trace the ways that this call does not go, but that it goes in other iterations of the same loops: `if x[i] > 0` in a loop over i is
+    known after one call. What is recorded on the way becomes no program."""
+    recorders, worth = flow.recorders, flow.worth_exploring()
+    while worth >= MIN_EXPLORED:
+        flow.exploring, flow.explored, flow.recorders = True, 0, []
+        try:
+            trace()
+        except (Exception, FlowMismatch, EndOfExploration):     # values do not go with the decisions: any error may come of it
+            break
+        finally:
+            flow.exploring, flow.recorders = False, recorders
+        left = flow.worth_exploring()
+        if left > worth / 2:
+            break
+        worth = left
 
 
 def _trace(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], static_names: frozenset[str],

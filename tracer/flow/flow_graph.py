@@ -42,6 +42,10 @@ class FlowMismatch(BaseException):
     functions that are traced do not catch it, as they might an `Exception`."""
 
 
+class EndOfExploration(BaseException):
+    """Raised in the functions that are traced where exploring them takes too long."""
+
+
 class FlowGraph:
     """Points by the number of their key, with the types of their states, and the blocks behind each outcome. `recorders` are those of the
     last trace."""
@@ -51,6 +55,8 @@ class FlowGraph:
         self.blocks: dict[Key, dict[bool, Block]] = {}
         self.unstructured: set[Key] = set()         # points with known ways that never meet as branches and loops do
         self.between: set[Key] = set()      # points at which a loop goes on or ends: Python does not come by there
+        self.exploring = False
+        self.explored = 0           # points that were passed while exploring
         self.recorders: list[Any] = []
         self.guards: list[Any] = []         # guards of the traces that are part of it
         self.contents: dict[int, Any] = {}      # arrays that Python read in one of them, and what was read of their form
@@ -58,16 +64,33 @@ class FlowGraph:
         self.viewed: set[int] = set()
         self.depends_on_strides = False
         self._analysis: tuple[dict[Key, Key | None], dict[Key, frozenset[Key]]] | None = None       # of the present blocks
+        self._families: dict[Key, int] = {}         # points that differ in counters alone, as the iterations of a loop
+        self._family_numbers: dict[Hashable, int] = {}
+        self._outcomes: dict[int, set[bool]] = {}           # of all points of a family
         self._numbers: dict[Hashable, int] = {}
         self._kept: list[object] = []        # objects that keys name by identity
 
-    def number(self, key: Hashable, kept: Iterable[object]) -> int:
-        """The number of a point with this key, which names the objects `kept` by their identity."""
+    def number(self, key: Hashable, kept: Iterable[object], family: Hashable = None) -> int:
+        """The number of a point with this key, which names the objects `kept` by their identity. `family` is the key without counters."""
         known = self._numbers.get(key)
         if known is None:
             known = self._numbers[key] = len(self._numbers)
             self._kept += kept
+            if family is not None:
+                self._families[known] = self._family_numbers.setdefault(family, len(self._family_numbers))
         return known
+
+    def unknown_outcome(self, key: Key) -> bool | None:
+        """An outcome that nobody has seen at a point, but at another point of its family: in another iteration; None if there is none."""
+        if key not in self._families:
+            return None
+        known = self.blocks.get(key, {})
+        return next((outcome for outcome in (True, False) if outcome not in known
+                     and outcome in self._outcomes.get(self._families[key], ())), None)
+
+    def worth_exploring(self) -> int:
+        """Number of points with an outcome that was seen in other iterations only."""
+        return sum(self.unknown_outcome(key) is not None for key in self.blocks)
 
     def analysis(self) -> tuple[dict[Key, Key | None], dict[Key, frozenset[Key]]]:
         """Immediate postdominators of all points, and the points of each cycle."""
@@ -92,6 +115,8 @@ class FlowGraph:
         if outcome in known and block.end not in self.between and known[outcome].end not in self.between \
                 and not block.does_the_same(known[outcome]):
             raise FlowMismatch
+        if start in self._families:
+            self._outcomes.setdefault(self._families[start], set()).add(outcome)
         if outcome not in known or known[outcome].end != block.end:
             self._analysis = None
         known[outcome] = block      # the newest one, whose regions have the outcomes that were seen since

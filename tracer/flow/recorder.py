@@ -18,7 +18,7 @@ from adjit.ir.emitter import emitting
 from adjit.ir.graph import Op, Value
 from adjit.ir.types import I64
 from adjit.tracer.array import TracedArray
-from adjit.tracer.flow.flow_graph import Block, FlowGraph, FlowMismatch, Key
+from adjit.tracer.flow.flow_graph import Block, EndOfExploration, FlowGraph, FlowMismatch, Key
 from adjit.tracer.flow.program_point import ProgramPoint, point_of_decision, point_of_result, user_frame
 from adjit.tracer.flow.structured import State, Structure, Unstructured
 from adjit.tracer.scope import Scope
@@ -48,6 +48,10 @@ class _Ahead:
     goal: Key
     state: State        # at the goal
     position: int       # of what is recorded on the way
+
+
+MAX_EXPLORED = 500
+"""Points, besides twice the known ones, after which an exploration ends: what it does is not what a call does, and may go on forever."""
 
 
 class FlowRecorder:
@@ -86,17 +90,26 @@ class FlowRecorder:
             self._start = None
             return array.told(kind, not self.is_ahead)
         key, state = self._arrive(point, decided)
-        if self._ahead is not None and self._ahead.goal == key:
-            state = self._catch_up(point, array)
-        if self._ahead is None:
-            self._look_ahead(key, state)
-        guarded = not self.is_ahead
-        if guarded:
-            self.plain.append(key)
-        outcome = array.told(kind, guarded, key)
+        outcome = self._explore(key) if self.graph.exploring else None
+        if outcome is None:
+            if self._ahead is not None and self._ahead.goal == key:
+                state = self._catch_up(point, array)
+            if self._ahead is None and not self.graph.exploring:
+                self._look_ahead(key, state)
+            guarded = not self.is_ahead
+            if guarded:
+                self.plain.append(key)
+            outcome = array.told(kind, guarded, key)
         left = tuple(map(operator.length_hint, point.iterators))
         self._start = _Start(key, outcome, state, point.iterators, left, len(self.builder.ops))
         return outcome
+
+    def _explore(self, key: Key) -> bool | None:
+        """An outcome that nobody has seen here: Python goes this way to record it, in a trace that becomes no program."""
+        self.graph.explored += 1
+        if self.graph.explored > MAX_EXPLORED + 2 * len(self.graph.blocks):
+            raise EndOfExploration
+        return self.graph.unknown_outcome(key)
 
     def finish(self, result: Any) -> None:
         """Note the result of the function."""
@@ -119,13 +132,14 @@ class FlowRecorder:
         values = tuple(array.value for array in point.state)
         counts = tuple(map(self._count_left, point.iterators))
         state = (*values, *counts) if decided is None else (*values, *counts, decided)
-        key = self._number((*point.whole_key, self._sharing(values)), state, point.kept)
+        sharing = self._sharing(values)
+        key = self._number((*point.whole_key, sharing), state, point.kept, (point.key, sharing))
         if self._start is not None:
             self._record(self._start, list(self.builder.ops[self._start.position:]), state, key, point)
         return key, state
 
-    def _number(self, key: Hashable, state: State, kept: Sequence[object]) -> Key:
-        number = self.graph.number(key, kept)
+    def _number(self, key: Hashable, state: State, kept: Sequence[object], family: Hashable = None) -> Key:
+        number = self.graph.number(key, kept, family)
         self.graph.types.setdefault(number, tuple(value.type for value in state))
         return number
 
