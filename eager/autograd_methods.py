@@ -14,7 +14,7 @@ from adjit.eager.capture import current_capture, traced
 from adjit.eager.engine import backward as run_backward
 from adjit.eager.formatting import tensor_repr
 from adjit.eager.gradient_overrides import separate_history, with_gradient_of
-from adjit.eager.in_place import written_without_gradient
+from adjit.eager.in_place import WRITERS, apply_writer, written_without_gradient
 from adjit.eager.node import Edge, Handle, Node, edge_of, follow_writes
 from adjit.eager.tensor import Tensor, as_tensor, new_tensor
 from adjit.eager.tensor import tensor as make_tensor
@@ -337,6 +337,8 @@ def _apply_boxed(cls: type[Tensor], function: Callable[..., Any], args: tuple[An
             f"{function.__name__}(out=...) of tensors: the result would be no part of the graph", find_user_location(),
             hint="write into a tensor with x.copy_(...) or x[...] = ...; in place of array += tensor, write array = array + tensor, or "
                  "array += tensor.detach().numpy()")
+    if function in WRITERS and args and isinstance(args[0], Tensor):
+        return apply_writer(function, args, kwargs)
     return apply(function, args, kwargs)
 
 

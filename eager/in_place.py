@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,12 +24,16 @@ from adjit.eager.views import copy_slices, root_of
 from adjit.ir.errors import DTypeError, InPlaceError, ShapeError
 from adjit.ir.graph import Value
 from adjit.ir.types import is_float
+from adjit.tracer.guards.array_access import WRITING_FUNCTIONS
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.scope import Scope, active_scope
 from adjit.tracer.user_location import find_user_location
 
 Function = Callable[..., Any]
 _NONE: dict[str, Any] = {}
+WRITERS = frozenset(inspect.unwrap(call) for key, call in FUNCTIONS.items() if (key[1:] == ("at",) if isinstance(key, tuple) else
+                    getattr(key, "__name__", "") in WRITING_FUNCTIONS))
+"""Functions of NumPy that write to their first argument."""
 _ADDITIVE = (raw(np.add), raw(np.subtract), elementwise.add, elementwise.subtract, elementwise.addcmul, elementwise.addcdiv)
 
 
@@ -92,6 +97,24 @@ def _stored(function: Function) -> Function:
         return FUNCTIONS["astype"](result, target.dtype)
 
     return store
+
+
+def apply_writer(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    """Run a function of `WRITERS`, whose first argument is a tensor, as a write in place."""
+    apply_in_place(_written(function), args[0], args[1:], kwargs)
+
+
+@functools.lru_cache(maxsize=1024)
+def _written(function: Function) -> Function:
+    """Wrap a function that writes to its first argument so that it returns the new content."""
+
+    @functools.wraps(function)
+    def write(target: Any, *args: Any, **kwargs: Any) -> Any:
+        content = target.copy()
+        function(content, *args, **kwargs)
+        return content
+
+    return write
 
 
 def _write(call: Call, target: Tensor, operands: list[Any]) -> None:

@@ -50,7 +50,8 @@ def view_operation(name: str, graph: Graph, index: int) -> Operation:
 def copy_slices(graph: Graph, index: int, wanted: tuple[int, ...]) -> Operation:
     """Operation (parent, new content of the view) -> new content of the parent, for a view that is result `index` of `graph`.
 
-    The elements to replace are those in the view: the elements where its derivative, for a cotangent of ones, is not 0.
+    The elements to replace are those in the view: the elements where its derivative, for a cotangent of ones, is not 0. A view of no
+    elements has no derivative, and replaces nothing.
     """
     builder = GraphBuilder("copy_slices")
     parent = builder.param(graph.params[0].type)
@@ -59,7 +60,7 @@ def copy_slices(graph: Graph, index: int, wanted: tuple[int, ...]) -> Operation:
         forward = run_forward(builder, graph, [parent], (0,), (index,))
         (moved,) = run_backward(builder, forward, {index: content})
         (touched,) = run_backward(builder, forward, {index: ops.full_like(content, 1.0)})
-        assert isinstance(moved, Value)
-        assert isinstance(touched, Value)
-        result = ops.select(ops.not_equal(touched, ops.full_like(touched, 0.0)), moved, parent)
+        result: Value = parent
+        if moved is not None and touched is not None:
+            result = ops.select(ops.not_equal(touched, ops.full_like(touched, 0.0)), moved, parent)
     return Operation("CopySlices", builder.build([result]), 1, wanted, force_requires_grad=True)

@@ -205,6 +205,8 @@ class _MemoryCheck:
             return
         written: list[ByteRange] = []
         new: list[tuple[Value, ByteRange]] = []
+        allowed = in_place_operands(op)
+        carried = carried_operands(op) if op.definition.region_use is RegionUse.CONTROL_FLOW else None
         for position, (slot, size) in enumerate(zip(op.slots, sizes, strict=True)):
             begin = slot.offset if slot.space == "arena" else slot.start
             byte_range = ByteRange("arena" if slot.space == "arena" else str(slot.base), begin, begin + size)
@@ -216,7 +218,8 @@ class _MemoryCheck:
             if any(byte_range.overlaps(other) for other in written):
                 self.found.append((op, f"V8 {slot} is written twice by one op"))
             written.append(byte_range)
-            self.overwrite(op, slot, byte_range, in_place_operands(op, position) if position < len(op.results) else frozenset())
+            over = allowed if carried is None else allowed & {carried.get(position, -1)}
+            self.overwrite(op, slot, byte_range, over if position < len(op.results) else frozenset())
         for value, byte_range in new:
             self.hold(value, byte_range)
         self.slots.update(zip(op.results, op.slots, strict=False))
@@ -283,15 +286,14 @@ class ByteRange:
                 and self.begin < self.end and other.begin < other.end)
 
 
-def in_place_operands(op: Op, result: int | None = None) -> frozenset[int]:
-    """Indices of the operands that a result may be written over: any result, or the one numbered `result`."""
+def in_place_operands(op: Op) -> frozenset[int]:
+    """Indices of the operands that a result may be written over: of loops and branches, each carried result over its own operand."""
     if op.definition.kind is Kind.ELEMENTWISE:
         return frozenset(i for i, value in enumerate(op.operands) if value.type.nbytes == op.results[0].type.nbytes)
     if op.name in UPDATES:
         return frozenset({0})
     if op.definition.region_use is RegionUse.CONTROL_FLOW:
-        carried = carried_operands(op)
-        return frozenset(carried.values() if result is None else (carried[result],) if result in carried else ())
+        return frozenset(carried_operands(op).values())
     if op.definition.region_use is RegionUse.TILING:
         return _elementwise_params(op)
     return frozenset(op.attrs.get("in_place", ()))

@@ -55,6 +55,30 @@ def test_gradients_after_a_write(write: Program, gradient: list[float]) -> None:
     assert x.grad.tolist() == gradient
 
 
+def test_functions_of_numpy_that_write_are_writes_in_place() -> None:
+    x = parameter(1.0, 2.0, 3.0)
+    with pytest.raises(aj.errors.InPlaceError, match="a leaf that requires grad"):
+        np.put(x, 0, 5.0)
+    y = x * 2
+    part, memory = y[1:], y.array
+    np.add.at(y, [1, 1], x[:2])
+    np.put(part, [1], x[0] * 10)
+    assert y.array is memory
+    assert version(y) == version(part) == 2
+    assert y.tolist() == [2, 7, 10]
+    y.sum().backward()
+    assert x.grad.tolist() == [13, 3, 0]
+
+    @aj.compile
+    def filled(x: Any) -> Any:
+        y = aj.zeros(2, 2)
+        np.fill_diagonal(y, x)
+        np.copyto(y[0], 7.0, where=[False, True])
+        return y
+
+    assert filled(aj.tensor([1.0, 2.0])).tolist() == [[1, 7], [0, 2]]
+
+
 def test_an_item_is_set_to_what_requires_grad() -> None:
     x, v = parameter(1.0, 2.0, 3.0), aj.tensor(5.0, requires_grad=True)
     y = x * 2

@@ -123,7 +123,7 @@ def test_full_tracebacks_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_defects_of_adjit_show_its_frames(monkeypatch: pytest.MonkeyPatch) -> None:
-    code: dict[str, Any] = {"__name__": "adjit.passes.made_up"}
+    code: dict[str, Any] = {"__name__": "adjit.passes.pipeline"}
     exec("def defect(*args, **kwargs):\n    raise AssertionError('a defect')", code)
     monkeypatch.setattr("adjit.tracer.trace.flatten_call", code["defect"])
     with pytest.raises(AssertionError, match="a defect") as caught:

@@ -233,3 +233,15 @@ def test_what_asks_for_the_count_is_refused():
 def _refuses_the_count(fun):
     with pytest.raises(UnsupportedError, match=r"depends on values(.|\n)*np.where\(mask, x, other\)"):
         run_traced(fun, X)
+
+
+@pytest.mark.parametrize("function", [np.compress, np.extract])
+def test_conditions_that_are_not_traced_give_as_many_elements_as_they_say(function):
+    keep, x = np.array([True, False, True]), np.arange(3.0)
+    compiled = aj.compile(lambda x: (function(keep, x), function([0, 1, 0], x) * 2), backend="interpret")
+    for content in ([True, False, True], [True, True, True], [False, False, False], [False, False, False]):
+        keep[:] = content
+        chosen, second = compiled(x)
+        np.testing.assert_array_equal(chosen, x[keep])
+        np.testing.assert_array_equal(second, [2.0])
+    assert compiled.cache_info().traces == 3

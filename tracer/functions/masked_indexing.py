@@ -20,7 +20,7 @@ from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, wrap
 from adjit.tracer.dispatch import implements
 from adjit.tracer.functions import indexing, shapes, ufuncs
-from adjit.tracer.functions.indexing import check_mask, fitted
+from adjit.tracer.functions.indexing import check_mask, fitted, freeze
 from adjit.tracer.functions.masking import behind, elementwise_rule, fits, rule, whole_of
 from adjit.tracer.functions.shapes import as_array, normalize_axis, ravel
 from adjit.tracer.masked_array import (
@@ -371,11 +371,20 @@ def argwhere(a: Any) -> TracedArray:
     return masked_array(whole, parts[0].mask)       # type: ignore[attr-defined]
 
 
+def _condition(condition: Any) -> Any:
+    """Vector of bools: an ordinary one, whose count is known, of what is not traced. The trace then holds for its content only."""
+    if isinstance(condition, np.ndarray) and not contains_traced(condition):
+        freeze(condition)
+        return np.ravel(condition).astype(BOOL)
+    if isinstance(condition, (list, tuple)) and all(isinstance(entry, (bool, int)) for entry in condition):
+        return np.array(condition, BOOL)
+    return wrap(vector_mask(as_traced(condition)), scalar=False)
+
+
 @implements(np.extract)
 def extract(condition: Any, arr: Any) -> TracedArray:
     """Equivalent of `numpy.extract`, where condition and array have as many elements."""
-    mask = wrap(lowering.convert(ravel(condition).value, BOOL), scalar=False)
-    return ravel(arr)[mask]     # type: ignore[no-any-return]
+    return as_array(ravel(arr))[_condition(condition)]      # type: ignore[no-any-return]
 
 
 @implements(np.compress)
@@ -383,7 +392,7 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -
     """Equivalent of `numpy.compress`."""
     x = as_array(a)
     x, axis = (ravel(x), 0) if axis is None else (x, normalize_axis(axis, x.ndim))
-    mask = wrap(lowering.convert(as_traced(condition).value, BOOL), scalar=False)
+    mask = _condition(condition)
     if mask.size < x.shape[axis]:
         x = x[(slice(None),) * axis + (slice(mask.size),)]
     return ufuncs.store(x[(slice(None),) * axis + (mask,)], out, name="compress")

@@ -185,10 +185,23 @@ def test_compiled_dropout_draws_anew_in_each_call() -> None:
         np.testing.assert_array_equal(compiled(x), array)
 
 
-def test_a_differentiated_function_is_given_its_key() -> None:
+def test_a_gradient_takes_a_key_a_call() -> None:
+    gradient = aj.grad(lambda x: np.sum(F.dropout(x)))
+    manual_seed(7)
+    expected = [F.dropout(np.ones(100)) for _ in range(3)]
+    manual_seed(7)
+    for array in expected:
+        np.testing.assert_array_equal(gradient(np.ones(100)), array)
+
+
+@pytest.mark.parametrize("transform", [
+    lambda fun, x: aj.vjp(fun, x), lambda fun, x: aj.jvp(fun, (x,), (x,)), lambda fun, x: aj.hvp(fun, (x,), (x,)),
+    lambda fun, x: aj.hessian(fun)(x), lambda fun, x: aj.grad(aj.checkpoint(fun))(x),
+    lambda fun, x: aj.compile(lambda x: aj.scan(lambda carry, _: (fun(carry), None), x[0], None, length=2))(x)])
+def test_a_function_that_runs_several_times_is_given_its_key(transform) -> None:
     manual_seed(7)
     with pytest.raises(aj.errors.TraceError, match=r"inside of a differentiated function\n.*\n.*\n +pass a key of adjit.random"):
-        aj.grad(lambda x: np.sum(F.dropout(x)))(np.ones(3))
+        transform(lambda x: np.sum(F.dropout(x)), np.ones(3))
     first = F.dropout(np.ones(100))
     manual_seed(7)
     np.testing.assert_array_equal(F.dropout(np.ones(100)), first)
