@@ -131,7 +131,8 @@ class _Check:
             return f"{len(op.operands)} operands, expected {definition.arity}"
         if len(op.regions) != definition.regions:
             return f"{len(op.regions)} regions, expected {definition.regions}"
-        if op.attrs.keys() != definition.attributes.keys():
+        marks = op.attrs.keys() & set(definition.marks)
+        if op.attrs.keys() - marks != definition.attributes.keys() or not all(op.attrs[name] is True for name in marks):
             return f"attributes {sorted(op.attrs)}, expected {sorted(definition.attributes)}"
         for key, expected in definition.attributes.items():
             if not isinstance(op.attrs[key], expected):

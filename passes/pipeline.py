@@ -21,6 +21,7 @@ from adjit.passes.fusion.fuse_kernels import fuse_kernels
 from adjit.passes.loops.roll_loops import describe_loops, roll_loops
 from adjit.passes.memory.plan_memory import plan_memory
 from adjit.passes.options import Options
+from adjit.passes.prove_indices import prove_indices
 from adjit.passes.regions import in_regions
 from adjit.passes.schedule import schedule
 from adjit.passes.simplify.common_subexpressions import eliminate_common_subexpressions
@@ -101,6 +102,7 @@ SIMPLIFY: tuple[Pass, ...] = (
 )
 
 LOWER: tuple[Pass, ...] = (
+    Pass("prove_indices", prove_indices, Stage.OPTIMIZED, local=False),
     Pass("tile_batch", tile_batch, Stage.OPTIMIZED, describe_tiles, local=False),
     Pass("tile_weight_updates", tile_weight_updates, Stage.OPTIMIZED, describe_updates),
     Pass("fuse_kernels", fuse_kernels, Stage.FUSED),

@@ -22,6 +22,9 @@ from adjit.ir.types import F32, I64, TensorType
 Operands = tuple[Value, ...]
 Cotangents = tuple[Value | None, ...]
 
+MARKS = ("in_range",)
+"""The indices are proven to be within the axis: programs do not check them (the interpreter does)."""
+
 
 def check_indices(indices: np.ndarray, size: int, axis: int) -> None:
     """Raise `IndexError` if an index is negative or not below `size`. Indices that the user counted from the end have had the size added by
@@ -46,13 +49,13 @@ def _along(indices: np.ndarray, axis: int) -> tuple[Any, ...]:
 # -- whole slices: take, scatter_add, scatter_set
 
 
-def _infer_take(x: TensorType, indices: TensorType, *, axis: int) -> TensorType:
+def _infer_take(x: TensorType, indices: TensorType, *, axis: int, in_range: bool = False) -> TensorType:
     require_indices(indices)
     require_axis(axis, x)
     return x.with_shape((*x.shape[:axis], *indices.shape, *x.shape[axis + 1:]))
 
 
-def _infer_scatter(base: TensorType, indices: TensorType, updates: TensorType, *, axis: int) -> TensorType:
+def _infer_scatter(base: TensorType, indices: TensorType, updates: TensorType, *, axis: int, in_range: bool = False) -> TensorType:
     expected = _infer_take(base, indices, axis=axis)
     require_dtype(base, updates)
     if updates.shape != expected.shape:
@@ -60,24 +63,24 @@ def _infer_scatter(base: TensorType, indices: TensorType, updates: TensorType, *
     return base
 
 
-def _infer_scatter_add(base: TensorType, indices: TensorType, updates: TensorType, *, axis: int) -> TensorType:
+def _infer_scatter_add(base: TensorType, indices: TensorType, updates: TensorType, *, axis: int, in_range: bool = False) -> TensorType:
     require(base, NUMBER)
     return _infer_scatter(base, indices, updates, axis=axis)
 
 
-def _evaluate_take(x: np.ndarray, indices: np.ndarray, *, axis: int) -> np.ndarray:
+def _evaluate_take(x: np.ndarray, indices: np.ndarray, *, axis: int, in_range: bool = False) -> np.ndarray:
     check_indices(indices, x.shape[axis], axis)
     return np.asarray(x[_at(axis, indices)])
 
 
-def _evaluate_scatter_add(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, *, axis: int) -> np.ndarray:
+def _evaluate_scatter_add(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, *, axis: int, in_range: bool = False) -> np.ndarray:
     check_indices(indices, base.shape[axis], axis)
     out = base.copy()
     np.add.at(out, _at(axis, indices), updates)
     return out
 
 
-def _evaluate_scatter_set(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, *, axis: int) -> np.ndarray:
+def _evaluate_scatter_set(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, *, axis: int, in_range: bool = False) -> np.ndarray:
     check_indices(indices, base.shape[axis], axis)
     out = base.copy()
     out[_at(axis, indices)] = updates
@@ -122,18 +125,18 @@ def _scatter_samples() -> Iterator[Sample]:
 
 
 take: OpDefinition = define(
-    "take", Kind.INDEXING, arity=2, attributes={"axis": int}, doc="Slices of the first operand along `axis`, at the indices.",
+    "take", Kind.INDEXING, arity=2, attributes={"axis": int}, marks=MARKS, doc="Slices of the first operand along `axis`, at the indices.",
     infer=_infer_take, evaluate=_evaluate_take, samples=_take_samples,
     vjp=lambda ct, operands, results, attrs: (scatter_add(full_like(operands[0], 0.0), operands[1], ct, axis=attrs["axis"]), None))
 
 scatter_add: OpDefinition = define(
-    "scatter_add", Kind.INDEXING, arity=3, attributes={"axis": int},
+    "scatter_add", Kind.INDEXING, arity=3, attributes={"axis": int}, marks=MARKS,
     doc="The base with the updates added to its slices along `axis`, at the indices; repeated indices add up.",
     infer=_infer_scatter_add, evaluate=_evaluate_scatter_add, samples=_scatter_samples, updates=True,
     vjp=lambda ct, operands, results, attrs: (ct, None, take(ct, operands[1], axis=attrs["axis"])))
 
 scatter_set: OpDefinition = define(
-    "scatter_set", Kind.INDEXING, arity=3, attributes={"axis": int},
+    "scatter_set", Kind.INDEXING, arity=3, attributes={"axis": int}, marks=MARKS,
     doc="The base with the updates in place of its slices along `axis`, at the indices; of repeated indices the last one counts, and only "
         "its update gets the cotangent.",
     infer=_infer_scatter, evaluate=_evaluate_scatter_set, vjp=_scatter_set_vjp, samples=_scatter_samples, updates=True)
@@ -141,7 +144,7 @@ scatter_set: OpDefinition = define(
 # -- single elements: take_along_axis, scatter_add_along_axis
 
 
-def _infer_take_along(x: TensorType, indices: TensorType, *, axis: int) -> TensorType:
+def _infer_take_along(x: TensorType, indices: TensorType, *, axis: int, in_range: bool = False) -> TensorType:
     require_indices(indices)
     require_axis(axis, x)
     if indices.rank != x.rank or any(a != b for i, (a, b) in enumerate(zip(x.shape, indices.shape, strict=True)) if i != axis):
@@ -149,7 +152,7 @@ def _infer_take_along(x: TensorType, indices: TensorType, *, axis: int) -> Tenso
     return x.with_shape(indices.shape)
 
 
-def _infer_scatter_along(base: TensorType, indices: TensorType, updates: TensorType, *, axis: int) -> TensorType:
+def _infer_scatter_along(base: TensorType, indices: TensorType, updates: TensorType, *, axis: int, in_range: bool = False) -> TensorType:
     require(base, NUMBER)
     expected = _infer_take_along(base, indices, axis=axis)
     require_dtype(base, updates)
@@ -158,12 +161,12 @@ def _infer_scatter_along(base: TensorType, indices: TensorType, updates: TensorT
     return base
 
 
-def _evaluate_take_along(x: np.ndarray, indices: np.ndarray, *, axis: int) -> np.ndarray:
+def _evaluate_take_along(x: np.ndarray, indices: np.ndarray, *, axis: int, in_range: bool = False) -> np.ndarray:
     check_indices(indices, x.shape[axis], axis)
     return np.asarray(x[_along(indices, axis)])
 
 
-def _evaluate_scatter_along(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, *, axis: int) -> np.ndarray:
+def _evaluate_scatter_along(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, *, axis: int, in_range: bool = False) -> np.ndarray:
     check_indices(indices, base.shape[axis], axis)
     out = base.copy()
     np.add.at(out, _along(indices, axis), updates)
@@ -187,14 +190,14 @@ def _scatter_along_samples() -> Iterator[Sample]:
 
 
 take_along_axis: OpDefinition = define(
-    "take_along_axis", Kind.INDEXING, arity=2, attributes={"axis": int}, numpy=np.take_along_axis,
+    "take_along_axis", Kind.INDEXING, arity=2, attributes={"axis": int}, marks=MARKS, numpy=np.take_along_axis,
     doc="For every index the element of the first operand at this index along `axis`; the other coordinates are those of the index.",
     infer=_infer_take_along, evaluate=_evaluate_take_along, samples=_take_along_samples,
     vjp=lambda ct, operands, results, attrs: (
         scatter_add_along_axis(full_like(operands[0], 0.0), operands[1], ct, axis=attrs["axis"]), None))
 
 scatter_add_along_axis: OpDefinition = define(
-    "scatter_add_along_axis", Kind.INDEXING, arity=3, attributes={"axis": int},
+    "scatter_add_along_axis", Kind.INDEXING, arity=3, attributes={"axis": int}, marks=MARKS,
     doc="The base with every update added to the element that `take_along_axis` would read for its index; repeated indices add up.",
     infer=_infer_scatter_along, evaluate=_evaluate_scatter_along, samples=_scatter_along_samples, updates=True,
     vjp=lambda ct, operands, results, attrs: (ct, None, take_along_axis(ct, operands[1], axis=attrs["axis"])))

@@ -136,7 +136,7 @@ def may_fail(graph: Graph) -> list[int]:
     for number, op in enumerate(graph.ops):
         if op.name in ALIASES:
             origin[op.result] = origin.get(op.operands[0], op.operands[0])
-        elif op.definition.kind is Kind.INDEXING:
+        elif op.definition.kind is Kind.INDEXING and "in_range" not in op.attrs:
             base, indices = op.operands[:2]
             check = origin.get(indices, indices), base.type.shape[op.attrs["axis"]]
             if check not in checked:

@@ -41,9 +41,10 @@ class _Shape:
 
 
 def lower_check(op: Op, target: Target) -> tuple[StepCode, ...]:
-    """The step that checks that all indices (the second operand) are within the axis; none if there are no indices."""
+    """The step that checks that all indices (the second operand) are within the axis; none if there are no indices, or if they are
+    proven to be."""
     count, size = op.operands[1].type.size, op.operands[0].type.shape[op.attrs["axis"]]
-    if not count:
+    if not count or "in_range" in op.attrs:
         return ()
     text = StepBuilder(target)
     width = text.width(count, INDEX_BYTES)

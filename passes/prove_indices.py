@@ -1,0 +1,43 @@
+"""Marks indices that are within their axis whatever the data: nothing checks them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from adjit.ir.analysis.integer_ranges import Ranges, with_ranges
+from adjit.ir.definition import Kind
+from adjit.ir.graph import Graph, Op, walk
+from adjit.passes.options import Options
+
+
+def prove_indices(graph: Graph, options: Options) -> Graph:
+    """Mark ops with indices in a range that the graph shows: counters of loops, tables, what is clipped.
+
+    Before:
+        graph @f(%x: f32[9]) {
+          %0: i64[4] = iota {axis=0, dtype=i64, shape=(4,)}
+          %1: i64[4] = add %0, %0
+          %2: f32[4] = take %x, %1 {axis=0}
+          return %2
+        }
+
+    After:
+        graph @f(%x: f32[9]) {
+          %0: i64[4] = iota {axis=0, dtype=i64, shape=(4,)}
+          %1: i64[4] = add %0, %0
+          %2: f32[4] = take %x, %1 {axis=0, in_range=true}
+          return %2
+        }
+    """
+    if not any(op.definition.kind is Kind.INDEXING for op in walk(graph)):
+        return graph
+    return with_ranges(graph, [None] * len(graph.params), _marked)[0]
+
+
+def _marked(op: Op, ranges: Ranges) -> Op:
+    if op.definition.kind is not Kind.INDEXING or "in_range" in op.attrs:
+        return op
+    found = ranges.get(op.operands[1])
+    if found is None or found[0] < 0 or found[1] >= op.operands[0].type.shape[op.attrs["axis"]]:
+        return op
+    return replace(op, attrs={**op.attrs, "in_range": True})
