@@ -101,7 +101,8 @@ def _random_index(rng: random.Random, values: list[Any], depth: int = 3) -> Any:
     one, number = _random_index(rng, values, depth - 1), rng.randint(-4, 6)
     other = _random_index(rng, values, depth - 1)
     return rng.choice([
-        lambda: one + other, lambda: one - other, lambda: one - number, lambda: one * number, lambda: one * other, lambda: -one, lambda: np.abs(one),
+        lambda: one + other, lambda: one - other, lambda: one - number, lambda: one * number, lambda: one * other, lambda: -one,
+        lambda: np.abs(one),
         lambda: one % rng.randint(1, 7), lambda: one // rng.randint(1, 4), lambda: np.minimum(one, number), lambda: np.maximum(one, other),
         lambda: np.clip(one, 0, 5), lambda: np.where(one < number, one, other), lambda: np.where(one >= number, one - number, one + 1),
         lambda: np.where(one <= other, one, other), lambda: np.where(one > number, other, one), lambda: np.square(one),
