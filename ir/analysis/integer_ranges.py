@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from operator import is_
 
 import numpy as np
 
@@ -175,59 +176,68 @@ OnOp = Callable[[Op, Ranges], Op]
 
 def with_ranges(graph: Graph, given: Sequence[Range | None], on_op: OnOp) -> tuple[Graph, list[Range | None]]:
     """Graph whose ops are `on_op(op, ranges of the values before it)`, also within loops and branches, and the ranges of its results.
-    `given` are those of the parameters."""
-    known: Ranges = {value: each for value, each in zip(graph.params, given, strict=True) if each is not None}
-    producer = producers(graph)
-    new: list[Op] = []
-    for op in graph.ops:
-        changed = on_op(op, known)
-        if op.name in _CONTROL_FLOW:
-            changed, found = _CONTROL_FLOW[op.name](changed, [known.get(value) for value in op.operands], on_op)
-        elif len(op.results) == 1:
-            found = [range_of_result(op, known, producer)]
-        else:
-            found = []
-        known.update((value, each) for value, each in zip(op.results, found, strict=False) if each is not None)
-        new.append(changed)
-    same = all(one is other for one, other in zip(new, graph.ops, strict=True))
-    return graph if same else graph.with_ops(new), [known.get(value) for value in graph.results]
+    `given` are those of the parameters. Regions that are one object stay one where they are given the same ranges."""
+    return _Walk(on_op).graph(graph, given)
 
 
-def _in_scan(op: Op, given: list[Range | None], on_op: OnOp) -> tuple[Op, list[Range | None]]:
-    """A carry has the range of its first value, widened by what iterations make of it, if further ones keep it there."""
-    (body,), carries = op.regions, op.attrs["carries"]
-    for attempt in range(WIDENINGS + 2):
-        region, results = with_ranges(body, given, on_op)
-        after = results[len(results) - carries:] if carries else []
-        wrong = [index for index in range(carries) if not _within(after[index], given[index])]
-        if not wrong:
-            break
-        for index in wrong:
-            given[index] = _join([given[index], after[index]]) if attempt < WIDENINGS else None
-    else:
-        region, results = with_ranges(body, [None] * carries + given[carries:], on_op)
-    return _with_regions(op, (region,)), results
+class _Walk:
+    def __init__(self, on_op: OnOp):
+        self.on_op = on_op
+        self.known: dict[tuple[int, tuple[Range | None, ...]], tuple[Graph, list[Range | None]]] = {}
+        self.seen: list[Graph] = []         # keeps the identity of regions their own
+
+    def graph(self, graph: Graph, given: Sequence[Range | None]) -> tuple[Graph, list[Range | None]]:
+        known: Ranges = {value: each for value, each in zip(graph.params, given, strict=True) if each is not None}
+        producer = producers(graph)
+        new: list[Op] = []
+        for op in graph.ops:
+            changed = self.on_op(op, known)
+            if op.name in _CONTROL_FLOW:
+                regions, found = _CONTROL_FLOW[op.name](self, op, [known.get(value) for value in op.operands])
+                if not all(map(is_, regions, op.regions)):
+                    changed = replace(changed, regions=tuple(regions))
+            elif len(op.results) == 1:
+                found = [range_of_result(op, known, producer)]
+            else:
+                found = []
+            known.update((value, each) for value, each in zip(op.results, found, strict=False) if each is not None)
+            new.append(changed)
+        return graph if all(map(is_, new, graph.ops)) else graph.with_ops(new), [known.get(value) for value in graph.results]
+
+    def region(self, region: Graph, given: Sequence[Range | None]) -> tuple[Graph, list[Range | None]]:
+        key = id(region), tuple(given)
+        if key not in self.known:
+            self.seen.append(region)
+            self.known[key] = self.graph(region, given)
+        return self.known[key]
+
+    def scan(self, op: Op, given: list[Range | None]) -> tuple[list[Graph], list[Range | None]]:
+        """A carry has the range of its first value, widened by what iterations make of it, if further ones keep it there."""
+        (body,), carries = op.regions, op.attrs["carries"]
+        for attempt in range(WIDENINGS + 2):
+            region, results = self.region(body, given)
+            after = results[len(results) - carries:]
+            wrong = [index for index in range(carries) if not _within(after[index], given[index])]
+            if not wrong:
+                return [region], results
+            for index in wrong:
+                given[index] = _join([given[index], after[index]]) if attempt < WIDENINGS else None
+        region, results = self.region(body, [None] * carries + given[carries:])
+        return [region], results
+
+    def while_loop(self, op: Op, given: list[Range | None]) -> tuple[list[Graph], list[Range | None]]:
+        carries = op.attrs["carries"]
+        given = [None] * carries + given[carries:]
+        return [self.region(region, given)[0] for region in op.regions], []
+
+    def cond(self, op: Op, given: list[Range | None]) -> tuple[list[Graph], list[Range | None]]:
+        done = [self.region(region, given[1:]) for region in op.regions]
+        return [region for region, _ in done], [_join(each) for each in zip(*(results for _, results in done), strict=True)]
 
 
-def _in_while(op: Op, given: list[Range | None], on_op: OnOp) -> tuple[Op, list[Range | None]]:
-    carries = op.attrs["carries"]
-    given = [None if index < carries else each for index, each in enumerate(given)]
-    return _with_regions(op, tuple(with_ranges(region, given, on_op)[0] for region in op.regions)), []
-
-
-def _in_cond(op: Op, given: list[Range | None], on_op: OnOp) -> tuple[Op, list[Range | None]]:
-    done = [with_ranges(region, given[1:], on_op) for region in op.regions]
-    joined = [_join(each) for each in zip(*(results for _, results in done), strict=True)]
-    return _with_regions(op, tuple(region for region, _ in done)), joined
-
-
-_CONTROL_FLOW: dict[str, Callable[[Op, list[Range | None], OnOp], tuple[Op, list[Range | None]]]] = {
-    "scan": _in_scan, "while_loop": _in_while, "cond": _in_cond}
+_CONTROL_FLOW: dict[str, Callable[[_Walk, Op, list[Range | None]], tuple[list[Graph], list[Range | None]]]] = {
+    "scan": _Walk.scan, "while_loop": _Walk.while_loop, "cond": _Walk.cond}
 
 
 def _within(inner: Range | None, outer: Range | None) -> bool:
     return outer is None or (inner is not None and outer[0] <= inner[0] and inner[1] <= outer[1])
-
-
-def _with_regions(op: Op, regions: tuple[Graph, ...]) -> Op:
-    return op if all(one is other for one, other in zip(regions, op.regions, strict=True)) else replace(op, regions=regions)
