@@ -219,15 +219,15 @@ class _Walk:
             after = results[len(results) - carries:]
             wrong = [index for index in range(carries) if not _within(after[index], given[index])]
             if not wrong:
-                return [region], results
+                return [region], [*results[:len(results) - carries], *given[:carries]]      # without an iteration, the first values
             for index in wrong:
                 given[index] = _join([given[index], after[index]]) if attempt < WIDENINGS else None
-        region, results = self.region(body, [None] * carries + given[carries:])
+        region, results = self.region(body, [*[None] * carries, *given[carries:]])
         return [region], results
 
     def while_loop(self, op: Op, given: list[Range | None]) -> tuple[list[Graph], list[Range | None]]:
         carries = op.attrs["carries"]
-        given = [None] * carries + given[carries:]
+        given = [*[None] * carries, *given[carries:]]
         return [self.region(region, given)[0] for region in op.regions], []
 
     def cond(self, op: Op, given: list[Range | None]) -> tuple[list[Graph], list[Range | None]]:
