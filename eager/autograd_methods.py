@@ -197,7 +197,6 @@ def _result_hooks(node: Node, index: int) -> list[Callable[..., Any]]:
     return node.result_hooks.setdefault(index, [])
 
 
-@user_frames_only
 def _backward(self: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
               inputs: Tensor | Sequence[Tensor] | None = None) -> None:
     """Compute the gradient of this tensor with respect to all leaves it was computed from, and add it to their `.grad`.
@@ -365,9 +364,10 @@ def install() -> None:
         setattr(Tensor, name, attribute)
     methods: dict[str, Callable[..., Any]] = {
         "requires_grad_": _requires_grad_, "detach": _detach, "detach_": _detach_, "retain_grad": _retain_grad,
-        "register_hook": _register_hook, "backward": _backward, "__repr__": _repr}
+        "register_hook": _register_hook, "__repr__": _repr}
     for name, method in methods.items():
         setattr(Tensor, name, signatures.named(method, name))
+    Tensor.backward = user_frames_only(signatures.named(_backward, "backward"))     # type: ignore[method-assign]
 
 
 install()

@@ -146,7 +146,7 @@ def _init(cls: type, frozen: bool) -> Callable[..., None]:
 def _compiled(text: str) -> CodeType:
     """Code object of the function `__init__` in `text`."""
     names: dict[str, FunctionType] = {}
-    exec(text, names)
+    exec(text, {}, names)       # in globals of its own the function would be a reference cycle
     return names["__init__"].__code__
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import gc
 import inspect
 import pickle
 
@@ -122,3 +123,16 @@ def test_signatures_show_the_fields_before_and_after_init_is_compiled():
         Fields(number)
     assert str(before) == str(inspect.signature(Fields)) == "(first: 'int', second: 'str' = 'b', made: 'list[int]' = Ellipsis) -> None"
     assert list(inspect.signature(WithInit).parameters) == ["only"]
+
+
+def test_a_compiled_init_leaves_nothing_to_the_garbage_collector():
+    cls = dataclass(type("Wide", (), {"__annotations__": {f"unlike_others_{index}": int for index in range(37)}}))
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(MAX_INTERPRETED_INITS + 2):
+            cls(*range(37))
+        assert cls.__init__.__code__.co_argcount == 38
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

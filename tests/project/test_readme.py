@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import doctest
 import re
+import signal
 import subprocess
 import sys
 import warnings
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -34,7 +36,9 @@ def test_console_examples_of_a_page_print_what_it_shows(page: Path, monkeypatch:
     blocks = re.findall(r"^```pycon\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
     session = doctest.DocTestParser().get_doctest("\n".join(blocks), {"__name__": "__main__"}, page.name, page.name, 0)
     report: list[str] = []
-    with warnings.catch_warnings():
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)      # what runs in the background may ignore it
+    with warnings.catch_warnings(), ExitStack() as after:
+        after.callback(signal.signal, signal.SIGINT, handler)
         warnings.simplefilter("default")
         monkeypatch.setattr(warnings, "showwarning", lambda message, kind, *_: print(f"{kind.__name__}: {message}"))
         options = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
