@@ -146,6 +146,7 @@ from numpy import int32 as int32
 from numpy import int64 as int64
 from numpy import int8 as int8
 from numpy import interp as interp
+from numpy import intersect1d as intersect1d
 from numpy import invert as invert
 from numpy import isclose as isclose
 from numpy import iscomplex as iscomplex
@@ -252,6 +253,7 @@ from numpy import round as round
 from numpy import row_stack as row_stack
 from numpy import searchsorted as searchsorted
 from numpy import select as select
+from numpy import setdiff1d as setdiff1d
 from numpy import shape as shape
 from numpy import sign as sign
 from numpy import signbit as signbit
@@ -458,6 +460,7 @@ __all__ = [
     "int64",
     "int8",
     "interp",
+    "intersect1d",
     "invert",
     "isclose",
     "iscomplex",
@@ -567,6 +570,7 @@ __all__ = [
     "row_stack",
     "searchsorted",
     "select",
+    "setdiff1d",
     "shape",
     "sigmoid",
     "sign",

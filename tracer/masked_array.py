@@ -10,12 +10,12 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.emitter import emitting
-from adjit.ir.errors import UnsupportedError
+from adjit.ir.errors import TraceError, UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.interpreter import ArrayValue
 from adjit.ir.types import BOOL, I64
 from adjit.tracer import lowering
-from adjit.tracer.array import TracedArray, TracedNDArray, wrap
+from adjit.tracer.array import TracedArray, TracedNDArray, known_value, wrap
 from adjit.tracer.scope import Scope, active_scope
 from adjit.tracer.user_location import find_user_location
 
@@ -144,11 +144,20 @@ def traced_count(mask: Value) -> Value:
 
 
 def known_count(mask: Value) -> int:
-    """Return the number of true elements as a Python integer; raises `UnsupportedError` where it is not known while tracing."""
+    """Return the number of true elements for the call that is being traced, with a guard; raises `UnsupportedError` where it is not
+    known, as in the body of a loop."""
     if isinstance(mask, ArrayValue):
         return int(np.count_nonzero(mask.array))
-    raise UnsupportedError("the number of elements that a traced bool mask chooses is asked for; it depends on values",
-                           find_user_location(), COUNT_HINT)
+    message = "the number of elements that a traced bool mask chooses is asked for; it depends on values"
+    return known_integer(wrap(traced_count(mask)), message, COUNT_HINT)
+
+
+def known_integer(number: TracedArray, message: str, hint: str) -> int:
+    """Return `known_value` of an integer, which a shape depends on; raises `UnsupportedError` with `message` where it is not known."""
+    try:
+        return int(known_value(number))
+    except TraceError:
+        raise UnsupportedError(message, find_user_location(), hint) from None
 
 
 def ranks(mask: Value) -> Value:

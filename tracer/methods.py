@@ -51,6 +51,15 @@ def _reflected(ufunc: np.ufunc) -> Callable[..., Any]:
     return lambda self, other: _apply(ufunc, other, self) if _operand(other) else NotImplemented
 
 
+def _repeats(self: TracedArray, other: Any) -> bool:
+    """True for `[0] * n`: of a list and an integer Python makes a longer list, and asks for the integer by `__index__`."""
+    return isinstance(other, (list, tuple)) and self.scalar and not self.shape and self.dtype.kind in "iu"
+
+
+def _unless_repeated(multiply: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, other: NotImplemented if _repeats(self, other) else multiply(self, other)
+
+
 def _in_place(ufunc: np.ufunc) -> Callable[..., Any]:
     def operator(self: TracedArray, other: Any) -> Any:
         if not _operand(other):
@@ -177,6 +186,8 @@ def install() -> None:
     for name, ufunc in _BINARY.items():
         members |= {f"__{name}__": _binary(ufunc), f"__r{name}__": _reflected(ufunc), f"__i{name}__": _in_place(ufunc)}
     members["__pow__"] = _pow
+    for name in ("__mul__", "__rmul__"):
+        members[name] = _unless_repeated(members[name])
     members |= {f"__{name}__": _binary(ufunc) for name, ufunc in _COMPARE.items()}
     members |= {f"__{name}__": _unary(ufunc) for name, ufunc in _UNARY.items()}
     members |= {name: _method(function) for name, function in _METHODS.items()}

@@ -223,7 +223,85 @@ def test_the_mask_stays_where_nothing_asks_for_the_count():
     run_traced(fun, X, A)
 
 
-def test_what_asks_for_the_count_is_refused():
+def _added_at(x):
+    sums = np.zeros(9)
+    np.add.at(sums, np.abs(x[x > 0]).astype(int), x[x > 0])
+    return sums
+
+
+def _placed(x):
+    z = x[x > 0]
+    np.place(z, z > 1, [0.5])
+    return z
+
+
+COUNTED = {
+    "results": lambda x: (x[x > 0], np.nonzero(x), np.argwhere(x > 0), np.where(x > 1), np.unique(x), np.outer(x, x)[x > 0][:, x < 1]),
+    "numbers": lambda x: (x[x > 0].shape[0] * x, x * len(np.unique(x)), np.arange(x[x > 0].size) * x[0], np.zeros((x > 0).sum()),
+                          sum(i * v for i, v in enumerate(x[x > 0])), [x[0]] * (x > 0).sum(), [int(i) for i in np.flatnonzero(x > 0)]),
+    "joined": lambda x: (np.concatenate([x[x < 0], x[x >= 0]]), np.vstack([x[x > 0], x[x > 0]]), np.column_stack([x[x > 0]] * 2),
+                         np.append(x[x > 0], 1.0), np.array([x[x > 0], -x[x > 0]])),
+    "lists": lambda x: ([0] * np.argmax(x), np.argmin(x) * [x[0]], np.argsort(x)[-2:] * [1, 2]),
+    "shapes": lambda x: (x[x > 0].reshape(-1, 1), np.diag(x[x > 0]), np.tile(x[x > 0], 2), np.roll(x[x > 0], 1), x[x > 0][::2]),
+    "sets": lambda x: (np.unique(np.round(x), return_counts=True), np.unique(x, return_index=True, return_inverse=True),
+                       np.intersect1d(x, x[::2]), np.setdiff1d(x, x[::2]), np.union1d(x, np.round(x))),
+    "statistics": lambda x: (np.median(x[x > 0]), np.percentile(x[x > 0], 30), np.cov(x[x > 0]), np.nansum(x[x > 0]), np.nanmax(x[x > 0]),
+                             np.maximum.reduce(x[x > 0]), np.histogram(x, bins=(x > 0).sum() + 1)),
+    "deleted": lambda x: (np.delete(x, np.where(x > 1)[0]), np.delete(x, [0, np.argmax(x), -1])),
+    "inserted": lambda x: (np.insert(x, np.where(x > 0)[0], 0.5), np.insert(x, np.argsort(x, kind="stable")[:3] - 2, [1.0, 2.0, 3.0]),
+                           np.insert(x, x > 1, -x[x > 1])),
+    "repeated": lambda x: (np.repeat(x, (x > 0) + 1), np.repeat(x, (x > 0).sum()), np.repeat(x[None], np.abs(x).astype(int), axis=1)),
+    "counts": lambda x: (np.bincount(np.abs(x).astype(int)), np.bincount(np.abs(x).astype(int), x, 2)),
+    "ranges": lambda x: (np.arange(np.argmax(x), x.size), np.arange(x[0], x[0] + 1, 0.3)),
+    "written": lambda x: (_added_at(x), _placed(x)),
+}
+
+
+def test_counts_are_those_of_the_call():
+    """What needs a count as a Python number gets that of the call: a call with another count goes another way."""
+    calls = [np.random.default_rng(seed).normal(size=7) * 2 for seed in range(4)]
+    calls[2][2:4] = 0
+
+    def check(fun):
+        compiled = aj.compile(fun, backend="interpret")
+        for x in (*calls, calls[0]):
+            assert_same(compiled(x), fun(x))
+
+    for_each(COUNTED, check)
+
+
+def test_derivatives_with_guarded_counts():
+    def fun(x):
+        z = np.delete(np.repeat(x[x > 0], 2), [np.argmin(x[x > 0])])
+        w = np.insert(z, np.flatnonzero(z > 1), z[z > 1] ** 2)
+        return np.sum(np.concatenate([w, w ** 2]) * np.arange(2 * len(w))) + np.sum(np.setdiff1d(x, x[:2]) ** 3)
+
+    gradient = aj.compile(aj.grad(fun), backend="interpret")
+    for seed in range(4):
+        x = np.random.default_rng(seed).normal(size=6)
+        expected = [(fun(x + row) - fun(x - row)) / 2e-6 for row in np.eye(6) * 1e-6]
+        np.testing.assert_allclose(gradient(x), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_errors_of_counts():
+    for error, message, fun in (
+            (ValueError, "negative", lambda x: np.repeat(x, (x > 9) - 1)), (ValueError, "negative", lambda x: np.repeat(x, x.astype(int))),
+            (ValueError, "negative elements", lambda x: np.bincount(x.astype(int))),
+            (IndexError, None, lambda x: np.insert(x, x.astype(int) * 9, 0.0)),
+            (IndexError, None, lambda x: np.delete(x, x.astype(int) * 9))):
+        with pytest.raises(error, match=message):
+            aj.compile(fun, backend="interpret")(np.arange(-3.0, 3.0))
+
+
+def test_a_count_in_a_loop_is_refused():
+    def fun(x):
+        return aj.scan(lambda total, v: (total + len(x[x > v]), v), 0, x)
+
+    with pytest.raises(UnsupportedError, match=r"depends on values(.|\n)*np.where\(mask, x, other\)"):
+        aj.compile(fun)(X)
+
+
+def test_what_asks_for_the_count_is_refused_without_values():
     for_each({
         "result": lambda x: x[x > 0], "shape": lambda x: np.sum(x[x > 0].shape[0] * x), "length": lambda x: x * len(np.unique(x)),
         "vstack": lambda x: np.vstack([x[x > 0], x[x > 0]]), "other masks": lambda x: np.sum(x[x > 0] + x[x < 0]),

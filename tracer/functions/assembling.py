@@ -7,15 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from adjit.ir.errors import UnsupportedError
-from adjit.ir.types import I64
+from adjit.ir.types import BOOL, I64
 from adjit.tracer import lowering
-from adjit.tracer.array import TracedArray, as_traced, wrap
+from adjit.tracer.array import TracedArray, as_traced, contains_traced, wrap
 from adjit.tracer.dispatch import implements
 from adjit.tracer.functions.indexing import check_bounds, fixed, freeze
 from adjit.tracer.functions.shapes import as_array, as_shape, moveaxis, normalize_axis, ravel, reshape_to
 from adjit.tracer.registry import FUNCTIONS
-from adjit.tracer.user_location import find_user_location
 
 
 def _plain(obj: Any) -> Any:
@@ -26,17 +24,19 @@ def _plain(obj: Any) -> Any:
 
 @implements(np.delete)
 def delete(arr: Any, obj: Any, axis: int | None = None) -> TracedArray:
-    """Equivalent of `numpy.delete`; a single index and a mask may be traced."""
+    """Equivalent of `numpy.delete`. Of traced places it is known only from a guard how many are different."""
     x = as_array(arr)
     x, axis = (ravel(x), 0) if axis is None else (x, normalize_axis(axis, x.ndim))
     size = x.shape[axis]
+    obj = as_traced(obj) if contains_traced(obj) else obj
     if not isinstance(obj, TracedArray):
         return FUNCTIONS[np.take](x, fixed(np.delete(np.arange(size), _plain(obj))), axis=axis)     # type: ignore[no-any-return]
     if obj.dtype == np.bool_:
         return x[(*(slice(None),) * axis, FUNCTIONS[np.logical_not](obj))]       # type: ignore[no-any-return]
     if obj.size != 1:
-        raise UnsupportedError("np.delete at several traced places has a shape that depends on values", find_user_location(),
-                               hint="delete one by one, or choose with a mask")
+        left = wrap(lowering.constant(True, BOOL, (size,)), scalar=False)
+        left[obj] = False
+        return x[(*(slice(None),) * axis, left)]       # type: ignore[no-any-return]
     place = wrap(lowering.wrapped_index(lowering.reshape(obj.value, ()), size))
     kept = wrap(lowering.iota(I64, (max(size - 1, 0),), 0), scalar=False)
     checked = FUNCTIONS[np.where](FUNCTIONS[np.greater_equal](place, 0) & FUNCTIONS[np.less](place, size), 0, size + 1)
@@ -45,12 +45,15 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> TracedArray:
 
 @implements(np.insert)
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> TracedArray:
-    """Equivalent of `numpy.insert`; a single index may be traced."""
+    """Equivalent of `numpy.insert`; the places may be traced."""
     x = as_array(arr)
     x, axis = (ravel(x), 0) if axis is None else (x, normalize_axis(axis, x.ndim))
     size, new = x.shape[axis], FUNCTIONS["astype"](values, x.dtype)
-    if isinstance(obj, TracedArray) and obj.size != 1:
-        raise UnsupportedError("np.insert at several traced places", find_user_location(), hint="insert one by one")
+    obj = as_traced(obj) if contains_traced(obj) else obj
+    if isinstance(obj, TracedArray) and obj.dtype == np.bool_:
+        obj = FUNCTIONS[np.flatnonzero](obj)
+    if isinstance(obj, TracedArray) and obj.shape not in ((), (1,)):
+        return _inserted(x, obj, new, axis)
     single = isinstance(obj, TracedArray) or (not isinstance(obj, slice) and np.size(obj) == 1 and np.asarray(obj).dtype != np.bool_)
     scalar = (isinstance(obj, TracedArray) and not obj.ndim) or (not isinstance(obj, (slice, TracedArray)) and np.ndim(obj) == 0)
     if single:
@@ -79,6 +82,18 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> TracedAr
     source = where(less(index, place), index, where(less(index, place + count), index - place + size, index - count))
     valid = FUNCTIONS[np.greater_equal](place, 0) & FUNCTIONS[np.less_equal](place, size)
     return FUNCTIONS[np.take](joined, where(valid, source, size + count), axis=axis)     # type: ignore[no-any-return]
+
+
+def _inserted(x: TracedArray, places: TracedArray, new: TracedArray, axis: int) -> TracedArray:
+    """Insert at several traced places: all rows in the order of twice their place, the new ones before the old."""
+    size, count = x.shape[axis], places.shape[0]
+    new = FUNCTIONS[np.broadcast_to](new, [count if i == axis else each for i, each in enumerate(x.shape)])
+    place = wrap(lowering.wrapped_index(places.value, size), scalar=False)
+    index = wrap(lowering.iota(I64, (size,), 0), scalar=False)
+    order = FUNCTIONS[np.argsort](FUNCTIONS[np.concatenate]([index * 2 + 1, place * 2]))
+    valid = FUNCTIONS[np.all](FUNCTIONS[np.greater_equal](place, 0) & FUNCTIONS[np.less_equal](place, size))
+    joined = FUNCTIONS[np.concatenate]([x, new], axis=axis)
+    return FUNCTIONS[np.take](joined, FUNCTIONS[np.where](valid, order, size + count), axis=axis)     # type: ignore[no-any-return]
 
 
 @implements(np.block)

@@ -15,6 +15,7 @@ from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, view_of, wrap
 from adjit.tracer.dispatch import dispatched, implements
 from adjit.tracer.functions.shapes import as_array, as_shape, in_order_of
+from adjit.tracer.masked_array import known_integer
 from adjit.tracer.promotion import Casting, as_operand, dtype_argument, kind_of, to_value
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.user_location import find_user_location
@@ -153,12 +154,14 @@ def _in_memory_order(a: Any, dtype: Any, order: str) -> TracedArray:
 
 @dispatched
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> TracedArray:
-    """Equivalent of `numpy.arange`, with static bounds.
+    """Equivalent of `numpy.arange`. Of traced bounds the number of elements is guarded.
 
     >>> arange(3)
     array([0, 1, 2])
     """
     first, last = (0, start) if stop is None else (start, stop)
+    if any(isinstance(bound, TracedArray) for bound in (first, last, step)):
+        return _traced_range(first, last, step, dtype)
     example: np.ndarray = np.arange(first, first, step, dtype)      # type: ignore[call-overload]  # NumPy decides the dtype
     target = dtype_argument(example.dtype)
     count = max(math.ceil((last - first) / step), 0)
@@ -167,6 +170,18 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Tr
         kind = index.type.dtype
         index = ops.add(ops.multiply(index, lowering.constant(step, kind, (count,))), lowering.constant(first, kind, (count,)))
     return wrap(lowering.convert(index, target))
+
+
+def _traced_range(first: Any, last: Any, step: Any, dtype: Any) -> TracedArray:
+    """`arange` of which something is traced. NumPy adds multiples of the difference of the first two elements."""
+    target = np.result_type(*(x.dtype if isinstance(x, TracedArray) else x for x in (first, last, step))) if dtype is None else (
+        dtype_argument(dtype))
+    rounds = FUNCTIONS[np.ceil](FUNCTIONS[np.true_divide](FUNCTIONS[np.subtract](last, first), step))
+    count = known_integer(rounds, "np.arange with traced bounds has a shape that depends on values",
+                          "give bounds that are ordinary numbers, or np.arange(n) * step + start with a number n")
+    index = wrap(lowering.iota(I64 if target.kind in "biu" else target, (max(count, 0),), 0), scalar=False)
+    delta = FUNCTIONS[np.subtract](FUNCTIONS[np.add](first, step), first)
+    return FUNCTIONS["astype"](FUNCTIONS[np.add](first, index * delta), target)     # type: ignore[no-any-return]
 
 
 @implements(np.linspace)

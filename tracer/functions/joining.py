@@ -12,9 +12,9 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.errors import ShapeError, UnsupportedError
 from adjit.ir.graph import Value
-from adjit.ir.types import BOOL, check_dtype
+from adjit.ir.types import BOOL, I64, check_dtype
 from adjit.tracer import lowering
-from adjit.tracer.array import TracedArray, as_traced, wrap
+from adjit.tracer.array import TracedArray, as_traced, contains_traced, wrap
 from adjit.tracer.dispatch import implements
 from adjit.tracer.functions.indexing import fixed
 from adjit.tracer.functions.shapes import (
@@ -30,7 +30,7 @@ from adjit.tracer.functions.shapes import (
     reshape_to,
 )
 from adjit.tracer.functions.ufuncs import store
-from adjit.tracer.masked_array import MaskedArray, is_lazy, masked_array
+from adjit.tracer.masked_array import MaskedArray, is_lazy, known_integer, masked_array
 from adjit.tracer.promotion import Casting, as_operand, common_dtype, dtype_argument
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.user_location import find_user_location
@@ -109,7 +109,7 @@ def dstack(tup: Any) -> Any:
 @implements(np.column_stack)
 def column_stack(tup: Any) -> Any:
     """Equivalent of `numpy.column_stack`."""
-    return concatenate([piece if piece.ndim >= 2 else reshape_to(piece, (piece.size, 1)) for piece in _list(tup)], axis=1)
+    return concatenate([piece if piece.ndim >= 2 else FUNCTIONS[np.reshape](piece, (-1, 1)) for piece in _list(tup)], axis=1)
 
 
 @implements(np.append)
@@ -166,17 +166,34 @@ def vsplit(ary: Any, indices_or_sections: Any) -> list[TracedArray]:
 
 @implements(np.repeat)
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> TracedArray:
-    """Equivalent of `numpy.repeat`; the numbers of repeats are static."""
+    """Equivalent of `numpy.repeat`. Traced numbers of repeats are those of a guard if there is one, else their sum is."""
     x = as_traced(a)
     if axis is None or not x.ndim:
         x, axis = ravel(x), 0 if axis is None else axis
-    if isinstance(repeats, TracedArray):
-        raise UnsupportedError("np.repeat with traced repeats has a shape that depends on values", find_user_location(),
-                               hint="give repeats as an integer or an ordinary array")
     dim = normalize_axis(axis, x.ndim)
+    repeats = as_traced(repeats) if contains_traced(repeats) else repeats
+    if isinstance(repeats, TracedArray):
+        refusal = ("np.repeat with traced repeats has a shape that depends on values", "give repeats as an integer or an ordinary array")
+        if repeats.dtype.kind not in "biu":
+            raise TypeError(f"Cannot cast array data from {repeats.dtype} to int64 according to the rule 'safe'")
+        if repeats.ndim > 1:
+            raise ValueError("object too deep for desired array")
+        if repeats.size == 1:
+            repeats = known_integer(FUNCTIONS[np.reshape](repeats, ()), *refusal)
+        elif repeats.size == x.shape[dim]:
+            if repeats.dtype.kind == "i" and known_integer(FUNCTIONS[np.any](FUNCTIONS[np.less](repeats, 0)), *refusal):
+                raise ValueError("repeats may not contain negative values.")
+            ends = FUNCTIONS[np.cumsum](FUNCTIONS["astype"](repeats, I64))
+            count = known_integer(ends[-1], *refusal) if repeats.size else 0
+            places = FUNCTIONS[np.searchsorted](ends, wrap(lowering.iota(I64, (count,), 0), scalar=False), "right")
+            return FUNCTIONS[np.take](x, places, axis=dim)      # type: ignore[no-any-return]
+        else:
+            repeats = np.ones(repeats.shape, int)
     counts = np.asarray(repeats)
     if counts.size == 1:
         count = int(counts.reshape(()))
+        if count < 0:
+            raise ValueError("repeats may not contain negative values.")
         inserted = lowering.reshape(x.value, (*x.shape[:dim + 1], 1, *x.shape[dim + 1:]))
         repeated = lowering.broadcast(inserted, (*x.shape[:dim + 1], count, *x.shape[dim + 1:]))
         return wrap(lowering.reshape(repeated, (*x.shape[:dim], x.shape[dim] * count, *x.shape[dim + 1:])))

@@ -132,8 +132,14 @@ def _mask_with(x: MaskedArray, where: Any) -> Any:
     return FUNCTIONS[np.logical_and](whole_of(where), mask) if fits(where, x) else NotImplemented
 
 
+WHERE_PLACE = 6
+"""Number of arguments before `where` of `sum` and `prod`; the other reductions that are sums take fewer by position."""
+
+
 def _sums(function: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     x = first(args)
+    if len(args) > WHERE_PLACE:
+        args, kwargs = args[:WHERE_PLACE], {**kwargs, "where": args[WHERE_PLACE]}
     if not is_lazy(x) or any(map(is_lazy, args[1:])) or any(is_lazy(kwargs[name]) for name in kwargs if name != "where"):
         return NotImplemented
     axes = _reduced_axes(x, args, kwargs)
@@ -172,6 +178,7 @@ def _extremum(sign: int) -> Call:
         axes = _reduced_axes(x, args, kwargs)
         if x.axis not in axes:
             return _along_others(function, x, axes, args[1:], kwargs)
+        given = {name: value for name, value in given.items() if value is not np._NoValue}
         mask = _mask_with(x, given.pop("where", True))
         if mask is NotImplemented:
             return NotImplemented

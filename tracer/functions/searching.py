@@ -20,6 +20,7 @@ from adjit.tracer.dispatch import implements
 from adjit.tracer.functions.creation import linspace
 from adjit.tracer.functions.indexing import fixed, freeze
 from adjit.tracer.functions.shapes import as_array, ravel, reshape_to
+from adjit.tracer.masked_array import known_integer
 from adjit.tracer.promotion import as_operand, common_dtype
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.user_location import find_user_location
@@ -92,7 +93,8 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
 
 @implements(np.bincount)
 def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> TracedArray:
-    """Equivalent of `numpy.bincount`. Of traced numbers the result has `minlength` elements; `IndexError` if one is too large."""
+    """Equivalent of `numpy.bincount`. The largest of traced numbers is guarded if it is not less than `minlength`. In the body of a loop
+    the result has `minlength` elements, with `IndexError` if a number is too large."""
     length = operator.index(minlength)
     if length < 0:
         raise ValueError("'minlength' must not be negative")
@@ -105,9 +107,6 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> TracedArray:
                 raise ValueError("'list' argument must have no negative elements")
             length = max(length, int(numbers.max()) + 1)
         x = fixed(numbers.astype(np.int64, casting="safe" if numbers.size else "unsafe"))
-    elif not length:
-        raise UnsupportedError("bincount of traced numbers: the length of the result depends on values", find_user_location(),
-                               hint="give minlength=, a length that is large enough")
     index = as_traced(x)
     if index.ndim != 1:
         raise ValueError("object too deep for desired array" if index.ndim else "object of too small depth for desired array")
@@ -119,9 +118,27 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> TracedArray:
         added = FUNCTIONS["astype"](weights, F64)
         if added.shape != index.shape:
             raise ValueError("The weights and list don't have the same length.")
+    if known is not None and not isinstance(known, ArrayValue) and index.size:
+        length = _count_of_bins(index, length)
     base = lowering.constant(0, added.dtype, (length,))
     places = lowering.convert(index.value, I64)
     return wrap(ops.scatter_add(base, places, added.value, axis=0) if index.size else base, scalar=False)
+
+
+def _count_of_bins(x: TracedArray, length: int) -> int:
+    """Number of elements of a bincount of traced numbers: `length`, or more where a number is not less."""
+    refusal = ("bincount of traced numbers: the length of the result depends on values", "give minlength=, a length that is large enough")
+    try:
+        if x.dtype.kind == "i" and known_integer(FUNCTIONS[np.any](FUNCTIONS[np.less](x, 0)), *refusal):
+            raise ValueError("'list' argument must have no negative elements")
+        largest = FUNCTIONS[np.max](x)
+        if length and not known_integer(FUNCTIONS[np.greater_equal](largest, length), *refusal):
+            return length
+        return known_integer(largest, *refusal) + 1
+    except UnsupportedError:
+        if length:
+            return length
+        raise
 
 
 def _edges(x: TracedArray, bins: Any, range: Any) -> TracedArray:

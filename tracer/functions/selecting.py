@@ -119,7 +119,7 @@ def diag(v: Any, k: int = 0) -> TracedArray:
         return diagonal(x, k)
     if x.ndim != 1:
         raise ValueError("Input must be 1- or 2-d.")
-    size = x.size + abs(k)
+    size = x.shape[0] + abs(k)
     start, count = diagonal_indices(size, size, k)
     if not count:
         return wrap(lowering.constant(0, x.dtype, (size, size)))

@@ -75,6 +75,26 @@ def union1d(ar1: Any, ar2: Any) -> TracedArray:
     return FUNCTIONS[np.unique](FUNCTIONS[np.concatenate]([ar1, ar2], axis=None))       # type: ignore[no-any-return]
 
 
+def _of_unique(ar1: Any, ar2: Any, assume_unique: bool, invert: bool) -> TracedArray:
+    x = ravel(ar1) if assume_unique else FUNCTIONS[np.unique](ar1)
+    return x[FUNCTIONS[np.isin](x, ar2, invert=invert)]     # type: ignore[no-any-return]
+
+
+@implements(np.intersect1d)
+def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> TracedArray:
+    """Equivalent of `numpy.intersect1d`."""
+    shapes.refuse(return_indices, "intersect1d(return_indices=True)")
+    common = _of_unique(ar1, ar2, assume_unique, invert=False)
+    common = FUNCTIONS["astype"](common, np.result_type(common.dtype, as_array(ar2).dtype))
+    return FUNCTIONS[np.sort](common) if assume_unique else common      # type: ignore[no-any-return]
+
+
+@implements(np.setdiff1d)
+def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> TracedArray:
+    """Equivalent of `numpy.setdiff1d`."""
+    return _of_unique(ar1, ar2, assume_unique, invert=True)
+
+
 @implements(np.trim_zeros)
 def trim_zeros(filt: Any, trim: str = "fb") -> TracedArray:
     """Equivalent of `numpy.trim_zeros` of a vector."""

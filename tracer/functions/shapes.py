@@ -127,7 +127,7 @@ def check_order(order: str) -> None:
 def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: bool | None = None) -> TracedArray:
     """Equivalent of `numpy.reshape`."""
     x = as_traced(a)
-    sizes = complete_shape(shape if shape is not None else newshape, x.size, x.shape)
+    sizes = complete_shape(shape if shape is not None else newshape, math.prod(x.shape), x.shape)
     check_order(order)
     if order == "C":
         return reshape_to(x, sizes, copy)

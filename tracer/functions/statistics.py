@@ -328,10 +328,10 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
     x = floating(as_array(m))
     if x.ndim > 2:
         raise ValueError("m has more than 2 dimensions")
-    x = reshape_to(x, (1, x.size)) if x.ndim < 2 else x if rowvar else x.T
+    x = FUNCTIONS[np.reshape](x, (1, -1)) if x.ndim < 2 else x if rowvar else x.T
     if y is not None:
         other = floating(as_array(y))
-        other = reshape_to(other, (1, other.size)) if other.ndim < 2 else other if rowvar else other.T
+        other = FUNCTIONS[np.reshape](other, (1, -1)) if other.ndim < 2 else other if rowvar else other.T
         x = FUNCTIONS[np.concatenate]([x, other])
     x = FUNCTIONS["astype"](x, F64 if dtype is None else dtype)
     free = (0 if bias else 1) if ddof is None else ddof

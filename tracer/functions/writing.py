@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -70,16 +71,17 @@ def putmask(a: Any, /, mask: Any, values: Any) -> None:
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """Equivalent of `numpy.place`: the k-th true element gets value k of the repeated values."""
     x, chosen = as_array(arr), as_array(mask)
-    if chosen.size != x.size:
+    size = math.prod(x.shape)
+    if math.prod(chosen.shape) != size:
         raise ShapeError(f"place: mask and data must be the same size, got {chosen.shape} for {x.shape}", find_user_location())
     values = FUNCTIONS["astype"](ravel(vals), x.dtype)
     if not values.size:
         raise ArgumentError("place: cannot insert from an empty array", find_user_location())
-    if not x.size:
+    if not size:
         return
     there = lowering.convert(_flat(chosen).value, BOOL)
-    order = ops.maximum(ranks(there), lowering.constant(0, I64, (x.size,)))
-    number = ops.remainder(order, lowering.constant(values.size, I64, (x.size,)))
+    order = ops.maximum(ranks(there), lowering.constant(0, I64, (size,)))
+    number = ops.remainder(order, lowering.constant(values.size, I64, (size,)))
     _replace(arr, FUNCTIONS[np.where](wrap(there, scalar=False), wrap(ops.take(values.value, number, axis=0)), _flat(x)), "place")
 
 
