@@ -307,11 +307,11 @@ class CompiledFunction(Generic[P, R]):
 
     def _first_call(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature,
                     update_in_place: bool = True, outcomes: tuple[Outcome, ...] = (), again: int = 0,
-                    flow: FlowGraph | None = None) -> Any:
+                    flow: FlowGraph | None = None, tried: Sequence[Program] = ()) -> Any:
         """Compile and run. After an error the cache is unchanged: invalid input is not cached as a signature. `outcomes` are those of the
-        first guards, if they are known; `again`: number of traces for this call before."""
+        first guards, if they are known; `again`: number of traces for this call before; `tried`: programs that missed a guard."""
         last = self._cache.last
-        program, captured = self._compile(fun, args, kwargs, signature, update_in_place, outcomes, flow)
+        program, captured = self._compile(fun, args, kwargs, signature, update_in_place, outcomes, flow, tried)
         try:
             return program.run(signature, captured)
         except BaseException as error:
@@ -325,7 +325,7 @@ class CompiledFunction(Generic[P, R]):
             outcomes = program.until(error)     # a sum differs in its last bit from that of the trace
         if again == MAX_TRACES_FOR_A_CALL:
             return self._step_by_step(fun, args, kwargs, signature)
-        return self._first_call(fun, args, kwargs, signature, update_in_place, outcomes, again + 1, program.flow)
+        return self._first_call(fun, args, kwargs, signature, update_in_place, outcomes, again + 1, program.flow, tried)
 
     def _another_way(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature,
                      program: Program, outcomes: tuple[Outcome, ...]) -> Any:
@@ -341,7 +341,7 @@ class CompiledFunction(Generic[P, R]):
                 tried.append(program)
         if self._cache.limits.may_grow(function_name(self.fun), self._cache.ways(signature), outcomes, self._cache.info().hits):
             flow = program.flow if program.flow is not None and program.flow.holds() else None
-            return self._first_call(fun, args, kwargs, signature, outcomes=outcomes, flow=flow)
+            return self._first_call(fun, args, kwargs, signature, outcomes=outcomes, flow=flow, tried=tried)
         return self._step_by_step(fun, args, kwargs, signature)
 
     def _step_by_step(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature) -> Any:
@@ -359,10 +359,11 @@ class CompiledFunction(Generic[P, R]):
             raise
 
     def _compile(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature,
-                 update_in_place: bool = True, outcomes: tuple[Outcome, ...] = (), flow: FlowGraph | None = None) -> Found:
+                 update_in_place: bool = True, outcomes: tuple[Outcome, ...] = (), flow: FlowGraph | None = None,
+                 tried: Sequence[Program] = ()) -> Found:
         with no_fork(), self._compiling:
             # another thread may have compiled it meanwhile
-            found = self._cache.find(signature, False, outcomes) if update_in_place else None
+            found = self._cache.find(signature, False, outcomes, tried) if update_in_place else None
             if found is not None:
                 return found
             with long_call_announced(self.fun):

@@ -140,17 +140,20 @@ class Program:
     def may_be_the_way(self, missed: Program, outcomes: Sequence[Outcome]) -> bool:
         """True if nothing that is known of a call speaks against this program: the first guards of another one, `missed`, have these
         `outcomes`."""
-        if self.flow is None or self.flow is not missed.flow:
+        guards = missed.trace.value_guards[:len(outcomes)]
+        if self.flow is None or self.flow is not missed.flow or any(guard.point is None for guard in guards):
             return self.begins_with(outcomes)
-        known = {guard.point: outcome for guard, outcome in zip(missed.trace.value_guards, outcomes, strict=False)}
-        return all(guard.point is None or guard.point not in known or same_outcome(known[guard.point], guard.expected)
-                   for guard in self.trace.value_guards)
+        known = {guard.point: outcome for guard, outcome in zip(guards, outcomes, strict=True)}
+        return all(guard.point not in known or same_outcome(known[guard.point], guard.expected) for guard in self.trace.value_guards)
 
     def supersedes(self, other: Program) -> bool:
         """True if this program goes all ways of another one, whose decisions are branches and loops here."""
         if self.flow is None or self.flow is not other.flow:
             return False
         if any(guard.point is None for program in (self, other) for guard in program.trace.value_guards):
+            return False
+        if not all(guard.point in self.flow.structured or any(guard.point == mine.point for mine in self.trace.value_guards)
+                   for guard in other.trace.value_guards[:1]):
             return False
         theirs: dict[object, list[Outcome]] = {}
         for guard in other.trace.value_guards:
@@ -293,6 +296,7 @@ def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
         known = flow is not None and bool(flow.blocks)
         if flow is not None:
             flow.recorders.clear()
+            flow.structured.clear()
         try:
             trace, captured = trace_with_tensors(fun, args, kwargs, static_names, signature, arrays, () if known else outcomes, flow)
         except (Exception, FlowMismatch) as error:

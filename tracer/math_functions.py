@@ -7,6 +7,7 @@ while a function is traced, so a compiled function gets NaN and inf as from NumP
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -136,8 +137,39 @@ _RULES: dict[str, Function] = {
     "ldexp": _ldexp, "fma": _fma}
 
 
+def _extreme(is_better: Callable[[Any, Any], Any]) -> Callable[[Function], Function]:
+    """Replacement of `max` or `min`: of scalars of one dtype the result is chosen in the program, as Python does by comparing them."""
+    def replacement(own: Function) -> Function:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if kwargs or not is_tracing() or not has_traced(args):
+                return own(*args, **kwargs)
+            items = opened(args if len(args) > 1 else args[0])
+            if type(items) not in (list, tuple) or not _are_comparable(items):
+                return own(*args)
+            best = as_traced(items[0])
+            for item in map(as_traced, items[1:]):
+                chosen = find(np.where)(is_better(item, best), item, best)
+                best = wrap(chosen.value, weak=item.weak and best.weak)
+            return best
+        return call
+    return replacement
+
+
+def _are_comparable(items: Sequence[Any]) -> bool:
+    """True for scalars of one dtype, and numbers that Python would not promote it for."""
+    traced = {item.dtype for item in items if issubclass(type(item), TracedArray)}
+    if len(traced) != 1 or any(issubclass(type(item), TracedArray) and item.shape for item in items):
+        return False
+    (dtype,) = traced
+    plain = [item for item in items if not issubclass(type(item), TracedArray)]
+    return dtype.kind in "iuf" and all(type(item) in (int, float)[:1 + (dtype.kind == "f")] or
+                                       (issubclass(type(item), np.generic) and item.dtype == dtype) for item in plain)
+
+
 def add_math(functions: Interception) -> None:
-    """Replace the functions of `math` that have a rule. Others ask for the value of their argument."""
+    """Replace the functions of `math` that have a rule, and `max` and `min`. Others ask for the value of their argument."""
+    functions.add(max, _extreme(operator.gt))
+    functions.add(min, _extreme(operator.lt))
     for name, rule in _RULES.items():
         function = getattr(math, name, None)
         if function is not None:        # some are younger than Python 3.11

@@ -245,3 +245,34 @@ def test_gradients_of_decisions(function: Callable[..., Any]) -> None:
                 ends.append(total(moved[()]))
             numeric[index] = (ends[0] - ends[1]) / 2e-6
         np.testing.assert_allclose(gradient(given), numeric, rtol=2e-4, atol=2e-5)
+
+
+def test_calls_with_known_data_are_not_traced_again() -> None:
+    """Ways that do not meet stay; arrays that the function makes are the same points in each trace."""
+    def counts(x):
+        table, count = np.zeros(4), 0
+        for i in range(3):
+            if x[i] > 0:
+                count += 1
+            table[i + 1] = table[i] + x[i] * count
+        return table, count
+
+    compiled = aj.compile(counts, backend="interpret")
+    data = [np.array([a, b, c]) for a in (-1.0, 1.0) for b in (-2.0, 2.0) for c in (-3.0, 3.0)]
+    for _ in range(3):
+        for given in data:
+            (table, count), (found, number) = counts(given), compiled(given)
+            assert (table.tobytes(), count) == (found.tobytes(), number)
+    assert compiled.cache_info().traces <= len(data)
+
+
+def test_maxima_of_scalars_are_chosen_in_the_program() -> None:
+    def extremes(x):
+        return max(x[0], x[1]), min(x[0], 0.0), min([x[0], x[1], x[2]]), max(x[2], x[0], x[1])
+
+    compiled = aj.compile(extremes, backend="interpret")
+    for given in ([1.0, 2, 3], [np.nan, 1, 2], [1, np.nan, 2], [-0.0, 0.0, -1], [0.0, -0.0, 0.0]):
+        expected, found = extremes(np.array(given)), compiled(np.array(given))
+        assert [np.float64(number).tobytes() for number in expected] == [np.float64(number).tobytes() for number in found]
+    assert compiled.cache_info().traces == 1
+    np.testing.assert_array_equal(aj.grad(lambda x: max(x[0], x[1]) * min(x[2], 1.0))(np.array([1.0, 2.0, 0.5])), [0, 0.5, 2.0])

@@ -55,6 +55,7 @@ class FlowGraph:
         self.blocks: dict[Key, dict[bool, Block]] = {}
         self.unstructured: set[Key] = set()         # points with known ways that never meet as branches and loops do
         self.between: set[Key] = set()      # points at which a loop goes on or ends: Python does not come by there
+        self.structured: set[Key] = set()       # points at which branches and loops of the last trace begin
         self.exploring = False
         self.explored = 0           # points that were passed while exploring
         self.recorders: list[Any] = []

@@ -28,9 +28,10 @@ from typing import Any
 import numpy as np
 
 from adjit.ir.dataclass import dataclass
-from adjit.tracer.array import TracedArray
+from adjit.tracer.array import FRESH, TracedArray
 from adjit.tracer.flow.bytecode_flow import Decision, flow_of
 from adjit.tracer.flow.frames import READABLE, is_called_directly, stack_of
+from adjit.tracer.fresh_array import root_of, standing_for
 from adjit.tracer.guards.content import fingerprint
 from adjit.tracer.user_location import is_ours
 
@@ -128,6 +129,7 @@ class _Description:
         self.kept: list[Any] = []
         self._numbers: dict[int, int] = {}      # of objects that were met, by identity
         self._met: list[Any] = []
+        self._roots: dict[int, int] = {}        # of fresh arrays, by the identity of the array that owns the memory
         self._dead: set[int] = set()        # arrays that only dead variables hold
 
     def frame(self, frame: FrameType, decision: Decision, counting: frozenset[int]) -> None:
@@ -169,6 +171,9 @@ class _Description:
                 self._dead.add(id(value))
                 if value.alias is not None:
                     self._dead.add(id(value.alias.owner))
+            elif type(value) in FRESH:
+                held = standing_for(value)
+                waiting += () if held is None else (held,)
             elif type(value) in (list, tuple):
                 waiting += value
             elif type(value) is dict:
@@ -257,10 +262,32 @@ class _Description:
         self.add(array.alias.base)
 
     def _add_ndarray(self, array: np.ndarray, kind: type) -> None:
-        if kind is not np.ndarray or array.nbytes > _LARGEST_CONTENT or array.dtype.hasobject or array.base is not None:
+        if kind in FRESH:
+            self._add_fresh(array)
+        elif kind is not np.ndarray or array.nbytes > _LARGEST_CONTENT or array.dtype.hasobject or array.base is not None:
             self._add_identity(array)
         else:
             self.key += (kind, array.dtype, array.shape, array.strides, array.flags.writeable, fingerprint(array))
+
+    def _add_fresh(self, array: np.ndarray) -> None:
+        """Describe an array that the function made: by its content, or by the traced array that it stands for by now."""
+        held = standing_for(array)
+        root = root_of(array)
+        if held is not None:
+            self.key.append("fresh")
+            self.add(held)
+            return
+        plain, whole = np.ndarray.view(array, np.ndarray), np.ndarray.view(root, np.ndarray)
+        start = plain.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+        self.key += ("fresh", FRESH[type(array)], plain.dtype, plain.shape, plain.strides, plain.flags.writeable, start)
+        if id(root) in self._roots:
+            self.key += ("root", self._roots[id(root)])
+            return
+        self._roots[id(root)] = len(self._roots)
+        self._met.append(root)
+        if whole.nbytes > _LARGEST_CONTENT:
+            raise Indescribable
+        self.key.append(fingerprint(whole))
 
     def _add_function(self, function: FunctionType) -> None:
         self.key += (FunctionType, function.__code__, id(function.__globals__))

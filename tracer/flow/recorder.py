@@ -275,6 +275,7 @@ class FlowRecorder:
             self.builder.take_back(position)        # this call goes a way that nobody went
             return
         assert structure.goal is not None
+        self.graph.structured.add(key)
         self._ahead = _Ahead(structure.goal, after, len(self.builder.ops))
 
     def _guard(self, ok: Value, key: Key) -> bool:
