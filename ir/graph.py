@@ -87,8 +87,18 @@ class Op:
     name: str = field(init=False, repr=False)
     """Name of the definition."""
 
-    def __post_init__(self) -> None:
-        _put_name(self, self.definition.name)       # read ten times for each op that is made
+    def __init__(self, definition: OpDefinition, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes | None = None,
+                 regions: tuple[Graph, ...] = (), loc: Location | None = None, role: Role = Role.PRIMAL, slots: tuple[Slot, ...] = ()):
+        put_definition, put_operands, put_results, put_attrs, put_regions, put_loc, put_role, put_slots, put_name = _put_op
+        put_definition(self, definition)
+        put_operands(self, operands)
+        put_results(self, results)
+        put_attrs(self, {} if attrs is None else attrs)
+        put_regions(self, regions)
+        put_loc(self, loc)
+        put_role(self, role)
+        put_slots(self, slots)
+        put_name(self, definition.name)       # read ten times for each op that is made
 
     @property
     def result(self) -> Value:
@@ -106,7 +116,8 @@ class Op:
         return Op(self.definition, self.operands, self.results, self.attrs, self.regions, self.loc, self.role, slots)
 
 
-_put_name = vars(Op)["name"].__set__
+_put_op = tuple(vars(Op)[name].__set__ for name in ("definition", "operands", "results", "attrs", "regions", "loc", "role", "slots",
+                                                    "name"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import field
 
@@ -85,7 +84,9 @@ class TensorType:
     nbytes: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:        # size and hash are read far more often than types are made
-        size = math.prod(self.shape)
+        size = 1
+        for length in self.shape:       # `math.prod` asks each time whether a function is being traced
+            size *= length
         _put_size(self, size)
         _put_nbytes(self, size * self.dtype.itemsize)
 

@@ -7,6 +7,7 @@ read itself from its base and how to write itself back, so that NumPy's aliasing
 
 from __future__ import annotations
 
+import builtins
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
@@ -22,7 +23,7 @@ from adjit.ir.errors import ArgumentError, DTypeError, Location, TraceError, Uns
 from adjit.ir.graph import Value
 from adjit.ir.interpreter import ArrayValue
 from adjit.ir.ops import stop_gradient
-from adjit.ir.types import check_dtype
+from adjit.ir.types import TensorType, check_dtype
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.guards.array_access import WRITING_FUNCTIONS
 from adjit.tracer.lowering import Strides, constant, contiguous_strides, transpose
@@ -394,6 +395,10 @@ class TracedArray:
 
     @user_frames_only
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if not kwargs and method == "__call__":
+            made = FUNCTIONS["directly"](ufunc, inputs, False)
+            if made is not NotImplemented:
+                return made
         out = kwargs.pop("out", None)
         for target in out or (inputs[:1] if method == "at" else ()):
             FUNCTIONS["taken over"](target)
@@ -418,10 +423,12 @@ class TracedArray:
     # -- indexing
 
     def __getitem__(self, index: Any) -> TracedArray:
-        return FUNCTIONS["getitem"](self, index)
+        part = FUNCTIONS["basic part"](self, index)
+        return FUNCTIONS["getitem"](self, index) if part is NotImplemented else part
 
     def __setitem__(self, index: Any, new: Any) -> None:
-        FUNCTIONS["setitem"](self, index, new)
+        if FUNCTIONS["write basic part"](self, index, new) is NotImplemented:
+            FUNCTIONS["setitem"](self, index, new)
 
 
 MAX_KNOWN_ELEMENTS = 64
@@ -500,17 +507,33 @@ class TracedNDArray(TracedArray):
         return bool(FUNCTIONS[np.any](self == item))
 
 
+ORDINARY: set[type] = {TracedNDArray}
+"""Classes of traced arrays, but for those chosen by masks."""
+
+PLAIN: set[type] = {TracedNDArray, bool, int, float, str, slice, type, type(None), type(Ellipsis)}
+"""Those classes, and classes of other arguments that hold no array."""
+
+
 @cache
 def _scalar_class(number: type) -> type[TracedArray]:
     """Class of traced arrays that are scalars of the type `number` in NumPy or Python."""
-    return type("TracedArray", (TracedArray,), {"__slots__": (), "__class__": number})
+    made = type("TracedArray", (TracedArray,), {"__slots__": (), "__class__": number})
+    ORDINARY.add(made)
+    PLAIN.add(made)
+    return made
 
 
 def traced_array(value: Value, scope: Scope, weak: bool = False, scalar: bool | None = None, **properties: Any) -> TracedArray:
     """Make a traced array of `scope`, of the class for its kind; without `scalar`, the shape decides as in NumPy."""
-    dtype, array = value.type.dtype, bool(value.type.shape) or scalar is False
-    number: type = dtype.type if not weak else float if dtype.kind == "f" else int
-    return (TracedNDArray if array else _scalar_class(number))(value, scope, weak, **properties)
+    return class_of(value.type, weak, scalar)(value, scope, weak, **properties)
+
+
+def class_of(type: TensorType, weak: bool, scalar: bool | None = None) -> builtins.type[TracedArray]:
+    """Class of the traced arrays of a type."""
+    if type.shape or scalar is False:
+        return TracedNDArray
+    number: Any = type.dtype.type if not weak else float if type.dtype.kind == "f" else int
+    return _scalar_class(number)
 
 
 def wrap(value: Value, weak: bool = False, **properties: Any) -> TracedArray:

@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, ParamSpec
 
-from adjit.ir.thread_context import run_detached
-from adjit.tracer.array import WRITTEN, TracedArray
+from adjit.ir.thread_context import run_detached, thread
+from adjit.tracer.array import ORDINARY, PLAIN, WRITTEN, TracedArray
 from adjit.tracer.array_wrapper import find_wrapper
 from adjit.tracer.masked_array import apply_rule, is_lazy
 from adjit.tracer.reentrancy import interrupts_evaluation, is_reentrant
@@ -25,6 +25,11 @@ def dispatched(function: Callable[P, Any]) -> Callable[P, Any]:
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+        scopes = thread.context.scopes
+        if scopes and PLAIN.issuperset(map(type, args)) and not ORDINARY.isdisjoint(map(type, args)) and (
+                not kwargs or PLAIN.issuperset(map(type, kwargs.values()))):
+            result = function(*args, **kwargs)      # none of what is asked below
+            return result if scopes[-1].evaluates else with_layout(result, args)
         wrapper = find_wrapper(args, kwargs)
         if wrapper is not None:
             return wrapper.apply_wrapped(function, args, kwargs)
@@ -39,7 +44,7 @@ def dispatched(function: Callable[P, Any]) -> Callable[P, Any]:
                 if chosen is not NotImplemented:
                     return chosen
             result = function(*args, **kwargs)
-            return result if scope.evaluates else _with_layout(result, args)
+            return result if scope.evaluates else with_layout(result, args)
         with entered(evaluating()):
             return _plain(function(*args, **kwargs))
 
@@ -58,7 +63,7 @@ def implements(*numpy_functions: Any) -> Callable[[Callable[P, Any]], Callable[P
     return register
 
 
-def _with_layout(result: Any, args: tuple[Any, ...]) -> Any:
+def with_layout(result: Any, args: tuple[Any, ...]) -> Any:
     """Mark the layout of new arrays as unknown if an argument is not in C order: NumPy's functions then follow the arguments' axis order,
     each in its own way."""
     if _in_order(args):

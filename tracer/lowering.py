@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -15,8 +16,19 @@ from adjit.tracer.user_location import find_user_location
 Strides = tuple[int, ...]
 
 
+@lru_cache(maxsize=4096)
+def broadcast_shapes(*shapes: Shape) -> Shape:
+    """Common shape of arrays; raises `ValueError` if there is none."""
+    return np.broadcast_shapes(*shapes)
+
+
 def contiguous_strides(shape: Sequence[int]) -> Strides:
     """Strides of a C-contiguous array, counted in elements."""
+    return _contiguous_strides(tuple(shape))
+
+
+@lru_cache(maxsize=4096)
+def _contiguous_strides(shape: Shape) -> Strides:
     strides: list[int] = []
     step = 1
     for size in reversed(shape):

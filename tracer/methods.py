@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from adjit.tracer.array import TracedArray, wrap
+from adjit.tracer.direct import apply_directly
 from adjit.tracer.promotion import Casting, is_weak
 from adjit.tracer.registry import FUNCTIONS, find, unsupported
 
@@ -37,6 +38,11 @@ def _operand(x: Any) -> bool:
 
 def _apply(ufunc: np.ufunc, *inputs: Any) -> Any:
     """Apply a ufunc for an operator: Python numbers stay weak, as Python's own would."""
+    made = apply_directly(ufunc, inputs, True)
+    if made is not NotImplemented:
+        return made
+    if not all(map(_operand, inputs)):
+        return NotImplemented
     result = FUNCTIONS[ufunc](*inputs)
     if isinstance(result, TracedArray) and result.dtype.kind in "fi" and all(map(is_weak, inputs)):
         return wrap(result.value, weak=True)
@@ -44,11 +50,11 @@ def _apply(ufunc: np.ufunc, *inputs: Any) -> Any:
 
 
 def _binary(ufunc: np.ufunc) -> Callable[..., Any]:
-    return lambda self, other: _apply(ufunc, self, other) if _operand(other) else NotImplemented
+    return lambda self, other: _apply(ufunc, self, other)
 
 
 def _reflected(ufunc: np.ufunc) -> Callable[..., Any]:
-    return lambda self, other: _apply(ufunc, other, self) if _operand(other) else NotImplemented
+    return lambda self, other: _apply(ufunc, other, self)
 
 
 def _repeats(self: TracedArray, other: Any) -> bool:
@@ -140,7 +146,7 @@ def _pow(self: TracedArray, other: Any, modulus: None = None) -> Any:
     they become int64."""
     if type(other) is int and other == 2 and self.dtype == np.bool_ and self.ndim and modulus is None:
         return FUNCTIONS[np.square](self)
-    return _apply(np.power, self, other) if modulus is None and _operand(other) else NotImplemented
+    return _apply(np.power, self, other) if modulus is None else NotImplemented
 
 
 def _view(self: TracedArray, dtype: Any = None, type: Any = None) -> Any:

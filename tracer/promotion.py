@@ -22,7 +22,8 @@ Kind = np.dtype | type      # a dtype, or `int` or `float` for a weak scalar
 
 def as_operand(x: Any) -> Operand:
     """Return `x` as an operand of an elementwise function; scalars stay scalars, so that they cost nothing."""
-    if isinstance(x, TracedArray) or (isinstance(x, (bool, int, float)) and not isinstance(x, np.generic)):
+    if isinstance(x, TracedArray) or type(x) in (float, int, bool) or (
+            isinstance(x, (bool, int, float)) and not isinstance(x, np.generic)):
         return x
     if isinstance(x, complex) and not isinstance(x, np.generic):
         raise DTypeError("complex numbers are not supported", find_user_location())
@@ -69,9 +70,13 @@ def loop_dtypes(ufunc: np.ufunc, kinds: tuple[Kind, ...], dtype: np.dtype | None
 
 def resolve(ufunc: np.ufunc, operands: Sequence[Operand], dtype: Any = None, casting: Casting = "same_kind") -> tuple[np.dtype, ...]:
     """Resolve dtypes as `loop_dtypes` does; raises `DTypeError` if NumPy raises, or if adjit does not have the loop's dtype."""
-    kinds = tuple(map(kind_of, operands))
+    return _supported_dtypes(ufunc, tuple(map(kind_of, operands)), None if dtype is None else np.dtype(dtype), casting)
+
+
+@lru_cache(maxsize=4096)
+def _supported_dtypes(ufunc: np.ufunc, kinds: tuple[Kind, ...], dtype: np.dtype | None, casting: Casting) -> tuple[np.dtype, ...]:
     try:
-        dtypes = loop_dtypes(ufunc, kinds, None if dtype is None else np.dtype(dtype), casting)
+        dtypes = loop_dtypes(ufunc, kinds, dtype, casting)
     except TypeError as error:
         raise DTypeError(f"{ufunc.__name__}: {error}", find_user_location()) from None
     for resolved in dtypes:

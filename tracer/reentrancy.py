@@ -77,7 +77,7 @@ def interrupts_evaluation(*arguments: Any) -> bool:
 def _has_traced(arguments: tuple[Any, ...]) -> bool:
     for argument in arguments:
         kind = type(argument)
-        if kind is TracedArray or ((kind is list or kind is tuple) and argument and type(argument[0]) is TracedArray):
+        if issubclass(kind, TracedArray) or ((kind is list or kind is tuple) and argument and issubclass(type(argument[0]), TracedArray)):
             return True
         if isinstance(getattr(argument, "array", None), TracedArray):
             return True

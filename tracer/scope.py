@@ -72,6 +72,7 @@ class Scope:
 
     def __init__(self, builder: GraphBuilder | Evaluator, parent: Scope | None = None, hands_writes_on: bool = False):
         self.builder = builder
+        self.evaluates = isinstance(builder, Evaluator)
         self.parent = parent
         self.hands_writes_on = hands_writes_on                 # whether the region may write to arrays from outside of it
         self.written: dict[int, tuple[Any, Value]] = {}        # those arrays, by identity, and their values before
@@ -103,10 +104,6 @@ class Scope:
         """True if this outermost scope has taken over an array, and another trace, or none, is under way in this thread."""
         active = active_scope()
         return id(array) in self.taken and (active is None or active.root is not self)
-
-    @property
-    def evaluates(self) -> bool:
-        return isinstance(self.builder, Evaluator)
 
     def capture(self, array: np.ndarray) -> Value:
         """Return the value of a plain array: a parameter of the outermost graph, the same one each time."""

@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from functools import lru_cache
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from adjit.ir.errors import Location
@@ -22,7 +22,13 @@ def find_user_location() -> Location | None:
         if id(frame.f_globals) not in _our_globals:     # asked for each op, of some ten frames of ours and more
             if not is_ours(frame.f_globals.get("__name__", "")):
                 code = frame.f_code
-                return _location(code.co_filename, frame.f_lineno or code.co_firstlineno, code.co_name)
+                found = _known_locations.get(key := (id(code), frame.f_lasti))
+                if found is None:
+                    if len(_known_locations) >= 4096:
+                        _known_locations.clear()
+                    found = code, _location(code.co_filename, frame.f_lineno or code.co_firstlineno, code.co_name)
+                    _known_locations[key] = found
+                return found[1]
             _our_globals[id(frame.f_globals)] = frame.f_globals
         frame = frame.f_back
     return None
@@ -30,6 +36,11 @@ def find_user_location() -> Location | None:
 
 _our_globals: dict[int, dict[str, Any]] = {}
 """Globals of modules that are ours, by identity. The dict keeps them, so that no other object gets such an identity."""
+
+
+_known_locations: dict[tuple[int, int], tuple[CodeType, Location]] = {}
+"""Locations by the identity of a code and the instruction: Python finds a line by walking through the table of the code. The entry keeps
+the code, so that no other one gets its identity."""
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:

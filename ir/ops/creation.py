@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from adjit.ir.ops.rules import NUMBER, require, require_axis, require_number
 from adjit.ir.types import BOOL, F32, F64, I32, I64, U32, Shape, TensorType
 
 
+@lru_cache(maxsize=1024)
 def _checked(dtype: np.dtype, shape: Shape) -> TensorType:
     if any(size < 0 for size in shape):
         raise ShapeError(f"sizes cannot be negative, got {shape}")

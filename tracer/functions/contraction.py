@@ -50,7 +50,7 @@ def matmul(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, casting: 
     if b.ndim == 1:
         right = lowering.reshape(right, (b.size, 1))
     try:
-        batch = np.broadcast_shapes(left.type.shape[:-2], right.type.shape[:-2])
+        batch = lowering.broadcast_shapes(left.type.shape[:-2], right.type.shape[:-2])
     except ValueError:
         raise ShapeError(f"matmul: the stacks of {a.shape} and {b.shape} cannot be broadcast together"
                          f"\n    operand 1: {a._origin()}\n    operand 2: {b._origin()}", find_user_location()) from None

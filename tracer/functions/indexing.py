@@ -14,13 +14,15 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.errors import ArgumentError, DTypeError, IndexingError, IntegerOverflowError, ShapeError, TraceError, UnsupportedError
 from adjit.ir.graph import Value
+from adjit.ir.thread_context import thread
 from adjit.ir.types import BOOL, I64
 from adjit.tracer import lowering
-from adjit.tracer.array import FRESH, TracedArray, as_traced, contains_traced, scalar_refused, view_of, wrap
+from adjit.tracer.array import FRESH, ORDINARY, TracedArray, TracedNDArray, as_traced, contains_traced, scalar_refused, view_of, wrap
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.dispatch import implements
 from adjit.tracer.functions.ufuncs import store
 from adjit.tracer.promotion import Casting, as_operand, shape_of, to_value
+from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.scope import active_scope
 from adjit.tracer.user_location import find_user_location, is_within_call
 
@@ -35,6 +37,47 @@ class _Geometry(NamedTuple):
     part: tuple[int, ...]
     shape: tuple[int, ...]
     factors: tuple[tuple[int | None, int], ...]
+
+
+def basic_part(x: TracedArray, index: Any) -> Any:
+    """Return `x[index]` for integers and slices, without looking for anything else; NotImplemented for other indices and arrays."""
+    items = _plain_items(x, index)
+    if items is None:
+        return NotImplemented
+    geometry = _geometry(x._value.type.shape, items)
+    if geometry.shape:
+        return _view_at(x, geometry)
+    return wrap(_read_at(x.value, geometry))
+
+
+def write_basic_part(x: TracedArray, index: Any, new: Any) -> Any:
+    """Assign `x[index] = new` as `basic_part` reads; NotImplemented where it does, and for anything but ordinary arrays and numbers."""
+    if type(new) not in ORDINARY and type(new) not in (float, int):
+        return NotImplemented
+    items = _plain_items(x, index)
+    if items is None or x.immutable or (type(new) in ORDINARY and new.alias is not None):
+        return NotImplemented
+    geometry = _geometry(x._value.type.shape, items)
+    x.assign(_write_at(x.value, fitted(new, x, geometry.shape), geometry))
+    return None
+
+
+FUNCTIONS["basic part"], FUNCTIONS["write basic part"] = basic_part, write_basic_part
+
+
+def _plain_items(x: TracedArray, index: Any) -> tuple[Any, ...] | None:
+    """Items of an index of integers and slices, as `_geometry` takes them, within a trace; None for other indices and arrays."""
+    context = thread.context
+    if type(x) is not TracedNDArray or not context.scopes or context.scopes[-1].evaluates:
+        return None
+    ndim = len(x._value.type.shape)
+    given = index if type(index) is tuple else (index,)
+    if len(given) > ndim or not _PLAIN.issuperset(map(type, given)):
+        return None
+    return (*[_bounds_of(item) if type(item) is slice else item for item in given], *_WHOLE * (ndim - len(given)))
+
+
+_WHOLE = ((None, None, None),)
 
 
 @implements("getitem")
@@ -176,6 +219,7 @@ def _expand(x: TracedArray, index: Any) -> list[Any]:
 
 
 _PLAIN = frozenset({int, slice})
+_BOUNDS = frozenset({int, type(None)})
 
 
 def first_axes(items: Sequence[Any], ndim: int) -> list[int]:
@@ -218,28 +262,44 @@ def freeze(array: np.ndarray) -> None:
 # -- the basic part
 
 def _basic_view(x: TracedArray, entries: list[Any]) -> TracedArray:
-    items = tuple([_bounds_of(entry) if type(entry) is slice else entry for entry in entries])
-    bounds, axes, part, shape, factors = _geometry(x.shape, items)
-    whole = part == x.shape
-    steps = x.steps
-    strides = tuple([1 if axis is None else steps[axis] * factor for axis, factor in factors])
+    return _view_at(x, _geometry(x.shape, tuple([_bounds_of(entry) if type(entry) is slice else entry for entry in entries])))
 
+
+def _view_at(x: TracedArray, geometry: _Geometry) -> TracedArray:
     def read(value: Value) -> Value:
-        value = value if whole else ops.slice(value, start=bounds[0], stop=bounds[1], step=bounds[2])
-        return lowering.reshape(ops.flip(value, axes=axes) if axes else value, shape)
+        return _read_at(value, geometry)
 
     def write(base: Value, value: Value) -> Value:
-        if not math.prod(part):
-            return base
-        value = lowering.reshape(value, part)
-        value = ops.flip(value, axes=axes) if axes else value
-        return value if whole else ops.update_slice(base, value, start=bounds[0], step=bounds[2])
+        return _write_at(base, value, geometry)
 
-    return view_of(x, read, write, strides, (bounds, axes, shape))
+    return view_of(x, read, write, _strides_of(x.steps, geometry.factors), (geometry.bounds, geometry.flipped, geometry.shape))
+
+
+@lru_cache(maxsize=4096)
+def _strides_of(steps: tuple[int, ...], factors: tuple[tuple[int | None, int], ...]) -> tuple[int, ...]:
+    return tuple([1 if axis is None else steps[axis] * factor for axis, factor in factors])
+
+
+def _read_at(value: Value, geometry: _Geometry) -> Value:
+    start, stop, step = geometry.bounds
+    if geometry.part != value.type.shape:
+        value = ops.slice(value, start=start, stop=stop, step=step)
+    return lowering.reshape(ops.flip(value, axes=geometry.flipped) if geometry.flipped else value, geometry.shape)
+
+
+def _write_at(base: Value, value: Value, geometry: _Geometry) -> Value:
+    if 0 in geometry.part:
+        return base
+    start, _, step = geometry.bounds
+    value = lowering.reshape(value, geometry.part)
+    value = ops.flip(value, axes=geometry.flipped) if geometry.flipped else value
+    return value if geometry.part == base.type.shape else ops.update_slice(base, value, start=start, step=step)
 
 
 def _bounds_of(entry: slice) -> tuple[int | None, int | None, int | None]:
     start, stop, step = entry.start, entry.stop, entry.step
+    if type(start) in _BOUNDS and type(stop) in _BOUNDS and type(step) in _BOUNDS:
+        return start, stop, step
     return (None if start is None else operator.index(start), None if stop is None else operator.index(stop),
             None if step is None else operator.index(step))
 
@@ -331,7 +391,7 @@ def _advanced(shape: tuple[int, ...], indices: dict[int, Value], in_front: bool
     axis."""
     axes = list(indices)
     try:
-        positions = np.broadcast_shapes(*(index.type.shape for index in indices.values()))
+        positions = lowering.broadcast_shapes(*(index.type.shape for index in indices.values()))
     except ValueError:
         shapes = ", ".join(str(index.type.shape) for index in indices.values())
         raise IndexingError(f"shape mismatch: indexing arrays could not be broadcast together with shapes {shapes}",

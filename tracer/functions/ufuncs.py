@@ -13,7 +13,9 @@ from adjit.ir.errors import DTypeError, ShapeError, UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.interpreter import ArrayValue
 from adjit.ir.types import BOOL, F64, is_float
+from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, scalar_refused, wrap, write_refused
+from adjit.tracer.direct import LOWERINGS, apply_directly
 from adjit.tracer.dispatch import implements
 from adjit.tracer.functions.shapes import in_order_of
 from adjit.tracer.lowering import broadcast, constant, convert
@@ -42,7 +44,7 @@ def broadcast_shapes(name: str, *operands: Operand) -> tuple[int, ...]:
     if all(shape == first or not shape for shape in shapes[1:]):
         return first
     try:
-        return np.broadcast_shapes(*shapes)
+        return lowering.broadcast_shapes(*shapes)
     except ValueError:
         text = " and ".join(str(kind_of(x)) + str(list(shape)) for x, shape in zip(operands, shapes, strict=True))
         raise ShapeError(f"{name}: the shapes of {text} cannot be broadcast together", find_user_location()) from None
@@ -221,6 +223,8 @@ _LOWERINGS: dict[np.ufunc, Lower] = {
 }
 for _ufunc, _lower in _LOWERINGS.items():
     elementwise(_ufunc, _lower)
+LOWERINGS.update(_LOWERINGS)
+del LOWERINGS[np.power]     # the exponent decides on the op
 
 _general_power = FUNCTIONS[np.power]
 _SIMPLE_POWERS: dict[float, np.ufunc] = {2: np.square, 1: np.positive, 0.5: np.sqrt, -1: np.reciprocal}
@@ -238,7 +242,8 @@ def power(x: Any, exponent: Any, *args: Any, **kwargs: Any) -> Any:
         kinds = (kind_of(base), type(number))
         dtype = loop_dtypes(np.power, kinds, None, "same_kind")[-1]
         if base.dtype == dtype and (dtype.kind == "f" or (number == 2 and dtype != BOOL)):
-            return FUNCTIONS[_SIMPLE_POWERS[number]](base, **kwargs)
+            made = NotImplemented if kwargs else apply_directly(_SIMPLE_POWERS[number], (base,), False)
+            return FUNCTIONS[_SIMPLE_POWERS[number]](base, **kwargs) if made is NotImplemented else made
     return _general_power(x, exponent, *args, **kwargs)
 
 
