@@ -186,6 +186,19 @@ def walk(graph: Graph) -> Iterator[Op]:
         yield op
 
 
+def walk_distinct(graph: Graph) -> Iterator[Op]:
+    """Ops as of `walk`, those of a region that several ops share only once."""
+    seen: set[int] = set()
+    waiting = [graph]
+    while waiting:
+        for op in waiting.pop().ops:
+            for region in op.regions:
+                if id(region) not in seen:
+                    seen.add(id(region))
+                    waiting.append(region)
+            yield op
+
+
 def producers(graph: Graph) -> dict[Value, Op]:
     """Op that defines each value (parameters are absent)."""
     return {value: op for op in graph.ops for value in op.results}

@@ -31,6 +31,12 @@ def print_graph(graph: Graph, locations: bool = True, notes: dict[Op, str] | Non
     return "\n".join(_Printer(locations, notes or {}).graph(graph, "")) + "\n"
 
 
+def graph_text(graph: Graph) -> str:
+    """Text for the key of a graph: equal only for equal graphs. A region that several ops share is printed once: the functions of
+    `np.linalg` in a Python loop that stays unrolled have the same few regions in each iteration."""
+    return "\n".join(_Printer(True, {}, {}).graph(graph, ""))
+
+
 def attribute(value: Any) -> str:
     """Text of one attribute."""
     if isinstance(value, np.dtype):
@@ -51,9 +57,10 @@ def attribute(value: Any) -> str:
 
 
 class _Printer:
-    def __init__(self, locations: bool, notes: dict[Op, str]):
+    def __init__(self, locations: bool, notes: dict[Op, str], shared: dict[int, int] | None = None):
         self.locations = locations
         self.notes = notes
+        self.shared = shared        # number of each region that was printed, by its identity; None: print it each time
 
     def graph(self, graph: Graph, indent: str) -> list[str]:
         names = _name_values(graph)
@@ -82,6 +89,11 @@ class _Printer:
             return [line + comment]
         lines = [line + " [" + comment]
         for region in op.regions:
+            if self.shared is not None and id(region) in self.shared:
+                lines.append(f"region {self.shared[id(region)]}")
+                continue
+            if self.shared is not None:
+                self.shared[id(region)] = len(self.shared)
             lines += self.graph(region, indent + "  ")
         return [*lines, indent + "]"]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from adjit.ir.analysis.integer_ranges import Ranges, with_ranges
 from adjit.ir.definition import Kind
-from adjit.ir.graph import Graph, Op, walk
+from adjit.ir.graph import Graph, Op, walk_distinct
 from adjit.passes.options import Options
 
 
@@ -29,7 +29,7 @@ def prove_indices(graph: Graph, options: Options) -> Graph:
           return %2
         }
     """
-    if not any(op.definition.kind is Kind.INDEXING for op in walk(graph)):
+    if not any(op.definition.kind is Kind.INDEXING for op in walk_distinct(graph)):
         return graph
     return with_ranges(graph, [None] * len(graph.params), _marked)[0]
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from adjit.ir.definition import Kind
-from adjit.ir.graph import Graph, Op, needed_ops, walk
+from adjit.ir.graph import Graph, Op, needed_ops, walk_distinct
 from adjit.ir.ops.traits import KERNELS, NESTED_PROGRAMS, TRANSFORMS
 from adjit.passes.loops.emit_loop import REGION_NAME, CostsCopyError, LoopEmitter, NotALoopError
 from adjit.passes.loops.find_repeats import Stretch, find_repeats, rotate
@@ -72,7 +72,7 @@ def roll_loops(graph: Graph, options: Options) -> Graph:
 def describe_loops(before: Graph, after: Graph, options: Options) -> str:
     """Number of rolled loops, of their iterations and of the line of each: a remark for the pass's record."""
     found = dict.fromkeys(f"{op.attrs['length']} x {len(op.regions[0].ops)} ops{'' if op.loc is None else f' at {op.loc}'}"
-                          for op in walk(after) if op.name == "scan" and op.regions[0].name == REGION_NAME)
+                          for op in walk_distinct(after) if op.name == "scan" and op.regions[0].name == REGION_NAME)
     return f"Python loops: {'; '.join(found)}" if found else ""
 
 

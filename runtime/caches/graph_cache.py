@@ -21,7 +21,7 @@ from adjit.codegen.native.artifact import Artifact, artifact_of_json
 from adjit.ir.dataclass import dataclass
 from adjit.ir.deserialize import deserialize
 from adjit.ir.graph import Graph
-from adjit.ir.printer import print_graph
+from adjit.ir.printer import graph_text
 from adjit.ir.types import short_name
 from adjit.passes.options import Options
 from adjit.runtime.caches.disk_cache import compiler, disk_cache, find_code, sha256
@@ -37,7 +37,7 @@ def compiler_source() -> str:
 
 def program_key(graph: Graph, pass_names: Sequence[str], options: Options, target: Target) -> str:
     """The name of the cache entry for a traced graph."""
-    return sha256("\n".join([*compiler(), compiler_source(), target.name, repr(options), *pass_names, print_graph(graph)]).encode())
+    return sha256("\n".join([*compiler(), compiler_source(), target.name, repr(options), *pass_names, graph_text(graph)]).encode())
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from adjit.ir.emitter import emitting
 from adjit.ir.errors import Location, ParseError, Role
 from adjit.ir.graph import Graph, Op, Slot, Value
 from adjit.ir.parser import parse
-from adjit.ir.printer import attribute, print_graph
+from adjit.ir.printer import attribute, graph_text, print_graph
 from adjit.ir.types import F32, F64, SHORT_NAMES, TensorType
 
 VECTOR = TensorType(F64, (3,))
@@ -240,3 +240,21 @@ def test_damaged_text_is_refused_or_read_but_never_breaks_the_parser(data: st.Da
     except ParseError:
         return
     assert parse(print_graph(graph)) == graph
+
+
+def test_text_of_a_key_prints_a_shared_region_once() -> None:
+    one, other = (parse(f"graph @part(%x: f64[3]) {{\n  %y: f64[3] = {name} %x\n  return %y\n}}") for name in ("exp", "log"))
+
+    def calls(*regions: Graph) -> Graph:
+        builder = GraphBuilder("f")
+        value = builder.param(VECTOR)
+        with emitting(builder):
+            for region in regions:
+                (value,) = ops.checkpoint.emit(value, regions=(region,))
+        return builder.build([value])
+
+    texts = [graph_text(calls(*regions)) for regions in ((one, other, one), (one, other, other), (one, one, other), (one, one, one))]
+    assert len(set(texts)) == len(texts)
+    assert texts[0].count(" exp ") == texts[0].count(" log ") == 1
+    assert print_graph(calls(one, other, one)).count(" exp ") == 2
+    assert graph_text(calls(one, other)) == graph_text(calls(one, other))
