@@ -271,8 +271,12 @@ def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
     threads = compile_options.threads or settings.THREADS.get()
     folder, verify = settings.DUMP.get(), settings.VERIFY.get()
     begin = time.perf_counter()
-    trace, captured, flow = _trace(fun, args, kwargs, compile_options.static, signature, outcomes,
-                                   FlowGraph() if flow is None and guarded else flow)
+    ways = FlowGraph() if flow is None and guarded else flow
+    try:
+        trace, captured, flow = _trace(fun, args, kwargs, compile_options.static, signature, outcomes, ways)
+    finally:
+        if ways is not None:
+            ways.recorders.clear()      # they hold the scopes of traces, with the arguments of this call
     if not guarded:
         trace = replace(trace, graph=trace.graph.with_ops([op for op in trace.graph.ops if not op.definition.is_check]), value_guards=())
     try:

@@ -173,7 +173,7 @@ def entered(scope: Scope) -> Iterator[Scope]:
             finally:
                 del scopes[depth:]
     finally:
-        scope.open = False
+        scope.open, scope.flow = False, None        # the recorder knows the scope: a reference cycle, with the arguments of the call
         if scope.counted:
             with _lock:
                 open_traces.value -= 1

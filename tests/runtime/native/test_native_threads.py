@@ -50,11 +50,10 @@ def test_the_threads_work_at_the_same_time(team: ThreadTeam) -> None:
 def test_each_thread_has_scratch_memory_of_its_own(team: ThreadTeam) -> None:
     own, found = np.zeros(POOL_SCRATCH_BYTES, np.uint8), np.zeros(200, np.int64)
     pool, known = make_pool(team, 3), set[int]()
-    for _ in range(1000):
+    until = time.monotonic() + 60       # on a busy machine a thread comes late, again and again
+    while len(known) < 3 and time.monotonic() < until:
         assert launch(pool, "scratch", 200, found, scratch=own.ctypes.data) == 0
         known |= set(found.tolist())
-        if len(known) == 3:
-            break
     assert own.ctypes.data in known
     assert len(known) == 3
     assert min(abs(a - b) for a in known for b in known if a != b) >= POOL_SCRATCH_BYTES
