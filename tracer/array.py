@@ -269,6 +269,10 @@ class TracedArray:
     def flat(self) -> Any:
         return FUNCTIONS["flat"](self)
 
+    @flat.setter
+    def flat(self, new: Any) -> None:
+        FUNCTIONS["flat"](self)[:] = new
+
     @property
     def T(self) -> TracedArray:
         return FUNCTIONS[np.transpose](self)

@@ -139,8 +139,10 @@ def take_over(array: np.ndarray, values: Any = None) -> bool:
     """Have an observed array from outside of the function, to which `values` (where given) are about to be written, stand for a traced
     array from here on. Returns False where nothing is traced."""
     scope = active_scope()
-    if scope is None or scope.evaluates or (scope.root.plain_writes and values is not None and not has_traced(values)):
+    if scope is None or scope.evaluates:
         return False
+    if scope.root.plain_writes and values is not None and not has_traced(values):
+        return _refuse_if_repeated(scope)
     if not array.flags.writeable:
         raise ValueError("assignment destination is read-only")
     root, outermost = root_of(array), scope.root
@@ -155,6 +157,16 @@ def take_over(array: np.ndarray, values: Any = None) -> bool:
         set_class(other, _fresh_class(0))
     _stand_for(root, cell)
     return True
+
+
+def _refuse_if_repeated(scope: Scope | None) -> bool:
+    """Return False; raises `TraceError` in a loop body or branch, where a write by the trace would happen once."""
+    while scope is not None and scope.parent is not None:
+        if not scope.hands_writes_on:
+            raise TraceError("an array from outside is written to in a control-flow function", find_user_location(),
+                             hint="return the new array from the function instead, or write to a copy (x = x.copy())")
+        scope = scope.parent
+    return False
 
 
 def taken_over(array: Any) -> Any:
@@ -172,6 +184,20 @@ def _give_back(scope: Scope) -> None:
         for identity, (_, traced) in list(WRITTEN.items()):
             if traced is taken.cell or (traced.alias is not None and traced.alias.owner is taken.cell):
                 WRITTEN.pop(identity, None)
+
+
+def _is_repeated(array: Any) -> bool:
+    """True where a write to a fresh array would happen once, and has to happen in each run of a loop body or branch: as one of traced
+    values, which is refused there."""
+    scope = active_scope()
+    if WRITTEN and standing_for(array) is not None:
+        return True
+    for _ in range(_depth(scope) - FRESH[type(array)]):
+        assert scope is not None
+        if not scope.hands_writes_on:
+            return True
+        scope = scope.parent
+    return False
 
 
 def opened(x: Any) -> Any:
@@ -402,7 +428,8 @@ def _finalize(self: Any, array: Any) -> None:
 
 def fresh_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], out: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Apply a method of a ufunc to arrays, some of them fresh."""
-    if has_traced((inputs, out, kwargs)):
+    targets = inputs[:1] if method == "at" else out
+    if has_traced((inputs, out, kwargs)) or any(type(x) in FRESH and _is_repeated(x) for x in targets):
         targets = tuple(map(written, out))
         given = [written(inputs[0]) if method == "at" else opened(inputs[0]), *map(opened, inputs[1:])]
         result = apply_ufunc(ufunc, method, given, targets or None, opened(kwargs))
@@ -418,9 +445,10 @@ def _ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple[Any
 
 def fresh_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a function of NumPy on arrays, some of them fresh."""
-    if not has_traced((args, kwargs)):
-        return made(function, args, kwargs)
     out = kwargs.get("out")
+    targets = (*(args[:1] if function.__name__ in WRITING_FUNCTIONS else ()), *(out if isinstance(out, tuple) else (out,)))
+    if not has_traced((args, kwargs)) and not any(type(x) in FRESH and _is_repeated(x) for x in targets):
+        return made(function, args, kwargs)
     given = list(opened(args))
     if args and function.__name__ in WRITING_FUNCTIONS:
         given[0] = written(args[0])
@@ -447,7 +475,7 @@ def _getitem(self: Any, index: Any) -> Any:
 
 
 def _setitem(self: Any, index: Any, new: Any) -> None:
-    if standing_for(self) is not None or has_traced(new) or has_traced(index):
+    if has_traced(new) or has_traced(index) or _is_repeated(self):
         if not self.flags.writeable:
             raise ValueError("assignment destination is read-only")
         written(self)[opened(index)] = opened(new)
@@ -459,12 +487,16 @@ def _member(name: str, own: Any) -> Any:
     """Method or attribute of an ordinary array, for a fresh array: of what it stands for, if that is traced."""
     if not callable(own):
         def read(self: Any) -> Any:
+            if name == "flat":
+                return FreshElements(self)
             held = None if name in ("dtype", "shape", "strides") else standing_for(self)
             return own.__get__(self) if held is None else getattr(held, name)
 
         def write(self: Any, value: Any) -> None:
             held = standing_for(self)
-            if held is None:
+            if name == "flat":
+                FreshElements(self)[:] = value
+            elif held is None:
                 own.__set__(self, value)
             else:
                 setattr(held, name, value)
@@ -472,12 +504,55 @@ def _member(name: str, own: Any) -> Any:
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         held = standing_for(self)
-        if held is None and not has_traced((args, kwargs)):
+        if held is None and not has_traced((args, kwargs)) and not (name in _WRITING_METHODS and _is_repeated(self)):
             return own(self, *args, **kwargs) if name == "resize" else made(own, (self, *args), kwargs)
         traced = held if held is not None else written(self) if name in _WRITING_METHODS else content_of(self)
         result = getattr(traced, name)(*opened(args), **opened(kwargs))
         return self if result is traced else result
     return method
+
+
+class FreshElements:
+    """`x.flat` of a fresh or observed array: each element is read when it is asked for, since the array may have become traced."""
+
+    def __init__(self, base: Any):
+        self.base = base
+        self._next = 0
+
+    def _elements(self, *given: Any) -> Any:
+        held = standing_for(self.base)
+        if held is None and not has_traced(given):
+            return np.ndarray.view(self.base, np.ndarray).flat
+        return FUNCTIONS["flat"](held if held is not None else content_of(self.base) if type(self.base) in FRESH else as_traced(self.base))
+
+    def __len__(self) -> int:
+        return int(self.base.size)
+
+    def __getitem__(self, index: Any) -> Any:
+        return Call().result(self._elements(index)[opened(index)])
+
+    def __setitem__(self, index: Any, new: Any) -> None:
+        if type(self.base) in ORIGINAL_CLASS:
+            take_over(self.base, (index, new))
+        if type(self.base) in FRESH and (has_traced(new) or has_traced(index) or _is_repeated(self.base)):
+            FUNCTIONS["flat"](written(self.base))[opened(index)] = opened(new)
+        else:
+            self._elements()[index] = plain_of(new)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[index] for index in range(len(self)))
+
+    def __next__(self) -> Any:
+        if self._next == len(self):
+            raise StopIteration
+        self._next += 1
+        return self[self._next - 1]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.asarray(self.copy(), dtype)
+
+    def copy(self) -> Any:
+        return Call().result(self._elements().copy())
 
 
 @cache
@@ -520,6 +595,7 @@ FUNCTIONS |= {
     "content": as_traced, "contains traced": contains_traced, "content of fresh": content_of, "opened": opened, "fresh ufunc": fresh_ufunc,
     "fresh function": fresh_function}
 FUNCTIONS["taken over"] = taken_over
+writing.elements = FreshElements
 writing.take_over, writing.apply_ufunc, writing.apply_function = take_over, fresh_ufunc, fresh_function
 
 

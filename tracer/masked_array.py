@@ -32,10 +32,11 @@ class MaskedArray(TracedNDArray):
 
     `whole` is the array that is chosen from, `mask` a vector of bools for its axis `axis`. Elementwise functions keep the mask: they
     compute all elements, and the others get cotangent 0. What needs the number of chosen elements, `shape` above all, asks for it by
-    `known_count`; from then on the array is an ordinary one. `key` of the indices that `nonzero` gives says so: which axis, and the shape.
+    `known_count`; from then on the array is an ordinary one. What is written to a masked array `through` goes to the chosen elements of
+    `whole`, which then is a view. `key` of the indices that `nonzero` gives says so: which axis, and the shape.
     """
 
-    __slots__ = ("_chosen", "_chosen_from", "axis", "key", "mask", "shared", "whole")
+    __slots__ = ("_chosen", "_chosen_from", "axis", "key", "mask", "shared", "through", "whole")
 
     def __init__(self, whole: TracedArray, mask: Value, axis: int, scope: Scope, key: object = None):
         self._chosen: Value | None = None
@@ -44,6 +45,7 @@ class MaskedArray(TracedNDArray):
         self.mask = mask
         self.axis = axis
         self.shared = False
+        self.through = False
         self.key = key
         super().__init__(whole._value, scope, writable=whole.writable)
 
@@ -57,9 +59,7 @@ class MaskedArray(TracedNDArray):
         whole = self.whole
         if whole is not None and self._chosen_from is not whole.value:
             with emitting(self.scope.builder):
-                count = known_count(self.mask)
-                places = lowering.slice_axis(chosen_places(self.mask), 0, 0, count)
-                self._chosen = ops.take(whole.value, places, axis=self.axis)
+                self._chosen = ops.take(whole.value, self._places(), axis=self.axis)
             self._chosen_from = whole.value
         assert self._chosen is not None
         return self._chosen
@@ -69,13 +69,26 @@ class MaskedArray(TracedNDArray):
         if self._chosen is not None:
             self._chosen, self.whole = value, None
 
+    def _places(self) -> Value:
+        """Indices of the chosen elements; asks for the count."""
+        return lowering.slice_axis(chosen_places(self.mask), 0, 0, known_count(self.mask))
+
     def assign(self, value: Value) -> None:
         """Store another value; refused where views of the array exist, which would not follow."""
         self._value     # noqa: B018  # asks for the count
+        if self.through:
+            self.whole.assign(ops.scatter_set(self.whole.value, self._places(), value, axis=self.axis))
+            return
         if self.shared and self.whole is not None:
             raise UnsupportedError("an array chosen by a mask is written to after a view of it was made and its length asked for",
                                    find_user_location(), hint="write to a copy, x[mask].copy()")
         super().assign(value)
+
+    def check_writable(self) -> None:
+        """Raise `UnsupportedError` for a part of what a mask chose, and for that of which the part is: NumPy has a view there."""
+        if self.lazy and self.shared and not self.whole.writable:
+            raise UnsupportedError("a write to a part of what a traced mask chose, z[1:], or to z itself after that", find_user_location(),
+                                   hint="write to a copy, z[1:].copy(); or ask for len(z) first: z is an ordinary array from then on")
 
     @property
     def in_order(self) -> bool:

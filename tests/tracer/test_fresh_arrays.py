@@ -59,6 +59,21 @@ def views_from_before(x):
     return y, rows, column, diagonal, block, back, part, new, flat
 
 
+def elements_one_by_one(x):
+    y, z, w, total = np.zeros((2, 3)), np.zeros(3), np.zeros(6), 0.0
+    early, places = z.flat, z.flat
+    for i, number in enumerate(z.flat):
+        z[i] = x[i]
+        total += number
+    y.flat[1], w.flat = x[0], x[::-1]
+    y.flat[2:4] = 5.0
+    y.flat[[0, 5]] = x[1:3]
+    for i, _ in enumerate(y.flat):
+        total = total + y.flat[i] * i
+    found = early[1], next(places), early[1:], y.flat.copy()
+    return y, z, w, total, found, z.flat[x[:3].argmin()], np.array(CLOSED.flat)[2] * x[0]
+
+
 def written_and_read(x):
     y = np.zeros(4)
     a = x[:4] + y
@@ -182,8 +197,8 @@ def scalars(x):
 
 
 PROGRAMS: dict[str, Callable[[Any], Any]] = {program.__name__: program for program in (
-    of_zeros_bound_elsewhere, views_from_before, written_and_read, lists, joined, outputs, masks_and_places, dtypes, known_content,
-    computed, through_helpers, of_no_dimension, conversions, scalars)}
+    of_zeros_bound_elsewhere, views_from_before, elements_one_by_one, written_and_read, lists, joined, outputs, masks_and_places, dtypes,
+    known_content, computed, through_helpers, of_no_dimension, conversions, scalars)}
 PROGRAMS |= {name: filled(make) for name, make in {
     "zeros": lambda: np.zeros(4), "ones": lambda: np.ones((2, 3)), "full": lambda: np.full((2, 2), 3.0), "eye": lambda: np.eye(3),
     "identity": lambda: np.identity(2), "arange": lambda: np.arange(5.0), "linspace": lambda: np.linspace(0.0, 1.0, 7),
@@ -388,6 +403,38 @@ def test_writes_from_within_a_loop_are_refused() -> None:
 
     np.testing.assert_allclose(aj.compile(inside)(X), X[0] + CLOSED[1, :3].sum() + 3.0, rtol=1e-14)
     assert aj.compile(aj.grad(inside))(X)[0] == 1.0
+
+
+def test_writes_of_numbers_from_within_a_loop_are_refused() -> None:
+    """They would happen once, while tracing; in a function that is differentiated, which runs once, they are what they are in Python."""
+    scratch = np.zeros(3)
+    for write in (lambda y: y.__setitem__(1, 5.0), lambda y: y.__iadd__(1), lambda y: y.fill(2.0), lambda y: np.copyto(y, 1.0),
+                  lambda y: np.add.at(y, [0], 1.0), lambda y: np.exp(np.ones(3), out=y), lambda y: y.flat.__setitem__(0, 1.0),
+                  lambda y: np.cumsum([1.0, 2.0, 3.0], out=y), lambda y: y.sort()):
+        for outside in (False, True):
+            def fun(x, write=write, outside=outside):
+                y = scratch if outside else np.zeros(3)
+
+                def body(i, total):
+                    write(y)
+                    return total + y[1]
+
+                return aj.fori_loop(0, 4, body, x[0]) + y[0]
+
+            with pytest.raises(TraceError, match=r"made outside of|from outside"):
+                aj.compile(fun)(X)
+        assert not scratch.any()
+
+    def cubic(x):
+        powers = np.zeros(3, int)
+
+        def inner(t):
+            powers[1] = 3
+            return np.sum(t ** int(powers[1]))
+
+        return aj.grad(inner)(x) * powers[1]
+
+    np.testing.assert_allclose(aj.compile(cubic)(X), 9 * X ** 2, rtol=1e-14)
 
 
 def test_a_gradient_within_a_trace_and_second_order() -> None:

@@ -323,3 +323,37 @@ def test_conditions_that_are_not_traced_give_as_many_elements_as_they_say(functi
         np.testing.assert_array_equal(chosen, x[keep])
         np.testing.assert_array_equal(second, [2.0])
     assert compiled.cache_info().traces == 3
+
+
+def _trimmed(write):
+    def fun(x):
+        y = np.array([0.0, 1.0, 2.0, 0.0, 3.0, 0.0]) * x[1]
+        view = np.trim_zeros(y)
+        write(view, y)
+        return y, view.copy(), view.sum()
+
+    return fun
+
+
+def test_trim_zeros_gives_a_view():
+    x = X[:3]
+    for_each({
+        "fill": lambda v, y: v.fill(4.0), "all": lambda v, y: v.__setitem__(..., 7), "in place": lambda v, y: v.__iadd__(1),
+        "element": lambda v, y: v.__setitem__(0, 9), "mask": lambda v, y: v.__setitem__(v < -2, 5), "end": lambda v, y: v[1:3].__imul__(2),
+        "base": lambda v, y: y.__setitem__(1, 8), "out": lambda v, y: np.multiply(v, 2, out=v),
+        "length": lambda v, y: v[len(v) - 1:].fill(1), "sorted": lambda v, y: v.sort(),
+    }, lambda write: assert_same(aj.compile(_trimmed(write), backend="interpret")(x), _trimmed(write)(x)))
+
+
+def test_parts_of_what_a_mask_chose_are_written_to():
+    def fun(x, length):
+        z = x[x > 0]
+        if length:
+            len(z)
+        part = z[1:]
+        part[0] = 3.0
+        return z
+
+    with pytest.raises(UnsupportedError, match=r"z\[1:\](.|\n)*len\(z\) first"):
+        aj.compile(fun, static="length")(X, False)
+    assert_same(aj.compile(fun, static="length", backend="interpret")(X, True), fun(X, True))

@@ -175,7 +175,9 @@ def _sliced(x: MaskedArray, part: slice) -> Any:
     count = ops.subtract(traced_count(x.mask), lowering.constant(start - stop, I64))
     kept = ops.less(lowering.iota(I64, (size,), 0), lowering.broadcast(count, (size,)))
     x.whole.writable = False        # NumPy has a view here: neither of both is written to from now on
-    return masked_array(wrap(ops.take(x.whole.value, places, axis=0), scalar=False, writable=False), kept)
+    part_of = masked_array(wrap(ops.take(x.whole.value, places, axis=0), scalar=False, writable=False), kept)
+    x.shared = part_of.shared = True
+    return part_of
 
 
 def _is_number(item: Any) -> bool:
@@ -244,6 +246,7 @@ def setitem(x: TracedArray, index: Any, new: Any) -> None:
     """Assign `x[index] = new`, where a mask chooses, or as `indexing.setitem` does."""
     index = _with_masks(x, index)
     if is_lazy(x):
+        x.check_writable()      # type: ignore[attr-defined]
         if _set_part(x, index, new):        # type: ignore[arg-type]
             return
     elif not x.immutable and not isinstance(x.value, ArrayValue):
@@ -310,7 +313,8 @@ def _set_part(x: MaskedArray, index: Any, new: Any) -> bool:
             return True
         if not fits(new, x) or isinstance(new, (list, tuple)):
             return False
-        x.whole.assign(fitted(whole_of(new), x.whole))
+        value = fitted(whole_of(new), x.whole)
+        x.whole.assign(ops.select(x.spread_mask(), value, x.whole.value) if x.through else value)
         return True
     if len(items) == 1 and is_lazy(items[0]) and items[0].dtype == BOOL and items[0].ndim == 1 and _fits_rows(items[0], x):
         joined = ops.logical_and(x.mask, items[0].whole.value)

@@ -82,7 +82,9 @@ def elementwise_rule(function: Call, args: tuple[Any, ...], kwargs: dict[str, An
     out = kwargs.get("out")
     if isinstance(out, tuple):
         (out,) = out
-    if not all(fits(x, first) for x in (*args, *kwargs.values())) or (out is not None and not is_lazy(out)):
+    if out is not None and is_lazy(out):
+        out.check_writable()
+    if not all(fits(x, first) for x in (*args, *kwargs.values())) or (out is not None and (not is_lazy(out) or out.through)):
         return NotImplemented
     result = function(*map(whole_of, args), **{name: whole_of(out if name == "out" else x) for name, x in kwargs.items()})
     if out is not None:

@@ -97,7 +97,7 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> TracedArray:
 
 @implements(np.trim_zeros)
 def trim_zeros(filt: Any, trim: str = "fb") -> TracedArray:
-    """Equivalent of `numpy.trim_zeros` of a vector."""
+    """Equivalent of `numpy.trim_zeros` of a vector: a view."""
     x = as_array(filt)
     shapes.refuse(x.ndim != 1, "trim_zeros of an array that is no vector")
     there = lowering.convert(vector_mask(x), I64)
@@ -106,7 +106,9 @@ def trim_zeros(filt: Any, trim: str = "fb") -> TracedArray:
         if letter in trim.lower():
             seen = ops.cumsum(there, axis=0, reverse=reverse)
             kept = ops.logical_and(kept, ops.greater(seen, ops.full_like(seen, 0)))
-    return x[wrap(kept, scalar=False)]
+    result = masked_array(x[:], kept)
+    result.through = True       # NumPy has a view here
+    return result
 
 
 @implements(np.isin)

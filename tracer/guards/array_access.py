@@ -63,6 +63,7 @@ class _Writing:
     take_over: Callable[[Any, Any], bool]
     apply_ufunc: Callable[..., Any]
     apply_function: Callable[..., Any]
+    elements: Callable[[Any], Any]          # `.flat` of an array, for reads and writes
 
 
 writing = _Writing()
@@ -77,8 +78,11 @@ def observed_in_this_thread() -> list[Any]:
 
 def _is_taken(array: Any, values: Any) -> bool:
     """True if an observed array, to which these values are about to be written, stands for a traced array now."""
-    mine = type(array) in ORIGINAL_CLASS and any(log.thread == threading.get_ident() for log in _observations)
-    return mine and not _is_internal() and writing.take_over(array, values)
+    return _is_mine(array) and not _is_internal() and writing.take_over(array, values)
+
+
+def _is_mine(array: Any) -> bool:
+    return type(array) in ORIGINAL_CLASS and any(log.thread == threading.get_ident() for log in _observations)
 
 
 class AccessLog:
@@ -262,9 +266,12 @@ def _logging_member(name: str, own: Any) -> Any:
 
     def read(self: Any) -> Any:
         _note(self)
-        return getattr(_plain(self), name)
+        return writing.elements(self) if name == "flat" and _is_mine(self) and not _is_internal() else getattr(_plain(self), name)
 
     def write(self: Any, value: Any) -> None:
+        if name == "flat" and _is_taken(self, (value,)):
+            self.flat = value
+            return
         _note(self, written=True)
         setattr(_plain(self), name, value)
     return property(read, write)
