@@ -131,11 +131,15 @@ class GraphBuilder:
         """
         mapping = dict(zip(graph.params, (self.resolve(value) for value in arguments), strict=True))
         here = self.location() if any(op.loc is None for op in graph.ops) else None
+        origin, append = self._origin, self.ops.append
         for op in graph.ops:
-            results = tuple(Value(value.type, value.name) for value in op.results)
-            self.append(Op(op.definition, tuple(mapping[v] for v in op.operands), results, op.attrs, op.regions,
-                           op.loc or here, role or op.role))
-            mapping.update(zip(op.results, results, strict=True))
+            results = tuple([Value(value.type, value.name) for value in op.results])
+            copy = Op(op.definition, tuple([mapping[value] for value in op.operands]), results, op.attrs, op.regions, op.loc or here,
+                      role or op.role)
+            append(copy)
+            for value, made in zip(op.results, results, strict=True):
+                mapping[value] = made
+                origin[made] = copy
         return tuple(mapping[value] for value in graph.results)
 
     def build(self, results: Sequence[Value]) -> Graph:

@@ -52,8 +52,8 @@ _plans: dict[tuple[Any, ...], _Plan | None] = {}
 def apply_directly(ufunc: np.ufunc, inputs: tuple[Any, ...], operator: bool) -> Any:
     """Apply a ufunc to traced arrays and Python numbers within a trace; NotImplemented for anything else, and for what raises an error.
     The result of an `operator` on weak arrays is weak."""
-    context = thread.context
-    if not context.scopes:
+    context, lower = thread.context, LOWERINGS.get(ufunc)
+    if lower is None or not context.scopes:
         return NotImplemented
     scope, builder = context.scopes[-1], context.emitters[-1]
     if type(builder) is not GraphBuilder:
@@ -90,7 +90,6 @@ def apply_directly(ufunc: np.ufunc, inputs: tuple[Any, ...], operator: bool) -> 
             (values[index],) = builder.emit(ops.constant, (), {"value": value, "dtype": dtype, "shape": shape})
         else:
             values[index] = to_value(value, dtype, shape)
-    lower = LOWERINGS[ufunc]
     if type(lower) is OpDefinition:
         (result,) = builder.emit(lower, values, {})
     else:
@@ -105,7 +104,7 @@ FUNCTIONS["directly"] = apply_directly
 def _plan(ufunc: np.ufunc, inputs: tuple[Any, ...], operator: bool) -> _Plan | None:
     """Plan for such operands; None where the general call has to find out, or to raise an error."""
     traced = [x for x in inputs if isinstance(x, TracedArray)]
-    if not traced or ufunc not in LOWERINGS or len(inputs) != ufunc.nin:
+    if not traced or len(inputs) != ufunc.nin:
         return None
     if ufunc in COMPARISONS and any(type(x) is int for x in inputs) and traced[0].dtype.kind in "iu":
         return None

@@ -66,6 +66,8 @@ def implements(*numpy_functions: Any) -> Callable[[Callable[P, Any]], Callable[P
 def with_layout(result: Any, args: tuple[Any, ...]) -> Any:
     """Mark the layout of new arrays as unknown if an argument is not in C order: NumPy's functions then follow the arguments' axis order,
     each in its own way."""
+    if type(result) in ORDINARY and (result.alias is not None or result._steps is not None):
+        return result       # a view, or an array whose layout its function knows
     if _in_order(args):
         return result
     new = [x for x in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(x, TracedArray)

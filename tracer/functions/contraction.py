@@ -55,8 +55,8 @@ def matmul(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, casting: 
         raise ShapeError(f"matmul: the stacks of {a.shape} and {b.shape} cannot be broadcast together"
                          f"\n    operand 1: {a._origin()}\n    operand 2: {b._origin()}", find_user_location()) from None
     rows, columns = left.type.shape[-2], right.type.shape[-1]
-    if math.prod(right.type.shape[:-2]) == 1 and right.type.rank <= left.type.rank:
-        tall = lowering.reshape(left, (math.prod(left.type.shape[:-1]), inner))
+    if (right.type.rank == 2 or math.prod(right.type.shape[:-2]) == 1) and right.type.rank <= left.type.rank:
+        tall = left if left.type.rank == 2 else lowering.reshape(left, (math.prod(left.type.shape[:-1]), inner))
         product = contract(tall, lowering.reshape(right, (inner, columns)))
     else:
         product = contract(lowering.broadcast(left, (*batch, rows, inner)), lowering.broadcast(right, (*batch, inner, columns)))
