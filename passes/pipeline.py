@@ -18,6 +18,7 @@ from adjit.passes.autodiff.partition.choose_saved_values import choose_saved_val
 from adjit.passes.choose_layouts import choose_layouts
 from adjit.passes.fusion.fuse_epilogues import describe_epilogues, fuse_epilogues
 from adjit.passes.fusion.fuse_kernels import fuse_kernels
+from adjit.passes.loops.hoist_views import hoist_views
 from adjit.passes.loops.roll_loops import describe_loops, roll_loops
 from adjit.passes.memory.plan_memory import plan_memory
 from adjit.passes.options import Options
@@ -111,8 +112,11 @@ LOWER: tuple[Pass, ...] = (
     Pass("plan_memory", plan_memory, Stage.PLANNED, local=False),
 )
 
-ROLL: tuple[Pass, ...] = (Pass("roll_loops", roll_loops, Stage.TRACED, describe_loops, local=False),)
-"""Pass that makes a traced graph small; the cache of programs knows graphs as it leaves them."""
+ROLL: tuple[Pass, ...] = (
+    Pass("roll_loops", roll_loops, Stage.TRACED, describe_loops, local=False),
+    Pass("hoist_views", hoist_views, Stage.TRACED, local=False),
+)
+"""Passes that make a traced graph small; the cache of programs knows graphs as they leave them."""
 
 PIPELINE: tuple[Pass, ...] = (
     *ROLL,
