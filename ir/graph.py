@@ -6,7 +6,7 @@ analysis computes uses when it needs them.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
@@ -291,7 +291,7 @@ def structural_key(op: Op) -> Hashable:
             attributes_key(op.attrs), tuple(graph_key(region) for region in op.regions))
 
 
-def graph_key(graph: Graph) -> Hashable:
+def graph_key(graph: Graph, key_of_attributes: Callable[[Op], Hashable] = lambda op: attributes_key(op.attrs)) -> Hashable:
     """Key like `structural_key`, for a closed graph."""
     numbers: dict[Value, int] = {}
     for value in graph.params:
@@ -301,8 +301,8 @@ def graph_key(graph: Graph) -> Hashable:
         operands = tuple([numbers[value] for value in op.operands])
         for value in op.results:
             numbers[value] = len(numbers)
-        ops.append((op.name, operands, tuple([value.type for value in op.results]), attributes_key(op.attrs),
-                    tuple([graph_key(region) for region in op.regions]), op.slots))
+        ops.append((op.name, operands, tuple([value.type for value in op.results]), key_of_attributes(op),
+                    tuple([graph_key(region, key_of_attributes) for region in op.regions]), op.slots))
     results = tuple([numbers[value] for value in graph.results])
     return tuple([value.type for value in graph.params]), graph.param_roles, tuple(ops), results
 

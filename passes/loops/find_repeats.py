@@ -33,11 +33,11 @@ class Stretch:
         return self.start < other.end and other.start < self.end
 
 
-def find_repeats(letters: np.ndarray, min_trips: int, min_ops: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (period, start, end) of stretches with `letters[i] == letters[i + period]` of at least `min_trips` periods and `min_ops`
-    letters, short periods first: inner loops come before outer ones.
+def find_repeats(letters: np.ndarray, sizes: np.ndarray, min_trips: int, min_ops: int) -> Iterator[tuple[int, int, int]]:
+    """Yield (period, start, end) of stretches with `letters[i] == letters[i + period]` of at least `min_trips` periods and `min_ops` ops,
+    short periods first: inner loops come before outer ones. `sizes` has the number of ops before each letter.
 
-    >>> list(find_repeats(np.array([7, 1, 2, 1, 2, 1, 2, 1, 9]), 3, 6))
+    >>> list(find_repeats(np.array([7, 1, 2, 1, 2, 1, 2, 1, 9]), np.arange(10), 3, 6))
     [(2, 1, 8)]
     """
     for period in _distances(letters, min_trips):
@@ -46,7 +46,7 @@ def find_repeats(letters: np.ndarray, min_trips: int, min_ops: int) -> Iterator[
         equal = np.concatenate([[False], letters[period:] == letters[:-period], [False]])
         edges = np.flatnonzero(equal[1:] != equal[:-1])
         for begin, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-            if end - begin >= max((min_trips - 1) * period, min_ops - period):
+            if end - begin >= (min_trips - 1) * period and sizes[end + period] - sizes[begin] >= min_ops:
                 yield period, begin, end + period
 
 

@@ -8,8 +8,8 @@ from operator import is_
 
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
-from adjit.ir.graph import Graph, Op, Value
-from adjit.ir.ops.traits import CONTROL_FLOW, EXPANDED
+from adjit.ir.graph import Graph, Op, Value, needed_ops
+from adjit.ir.ops.traits import ALIASES, CONTROL_FLOW, EXPANDED
 from adjit.passes.options import Options
 
 
@@ -48,7 +48,7 @@ def hoist_views(graph: Graph, options: Options) -> Graph:
 @dataclass(frozen=True, slots=True)
 class _Split:
     """Regions without their views of parameters. `views` are the ops, each with the number of its region, in order; `handed` are the views
-    that the regions take as further parameters."""
+    that the regions take as further parameters. A reshape costs nothing, and stays."""
 
     views: tuple[tuple[int, Op], ...]
     handed: tuple[Value, ...]
@@ -118,15 +118,16 @@ def _split(regions: Sequence[Graph], chosen: Collection[int]) -> _Split:
     kept: list[list[Op]] = []
     for number, region in enumerate(regions):
         known = {region.params[index] for index in chosen}
-        own: dict[Value, Op] = {}
+        found: list[Op] = []
         for op in region.ops:
             if _is_view(op) and op.operands[0] in known:
                 known.add(op.result)
-                own[op.result] = op
+                found.append(op)
+        own = {op.result for op in found if op.name not in ALIASES}
         kept.append([op for op in region.ops if not op.results or op.results[0] not in own])
         used = {value for op in kept[-1] for value in op.operands}.union(region.results)
-        views += [(number, op) for op in own.values()]
-        handed += [value for value in own if value in used]
+        views += [(number, op) for op in needed_ops(found, own)]
+        handed += [op.result for op in found if op.result in own and op.result in used]
     if not views:
         return _Split((), (), tuple(regions))
     home = {op.result: number for number, op in views}

@@ -23,6 +23,7 @@ class NumberedGraph:
     first_result   number of the first result of each op, and of the end
     first_operand  position in `operands` of the first operand of each op, and the end
     operands       number of each operand
+    sizes          number of ops before each op, those of regions included, and at the end: what they cost to compile
     """
 
     def __init__(self, graph: Graph):
@@ -68,6 +69,7 @@ class NumberedGraph:
         self.letters = np.array(letters, np.int64)
         self.first_result, self.first_operand = np.array(first_result, np.int64), np.array(first_operand, np.int64)
         self.operands = np.array(operands, np.int64)
+        self.sizes = np.cumsum([0, *map(OpCounter().size, self.sequence)])
         self.used_at_end = np.array([numbers[value] for value in graph.results], np.int64)
 
     def value(self, number: int) -> Value:
@@ -104,6 +106,24 @@ class NumberedGraph:
         np.maximum.at(last, self.operands[computed], reader[computed])
         last[self.used_at_end[self.used_at_end >= 0]] = len(self.sequence)
         return last
+
+
+class OpCounter:
+    """Numbers of ops, those of regions included; a region that ops share is looked at once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Graph, int]] = {}
+
+    def count(self, graph: Graph) -> int:
+        return sum(map(self.size, graph.ops))
+
+    def size(self, op: Op) -> int:
+        return 1 + sum(map(self._of_region, op.regions)) if op.regions else 1
+
+    def _of_region(self, region: Graph) -> int:
+        if id(region) not in self._known:
+            self._known[id(region)] = region, self.count(region)
+        return self._known[id(region)][1]
 
 
 def _creation_key(op: Op) -> Hashable:

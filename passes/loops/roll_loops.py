@@ -21,8 +21,9 @@ from adjit.ir.graph import Graph, Op, needed_ops, walk_distinct
 from adjit.ir.ops.traits import KERNELS, NESTED_PROGRAMS, TRANSFORMS
 from adjit.passes.loops.emit_loop import REGION_NAME, CostsCopyError, LoopEmitter, NotALoopError
 from adjit.passes.loops.find_repeats import Stretch, find_repeats, rotate
+from adjit.passes.loops.lift_differences import lift_differences
 from adjit.passes.loops.match_operands import Match, Regions, match_iterations
-from adjit.passes.loops.number_values import NumberedGraph
+from adjit.passes.loops.number_values import NumberedGraph, OpCounter
 from adjit.passes.loops.slice_groups import join_slices
 from adjit.passes.options import Options, RollingRule
 from adjit.passes.regions import in_regions
@@ -95,10 +96,15 @@ class _Roller:
     def roll(self, graph: Graph) -> Graph:
         """Graph with its loops rolled, innermost first."""
         graph = in_regions(graph, self.roll, OWN_REGIONS)
-        while len(graph.ops) >= self.rule.min_ops:
-            rolled = self._round(graph)
-            if rolled is None:
-                break
+        count = OpCounter().count
+        if count(graph) < self.rule.min_ops:
+            return graph
+        lifted = lift_differences(graph, self.rule.min_trips)
+        rolled = self._all_rounds(graph)
+        return rolled if lifted is graph else min(self._all_rounds(lifted), rolled, key=count)
+
+    def _all_rounds(self, graph: Graph) -> Graph:
+        while (rolled := self._round(graph)) is not None:
             graph = join_slices(rolled)
         return graph
 
@@ -128,7 +134,7 @@ class _Roller:
     def _matches(self, numbered: NumberedGraph, chosen: Sequence[LoopEmitter]) -> Iterator[Match]:
         """Stretches that are loops, inner ones first, but for those that overlap the `chosen` ones."""
         rule = self.rule
-        for period, begin, end in find_repeats(numbered.letters, rule.min_trips, rule.min_ops):
+        for period, begin, end in find_repeats(numbered.letters, numbered.sizes, rule.min_trips, rule.min_ops):
             whole = Stretch(begin, 1, end - begin)
             if any(whole.overlaps(loop.stretch) for loop in chosen):
                 continue
@@ -145,7 +151,7 @@ class _Roller:
                 continue
             refuse = partial(self._refuse, numbered, stretch)
             for match in match_iterations(numbered, stretch, rule.min_trips, self.regions, refuse):
-                if match.stretch.trips * period >= rule.min_ops:
+                if numbered.sizes[match.stretch.end] - numbered.sizes[match.stretch.start] >= rule.min_ops:
                     yield match
 
     def _fuses(self, body: Sequence[Op]) -> bool:

@@ -20,27 +20,27 @@ def test_a_period_is_found_at_every_place(period: int) -> None:
         for before in range(period + 2):
             body = list(range(period))
             letters = [100 + i for i in range(before)] + body * trips + [200 + i for i in range(draw.randint(0, 4))]
-            found = [(p, begin, end) for p, begin, end in find_repeats(np.array(letters), 4, 4) if p == period]
+            found = [(p, begin, end) for p, begin, end in find_repeats(np.array(letters), np.arange(len(letters) + 1), 4, 4) if p == period]
             assert found == [(period, before, before + period * trips)]
 
 
 def test_letters_that_occur_several_times_in_a_period() -> None:
     letters = np.array([1, 2, 1, 3, 1, 4] * 6)
-    assert (6, 0, 36) in list(find_repeats(letters, 4, 12))
+    assert (6, 0, 36) in list(find_repeats(letters, np.arange(len(letters) + 1), 4, 12))
 
 
 def test_short_periods_come_first() -> None:
     letters = np.array(([1] * 9 + [2, 3]) * 5)
-    periods = [period for period, _, _ in find_repeats(letters, 4, 8)]
+    periods = [period for period, _, _ in find_repeats(letters, np.arange(len(letters) + 1), 4, 8)]
     assert periods == sorted(periods)
     assert periods[0] == 1
     assert 11 in periods
 
 
 def test_nothing_repeats_often_enough() -> None:
-    assert list(find_repeats(np.array([1, 2, 3] * 3), 4, 1)) == []
-    assert list(find_repeats(np.arange(100), 4, 1)) == []
-    assert list(find_repeats(np.array([], np.int64), 4, 1)) == []
+    assert list(find_repeats(np.array([1, 2, 3] * 3), np.arange(10), 4, 1)) == []
+    assert list(find_repeats(np.arange(100), np.arange(101), 4, 1)) == []
+    assert list(find_repeats(np.array([], np.int64), np.arange(1), 4, 1)) == []
 
 
 def test_stretches_overlap() -> None:

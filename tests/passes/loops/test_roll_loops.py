@@ -14,8 +14,10 @@ import adjit as aj
 from adjit.ir.graph import Graph, walk
 from adjit.ir.interpreter import interpret
 from adjit.ir.verifier import Stage, verify
+from adjit.passes.loops.lift_differences import lift_differences
 from adjit.passes.loops.roll_loops import find_refusals
-from adjit.passes.options import RollingRule
+from adjit.passes.options import Options, RollingRule
+from adjit.passes.pipeline import run_pipeline
 
 FOUND = {
     "lorenz": ([(40, 78)], 79), "fill": ([(40, 13)], 18), "fill_backwards_by_columns": ([(40, 9)], 19),
@@ -233,6 +235,73 @@ def test_a_loop_of_gradients() -> None:
     found = rolled(graph)
     assert [length for length, _ in loops_of(found)] == [12]
     assert sum(op.name == "vjp" for op in walk(found)) == 1
+
+
+def differing_regions() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
+    """Loops whose iterations own regions that differ in numbers and in places."""
+    w, xs, y = normal(4), normal(12, 5, 4), normal(12, 4, seed=1)
+
+    def gradient_of_closure(w: Any, xs: Any, y: Any) -> Any:
+        for i in range(12):
+            w = w - 0.01 * aj.grad(lambda w: np.sum((np.tanh(xs[i] @ w) - y[i, 1:2] * i) ** 2))(w)          # noqa: B023
+        return w
+
+    def coordinates(w: Any, xs: Any, y: Any) -> Any:
+        w = np.concatenate([w, w, w])
+        for i in range(12):
+            w = w - 0.1 * aj.grad(lambda w: np.sin(w[i] * y[i, 0]) + w[11 - i] ** 2)(w)                      # noqa: B023
+        return w
+
+    def branches(w: Any, xs: Any, y: Any) -> Any:
+        for i in range(12):
+            w = aj.cond(w[0] > 0.1 * i, lambda: np.sin(w) + y[i], lambda: w * y[i, 0] + i)                   # noqa: B023
+        return w
+
+    def nested(w: Any, xs: Any, y: Any) -> Any:
+        for i in range(12):
+            def loss(w: Any) -> Any:
+                s = aj.cond(w[1] > 0, lambda: aj.checkpoint(lambda: np.sum(w * y[i] + i))(), lambda: np.sum(w) * y[i, 2])      # noqa: B023
+                return aj.fori_loop(0, 3, lambda k, s: np.sin(s + y[i, k] * w[i % 4]), s)                    # noqa: B023
+            w = w - 0.1 * aj.grad(loss)(w)
+        return w
+
+    def writes(w: Any, xs: Any, y: Any) -> Any:
+        for i in range(12):
+            def part(w: Any) -> Any:
+                w = w * 1.5
+                w[i // 3] = np.sum(y[i]) * w[3 - i // 3]                # noqa: B023
+                return w
+            w = aj.checkpoint(part)(w) * 0.5
+        return w
+
+    def in_gradient(w: Any, xs: Any, y: Any) -> Any:
+        return aj.grad(lambda y: np.sum(nested(w, xs, y) ** 2))(y)
+
+    functions = gradient_of_closure, coordinates, branches, nested, writes, in_gradient
+    return {function.__name__: (function, (w, xs, y)) for function in functions}
+
+
+def test_regions_that_differ_in_numbers_and_places() -> None:
+    for name, (function, args) in differing_regions().items():
+        graph, arrays = trace(function, *args)
+        found = rolled(graph)
+        assert (12 in [length for length, _ in loops_of(found)]), name
+        verify(found, Stage.TRACED)
+        plain, same = (run_pipeline(each, Options(), True).graphs["adjoint"] for each in (graph, found))
+        for wanted, got in zip(interpret(plain, arrays), interpret(same, arrays), strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-13, atol=1e-14, err_msg=name)
+            assert name == "in_gradient" or wanted.tobytes() == got.tobytes(), name
+
+
+def test_regions_that_differ_otherwise_stay() -> None:
+    def loop(w: Any) -> Any:
+        for i in range(12):
+            w = aj.checkpoint(lambda w: np.sin(w) if i % 5 else np.cos(w) * 2.0)(w)         # noqa: B023
+        return w
+
+    graph, arrays = trace(loop, normal(4))
+    assert lift_differences(graph, 4) is graph
+    check_bits(graph, rolled(graph), arrays)
 
 
 def test_rows_of_a_list_become_the_array_of_rows() -> None:
