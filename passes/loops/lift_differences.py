@@ -158,6 +158,6 @@ class _Lifting:
             if op.name == "slice":
                 emit_read(op, op.operands[0], moves, starts)
             else:
-                emit_write(op, *op.operands, moves, starts)
+                emit_write(op, op.operands[0], op.operands[1], moves, starts)
         last = builder.ops[-1]
         return [*builder.ops[:-1], replace(last, results=op.results)]
