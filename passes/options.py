@@ -8,7 +8,15 @@ from adjit.ir.dataclass import dataclass
 @dataclass(frozen=True, slots=True)
 class RollingRule:
     """Loops that are worth rolling. An op that stays unrolled costs some 200 us of compile time with its derivative; a rolled iteration
-    0.03 us of each call, forward and backward.
+    0.03 us of each call, forward and backward. Time of value and gradient, rolled / unrolled, and of the first call, in CPU seconds:
+
+    iterations         8                   32                  128
+    Lorenz, RK4        1.11  0.17 -> 0.14  0.99  0.69 -> 0.21  1.00  2.48 -> 0.79
+    Gauss-Seidel       1.09  0.28 -> 0.32  1.10  0.95 -> 0.18  1.13  4.00 -> 0.52
+    hidden Markov      1.08  0.09 -> 0.36  1.10  0.18 -> 0.09  1.14  0.57 -> 0.12
+    leapfrog           0.96  0.11 -> 0.09  0.87  0.27 -> 0.09  0.75  0.86 -> 0.15
+    RNN of 24          1.08  0.06 -> 0.09  0.73  0.06 -> 0.09  0.77  0.21 -> 0.06
+    LSTM of 16 x 32    0.92 (16 iterations)  0.87 (64)         0.99  2.22 -> 0.29
 
     min_trips         iterations
     min_ops           ops of all iterations together

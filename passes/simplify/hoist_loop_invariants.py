@@ -12,6 +12,7 @@ from adjit.ir.definition import Kind
 from adjit.ir.emitter import emitting
 from adjit.ir.graph import Graph, Op, Value, live_ops, number_of, producers, use_counts
 from adjit.ir.ops.traits import CONTROL_FLOW
+from adjit.ir.types import Shape
 from adjit.passes.autodiff.reverse_ad import append_copy
 from adjit.passes.options import Options
 
@@ -24,9 +25,9 @@ def hoist_loop_invariants(graph: Graph, options: Options) -> Graph:
 
     To before the loop: ops that depend on no carried or sliced value; and the product of a slice with such a loop-invariant matrix, which
     becomes one product for all slices. To behind the loop: the sum over all iterations of products `transpose(a) @ b`, which becomes one
-    product of the stacked factors if that moves less memory than the sum; the sum of rows of such a factor; and rows that are products of
-    another row. A matrix that every iteration transposes is transposed once, before the loop. Constants move the other way, into the
-    body.
+    product of the stacked factors if that moves less memory than the sum (so do outer products of vectors); the sum of rows of such a
+    factor; and rows that are products of another row. A matrix that every iteration transposes is transposed once, before the loop.
+    Constants move the other way, into the body.
 
     Before:
         graph @f(%x: f32[9,8,4], %w: f32[4,4], %h: f32[8,4]) {
@@ -262,14 +263,15 @@ class _Body:
         sums = {i: summand for i, summand in summands.items() if summand is not None}
         for i, summand in sums.items():
             made = producer.get(summand)
-            if made is None or made.name != "matmul" or made.result.type.rank != 2 \
-                    or not made.attrs["transpose_a"] or made.attrs["transpose_b"]:
+            factors = None if made is None else _factors(made, producer)
+            if factors is None:
                 continue
-            a, b = made.operands
+            a, b = factors
             if stacked_bytes(a) + (stacked_bytes(b) if b is not a else 0) <= 2 * summand.type.nbytes:
                 demand(a)
                 demand(b)
-                after_loop[first + i] = lambda stack, a=a, b=b, i=i: self._after_start(i, _product_of_all(stack(a), stack(b)))   # type: ignore[misc]
+                after_loop[first + i] = lambda stack, a=a, b=b, i=i, shape=summand.type.shape: self._after_start(   # type: ignore[misc]
+                    i, _product_of_all(stack(a), stack(b), shape))
         for i, summand in sums.items():
             made = producer.get(summand)
             if made is not None and made.name == "reduce_sum" and is_stacked(made.operands[0]):
@@ -327,10 +329,24 @@ def accumulated_value(body: Graph, carry: int, first: int, producer: dict[Value,
     return op.operands[1] if op.operands[0] is param else op.operands[0]
 
 
-def _product_of_all(a: Value, b: Value) -> Value:
-    """Sum over all rows of `transpose(a) @ b`."""
-    length, rows, _ = a.type.shape
-    flat = [ops.reshape(value, shape=(length * rows, value.type.shape[2])) for value in (a, b)]
+def _factors(product: Op, producer: dict[Value, Op]) -> tuple[Value, Value] | None:
+    """The values `a` and `b` with a product `transpose(a) @ b` of two matrices, in any shape: their elements are those of matrices with the
+    columns of the product. None if they would have to be transposed."""
+    if product.name != "matmul" or product.result.type.rank != 2:
+        return None
+    found = []
+    for value, transposed in zip(product.operands, (not product.attrs["transpose_a"], product.attrs["transpose_b"]), strict=True):
+        if transposed and value.type.shape[1] != 1:         # a column has its elements in the order of a row
+            return None
+        while (made := producer.get(value)) is not None and made.name == "reshape":
+            value = made.operands[0]
+        found.append(value)
+    return found[0], found[1]
+
+
+def _product_of_all(a: Value, b: Value, shape: Shape) -> Value:
+    """Sum over all rows of `transpose(a) @ b`, of this shape."""
+    flat = [ops.reshape(value, shape=(value.type.size // columns, columns)) for value, columns in zip((a, b), shape, strict=True)]
     return ops.matmul(*flat, transpose_a=True, transpose_b=False)
 
 

@@ -13,10 +13,11 @@ from support.each import for_each
 from support.python_loops import LOOPS, SHORT_LOOPS, loops_of, normal, random_loop_function, rolled, trace_of
 
 import adjit as aj
-from adjit.ir.graph import Graph
+from adjit.ir.graph import Graph, walk
 from adjit.ir.interpreter import interpret
 from adjit.passes.autodiff.differentiate import differentiate
 from adjit.passes.options import Options, RollingRule
+from adjit.passes.pipeline import run_pipeline
 from adjit.runtime.compile_graph import compile_graph
 from adjit.runtime.inputs import Inputs
 from adjit.runtime.machine import core_cache_bytes
@@ -247,3 +248,21 @@ def test_explain_says_why_not(short_loops: None) -> None:
 def test_short_programs_stay_as_they_are() -> None:
     trace, _ = trace_of(simulate, (X, W))
     assert rolled(trace.graph, RollingRule()) is trace.graph
+
+
+def test_weight_gradients_of_vectors_are_one_product() -> None:
+    """`w @ h` of a vector: the outer products of all iterations are one product behind the loop."""
+    def f(w: Any, v: Any, x: Any) -> Any:
+        h = np.zeros(5)
+        for i in range(12):
+            h = np.tanh(w @ h + x[i] @ v)
+        return np.sum(h ** 2)
+
+    args = normal(5, 5), normal(3, 5), normal(12, 3)
+    trace, arrays = trace_of(aj.grad(f, argnums=(0, 1)), args)
+    graph = run_pipeline(rolled(trace.graph), Options(), True).graphs["optimized"]
+    backward = [op for op in graph.ops if op.name == "scan"][1]
+    assert sum(op.name == "matmul" for op in walk(backward.regions[0])) == 1        # that of the cotangent
+    assert not any(len(value.type.shape) == 2 for value in backward.results[-backward.attrs["carries"]:])
+    for got, wanted in zip(run(rolled(trace.graph), arrays), run(trace.graph, arrays), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-13, atol=1e-15)
