@@ -103,6 +103,7 @@ NOT_HERE = ("can_cast", "result_type", "iscomplexobj", "isrealobj", "ndim", "sha
 REFUSED: dict[str, Callable[[Any], Any]] = {
     "argwhere": np.argwhere, "extract": lambda x: np.extract(x > 0.5, x), "flatnonzero": np.flatnonzero, "nonzero": np.nonzero,
     "unique": np.unique, "union1d": lambda x: np.union1d(x, x), "trim_zeros": np.trim_zeros,
+    "intersect1d": lambda x: np.intersect1d(x, x), "setdiff1d": lambda x: np.setdiff1d(x, x),
     "compress_by_values": lambda x: np.compress(x, x)}
 
 NAMES = sorted({function.__name__ for function in FUNCTIONS if callable(function)} - set(DISCRETE) - set(NOT_HERE) - set(REFUSED) | {"at"})
