@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 
 from adjit.ir.definition import OpDefinition
 from adjit.ir.emitter import emitting
@@ -96,22 +95,11 @@ class GraphBuilder:
         """Append an op and return its results. Errors of the type rule get the user's lines, of the op and of its operands."""
         origin = self._origin
         resolved = tuple([value if value in origin else self.resolve(value) for value in operands])
-        types = [value.type for value in resolved]
-        key = None if regions or definition.uniform else (definition, *map(id, types), *attrs.items())
         try:
-            known = _known_types.get(key)
-        except TypeError:       # an attribute that is not hashable
-            key = known = None
-        if known is None:
-            try:
-                known = types, tuple([_shared_type(type) for type in definition.result_types(types, attrs, regions)])
-            except AdjitError as error:
-                raise self._explain(error, definition, resolved) from None
-            if key is not None:
-                if len(_known_types) >= _MAX_KNOWN_TYPES:
-                    _known_types.clear()
-                _known_types[key] = known
-        results = tuple([Value(type) for type in known[1]])
+            types = definition.result_types([value.type for value in resolved], attrs, regions)
+        except AdjitError as error:
+            raise self._explain(error, definition, resolved) from None
+        results = tuple([Value(type) for type in types])
         op = Op(definition, resolved, results, dict(attrs), regions, self._locate() if self._loc is None else self._loc, self._role)
         self.ops.append(op)
         for value in results:
@@ -191,18 +179,6 @@ class GraphBuilder:
     def _explain(self, error: AdjitError, definition: OpDefinition, operands: Sequence[Value]) -> AdjitError:
         origins = "".join(f"\n    operand {i + 1}: {self.origin(value)}" for i, value in enumerate(operands))
         return type(error)(f"{definition.name}: {error.message}{origins}", error.location or self.location(), error.hint)
-
-
-@lru_cache(maxsize=4096)
-def _shared_type(type: TensorType) -> TensorType:
-    """The one object for equal types, so that their identity is found in tables."""
-    return type
-
-
-_MAX_KNOWN_TYPES = 4096
-_known_types: dict[object, tuple[Sequence[TensorType], tuple[TensorType, ...]]] = {}
-"""Types of the results of ops by record, identity of the operands' types, and attributes. An entry keeps these types, so that no others
-get their identity."""
 
 
 def trace_graph(name: str, types: Sequence[TensorType], body: Callable[..., Sequence[Value]]) -> Graph:

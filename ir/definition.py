@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from enum import Enum, IntEnum
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -181,8 +182,22 @@ class OpDefinition:
 
     def result_types(self, types: Sequence[TensorType], attrs: Attributes, regions: Sequence[Graph] = ()) -> tuple[TensorType, ...]:
         """Types of the results; raises `ShapeError` or `DTypeError`."""
-        inferred = self.infer(*types, **attrs, regions=tuple(regions)) if self.regions else self.infer(*types, **attrs)
-        return inferred if isinstance(inferred, tuple) else (inferred,)
+        if self.regions or self.uniform:        # a number decides on nothing but whether its dtype holds it
+            inferred = self.infer(*types, **attrs, regions=tuple(regions)) if self.regions else self.infer(*types, **attrs)
+            return inferred if isinstance(inferred, tuple) else (inferred,)
+        key = (self, *map(id, types), *attrs.items())
+        try:
+            known = _known_types.get(key)
+        except TypeError:       # an attribute that is not hashable: the rule raises the error, if it is one
+            inferred = self.infer(*types, **attrs)
+            return inferred if isinstance(inferred, tuple) else (inferred,)
+        if known is None:
+            inferred = self.infer(*types, **attrs)
+            found = tuple(map(_shared_type, inferred)) if isinstance(inferred, tuple) else (_shared_type(inferred),)
+            if len(_known_types) >= _MAX_KNOWN_TYPES:
+                _known_types.clear()
+            known = _known_types[key] = tuple(types), found
+        return known[1]
 
     def __call__(self, *operands: Value, **attrs: Any) -> Value:
         """Emit this op into the current emitter; returns the only result."""
@@ -195,6 +210,18 @@ class OpDefinition:
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
+
+
+@lru_cache(maxsize=4096)
+def _shared_type(type: TensorType) -> TensorType:
+    """The one object for equal types, so that their identity is found in tables."""
+    return type
+
+
+_MAX_KNOWN_TYPES = 4096
+_known_types: dict[object, tuple[tuple[TensorType, ...], tuple[TensorType, ...]]] = {}
+"""Types of the results of ops by record, identity of the operands' types, and attributes. An entry keeps these types, so that no others
+get their identity."""
 
 
 _NEEDED = ((Kind.ELEMENTWISE, "cost"), (Kind.ELEMENTWISE, "rounding"), (Kind.REDUCTION, "combine"), (Kind.CONTRACTION, "terms"),
