@@ -156,8 +156,11 @@ class OpDefinition:
     terms: Terms | None = None
     region_use: RegionUse | None = None
     runs: str = ""
+    is_check: bool = field(init=False)
+    """True if an op without results is needed all the same: it may stop the program."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "is_check", self.kind is Kind.CHECK)       # read for each op many times
         if not self.doc or not callable(self.infer) or not callable(self.evaluate) or not callable(self.samples):
             raise ValueError(f"op record {self.name!r} is incomplete")
         if (self.kind in (Kind.ELEMENTWISE, Kind.REDUCTION)) != (self.scalar is not None):
@@ -169,11 +172,6 @@ class OpDefinition:
                 raise ValueError(f"op record {self.name!r}: {kind.value} ops state their `{field_name}`")
         if (self.strong > 0) != (self.where_finite is not None):
             raise ValueError(f"op record {self.name!r}: `where_finite` belongs to strong products, and to no other")
-
-    @property
-    def is_check(self) -> bool:
-        """True if an op without results is needed all the same: it may stop the program."""
-        return self.kind is Kind.CHECK
 
     @property
     def instructions(self) -> int:

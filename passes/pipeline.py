@@ -171,7 +171,7 @@ Done = list[tuple[Graph, PassRecord]]
 
 def _guards(graph: Graph) -> list[int]:
     """Numbers of the guards of a graph: none may be lost, or a program goes on where Python went another way."""
-    return sorted(op.attrs["number"] for op in graph.ops if op.definition.is_check)
+    return sorted([op.attrs["number"] for op in graph.ops if op.definition.is_check])
 
 
 def _run(graph: Graph, known: Done, options: Options, verify: bool, on_pass: Callable[[str, Graph], None] | None,
