@@ -11,7 +11,8 @@ TOLERANCES = {np.dtype(np.float32): 1e-4, np.dtype(np.float64): 1e-8}
 """Largest difference, relative to the largest element."""
 
 
-def disagreements(ours: Readings, theirs: Readings, params: Mapping[str, np.ndarray]) -> list[str]:
+def disagreements(ours: Readings, theirs: Readings, params: Mapping[str, np.ndarray],
+                  tolerances: Mapping[np.dtype, float] = TOLERANCES) -> list[str]:
     """A line for each reading in which they differ; `params` are the initial parameters by name."""
     problems = [f"{name}: read on one side only" for name in sorted(ours.keys() ^ theirs.keys())]
     for name in sorted(ours.keys() & theirs.keys()):
@@ -21,7 +22,7 @@ def disagreements(ours: Readings, theirs: Readings, params: Mapping[str, np.ndar
             continue
         if not mine.size:
             continue
-        tolerance = TOLERANCES[mine.dtype]
+        tolerance = tolerances[mine.dtype]
         difference = np.abs(mine - other).max()
         allowed = tolerance * np.abs(other).max() + _rounding(name, params)
         if not difference <= allowed:

@@ -31,14 +31,14 @@ class Worker:
     """A process that runs one library; `about` has its versions, threads and BLAS. Raises `WorkerError` where it is absent.
 
     `limit` is the most seconds that a first call may take, and ROUND_LIMIT any other answer; a worker that takes longer is ended. `log`
-    takes what the library prints.
+    takes what the library prints. `script` is the program of the process.
     """
 
     def __init__(self, library: str, python: Path | str, modules: Sequence[str], environment: Mapping[str, str], limit: float = 60,
-                 log: IO[str] | None = None):
+                 log: IO[str] | None = None, script: Path = HERE / "worker.py"):
         self.library, self.limit = library, limit
         self._process = subprocess.Popen(
-            [str(python), str(HERE / "worker.py"), library, *modules], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
+            [str(python), str(script), library, *modules], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
             env=dict(environment), start_new_session=True)
         try:
             self.about = self._answer("import", ROUND_LIMIT)

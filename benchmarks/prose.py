@@ -32,6 +32,17 @@ others do not tell)."""
 
 CALLS = "A call of a compiled function (of plain code where there is none) that adds so many arrays of eight float32."
 
+PROGRAMS = """Value and gradient of {names} programs as people write them, of the tests' corpus (`tests/support/numpy_programs`), at
+their small and their large sizes: {cases} cases, float64, with respect to every float argument. adjit and HIPS autograd run the programs
+unchanged (autograd: but for its import of NumPy); JAX runs versions written with its loops (`benchmarks/programs_in_jax.py`), its arrays
+on the device already; NumPy computes the value alone. What is differentiated is the sum of the squares of the results. Values and
+gradients for eight data sets agree with adjit's to 1e-9 of the largest element; calls go round the eight. Measured {date} at commit
+`{commit}` on {cores} cores of {processor}, {rounds} rounds in turn, by `make bench-programs`; other processes took {load} of the machine
+in the median round and {most} in the worst. Median of the rounds, below it the least of all calls. In the geometric mean:"""
+
+PROGRAMS_FIRST = """The first call in a new process without caches: wall time, and below it CPU time of all threads (adjit: tracing,
+finding loops, the adjoint, compiling)."""
+
 CURVES = """Time of a step, the most resident memory over the baseline during steps, and the first call with empty caches. The points of a
 curve share one process. A curve ends where a first call takes more than {limit:g} s."""
 

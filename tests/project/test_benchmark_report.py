@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.project import ROOT
 
@@ -15,6 +17,8 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import compare
 import figures
+import programs
+import programs_report
 import report
 import summary
 import targets
@@ -116,6 +120,42 @@ def test_the_committed_report_is_that_of_the_committed_results() -> None:
         pytest.skip("no run has been committed")
     pictures = {path.stem: f"benchmarks/{path.name}" for path in (ROOT / "docs" / "benchmarks").glob("*.png")}
     assert (ROOT / "docs" / "benchmarks.md").read_text() == report.page(Results.read(committed), pictures)
+
+
+def programs_results(path: Path) -> Results:
+    """One program at two sizes: JAX takes four times as long as adjit at one and nine times at the other; autograd does not run it."""
+    cells: dict[str, Any] = {}
+    for size, factor in ((8, 4.0), (300, 9.0)):
+        for library, seconds in (("adjit", 1e-6), ("jax", factor * 1e-6)):
+            cells[f"program/garch/{size}/{library}"] = {"rounds": [seconds] * 3, "minimum": seconds / 2, "ratios": [1e-6 / seconds] * 3,
+                                                        "load": [0.01, 0.02, 0.6], "first": 0.05, "cpu": 2e4 * seconds}
+        cells[f"program/garch/{size}/autograd"] = {"absent": "ValueError: a sequence"}
+    return Results(path, {"format": FORMAT, "begun": "2026-01-02T03:04:05+00:00", "commit": "abc1234", "settings": {"rounds": 3},
+                          "machine": {"processor": "Z80", "cores": 2}, "cells": cells})
+
+
+def test_whole_programs_are_a_section_where_they_were_measured(tmp_path: Path, page: str) -> None:
+    assert "Whole NumPy programs" not in page
+    programs_results(tmp_path / programs_report.RESULTS).write()
+    text = report.page(results(tmp_path / "r.json"), {})
+    assert "## Whole NumPy programs" in text
+    assert "| `garch` | 300 | 1 us<br>500 ns | 9 us<br>4.5 us | – | – | 9.00 | – | – |" in text
+    assert "| `garch` | 8 | 50 ms<br>20 ms | 50 ms<br>80 ms | – | – |" in text
+    assert "- JAX, rewritten takes 6.00 times as long as adjit (2 cases; 6.00 by the least times), its first calls 6.00 times the" in text
+    assert "2 cores of Z80, 3 rounds" in text
+    assert "took 2% of the machine" in text.replace("\n", " ")
+    assert "- HIPS autograd, `garch`: ValueError: a sequence" in text
+
+
+def test_every_measured_program_is_there_with_a_version_for_jax() -> None:
+    chosen = programs.chosen()
+    written = ast.parse((ROOT / "benchmarks" / "programs_in_jax.py").read_text())
+    arguments = {item.name: [argument.arg for argument in item.args.args] for item in written.body if isinstance(item, ast.FunctionDef)}
+    for name, program in chosen.items():
+        assert len(arguments[name]) == len(program.arguments(0))
+        assert programs.sizes(program)[0] == program.small
+        value = programs.loss_of(program.function, np.sum)(*programs.data_sets(program, program.small)[0])
+        assert np.isfinite(value)
 
 
 def test_promises(tmp_path: Path) -> None:
