@@ -38,7 +38,9 @@ unchanged (autograd: but for its import of NumPy); JAX runs versions written wit
 on the device already; NumPy computes the value alone. What is differentiated is the sum of the squares of the results. Values and
 gradients for eight data sets agree with adjit's to 1e-9 of the largest element; calls go round the eight. Measured {date} at commit
 `{commit}` on {cores} cores of {processor}, {rounds} rounds in turn, by `make bench-programs`; other processes took {load} of the machine
-in the median round and {most} in the worst. Median of the rounds, below it the least of all calls. In the geometric mean:"""
+in the median round and {most} in the worst. JAX has no reverse mode through `while_loop`: its `conjugate_gradients` is a `scan` of the
+program's own bound of 10 n rounds, which is most of its time. Median of the rounds, below it the least of all calls. In the geometric
+mean:"""
 
 PROGRAMS_FIRST = """The first call in a new process without caches: wall time, and below it CPU time of all threads (adjit: tracing,
 finding loops, the adjoint, compiling)."""
