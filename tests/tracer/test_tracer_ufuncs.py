@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Any
+
 import numpy as np
 import pytest
 from support.each import parametrize_within
 from support.tracing import assert_as_numpy, assert_same, run_traced
+
+from adjit.tracer.trace import trace_function
 
 DTYPES = [np.float32, np.float64, np.int32, np.int64, np.bool_]
 UNARY = [
@@ -392,3 +397,25 @@ def test_results_are_ndarrays_and_scalars_outside_of_a_trace():
     target = np.zeros(3)
     assert anp.add(source, 1, out=target) is target
     assert_same(target, source + 1)
+
+
+def test_steps_of_a_loop_are_traced_by_few_calls() -> None:
+    def oscillator(y: Any, a: Any, h: Any) -> Any:
+        for step in range(50):
+            y[1:] = y[1:] * 0.5 + np.sin(a[0] @ y) * (step * h)
+        return y
+
+    args = (np.ones(3), np.ones((2, 2, 3)), 0.1)
+    trace_function(oscillator, args, {})        # what is looked up is known from now on
+    calls = 0
+
+    def count(frame: Any, event: str, _: Any) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        trace = trace_function(oscillator, args, {})
+    finally:
+        sys.setprofile(None)
+    assert calls <= 30 * len(trace.graph.ops)       # 23; more by way of the general call
