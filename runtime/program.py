@@ -310,6 +310,11 @@ def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
             continue
         if flow is None or captured is not None:
             break
+        if flow.changes_state:
+            if not flow.structured:
+                return trace, captured, None
+            flow = None
+            continue
         _explore(flow, partial(trace_with_tensors, fun, args, kwargs, static_names, signature, arrays, (), flow))
         if not flow.learned():
             break

@@ -42,6 +42,10 @@ def transposed_from(array: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]] | N
     return straight, tuple(int(axis) for axis in np.argsort(order))
 
 
+_MOST_OUTSIDE = 20_000
+_HEAP_TYPE = 1 << 9
+
+
 @dataclass(frozen=True, slots=True)
 class CapturedArray:
     """Array that the function read from its closure or globals; `value` is the parameter that stands for it."""
@@ -91,7 +95,28 @@ class Scope:
         self.values: CallValues | None = None                  # those of the call that is traced; of the outermost scope
         self.flow: Any = None           # recorder of the decisions on values that are made in it
         self.cells: list[weakref.ref[Any]] = []         # its arrays that own their content, if it has such a recorder
+        self.outside_roots: list[Any] = []      # objects from before the trace that the function reaches; of the outermost scope
+        self._outside: set[int] | None = None
         self.counted = False                                   # whether it is one of the `open_traces`
+
+    def outside(self) -> set[int]:
+        """Identities of the objects that the function reaches from outside, through containers and attributes; of the outermost scope."""
+        if self._outside is None:
+            found: dict[int, Any] = {}
+            waiting = list(self.outside_roots)
+            while waiting and len(found) < _MOST_OUTSIDE:
+                value = waiting.pop()
+                if id(value) not in found:
+                    found[id(value)] = value
+                    if type(value) in (list, tuple, set, frozenset):
+                        waiting += value
+                    elif type(value) is dict:
+                        waiting += (*value, *value.values())
+                    elif type(value).__flags__ & _HEAP_TYPE:
+                        waiting += getattr(value, "__dict__", {}).values()
+            self._outside = set(found)
+            self.outside_roots = list(found.values())       # no other object gets such an identity
+        return self._outside
 
     @property
     def root(self) -> Scope:

@@ -133,6 +133,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     roots = trace_roots(fun, signature)
     known = Reachability(roots) if reachability is None else reachability
     before = known.by_key()
+    scope.outside_roots = [*roots, *(item for source in known.found for item in (source.value, source.holder))]
     with entered(scope):
         names, contents = iter(signature.value_names()), iter(signature.leaves)
         leaves: list[Any] = []
@@ -180,9 +181,11 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             forms = flow.forms = {**flow.forms, **forms}
             viewed = flow.viewed = flow.viewed | viewed
             scope.depends_on_strides = flow.depends_on_strides = flow.depends_on_strides or scope.depends_on_strides
-        guards = make_guards(before, after, captures, check_side_effects(before, after), read, forms, viewed)
+        own = check_side_effects(before, after)
+        guards = make_guards(before, after, captures, own, read, forms, viewed)
         if flow is not None:
             flow.guards.append(guards)
+            flow.changes_state = flow.changes_state or bool(own)
         _warn_of_unguarded(after, fun)
         for index, source, _ in reversed(guards.captured):
             captures[index].value.name = as_name(source.path)

@@ -6,6 +6,7 @@ Backward liveness over the instructions, as in A. Appel, Modern Compiler Impleme
 from __future__ import annotations
 
 import dis
+import inspect
 import sys
 from functools import lru_cache
 from types import CodeType
@@ -47,8 +48,13 @@ class CodeFlow:
     calls: dict[int, Decision]
     """Calls, of which the place is the offset, and the depth that of the stack without callable and arguments."""
 
-    counting: frozenset[int] = frozenset()
-    """Places on the stack, from below, of iterators whose items no code reads: `for _ in range(n)` runs the same code in each round."""
+    counting: tuple[tuple[int, int, int], ...] = ()
+    """Loops whose items no code reads: begin and end of the loop, and the place of its iterator on the stack, from below."""
+
+    def counters_at(self, offset: int) -> frozenset[int]:
+        """Places on the stack of iterators of loops around an instruction whose items no code reads: `for _ in range(n)` runs the same code
+        in each round."""
+        return frozenset(place for begin, end, place in self.counting if begin <= offset < end)
 
     def call_at(self, offset: int) -> Decision | None:
         """The call under way at the last offset of a frame, which may be that of the cache behind the call."""
@@ -59,6 +65,8 @@ class CodeFlow:
 @lru_cache(maxsize=1024)
 def flow_of(code: CodeType) -> CodeFlow | None:
     """Control flow of `code`; None if its instructions are not understood."""
+    if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+        return None         # the depth of their stacks is another one than `dis` says
     instructions = [i for i in dis.get_instructions(code) if i.opname not in _SILENT or i.is_jump_target]
     if not instructions:
         return None
@@ -75,7 +83,8 @@ def flow_of(code: CodeType) -> CodeFlow | None:
         depth = depths[index]
         if depth is None or not successors[index]:
             continue
-        after = None if everything else frozenset().union(*(live[i] for i in successors[index]))
+        handler = (live[handlers[index][0]],) if index in handlers else ()
+        after = None if everything else frozenset().union(*(live[i] for i in successors[index]), *handler)
         name = instruction.opname
         if name in _CALLING:
             below = depth + min(dis.stack_effect(instruction.opcode, instruction.arg), 0) - 1
@@ -89,22 +98,23 @@ def flow_of(code: CodeType) -> CodeFlow | None:
             jumps = "POP_JUMP" in instructions[following].opname
             place = _targets(instructions, following, successors) if jumps else (instruction.offset,)
             if jumps and not everything:
-                after = frozenset().union(*(live[i] for i in successors[following]))
+                after = frozenset().union(*(live[i] for i in successors[following]), *handler)
             decisions[instruction.offset] = Decision(place, after, depth - _OPERANDS[name])
     return CodeFlow(decisions, calls, _counting(instructions, depths, successors, live))
 
 
 def _counting(instructions: list[dis.Instruction], depths: list[int | None], successors: list[tuple[int, ...]],
-              live: list[frozenset[str]]) -> frozenset[int]:
-    """Places on the stack of the iterators whose items are stored in local variables that are dead."""
-    found: dict[int, bool] = {}
+              live: list[frozenset[str]]) -> tuple[tuple[int, int, int], ...]:
+    """Loops whose items are stored in local variables that are dead; see `CodeFlow.counting`."""
+    found = []
     for index, instruction in enumerate(instructions):
         depth = depths[index]
         if instruction.opname == "FOR_ITER" and depth is not None:
             store = instructions[index + 1]
             unread = store.opname == "STORE_FAST" and all(store.argval not in live[i] for i in successors[index + 1])
-            found[depth - 1] = found.get(depth - 1, True) and unread
-    return frozenset(place for place, unread in found.items() if unread)
+            if unread:
+                found.append((instruction.offset, instruction.argval, depth - 1))
+    return tuple(found)
 
 
 def _successors(instructions: list[dis.Instruction], index: int, index_at: dict[int, int]) -> tuple[int, ...]:

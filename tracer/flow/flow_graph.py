@@ -64,6 +64,7 @@ class FlowGraph:
         self.forms: dict[int, tuple[Any, ...]] = {}
         self.viewed: set[int] = set()
         self.depends_on_strides = False
+        self.changes_state = False      # whether the function changes what not only its own frames hold: no point shows it
         self._analysis: tuple[dict[Key, Key | None], dict[Key, frozenset[Key]]] | None = None       # of the present blocks
         self._families: dict[Key, int] = {}         # points that differ in counters alone, as the iterations of a loop
         self._family_numbers: dict[Hashable, int] = {}

@@ -36,6 +36,14 @@ def stack_of(frame: FrameType, depth: int) -> list[Any]:
     return [None if not place else ctypes.cast(place, ctypes.py_object).value for place in places]
 
 
+def cell_of(frame: FrameType, name: str) -> Any:
+    """The cell of a variable that a frame shares with others; before the frame has made it, the content."""
+    code = frame.f_code
+    names = [*code.co_varnames, *(name for name in code.co_cellvars if name not in code.co_varnames), *code.co_freevars]
+    place = ctypes.c_void_p.from_address(_address(frame) + _LOCALS + 8 * names.index(name)).value
+    return None if not place else ctypes.cast(place, ctypes.py_object).value
+
+
 def is_called_directly(frame: FrameType, caller: FrameType) -> bool:
     """True if no C function lies between a frame and the next one of Python code."""
     address = _address(frame)

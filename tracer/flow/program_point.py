@@ -7,10 +7,11 @@ same. So what was recorded behind one point may stand for what would be recorded
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import struct
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -19,6 +20,7 @@ from types import (
     FunctionType,
     GeneratorType,
     MappingProxyType,
+    MemberDescriptorType,
     MethodType,
     ModuleType,
     WrapperDescriptorType,
@@ -30,7 +32,7 @@ import numpy as np
 from adjit.ir.dataclass import dataclass
 from adjit.tracer.array import FRESH, TracedArray
 from adjit.tracer.flow.bytecode_flow import Decision, flow_of
-from adjit.tracer.flow.frames import READABLE, is_called_directly, stack_of
+from adjit.tracer.flow.frames import READABLE, cell_of, is_called_directly, stack_of
 from adjit.tracer.fresh_array import root_of, standing_for
 from adjit.tracer.guards.content import fingerprint
 from adjit.tracer.user_location import is_ours
@@ -40,7 +42,7 @@ LARGEST = 4000
 
 _LARGEST_CONTENT = 1 << 16      # bytes of an array whose content is part of a key
 
-_VALUES = frozenset({bool, str, bytes, complex, type(None), type(Ellipsis), type(NotImplemented), range, CodeType})
+_VALUES = frozenset({bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented), CodeType})
 _BY_IDENTITY = (type, ModuleType, BuiltinFunctionType, WrapperDescriptorType, np.ufunc, np.dtype, MappingProxyType)
 _RANGE_ITERATOR = type(iter(range(0)))
 _ITERATORS = tuple(map(type, (iter(range(0)), iter([]), iter(()), iter(""), reversed([]), enumerate(()), zip(), iter(range(1 << 70)),
@@ -69,9 +71,10 @@ class ProgramPoint:
         return self.key, self.counters
 
 
-def point_of_decision(frame: FrameType, arguments: Sequence[TracedArray],
+def point_of_decision(frame: FrameType, outside: Collection[int], arguments: Sequence[TracedArray],
                       living: Callable[[], Sequence[TracedArray]]) -> ProgramPoint | None:
-    """Point at which the code of `frame` decides on the truth of a value. The content of `arguments` counts in any case. `living` gives
+    """Point at which the code of `frame` decides on the truth of a value. `outside` are the identities of objects
+    that are older than the trace. The content of `arguments` counts in any case. `living` gives
     the arrays of the trace that own their content; it is called last, since the `f_locals` of a frame hold what its variables held when
     they were last read.
 
@@ -79,7 +82,7 @@ def point_of_decision(frame: FrameType, arguments: Sequence[TracedArray],
     """
     if not READABLE:
         return None
-    description = _Description()
+    description = _Description(outside)
     try:
         _describe_frames(description, frame)
         description.arguments(arguments)
@@ -88,13 +91,15 @@ def point_of_decision(frame: FrameType, arguments: Sequence[TracedArray],
     return description.point() if description.knows(living()) else None
 
 
-def point_of_result(result: Any, arguments: Sequence[TracedArray]) -> ProgramPoint | None:
-    """Point at which a function has returned `result`."""
-    description = _Description(result=True)
+def point_of_result(result: Any, outside: Collection[int], arguments: Sequence[TracedArray], region: bool) -> ProgramPoint | None:
+    """Point at which a function has returned `result`. Of a `region` the functions count that go on behind it."""
+    description = _Description(outside, result=True)
     try:
         description.key.append("result")
         description.add(result)
         description.arguments(arguments)
+        if region:
+            _describe_callers(description, user_frame())
     except Indescribable:
         return None
     return description.point()
@@ -106,9 +111,10 @@ def _describe_frames(description: _Description, frame: FrameType) -> None:
     while True:
         if code is None or decision is None:
             raise Indescribable
-        description.frame(frame, decision, code.counting)
+        description.frame(frame, decision, code.counters_at(frame.f_lasti))
         caller = frame.f_back
         if caller is None or is_ours(caller.f_globals.get("__name__", "")):
+            _check_entry(caller)
             return
         if not is_called_directly(frame, caller):
             raise Indescribable
@@ -117,11 +123,37 @@ def _describe_frames(description: _Description, frame: FrameType) -> None:
         frame = caller
 
 
+def _check_entry(frame: FrameType | None) -> None:
+    """Raise `Indescribable` unless a frame of ours belongs to the call of the traced function or region: a function of ours or of a library
+    that calls back has state of its own, and the frames of users above it count."""
+    while frame is not None and is_ours(frame.f_globals.get("__name__", "")):
+        if frame.f_code.co_name in ("_call", "trace_region") and frame.f_globals["__name__"] == "adjit.tracer.trace":
+            return
+        frame = frame.f_back
+    raise Indescribable
+
+
+def _describe_callers(description: _Description, frame: FrameType | None) -> None:
+    """Describe the frames of users that go on behind a region: it may have changed what they hold."""
+    description.result = False
+    while frame is not None:
+        if not is_ours(frame.f_globals.get("__name__", "")):
+            code = flow_of(frame.f_code)
+            call = None if code is None else code.call_at(frame.f_lasti)
+            if code is None or call is None:
+                raise Indescribable
+            description.frame(frame, call, frozenset())
+        elif frame.f_code.co_name == "_call" and frame.f_globals["__name__"] == "adjit.tracer.trace":
+            return
+        frame = frame.f_back
+
+
 class _Description:
     """Key, counters and state of a point, while they are collected."""
 
-    def __init__(self, result: bool = False) -> None:
-        self._result = result       # nothing is done to a result: what NumPy would make of it does not count
+    def __init__(self, outside: Collection[int], result: bool = False) -> None:
+        self._outside = outside
+        self.result = result       # nothing is done to a result: what NumPy would make of it does not count
         self.key: list[Any] = []
         self.counters: list[int] = []
         self.state: list[TracedArray] = []
@@ -137,7 +169,10 @@ class _Description:
         self.key += ("frame", code, decision.place)
         shared = {*code.co_cellvars, *code.co_freevars}
         for name, value in frame.f_locals.items():
-            if live is None or name in live or name in shared:
+            if name in shared:
+                self.key.append(name)
+                self.add(cell_of(frame, name))
+            elif live is None or name in live:
                 self.key.append(name)
                 self.add(value)
             else:
@@ -187,8 +222,10 @@ class _Description:
             self.counters.append(value)
         elif kind in _VALUES:
             self.key += (kind, value)
-        elif kind is float:
-            self.key += (kind, struct.pack("d", value))
+        elif kind in (float, complex):
+            self.key += (kind, _bits(value))
+        elif kind is range:
+            self.key += (kind, value.start, value.stop, value.step)
         elif issubclass(kind, np.generic):
             self.key += (np.generic, value.dtype, value.tobytes())
         elif id(value) in self._numbers:
@@ -196,6 +233,8 @@ class _Description:
         else:
             self._numbers[id(value)] = len(self._numbers)
             self._met.append(value)
+            if not self.result and id(value) in self._outside:
+                self.key += ("outside", id(value))      # other objects may be told apart from it, however equal
             if len(self._met) > LARGEST:
                 raise Indescribable
             self._add_object(value, kind)
@@ -215,7 +254,7 @@ class _Description:
         elif kind in (set, frozenset):
             if not all(type(item) in (*_VALUES, int, float) for item in value):
                 raise Indescribable
-            self.key += (kind, frozenset((type(item), item) for item in value))
+            self.key += (kind, tuple((type(item), _bits(item) if type(item) is float else item) for item in value))
         elif issubclass(kind, np.ndarray):
             self._add_ndarray(value, kind)
         elif kind in _ITERATORS:
@@ -248,7 +287,7 @@ class _Description:
 
     def _add_array(self, array: TracedArray) -> None:
         value_type = array.value.type
-        if self._result and (array.alias is None or array.alias.key is None or not array.alias.certain):
+        if self.result and (array.alias is None or array.alias.key is None or not array.alias.certain):
             self.key += (TracedArray, value_type)
             self.state.append(array)
             return
@@ -313,7 +352,7 @@ class _Description:
 
     def _add_instance(self, value: Any, kind: type) -> None:
         """Describe an object of a class that is written in Python, with no other state than its attributes."""
-        if any(not base.__flags__ & _HEAP_TYPE and base is not object for base in kind.__mro__):
+        if not all(base is object or _is_written_in_python(base) for base in kind.__mro__):
             raise Indescribable
         if is_ours(kind.__module__):
             if not hasattr(value, "__wrapped__"):       # compiled functions have no state of their own; tensors and optimisers do
@@ -327,7 +366,20 @@ class _Description:
             self.add(item)
 
 
-_HEAP_TYPE = 1 << 9
+class _Sample:
+    pass
+
+
+_DEALLOC = 48       # PyTypeObject.tp_dealloc
+
+
+def _is_written_in_python(kind: type) -> bool:
+    """True for a class made by a `class` statement: C code frees the objects of its classes in a way of its own."""
+    return bool(ctypes.c_void_p.from_address(id(kind) + _DEALLOC).value == ctypes.c_void_p.from_address(id(_Sample) + _DEALLOC).value)
+
+
+def _bits(number: complex) -> bytes:
+    return struct.pack("dd", number.real, number.imag)
 
 
 def _content(cell: CellType) -> Any:
@@ -340,10 +392,12 @@ def _content(cell: CellType) -> Any:
 def _attributes(value: Any, kind: type) -> Iterator[tuple[str, Any]]:
     yield from getattr(value, "__dict__", {}).items()
     for base in kind.__mro__:
-        slots = base.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
-                yield name, getattr(value, name)
+        for name, member in base.__dict__.items():
+            if isinstance(member, MemberDescriptorType):
+                try:
+                    yield name, member.__get__(value, kind)
+                except AttributeError:
+                    yield name, NotImplemented
 
 
 def user_frame() -> FrameType:

@@ -85,7 +85,7 @@ class FlowRecorder:
             return array.told(kind)
         point = None
         if kind == "bool" and not self.scope.written:
-            point = point_of_decision(user_frame(), self._arguments(), lambda: self._cells(array))
+            point = point_of_decision(user_frame(), self.scope.root.outside(), self._arguments(), lambda: self._cells(array))
         if point is None:
             self._start = None
             return array.told(kind, not self.is_ahead)
@@ -113,7 +113,8 @@ class FlowRecorder:
 
     def finish(self, result: Any) -> None:
         """Note the result of the function."""
-        point = None if self.scope.written else point_of_result(result, self._arguments())
+        point = None if self.scope.written else point_of_result(
+            result, self.scope.root.outside(), self._arguments(), self.scope.parent is not None)
         if point is not None:
             key, _ = self._arrive(point, None)
             if self._ahead is not None and self._ahead.goal == key:

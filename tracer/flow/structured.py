@@ -5,6 +5,7 @@ Outcomes that nobody has seen have no code: where the program would need it, it 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -26,18 +27,20 @@ class Unstructured(Exception):
     """Raised for control flow that has no join to go on from, or becomes too much code."""
 
 
-MAX_DEPTH = 24
+MAX_DEPTH = 6
 """Most branches and loops within each other."""
 
-MAX_OPS = 20_000
-"""Most ops of a branch or loop. A block is written again for each way that leads to it, unless they all meet at its point."""
+MAX_COPIES = 2
+"""Most times that a block is written: once for each way that leads to it, unless they all meet at its point. Ways with a number that Python
+counts along each of them do not meet, and would be written in all their combinations."""
 
 
 class _Limits:
     """How much was emitted."""
 
     def __init__(self) -> None:
-        self.depth = self.ops = 0
+        self.depth = 0
+        self.copies: Counter[int] = Counter()       # of blocks, by the identity of their ops
 
 
 class Structure:
@@ -135,8 +138,8 @@ class Structure:
         """Copy the ops of a block, for other values of the state before it."""
         builder = current_emitter()
         assert isinstance(builder, GraphBuilder)
-        self._limits.ops += len(block.ops)
-        if self._limits.ops > MAX_OPS:
+        self._limits.copies[id(block.outputs)] += 1
+        if self._limits.copies[id(block.outputs)] > MAX_COPIES:
             raise Unstructured
         known = {old: builder.resolve(new) for old, new in zip(block.inputs, values, strict=True)}
         known |= {old: builder.resolve(self._capture(array)) for old, array in block.captured.items()}
