@@ -151,8 +151,8 @@ def generators(x):
     return next(both(x[0])) + sum(both(x[1]))
 
 
-FUNCTIONS = [compiled_within, object_of_c, array_of_c, identity, identity_of_equals, private_slot, equal_ranges, order_of_a_set, sign_of_zero,
-             region_that_fills_a_list, handler, iterator_as_operand, shared_cell, list_from_outside, generators]
+FUNCTIONS = [compiled_within, object_of_c, array_of_c, identity, identity_of_equals, private_slot, equal_ranges, order_of_a_set,
+             sign_of_zero, region_that_fills_a_list, handler, iterator_as_operand, shared_cell, list_from_outside, generators]
 
 
 def plainly(function: Callable[..., Any], given: np.ndarray) -> float:
