@@ -186,6 +186,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         if flow is not None:
             flow.guards.append(guards)
             flow.changes_state = flow.changes_state or bool(own)
+        scope.outside_roots.clear()         # what the function made and stored may end now
         _warn_of_unguarded(after, fun)
         for index, source, _ in reversed(guards.captured):
             captures[index].value.name = as_name(source.path)
