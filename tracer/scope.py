@@ -46,6 +46,15 @@ _MOST_OUTSIDE = 20_000
 _HEAP_TYPE = 1 << 9
 
 
+def own_attributes(value: Any) -> dict[str, Any]:
+    """The dict of attributes of an object, without asking its class, which may say anything; empty if it has none."""
+    try:
+        found = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return found if type(found) is dict else {}
+
+
 @dataclass(frozen=True, slots=True)
 class CapturedArray:
     """Array that the function read from its closure or globals; `value` is the parameter that stands for it."""
@@ -113,7 +122,7 @@ class Scope:
                     elif type(value) is dict:
                         waiting += (*value, *value.values())
                     elif type(value).__flags__ & _HEAP_TYPE:
-                        waiting += getattr(value, "__dict__", {}).values()
+                        waiting += own_attributes(value).values()
             self._outside = set(found)
             self.outside_roots = list(found.values())       # no other object gets such an identity
         return self._outside

@@ -95,7 +95,6 @@ MODULES = {
     "another module": Route(
         "rate = 2.0", "sys.modules['THIS'].rate",
         "other = types.ModuleType('THIS'); other.rate = 3.0; sys.modules['THIS'] = other"),
-    "module that is computed": Route("rate = 2.0; modules = ['THIS']", "sys.modules[modules[0]].rate", "rate = 3.0"),
     "from an import in the function": Route(
         "rate = 2.0\ndef get():\n    from THIS import rate\n    return rate", "get()", "rate = 3.0"),
     "a module that is imported anew": Route(
@@ -340,9 +339,11 @@ def test_modules_and_names_that_are_computed(tmp_path: Path) -> None:
     script = tmp_path / "computed.py"
     script.write_text("import sys, numpy as np, adjit as aj\nname, rate = 'rate', 2.0\ndef helper(): pass\n"
                       "f = aj.compile(lambda x: x * getattr(sys.modules[helper.__module__], name))\n"
-                      "print(f(1.5))\nrate = 3.0\nprint(f(1.5))\n")
+                      "print(f(1.5))\nrate = 3.0\nprint(f(1.5))\n"
+                      "modules = ['__main__']\ng = aj.compile(lambda x: x * sys.modules[modules[0]].rate)\n"
+                      "print(g(1.5))\nrate = 4.0\nprint(g(1.5))\n")
     done = subprocess.run([sys.executable, "-W", "error", script], capture_output=True, text=True)
-    assert done.stdout.split() == ["3.0", "4.5"], done.stderr
+    assert done.stdout.split() == ["3.0", "4.5", "4.5", "6.0"], done.stderr
 
 
 QUIET = {

@@ -35,6 +35,7 @@ from adjit.tracer.flow.bytecode_flow import Decision, flow_of
 from adjit.tracer.flow.frames import READABLE, cell_of, is_called_directly, stack_of
 from adjit.tracer.fresh_array import root_of, standing_for
 from adjit.tracer.guards.content import fingerprint
+from adjit.tracer.scope import own_attributes
 from adjit.tracer.user_location import is_ours
 
 LARGEST = 4000
@@ -390,7 +391,7 @@ def _content(cell: CellType) -> Any:
 
 
 def _attributes(value: Any, kind: type) -> Iterator[tuple[str, Any]]:
-    yield from getattr(value, "__dict__", {}).items()
+    yield from own_attributes(value).items()
     for base in kind.__mro__:
         for name, member in base.__dict__.items():
             if isinstance(member, MemberDescriptorType):
