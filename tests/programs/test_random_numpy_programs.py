@@ -18,7 +18,7 @@ from support.random_numpy_programs import CALLS, Line, RandomProgram, random_num
 import adjit as aj
 from adjit.codegen.llvm.target import host_targets
 
-IN_THE_GATE = 104
+IN_THE_GATE = 72
 CHUNKS = 8
 ROUNDING = {"interpret": 0.0, "native": 1e-12}
 
