@@ -28,10 +28,13 @@ from adjit.runtime.compile_options import CompileOptions
 from adjit.runtime.inputs import Inputs
 from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.written_arrays import check_captured, find_same
+from adjit.tracer.array import EscapedArrayError
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.flow.flow_graph import EndOfExploration, FlowGraph, FlowMismatch
+from adjit.tracer.guards.side_effects import KeptValue
 from adjit.tracer.signature import CallSignature
-from adjit.tracer.trace import KnownArrays, Pairs, Trace
+from adjit.tracer.trace import KnownArrays, Pairs, Trace, function_name
+from adjit.tracer.user_location import find_user_location
 
 if TYPE_CHECKING:
     from adjit.runtime.backends import AnyExecutable
@@ -308,6 +311,9 @@ def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
                 raise
             flow = None         # something decides that the points do not show: guards alone are right in any case
             continue
+        if captured is None and trace.kept:
+            _check_kept(trace.kept, function_name(fun),
+                        partial(trace_with_tensors, fun, args, kwargs, static_names, signature, arrays, outcomes))
         if flow is None or captured is not None:
             break
         if flow.changes_state:
@@ -319,6 +325,28 @@ def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
         if not flow.learned():
             break
     return trace, captured, flow
+
+
+def _check_kept(kept: Sequence[KeptValue], name: str, trace: Callable[[], tuple[Trace, Captured | None]]) -> None:
+    """Raise `TraceError` if the function reads in one call what it stored in the call before: traced once more, it meets a value of the
+    trace before, which tells so, or its list gets longer again.
+
+    What the function had stored is taken away then: a value of a trace is an error for whoever reads it.
+    """
+    by_key = {each.source.key: each for each in kept}
+    location = find_user_location()
+    try:
+        again = [by_key[each.source.key] for each in trace()[0].kept
+                 if each.source.key in by_key and each.source.path.startswith("len(")]
+    except EscapedArrayError as error:
+        again, location = list(kept), error.location
+    if again:
+        for each in reversed(kept):
+            each.restore()
+        raise TraceError(
+            f"{name} keeps a value in {again[0].source.path} and reads it in the next call: a compiled function keeps nothing between "
+            "calls", location, hint="pass the value as an argument and return the new one; or make an array outside of the function and "
+                                    "write to its elements (state[:] = value)")
 
 
 def _explore(flow: FlowGraph, trace: Callable[[], object]) -> None:

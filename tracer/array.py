@@ -64,6 +64,10 @@ WRITTEN: dict[int, tuple[weakref.ref[np.ndarray], TracedArray]] = {}
 """Traced arrays that fresh arrays stand for, by identity of the fresh array."""
 
 
+class EscapedArrayError(TraceError):
+    """A traced array is used after the end of its trace."""
+
+
 class TracedArray:
     """Array whose dtype and shape are known while tracing, and whose values are not.
 
@@ -193,7 +197,7 @@ class TracedArray:
         return builder.origin(self._value) if isinstance(builder, GraphBuilder) else str(self._value.type)
 
     def _escaped(self) -> TraceError:
-        return TraceError(f"a traced array is used after the end of its trace\n    {self._origin()}", find_user_location(),
+        return EscapedArrayError(f"a traced array is used after the end of its trace\n    {self._origin()}", find_user_location(),
                           hint="return it from the compiled function instead of storing it in a global, an attribute or a list")
 
     def _uncertain(self, what: str) -> TraceError:

@@ -23,6 +23,7 @@ from adjit.ir.types import TensorType
 from adjit.tracer.array_checks import check_array
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.guards.content import fingerprint
+from adjit.tracer.guards.source import own_attributes
 from adjit.tracer.user_location import find_user_location
 from adjit.tracer.value_guards import CallValues
 
@@ -44,15 +45,6 @@ def transposed_from(array: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]] | N
 
 _MOST_OUTSIDE = 20_000
 _HEAP_TYPE = 1 << 9
-
-
-def own_attributes(value: Any) -> dict[str, Any]:
-    """The dict of attributes of an object, without asking its class, which may say anything; empty if it has none."""
-    try:
-        found = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return {}
-    return found if type(found) is dict else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from adjit.tracer.guards.content import ContentGuard, fingerprint
 from adjit.tracer.guards.module_owner import module_of
 from adjit.tracer.guards.nondeterminism import nondeterminism_reported
 from adjit.tracer.guards.reachability import Reachability
-from adjit.tracer.guards.side_effects import check_side_effects
+from adjit.tracer.guards.side_effects import KeptValue, check_side_effects
 from adjit.tracer.guards.source import names_in
 from adjit.tracer.guards.trace_guards import TraceGuards, make_guards
 from adjit.tracer.reentrancy import isolated_from_handlers
@@ -76,6 +76,7 @@ class Trace:
     same: Pairs = ()
     early: tuple[np.ndarray, ...] = ()
     wanted: tuple[np.ndarray, ...] = ()
+    kept: tuple[KeptValue, ...] = ()        # values of the trace in state that the function reads
 
     def rebuild(self, results: Sequence[Any]) -> Tree:
         """Build the function's result from one array for each result of the graph."""
@@ -181,7 +182,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             forms = flow.forms = {**flow.forms, **forms}
             viewed = flow.viewed = flow.viewed | viewed
             scope.depends_on_strides = flow.depends_on_strides = flow.depends_on_strides or scope.depends_on_strides
-        own = check_side_effects(before, after)
+        own, kept = check_side_effects(before, after)
         guards = make_guards(before, after, captures, own, read, forms, viewed)
         if flow is not None:
             flow.guards.append(guards)
@@ -200,7 +201,8 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     decisions = () if call_values is None else tuple(call_values.guards)
     return Trace(graph, signature, out_tree, out_leaves, guards.arrays, guards, decisions, frozenset(in_order), writes, same,
                  _read_through_views(scope),
-                 tuple(taken.array for taken in scope.taken.values() if any(id(array) in observation.read for array, _ in taken.classes)))
+                 tuple(taken.array for taken in scope.taken.values() if any(id(array) in observation.read for array, _ in taken.classes)),
+                 kept)
 
 
 def _read_through_views(scope: Scope) -> tuple[np.ndarray, ...]:

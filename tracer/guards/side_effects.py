@@ -6,14 +6,14 @@ import re
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 from adjit.ir.errors import TraceError
-from adjit.tracer.array import TracedArray
+from adjit.tracer.array import WRITTEN, TracedArray
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.guards.bytecode import FILLS, Reads, reads_of
 from adjit.tracer.guards.reachability import Reachability
-from adjit.tracer.guards.source import MISSING, Source
+from adjit.tracer.guards.source import MISSING, Source, rebind
 from adjit.tracer.guards.trace_guards import NUMBERS, same
 from adjit.tracer.user_location import find_user_location
 
@@ -21,21 +21,39 @@ Key = tuple[str, int]
 _COUNT = re.compile(r"(len|set|keys)\((.*)\)")
 
 
-def check_side_effects(before: Mapping[Key, Source], after: Reachability) -> set[Key]:
-    """Return the keys of sources that the function changes, and that its result does not depend on.
+class KeptValue(NamedTuple):
+    """Value of the trace that the function stored where it reads, too: perhaps what one call stores, the next one reads. `before` is what
+    was bound there before the trace."""
+
+    source: Source
+    before: Any
+
+    def restore(self) -> None:
+        """Bind again what was bound before the trace."""
+        rebind(self.source.read, self.before)
+
+
+def check_side_effects(before: Mapping[Key, Source], after: Reachability) -> tuple[set[Key], tuple[KeptValue, ...]]:
+    """Return the keys of sources that the function changes, and that its result does not depend on; and values that it keeps where it
+    reads: whether the result depends on what the call before kept shows in another trace.
 
     Raises `TraceError` if a number or the length of a list changed during the trace, and the function reads it for more than to change it.
     Other sources that the function changes and reads are compared with their values before the trace: a container that is filled once (a
     memo, an attribute that was None) costs one more trace, and a function that draws from an iterator is traced at each call.
     """
     own: set[Key] = set()
+    kept: list[KeptValue] = []
     reads = _Reads(after.codes)
     for key, source in after.by_key().items():
         then = before[key].value if key in before else MISSING
         if same(source.value, then):
             if _COUNT.fullmatch(source.path) and reads.fills(source.path) and not reads.of(source.path, whole=True):
                 own.add(key)        # a memo, which may get more entries, or a container that is only filled
-        elif _is_traced(_added(source, then)) or not reads.of(source.path):
+        elif _is_traced(_added(source, then)):
+            own.add(key)
+            if reads.of(source.path, whole=source.path.startswith("len(")):
+                kept.append(KeptValue(source, then))
+        elif not reads.of(source.path):
             own.add(key)
         elif issubclass(type(then), NUMBERS) and issubclass(type(source.value), NUMBERS) and (
                 not source.path.startswith("len(") or isinstance(source.holder, (list, deque))):
@@ -44,7 +62,7 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability) -> set
                 "would always use the number of the trace", find_user_location(),
                 hint="hold the number in a tensor and write to it in place (count += 1), pass it as an argument, or change it outside of "
                      "the function")
-    return own
+    return own, tuple(kept)
 
 
 class _Reads:
@@ -98,5 +116,5 @@ def _is_traced(value: Any) -> bool:
         return any(map(_is_traced, value))
     if isinstance(value, dict):
         return any(map(_is_traced, value.values()))
-    return isinstance(value, (TracedArray, ArrayWrapper))
+    return isinstance(value, (TracedArray, ArrayWrapper)) or id(value) in WRITTEN
 

@@ -169,6 +169,39 @@ def read_element(array: np.ndarray, index: int) -> Any:
     return array.flat[index] if index < array.size else MISSING
 
 
+def rebind(read: Callable[[], Any], value: Any) -> bool:
+    """Bind a value again where a reader of a source reads it; `MISSING` takes the binding away. False if there is no way to."""
+    if not isinstance(read, partial) or read.keywords:
+        return False
+    args: tuple[Any, ...] = read.args
+    holder = args[0]
+    if read.func is read_item and isinstance(holder, (dict, list, deque)):
+        if value is not MISSING:
+            holder[args[1]] = value
+        elif isinstance(holder, dict):
+            holder.pop(args[1], None)
+        else:
+            _shorten(holder, args[1])
+    elif read.func is len and isinstance(holder, (list, deque)):
+        _shorten(holder, value)
+    elif read.func is read_cell and value is not MISSING:
+        holder.cell_contents = value
+    elif read.func is read_slot and value is not MISSING:
+        args[0].__set__(args[1], value)
+    elif read.func is getattr and value is not MISSING:
+        setattr(holder, args[1], value)
+    elif read.func is getattr:
+        vars(holder).pop(args[1], None)
+    else:
+        return False
+    return True
+
+
+def _shorten(items: list[Any] | deque[Any], length: int) -> None:
+    while len(items) > length:
+        items.pop()
+
+
 def pairs_of(table: Mapping[Any, Any]) -> tuple[Any, ...]:
     return tuple(itertools.chain.from_iterable(table.items()))
 

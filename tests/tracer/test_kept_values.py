@@ -1,0 +1,205 @@
+"""Values that one call stores and the next one reads: refused. What one call stores and reads itself is fine."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import adjit as aj
+
+
+def _attribute():
+    state = SimpleNamespace(total=0.0)
+
+    def f(x):
+        state.total = state.total + np.sum(x)
+        return state.total
+    return f, lambda: vars(state)
+
+
+def _variable():
+    total = 0.0
+
+    def f(x):
+        nonlocal total
+        total = total + np.sum(x)
+        return total * 1.0
+    return f, lambda: total
+
+
+def _item_of_dict():
+    state = {"before": None}
+
+    def f(x):
+        result = x.sum() if state["before"] is None else x.sum() - state["before"]
+        state["before"] = x.sum()
+        return result
+    return f, lambda: state
+
+
+def _new_item_of_dict():
+    best = {}
+
+    def f(x):
+        value = x.sum()
+        if "value" not in best or value < best["value"]:
+            best["value"] = value
+        return best["value"]
+    return f, lambda: best
+
+
+def _item_of_list():
+    state = [0.0]
+
+    def f(x):
+        state[0] = 0.9 * state[0] + x.sum()
+        return state[0]
+    return f, lambda: state
+
+
+def _decided():
+    best = [np.inf]
+
+    def f(x):
+        value = x.sum()
+        if value < best[0]:
+            best[0] = value
+        return value
+    return f, lambda: best
+
+
+def _appended():
+    history = []
+
+    def f(x):
+        history.append(x.sum())
+        return history[-1] - history[0]
+    return f, lambda: history
+
+
+def _counted():
+    history = []
+
+    def f(x):
+        history.append(x.sum())
+        return x.sum() * len(history)
+    return f, lambda: history
+
+
+def _window():
+    last = deque(maxlen=2)
+
+    def f(x):
+        last.append(x.sum())
+        return sum(last)
+    return f, lambda: last
+
+
+def _slot():
+    class Point:
+        __slots__ = ("value",)
+
+    point = Point()
+    point.value = 0.0
+
+    def f(x):
+        point.value = point.value * 0.5 + x.sum()
+        return point.value
+    return f, lambda: point.value
+
+
+def _pair():
+    state = SimpleNamespace(pair=(0.0, 0.0))
+
+    def f(x):
+        first, second = state.pair
+        state.pair = first + x[0], second + x[1]
+        return state.pair[0] * state.pair[1]
+    return f, lambda: vars(state)
+
+
+def _filled_array():
+    state = {}
+
+    def f(x):
+        before = state.get("now", np.zeros(2))
+        now = np.zeros(2)
+        now[0], now[1] = x[0], before[0] + x[1]
+        state["now"] = now
+        return now.sum()
+    return f, lambda: state
+
+
+def _memo():
+    memo = {}
+
+    def f(x):
+        if "sin" not in memo:
+            memo["sin"] = np.sin(x)
+        return memo["sin"].sum()
+    return f, lambda: memo
+
+
+CALL = np.array([1.0, 2.0])
+
+
+@pytest.mark.parametrize("make", [_attribute, _variable, _item_of_dict, _new_item_of_dict, _item_of_list, _decided, _appended, _counted,
+                                  _window, _slot, _pair, _filled_array, _memo])
+@pytest.mark.parametrize("transform", [aj.compile, aj.value_and_grad])
+def test_a_value_kept_for_the_next_call_is_refused(make, transform):
+    function, state = make()
+    before = repr(state())
+    compiled = transform(function)
+    for _ in range(2):
+        with pytest.raises(aj.errors.TraceError, match=r"keeps a value in .* and reads it in the next call"):
+            compiled(CALL)
+        assert repr(state()) == before
+
+
+def _only_stored():
+    log = []
+
+    def f(x):
+        log.append(x.sum())
+        return x.sum() * 2
+    return f
+
+
+def _made_anew():
+    steps = []
+
+    def f(x):
+        steps.clear()
+        steps.append(x.sum())
+        steps.append(x[0])
+        return steps[0] * steps[1]
+    return f
+
+
+def _written_then_read():
+    state = SimpleNamespace()
+
+    def f(x):
+        state.hidden = np.tanh(x)
+        state.result = state.hidden * 2
+        return (state.result * state.hidden).sum()
+    return f
+
+
+def _elements():
+    total = np.zeros(2)
+
+    def f(x):
+        total[:] = total + x
+        return total.sum()
+    return f
+
+
+@pytest.mark.parametrize("make", [_only_stored, _made_anew, _written_then_read, _elements])
+def test_what_one_call_stores_and_reads_is_computed(make):
+    compiled, expected = aj.compile(make()), make()
+    for step in range(3):
+        np.testing.assert_allclose(compiled(CALL + step), expected(CALL + step))
