@@ -367,8 +367,8 @@ class CompiledFunction(Generic[P, R]):
             if found is not None:
                 return found
             with long_call_announced(self.fun):
-                program = compile_program(fun, args, kwargs, signature, self.compile_options, self._cache.reason(signature, outcomes),
-                                          update_in_place, outcomes, flow=flow)
+                reason = self._cache.reason(signature, outcomes, tried)
+                program = compile_program(fun, args, kwargs, signature, self.compile_options, reason, update_in_place, outcomes, flow=flow)
             self._cache.keep(signature, program)
             self._cache.limits.traced(outcomes)
             if self._cache.traces - self._cache.limits.traces == TRACES_BEFORE_WARNING and not outcomes:

@@ -39,7 +39,7 @@ from adjit.tracer.renamed_parameters import renamed_parameters
 from adjit.tracer.trace import is_tracing
 from adjit.tracer.tracebacks import user_frames_only
 from adjit.tracer.trees import Tree, TreeSpec, flatten, paths, unflatten
-from adjit.tracer.user_location import find_user_location
+from adjit.tracer.user_location import find_user_location, return_location
 
 Function = Callable[..., Any]
 C = TypeVar("C")            # a carry, a tree
@@ -236,10 +236,11 @@ def _scan(f: Function, init: Tree, xs: Tree, length: int | None, reverse: bool, 
         count = len(carried.arrays)
         returned = f(unflatten(carried.tree, leaves[:count]), unflatten(sliced.tree, leaves[count:]))
         if not isinstance(returned, tuple) or len(returned) != 2:
-            raise TraceError(f"{name} has to return a pair (carry, y), got {type(returned).__name__}", find_user_location(),
+            raise TraceError(f"{name} has to return a pair (carry, y), got {type(returned).__name__}",
+                             return_location(f) or find_user_location(),
                              hint="return (carry, None) if there is nothing to stack")
         carry, tree = flatten(returned[0])
-        check_structure(carried.tree, tree, f"the carry that {name} returns", "the initial carry")
+        check_structure(carried.tree, tree, f"the carry that {name} returns", "the initial carry", f)
         rows, row_tree = flatten(returned[1])
         trees[:] = [row_tree]
         return [*rows, *carry]
@@ -292,7 +293,7 @@ def _while_loop(condition: Function, body: Function, init: Tree, numbers: frozen
 
     def step(leaves: Sequence[Any]) -> list[Any]:
         after, tree = flatten(body(unflatten(carried.tree, leaves)))
-        check_structure(carried.tree, tree, f"the state that {name} returns", "the initial state")
+        check_structure(carried.tree, tree, f"the state that {name} returns", "the initial state", body)
         return after
 
     traced = _trace_stable(step, name, carried, [], f"the state that {name} returns", "the initial state")
@@ -300,7 +301,7 @@ def _while_loop(condition: Function, body: Function, init: Tree, numbers: frozen
     if [value.type for value in test.graph.results] != [TensorType(BOOL, ())]:
         found = ", ".join(str(value.type) for value in test.graph.results) or "nothing"
         raise DTypeError(f"the condition {describe(condition)} of a while_loop returns {found}, expected a bool scalar",
-                         find_user_location(), hint="compare scalars, or reduce with np.any or np.all")
+                         return_location(condition) or find_user_location(), hint="compare scalars, or reduce with np.any or np.all")
     count, fixed = len(carried.arrays), traced.unchanged(len(carried.arrays))
     (tested, run), outer = _with_same_operands(test, traced, count)
     results = ops.while_loop.emit(
@@ -319,7 +320,7 @@ def _cond(pred: Any, f: Function, g: Function, args: tuple[Tree, ...]) -> Tree:
     first, second = (trace_body(functools.partial(_call_branch, branch, given.tree), describe(branch), given.parameters(False))
                      for branch in (f, g))
     what, of = f"in the False branch, the result of {describe(g)}", f"in the True branch, the result of {describe(f)}"
-    check_structure(first.out_tree, second.out_tree, what, of)
+    check_structure(first.out_tree, second.out_tree, what, of, g)
     types = [(one.type.dtype, other.type.dtype) for one, other in zip(first.graph.results, second.graph.results, strict=True)]
     second = second.converted({i: one for i, (one, _) in enumerate(types) if _may_become(one, second, i)})
     first = first.converted({i: other for i, (_, other) in enumerate(types)

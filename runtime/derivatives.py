@@ -19,7 +19,7 @@ from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.trace import RegionTrace, trace_region
 from adjit.tracer.trees import TreeSpec, flatten, unflatten
-from adjit.tracer.user_location import find_user_location
+from adjit.tracer.user_location import find_user_location, return_location
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def trace_primal(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         out_leaves, out_tree = flatten(out)
         trees.append(out_tree)
         aux_leaves, aux_tree = flatten(aux)
-        return [_float_output(leaf, what) for leaf in out_leaves], unflatten(aux_tree, map(_opened, aux_leaves))
+        return [_float_output(leaf, what, fun) for leaf in out_leaves], unflatten(aux_tree, map(_opened, aux_leaves))
 
     region = trace_region(flat, tuple(map(as_traced, arguments.leaves)), {}, name=describe(fun), writable=True,
                           hands_writes_on=pulled_once, differentiated=True)
@@ -119,12 +119,19 @@ def _opened(leaf: Any) -> Any:
     return leaf.traced() if isinstance(leaf, ArrayWrapper) else leaf
 
 
-def _float_output(leaf: Any, what: str) -> TracedArray:
-    leaf = _opened(leaf)
-    hint = "only floating-point outputs have derivatives (grad and value_and_grad take other results beside the output: has_aux=True)"
-    if not isinstance(leaf, (TracedArray, np.ndarray, np.generic, bool, int, float)):
-        raise NonDifferentiableError(f"{what}: an output is a {type(leaf).__name__}", find_user_location(), hint)
-    traced = as_traced(leaf)
-    if not is_float(traced.value.type.dtype):
-        raise NonDifferentiableError(f"{what}: an output is {traced.value.type}", find_user_location(), hint)
-    return traced
+def _float_output(leaf: Any, what: str, fun: Callable[..., Any]) -> TracedArray:
+    """An output as a traced array of floats. An integer that depends on no argument is a number like others: `return 10**6` is a penalty
+    whose gradient is 0. An integer or truth value that was computed from arguments is a step function, which is an error."""
+    given = leaf = _opened(leaf)
+    if issubclass(type(leaf), (int, np.integer)) and type(leaf) is not bool:
+        leaf = float(leaf)
+    found = f"a {type(leaf).__name__}"
+    if isinstance(leaf, (TracedArray, np.ndarray, np.generic, bool, int, float)):
+        traced = as_traced(leaf)
+        if is_float(traced.value.type.dtype):
+            return traced
+        found = f"the Python bool {leaf}" if type(leaf) is bool else traced._origin() if issubclass(type(leaf), TracedArray) else \
+            str(traced.value.type)
+    raise NonDifferentiableError(
+        f"{what}: an output is {found}", return_location(fun, given) or find_user_location(),
+        "only floating-point outputs have derivatives (grad and value_and_grad take other results beside the output: has_aux=True)")

@@ -30,7 +30,7 @@ from adjit.tracer.reentrancy import is_reentrant
 from adjit.tracer.trace import is_tracing, trace_region
 from adjit.tracer.tracebacks import hide_frames, user_frames_only
 from adjit.tracer.trees import flatten, optree, structure_text, unflatten
-from adjit.tracer.user_location import find_user_location
+from adjit.tracer.user_location import find_user_location, return_location
 
 Function = Callable[..., Any]
 Argnums = int | Sequence[int]
@@ -77,7 +77,8 @@ def grad(fun: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function
     function returns (scalar, anything), and the result is (gradient, anything). What `fun` writes to the arguments of `argnums`, it writes
     to copies; the caller sees what it writes to other arrays.
 
-    Raises `NonDifferentiableError` if the output is not a float scalar, or a differentiated argument is not made of floats.
+    Raises `NonDifferentiableError` if the output is not a float scalar (or an integer that depends on no argument: its gradient is 0), or a
+    differentiated argument is not made of floats.
 
     >>> import numpy as np
     >>> grad(lambda x: np.sum(x * x))(np.array([1.0, 2.0]))
@@ -367,7 +368,7 @@ def _value_and_grad(fun: Function, args: Sequence[Any], kwargs: Mapping[str, Any
         is_leaf = optree.treespec_is_leaf(primal.out_tree)
         found = f"has shape {primal.outputs[0].shape}" if is_leaf else f"is a tree, {structure_text(primal.out_tree)}"
         raise NonDifferentiableError(
-            f"{transform} of {describe(fun)}: the output {found}, expected a scalar", find_user_location(),
+            f"{transform} of {describe(fun)}: the output {found}, expected a scalar", return_location(fun) or find_user_location(),
             hint="reduce it with .sum() or .mean(), or use adjit.vjp (with a cotangent) or adjit.jacobian"
             + ("" if is_leaf else "; has_aux=True allows results besides the scalar") if primal.outputs else "is there a `return`?")
     one = ops.constant(value=1.0, dtype=primal.outputs[0].dtype, shape=())

@@ -25,6 +25,7 @@ from adjit.ir.interpreter import ArrayValue
 from adjit.ir.ops import stop_gradient
 from adjit.ir.types import TensorType, check_dtype
 from adjit.tracer.array_wrapper import ArrayWrapper
+from adjit.tracer.flow.flow_graph import FlowMismatch
 from adjit.tracer.guards.array_access import WRITING_FUNCTIONS
 from adjit.tracer.lowering import Strides, constant, contiguous_strides, transpose
 from adjit.tracer.registry import FUNCTIONS, find, unsupported
@@ -81,7 +82,6 @@ class TracedArray:
     """
 
     __slots__ = ("__weakref__", "_steps", "_value", "_version", "alias", "layout_known", "scope", "weak", "writable")
-    __hash__ = None     # type: ignore[assignment]  # as for ndarrays
     scalar = True
 
     if TYPE_CHECKING:       # `methods` gives these, and the methods of ndarray
@@ -360,14 +360,26 @@ class TracedArray:
                                   "np.take(x, i)")
         return number
 
+    def _constant(self) -> TracedArray:
+        """The array for a use that has no derivative in Python either: as a text, as a key of a dict."""
+        if self.dtype.kind != "f" or not self.scope.open:
+            return self
+        with emitting(self.scope.builder):
+            return traced_array(stop_gradient(self.value), self.scope)
+
     def __format__(self, form: str) -> str:
         if form and not self.shape:
-            fixed = self
-            if self.dtype.kind == "f" and self.scope.open:      # a text has no derivative in Python either
-                with emitting(self.scope.builder):
-                    fixed = traced_array(stop_gradient(self.value), self.scope)
-            return format(fixed._number(f"formatting (with {form!r})", "return it from the compiled function and format it there"), form)
+            number = self._constant()._number(f"formatting (with {form!r})", "return it from the compiled function and format it there")
+            return format(number, form)
         return str(self)
+
+    def __hash__(self) -> int:
+        """Hash of the value for this call: the program is for this value, as for `float()`."""
+        number = self._constant()._number("the hash (as a member of a set or a key of a dict)", "use an integer that is known while "
+                                          f"tracing as the key, or {_STATIC}")
+        if self.scope.root.flow is not None:
+            raise FlowMismatch      # where a dict or set holds the value is decided, and no description of them shows it
+        return hash(number)
 
     def item(self, *args: Any) -> Any:
         if args:
@@ -499,6 +511,7 @@ class TracedNDArray(TracedArray):
 
     __slots__ = ()
     __class__ = np.ndarray      # type: ignore[assignment]
+    __hash__ = None     # type: ignore[assignment]  # as for ndarrays
     scalar = False
 
     def __len__(self) -> int:

@@ -22,7 +22,7 @@ from adjit.tracer.lowering import convert
 from adjit.tracer.scope import Scope, active_scope, entered
 from adjit.tracer.trace import check_result
 from adjit.tracer.trees import Tree, TreeSpec, flatten, paths, structure_text
-from adjit.tracer.user_location import find_user_location
+from adjit.tracer.user_location import find_user_location, return_location
 
 
 class WrapperReturned(Exception):
@@ -133,11 +133,12 @@ class Remedy(NamedTuple):
     dtype: str
 
 
-def check_structure(expected: TreeSpec, found: TreeSpec, what: str, of: str) -> None:
-    """Raise `TraceError` if a function returns another structure than expected."""
+def check_structure(expected: TreeSpec, found: TreeSpec, what: str, of: str, function: Callable[..., Any]) -> None:
+    """Raise `TraceError` if `function` returns another structure than expected."""
     if found != expected:
         raise TraceError(f"{what} has the structure\n        {structure_text(found)}\n    but {of} has\n        {structure_text(expected)}",
-                         find_user_location(), hint="both have to be the same: keys, lengths and kinds of containers")
+                         return_location(function) or find_user_location(),
+                         hint="both have to be the same: keys, lengths and kinds of containers")
 
 
 def check_types(body: TracedBody, first: int, expected: Sequence[TensorType], tree: TreeSpec, what: str, of: str, remedy: Remedy) -> None:

@@ -22,7 +22,7 @@ import gc
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -108,7 +108,12 @@ def standing_for(array: np.ndarray) -> TracedArray | None:
 
 def _stand_for(array: np.ndarray, traced: TracedArray) -> None:
     identity = id(array)
-    WRITTEN[identity] = weakref.ref(array, lambda _: WRITTEN.pop(identity, None)), traced
+    WRITTEN[identity] = weakref.ref(array, partial(_forget, WRITTEN, identity)), traced
+
+
+def _forget(entries: dict[int, Any], identity: int, _: Any) -> None:
+    """Remove the entry of an array that has ended. At the end of the interpreter the names of this module are gone before the array is."""
+    entries.pop(identity, None)
 
 
 def written(array: Any) -> Any:

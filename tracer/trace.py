@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,9 +13,9 @@ import numpy as np
 
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
-from adjit.ir.errors import TraceError, UnsupportedError
+from adjit.ir.errors import DTypeError, TraceError, UnsupportedError
 from adjit.ir.graph import Graph, Value
-from adjit.tracer.array import WRITTEN, TracedArray, as_traced, unwrap, wrap, write_refused
+from adjit.tracer.array import WRITTEN, TracedArray, TracedNDArray, as_traced, unwrap, wrap, write_refused
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.flow.recorder import recorder_of
@@ -31,9 +32,9 @@ from adjit.tracer.guards.source import names_in
 from adjit.tracer.guards.trace_guards import TraceGuards, make_guards
 from adjit.tracer.reentrancy import isolated_from_handlers
 from adjit.tracer.scope import Pairs, Scope, active_scope, entered, is_tracing
-from adjit.tracer.signature import CallSignature, StaticArgument, flatten_call
+from adjit.tracer.signature import CallSignature, StaticArgument, argument_paths, flatten_call
 from adjit.tracer.trees import Tree, TreeSpec, as_name, flatten, is_static, paths, unflatten
-from adjit.tracer.user_location import find_user_location, warn_user
+from adjit.tracer.user_location import find_user_location, location_of, return_location, warn_user
 from adjit.tracer.value_guards import CallValues, ValueGuard
 
 __all__ = ["KnownArrays", "Pairs", "RegionTrace", "StaticLeaf", "Trace", "is_tracing", "trace_function", "trace_region", "unwrap", "wrap"]
@@ -162,7 +163,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             result = _call(fun, traced_args, traced_kwargs)
             if scope.flow is not None:
                 scope.flow.finish(result)
-            _check_arguments((traced_args, traced_kwargs), leaves, result)
+            _check_arguments((traced_args, traced_kwargs), leaves, result, signature)
             written = {number: argument for number, argument in enumerate(arguments) if argument is not None and number not in first
                        and argument.written and argument.value is not builder.params[number]}
             updates = [(id(argument), argument.value) for argument in written.values()]
@@ -358,16 +359,27 @@ def _call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any
         if isinstance(error.__cause__, TraceError):     # for plain[i] = x NumPy says that x is a sequence, whatever x itself says
             raise write_refused(error.__cause__.location) from error
         raise
+    except TypeError as error:
+        if not str(error).startswith(f"unhashable type: '{TracedNDArray.__name__}'"):
+            raise
+        raise DTypeError("unhashable type: an array is a member of a set or a key of a dict", location_of(error),
+                         hint="NumPy's arrays have no hash either: take their numbers, set(x.tolist()); x.item() of a 0-d array") from error
 
 
-def _check_arguments(arguments: Tree, leaves: Sequence[Any], result: Tree) -> None:
+def _check_arguments(arguments: Tree, leaves: Sequence[Any], result: Tree, signature: CallSignature) -> None:
     """Reject a function that stores something in a dict or list that was passed to it, and does not return it: the change would be lost."""
-    known = {*map(id, leaves), *map(id, flatten(result)[0])}
     now, tree = flatten(arguments)
-    for leaf, path in zip(now, paths(tree), strict=True):
-        if (isinstance(leaf, (TracedArray, ArrayWrapper)) or id(leaf) in WRITTEN) and id(leaf) not in known:
-            raise TraceError(f"the function puts a new array into a container that was passed to it (at {path} of its arguments)",
-                             find_user_location(), hint="return the new container: a compiled function does not change its arguments")
+    if tree == signature.tree and all(map(operator.is_, now, leaves)):
+        return
+    returned, before = set(map(id, flatten(result)[0])), dict(zip(signature.tree.paths(), leaves, strict=True))
+    for index, (leaf, place) in enumerate(zip(now, tree.paths(), strict=True)):
+        is_array = isinstance(leaf, (TracedArray, ArrayWrapper)) or id(leaf) in WRITTEN
+        if is_array and before.get(place) is not leaf and id(leaf) not in returned:
+            path = argument_paths(signature.function, signature.positional, tree)[index]
+            array = WRITTEN[id(leaf)][1] if id(leaf) in WRITTEN else leaf.traced() if isinstance(leaf, ArrayWrapper) else leaf
+            raise TraceError(f"the function puts a new array into a container that was passed to it, as {path}\n    {array._origin()}",
+                             return_location(signature.function) or find_user_location(),
+                             hint="return the new container: a compiled function does not change its arguments")
 
 
 def collect_results(result: Tree, written: Sequence[tuple[int, Value]] = ()) -> tuple[list[Value], TreeSpec, tuple[OutLeaf, ...]]:

@@ -6,11 +6,14 @@ import dis
 import os
 import sys
 import warnings
+from collections import Counter, OrderedDict, defaultdict
 from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
 
 from adjit.ir.errors import Location
+from adjit.tracer.flow.bytecode_flow import flow_of
+from adjit.tracer.flow.frames import READABLE, stack_of
 
 _OURS = frozenset({"adjit", "numpy", "scipy", "optree", "contextlib", "copy", "functools"})
 
@@ -43,6 +46,38 @@ _known_locations: dict[tuple[int, int], tuple[CodeType, Location]] = {}
 the code, so that no other one gets its identity."""
 
 
+def location_of(error: BaseException) -> Location | None:
+    """Return the innermost line of the user's code in the traceback of an error."""
+    found, traceback = None, error.__traceback__
+    while traceback is not None:
+        if not is_ours(traceback.tb_frame.f_globals.get("__name__", "")):
+            code = traceback.tb_frame.f_code
+            found = _location(code.co_filename, traceback.tb_lineno, code.co_name)
+        traceback = traceback.tb_next
+    return found
+
+
+def return_location(function: Any, result: object = ...) -> Location | None:
+    """Line of the `return` that gave a result, as far as the code shows it: the only one, or the only one of this constant; else the line
+    at which the function begins. None for a function that is not written in Python."""
+    while hasattr(function, "__wrapped__") or hasattr(function, "func"):
+        function = function.__wrapped__ if hasattr(function, "__wrapped__") else function.func
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, CodeType):
+        return None
+    lines: dict[int, bool] = {}         # of each `return`, and whether it is of this constant
+    line, before = code.co_firstlineno, None
+    for instruction in dis.get_instructions(code):
+        line = instruction.positions.lineno or line if instruction.positions else line
+        if instruction.opname in ("RETURN_VALUE", "RETURN_CONST"):
+            constant = instruction if instruction.opname == "RETURN_CONST" else before
+            is_same = constant is not None and constant.opname in ("LOAD_CONST", "RETURN_CONST") and constant.argval is result
+            lines[line] = lines.get(line, False) or is_same
+        before = instruction
+    found = [line for line, is_same in lines.items() if is_same or len(lines) == 1]
+    return _location(code.co_filename, found[0] if len(found) == 1 else code.co_firstlineno, code.co_name)
+
+
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the user's line: once for each line, unless Python's filters say otherwise."""
     level, frame = 1, sys._getframe()
@@ -71,11 +106,16 @@ def is_within_call(name: str) -> bool:
 
 
 def is_within_store() -> bool:
-    """True if the user's line is assigning to an element or a slice, `array[index] = value`."""
+    """True if the user's line is assigning to an element or a slice, `array[index] = value`. A dict asks for no values, but may compare
+    keys."""
     frame = sys._getframe(1)
     while frame is not None and is_ours(frame.f_globals.get("__name__", "")):
         frame = frame.f_back        # type: ignore[assignment]
-    return frame is not None and dis.opname[frame.f_code.co_code[frame.f_lasti]] in ("STORE_SUBSCR", "STORE_SLICE")
+    if frame is None or dis.opname[frame.f_code.co_code[frame.f_lasti]] not in ("STORE_SUBSCR", "STORE_SLICE"):
+        return False
+    flow = flow_of(frame.f_code) if READABLE else None
+    depth = None if flow is None else flow.stores.get(frame.f_lasti)
+    return depth is None or type(stack_of(frame, depth)[-2]) not in (dict, defaultdict, OrderedDict, Counter)
 
 
 @lru_cache(maxsize=4096)

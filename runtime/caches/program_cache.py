@@ -112,17 +112,20 @@ class ProgramCache:
         in their decisions on values."""
         return [program for program in self._programs.get(signature.key, ()) if program.current(signature) is not None]
 
-    def reason(self, signature: CallSignature, outcomes: Sequence[Outcome] = ()) -> str:
-        """The reason why this signature must be traced; `outcomes` are those of the guards up to the one that missed."""
+    def reason(self, signature: CallSignature, outcomes: Sequence[Outcome] = (), tried: Sequence[Program] = ()) -> str:
+        """The reason why this signature must be traced; `outcomes` are those of the guards up to the one that missed, in the last program
+        that was `tried`."""
         with self._lock:
             same, last = self._programs.get(signature.key), self.last
         if same is not None and outcomes:
             number = len(outcomes) - 1
-            way = next((program for program in same if program.begins_with(outcomes[:-1]) and len(program.outcomes) > number), None)
+            ways = (*(program for program in same if program.begins_with(outcomes[:-1])), *reversed(tried))
+            way = next((program for program in ways if len(program.outcomes) > number), None)
             if way is not None:
                 return f"{way.trace.value_guards[number].describe(outcomes[-1])}, as in no other way through the function"
         if same is not None:
-            return same[0].changed()
+            changed = next(filter(None, (program.changed() for program in same)), "")
+            return changed or "arguments are other parts of the same memory, or in another order in memory"
         return "first call" if last is None else describe_difference(last.signature, signature)
 
     def keep(self, signature: CallSignature, program: Program) -> None:

@@ -158,3 +158,32 @@ def test_many_traces_are_warned_about_once_by_name() -> None:
     assert "rate changed from" in text
     assert "test_cache_info.py" in text
     assert "argument" in text
+
+
+def test_another_layout_or_overlap_is_a_reason():
+    flat, added = compile(np.ravel), compile(lambda x, y: x.__iadd__(y))
+    flat(np.ones((3, 3)))
+    flat(np.ones((3, 3), order="F"))
+    assert "order in memory" in reason(flat)
+    x = np.ones(3)
+    added(np.ones(3), x)
+    added(x, x)
+    assert "parts of the same memory" in reason(added)
+
+
+def test_a_decision_of_a_program_with_branches_is_a_reason():
+    def stepped(a, b, c):
+        if a > 0.0:
+            a = a + 1.0
+        while a < c:
+            a = a + 1.0
+            if b > a:
+                b = b - 2.0
+        return a * b if c > 3.0 else a
+
+    compiled = compile(stepped)
+    for a in (-3.0, 1.0, 4.0):
+        for b in (-2.0, 5.0):
+            for c in (1.0, 4.0, 7.0):
+                assert compiled(a, b, c) == stepped(a, b, c)
+                assert "first call" in reason(compiled) or "the truth value" in reason(compiled)

@@ -644,3 +644,33 @@ def test_a_pullback_is_dead_after_its_trace():
     compile(leak)(X)
     with pytest.raises(TraceError):
         compile(lambda ct: kept[0](ct))(V)
+
+
+def penalized(x: Any) -> Any:
+    if x[0] > 5.0:
+        return 10**6
+    if x[0] < -5.0:
+        return np.int64(3)
+    return np.sum(x * x)
+
+
+@pytest.mark.parametrize(("start", "value"), [(1.0, None), (10.0, 1e6), (-10.0, 3.0)])
+def test_an_integer_that_a_way_returns_is_a_number_without_gradient(start, value):
+    x = np.array([start, 2.0])
+    expected = (np.sum(x * x), 2 * x) if value is None else (value, 0 * x)
+    for each in (value_and_grad(penalized), compile(value_and_grad(penalized))):
+        found, gradient = each(x)
+        assert found == expected[0]
+        assert isinstance(found, np.float64)
+        np.testing.assert_array_equal(gradient, expected[1])
+    np.testing.assert_array_equal(hessian(penalized)(x), 2 * np.eye(2) * (value is None))
+
+
+@pytest.mark.parametrize(("function", "found", "line"), [
+    (lambda x: True, "the Python bool True", "lambda x: True"),
+    (lambda x: np.sum(x > 0), r"i64\[\], made by reduce_sum", "np.sum"),
+    (lambda x: "much", "a str", "much")])
+def test_other_outputs_are_refused_at_the_line_that_returns_them(function, found, line):
+    with pytest.raises(NonDifferentiableError, match=found) as caught:
+        grad(function)(X)
+    assert line in str(caught.value.location and caught.value.location.source())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -110,3 +111,35 @@ def test_what_is_filled_once_or_read_elsewhere_is_fine() -> None:
     for size in (3, 3, 4, 3):
         assert compiled(np.ones(size)).tolist() == (2.0 * np.arange(size)).tolist()
     assert traces == notes.calls == table["calls"] == len(shapes) <= 3
+
+
+def new_key(options, x):
+    options["n"] = 2 * x
+    return x
+
+
+def appended(options, x):
+    options[0].append(2 * x)
+    return x
+
+
+def swapped(options, x):
+    options["a"], options["b"] = options["b"], options["a"]
+    return 2 * options["a"] + x
+
+
+@pytest.mark.parametrize(("function", "options", "place", "line"), [
+    (new_key, {}, "options['n']", "return x"), (appended, ([],), "options[0][0]", "return x"),
+    (swapped, {"a": np.ones(2), "b": np.zeros(2)}, "options['a']", "return 2 * options")])
+def test_arrays_stored_in_arguments_are_refused_with_their_place(function, options, place, line):
+    for call in (lambda f: f(options, np.ones(2)), lambda f: f(options=options, x=np.ones(2))):
+        with pytest.raises(TraceError, match=re.escape(f"as {place}\n")) as caught:
+            call(aj.compile(function))
+        assert line in caught.value.location.source()
+
+
+def test_a_container_that_is_returned_may_have_new_arrays():
+    def doubled(options):
+        options["b"] = options["a"] * 2
+        return options
+    np.testing.assert_array_equal(aj.compile(doubled)({"a": np.ones(2)})["b"], [2.0, 2.0])

@@ -153,3 +153,53 @@ def test_a_layout_that_is_not_known_is_not_guessed(make):
         assert ".copy()" in caught.value.hint
         assert caught.value.location.function == use.__name__
         trace_function(lambda x, use=use: (use(make(x).copy()), x)[1], (M,), {})
+
+
+def looked_up(x):
+    return {1.0: 5.0}.get(x, 7.0) * x
+
+
+def stored(x):
+    table = {1.0: 5.0}
+    table[x] = 3.0
+    return table[1.0] * x
+
+
+def remembered(x):
+    known = {}
+
+    def value(k):
+        if k < 2:
+            return k
+        if k not in known:
+            known[k] = value(k - 1) + value(k - 2)
+        return known[k]
+    return value(x)
+
+
+def behind_branches(x):
+    y = x if x > 0 else 2 * x
+    table = {y: 1.0}
+    z = y + 1 if x > -1 else y - 1
+    return table.get(1.0, 7.0) + z
+
+
+@pytest.mark.parametrize("function", [
+    looked_up, stored, remembered, behind_branches, lambda x: len({x, 1.0}), lambda x: 3 * x if x in {1, 2} else x])
+@pytest.mark.filterwarnings("ignore:calls of")
+@pytest.mark.parametrize("kind", [float, np.int64, np.float32])
+def test_a_scalar_is_the_key_that_it_is_in_python(function, kind):
+    compiled = aj.compile(function)
+    for number in (1, 2, 3, 1, -1, 0):
+        assert compiled(kind(number)) == function(kind(number))
+    if kind is float:
+        assert aj.grad(looked_up)(1.0) == 5.0
+
+
+def test_what_has_no_hash_in_numpy_has_none():
+    for array in (X, np.array(1.0)):
+        with pytest.raises(DTypeError, match="unhashable type") as caught:
+            aj.compile(lambda x: {x: 1})(array)
+        assert "lambda x: {x: 1}" in caught.value.location.source()
+    with pytest.raises(TraceError, match="the hash"):
+        aj.compile(lambda x: aj.fori_loop(0, 3, lambda i, c: {0: 1.0, 1: 2.0, 2: 3.0}[i] * c, x))(1.0)
