@@ -129,6 +129,7 @@ def written(array: Any) -> Any:
         assert scope.parent is not None
         scope = scope.parent
     root = root_of(array)
+    _refuse_if_lent(root, scope)
     plain = np.ndarray.view(root, np.ndarray)
     with emitting(scope.builder):
         cell = traced_array(_constant(plain), scope, scalar=False, strides=_steps(plain))
@@ -155,6 +156,7 @@ def take_over(array: np.ndarray, values: Any = None) -> bool:
     if id(root) in WRITTEN or kind is not np.ndarray:
         what = "is being traced in another thread, where it is written to, too" if kind is np.ndarray else f"is a {kind.__name__}"
         raise TraceError(f"an array from outside is written to, which {what}", find_user_location(), hint="pass it as an argument")
+    _refuse_if_lent(root, scope)
     cell = traced_array(outermost.capture(root), outermost, scalar=False, strides=_steps(root))
     mine = [other for other in observed_in_this_thread() if root_of(other) is root]
     outermost.taken[id(root)] = Taken(root, cell, [(other, type(other)) for other in mine])
@@ -172,6 +174,27 @@ def _refuse_if_repeated(scope: Scope | None) -> bool:
                              hint="return the new array from the function instead, or write to a copy (x = x.copy())")
         scope = scope.parent
     return False
+
+
+def lent(array: Any, view: Callable[[Any], memoryview]) -> memoryview:
+    """Return a `memoryview` of an array. No traced value is written to the memory while it is there."""
+    scope = active_scope()
+    assert scope is not None
+    if issubclass(type(array), TracedArray) or standing_for(array) is not None:
+        raise _not_in_memory()
+    shown = view(plain_of(array))
+    scope.root.lent.append((root_of(array), weakref.ref(shown)))
+    return shown
+
+
+def _refuse_if_lent(root: np.ndarray, scope: Scope) -> None:
+    if any(array is root and shown() is not None for array, shown in scope.root.lent):
+        raise _not_in_memory()
+
+
+def _not_in_memory() -> TraceError:
+    return TraceError("a memoryview shows an array that holds traced values, which are not in its memory while tracing",
+                      find_user_location(), hint="read and write the array itself, and views of it: array[1:], array.reshape(...)")
 
 
 def taken_over(array: Any) -> Any:
@@ -494,6 +517,8 @@ def _member(name: str, own: Any) -> Any:
         def read(self: Any) -> Any:
             if name == "flat":
                 return FreshElements(self)
+            if name == "data":
+                return lent(self, own.__get__)
             held = None if name in ("dtype", "shape", "strides") else standing_for(self)
             return own.__get__(self) if held is None else getattr(held, name)
 

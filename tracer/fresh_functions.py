@@ -11,7 +11,7 @@ import numpy as np
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.types import SHORT_NAMES
 from adjit.tracer.array import FRESH, WRITTEN, wrap
-from adjit.tracer.fresh_array import has_traced, made, opened
+from adjit.tracer.fresh_array import has_traced, lent, made, opened
 from adjit.tracer.functions import creation
 from adjit.tracer.functions.applying import call_vectorized
 from adjit.tracer.functions.shapes import in_order_of
@@ -100,6 +100,24 @@ def _calling(function: Any) -> Callable[[Function], Function]:
     return replacement
 
 
+def _applying(own: Function) -> Function:
+    """Replacement for a ufunc, or a method of one: lists may hold traced numbers. Of arrays `__array_ufunc__` is asked."""
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for x in args:
+            if type(x) is list or type(x) is tuple:
+                break
+        else:
+            return own(*args, **kwargs)
+        if not is_tracing() or is_ours(calling_module()):
+            return own(*args, **kwargs)
+        if has_traced(args):
+            return own(*(_array(opened(x)) if type(x) in (list, tuple) and has_traced(x) else x for x in args), **kwargs)
+        if kwargs.get("out") is not None or any(isinstance(x, np.ndarray) for x in args):
+            return own(*args, **kwargs)
+        return made(own, args, kwargs)
+    return call
+
+
 def _scalar(kind: Any) -> Callable[[Function], Function]:
     """Replacement for the class of a NumPy scalar, which converts a traced number."""
     def replacement(own: Function) -> Function:
@@ -110,6 +128,34 @@ def _scalar(kind: Any) -> Callable[[Function], Function]:
             return own(*args, **kwargs)
         return call
     return replacement
+
+
+def _array_class(own: Function) -> Function:
+    """Replacement for the class of arrays: an array without a buffer has content that is known, one with a buffer is a view."""
+    def zeros(*args: Any, **kwargs: Any) -> Any:
+        array = own(*args, **kwargs)
+        if array.dtype.kind in "fiub":
+            array.fill(0)
+        return array
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not is_tracing() or is_ours(calling_module()):
+            return own(*args, **kwargs)
+        note_all((args, kwargs))
+        has_buffer = kwargs.get("buffer", args[2] if len(args) > 2 else None) is not None
+        return made(own if has_buffer else zeros, args, kwargs)
+    return call
+
+
+def _memory_view(own: Function) -> Function:
+    """Replacement for `memoryview`: of arrays that nothing traced is written to as long as it lives."""
+    def call(*args: Any, **kwargs: Any) -> Any:
+        (array, *_) = (*args, *kwargs.values(), None)
+        if not is_tracing() or is_ours(calling_module()) or not isinstance(array, np.ndarray):
+            return own(*args, **kwargs)
+        note_all(array)
+        return lent(array, own)
+    return call
 
 
 def _concatenating(own: Function) -> Function:
@@ -194,10 +240,14 @@ def numpy_functions() -> Interception:
     functions.add(type(np.r_).__getitem__, _concatenating)
     for kind in SHORT_NAMES.values():
         functions.add(kind.type, _scalar(kind))
+    functions.add(np.ndarray, _array_class)
+    functions.add(memoryview, _memory_view)
     functions.add(np.vectorize.__call__, _vectorizing)
     functions.add(np.ndenumerate.__init__, _enumerating)
     for space in (np, np.linalg):
         for function in vars(space).values():
             if type(function) is type(np.sum):
                 functions.add(function, _calling(function))
+    for function in {function for function in vars(np).values() if type(function) is np.ufunc}:
+        functions.add(function, _applying)
     return functions

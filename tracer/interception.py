@@ -7,7 +7,8 @@
 A name that is bound elsewhere (`from math import exp`, a default argument, a table of functions) cannot be bound anew, so the objects
 themselves change, without a change of identity: a builtin function changes its class for one with another `__call__`; a function of NumPy
 that asks its arguments for `__array_function__` changes the function that it calls when none has it; a function in Python changes its code;
-a class changes its metaclass for one with another `__call__`. The objects are the same for all threads: replacements ask `is_tracing`.
+a class changes its metaclass for one with another `__call__`; a universal function changes its class for a subclass. The objects are the
+same for all threads: replacements ask `is_tracing`.
 """
 
 from __future__ import annotations
@@ -62,6 +63,30 @@ def _same_layout_class(kind: type) -> type:
     return made
 
 
+_BASE_TYPE = 1 << 10        # flag of a class that may have subclasses
+_FLAGS = 21                 # the word of a class that holds its flags
+UFUNC_METHODS = ("reduce", "accumulate", "reduceat", "outer", "at")
+
+
+def _ufunc_subclass(calls: dict[Any, Function]) -> type:
+    """Make a subclass of np.ufunc, which allows none, whose calls are in `calls`, by identity of the function, and name of a method."""
+    flags = ctypes.c_ulong.from_address(id(np.ufunc) + _FLAGS * _POINTER)
+    assert flags.value == np.ufunc.__flags__
+    members: dict[str, Any] = {name: _ufunc_method(calls, name) for name in UFUNC_METHODS}
+    members |= {"__slots__": (), "__module__": "numpy", "__class__": property(lambda self: np.ufunc), "__doc__": vars(np.ufunc)["__doc__"],
+                "__reduce__": lambda self: self.__name__,       # to copy and pickle it
+                "__call__": lambda self, /, *args, **kwargs: calls[id(self)](*args, **kwargs)}
+    flags.value |= _BASE_TYPE
+    try:
+        return type("ufunc", (np.ufunc,), members)      # type: ignore[misc]
+    finally:
+        flags.value &= ~_BASE_TYPE
+
+
+def _ufunc_method(calls: dict[Any, Function], name: str) -> Function:
+    return lambda self, /, *args, **kwargs: calls[id(self), name](*args, **kwargs)
+
+
 _kept: list[Any] = []
 """Memory that objects of C hold pointers to."""
 
@@ -89,8 +114,9 @@ class Interception:
         self._words: list[tuple[ctypes.c_void_p, int, int]] = []        # a pointer, its own content, and the content while intercepted
         self._codes: list[tuple[FunctionType, CodeType, CodeType]] = []
         self._builtin: type | None = None
+        self._ufunc: type | None = None
         self._meta: type | None = None
-        self._calls: dict[int, Function] = {}
+        self._calls: dict[Any, Function] = {}
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
 
@@ -99,6 +125,14 @@ class Interception:
         if type(function) is BuiltinFunctionType:
             self._calls[id(function)] = replacement(_copy_of(function))
             self._swap(ctypes.c_void_p.from_address(id(function) + _POINTER), id(BuiltinFunctionType), id(self._builtin_class()))
+        elif type(function) is np.ufunc:        # `replacement` gets the function and each of its methods in turn
+            if self._ufunc is None:
+                self._ufunc = _ufunc_subclass(self._calls)
+                _keep(self._ufunc)
+            self._calls[id(function)] = replacement(functools.partial(np.ufunc.__call__, function))
+            for name in UFUNC_METHODS:
+                self._calls[id(function), name] = replacement(functools.partial(getattr(np.ufunc, name), function))
+            self._swap(ctypes.c_void_p.from_address(id(function) + _POINTER), id(np.ufunc), id(self._ufunc))
         elif type(function) is _DISPATCHER:
             own = function._implementation
             words = [ctypes.c_void_p.from_address(id(function) + _POINTER * index)
@@ -138,7 +172,8 @@ class Interception:
             calls = self._calls
 
             def call(cls: type, /, *args: Any, **kwargs: Any) -> Any:
-                return calls[id(cls)](*args, **kwargs)
+                replaced = calls.get(id(cls))       # None for a class derived from one meanwhile
+                return type.__call__(cls, *args, **kwargs) if replaced is None else replaced(*args, **kwargs)
             self._meta = type("type", (type,), {"__slots__": (), "__call__": call})
             _keep(self._meta)
         return self._meta

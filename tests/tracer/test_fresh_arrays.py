@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import math
 import threading
@@ -94,6 +95,34 @@ def lists(x):
             np.concatenate([[x[0]], [1.0, x[1]]]), np.hstack([x[:2], [x[2], 3]]), np.column_stack([[x[0], x[1]], [1.0, 2.0]]),
             np.mean([x[0], x[1], 1.0]), np.sum([x[0], x[1]]), np.max([x[0], x[1]]), np.prod([x[0], 2.0]), np.dot([x[0], 1.0], [2.0, x[1]]),
             np.full(3, x[0]), np.full((2, 2), [x[0], 1.0]), np.linspace(x[0], x[1], 4), np.where([True, False], [x[0], x[1]], 0.0))
+
+
+def ufuncs_of_lists(x):
+    y, table = np.zeros(3), {"square": np.square}
+    np.add.at(y, [0, 2, 0], [x[0], x[1], x[2]])
+    known, level = np.square([1.0, 2.0]), x[0] * np.array([1.0, x[1]])
+    known[0] = x[5]
+    return (y, known, level, table["square"]([x[0], x[1]]), np.exp((x[0], [1.0][0])), np.maximum([x[0], x[1]], 0),
+            np.add(1.0, [[x[0]], [x[1]]]), np.multiply.outer([x[0]], [x[1], 2]), np.add.reduce([x[0], x[1], 1]),
+            np.maximum.accumulate([x[0], x[1], x[2]]),
+            np.add.reduceat([x[0], x[1], x[2]], [0, 1]), np.power([x[0], x[2]], 2), np.isnan([x[0], x[1]]), np.modf([x[0], 2.5])[0],
+            np.greater([x[0], x[1]], [0, 0]), np.logical_and([x[0], x[1]], [True, False]), np.sqrt([np.square([x[0], x[1]]), known]),
+            np.add(CLOSED, [x[0], 1, x[1], 2]), [x[0], 1, x[1], 2] - CLOSED,
+            [x[0], x[1]] * CLOSED[:2, :2], np.multiply([x[0], x[1]], 2.0, y[1:]))
+
+
+def made_by_the_class(x):
+    y, z = np.ndarray((2,), np.float64), np.ndarray(shape=(2, 3), dtype=np.float32, order="F")
+    y[0], y[1] = x[0], x[1]
+    z[:] = x[0]
+    z[1] = x[:3]
+    whole = np.zeros(4)
+    part = np.ndarray((2,), np.float64, whole, 8)
+    whole[1] = x[2]
+    part[1] = x[3]
+    again = np.ndarray((3,), buffer=whole, strides=(8,))
+    again *= x[4]
+    return y, z, whole, part, again, np.ndarray((2, 2), buffer=CLOSED) * x[0]
 
 
 def joined(x):
@@ -197,8 +226,8 @@ def scalars(x):
 
 
 PROGRAMS: dict[str, Callable[[Any], Any]] = {program.__name__: program for program in (
-    of_zeros_bound_elsewhere, views_from_before, elements_one_by_one, written_and_read, lists, joined, outputs, masks_and_places, dtypes,
-    known_content, computed, through_helpers, of_no_dimension, conversions, scalars)}
+    of_zeros_bound_elsewhere, views_from_before, elements_one_by_one, written_and_read, lists, ufuncs_of_lists, made_by_the_class, joined,
+    outputs, masks_and_places, dtypes, known_content, computed, through_helpers, of_no_dimension, conversions, scalars)}
 PROGRAMS |= {name: filled(make) for name, make in {
     "zeros": lambda: np.zeros(4), "ones": lambda: np.ones((2, 3)), "full": lambda: np.full((2, 2), 3.0), "eye": lambda: np.eye(3),
     "identity": lambda: np.identity(2), "arange": lambda: np.arange(5.0), "linspace": lambda: np.linspace(0.0, 1.0, 7),
@@ -259,6 +288,67 @@ def test_values_and_gradients(name: str) -> None:
             same_bits(compiled(x), program(x))
     total = weighted(program)
     np.testing.assert_allclose(aj.compile(aj.grad(total), backend="interpret")(X), differences(total, X), rtol=1e-6, atol=1e-7)
+
+
+def test_universal_functions_are_themselves_within_a_trace() -> None:
+    seen, table = [], {np.add: 1}
+
+    def traits():
+        return isinstance(np.add, np.ufunc), copy.deepcopy(np.add) is np.add, np.add.nin, np.add.__doc__, str(np.add), table[np.add]
+
+    def asks(x):
+        seen.append(traits())
+        with pytest.raises(TypeError, match="did not contain a loop"):
+            np.add([1], ["a"])
+        return np.add(x, 1)
+    aj.compile(asks)(X)
+    assert type(np.add) is np.ufunc
+    seen.append(traits())
+    assert len(seen) >= 2
+    assert all(found == seen[-1] for found in seen)
+
+
+@pytest.mark.parametrize("show", [memoryview, lambda y: memoryview(y[1:]), lambda y: y.data])
+def test_memory_that_a_memoryview_shows_gets_no_traced_values(show: Callable[[Any], memoryview]) -> None:
+    def written_later(x):
+        y = np.zeros(3)
+        shown = show(y)
+        y[1] = x[0]
+        return y * shown[0]
+
+    def shown_later(x):
+        y = np.zeros(3)
+        y[1] = x[0]
+        return y * show(y)[0]
+
+    def read_only(x):
+        y = np.array([1.0, 2.0, 3.0])
+        shown = show(y)
+        factor = shown[1]
+        del shown
+        y[1] = x[0]
+        return y * factor
+
+    for program in (written_later, shown_later):
+        with pytest.raises(TraceError, match="memoryview shows"):
+            aj.compile(program)(X)
+    same_bits(aj.compile(read_only)(X), read_only(X))
+
+
+def test_what_a_memoryview_of_an_outside_array_shows_is_watched() -> None:
+    outside = np.array([1.0, 2.0])
+    compiled = aj.compile(lambda x: x * memoryview(outside)[1])
+    same_bits(compiled(X), X * 2.0)
+    outside[1] = 5.0
+    same_bits(compiled(X), X * 5.0)
+
+    def writes(x):
+        shown = memoryview(outside)
+        outside[0] = x[0]
+        return x * shown[0]
+    with pytest.raises(TraceError, match="memoryview shows"):
+        aj.compile(writes)(X)
+    assert outside.tolist() == [1.0, 5.0]
 
 
 # -- functions of `math`
