@@ -8,6 +8,7 @@ read itself from its base and how to write itself back, so that NumPy's aliasing
 from __future__ import annotations
 
 import builtins
+import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
@@ -26,12 +27,13 @@ from adjit.ir.ops import stop_gradient
 from adjit.ir.types import TensorType, check_dtype
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.flow.flow_graph import FlowMismatch
+from adjit.tracer.flow.text_uses import use_of_text
 from adjit.tracer.guards.array_access import WRITING_FUNCTIONS
 from adjit.tracer.lowering import Strides, constant, contiguous_strides, transpose
 from adjit.tracer.registry import FUNCTIONS, find, unsupported
 from adjit.tracer.scope import Scope, active_scope, transposed_from
 from adjit.tracer.tracebacks import user_frames_only
-from adjit.tracer.user_location import find_user_location, functions_of, is_within_store
+from adjit.tracer.user_location import find_user_location, functions_of, is_ours, is_within_store
 from adjit.tracer.value_guards import UnknownValueError
 
 
@@ -288,7 +290,39 @@ class TracedArray:
         return FUNCTIONS[np.swapaxes](self, -1, -2)
 
     def __repr__(self) -> str:
-        return f"<traced {self._value.type}{', weak' if self.weak else ''}>"
+        return self._text(repr)
+
+    def __str__(self) -> str:
+        return self._text(str)
+
+    def _text(self, convert: Callable[[Any], str]) -> str:
+        """Text of the value for this call, which is a decision as `float()` is; where it is only printed, of dtype and shape."""
+        shown = f"<traced {self._value.type}{', weak' if self.weak else ''}>"
+        active, frame = active_scope(), sys._getframe(2)
+        known = self.scope.open and self.scope.root.values is not None and active is not None and isinstance(active.builder, GraphBuilder)
+        if not known or frame.f_globals.get("__name__", "").startswith("adjit."):
+            return shown
+        while frame.f_back is not None and is_ours(frame.f_globals.get("__name__", "")):
+            frame = frame.f_back
+        use = use_of_text(frame)
+        if use == "shown":
+            return shown
+        try:
+            return convert(self._number_or_array())
+        except TraceError:
+            if use == "raised":
+                return shown
+            raise
+
+    def _number_or_array(self) -> Any:
+        """What NumPy or Python would have here, for this call."""
+        fixed, hint = self._constant(), "print it, or return it from the compiled function and make the text there"
+        if self.size > MAX_KNOWN_ELEMENTS:
+            raise self._concrete("a text", hint)
+        if self.shape or not self.scalar:
+            return known_array(fixed)
+        number = fixed._number("a text", hint)
+        return number if self.weak else self.dtype.type(number)
 
     # -- not known while tracing
 
@@ -371,7 +405,9 @@ class TracedArray:
         if form and not self.shape:
             number = self._constant()._number(f"formatting (with {form!r})", "return it from the compiled function and format it there")
             return format(number, form)
-        return str(self)
+        if form:
+            raise TypeError("unsupported format string passed to numpy.ndarray.__format__")
+        return self._text(str)
 
     def __hash__(self) -> int:
         """Hash of the value for this call: the program is for this value, as for `float()`."""

@@ -114,7 +114,7 @@ def is_within_store() -> bool:
     if frame is None or dis.opname[frame.f_code.co_code[frame.f_lasti]] not in ("STORE_SUBSCR", "STORE_SLICE"):
         return False
     flow = flow_of(frame.f_code) if READABLE else None
-    depth = None if flow is None else flow.stores.get(frame.f_lasti)
+    depth = None if flow is None else flow.depths.get(frame.f_lasti)
     return depth is None or type(stack_of(frame, depth)[-2]) not in (dict, defaultdict, OrderedDict, Counter)
 
 

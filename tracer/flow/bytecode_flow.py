@@ -48,8 +48,8 @@ class CodeFlow:
     calls: dict[int, Decision]
     """Calls, of which the place is the offset, and the depth that of the stack without callable and arguments."""
 
-    stores: dict[int, int]
-    """Depth of the stack at instructions that assign to an element: value, container and index are on top."""
+    depths: dict[int, int]
+    """Depth of the stack before each instruction."""
 
     counting: tuple[tuple[int, int, int], ...] = ()
     """Loops whose items no code reads: begin and end of the loop, and the place of its iterator on the stack, from below."""
@@ -81,7 +81,7 @@ def flow_of(code: CodeType) -> CodeFlow | None:
         return None
     live = _liveness(instructions, successors, handlers)
     everything = not _ASKING_FOR_ALL.isdisjoint(code.co_names)
-    decisions, calls, stores = {}, {}, {}
+    decisions, calls = {}, {}
     for index, instruction in enumerate(instructions):
         depth = depths[index]
         if depth is None or not successors[index]:
@@ -89,9 +89,7 @@ def flow_of(code: CodeType) -> CodeFlow | None:
         handler = (live[handlers[index][0]],) if index in handlers else ()
         after = None if everything else frozenset().union(*(live[i] for i in successors[index]), *handler)
         name = instruction.opname
-        if name == "STORE_SUBSCR":
-            stores[instruction.offset] = depth
-        elif name in _CALLING:
+        if name in _CALLING:
             below = depth + min(dis.stack_effect(instruction.opcode, instruction.arg), 0) - 1
             calls[instruction.offset] = Decision((instruction.offset,), after, below)
         elif "POP_JUMP" in name and "NONE" not in name:
@@ -105,7 +103,8 @@ def flow_of(code: CodeType) -> CodeFlow | None:
             if jumps and not everything:
                 after = frozenset().union(*(live[i] for i in successors[following]), *handler)
             decisions[instruction.offset] = Decision(place, after, depth - _OPERANDS[name])
-    return CodeFlow(decisions, calls, stores, _counting(instructions, depths, successors, live))
+    known = {each.offset: depth for each, depth in zip(instructions, depths, strict=True) if depth is not None}
+    return CodeFlow(decisions, calls, known, _counting(instructions, depths, successors, live))
 
 
 def _counting(instructions: list[dis.Instruction], depths: list[int | None], successors: list[tuple[int, ...]],

@@ -1,0 +1,116 @@
+"""Use of a text that is being made: whether Python code only shows it, as in `print(f"{x}")`, or may decide by it: `if str(x) == "1"`.
+
+The bytecode says what becomes of the result of an instruction, and the stack of the frame has the function that is to be called with it.
+"""
+
+from __future__ import annotations
+
+import dis
+import io
+from functools import lru_cache
+from types import CodeType, FrameType
+from typing import Any
+
+from adjit.ir.dataclass import dataclass
+from adjit.tracer.flow.bytecode_flow import flow_of
+from adjit.tracer.flow.frames import READABLE, stack_of
+
+SHOWING = frozenset({"logging", "warnings", "_warnings", "traceback", "pdb", "bdb", "cmd", "code", "doctest", "unittest", "_pytest",
+                     "pluggy", "IPython", "ipykernel", "_pydevd_bundle", "pydevd", "debugpy", "rich", "loguru", "tqdm", "icecream"})
+"""Libraries that show texts to people."""
+
+_PASSING = frozenset({"dataclasses", "reprlib", "collections"})
+_TEXT_METHODS = frozenset({"__repr__", "__str__", "__format__"})
+_NO_OPERANDS = frozenset({"LOAD_CONST", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF",
+                          "LOAD_CLOSURE", "PUSH_NULL", "KW_NAMES", "PRECALL", "NOP", "CACHE", "EXTENDED_ARG"})
+_MADE_FROM = {"FORMAT_SIMPLE": 1, "FORMAT_WITH_SPEC": 2, "CONVERT_VALUE": 1, "BINARY_OP": 2}
+_COLLECTING = frozenset({"BUILD_STRING", "BUILD_TUPLE", "BUILD_LIST"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Instructions:
+    """Instructions of a code object, and their number by offset."""
+
+    all: tuple[dis.Instruction, ...]
+    index_at: dict[int, int]
+
+
+@lru_cache(maxsize=256)
+def _instructions_of(code: CodeType) -> _Instructions:
+    found = tuple(dis.get_instructions(code))
+    return _Instructions(found, {instruction.offset: index for index, instruction in enumerate(found)})
+
+
+def use_of_text(frame: FrameType | None) -> str:
+    """What becomes of the text that the code of `frame` makes or has made: "shown", "raised" as part of an exception, or "used"."""
+    while frame is not None:
+        library = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if library in SHOWING or (library == "pprint" and frame.f_code.co_name in ("pprint", "pp")):
+            return "shown"
+        if library not in _PASSING and library != "pprint" and frame.f_code.co_name not in _TEXT_METHODS:
+            return _use_in(frame)
+        frame = frame.f_back
+    return "used"
+
+
+def _use_in(frame: FrameType) -> str:
+    """What becomes of the result of the instruction that a frame is at. Whatever is not understood is "used"."""
+    flow = flow_of(frame.f_code) if READABLE else None
+    if flow is None:
+        return "used"
+    instructions = _instructions_of(frame.f_code)
+    index = instructions.index_at.get(frame.f_lasti)
+    depth = flow.depths.get(frame.f_lasti)
+    if index is None or depth is None:
+        return "used"
+    stack, place = stack_of(frame, depth), None     # place of the text on the stack; None before it is made
+    for instruction in instructions.all[index:]:
+        before = flow.depths.get(instruction.offset)
+        taken = _operands(instruction)
+        if instruction.opname in _NO_OPERANDS:
+            continue
+        if before is None or taken is None:
+            return "used"
+        below = before - taken
+        if place is not None and below > place:
+            continue
+        if instruction.opname in ("CALL", "CALL_KW"):
+            use = _use_by(stack[below:below + 2]) if below + 2 <= len(stack) else "used"
+            if use:
+                return use
+        elif instruction.opname == "POP_TOP":
+            return "shown"
+        elif place is None and instruction.opname not in (*_MADE_FROM, *_COLLECTING, "FORMAT_VALUE"):
+            return "used"
+        place = below
+    return "used"
+
+
+def _operands(instruction: dis.Instruction) -> int | None:
+    """Number of objects that an instruction takes from the stack, to put one there; None for others."""
+    name, number = instruction.opname, instruction.arg or 0
+    if name in _MADE_FROM:
+        return _MADE_FROM[name]
+    if name in _COLLECTING:
+        return number
+    if name in ("CALL", "CALL_KW"):     # before Python 3.12 another instruction takes the arguments
+        return 1 - dis.stack_effect(instruction.opcode, instruction.arg)
+    return {"FORMAT_VALUE": 1 + bool(number & 4), "LOAD_ATTR": 1, "LOAD_METHOD": 1, "BINARY_SUBSCR": 2, "POP_TOP": 1}.get(name)
+
+
+def _use_by(called: list[Any]) -> str:
+    """What a function makes of a text; empty if it makes another text. `called` are the function, or a place that is empty, and the
+    function or the object whose method it is."""
+    function = called[0] if called[0] is not None else called[1]
+    if function is print:
+        return "shown"
+    if isinstance(function, type) and issubclass(function, BaseException):
+        return "raised"
+    if function in (str, repr, format, list, tuple, map):
+        return ""
+    owner = getattr(function, "__objclass__", None) or type(getattr(function, "__self__", None))
+    if owner is str:
+        return ""
+    is_file = issubclass(owner, io.TextIOWrapper) and getattr(function, "__name__", "") == "write"
+    library = str(getattr(function, "__module__", None) or "").partition(".")[0]
+    return "shown" if is_file or library in SHOWING else "used"
