@@ -1,12 +1,14 @@
-"""Marks indices that are within their axis whatever the data: nothing checks them."""
+"""Marks indices that are within their axis whatever the data: nothing checks them, and comparisons of integers that show it are constants.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from adjit.ir.analysis.integer_ranges import Ranges, with_ranges
+from adjit.ir.analysis.integer_ranges import COMPARISONS, Ranges, range_of_result, with_ranges
 from adjit.ir.definition import Kind
 from adjit.ir.graph import Graph, Op, walk_distinct
+from adjit.ir.ops.creation import constant
 from adjit.passes.options import Options
 
 
@@ -35,6 +37,11 @@ def prove_indices(graph: Graph, options: Options) -> Graph:
 
 
 def _marked(op: Op, ranges: Ranges) -> Op:
+    if op.name in COMPARISONS:      # of whether an index is within its axis, say
+        outcome = range_of_result(op, ranges, {})
+        if outcome is not None and outcome[0] == outcome[1]:
+            attributes = {"value": bool(outcome[0]), "dtype": op.result.type.dtype, "shape": op.result.type.shape}
+            return replace(op, definition=constant, operands=(), attrs=attributes)
     if op.definition.kind is not Kind.INDEXING or "in_range" in op.attrs:
         return op
     found = ranges.get(op.operands[1])

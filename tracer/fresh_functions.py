@@ -100,8 +100,10 @@ def _calling(function: Any) -> Callable[[Function], Function]:
     return replacement
 
 
-def _applying(own: Function) -> Function:
+def _applying(own: Any) -> Function:
     """Replacement for a ufunc, or a method of one: lists may hold traced numbers. Of arrays `__array_ufunc__` is asked."""
+    kept = 2 if own.func is np.ufunc.at else 0      # an index is no list of numbers
+
     def call(*args: Any, **kwargs: Any) -> Any:
         for x in args:
             if type(x) is list or type(x) is tuple:
@@ -111,7 +113,8 @@ def _applying(own: Function) -> Function:
         if not is_tracing() or is_ours(calling_module()):
             return own(*args, **kwargs)
         if has_traced(args):
-            return own(*(_array(opened(x)) if type(x) in (list, tuple) and has_traced(x) else x for x in args), **kwargs)
+            lists = (_array(opened(x)) if type(x) in (list, tuple) and has_traced(x) else x for x in args[kept:])
+            return own(*args[:kept], *lists, **kwargs)
         if kwargs.get("out") is not None or any(isinstance(x, np.ndarray) for x in args):
             return own(*args, **kwargs)
         return made(own, args, kwargs)

@@ -111,7 +111,7 @@ _ARITHMETIC: dict[str, Callable[..., Range | None]] = {
 
 # -- comparisons and selections: an index that counts from the end gets the size of the axis added
 
-_LESS = {"less": 0, "greater_equal": 0, "less_equal": 1, "greater": 1}
+COMPARISONS = {"less": 0, "greater_equal": 0, "less_equal": 1, "greater": 1}
 """`x < y + n` of integers, or its opposite."""
 
 _OPPOSITE = ("greater_equal", "greater")
@@ -119,12 +119,12 @@ _OPPOSITE = ("greater_equal", "greater")
 
 def _of_comparison(op: Op, known: Mapping[Value, Range]) -> Range | None:
     """(1, 1) or (0, 0) for a comparison with one outcome."""
-    if op.name not in _LESS:
+    if op.name not in COMPARISONS:
         return None
     if op.operands[0].type.dtype.kind not in "iu":
         return None
     x, y = (known.get(value) or _of_dtype(value.type) for value in op.operands)
-    shift, opposite = _LESS[op.name], op.name in _OPPOSITE
+    shift, opposite = COMPARISONS[op.name], op.name in _OPPOSITE
     if x[1] < y[0] + shift:
         return (0, 0) if opposite else (1, 1)
     if x[0] >= y[1] + shift:
@@ -148,13 +148,13 @@ def _where(value: Value, condition: Value, taken: bool, known: Mapping[Value, Ra
     test, made = producer.get(condition), producer.get(value)
     while test is not None and test.name in ("broadcast", "reshape"):
         test = producer.get(test.operands[0])
-    if test is None or test.name not in _LESS:
+    if test is None or test.name not in COMPARISONS:
         return known.get(value)
     compared, limit = test.operands
     if compared.type.dtype.kind not in "iu" or compared.type != limit.type:
         return known.get(value)
     before, bound = (known.get(each) or _of_dtype(each.type) for each in (compared, limit))
-    shift = _LESS[test.name]
+    shift = COMPARISONS[test.name]
     low, high = (before[0], min(before[1], bound[1] + shift - 1)) if taken is not (test.name in _OPPOSITE) \
         else (max(before[0], bound[0] + shift), before[1])
     if low > high:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,14 +10,15 @@ import numpy as np
 from adjit.ir.definition import Kind, OpDefinition, Sample, define
 from adjit.ir.errors import ShapeError
 from adjit.ir.graph import Attributes, Value
+from adjit.ir.ops.arithmetic import add, multiply
 from adjit.ir.ops.broadcasting import broadcast
-from adjit.ir.ops.comparison import equal
+from adjit.ir.ops.comparison import equal, less
 from adjit.ir.ops.creation import constant, full_like, iota
 from adjit.ir.ops.movement import reshape
 from adjit.ir.ops.rules import NUMBER, require, require_axis, require_dtype, require_indices
 from adjit.ir.ops.sampling import uniform
-from adjit.ir.ops.selection import select
-from adjit.ir.types import F32, I64, TensorType
+from adjit.ir.ops.selection import convert, select
+from adjit.ir.types import F32, I64, U64, TensorType
 
 Operands = tuple[Value, ...]
 Cotangents = tuple[Value | None, ...]
@@ -26,11 +27,28 @@ MARKS = ("in_range",)
 """The indices are proven to be within the axis: programs do not check them (the interpreter does)."""
 
 
+OUTSIDE = -1 << 63
+"""Index in place of several, of which one is out of range for its axis: the index of the joined axes could be within."""
+
+
+def joined_index(indices: Sequence[Value], sizes: Sequence[int]) -> Value:
+    """Index along the axes of these sizes as one axis, from i64 indices of one shape along each; `OUTSIDE` where one is out of range."""
+    joined, shape = indices[0], indices[0].type.shape
+    for index, size in zip(indices[1:], sizes[1:], strict=True):
+        joined = add(multiply(joined, constant(value=size, dtype=I64, shape=shape)), index)
+    for index, size in zip(indices, sizes, strict=True) if len(indices) > 1 else ():        # negative numbers are large ones without a sign
+        inside = less(convert(index, dtype=U64), constant(value=size, dtype=U64, shape=shape))
+        joined = select(inside, joined, constant(value=OUTSIDE, dtype=I64, shape=shape))
+    return joined
+
+
 def check_indices(indices: np.ndarray, size: int, axis: int) -> None:
     """Raise `IndexError` if an index is negative or not below `size`. Indices that the user counted from the end have had the size added by
     now; the message shows the user's number."""
     if indices.size:
         lowest, highest = int(indices.min()), int(indices.max())
+        if lowest == OUTSIDE:
+            raise IndexError("one of several indices is out of range for its axis")
         if lowest < 0 or highest >= size:
             raise IndexError(f"index {lowest - size if lowest < 0 else highest} is out of range for axis {axis} of size {size}")
 

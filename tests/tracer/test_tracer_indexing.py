@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from support.tracing import assert_as_numpy, assert_same, run_traced
 
+import adjit as aj
+
 INDICES = [
     0,
     -1,
@@ -154,6 +156,37 @@ def test_an_index_that_turns_out_of_range_raises():
         run_traced(lambda x, i: x[i], np.arange(3.0), np.array([0, 3]))
     with pytest.raises(IndexError, match="index -9 is out of range for axis 0 of size 3"):
         run_traced(lambda x, i: x[i], np.arange(3.0), np.int64(-9))
+
+
+INSIDE_AND_OUTSIDE = [(i, j) for i in (-4, -3, 0, 2, 3, 1 << 62, -1 << 63) for j in (-5, -4, 0, 3, 4, 7, -1 << 63)]
+
+
+def test_each_of_several_indices_is_within_its_own_axis():
+    """The element that they make together may exist all the same: a[0, 5] is not a[1, 1]."""
+    a = np.arange(12.0).reshape(3, 4)
+
+    def write(a, i, j):
+        b = a.copy()
+        b[i, j] = 7.0
+        return b
+
+    def add(a, i, j):
+        b = a.copy()
+        np.add.at(b, (i, j), 1.0)
+        return b
+
+    for access in (lambda a, i, j: a[i, j], write, add, lambda a, i, j: aj.grad(lambda a: a[i, j])(a)):
+        compiled = {backend: aj.compile(access, backend=backend) for backend in ("native", "interpret")}
+        for i, j in INSIDE_AND_OUTSIDE:
+            inside = -3 <= i < 3 and -4 <= j < 4
+            for backend, function in compiled.items():
+                if inside:
+                    np.testing.assert_array_equal(function(a, np.int64(i), np.int64(j)), access(a, i, j), err_msg=backend)
+                else:
+                    with pytest.raises(IndexError, match="one of several indices is out of range for its axis"):
+                        function(a, np.int64(i), np.int64(j))
+    with pytest.raises(IndexError, match="one of several"):
+        run_traced(lambda a, i, j: a[i, :, j], np.zeros((2, 2, 3)), np.array([0, 1]), np.array([3, 0]))
 
 
 @pytest.mark.parametrize(

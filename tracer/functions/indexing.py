@@ -14,6 +14,7 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.errors import ArgumentError, DTypeError, IndexingError, IntegerOverflowError, ShapeError, TraceError, UnsupportedError
 from adjit.ir.graph import Value
+from adjit.ir.ops.indexing import joined_index
 from adjit.ir.thread_context import thread
 from adjit.ir.types import BOOL, I64
 from adjit.tracer import lowering
@@ -402,10 +403,7 @@ def _advanced(shape: tuple[int, ...], indices: dict[int, Value], in_front: bool
     back = tuple(order.index(axis) for axis in range(len(order)))
     before, after = tuple(shape[i] for i in others[:position]), tuple(shape[i] for i in others[position:])
     joined = (*before, math.prod(shape[i] for i in axes), *after)
-    linear = lowering.broadcast(indices[axes[0]], positions)
-    for axis in axes[1:]:
-        size = lowering.constant(shape[axis], I64, positions)
-        linear = ops.add(ops.multiply(linear, size), lowering.broadcast(indices[axis], positions))
+    linear = joined_index([lowering.broadcast(indices[axis], positions) for axis in axes], [shape[axis] for axis in axes])
 
     def arrange(value: Value) -> Value:
         return lowering.reshape(lowering.transpose(value, order), joined)
