@@ -30,17 +30,19 @@ class CompileOptions:
     threads: int | None = None
     memory_budget: int | float | None = None
     flush_subnormals: bool = False
+    roll_loops: bool | None = None
 
     @property
     def pass_options(self) -> Options:
         """Options of the passes."""
         native = self.backend == "native"
+        rolls = settings.ROLL_LOOPS.get() if self.roll_loops is None else self.roll_loops
         return Options(self.memory_budget, native, core_cache_bytes() if native else None, self.flush_subnormals and native,
-                       RollingRule() if settings.ROLL_LOOPS.get() else None)
+                       RollingRule() if rolls else None)
 
 
 def make_compile_options(fun: Callable[..., Any], static: Names, donate: Names, backend: str, device: str, threads: int | None,
-                 memory_budget: int | float | None, flush_subnormals: bool) -> CompileOptions:
+                 memory_budget: int | float | None, flush_subnormals: bool, roll_loops: bool | None = None) -> CompileOptions:
     """The options for `fun`. Raises `ValueError`, `TypeError` or `UnsupportedError`, which names the invalid option and the reason."""
     settings.check()
     static_names, donated_names = _argument_names(fun, "static", static), _argument_names(fun, "donate", donate)
@@ -53,7 +55,9 @@ def make_compile_options(fun: Callable[..., Any], static: Names, donate: Names, 
     if flush_subnormals and backend in ("numba", "interpret"):
         raise UnsupportedError(f"backend {backend!r} cannot flush subnormal numbers to zero", find_user_location(),
                                hint="use backend='native', or 'auto'")
-    return CompileOptions(static_names, donated_names, _choose_backend(backend), threads, memory_budget, bool(flush_subnormals))
+    if roll_loops is not None and not isinstance(roll_loops, bool):
+        raise TypeError(f"roll_loops= takes True, False or None, got {roll_loops!r}")
+    return CompileOptions(static_names, donated_names, _choose_backend(backend), threads, memory_budget, bool(flush_subnormals), roll_loops)
 
 
 def function_name(fun: Callable[..., Any]) -> str:

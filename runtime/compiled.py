@@ -403,28 +403,31 @@ class _Decorator(Protocol):
 
 @overload
 def compile(fun: CompiledKind, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str = ...,
-            threads: int | None = ..., memory_budget: int | float | None = ..., flush_subnormals: bool = ...) -> CompiledKind: ...
+            threads: int | None = ..., memory_budget: int | float | None = ..., flush_subnormals: bool = ...,
+            roll_loops: bool | None = ...) -> CompiledKind: ...
 
 
 @overload
 def compile(fun: np.ufunc, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str = ...,
             threads: int | None = ..., memory_budget: int | float | None = ...,
-            flush_subnormals: bool = ...) -> CompiledFunction[..., Any]: ...
+            flush_subnormals: bool = ..., roll_loops: bool | None = ...) -> CompiledFunction[..., Any]: ...
 
 
 @overload
 def compile(fun: Callable[P, R], *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str = ...,
-            threads: int | None = ..., memory_budget: int | float | None = ..., flush_subnormals: bool = ...) -> CompiledFunction[P, R]: ...
+            threads: int | None = ..., memory_budget: int | float | None = ..., flush_subnormals: bool = ...,
+            roll_loops: bool | None = ...) -> CompiledFunction[P, R]: ...
 
 
 @overload
 def compile(fun: None = None, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str = ...,
-            threads: int | None = ..., memory_budget: int | float | None = ..., flush_subnormals: bool = ...) -> _Decorator: ...
+            threads: int | None = ..., memory_budget: int | float | None = ..., flush_subnormals: bool = ...,
+            roll_loops: bool | None = ...) -> _Decorator: ...
 
 
 def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate: Names = (), backend: str = "auto",    # type: ignore[misc]
             device: str = "cpu", threads: int | None = None, memory_budget: int | float | None = None,
-            flush_subnormals: bool = False) -> Any:
+            flush_subnormals: bool = False, roll_loops: bool | None = None) -> Any:
     """Compile a function of NumPy arrays, or a method: a decorator, with or without arguments.
 
     Arrays, NumPy scalars, tensors and floats among the arguments are traced. A bool, int, str, None, enum, callable or dtype, and every
@@ -443,6 +446,9 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
     this function's own arithmetic is affected, not the caller's or NumPy's. Only the native backend supports it; if "auto" selects another
     one, the option has no effect. A compiled function that is called within another one is part of that one.
 
+    `roll_loops=False` leaves Python loops unrolled in the program, True makes loops of those that are worth it, None does as
+    `ADJIT_ROLL_LOOPS` says, which is True by default. With a `memory_budget` they stay unrolled.
+
     Raises `ValueError` or `TypeError` for invalid arguments, `UnsupportedError` for a backend or device that is not available, or does not
     support an option. The call raises `DonationError` before anything is written if a donated buffer cannot be used, and, with nothing
     changed, `MemoryError` if memory is exhausted, `IndexingError` if an index is out of range, and `ArgumentError` (a `ValueError`) for a
@@ -460,14 +466,15 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
     if fun is None:
         return functools.partial(
             compile, static=static, donate=donate, backend=backend, device=device, threads=threads, memory_budget=memory_budget,
-            flush_subnormals=flush_subnormals)
+            flush_subnormals=flush_subnormals, roll_loops=roll_loops)
     if isinstance(fun, (staticmethod, classmethod)):
         raise TypeError(f"compile cannot decorate a {type(fun).__name__}: put @{type(fun).__name__} above @compile")
     if not callable(fun):
         raise TypeError(f"compile takes a function, got {fun!r}")
     if isinstance(fun, CompiledFunction):
         fun = fun.fun
-    return make_compiled(fun, make_compile_options(fun, static, donate, backend, device, threads, memory_budget, flush_subnormals))
+    return make_compiled(fun, make_compile_options(
+        fun, static, donate, backend, device, threads, memory_budget, flush_subnormals, roll_loops))
 
 
 def make_compiled(fun: Callable[..., Any], compile_options: CompileOptions) -> CompiledFunction:

@@ -348,7 +348,13 @@ class TracedArray:
                                                             "derivative is to be 0")
             return self.told(kind) if active is None or active.flow is None else active.flow.decide(self, kind)
         except UnknownValueError:
-            raise self._concrete(what, hint) from None
+            if active is None or active.parent is None:
+                raise self._concrete(what, hint) from None
+            repeated = "is another one in each run of a function of aj.scan, aj.fori_loop, aj.while_loop or aj.cond"
+            raise TraceError(f"{what} of a traced array, which {repeated} ({self._origin().splitlines()[0]})", find_user_location(),
+                             hint=("choose with np.where(condition, a, b) or aj.cond" if kind == "bool" else
+                                   "compute with the array itself, by NumPy's functions")
+                             + "; or write the loop in Python (for, while), where decisions on values are followed") from None
 
     def told(self, kind: str, guarded: bool = True, point: object = None) -> Any:
         """What Python is told of the value for this call; `guarded` by the program. `point` tells the decision from others at

@@ -230,8 +230,15 @@ def test_loops_stay_unrolled_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
         return x
 
     assert "Python loops: 400 x" in aj.compile(f, backend="interpret").explain(X)
+    assert "Python loops" not in aj.compile(f, backend="interpret", roll_loops=False).explain(X)
     monkeypatch.setenv("ADJIT_ROLL_LOOPS", "0")
     assert "Python loops" not in aj.compile(f, backend="interpret").explain(X)
+    assert "Python loops: 400 x" in aj.compile(roll_loops=True, backend="interpret")(f).explain(X)
+    for backend in ("native", "interpret"):
+        unrolled, rolled_one = (aj.compile(f, backend=backend, roll_loops=rolls)(X) for rolls in (False, True))
+        np.testing.assert_array_equal(unrolled, rolled_one)
+    with pytest.raises(TypeError, match=r"roll_loops= takes True, False or None, got 1"):
+        aj.compile(f, roll_loops=1)
 
 
 def test_explain_says_why_not(short_loops: None) -> None:

@@ -368,3 +368,24 @@ def test_every_op_knows_the_line_of_the_user():
     texts = {lines[op.loc.line - 1].strip() for op in graph.ops}
     assert texts == {"a = np.sin(x)", "b = a.mean(axis=0)", "return b[::-1] * 2"}
     assert {op.loc.function for op in graph.ops} == {"fun"}
+
+
+@pytest.mark.parametrize(
+    ("body", "message", "hint"),
+    [
+        (lambda x: aj.scan(lambda c, v: (c + v if v > 1 else c, c), 0.0, x), "the truth value of a traced array, which is another one",
+         "np.where.*aj.cond.*write the loop in Python"),
+        (lambda x: aj.fori_loop(0, 3, lambda i, s: s + x[i] if x[i] > 1 else s, 0.0), "the truth value",
+         "aj.cond.*write the loop in Python"),
+        (lambda x: aj.cond(x[0] > 1, lambda x: x[0] if x[1] > 0 else x[2], lambda x: x[1], x), "the truth value", "np.where"),
+        (lambda x: aj.fori_loop(0, 3, lambda i, s: s + float(x[i]), 0.0), r"float\(\) of a traced array, which is another one",
+         "NumPy's functions"),
+        (lambda x: aj.fori_loop(0, 3, lambda i, s: s + len(range(int(x[i]))), 0), r"int\(\) of a traced array, which is another one",
+         "write the loop in Python"),
+    ],
+)
+def test_decisions_in_functions_that_the_program_runs_many_times(body, message, hint):
+    with pytest.raises(TraceError, match=message) as caught:
+        aj.compile(body)(np.arange(3.0))
+    assert re.search(hint, str(caught.value))
+    assert "test_tracer_errors.py" in str(caught.value)
