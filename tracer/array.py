@@ -316,7 +316,7 @@ class TracedArray:
 
     def _number_or_array(self) -> Any:
         """What NumPy or Python would have here, for this call."""
-        fixed, hint = self._constant(), "print it, or return it from the compiled function and make the text there"
+        fixed, hint = self.without_derivative(), "print it, or return it from the compiled function and make the text there"
         if self.size > MAX_KNOWN_ELEMENTS:
             raise self._concrete("a text", hint)
         if self.shape or not self.scalar:
@@ -400,7 +400,7 @@ class TracedArray:
                                   "np.take(x, i)")
         return number
 
-    def _constant(self) -> TracedArray:
+    def without_derivative(self) -> TracedArray:
         """The array for a use that has no derivative in Python either: as a text, as a key of a dict."""
         if self.dtype.kind != "f" or not self.scope.open:
             return self
@@ -409,16 +409,16 @@ class TracedArray:
 
     def __format__(self, form: str) -> str:
         if form and not self.shape:
-            number = self._constant()._number(f"formatting (with {form!r})", "return it from the compiled function and format it there")
-            return format(number, form)
+            hint = "return it from the compiled function and format it there"
+            return format(self.without_derivative()._number(f"formatting (with {form!r})", hint), form)
         if form:
             raise TypeError("unsupported format string passed to numpy.ndarray.__format__")
         return self._text(str)
 
     def __hash__(self) -> int:
         """Hash of the value for this call: the program is for this value, as for `float()`."""
-        number = self._constant()._number("the hash (as a member of a set or a key of a dict)", "use an integer that is known while "
-                                          f"tracing as the key, or {_STATIC}")
+        hint = f"use an integer that is known while tracing as the key, or {_STATIC}"
+        number = self.without_derivative()._number("the hash (as a member of a set or a key of a dict)", hint)
         if self.scope.root.flow is not None:
             raise FlowMismatch      # where a dict or set holds the value is decided, and no description of them shows it
         return hash(number)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from adjit.ir.errors import UnsupportedError
+from adjit.ir.errors import TraceError, UnsupportedError
 from adjit.ir.types import SHORT_NAMES
 from adjit.tracer.array import FRESH, WRITTEN, wrap
+from adjit.tracer.caught_errors import is_caught
 from adjit.tracer.fresh_array import has_traced, lent, made, opened
 from adjit.tracer.functions import creation
 from adjit.tracer.functions.applying import call_vectorized
@@ -21,7 +23,7 @@ from adjit.tracer.math_functions import add_math
 from adjit.tracer.promotion import as_operand, common_dtype
 from adjit.tracer.registry import FUNCTIONS, find
 from adjit.tracer.scope import is_tracing
-from adjit.tracer.user_location import find_user_location, is_ours
+from adjit.tracer.user_location import find_user_location, is_ours, warn_user
 
 Function = Callable[..., Any]
 
@@ -229,6 +231,19 @@ class _Places:
         return element
 
 
+def _error_state(own: Function) -> Function:
+    """Replacement for the class np.errstate: programs raise no `FloatingPointError`."""
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if "raise" in kwargs.values() and is_tracing() and not is_ours(calling_module()):
+            text = "np.errstate with 'raise' has no effect in compiled code, which gives NaN and infinity and raises no FloatingPointError"
+            names = sys._getframe(2).f_code.co_names
+            if is_caught(FloatingPointError) or not {"FloatingPointError", "ArithmeticError"}.isdisjoint(names):
+                raise TraceError(text, find_user_location(), hint="decide on the values, if not np.all(np.isfinite(y)), or on the operands")
+            warn_user(text)
+        return own(*args, **kwargs)
+    return call
+
+
 @cache
 def numpy_functions() -> Interception:
     """The functions of NumPy that act otherwise while a function is traced."""
@@ -244,6 +259,7 @@ def numpy_functions() -> Interception:
     for kind in SHORT_NAMES.values():
         functions.add(kind.type, _scalar(kind))
     functions.add(np.ndarray, _array_class)
+    functions.add(np.errstate, _error_state)
     functions.add(memoryview, _memory_view)
     functions.add(np.vectorize.__call__, _vectorizing)
     functions.add(np.ndenumerate.__init__, _enumerating)

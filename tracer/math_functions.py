@@ -1,7 +1,7 @@
 """Functions of `math` while a function is traced: of traced scalars they are NumPy's functions, in double precision, with Python's results.
 
-NumPy and `math` differ where a function is not defined: `math.sqrt(-1.0)` raises ValueError, `np.sqrt(-1.0)` is NaN. Values are not known
-while a function is traced, so a compiled function gets NaN and inf as from NumPy.
+NumPy and `math` differ where a function is not defined: `math.sqrt(-1.0)` raises ValueError, `np.sqrt(-1.0)` is NaN. A compiled function
+gets NaN and inf as from NumPy, unless its code catches the exception (`caught_errors`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from adjit.ir.errors import DTypeError, UnsupportedError
 from adjit.ir.types import F64, I64
 from adjit.tracer.array import TracedArray, as_traced, wrap
+from adjit.tracer.caught_errors import is_caught
 from adjit.tracer.fresh_array import has_traced, opened
 from adjit.tracer.interception import Interception
 from adjit.tracer.registry import FUNCTIONS, find
@@ -129,6 +130,9 @@ def _fma(x: Any, y: Any, z: Any, /) -> TracedArray:
     raise UnsupportedError("math.fma, which rounds once, has no rule for traced numbers", find_user_location(), "x * y + z rounds twice")
 
 
+_TOTAL = frozenset({"isnan", "isinf", "isfinite", "isclose", "modf", "fabs", "copysign", "dist", "fsum", "prod", "sumprod", "fma"})
+"""Functions that raise nothing for numbers, or take sequences."""
+
 _RULES: dict[str, Function] = {
     **{name: (lambda *args, ufunc=ufunc: _apply(ufunc, *args)) for name, ufunc in _UFUNCS.items()},
     **{name: _special(other) for name, other in _SPECIAL.items()},
@@ -173,14 +177,32 @@ def add_math(functions: Interception) -> None:
     for name, rule in _RULES.items():
         function = getattr(math, name, None)
         if function is not None:        # some are younger than Python 3.11
-            functions.add(function, _replacement(rule))
+            functions.add(function, _replacement(rule, name not in _TOTAL))
 
 
-def _replacement(rule: Function) -> Callable[[Function], Function]:
+def _replacement(rule: Function, may_raise: bool) -> Callable[[Function], Function]:
     def replacement(own: Function) -> Function:
         def call(*args: Any, **kwargs: Any) -> Any:
             if is_tracing() and has_traced(args):
-                return rule(*opened(args), **kwargs)
+                given = opened(args)
+                result = rule(*given, **kwargs)
+                if may_raise and is_caught(ValueError, OverflowError):
+                    _raise_as_python(own, given, result)
+                return result
             return own(*args, **kwargs)
         return call
     return replacement
+
+
+def _raise_as_python(own: Function, given: Sequence[Any], result: TracedArray) -> None:
+    """Raise the exception of a function of `math` for the values of this call, if it has one: where NaN comes of numbers, or infinity of
+    finite ones (`math_1` in CPython's Modules/mathmodule.c)."""
+    numbers = [_double(x) for x in given]
+    bad = find(np.isnan)(result) if result.dtype.kind == "f" else find(np.isfinite)(numbers[0]) == False   # noqa: E712
+    infinite = find(np.isinf)(result)
+    for number in numbers:
+        if result.dtype.kind == "f":
+            bad = bad & ~find(np.isnan)(number)
+        infinite = infinite & find(np.isfinite)(number)
+    if bool(bad | infinite):
+        own(*(number.without_derivative().item() for number in numbers))

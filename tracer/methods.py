@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import operator
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from adjit.tracer.array import TracedArray, wrap
+from adjit.tracer.caught_errors import is_caught
 from adjit.tracer.direct import apply_directly
 from adjit.tracer.promotion import Casting, is_weak
 from adjit.tracer.registry import FUNCTIONS, find, unsupported
@@ -57,6 +59,26 @@ def _reflected(ufunc: np.ufunc) -> Callable[..., Any]:
     return lambda self, other: _apply(ufunc, other, self)
 
 
+def _raising(name: str, apply: Callable[..., Any], reflected: bool) -> Callable[..., Any]:
+    """Operator that divides: of Python floats it raises as Python does, where the user's code catches that."""
+    own: Callable[..., Any] = getattr(operator, name, divmod)
+
+    def divide(self: TracedArray, other: Any, *modulus: Any) -> Any:
+        result = apply(self, other, *modulus)
+        first = result[0] if type(result) is tuple else result
+        if isinstance(first, TracedArray) and first.weak and first.scalar and is_caught(ZeroDivisionError, OverflowError):
+            a, b = (other, self) if reflected else (self, other)
+            if name != "pow":
+                if bool(b == 0):
+                    own(1.0, 0.0)
+            elif bool(find(np.equal)(a, 0) & find(np.less)(b, 0)):
+                own(0.0, -1.0)
+            elif bool(find(np.isinf)(first) & find(np.isfinite)(a) & find(np.isfinite)(b)):
+                own(1e300, 2.0)
+        return result
+    return divide
+
+
 def _repeats(self: TracedArray, other: Any) -> bool:
     """True for `[0] * n`: of a list and an integer Python makes a longer list, and asks for the integer by `__index__`."""
     return isinstance(other, (list, tuple)) and self.scalar and not self.shape and self.dtype.kind in "iu"
@@ -67,12 +89,12 @@ def _unless_repeated(multiply: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _in_place(ufunc: np.ufunc) -> Callable[..., Any]:
-    def operator(self: TracedArray, other: Any) -> Any:
+    def apply(self: TracedArray, other: Any) -> Any:
         if not _operand(other):
             return NotImplemented
         return _apply(ufunc, self, other) if self.scalar else FUNCTIONS[ufunc](self, other, out=self)
 
-    return operator
+    return apply
 
 
 def _unary(ufunc: np.ufunc) -> Callable[..., Any]:
@@ -192,6 +214,9 @@ def install() -> None:
     for name, ufunc in _BINARY.items():
         members |= {f"__{name}__": _binary(ufunc), f"__r{name}__": _reflected(ufunc), f"__i{name}__": _in_place(ufunc)}
     members["__pow__"] = _pow
+    for name in ("truediv", "floordiv", "mod", "pow", "divmod"):
+        for prefix in ("", "r", "i") if name != "divmod" else ("", "r"):
+            members[f"__{prefix}{name}__"] = _raising(name, members[f"__{prefix}{name}__"], prefix == "r")
     for name in ("__mul__", "__rmul__"):
         members[name] = _unless_repeated(members[name])
     members |= {f"__{name}__": _binary(ufunc) for name, ufunc in _COMPARE.items()}

@@ -15,6 +15,7 @@ from adjit.ir.lazy_module import LazyModule
 from adjit.ir.types import F64
 from adjit.tracer.array import TracedArray, as_traced
 from adjit.tracer.array_wrapper import find_wrapper
+from adjit.tracer.caught_errors import is_caught
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.functions.composites import vector_norm
 from adjit.tracer.functions.creation import eye
@@ -32,6 +33,11 @@ else:
 P = ParamSpec("P")
 
 
+_RAISING: dict[Any, str] = {np.linalg.cholesky: "Matrix is not positive definite", np.linalg.solve: "Singular matrix",
+                            np.linalg.inv: "Singular matrix"}
+"""Functions that raise `LinAlgError` where a program gives NaN or infinity."""
+
+
 def stands_for(numpy_function: Function) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
     """Register a function as adjit's for NumPy's; plain arrays outside of a trace still go to NumPy's."""
 
@@ -40,9 +46,14 @@ def stands_for(numpy_function: Function) -> Callable[[Callable[P, Any]], Callabl
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> Any:
-            if is_tracing() or find_wrapper(args, kwargs) is not None:
-                return within(*args, **kwargs)
-            return numpy_function(*args, **kwargs)
+            if not is_tracing() and find_wrapper(args, kwargs) is None:
+                return numpy_function(*args, **kwargs)
+            result: Any = within(*args, **kwargs)
+            if numpy_function in _RAISING and isinstance(result, TracedArray) and is_caught(np.linalg.LinAlgError):
+                given = [as_traced(x) for x in (*args, *kwargs.values()) if not isinstance(x, (bool, str))]
+                if bool(~np.all(np.isfinite(result)) & np.all(np.stack([np.all(np.isfinite(x)) for x in given]))):
+                    raise np.linalg.LinAlgError(_RAISING[numpy_function])
+            return result
 
         FUNCTIONS[numpy_function] = call
         return call

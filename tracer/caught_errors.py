@@ -1,0 +1,100 @@
+"""Exceptions that Python would raise for values, where the user's code catches them: `try: a / b` and `except ZeroDivisionError`.
+
+A program raises none of these: it gives NaN and inf, as NumPy does. But code that handles an exception decides by it. There the trace asks
+whether the exception would be raised for the values of this call, a decision as others are, and raises it.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from functools import lru_cache
+from types import CodeType, FrameType
+from typing import Any
+
+from adjit.tracer.scope import active_scope
+from adjit.tracer.user_location import is_ours
+
+_Handler = tuple[tuple[str, Any], ...] | None
+"""How a handler computes the classes that it catches, as instructions; None for one that catches everything."""
+
+
+def is_caught(*kinds: type[BaseException]) -> bool:
+    """True if the traced code would catch one of these exceptions where it is now, in the function under way or in one that called it."""
+    scope = active_scope()
+    if scope is None or scope.root.values is None:
+        return False
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if frame.f_code.co_exceptiontable and not is_ours(module):
+            if any(_catches(handler, frame, kinds) for handler in _handlers_at(frame.f_code, frame.f_lasti)):
+                return True
+        elif module == "adjit.tracer.trace" and frame.f_code.co_name == "_call":
+            return False
+        frame = frame.f_back
+    return False
+
+
+def _catches(handler: _Handler, frame: FrameType, kinds: tuple[type[BaseException], ...]) -> bool:
+    """True if a handler catches one of `kinds`, as far as its names tell."""
+    if handler is None:
+        return True
+    stack: list[Any] = []
+    for name, argument in handler:
+        if name == "attribute":
+            stack[-1] = getattr(stack[-1], argument, None)
+        elif name == "tuple":
+            stack[len(stack) - argument:] = [tuple(stack[len(stack) - argument:])]
+        else:
+            spaces = (frame.f_locals,) if name == "local" else (frame.f_globals, frame.f_builtins)
+            stack.append(next((space[argument] for space in spaces if argument in space), None))
+    caught = stack[-1] if stack else ()
+    return any(isinstance(each, type) and issubclass(kind, each) for each in (caught if isinstance(caught, tuple) else (caught,))
+               for kind in kinds)
+
+
+@lru_cache(maxsize=4096)
+def _handlers_at(code: CodeType, offset: int) -> tuple[_Handler, ...]:
+    """The handlers around an instruction, from the inside out."""
+    entries = getattr(dis.Bytecode(code), "exception_entries", ())
+    instructions = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "NOP", "EXTENDED_ARG", "NOT_TAKEN")]
+    found: list[_Handler] = []
+    seen = set[int]()
+    while (entry := next((each for each in entries if each.start <= offset < each.end), None)) and entry.target not in seen:
+        offset = entry.target       # an exception that a handler does not catch is raised again there
+        seen.add(offset)
+        found += _handlers(instructions, next(i for i, each in enumerate(instructions) if each.offset >= offset))
+    return tuple(found)
+
+
+def _handlers(instructions: list[dis.Instruction], index: int) -> list[_Handler]:
+    """The `except` clauses that begin at an instruction; none if it begins a `finally`, a `with` or the end of another clause."""
+    if instructions[index].opname != "PUSH_EXC_INFO":
+        return []
+    found: list[_Handler] = []
+    index += 1
+    if instructions[index].opname == "POP_TOP":
+        return [None]
+    steps: list[tuple[str, Any]] = []
+    while True:
+        instruction = instructions[index]
+        name = instruction.opname
+        if name in ("LOAD_GLOBAL", "LOAD_NAME"):
+            steps.append(("global", instruction.argval))
+        elif name.startswith(("LOAD_FAST", "LOAD_DEREF")):
+            steps.append(("local", instruction.argval))
+        elif name == "LOAD_ATTR":
+            steps.append(("attribute", instruction.argval))
+        elif name == "BUILD_TUPLE":
+            steps.append(("tuple", instruction.argval))
+        elif name == "CHECK_EXC_MATCH":
+            found.append(tuple(steps))
+            steps = []
+            target = instructions[index + 1].argval      # of the jump to the next clause
+            index = next(i for i, each in enumerate(instructions) if each.offset >= target) - 1
+        elif name == "POP_TOP" and not steps:
+            return [*found, None]
+        else:
+            return found
+        index += 1
