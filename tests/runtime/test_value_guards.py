@@ -271,7 +271,7 @@ def test_too_many_ways_are_run_step_by_step(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_values_in_loops_are_not_known() -> None:
-    with pytest.raises(TraceError, match="the truth value of a traced array, whose values are not known") as caught:
+    with pytest.raises(TraceError, match="the truth value of a traced array, which is another one in each run") as caught:
         aj.compile(lambda x: aj.fori_loop(0, 3, lambda i, c: c + 1 if c > 2 else c, x))(1.0)
     assert "aj.cond" in str(caught.value)
     compiled = aj.compile(lambda x, y: aj.fori_loop(0, 3, lambda i, c: c + 1 if y > 2 else c, x))      # the same in each round
