@@ -642,6 +642,9 @@ def as_traced(x: Any) -> TracedArray:
             straight, permutation = whole
             return wrap(transpose(scope.capture(scope.same_memory(straight)), permutation), writable=False,
                         strides=tuple(stride // x.itemsize for stride in x.strides))
+        part = None if scope.evaluates else FUNCTIONS["part of outside"](x)
+        if part is not None:
+            return part     # type: ignore[no-any-return]
         strides = tuple(stride // x.itemsize for stride in x.strides)
         return wrap(scope.capture(x), writable=False, scalar=False, strides=strides)
     if isinstance(x, np.generic):

@@ -41,6 +41,7 @@ from adjit.tracer.guards.array_access import (
     OPERATORS,
     ORIGINAL_CLASS,
     WRITING_FUNCTIONS,
+    is_new_view,
     observed_in_this_thread,
     results,
     set_class,
@@ -325,6 +326,21 @@ def _gathered(flat: TracedArray, start: int, array: np.ndarray) -> TracedArray:
         return cell.value
 
     return view_of(flat, read, write, _steps(array), ("places", start, array.shape, array.strides))
+
+
+def _part_of_outside(array: np.ndarray) -> TracedArray | None:
+    """Return a view with gaps, which the function made of an array from outside, as a view of that array: no call copies it, then. None for
+    others."""
+    if not is_new_view(array) or array.flags.c_contiguous or array.flags.f_contiguous:
+        return None
+    root = root_of(array)
+    if type(root) not in ORIGINAL_CLASS or root.dtype != array.dtype or not array.size:
+        return None
+    plain = np.ndarray.view(root, np.ndarray)
+    if not plain.flags.c_contiguous:
+        return None
+    start, rest = divmod(array.__array_interface__["data"][0] - plain.__array_interface__["data"][0], plain.itemsize)
+    return None if rest else _basic_view(as_traced(root), start, array)
 
 
 # -- content that is known
@@ -624,7 +640,7 @@ results.given = lambda result: Call().result(result)    # type: ignore[method-as
 FUNCTIONS |= {
     "content": as_traced, "contains traced": contains_traced, "content of fresh": content_of, "opened": opened, "fresh ufunc": fresh_ufunc,
     "fresh function": fresh_function}
-FUNCTIONS["taken over"] = taken_over
+FUNCTIONS["taken over"], FUNCTIONS["part of outside"] = taken_over, _part_of_outside
 writing.elements = FreshElements
 writing.take_over, writing.apply_ufunc, writing.apply_function = take_over, fresh_ufunc, fresh_function
 

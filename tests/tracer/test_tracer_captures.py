@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import sys
 import types
 
 import numpy as np
 import pytest
 from support.tracing import assert_same, checked_trace
 
+import adjit as aj
 from adjit.ir.interpreter import interpret
 
 WEIGHTS = np.arange(3.0)
@@ -312,3 +314,71 @@ def test_recursive_structures_end():
     loop["self"] = loop
     trace = checked_trace(lambda x: x * loop["w"], np.ones(3))
     assert trace.guards.changed() == ""
+
+
+MATRIX = np.arange(36.0).reshape(6, 6) ** 1.5
+COLUMN = MATRIX[:, 3]
+ALIAS = MATRIX
+ROWS = np.arange(12) % 6
+
+
+def test_views_with_gaps_are_views_of_what_they_were_made_of_and_stay_up_to_date(monkeypatch) -> None:
+    module = sys.modules[__name__]
+    monkeypatch.setattr(module, "MATRIX", MATRIX.copy())
+    monkeypatch.setattr(module, "COLUMN", MATRIX[:, 3])
+    monkeypatch.setattr(module, "ALIAS", MATRIX)
+
+    def fun(x):
+        return (x * MATRIX[:, 1] + x * COLUMN + x * ALIAS[::-1, 2] + MATRIX[::3, ::-2][1, 0] * x + x[ROWS[::2]]
+                + MATRIX.T[::2, 1:][:, 4].sum() * x + np.diagonal(MATRIX) * x)
+
+    compiled, x = aj.compile(fun), np.linspace(-1.0, 1.0, 6)
+
+    def holds() -> None:
+        for _ in range(4):
+            np.testing.assert_allclose(compiled(x), fun(x), rtol=1e-14)
+
+    holds()
+    MATRIX[:, 1:4] = 7.0
+    holds()
+    monkeypatch.setattr(module, "MATRIX", np.asfortranarray(MATRIX * 2))
+    holds()
+    monkeypatch.setattr(module, "COLUMN", COLUMN * 3)
+    holds()
+    monkeypatch.setattr(module, "MATRIX", np.ascontiguousarray(MATRIX))
+    MATRIX[2] = 9.0
+    holds()
+    COLUMN[:], MATRIX[:, 1], ALIAS[::-1] = 5.0, -1.0, 2.0
+    holds()
+
+
+def test_calls_with_a_view_with_gaps_run_no_python() -> None:
+    for fun in (lambda x: x * MATRIX[:, 1], lambda x: x[ROWS[::2]]):
+        compiled, x, events = aj.compile(fun), np.ones(6), []
+        for _ in range(5):
+            compiled(x)
+        sys.setprofile(lambda frame, event, _, events=events: events.append(frame.f_code.co_name) if event == "call" else None)
+        try:
+            compiled(x)
+        finally:
+            sys.setprofile(None)
+        assert events == []
+
+
+def test_a_view_with_gaps_is_read_before_and_after_a_write_to_its_array() -> None:
+    matrix = np.arange(9.0).reshape(3, 3)
+
+    def fun(x):
+        column = matrix[:, 1]
+        y = x * column
+        matrix[:, 1] = x
+        return y + column * matrix[:, 2]
+
+    x = np.array([1.0, -2.0, 0.5])
+    for _ in range(3):
+        before = matrix.copy()
+        expected = fun(x)
+        after = matrix.copy()
+        matrix[:] = before
+        np.testing.assert_array_equal(aj.compile(fun)(x), expected)
+        np.testing.assert_array_equal(matrix, after)

@@ -76,6 +76,12 @@ def observed_in_this_thread() -> list[Any]:
     return list({id(array): array for array in arrays if type(array) in ORIGINAL_CLASS}.values())
 
 
+def is_new_view(array: Any) -> bool:
+    """True for a view of an observed array that the function made: the guards of that array's form, address and all, hold for it."""
+    logs = [log for log in _observations if log.thread == threading.get_ident()]
+    return type(array) in ORIGINAL_CLASS and bool(logs) and not any(id(array) in log.kinds for log in logs)
+
+
 def _is_taken(array: Any, values: Any) -> bool:
     """True if an observed array, to which these values are about to be written, stands for a traced array now."""
     return _is_mine(array) and not _is_internal() and writing.take_over(array, values)
