@@ -264,7 +264,8 @@ def with_updates(graph: Graph, updates: Sequence[tuple[int, Any]]) -> tuple[Grap
 
 def _connect(operation: CompiledOperation, operands: Sequence[Any], arrays: Sequence[np.ndarray], results: Sequence[Any],
              made: Mapping[int, Tensor]) -> None:
-    """Give new tensors, keyed by the number of their result, a node of the dynamic graph."""
+    """Give new tensors, keyed by the number of their result, a node of the dynamic graph. Arrays of the caller are saved as copies: they
+    have no version counter that would show that they were overwritten before the backward pass."""
     edges: list[Edge | None] = [None] * len(operands)
     for index in operation.wanted:
         edges[index] = edge_of(operands[index])
@@ -272,7 +273,10 @@ def _connect(operation: CompiledOperation, operands: Sequence[Any], arrays: Sequ
     for slot in operation.saved:
         owner = made.get(slot.index) if slot.is_result else operands[slot.index]
         counter = owner._version if isinstance(owner, Tensor) else None
-        array = arrays[slot.index] if not slot.is_result else np.asarray(results[slot.index]) if owner is None else owner.array
+        if slot.is_result:
+            array = np.asarray(results[slot.index]) if owner is None else owner.array
+        else:
+            array = arrays[slot.index] if counter is not None else np.array(arrays[slot.index])
         saved.append(SavedTensor(array, counter, 0 if counter is None else counter[0]))
     node = Node(operation, tuple(edges), saved, find_user_location() if modes.anomaly else None)
     for index, tensor in made.items():

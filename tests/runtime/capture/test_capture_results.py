@@ -246,3 +246,19 @@ def test_views_of_copies_share_the_copy() -> None:
     _, flat, square = aj.compile(function)(matrix())
     square.zero_()
     assert flat.tolist() == [0.0] * 12
+
+
+@pytest.mark.parametrize("backend", COMPILING)
+def test_arrays_may_be_overwritten_before_the_backward_pass(backend: str) -> None:
+    """An array has no version counter: the gradient is of what it held in the call, given as an argument or read from outside."""
+    table = np.arange(3.0)
+    compiled = aj.compile(lambda w, x: (w * x[0] * table).sum(), backend=backend)
+    w = aj.tensor(np.ones(3), requires_grad=True)
+    for _ in range(4):      # through Python, then by the fast path
+        batch = np.array([[1.0, 2.0, 3.0]])
+        table[:] = [0.0, 1.0, 2.0]
+        value = compiled(w, batch)
+        batch[:], table[:] = 100.0, 100.0
+        w.grad = None
+        value.backward()
+        assert w.grad.tolist() == [0.0, 2.0, 6.0]
