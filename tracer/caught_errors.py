@@ -64,7 +64,10 @@ def _handlers_at(code: CodeType, offset: int) -> tuple[_Handler, ...]:
     while (entry := next((each for each in entries if each.start <= offset < each.end), None)) and entry.target not in seen:
         offset = entry.target       # an exception that a handler does not catch is raised again there
         seen.add(offset)
-        found += _handlers(instructions, next(i for i, each in enumerate(instructions) if each.offset >= offset))
+        index = next(i for i, each in enumerate(instructions) if each.offset >= offset)
+        if instructions[index + 1].opname == "WITH_EXCEPT_START" and "suppress" in code.co_names:
+            found.append(None)      # of contextlib.suppress, which may catch anything
+        found += _handlers(instructions, index)
     return tuple(found)
 
 

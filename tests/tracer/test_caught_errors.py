@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 
 import numpy as np
@@ -86,8 +87,15 @@ def clause_in_the_loop(a, b):
     return total
 
 
+def suppressed(a, b):
+    result = -1.0
+    with contextlib.suppress(ZeroDivisionError):
+        result = b / a
+    return result + b
+
+
 NUMBERS = (1.0, 0.0, -2.0, 1.0, 1e300, 9.0)
-FUNCTIONS = [ratio, several, power, nested, bare, root, exponential, clause_in_the_loop]
+FUNCTIONS = [ratio, several, power, nested, bare, root, exponential, clause_in_the_loop, suppressed]
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore:calls of")
