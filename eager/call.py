@@ -15,18 +15,21 @@ from adjit.eager.node_names import node_name
 from adjit.eager.operation import Operation, without_locations
 from adjit.eager.tensor import Tensor
 from adjit.ir.builder import GraphBuilder
-from adjit.ir.errors import AdjitError, ArgumentError, IndexingError
+from adjit.ir.errors import AdjitError, ArgumentError, IndexingError, Location
 from adjit.ir.graph import Value
 from adjit.ir.types import F64, TensorType, is_float
+from adjit.passes.autodiff.differentiate import differentiate
+from adjit.passes.options import Options
 from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.array_checks import check_array
 from adjit.tracer.functions.composites import stop_gradient
 from adjit.tracer.reentrancy import isolated_from_handlers
 from adjit.tracer.registry import FUNCTIONS
-from adjit.tracer.scope import Scope, entered
+from adjit.tracer.scope import Scope, entered, is_tracing
 from adjit.tracer.trace import StaticLeaf, collect_results
 from adjit.tracer.trees import unflatten
 from adjit.tracer.user_location import find_user_location
+from adjit.tracer.value_guards import CallValues
 
 Function = Callable[..., Any]
 Key = tuple[Any, ...]
@@ -128,13 +131,23 @@ def find_call(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, An
     """Return the call for a key, traced if it is new. A call that `writes` in place has a node with that function's name."""
     call = _calls.get(key)
     if call is None:
-        name = node_name(writes or function, args, dict(kwargs))
+        name, values = node_name(writes or function, args, dict(kwargs)), _OperandValues(lambda graph: differentiate(graph, Options()))
         with at_users_line():
-            call = _trace(name, function, args, kwargs, operands, wanted, dynamic, is_view, function in CONSTANT)
+            call = _trace(name, function, args, kwargs, operands, wanted, dynamic, is_view, function in CONSTANT, values)
+        if values.asked:
+            return call
         _calls[key] = call
         if len(_calls) > MAX_CACHED_CALLS:
             _calls.popitem(last=False)
     return call
+
+
+class _OperandValues(CallValues):
+    """Values of the operands of one call, where a shape depends on them. The operation holds for this call only, without a guard."""
+
+    def answer(self, value: Value, builder: GraphBuilder, kind: str, location: Location | None, guarded: bool = True,
+               point: object = None) -> bool | int | float:
+        return super().answer(value, builder, kind, location, False, point)
 
 
 class _OperationBuilder(GraphBuilder):
@@ -158,9 +171,11 @@ def at_users_line() -> Iterator[None]:
 
 @isolated_from_handlers
 def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], operands: Sequence[Any],
-           wanted: tuple[int, ...], dynamic: bool, is_view: bool, constant: bool) -> Call:
+           wanted: tuple[int, ...], dynamic: bool, is_view: bool, constant: bool,
+           values: CallValues) -> Call:
     builder = _OperationBuilder(getattr(function, "__name__", "function"), locate=find_user_location)
     scope = Scope(builder)
+    scope.values = None if is_tracing() else values
     with entered(scope):
         params = []
         for operand in operands:
@@ -169,13 +184,15 @@ def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping
             else:
                 scalar = issubclass(type(operand), np.generic)
                 params.append(wrap(builder.param(TensorType(operand.dtype, tuple(operand.shape))), scalar=scalar, writable=False))
+            if scope.values is not None:
+                values.bind(params[-1].value, operand.array if isinstance(operand, Tensor) else operand)
         arrays = iter(params)
         new_args = replaced(args, arrays, dynamic)
         new_kwargs = {name: replaced(arg, arrays, dynamic) for name, arg in kwargs.items()}
-        values, tree, leaves = collect_results(function(*new_args, **new_kwargs))
-        region = without_locations(builder.build(values))
+        found, tree, leaves = collect_results(function(*new_args, **new_kwargs))
+        region = without_locations(builder.build(found))
     weak = frozenset(index for index, operand in enumerate(operands) if _is_weak(operand))
-    operation = Operation(name, region, len(values), wanted, weak, force_requires_grad=not constant, views=is_view)
+    operation = Operation(name, region, len(found), wanted, weak, force_requires_grad=not constant, views=is_view)
     return Call(operation, tree, leaves, is_view, tuple(capture.array for capture in scope.captures.values()))
 
 

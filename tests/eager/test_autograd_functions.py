@@ -100,13 +100,14 @@ DISCRETE = ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shi
 # They answer questions about arrays.
 NOT_HERE = ("can_cast", "result_type", "iscomplexobj", "isrealobj", "ndim", "shape", "size", "empty_like")
 # Their results have shapes that depend on values.
-REFUSED: dict[str, Callable[[Any], Any]] = {
+DEPENDENT: dict[str, Callable[[Any], Any]] = {
     "argwhere": np.argwhere, "extract": lambda x: np.extract(x > 0.5, x), "flatnonzero": np.flatnonzero, "nonzero": np.nonzero,
     "unique": np.unique, "union1d": lambda x: np.union1d(x, x), "trim_zeros": np.trim_zeros,
     "intersect1d": lambda x: np.intersect1d(x, x), "setdiff1d": lambda x: np.setdiff1d(x, x),
     "compress_by_values": lambda x: np.compress(x, x)}
 
-NAMES = sorted({function.__name__ for function in FUNCTIONS if callable(function)} - set(DISCRETE) - set(NOT_HERE) - set(REFUSED) | {"at"})
+NAMES = sorted({function.__name__ for function in FUNCTIONS if callable(function)}
+               - set(DISCRETE) - set(NOT_HERE) - set(DEPENDENT) | {"at"})
 
 
 def case(name: str) -> Case:
@@ -178,10 +179,25 @@ def test_integers(name: str) -> None:
     np.testing.assert_array_equal(result.numpy(), function(*arrays))
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_shapes_that_depend_on_values_are_refused(name: str) -> None:
+@pytest.mark.parametrize("name", DEPENDENT)
+def test_shapes_that_depend_on_values_are_those_of_each_call(name: str) -> None:
+    function = DEPENDENT[name]
+    for numbers in ([0.0, 1.0, 3.0], [2.0, 0.75, 0.0], [0.0, 0.0, 0.0], [1.0, 2.0, 4.0], [2.0, 2.0, 0.0]):
+        array, leaf = np.array(numbers), aj.tensor(np.array(numbers), requires_grad=True)
+        found, expected = as_list(function(leaf)), as_list(function(array))
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one.detach().numpy(), other)
+            assert one.dtype == other.dtype
+        if found[0].requires_grad and len({*numbers}) == 3:
+            (found[0] * np.arange(1.0, 1.0 + expected[0].size)).sum().backward()
+            kept = [number for number in array if number in expected[0]]
+            weights = {number: sum(place + 1.0 for place, other in enumerate(expected[0]) if other == number) for number in kept}
+            np.testing.assert_array_equal(leaf.grad.numpy(), [weights.get(number, 0.0) for number in array])
+
+
+def test_shapes_that_depend_on_values_are_refused_within_a_compiled_function() -> None:
     with pytest.raises(aj.errors.UnsupportedError, match=r"number of elements that .* mask chooses .* depends on values"):
-        REFUSED[name](aj.tensor([0.0, 1.0]))
+        aj.compile(lambda x: np.flatnonzero(x).sum())(aj.tensor([0.0, 1.0]))
 
 
 def test_operands_are_never_written_to() -> None:
