@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import os
 import platform
 import sys
 import time
-import traceback
 import warnings
 from collections.abc import Callable
 from itertools import cycle
 from typing import Any
+
+from worker import Answer, answers, failed, seconds_to_import
 
 Call = Callable[..., Any]
 Opener = Callable[[Any, Any], tuple[Call, Call, Callable[[], None]]]
@@ -118,14 +118,10 @@ class CommandLoop:
         return {"seconds": seconds}
 
 
-def serve(library: str, modules: list[str], answer: Callable[[dict[str, Any]], None]) -> None:
-    begin = time.perf_counter()
-    try:
-        for module in modules:
-            importlib.import_module(module)
-    except ImportError as error:
-        return answer({"absent": str(error)})
-    seconds = time.perf_counter() - begin
+def serve(library: str, modules: list[str], answer: Answer) -> None:
+    seconds = seconds_to_import(modules, answer)
+    if seconds is None:
+        return
     import numpy as np
     names = {"adjit": ("adjit", "llvmlite"), "jax": ("jax", "jaxlib")}.get(library, (library,))
     answer({"import": seconds, "versions": {"python": platform.python_version(), "numpy": np.__version__,
@@ -136,14 +132,9 @@ def serve(library: str, modules: list[str], answer: Callable[[dict[str, Any]], N
             command = json.loads(line)
             try:
                 answer(getattr(loop, command.pop("do"))(**command))
-            except Exception as error:      # a library that fails at one program goes on to the next
-                traceback.print_exc()
-                message = str(error).strip().splitlines() or [""]
-                answer({"failed": f"{type(error).__name__}: {message[0][:120]}"})
+            except Exception as error:
+                answer(failed(error))
 
 
 if __name__ == "__main__":
-    # Answers keep the real standard output for themselves: programs print what they like.
-    channel = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    serve(sys.argv[1], sys.argv[2:], lambda message: print(json.dumps(message), file=channel, flush=True))
+    serve(sys.argv[1], sys.argv[2:], answers())

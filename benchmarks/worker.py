@@ -27,15 +27,39 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 Answer = Callable[[dict[str, Any]], None]
 
 
-def serve(name: str, modules: list[str], answer: Answer) -> None:
-    """Answer commands from standard input until it ends."""
-    begin = time.perf_counter()         # before anything else is imported: NumPy is part of what a user waits for
+def seconds_to_import(modules: list[str], answer: Answer) -> float | None:
+    """Import the modules of a library, before anything else is imported: NumPy is part of what a user waits for. Returns None if one is
+    absent, which is answered."""
+    begin = time.perf_counter()
     try:
         for module in modules:
             importlib.import_module(module)
     except ImportError as error:
-        return answer({"absent": str(error)})
-    seconds = time.perf_counter() - begin
+        answer({"absent": str(error)})
+        return None
+    return time.perf_counter() - begin
+
+
+def failed(error: Exception) -> dict[str, str]:
+    """The answer to a command that raised an error: a library that fails at one problem goes on to the next."""
+    import traceback
+    traceback.print_exception(error)
+    message = str(error).strip().splitlines() or [""]
+    return {"failed": f"{type(error).__name__}: {message[0][:200]}"}
+
+
+def answers() -> Answer:
+    """Keep the real standard output for answers: libraries and programs print what they like."""
+    channel = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    return lambda message: print(json.dumps(message), file=channel, flush=True)
+
+
+def serve(name: str, modules: list[str], answer: Answer) -> None:
+    """Answer commands from standard input until it ends."""
+    seconds = seconds_to_import(modules, answer)
+    if seconds is None:
+        return
     sys.path.insert(1, os.path.join(HERE, "libraries"))
     from tasks import AbsentError
     try:
@@ -67,11 +91,8 @@ class CommandLoop:
                 self.answer(getattr(self, command.pop("do"))(**command))
             except AbsentError as error:
                 self.answer({"absent": str(error)})
-            except Exception as error:      # a peer that fails at one problem goes on to the next
-                import traceback
-                traceback.print_exc()
-                message = str(error).strip().splitlines() or [""]
-                self.answer({"failed": f"{type(error).__name__}: {message[0][:200]}"})
+            except Exception as error:
+                self.answer(failed(error))
 
     def open(self, problem: str, sizes: dict[str, Any]) -> dict[str, Any]:
         import memory
@@ -165,11 +186,4 @@ def installed_bytes() -> int:
 
 
 if __name__ == "__main__":
-    # Answers keep the real standard output for themselves: libraries print what they like.
-    channel = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-
-    def print_answer(message: dict[str, Any]) -> None:
-        print(json.dumps(message), file=channel, flush=True)
-
-    serve(sys.argv[1], sys.argv[2:], print_answer)
+    serve(sys.argv[1], sys.argv[2:], answers())
