@@ -226,9 +226,19 @@ class _Walk:
         return [region], results
 
     def while_loop(self, op: Op, given: list[Range | None]) -> tuple[list[Graph], list[Range | None]]:
-        carries = op.attrs["carries"]
-        given = [*[None] * carries, *given[carries:]]
-        return [self.region(region, given)[0] for region in op.regions], []
+        """A carry has the range of its first value, without its limit where an iteration exceeds it; the condition holds in the body."""
+        (condition, body), carries = op.regions, op.attrs["carries"]
+        head = given[:carries]
+        for attempt in range(WIDENINGS + 1):
+            if attempt == WIDENINGS:
+                head = [None] * carries
+            region, results = self.region(body, _where_true(condition, [*head, *given[carries:]]))
+            wrong = [index for index in range(carries) if not _within(results[index], head[index])]
+            if not wrong:
+                break
+            for index in wrong:
+                head[index] = _beyond(head[index], results[index], body.params[index].type)
+        return [self.region(condition, [*head, *given[carries:]])[0], region], []
 
     def cond(self, op: Op, given: list[Range | None]) -> tuple[list[Graph], list[Range | None]]:
         done = [self.region(region, given[1:]) for region in op.regions]
@@ -237,6 +247,36 @@ class _Walk:
 
 _CONTROL_FLOW: dict[str, Callable[[_Walk, Op, list[Range | None]], tuple[list[Graph], list[Range | None]]]] = {
     "scan": _Walk.scan, "while_loop": _Walk.while_loop, "cond": _Walk.cond}
+
+
+def _where_true(condition: Graph, given: Sequence[Range | None]) -> list[Range | None]:
+    """Ranges of the parameters of a condition where it holds."""
+    known, producer = {value: each for value, each in zip(condition.params, given, strict=True) if each is not None}, producers(condition)
+    for op in condition.ops:
+        if len(op.results) == 1 and (found := range_of_result(op, known, producer)) is not None:
+            known[op.result] = found
+    tests = _holding(condition.results[0], producer)
+    for test in tests:
+        for value in condition.params:
+            if value.type.dtype.kind in "iu" and (narrower := _where(value, test, True, known, producer)) is not None:
+                known[value] = narrower
+    return [known.get(value) for value in condition.params]
+
+
+def _holding(test: Value, producer: Mapping[Value, Op]) -> list[Value]:
+    """Conditions that hold where a condition does: the parts of `logical_and`."""
+    made = producer.get(test)
+    if made is None or made.name != "logical_and":
+        return [test]
+    return [part for operand in made.operands for part in _holding(operand, producer)]
+
+
+def _beyond(range: Range | None, after: Range | None, type: TensorType) -> Range | None:
+    """The range without the limit that what comes after exceeds."""
+    if range is None or after is None:
+        return None
+    lowest, highest = _of_dtype(type)
+    return range[0] if after[0] >= range[0] else lowest, range[1] if after[1] <= range[1] else highest
 
 
 def _within(inner: Range | None, outer: Range | None) -> bool:

@@ -136,3 +136,24 @@ def test_ranges_hold_what_programs_compute(part: int, exhaustive: bool) -> None:
             found = interpret(trace.graph, [np.array(k)])[0]
             assert result is None or result[0] <= found <= result[1], (seed, k)
     assert proven > (60 if exhaustive else 4)
+
+
+def test_counters_of_while_loops_are_proven_by_the_condition() -> None:
+    def counted(first: Any, goes_on: Callable[[Any], Any], step: int, index: Callable[[Any], Any] = lambda i: i) -> Callable[..., Any]:
+        return lambda x, k: aj.while_loop(lambda s: goes_on(s[0]), lambda s: (s[0] + step, s[1] + x[index(s[0])] * 0.5),
+                                          (np.int64(first) if first is not None else k, 0.0))[1]
+
+    x, k = normal(6), np.array(2)
+    proven = [counted(0, lambda i: i < 6, 1), counted(5, lambda i: i >= 0, -1), counted(6, lambda i: i > 0, -1, lambda i: i - 1),
+              counted(1, lambda i: i <= 4, 3, lambda i: i + 1), counted(0, lambda i: np.logical_and(i < 9, i < 6), 1)]
+    opened = [counted(0, lambda i: i < 7, 1), counted(5, lambda i: i >= -7, -1), counted(None, lambda i: i < 6, 1),
+              counted(0, lambda i: i * i < 36, 1), counted(0, lambda i: i < 6, 1, lambda i: i + 1), counted(0, lambda i: i != 6, 1),
+              counted(0, lambda i: np.logical_or(i < 6, i < 3), 1)]
+    for program in proven:
+        assert marked(program, x, k)[1] == [True]
+        assert float(aj.compile(program)(x, k)) == float(aj.compile(program, backend="interpret")(x, k))
+    for program in opened:
+        assert marked(program, x, k)[1] == [False]
+    for program in opened[:2]:
+        with pytest.raises(IndexError):
+            aj.compile(program)(x, k)
