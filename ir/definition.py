@@ -11,19 +11,20 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from enum import Enum, IntEnum
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from adjit.ir.dataclass import dataclass
 from adjit.ir.emitter import current_emitter
-from adjit.ir.graph import Attributes, Graph, Value
+from adjit.ir.graph import Attributes, Graph, Op, Value
 from adjit.ir.types import TensorType
 
 Infer = Callable[..., "TensorType | tuple[TensorType, ...]"]
 Evaluate = Callable[..., Any]
 Terms = Callable[["Sequence[tuple[int, ...]]", "tuple[int, ...]", Attributes], int]
 VectorJacobianProduct = Callable[[Any, tuple[Value, ...], tuple[Value, ...], Attributes], "Sequence[Value | None]"]
+BatchingRule = Callable[[Op, "Sequence[Value]", int], "Sequence[Value]"]
 
 
 class Kind(Enum):
@@ -95,6 +96,9 @@ class OpDefinition:
     vjp        `vjp(cotangent, operands, results, attrs)` returns one cotangent an operand, written with ops; None means
                zero. With several results, `cotangent` is a tuple that may hold None. `vjp=None` is for ops without a
                differentiable result (integers, bools) or that are never differentiated (planned stage).
+    batch      `batch(op, operands, size)` returns the results of `op` for a batch of examples, written with ops: of the operands, at least
+               one has the batch axis, of `size`, as a further first dimension, and so have the results (those of ops with regions may
+               lack it). "kind": the rule of the kind (`adjit.ir.batching`), if it has one. None: a loop over the examples.
     scalar     ELEMENTWISE: an expression with `{0}`, `{1}`, ... for the operands; function names in it are those of
                `codegen/vector_math/functions.py`. REDUCTION: the expression that combines `{0}` (accumulator) and `{1}`.
     identity   REDUCTION: `identity(dtype)`, the neutral element.
@@ -133,6 +137,7 @@ class OpDefinition:
     evaluate: Evaluate
     vjp: VectorJacobianProduct | None
     samples: Callable[[], Iterable[Sample]]
+    batch: BatchingRule | Literal["kind"] | None = "kind"
     attributes: dict[str, type | tuple[type, ...]] = field(default_factory=dict)
     marks: tuple[str, ...] = ()
     scalar: str | None = None
@@ -172,6 +177,8 @@ class OpDefinition:
                 raise ValueError(f"op record {self.name!r}: {kind.value} ops state their `{field_name}`")
         if (self.strong > 0) != (self.where_finite is not None):
             raise ValueError(f"op record {self.name!r}: `where_finite` belongs to strong products, and to no other")
+        if self.batch == "kind" and self.kind not in _BATCHED_BY_KIND:
+            raise ValueError(f"op record {self.name!r}: {self.kind.value} ops state their `batch`")
 
     @property
     def instructions(self) -> int:
@@ -225,6 +232,9 @@ get their identity."""
 _NEEDED = ((Kind.ELEMENTWISE, "cost"), (Kind.ELEMENTWISE, "rounding"), (Kind.REDUCTION, "combine"), (Kind.CONTRACTION, "terms"),
            (Kind.REGION, "region_use"))
 """Traits without which records of a kind are incomplete."""
+
+_BATCHED_BY_KIND = (Kind.ELEMENTWISE, Kind.REDUCTION, Kind.WINDOW, Kind.SCAN, Kind.CREATION)
+"""Kinds whose ops are batched alike; ops without operands are never batched."""
 
 DEFINITIONS: dict[str, OpDefinition] = {}
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from adjit.ir.batching import emit_again
 from adjit.ir.definition import Kind, OpCost, OpDefinition, Sample, define
 from adjit.ir.errors import ShapeError
 from adjit.ir.ops.rules import NUMBER, drop_axes, require, require_axes
@@ -45,6 +46,8 @@ def _broadcast_samples() -> Iterator[Sample]:
 broadcast: OpDefinition = define(
     "broadcast", Kind.MOVEMENT, arity=1, attributes={"shape": tuple, "axes": tuple},
     doc="The operand repeated along new dimensions: its dimension i is dimension `axes[i]` of `shape`.",
+    batch=lambda op, operands, size: emit_again(
+        op, operands, shape=(size, *op.attrs["shape"]), axes=(0, *(axis + 1 for axis in op.attrs["axes"]))),
     infer=_infer_broadcast, evaluate=_evaluate_broadcast, samples=_broadcast_samples, cost=OpCost.FREE, view=True, nonfinite=1,
     vjp=lambda ct, operands, results, attrs: (reduce_sum(ct, axes=other_axes(ct.type.rank, attrs["axes"])),))
 

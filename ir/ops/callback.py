@@ -34,7 +34,7 @@ def _evaluate(handle: np.ndarray, *arrays: np.ndarray, **attrs: Any) -> tuple[np
 
 
 callback: OpDefinition = define(
-    "callback", Kind.REGION, vjp=None, attributes={"function": str, "results": tuple},
+    "callback", Kind.REGION, vjp=None, batch=None, attributes={"function": str, "results": tuple},
     doc="What a function of Python returns for the operands after the first one, which is the handle of the function; `function` is its "
         "name, `results` are the dtypes and shapes of the results.",
     infer=_infer, evaluate=_evaluate, samples=no_samples, region_use=RegionUse.HOST)

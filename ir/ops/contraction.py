@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from adjit.ir.batching import batched_operands, emit_again, reshaped, spread_all
 from adjit.ir.definition import Kind, OpDefinition, Sample, define
 from adjit.ir.errors import ShapeError
-from adjit.ir.graph import Attributes, Value
+from adjit.ir.graph import Attributes, Op, Value
+from adjit.ir.ops.movement import transpose
 from adjit.ir.ops.rules import require_dtype
 from adjit.ir.ops.sampling import uniform
 from adjit.ir.types import BOOL, F32, I32, TensorType
@@ -51,6 +53,29 @@ def _matmul_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ..
     return ct_a, ct_b
 
 
+def _batch_matmul(op: Op, operands: Sequence[Value], size: int) -> Sequence[Value]:
+    """One product for all examples if they share a matrix: the others are its further rows, or its columns. Else a batch of products."""
+    (a, b), transpose_a, transpose_b = operands, op.attrs["transpose_a"], op.attrs["transpose_b"]
+    flags = batched_operands(op, operands)
+    if flags == [True, False] and b.type.rank == 2:
+        return (_times_shared(a, transpose_a, b, transpose_b),)
+    if flags == [False, True] and a.type.rank == 2:                     # (A B)' = B' A'
+        product = _times_shared(b, not transpose_b, a, not transpose_a)
+        size, columns, rows = product.type.shape
+        return (reshaped(product, (size, rows, 1)) if columns == 1 else transpose(product, permutation=(0, 2, 1)),)
+    return emit_again(op, spread_all(op, operands, size))
+
+
+def _times_shared(a: Value, transpose_a: bool, b: Value, transpose_b: bool) -> Value:
+    """Product of each matrix of the batch `a` with the matrix `b`, as one product of matrices."""
+    if transpose_a:
+        size, inner, rows = a.type.shape
+        a = reshaped(a, (size, rows, inner)) if 1 in (inner, rows) else transpose(a, permutation=(0, 2, 1))
+    size, rows, inner = a.type.shape
+    product = matmul(reshaped(a, (size * rows, inner)), b, transpose_a=False, transpose_b=transpose_b)
+    return reshaped(product, (size, rows, product.type.shape[1]))
+
+
 def _matmul_samples() -> Iterator[Sample]:
     for transpose_a in (False, True):
         for transpose_b in (False, True):
@@ -69,5 +94,5 @@ def _matmul_samples() -> Iterator[Sample]:
 matmul: OpDefinition = define(
     "matmul", Kind.CONTRACTION, arity=2, attributes={"transpose_a": bool, "transpose_b": bool},
     doc="The matrix product over the last two dimensions, each operand transposed first where asked; the others are a batch.",
-    infer=_infer_matmul, evaluate=_evaluate_matmul, vjp=_matmul_vjp, samples=_matmul_samples,
+    infer=_infer_matmul, evaluate=_evaluate_matmul, vjp=_matmul_vjp, samples=_matmul_samples, batch=_batch_matmul,
     terms=lambda shapes, result, attrs: shapes[0][-2 if attrs["transpose_a"] else -1])

@@ -12,9 +12,24 @@ from typing import Any
 
 import numpy as np
 
-from adjit.ir.definition import Kind, OpDefinition, RegionUse, define
+from adjit.ir.batching import (
+    any_example,
+    batch_region,
+    batched_operands,
+    batched_results,
+    choose,
+    emit_again,
+    inline_batched,
+    is_batched,
+    may_fail,
+    move_axis,
+    rebuilt,
+    spread,
+    take_part,
+)
+from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition, RegionUse, define
 from adjit.ir.errors import DTypeError, ShapeError, TraceError
-from adjit.ir.graph import Graph, Op, carried_operands
+from adjit.ir.graph import Graph, Op, Value, carried_operands
 from adjit.ir.interpreter import interpret
 from adjit.ir.ops.sampling import no_samples
 from adjit.ir.types import BOOL, I64, TensorType
@@ -74,8 +89,37 @@ def _evaluate_scan(*arrays: np.ndarray, regions: Sequence[Graph], length: int, c
     return (*rows, *run_scan(_interpreted(body), arrays, rows, length, carries, slices, reverse))
 
 
+def _batched_carries(flags: list[bool], carries: int, carried_by: Callable[[list[bool]], Sequence[bool]]) -> list[bool]:
+    """`flags` of operands, with those carries batched that become so in a later iteration; `carried_by` gives the flags of the carries
+    after an iteration."""
+    while True:
+        new = [a or b for a, b in zip(flags, carried_by(flags), strict=False)]
+        if new == flags[:carries]:
+            return flags
+        flags = [*new, *flags[carries:]]
+
+
+def _spread_carries(op: Op, operands: Sequence[Value], flags: Sequence[bool], size: int) -> list[Value]:
+    """Operands of a loop, those carries batched for which `flags` says so."""
+    return [spread(value, example, size) if flag and index < op.attrs["carries"] else value
+            for index, (value, example, flag) in enumerate(zip(operands, op.operands, flags, strict=True))]
+
+
+def _batch_scan(op: Op, operands: Sequence[Value], size: int) -> Sequence[Value]:
+    (body,), carries, slices = op.regions, op.attrs["carries"], op.attrs["slices"]
+    rows = len(body.results) - carries
+    flags = _batched_carries(batched_operands(op, operands), carries,
+                             lambda flags: batched_results(batch_region(body, flags, size), body)[rows:])
+    region = batch_region(body, flags, size, [*[False] * rows, *flags[:carries]])
+    given = [move_axis(value, 0, 1) if flag and carries <= index < carries + slices else value      # the slices have the batch axis first
+             for index, (value, flag) in enumerate(zip(_spread_carries(op, operands, flags, size), flags, strict=True))]
+    results = emit_again(op, given, (region,))
+    return [move_axis(value, 1, 0) if index < rows and is_batched(value, example) else value
+            for index, (value, example) in enumerate(zip(results, op.results, strict=True))]
+
+
 scan: OpDefinition = define(
-    "scan", Kind.REGION, regions=1, vjp=None,
+    "scan", Kind.REGION, regions=1, vjp=None, batch=_batch_scan,
     attributes={"length": int, "carries": int, "slices": int, "reverse": bool, "scratch_bytes": int},
     doc="Runs the region `length` times, from the last slice to the first if `reverse`. The region takes `carries` carried values, then a "
         "slice of each of `slices` operands along their first axis, then the other operands as they are; it returns rows, then the "
@@ -130,8 +174,37 @@ def _evaluate_while(*arrays: np.ndarray, regions: Sequence[Graph], carries: int,
     return (*((np.asarray(trips, I64), np.asarray(stride, I64), *stacks) if checkpoints else ()), *carried)
 
 
+def _batch_while(op: Op, operands: Sequence[Value], size: int) -> Sequence[Value]:
+    """The loop goes on while it does for any example. The carries of examples that are done stay: their iterations are run on those of an
+    example that is not, where they could fail, and are dropped."""
+    (condition, body), carries = op.regions, op.attrs["carries"]
+
+    def asks(flags: list[bool]) -> bool:
+        return batched_results(batch_region(condition, flags, size), condition)[0]
+
+    def carried_by(flags: list[bool]) -> Sequence[bool]:
+        return [True] * carries if asks(flags) else batched_results(batch_region(body, flags, size), body)
+
+    flags = _batched_carries(batched_operands(op, operands), carries, carried_by)
+    given = _spread_carries(op, operands, flags, size)
+    test, step = batch_region(condition, flags, size), batch_region(body, flags, size, flags[:carries])
+    if asks(flags):
+        alone = may_fail(body)
+
+        def run_step(*values: Value) -> list[Value]:
+            (going,) = inline_batched(condition, values, size)
+            known = take_part(going, values, body.params) if alone else values
+            new = inline_batched(body, known, size)
+            return [choose(going, spread(value, example, size), old)
+                    for value, example, old in zip(new, body.results, values, strict=False)]
+
+        step = rebuilt(step, run_step)
+        test = rebuilt(test, lambda *values: [any_example(inline_batched(condition, values, size)[0])])
+    return emit_again(op, given, (test, step))
+
+
 while_loop: OpDefinition = define(
-    "while_loop", Kind.REGION, regions=2, vjp=None,
+    "while_loop", Kind.REGION, regions=2, vjp=None, batch=_batch_while,
     attributes={"carries": int, "checkpointed": tuple, "checkpoints": int, "scratch_bytes": int},
     doc="Runs the second region while the first one returns true. Both take `carries` carried values, then the other operands; the second "
         "returns the carried values of the next iteration. Results: the carried values at the end. If `checkpoints` (a power of two) is "
@@ -157,8 +230,35 @@ def _evaluate_cond(*arrays: np.ndarray, regions: Sequence[Graph], **attrs: Any) 
     return interpret(regions[0 if arrays[0] else 1], arrays[1:])
 
 
+def _batch_cond(op: Op, operands: Sequence[Value], size: int) -> Sequence[Value]:
+    """With a predicate of each example both branches run, for all examples. Where a branch could fail, it runs only if an example takes it,
+    and on the operands of such an example for the others."""
+    predicate, *others = operands
+    flags = batched_operands(op, operands)
+    if not flags[0]:
+        wanted = [False] * len(op.results)
+        for region in op.regions:
+            wanted = [a or b for a, b in zip(wanted, batched_results(batch_region(region, flags[1:], size), region), strict=True)]
+        return emit_again(op, operands, tuple(batch_region(region, flags[1:], size, wanted) for region in op.regions))
+    branches = []
+    for region, mask in zip(op.regions, (predicate, DEFINITIONS["logical_not"](predicate)), strict=True):
+        results = _run_for_some(op, region, mask, others, size) if may_fail(region) else inline_batched(region, others, size)
+        branches.append([spread(value, example, size) for value, example in zip(results, region.results, strict=True)])
+    return [choose(predicate, yes, no) for yes, no in zip(*branches, strict=True)]
+
+
+def _run_for_some(op: Op, region: Graph, mask: Value, operands: Sequence[Value], size: int) -> Sequence[Value]:
+    """Results of a branch for the examples for which `mask` is true; zeros if there is none."""
+    batched = batch_region(region, [is_batched(value, example) for value, example in zip(operands, region.params, strict=True)], size)
+    params = [Value(value.type) for value in operands]
+    zeros = rebuilt(Graph(batched.name, tuple(params), (), tuple(params)), lambda *values: [
+        DEFINITIONS["constant"](value=value.type.dtype.type(0).item(), dtype=value.type.dtype, shape=value.type.shape)
+        for value in batched.results])
+    return emit_again(op, (any_example(mask), *take_part(mask, operands, region.params)), (batched, zeros))
+
+
 cond: OpDefinition = define(
-    "cond", Kind.REGION, regions=2, vjp=None, attributes={"scratch_bytes": int},
+    "cond", Kind.REGION, regions=2, vjp=None, batch=_batch_cond, attributes={"scratch_bytes": int},
     doc="The results of the first region if the first operand is true, else of the second; both take the other operands.",
     infer=_infer_cond, evaluate=_evaluate_cond, samples=no_samples, region_use=RegionUse.CONTROL_FLOW)
 

@@ -3,15 +3,16 @@ kernels."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from adjit.ir.batching import batched_operands, emit_again, move_axis, reshaped, spread_all
 from adjit.ir.definition import Kind, OpDefinition, Sample, define
 from adjit.ir.errors import ShapeError
-from adjit.ir.graph import Attributes, Value
+from adjit.ir.graph import Attributes, Op, Value
 from adjit.ir.ops.movement import flip, reshape, transpose
 from adjit.ir.ops.rules import FLOAT, require, require_dtype
 from adjit.ir.ops.sampling import uniform
@@ -122,12 +123,39 @@ def _convolution_samples() -> Iterator[Sample]:
     yield Sample((uniform((1, 1, 0, 4)), uniform((1, 1, 2, 2))), {**_PLAIN, "low": (1, 0), "high": (1, 0)})
 
 
+def _batch_convolution(op: Op, operands: Sequence[Value], size: int) -> Sequence[Value]:
+    """Examples with shared kernels are further images, examples with shared images have further kernels; else examples are further
+    groups."""
+    (x, w), groups = operands, op.attrs["groups"]
+    flags = batched_operands(op, operands)
+    if flags == [True, False]:
+        (out,) = emit_again(op, (reshaped(x, (size * x.type.shape[1], *x.type.shape[2:])), w))
+        return (reshaped(out, (size, x.type.shape[1], *out.type.shape[1:])),)
+    if flags == [False, True]:
+        _, outputs, *kernel = w.type.shape
+        grouped = move_axis(reshaped(w, (size, groups, outputs // groups, *kernel)), 0, 1)
+        (out,) = emit_again(op, (x, reshaped(grouped, (size * outputs, *kernel))))
+        images, _, *windows = out.type.shape
+        split = move_axis(reshaped(out, (images, groups, size, outputs // groups, *windows)), 2, 0)
+        return (reshaped(split, (size, images, outputs, *windows)),)
+    _, outputs, *kernel = w.type.shape
+    (out,) = emit_again(op, (_as_channels(x), reshaped(w, (size * outputs, *kernel))), groups=size * groups)
+    images, _, *windows = out.type.shape
+    return (move_axis(reshaped(out, (images, size, outputs, *windows)), 1, 0),)
+
+
+def _as_channels(x: Value) -> Value:
+    """Batch of images whose examples are further channels."""
+    size, images, channels, *lengths = x.type.shape
+    return reshaped(move_axis(x, 0, 1), (images, size * channels, *lengths))
+
+
 convolution: OpDefinition = define(
     "convolution", Kind.CONTRACTION, arity=2, attributes={**ATTRIBUTES, "groups": int}, vjp=_convolution_vjp,
     doc="Images [n, c, ...] by kernels [o, c / groups, ...], not flipped: each element of the result [n, o, ...] is the sum of a "
         "kernel times a window of its group of channels. Axes get `interior` zeros between elements, then `low` and `high` at their ends "
         "(negative: elements are taken away); windows are `stride` apart and their elements `dilation`.",
-    infer=_infer_convolution, evaluate=_evaluate_convolution, samples=_convolution_samples,
+    infer=_infer_convolution, evaluate=_evaluate_convolution, samples=_convolution_samples, batch=_batch_convolution,
     terms=lambda shapes, result, attrs: prod(shapes[1][1:]))
 
 
@@ -192,8 +220,15 @@ def _kernel_gradient_samples() -> Iterator[Sample]:
         yield Sample((x, ct), {**sample.attrs, "sizes": w.shape[2:], "scratch_bytes": scratch}, sample.differentiable)
 
 
+def _batch_kernel_gradient(op: Op, operands: Sequence[Value], size: int) -> Sequence[Value]:
+    x, ct = map(_as_channels, spread_all(op, operands, size))
+    plain = {name: value for name, value in op.attrs.items() if name not in ("sizes", "scratch_bytes")}
+    gradient = kernel_gradient(x, ct, op.attrs["sizes"], {**plain, "groups": size * op.attrs["groups"]})
+    return (reshaped(gradient, (size, gradient.type.shape[0] // size, *gradient.type.shape[1:])),)
+
+
 convolution_kernel_gradient: OpDefinition = define(
-    "convolution_kernel_gradient", Kind.CONTRACTION, arity=2, vjp=_kernel_gradient_vjp,
+    "convolution_kernel_gradient", Kind.CONTRACTION, arity=2, vjp=_kernel_gradient_vjp, batch=_batch_kernel_gradient,
     attributes={**ATTRIBUTES, "groups": int, "sizes": tuple, "scratch_bytes": int},
     doc="The derivative of a convolution in its kernels [o, c / groups, *sizes], for images [n, c, ...] and the cotangent [n, o, ...].",
     infer=_infer_kernel_gradient, evaluate=_evaluate_kernel_gradient, samples=_kernel_gradient_samples,

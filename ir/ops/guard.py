@@ -49,7 +49,7 @@ def _miss(number: int, outcome: Outcome) -> NoReturn:
 
 
 guard: OpDefinition = define(
-    "guard", Kind.CHECK, arity=1, attributes={"expected": (bool, int, float), "number": int}, vjp=None,
+    "guard", Kind.CHECK, arity=1, attributes={"expected": (bool, int, float), "number": int}, vjp=None, batch=None,
     doc="No result. The program stops, with nothing written that its caller sees, unless the operand, a scalar, is `expected`. `number` "
         "counts the guards of a trace.",
     infer=_infer, evaluate=_evaluate, samples=no_samples)

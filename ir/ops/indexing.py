@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from adjit.ir.batching import batch_axis, batched_operands, emit_again, is_batched, move_axis, reshaped, spread, spread_all
 from adjit.ir.definition import Kind, OpDefinition, Sample, define
 from adjit.ir.errors import ShapeError
-from adjit.ir.graph import Attributes, Value
+from adjit.ir.graph import Attributes, Op, Value
 from adjit.ir.ops.arithmetic import add, multiply
 from adjit.ir.ops.broadcasting import broadcast
 from adjit.ir.ops.comparison import equal, less
@@ -142,22 +143,69 @@ def _scatter_samples() -> Iterator[Sample]:
     yield Sample((np.array([1, 2], I64), np.array([0, 0], I64), np.array([5, 7], I64)), {"axis": 0})
 
 
+def _index_of_examples(indices: Value, size: int, length: int) -> Value:
+    """Batched `indices` along an axis of this length, as indices along that of all examples, one after the other. An index that does not
+    fit its own example stays out of range."""
+    number = iota(dtype=I64, shape=indices.type.shape, axis=0)
+    return joined_index((number, indices), (size, length))
+
+
+def _examples_joined(value: Value, axis: int) -> Value:
+    """Batched `value` with its examples one after the other along the dimension `axis` of one example, which becomes the first one."""
+    first = move_axis(value, axis + 1, 1)
+    return reshaped(first, (first.type.shape[0] * first.type.shape[1], *first.type.shape[2:]))
+
+
+def _batch_take(op: Op, operands: Sequence[Value], size: int) -> Sequence[Value]:
+    x, indices = operands
+    axis, rank = op.attrs["axis"], op.operands[1].type.rank
+    batched = batched_operands(op, operands)
+    if not batched[1]:
+        return emit_again(op, operands, axis=axis + 1)
+    if not batched[0]:                      # the batch axis is one more axis of the indices
+        (taken,) = emit_again(op, operands)
+        return (move_axis(taken, axis, 0),)
+    joined = _index_of_examples(indices, size, x.type.shape[axis + 1])
+    (taken,) = emit_again(op, (_examples_joined(x, axis), joined), axis=0)
+    return (_moved_axes(taken, 1, rank, axis + 1),)
+
+
+def _moved_axes(value: Value, source: int, count: int, target: int) -> Value:
+    """`value` with `count` axes from `source` on at the place `target`."""
+    for number in range(count if source != target else 0):
+        value = move_axis(value, source, target + count - 1) if source < target else move_axis(value, source + number, target + number)
+    return value
+
+
+def _batch_scatter(op: Op, operands: Sequence[Value], size: int) -> Sequence[Value]:
+    base, indices, updates = operands
+    axis, rank = op.attrs["axis"], op.operands[1].type.rank
+    if not is_batched(indices, op.operands[1]):
+        return emit_again(op, (spread(base, op.operands[0], size), indices, spread(updates, op.operands[2], size)), axis=axis + 1)
+    base, indices, updates = spread_all(op, operands, size)
+    length = base.type.shape[axis + 1]
+    others = _examples_joined(base, axis)
+    (written,) = emit_again(op, (others, _index_of_examples(indices, size, length), _moved_axes(updates, axis + 1, rank, 1)), axis=0)
+    return (move_axis(reshaped(written, (size, length, *others.type.shape[1:])), 1, axis + 1),)
+
+
 take: OpDefinition = define(
     "take", Kind.INDEXING, arity=2, attributes={"axis": int}, marks=MARKS, doc="Slices of the first operand along `axis`, at the indices.",
-    infer=_infer_take, evaluate=_evaluate_take, samples=_take_samples,
+    infer=_infer_take, evaluate=_evaluate_take, samples=_take_samples, batch=_batch_take,
     vjp=lambda ct, operands, results, attrs: (scatter_add(full_like(operands[0], 0.0), operands[1], ct, axis=attrs["axis"]), None))
 
 scatter_add: OpDefinition = define(
     "scatter_add", Kind.INDEXING, arity=3, attributes={"axis": int}, marks=MARKS,
     doc="The base with the updates added to its slices along `axis`, at the indices; repeated indices add up.",
-    infer=_infer_scatter_add, evaluate=_evaluate_scatter_add, samples=_scatter_samples, updates=True,
+    infer=_infer_scatter_add, evaluate=_evaluate_scatter_add, samples=_scatter_samples, updates=True, batch=_batch_scatter,
     vjp=lambda ct, operands, results, attrs: (ct, None, take(ct, operands[1], axis=attrs["axis"])))
 
 scatter_set: OpDefinition = define(
     "scatter_set", Kind.INDEXING, arity=3, attributes={"axis": int}, marks=MARKS,
     doc="The base with the updates in place of its slices along `axis`, at the indices; of repeated indices the last one counts, and only "
         "its update gets the cotangent.",
-    infer=_infer_scatter, evaluate=_evaluate_scatter_set, vjp=_scatter_set_vjp, samples=_scatter_samples, updates=True)
+    infer=_infer_scatter, evaluate=_evaluate_scatter_set, vjp=_scatter_set_vjp, samples=_scatter_samples, updates=True,
+    batch=_batch_scatter)
 
 # -- single elements: take_along_axis, scatter_add_along_axis
 
@@ -210,12 +258,12 @@ def _scatter_along_samples() -> Iterator[Sample]:
 take_along_axis: OpDefinition = define(
     "take_along_axis", Kind.INDEXING, arity=2, attributes={"axis": int}, marks=MARKS, numpy=np.take_along_axis,
     doc="For every index the element of the first operand at this index along `axis`; the other coordinates are those of the index.",
-    infer=_infer_take_along, evaluate=_evaluate_take_along, samples=_take_along_samples,
+    infer=_infer_take_along, evaluate=_evaluate_take_along, samples=_take_along_samples, batch=batch_axis,
     vjp=lambda ct, operands, results, attrs: (
         scatter_add_along_axis(full_like(operands[0], 0.0), operands[1], ct, axis=attrs["axis"]), None))
 
 scatter_add_along_axis: OpDefinition = define(
     "scatter_add_along_axis", Kind.INDEXING, arity=3, attributes={"axis": int}, marks=MARKS,
     doc="The base with every update added to the element that `take_along_axis` would read for its index; repeated indices add up.",
-    infer=_infer_scatter_along, evaluate=_evaluate_scatter_along, samples=_scatter_along_samples, updates=True,
+    infer=_infer_scatter_along, evaluate=_evaluate_scatter_along, samples=_scatter_along_samples, updates=True, batch=batch_axis,
     vjp=lambda ct, operands, results, attrs: (ct, None, take_along_axis(ct, operands[1], axis=attrs["axis"])))

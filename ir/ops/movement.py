@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from adjit.ir.batching import batch_axes, batch_axis, emit_again, spread_all
 from adjit.ir.definition import Kind, OpCost, OpDefinition, Sample, define
 from adjit.ir.errors import ShapeError
-from adjit.ir.graph import Attributes, Value
+from adjit.ir.graph import Attributes, Op, Value
 from adjit.ir.ops.creation import full_like
 from adjit.ir.ops.rules import NUMBER, require, require_axes, require_axis, require_dtype, require_length, require_number
 from adjit.ir.ops.sampling import uniform
@@ -40,6 +41,7 @@ def _reshape_samples() -> Iterator[Sample]:
 reshape: OpDefinition = define(
     "reshape", Kind.MOVEMENT, arity=1, attributes={"shape": tuple}, doc="The same elements, in row-major order, in another shape.",
     infer=_infer_reshape, evaluate=lambda x, *, shape: x.reshape(shape), samples=_reshape_samples,
+    batch=lambda op, operands, size: emit_again(op, operands, shape=(size, *op.attrs["shape"])),
     cost=OpCost.FREE, alias=True, view=True, nonfinite=1,
     vjp=lambda ct, operands, results, attrs: (reshape(ct, shape=operands[0].type.shape),))
 
@@ -67,6 +69,7 @@ transpose: OpDefinition = define(
     "transpose", Kind.MOVEMENT, arity=1, attributes={"permutation": tuple},
     doc="Dimensions in another order: dimension i of the result is dimension `permutation[i]` of the operand.",
     infer=_infer_transpose, evaluate=lambda x, *, permutation: x.transpose(permutation), vjp=_transpose_vjp, samples=_transpose_samples,
+    batch=lambda op, operands, size: emit_again(op, operands, permutation=(0, *(axis + 1 for axis in op.attrs["permutation"]))),
     view=True, nonfinite=1)
 
 
@@ -84,7 +87,7 @@ def _flip_samples() -> Iterator[Sample]:
 
 flip: OpDefinition = define(
     "flip", Kind.MOVEMENT, arity=1, attributes={"axes": tuple}, doc="The order of the elements along `axes` reversed.",
-    infer=_infer_flip, evaluate=lambda x, *, axes: np.flip(x, axes), samples=_flip_samples, view=True,
+    infer=_infer_flip, evaluate=lambda x, *, axes: np.flip(x, axes), samples=_flip_samples, view=True, batch=batch_axes,
     vjp=lambda ct, operands, results, attrs: (flip(ct, axes=attrs["axes"]),))
 
 # -- slice and pad, each other's derivative
@@ -132,7 +135,9 @@ def _slice_samples() -> Iterator[Sample]:
 slice: OpDefinition = define(
     "slice", Kind.MOVEMENT, arity=1, attributes={"start": tuple, "stop": tuple, "step": tuple},
     doc="Every `step`th element of each dimension, from `start` up to `stop`; steps are positive.",
-    infer=_infer_slice, evaluate=_evaluate_slice, vjp=_slice_vjp, samples=_slice_samples, view=True)
+    infer=_infer_slice, evaluate=_evaluate_slice, vjp=_slice_vjp, samples=_slice_samples, view=True,
+    batch=lambda op, operands, size: emit_again(
+        op, operands, start=(0, *op.attrs["start"]), stop=(size, *op.attrs["stop"]), step=(1, *op.attrs["step"])))
 
 
 def _infer_pad(x: TensorType, *, low: Shape, high: Shape, interior: Shape, value: float) -> TensorType:
@@ -174,7 +179,8 @@ def _pad_samples() -> Iterator[Sample]:
 pad: OpDefinition = define(
     "pad", Kind.MOVEMENT, arity=1, attributes={"low": tuple, "high": tuple, "interior": tuple, "value": (bool, int, float)},
     doc="The operand with copies of `value` around it: `low` before, `high` after, and `interior` between neighbours.",
-    infer=_infer_pad, evaluate=_evaluate_pad, vjp=_pad_vjp, samples=_pad_samples)
+    infer=_infer_pad, evaluate=_evaluate_pad, vjp=_pad_vjp, samples=_pad_samples,
+    batch=lambda op, operands, size: emit_again(op, operands, **{name: (0, *op.attrs[name]) for name in ("low", "high", "interior")}))
 
 # -- several operands
 
@@ -214,7 +220,7 @@ def _concatenate_samples() -> Iterator[Sample]:
 concatenate: OpDefinition = define(
     "concatenate", Kind.MOVEMENT, attributes={"axis": int}, doc="The operands one after the other along `axis`.",
     infer=_infer_concatenate, evaluate=lambda *arrays, axis: np.concatenate(arrays, axis), vjp=_concatenate_vjp,
-    samples=_concatenate_samples)
+    samples=_concatenate_samples, batch=batch_axis)
 
 
 def _stop(update: Shape, start: Shape, step: Shape) -> Shape:
@@ -252,11 +258,15 @@ def _update_slice_samples() -> Iterator[Sample]:
     yield Sample((np.array(1, I64), np.array(2, I64)), {"start": (), "step": ()})
 
 
+def _batch_update(op: Op, operands: Sequence[Value], size: int) -> Operands:
+    return emit_again(op, spread_all(op, operands, size), start=(0, *op.attrs["start"]), step=(1, *op.attrs["step"]))
+
+
 update_slice: OpDefinition = define(
     "update_slice", Kind.MOVEMENT, arity=2, attributes={"start": tuple, "step": tuple},
     doc="The base with the update written to every `step`th index of each dimension from `start` on.",
     infer=_infer_update_slice, evaluate=_evaluate_update_slice, vjp=_update_slice_vjp, samples=_update_slice_samples,
-    updates=True)
+    batch=_batch_update, updates=True)
 
 
 def _infer_add_slice(base: TensorType, update: TensorType, *, start: Shape, step: Shape) -> TensorType:
@@ -279,4 +289,5 @@ add_slice: OpDefinition = define(
     "add_slice", Kind.MOVEMENT, arity=2, attributes={"start": tuple, "step": tuple},
     doc="The base with the update added to every `step`th index of each dimension from `start` on: the cotangents of many small slices of "
         "one value are added up in its place.",
-    infer=_infer_add_slice, evaluate=_evaluate_add_slice, vjp=_add_slice_vjp, samples=_update_slice_samples, updates=True)
+    infer=_infer_add_slice, evaluate=_evaluate_add_slice, vjp=_add_slice_vjp, samples=_update_slice_samples, batch=_batch_update,
+    updates=True)

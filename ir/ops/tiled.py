@@ -70,7 +70,7 @@ def tile_stride_bytes(type: TensorType, tile: TensorType, count: int) -> int:
 
 
 tiled: OpDefinition = define(
-    "tiled", Kind.REGION, regions=1, vjp=None, attributes={"count": int, "sliced": tuple, "shapes": tuple},
+    "tiled", Kind.REGION, regions=1, vjp=None, batch=None, attributes={"count": int, "sliced": tuple, "shapes": tuple},
     doc="The region, run `count` times: on equal slices along the first axis of the operands that are `sliced` (on a block of columns of a "
         "matrix if the region's parameter has all rows), and on the whole of the others. The results of all tiles follow each other in "
         "memory, in `shapes`.",

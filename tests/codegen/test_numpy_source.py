@@ -147,7 +147,7 @@ def test_an_op_of_which_nothing_is_known_is_evaluated(monkeypatch: pytest.Monkey
     """A record without NumPy function: its meaning is called, and its result is not taken for fresh."""
     unknown = OpDefinition(
         "unknown", Kind.MOVEMENT, "x, reversed.", infer=lambda x, *, by: x, evaluate=lambda x, *, by: x[::by], vjp=None,
-        samples=lambda: iter(()), attributes={"by": int}, arity=1)
+        batch=None, samples=lambda: iter(()), attributes={"by": int}, arity=1)
     monkeypatch.setitem(DEFINITIONS, "unknown", unknown)
     made = check(lambda x: [ops.negative(unknown(x, by=-1)), unknown(x, by=-1)], numbers(5))
     assert made.fresh == (True, False)

@@ -185,7 +185,7 @@ def test_the_interpreter_drops_values_after_their_last_use() -> None:
         references.append(weakref.ref(out))
         return out
 
-    step = OpDefinition(name="step", kind=Kind.MOVEMENT, doc="x + 1.", infer=lambda x: x, evaluate=evaluate, vjp=None,
+    step = OpDefinition(name="step", kind=Kind.MOVEMENT, doc="x + 1.", infer=lambda x: x, evaluate=evaluate, vjp=None, batch=None,
                         samples=lambda: iter(()), arity=1)
     graph = trace_graph("g", [VECTOR], lambda x: [step(step(step(step(x))))])
     (found,) = interpret(graph, [np.zeros(3)])

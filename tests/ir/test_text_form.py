@@ -124,7 +124,7 @@ def test_regions_within_regions() -> None:
 # -- attributes
 
 PROBE = OpDefinition(name="probe", kind=Kind.MOVEMENT, doc="For this test.", infer=lambda: VECTOR, evaluate=lambda: None, vjp=None,
-                     samples=lambda: iter(()), attributes={"value": object})
+                     batch=None, samples=lambda: iter(()), attributes={"value": object})
 
 
 def probe_graph(value: Any) -> Graph:

@@ -93,7 +93,7 @@ def test_v1_an_op_defines_a_parameter() -> None:
 def test_v2_the_op_is_not_registered() -> None:
     x, y = Value(VECTOR, "x"), Value(VECTOR, "y")
     stranger = OpDefinition(name="sin", kind=Kind.MOVEMENT, doc="Not the real one.", infer=lambda x: x, evaluate=np.sin, vjp=None,
-                            samples=lambda: iter(()), arity=1)
+                            batch=None, samples=lambda: iter(()), arity=1)
     check(Graph("g", (x,), (Op(stranger, (x,), (y,), loc=HERE),), (y,)), "V2 'sin' is not a registered op")
 
 

@@ -367,7 +367,7 @@ def test_locations_are_kept_and_given_to_the_adjoint() -> None:
 
 def make_op(vjp: Callable[..., Sequence[Value | None]] | None) -> OpDefinition:
     return OpDefinition("opaque", Kind.MOVEMENT, "A test op.", infer=lambda type: type, evaluate=lambda array: array, vjp=vjp,
-                        samples=lambda: iter(()))
+                        batch=None, samples=lambda: iter(()))
 
 
 def opaque_gradient(vjp: Callable[..., Sequence[Value | None]] | None, use: Callable[[Value, Value], Value]) -> Graph:
