@@ -352,15 +352,13 @@ def _check_kept(kept: Sequence[KeptValue], name: str, trace: Callable[[], tuple[
 def _explore(flow: FlowGraph, trace: Callable[[], object]) -> None:
     """Trace the ways that this call does not go, but that it goes in other iterations of the same loops: `if x[i] > 0` in a loop over i is
     known after one call. What is recorded on the way becomes no program."""
-    recorders, worth = flow.recorders, flow.worth_exploring()
+    worth = flow.worth_exploring()
     while worth >= MIN_EXPLORED:
-        flow.exploring, flow.explored, flow.recorders = True, 0, []
         try:
-            trace()
+            with flow.exploration():
+                trace()
         except (Exception, FlowMismatch, EndOfExploration):     # values do not go with the decisions: any error may come of it
             break
-        finally:
-            flow.exploring, flow.recorders = False, recorders
         left = flow.worth_exploring()
         if left > worth / 2:
             break

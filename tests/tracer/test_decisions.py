@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import adjit as aj
+from adjit.tracer.flow.flow_graph import EndOfExploration, FlowGraph
 
 
 def newton(a):
@@ -276,3 +278,49 @@ def test_maxima_of_scalars_are_chosen_in_the_program() -> None:
         assert [np.float64(number).tobytes() for number in expected] == [np.float64(number).tobytes() for number in found]
     assert compiled.cache_info().traces == 1
     np.testing.assert_array_equal(aj.grad(lambda x: max(x[0], x[1]) * min(x[2], 1.0))(np.array([1.0, 2.0, 0.5])), [0, 0.5, 2.0])
+
+
+def test_an_exploration_ends_though_the_way_has_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where each step is rejected, the time stands still, and the count of rejected steps makes each point a new one."""
+    def integrate(y, tolerance):
+        time, step, accepted, rejected = 0.0, 0.1, 0, 0
+        while time < 1:
+            if time + step > 1:
+                step = 1 - time
+            first = -y * y
+            second = -(y + step * first) ** 2
+            error = np.max(np.abs(step * (second - first) / 2))
+            if error < tolerance:
+                y, time, accepted = y + step * (first + second) / 2, time + step, accepted + 1
+            else:
+                rejected += 1
+            step = step * min(2, max(0.3, 0.9 * np.sqrt(tolerance / (error + 1e-30))))
+        return y, accepted, rejected
+
+    passed = 0
+
+    def count(graph: FlowGraph, key: object) -> bool | None:
+        nonlocal passed
+        passed += 1
+        if passed > 10_000:
+            raise KeyboardInterrupt("the exploration goes on")
+        return explored_outcome(graph, key)
+
+    explored_outcome = FlowGraph.explored_outcome
+    monkeypatch.setattr(FlowGraph, "explored_outcome", count)
+    arguments = np.array([1.0, 3.0]), 1e-2
+    for found, expected in zip(aj.compile(integrate)(*arguments), integrate(*arguments), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_an_exploration_ends_without_points() -> None:
+    before = sys.gettrace()
+    with pytest.raises(EndOfExploration), FlowGraph().exploration():
+        endless()
+    assert sys.gettrace() is before
+
+
+def endless() -> None:
+    step = 0
+    while step < 1:
+        step = step * 2

@@ -5,13 +5,17 @@ The graph grows with each trace. What is not in it nobody has seen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from operator import is_
+from types import FrameType
 from typing import Any
 
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op, Value, attributes_key
 from adjit.ir.types import TensorType
+from adjit.tracer.user_location import is_ours
 
 Key = Any
 """Number of a point, or `structured.BACK`."""
@@ -46,6 +50,13 @@ class EndOfExploration(BaseException):
     """Raised in the functions that are traced where exploring them takes too long."""
 
 
+MAX_EXPLORED_POINTS = 500
+"""Points, besides twice the known ones, after which an exploration ends: what it does is not what a call does, and may go on forever."""
+
+MAX_EXPLORED_LINES = 100_000
+"""Lines of Python after which an exploration ends: a loop of numbers alone comes by no point."""
+
+
 class FlowGraph:
     """Points by the number of their key, with the types of their states, and the blocks behind each outcome. `recorders` are those of the
     last trace."""
@@ -57,7 +68,7 @@ class FlowGraph:
         self.between: set[Key] = set()      # points at which a loop goes on or ends: Python does not come by there
         self.structured: set[Key] = set()       # points at which branches and loops of the last trace begin
         self.exploring = False
-        self.explored = 0           # points that were passed while exploring
+        self.points_left = 0        # that may be passed while exploring
         self.recorders: list[Any] = []
         self.guards: list[Any] = []         # guards of the traces that are part of it
         self.contents: dict[int, Any] = {}      # arrays that Python read in one of them, and what was read of their form
@@ -89,6 +100,35 @@ class FlowGraph:
         known = self.blocks.get(key, {})
         return next((outcome for outcome in (True, False) if outcome not in known
                      and outcome in self._outcomes.get(self._families[key], ())), None)
+
+    @contextmanager
+    def exploration(self) -> Iterator[None]:
+        """Have the traces within go ways that nobody has seen; `EndOfExploration` ends one that takes too long."""
+        lines_left, before, recorders = MAX_EXPLORED_LINES, sys.gettrace(), self.recorders
+
+        def count(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
+            nonlocal lines_left
+            if is_ours(frame.f_globals.get("__name__", "")):
+                return None
+            lines_left -= 1
+            if lines_left < 0:
+                raise EndOfExploration
+            return count
+
+        self.exploring, self.points_left, self.recorders = True, MAX_EXPLORED_POINTS + 2 * len(self.blocks), []
+        sys.settrace(count)
+        try:
+            yield
+        finally:
+            sys.settrace(before)
+            self.exploring, self.recorders = False, recorders
+
+    def explored_outcome(self, key: Key) -> bool | None:
+        """An outcome of a point that an exploration chooses, as nobody has seen it there; None if there is none."""
+        self.points_left -= 1
+        if self.points_left < 0:
+            raise EndOfExploration
+        return self.unknown_outcome(key)
 
     def worth_exploring(self) -> int:
         """Number of points with an outcome that was seen in other iterations only."""

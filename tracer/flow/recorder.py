@@ -18,7 +18,7 @@ from adjit.ir.emitter import emitting
 from adjit.ir.graph import Op, Value
 from adjit.ir.types import I64
 from adjit.tracer.array import TracedArray
-from adjit.tracer.flow.flow_graph import Block, EndOfExploration, FlowGraph, FlowMismatch, Key
+from adjit.tracer.flow.flow_graph import Block, FlowGraph, FlowMismatch, Key
 from adjit.tracer.flow.program_point import ProgramPoint, point_of_decision, point_of_result, user_frame
 from adjit.tracer.flow.structured import State, Structure, Unstructured
 from adjit.tracer.scope import Scope
@@ -48,10 +48,6 @@ class _Ahead:
     goal: Key
     state: State        # at the goal
     position: int       # of what is recorded on the way
-
-
-MAX_EXPLORED = 500
-"""Points, besides twice the known ones, after which an exploration ends: what it does is not what a call does, and may go on forever."""
 
 
 class FlowRecorder:
@@ -90,7 +86,7 @@ class FlowRecorder:
             self._start = None
             return array.told(kind, not self.is_ahead)
         key, state = self._arrive(point, decided)
-        outcome = self._explore(key) if self.graph.exploring else None
+        outcome = self.graph.explored_outcome(key) if self.graph.exploring else None
         if outcome is None:
             if self._ahead is not None and self._ahead.goal == key:
                 state = self._catch_up(point, array)
@@ -103,13 +99,6 @@ class FlowRecorder:
         left = tuple(map(operator.length_hint, point.iterators))
         self._start = _Start(key, outcome, state, point.iterators, left, len(self.builder.ops))
         return outcome
-
-    def _explore(self, key: Key) -> bool | None:
-        """An outcome that nobody has seen here: Python goes this way to record it, in a trace that becomes no program."""
-        self.graph.explored += 1
-        if self.graph.explored > MAX_EXPLORED + 2 * len(self.graph.blocks):
-            raise EndOfExploration
-        return self.graph.unknown_outcome(key)
 
     def finish(self, result: Any) -> None:
         """Note the result of the function."""
