@@ -98,11 +98,12 @@ class BoundCompiledFunction(Generic[P, R]):
         return self.__func__.measure(fun, args, kwargs)
 
     def export(self, path: str | os.PathLike[str], *args: Any, kwargs: Mapping[str, Any] | None = None,
-               params: str | Iterable[str] | None = None,
+               ways: Iterable[Sequence[Any]] = (), params: str | Iterable[str] | None = None,
                target: str = "x86_64-linux-gnu", levels: str | Sequence[str] | None = None) -> list[Path]:
         """See `CompiledFunction.export`."""
         fun, args = self._split(args)
-        return self.__func__.export_for(fun, path, args, dict(kwargs or {}), params, target, levels)
+        further = [self._split(tuple(example))[1] for example in ways]
+        return self.__func__.export_for(fun, path, args, dict(kwargs or {}), further, params, target, levels)
 
     def as_callable(self, *args: Any, **kwargs: Any) -> NativeCallable:
         """See `CompiledFunction.as_callable`."""

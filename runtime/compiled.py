@@ -34,7 +34,7 @@ from adjit.runtime.warmup import WARM_UP
 from adjit.tracer.array_wrapper import IdentityKeyed
 from adjit.tracer.flow.flow_graph import FlowGraph
 from adjit.tracer.reentrancy import is_reentrant
-from adjit.tracer.signature import CallSignature, flatten_call
+from adjit.tracer.signature import CallSignature, describe_difference, flatten_call
 from adjit.tracer.trace import is_tracing
 from adjit.tracer.tracebacks import hide_frames, user_frames_only
 from adjit.tracer.user_location import find_user_location
@@ -204,7 +204,7 @@ class CompiledFunction(Generic[P, R]):
 
     @user_frames_only
     def export(self, path: str | os.PathLike[str], *args: Any, kwargs: Mapping[str, Any] | None = None,
-               params: str | Iterable[str] | None = None,
+               ways: Iterable[Sequence[Any]] = (), params: str | Iterable[str] | None = None,
                target: str = "x86_64-linux-gnu", levels: str | Sequence[str] | None = None) -> list[Path]:
         """Write the program for these example arguments into a file. Returns the paths of the files written.
 
@@ -214,19 +214,35 @@ class CompiledFunction(Generic[P, R]):
         function changes, such as the parameters of a module, goes into the archive, and is an input of a library. `params` names the
         arguments whose arrays also go into the archive.
 
+        A function that decides on values is exported with the ways through it that the example arguments take: those of `args`, and those
+        of each tuple of further arguments in `ways`, of the same shapes and dtypes. A call tries them in this order; one that goes none of
+        them raises `ArgumentError`, and returns the status `DECISION` in C.
+
         `levels` are the x86-64 levels to write code for ("x86-64-v2", "x86-64-v3", "x86-64-v4": one or several; the default is all); the
         best level of the processor is selected when the program is loaded. `target` "aarch64-linux-gnu" writes for that system.
 
         Raises `ExportError`, with nothing written, if the program or the path does not allow it.
         """
-        return self.export_for(self.fun, path, args, dict(kwargs or {}), params, target, levels)
+        return self.export_for(self.fun, path, args, dict(kwargs or {}), ways, params, target, levels)
 
     def export_for(self, fun: Callable[..., Any], path: str | os.PathLike[str], args: tuple[Any, ...], kwargs: dict[str, Any],
-                   params: str | Iterable[str] | None, target: str, levels: str | Sequence[str] | None) -> list[Path]:
+                   ways: Iterable[Sequence[Any]], params: str | Iterable[str] | None, target: str,
+                   levels: str | Sequence[str] | None) -> list[Path]:
         """Export `fun`, which is the function, or its bound method of an instance."""
-        signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.grad)
-        program, captured = self._native(fun, args, kwargs, signature)
-        return export.export_program(program, signature, (*signature.leaves, *captured), path, params, target, levels)
+        examples = [tuple(args), *map(tuple, ways)]
+        signatures = [flatten_call(fun, example, kwargs, self.compile_options.static, modes.grad) for example in examples]
+        programs: list[tuple[Program, tuple[np.ndarray, ...]]] = []
+        for number, (example, signature) in enumerate(zip(examples, signatures, strict=True)):
+            if signature.key != signatures[0].key:
+                raise ExportError(f"the arguments number {number} of ways= are of other types than the first example arguments: "
+                                  f"{describe_difference(signatures[0], signature)}", find_user_location(),
+                                  hint="a file holds ways for arguments of one signature: export the others to a file of their own")
+            program, captured = self._native(fun, example, kwargs, signature, programs[-1][0].flow if programs else None)
+            arrays = (*signature.leaves, *captured)
+            programs = [known for known in programs if not program.supersedes(known[0])]
+            if not any(known.decides_like(program) for known, _ in programs):
+                programs.append((program, arrays))
+        return export.export_program(programs, signatures[0], path, params, target, levels)
 
     @user_frames_only
     def as_callable(self, *args: Any, **kwargs: Any) -> native_callable.NativeCallable:
@@ -245,13 +261,15 @@ class CompiledFunction(Generic[P, R]):
         signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.grad)
         return native_callable.make_callable(*self._native(fun, args, kwargs, signature), signature)
 
-    def _native(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature
-                ) -> tuple[Program, tuple[np.ndarray, ...]]:
-        """The program of the native backend for a call, and the current arrays for its captured parameters."""
+    def _native(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature,
+                flow: FlowGraph | None = None) -> tuple[Program, tuple[np.ndarray, ...]]:
+        """The program of the native backend for a call, and the current arrays for its captured parameters. `flow` is what is known of
+        the ways through the function."""
         if self.compile_options.backend == "native":
-            program = self._program_of(fun, args, kwargs, signature)[0]
+            program = self._program_of(fun, args, kwargs, signature, flow)[0]
         else:
-            program = compile_program(fun, args, kwargs, signature, replace(self.compile_options, backend="native"), "it is exported")
+            native = replace(self.compile_options, backend="native")
+            program = compile_program(fun, args, kwargs, signature, native, "it is exported", flow=flow)
         captured = program.current(signature)
         if captured is None:
             raise ExportError(f"state that {function_name(self.fun)} reads was changed while it was traced", find_user_location())
@@ -273,16 +291,20 @@ class CompiledFunction(Generic[P, R]):
                              hint="call it first, or pass example arguments to the report")
         return self._cache.last
 
-    def _program_of(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature) -> Found:
+    def _program_of(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature,
+                    flow: FlowGraph | None = None) -> Found:
         """The program for a call, which is not run. Where the function decides on values, it is traced again for those of the call."""
         found = self._cache.find(signature)
         if found is None:
             return self._compile(fun, args, kwargs, signature)
         if not found[0].trace.value_guards:
             return found
+        flow = flow or found[0].flow
         with no_fork(), self._compiling:
-            program = compile_program(fun, args, kwargs, signature, self.compile_options, "its way is asked for")
-            return self._cache.find(signature, False, program.outcomes) or (program, program.traced_with(signature) or ())
+            program = compile_program(fun, args, kwargs, signature, self.compile_options, "its way is asked for",
+                                      flow=flow if flow is not None and flow.holds() else None)
+        known = next((way for way in self._cache.ways(signature) if way.decides_like(program)), None)
+        return (program, program.traced_with(signature) or ()) if known is None else (known, known.current(signature) or ())
 
     def cache_info(self) -> CacheInfo:
         """Hits, traces, size and limit of the cache of programs."""

@@ -140,6 +140,11 @@ class Program:
         return len(outcomes) <= len(guards) and all(
             same_outcome(guard.expected, outcome) for guard, outcome in zip(guards, outcomes, strict=False))
 
+    def decides_like(self, other: Program) -> bool:
+        """True if a call goes one of the two programs exactly if it goes the other."""
+        points, others = ([guard.point for guard in program.trace.value_guards] for program in (self, other))
+        return points == others and self.begins_with(other.outcomes)
+
     def may_be_the_way(self, missed: Program, outcomes: Sequence[Outcome]) -> bool:
         """True if nothing that is known of a call speaks against this program: the first guards of another one, `missed`, have these
         `outcomes`."""

@@ -32,6 +32,9 @@ from adjit.tracer.tracebacks import hide_frames, user_frames_only
 from adjit.tracer.trees import flatten, optree, structure_text, unflatten
 from adjit.tracer.user_location import find_user_location, return_location
 
+REPORTS = ("ir", "kernels", "explain", "memory", "profile", "export", "as_callable", "cache_info", "clear_cache")
+"""Methods of compiled functions that functions of `grad` and its kin have, too: about the program that calls outside of a trace run."""
+
 Function = Callable[..., Any]
 Argnums = int | Sequence[int]
 
@@ -215,7 +218,7 @@ def jacobian(fun: Function, argnums: Argnums = 0) -> Function:
 
     unrolled = _on_wrappers(_named(fun, "jacobian", body))
     program = _compiled(fun, "jacobian", unrolled, like_fun=True)
-    return kept(fun, ("jacobian", numbers), lambda: _named(fun, "jacobian", rows))
+    return kept(fun, ("jacobian", numbers), lambda: _without_program(_named(fun, "jacobian", rows)))
 
 
 @overload
@@ -284,7 +287,7 @@ def checkpoint(fun: Function) -> Function:
         return region.rebuild(ops.checkpoint.emit(*region.operands, regions=(region.graph,)))
 
     emit = _on_wrappers(body)
-    return kept(fun, "checkpoint", lambda: _named(fun, "checkpoint", checkpointed))
+    return kept(fun, "checkpoint", lambda: _without_program(_named(fun, "checkpoint", checkpointed)))
 
 
 def stop_gradient(x: Leaf) -> Leaf:
@@ -317,9 +320,25 @@ def _transform(fun: Function, name: str, settings: tuple[Any, ...], body: Functi
 
         on_wrappers = _on_wrappers(_named(fun, name, body, like_fun))
         program = _compiled(fun, name, on_wrappers, like_fun)
+        vars(transformed).update({report: getattr(program, report) for report in REPORTS})
         return _named(fun, name, transformed, like_fun)
 
     return kept(fun, (name, *settings), make)
+
+
+def _without_program(function: Function) -> Function:
+    """`function`, whose calls run no single program, with reports that say so."""
+
+    def refuse(report: str) -> Function:
+        @user_frames_only
+        def refused(*_: Any, **__: Any) -> Any:
+            raise TraceError(f"{function.__name__} is not one program, but runs several, or none", find_user_location(),
+                             hint=f"compile it as one: adjit.compile({function.__name__}).{report}(...)")
+
+        return refused
+
+    vars(function).update({report: refuse(report) for report in REPORTS})
+    return function
 
 
 def _on_wrappers(body: Function) -> Function:

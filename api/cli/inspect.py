@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from adjit.ir.definition import Kind
 from adjit.ir.errors import ExportError
 from adjit.ir.parser import parse
 from adjit.ir.types import SHORT_NAMES, TensorType
-from adjit.runtime.exports.archive import CODE, PROGRAM
 from adjit.runtime.exports.contents import Contents, read_program
+from adjit.runtime.exports.interface_data import ExportedParameter, Interface
 from adjit.runtime.exports.trees import TreeDescription
 
 
@@ -28,13 +28,13 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(options: argparse.Namespace) -> int:
     """Print the contents of the file; raises `ExportError` if it is damaged."""
     contents = read_program(options.file)
-    text = contents.parts[PROGRAM].decode()
     if options.ir:
-        print(text)
+        print("\n".join(way.program.decode() for way in contents.ways))
         return 0
     digest = hashlib.sha256(options.file.read_bytes()).hexdigest()
     for title, lines in (("program", _program(contents, digest)), ("takes", _arguments(contents)), ("keeps", _own(contents)),
-                         ("gives", _results(contents)), ("code", _code(contents)), ("operations", _operations(text, options.file))):
+                         *_results(contents), ("code", _code(contents)),
+                         ("operations", _operations(contents, options.file))):
         if lines:
             print(title)
             width = max(len(name) for name, _ in lines)
@@ -47,22 +47,30 @@ Lines = Sequence[tuple[str, str]]
 
 
 def _program(contents: Contents, digest: str) -> Lines:
-    manifest, artifact = contents.manifest, contents.artifact
+    manifest, artifact = contents.manifest, contents.ways[0].artifact
     return [
         ("name", artifact.name), ("made by", f"adjit {manifest.adjit}, {', '.join(manifest.compiler)}"),
-        ("system", manifest.system), ("signature", _signature(contents)),
-        ("memory", f"{artifact.arena_bytes} bytes of working memory, {_bytes(contents, 'argument')} of arguments, "
+        ("system", manifest.system), *(("signature", _signature(way.interface)) for way in contents.ways),
+        ("memory", f"{max(way.artifact.arena_bytes for way in contents.ways)} bytes of working memory, "
+                   f"{_bytes(contents, 'argument')} of arguments, "
                    f"{_bytes(contents, 'state')} of state, {_bytes(contents, 'constant')} of constants"),
         ("source", f"sha256 {manifest.source or 'not known'}"), ("file", f"sha256 {digest}")]
 
 
 def _bytes(contents: Contents, source: str) -> int:
-    params = contents.manifest.interface.params
-    return sum(TensorType(SHORT_NAMES[param.dtype], param.shape).nbytes for param in params if param.source == source)
+    return sum(TensorType(SHORT_NAMES[param.dtype], param.shape).nbytes for param in _params(contents) if param.source == source)
 
 
-def _signature(contents: Contents) -> str:
-    interface = contents.manifest.interface
+def _params(contents: Contents) -> Iterable[ExportedParameter]:
+    """The parameters of all ways, by name."""
+    params: dict[str, ExportedParameter] = {}
+    for param in (param for way in contents.ways for param in way.interface.params):
+        if param.name not in params or param.written:
+            params[param.name] = param
+    return params.values()
+
+
+def _signature(interface: Interface) -> str:
     arguments = [f"{name}: {_form(form)}" for name, form in zip(interface.names, interface.arguments["tuple"], strict=True)]
     keywords = [f"{name}: {_form(form)}" for name, form in interface.keywords["dict"]]
     return f"({', '.join([*arguments, *(['*', *keywords] if keywords else [])])}) -> {_form(interface.result)}"
@@ -90,31 +98,36 @@ def _form(form: TreeDescription) -> str:
 def _arguments(contents: Contents) -> Lines:
     return [(param.name, _type(param.dtype, param.shape) + (", overwritten" if param.written else "")
              + (", stored in the file" if param.name in contents.manifest.given else ""))
-            for param in contents.manifest.interface.params if param.source == "argument"]
+            for param in _params(contents) if param.source == "argument"]
 
 
 def _own(contents: Contents) -> Lines:
     return [(param.name, f"{_type(param.dtype, param.shape)}, {param.source}")
-            for param in contents.manifest.interface.params if param.source != "argument"]
+            for param in _params(contents) if param.source != "argument"]
 
 
-def _results(contents: Contents) -> Lines:
-    params = contents.manifest.interface.params
-    return [(name, _type(result.dtype, result.shape) + (f", in the memory of {params[result.param].name}" if result.param >= 0 else ""))
-            for name, result in zip(contents.manifest.interface.results, contents.artifact.results, strict=True)]
+def _results(contents: Contents) -> list[tuple[str, Lines]]:
+    found: list[tuple[str, Lines]] = []
+    for number, way in enumerate(contents.ways):
+        params = way.interface.params
+        lines = [(name, _type(result.dtype, result.shape)
+                  + (f", in the memory of {params[result.param].name}" if result.param >= 0 else ""))
+                 for name, result in zip(way.interface.results, way.artifact.results, strict=True)]
+        found.append(("gives" if len(contents.ways) == 1 else f"way {number} gives", lines))
+    return found
 
 
 def _code(contents: Contents) -> Lines:
-    levels = [(level, contents.parts[CODE.format(level)]) for level in contents.manifest.levels]
-    return [(level, f"{len(code)} bytes, sha256 {hashlib.sha256(code).hexdigest()}") for level, code in levels]
+    codes = [(level, way.codes[level]) for way in contents.ways for level in contents.manifest.levels]
+    return [(level, f"{len(code)} bytes, sha256 {hashlib.sha256(code).hexdigest()}") for level, code in codes]
 
 
-def _operations(text: str, path: Path) -> Lines:
+def _operations(contents: Contents, path: Path) -> Lines:
     try:
-        graph = parse(text)
+        graphs = [parse(way.program.decode()) for way in contents.ways]
     except ValueError as error:
         raise ExportError(f"{path} is damaged: its graph cannot be read: {error}", hint="export the program again") from None
-    counts = Counter(op.name for op in graph.ops if op.definition.kind is not Kind.MEMORY)
+    counts = Counter(op.name for graph in graphs for op in graph.ops if op.definition.kind is not Kind.MEMORY)
     return [(name, str(count)) for name, count in counts.most_common()]
 
 

@@ -43,12 +43,21 @@ class CArray:
 
 
 @dataclass(frozen=True, slots=True)
+class CWay:
+    """One way through the function, which is an `adjit_run` of its own. `params` has for each of its parameters the index of the input,
+    or, below 0, of the constant (-1 is the first), `results` for each of its results the index of the output."""
+
+    params: tuple[int, ...]
+    results: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CProgram:
     """A program for C: the prefix of its names, its description, its arrays, its working memory, and the processor levels that it has code
     for.
 
-    `constants` are arrays that are part of the library. `order` has for each parameter of `adjit_run` the index of its input, or, below 0,
-    of its constant (-1 is the first). `flush_subnormals`: subnormal numbers count as zero.
+    `constants` are arrays that are part of the library. `ways` are the ways through the function, tried in this order.
+    `flush_subnormals`: subnormal numbers count as zero.
     """
 
     prefix: str
@@ -59,7 +68,7 @@ class CProgram:
     alignment: int
     levels: tuple[str, ...]
     constants: tuple[bytes, ...] = ()
-    order: tuple[int, ...] = ()
+    ways: tuple[CWay, ...] = ()
     flush_subnormals: bool = False
 
 

@@ -19,8 +19,8 @@ _NUMBER = {name: number for number, (name, _) in enumerate(STATUS)}
 _ARRAY = "{ptr, ptr, i64, i64, ptr, i64, i64}"
 
 
-def interface_text(program: CProgram, targets: Sequence[Target], entries: Sequence[str]) -> str:
-    """The text of the functions; `entries[k]` is the name of `adjit_run` for `targets[k]`, the best target first."""
+def interface_text(program: CProgram, targets: Sequence[Target], entries: Sequence[Sequence[str]]) -> str:
+    """The text of the functions; `entries[k]` are the names of `adjit_run` of each way for `targets[k]`, the best target first."""
     p = program.prefix
     parts = [_constants(program), _tables("input", program.inputs), _tables("output", program.outputs)]
     if any(target.triple for target in targets):
@@ -180,7 +180,7 @@ uneven:
 }"""
 
 
-def _run(program: CProgram, entries: Sequence[str]) -> str:
+def _run(program: CProgram, entries: Sequence[Sequence[str]]) -> str:
     p, inputs, outputs = program.prefix, len(program.inputs), len(program.outputs)
     check = _CHECK
     for name, number in _NUMBER.items():
@@ -196,14 +196,9 @@ def _run(program: CProgram, entries: Sequence[str]) -> str:
                   "  %address = ptrtoint ptr %arena to i64", f"  %rest = and i64 %address, {program.alignment - 1}",
                   "  %even = icmp eq i64 %rest, 0", "  br i1 %even, label %ready, label %uneven", "null:",
                   f"  ret i32 {_NUMBER['NULL_POINTER']}", "uneven:", f"  ret i32 {_NUMBER['MISALIGNED']}", "ready:"]
-    lines += [f"  %params = alloca [{max(len(program.order), 1)} x ptr]"]
-    for k, source in enumerate(program.order):
-        lines.append(f"  %param.{k} = getelementptr ptr, ptr %params, i64 {k}")
-        if source < 0:
-            lines.append(f"  store ptr @constant.{-1 - source}, ptr %param.{k}")
-        else:
-            lines += [f"  %in.{k}.at = getelementptr ptr, ptr %inputs, i64 {source}", f"  %in.{k} = load ptr, ptr %in.{k}.at",
-                      f"  store ptr %in.{k}, ptr %param.{k}"]
+    for number, way in enumerate(program.ways):
+        lines += _pointers(f"way.{number}.params", way.params, "%inputs")
+        lines += _pointers(f"way.{number}.results", way.results if _reads_outputs(program) else (), "%outputs")
     lines += ["  %before = load atomic i64, ptr @chosen acquire, align 8", "  %asked = icmp ne i64 %before, 0",
               "  br i1 %asked, label %go, label %first", "first:", f"  %bad.level = call i32 @{p}_init()",
               "  %has.level = icmp eq i32 %bad.level, 0", "  br i1 %has.level, label %again, label %fail.level", "fail.level:",
@@ -211,14 +206,39 @@ def _run(program: CProgram, entries: Sequence[str]) -> str:
               f"  %level = phi i64 [%before, %{'ready' if program.arena_bytes else 'memory'}], [%now, %again]",
               f"  switch i64 %level, label %level.{len(entries) - 1} "
               f"[{' '.join(f'i64 {k + 1}, label %level.{k}' for k in range(len(entries) - 1))}]"]
-    for k, entry in enumerate(entries):
-        lines += [f"level.{k}:", f"  %status.{k} = call i64 @{entry}(ptr %params, ptr %outputs, ptr %arena, ptr null)", "  br label %done"]
-    lines += ["done:", f"  %status = phi i64 {', '.join(f'[%status.{k}, %level.{k}]' for k in range(len(entries)))}",
+    answers = []
+    for k, ways in enumerate(entries):      # a way that is missed has written nothing that the next one reads
+        for number, entry in enumerate(ways):
+            lines += [f"level.{k}:" if not number else f"level.{k}.way.{number}:",
+                      f"  %status.{k}.{number} = call i64 @{entry}(ptr %way.{number}.params, ptr %way.{number}.results, "
+                      "ptr %arena, ptr null)"]
+            answers.append(f"[%status.{k}.{number}, %level.{k}{f'.way.{number}' if number else ''}]")
+            if number == len(ways) - 1:
+                lines.append("  br label %done")
+            else:
+                lines += [f"  %bit.{k}.{number} = and i64 %status.{k}.{number}, {GUARD_MISSED}",
+                          f"  %other.{k}.{number} = icmp ne i64 %bit.{k}.{number}, 0",
+                          f"  br i1 %other.{k}.{number}, label %level.{k}.way.{number + 1}, label %done"]
+    lines += ["done:", f"  %status = phi i64 {', '.join(answers)}",
               "  %good = icmp eq i64 %status, 0", f"  %missed = and i64 %status, {GUARD_MISSED}", "  %decided = icmp ne i64 %missed, 0",
               f"  %failed = select i1 %decided, i32 {_NUMBER['DECISION']}, i32 {_NUMBER['INDEX']}",
               f"  %answer = select i1 %good, i32 {_NUMBER['OK']}, i32 %failed",
               "  ret i32 %answer", "}"]
     return "\n".join(lines)
+
+
+def _pointers(name: str, places: Sequence[int], given: str) -> list[str]:
+    """Instructions that make the array `name` of the pointers `given[place]`; a place below 0 is a constant."""
+    lines = [f"  %{name} = alloca [{max(len(places), 1)} x ptr]"]
+    for k, place in enumerate(places):
+        lines.append(f"  %{name}.{k} = getelementptr ptr, ptr %{name}, i64 {k}")
+        if place < 0:
+            lines.append(f"  store ptr @constant.{-1 - place}, ptr %{name}.{k}")
+        else:
+            lines += [f"  %{name}.{k}.at = getelementptr ptr, ptr {given}, i64 {place}",
+                      f"  %{name}.{k}.got = load ptr, ptr %{name}.{k}.at",
+                      f"  store ptr %{name}.{k}.got, ptr %{name}.{k}"]
+    return lines
 
 
 def _reads_outputs(program: CProgram) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import product
 
 from adjit.codegen.c_library.description import CProgram
 from adjit.codegen.c_library.interface import interface_text
@@ -21,16 +22,17 @@ from adjit.ir.graph import Graph
 _NAME = re.compile(r"@([\w.$-]+)")
 
 
-def library_text(planned: Graph, program: CProgram, targets: Sequence[Target]) -> tuple[str, CProgram]:
-    """The module of a planned graph for `targets`, the best first, and the program with an arena that is large enough for every target.
+def library_text(ways: Sequence[Graph], program: CProgram, targets: Sequence[Target]) -> tuple[str, CProgram]:
+    """The module of the planned graphs of a function's ways for `targets`, the best first, and the program with an arena that is large
+    enough for every way and target.
 
     Raises `UnsupportedError` if an op has no machine code.
     """
     declarations: dict[str, None] = {}
     metadata: dict[str, None] = {}
-    parts, entries, scratch_bytes = [], [], 0
-    for number, target in enumerate(targets):
-        prefix = f"level{number}."
+    parts, entries, most_bytes = [], [], 0
+    for (number, target), (way, planned) in product(enumerate(targets), enumerate(ways)):
+        prefix = f"level{number}.way{way}." if way else f"level{number}."
         code = lower_program(planned, target, prefix, flush_subnormals=program.flush_subnormals)
         attributes = f'"target-cpu"="{target.cpu}" "target-features"="{target.feature_text}"'
         for definition in code.definitions:
@@ -42,10 +44,10 @@ def library_text(planned: Graph, program: CProgram, targets: Sequence[Target]) -
             parts.append(_with_prefix(definition.text, code.shared, prefix))
         declarations.update(dict.fromkeys(sorted(code.declarations)))
         entries.append(code.entry)
-        scratch_bytes = max(scratch_bytes, code.scratch_bytes)
+        most_bytes = max(most_bytes, arena_bytes(planned) + code.scratch_bytes)
     functions = "\n".join(parts)
-    program = replace(program, arena_bytes=arena_bytes(planned) + scratch_bytes)
-    interface = interface_text(program, targets, entries)
+    program = replace(program, arena_bytes=most_bytes)
+    interface = interface_text(program, targets, [entries[k:k + len(ways)] for k in range(0, len(entries), len(ways))])
     return "\n".join([*declarations, functions, interface, *metadata, ""]), program
 
 

@@ -5,6 +5,8 @@
     code/x86-64-v3.o        object code, one file per level
     tensors.safetensors     constants, state and initial arguments
 
+Another way through the function is a program of its own: way1/program.ir, way1/code/x86-64-v3.o. Its arrays are in the same file.
+
 Members are stored uncompressed, so that their content cannot be larger than the file. Object code contains the digest of all other members:
 a modified description, of larger results for example, is refused before any code runs.
 """
@@ -26,7 +28,7 @@ from typing import Any
 from adjit.ir.errors import ExportError
 from adjit.runtime.exports.foreign_files import describe_file
 
-FORMAT = 6
+FORMAT = 7
 """Version of the archive's format, manifest included; a file of another version is refused."""
 
 MANIFEST = "manifest.json"
@@ -34,7 +36,17 @@ PROGRAM = "program.ir"
 TENSORS = "tensors.safetensors"
 CODE = "code/{}.o"
 MAX_FILE_BYTES = 1 << 34
-_CODE_NAME = re.compile(r"code/[\w-]+\.o", re.ASCII)
+_CODE_NAME = re.compile(r"(way\d+/)?code/[\w-]+\.o", re.ASCII)
+_PROGRAM_NAME = re.compile(r"(way\d+/)?program\.ir", re.ASCII)
+
+
+def member_of(way: int, name: str) -> str:
+    """The name of a member that belongs to one way.
+
+    >>> member_of(0, PROGRAM), member_of(2, PROGRAM)
+    ('program.ir', 'way2/program.ir')
+    """
+    return f"way{way}/{name}" if way else name
 
 
 def description(manifest: Mapping[str, Any], parts: Mapping[str, bytes]) -> str:
@@ -110,7 +122,7 @@ def _content(path: Path) -> bytes:
 
 
 def _part(archive: zipfile.ZipFile, info: zipfile.ZipInfo, most: int) -> bytes:
-    known = info.filename in (MANIFEST, PROGRAM, TENSORS) or _CODE_NAME.fullmatch(info.filename)
+    known = info.filename in (MANIFEST, TENSORS) or _PROGRAM_NAME.fullmatch(info.filename) or _CODE_NAME.fullmatch(info.filename)
     if not known or info.compress_type != zipfile.ZIP_STORED or info.file_size > most:
         raise ValueError(f"unexpected member {info.filename!r} of {info.file_size} bytes")
     return archive.read(info)

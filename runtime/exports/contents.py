@@ -13,7 +13,7 @@ from adjit.ir.deserialize import deserialize
 from adjit.ir.errors import ExportError
 from adjit.ir.graph import PARAM_ROLES
 from adjit.ir.types import SHORT_NAMES
-from adjit.runtime.exports.archive import CODE, PROGRAM, TENSORS, description, read_archive
+from adjit.runtime.exports.archive import CODE, PROGRAM, TENSORS, description, member_of, read_archive
 from adjit.runtime.exports.interface_data import SOURCES, Interface
 from adjit.runtime.exports.tensors_file import read_tensors
 from adjit.runtime.exports.trees import check_form, leaf_paths
@@ -23,17 +23,35 @@ MAX_LEAVES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
+class ManifestWay:
+    """One way through the function in the manifest of a file: a program, and its interface."""
+
+    artifact: str
+    interface: Interface
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
-    """The manifest of a file. `given` are the parameters whose arrays are stored, as asked by `export(..., params=...)`."""
+    """The manifest of a file. `ways` are tried in their order. `given` are the parameters whose arrays are stored, as asked
+    by `export(..., params=...)`."""
 
     adjit: str
     compiler: tuple[str, ...]
     system: str
     levels: tuple[str, ...]
     source: str
-    artifact: str
-    interface: Interface
+    ways: tuple[ManifestWay, ...]
     given: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedWay:
+    """One way through the function: its program as text, its object code by level, and the descriptions of both."""
+
+    artifact: Artifact
+    interface: Interface
+    program: bytes
+    codes: Mapping[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +59,7 @@ class Contents:
     """The parsed members of a file."""
 
     manifest: Manifest
-    parts: Mapping[str, bytes]
-    artifact: Artifact
+    ways: tuple[ExportedWay, ...]
     tensors: Mapping[str, np.ndarray]
 
 
@@ -51,20 +68,32 @@ def read_program(file_path: Path, sha256: str | None = None) -> Contents:
     manifest, parts = read_archive(file_path, sha256)
     try:
         said = deserialize(Manifest, {name: value for name, value in manifest.items() if name not in ("format", "digests")})
-        codes = [CODE.format(level) for level in said.levels]
-        missing = [name for name in (PROGRAM, TENSORS, *codes) if name not in parts]
+        numbers = range(len(said.ways))
+        codes = [member_of(way, CODE.format(level)) for way in numbers for level in said.levels]
+        missing = [name for name in (*(member_of(way, PROGRAM) for way in numbers), TENSORS, *codes) if name not in parts]
         if missing or not codes:
             raise ValueError(f"{', '.join(missing) or 'object code'} is missing")
         digest = description(manifest, parts).encode()
         if not all(digest in parts[name] for name in codes):
             raise ValueError("the object code was compiled for another description")
-        artifact = artifact_of_json(said.artifact)
         tensors = read_tensors(parts[TENSORS])
-        _check_interface(said.interface, artifact, tensors, said.given)
+        ways = tuple(ExportedWay(artifact_of_json(way.artifact), way.interface, parts[member_of(number, PROGRAM)],
+                                 {level: parts[member_of(number, CODE.format(level))] for level in said.levels})
+                     for number, way in enumerate(said.ways))
+        for way in ways:
+            _check_interface(way.interface, way.artifact, tensors, said.given)
+            if _taken(way.interface) != _taken(ways[0].interface):
+                raise ValueError("the ways of a program take different arguments")
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
         what = f"{type(error).__name__}: " if type(error) is not ValueError else ""
         raise ExportError(f"{file_path} is damaged: {what}{error}", hint="export the program again") from None
-    return Contents(said, parts, artifact, tensors)
+    return Contents(said, ways, tensors)
+
+
+def _taken(interface: Interface) -> object:
+    """What all ways of a program have in common: their arguments."""
+    params = [(param.name, param.dtype, param.shape, param.leaf, param.weak) for param in interface.params if param.source == "argument"]
+    return interface.names, interface.arguments, interface.keywords, params
 
 
 def argument_paths(interface: Interface) -> dict[int, str]:

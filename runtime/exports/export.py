@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ import numpy as np
 from adjit.codegen.c_library.processor import RUNS_SYMBOL, runs_text
 from adjit.codegen.llvm.elf_linker import link_image
 from adjit.codegen.llvm.target import Target
-from adjit.codegen.native.artifact import Artifact
 from adjit.codegen.native.compile_program import compile_program_text, make_artifact
 from adjit.codegen.native.program import lower_program
 from adjit.codegen.native.program_code import ENTRY
@@ -25,8 +24,8 @@ from adjit.ir.ops.control_flow import nested_graphs
 from adjit.ir.ops.traits import HOST_CALLS
 from adjit.ir.printer import print_graph
 from adjit.runtime.caches.disk_cache import compiler
-from adjit.runtime.exports.archive import CODE, PROGRAM, TENSORS, description, write_archive
-from adjit.runtime.exports.interface import Interface, array_of, describe_program
+from adjit.runtime.exports.archive import CODE, PROGRAM, TENSORS, description, member_of, write_archive
+from adjit.runtime.exports.interface import DescribedWays, Interface, describe_ways
 from adjit.runtime.exports.library import c_program, choose_levels, write_library
 from adjit.runtime.exports.tensors_file import write_tensors
 from adjit.runtime.native.executable import NativeExecutable
@@ -37,21 +36,24 @@ SUFFIXES = (".adjit", ".so", ".o")
 Names = str | Iterable[str] | None
 
 
-def export_program(program: Program, signature: CallSignature, arrays: Sequence[np.ndarray], path: str | os.PathLike[str], params: Names,
-                   target: str, levels: str | Sequence[str] | None) -> list[Path]:
-    """Write a program, compiled for the call `signature`; `arrays` are its parameters in that call. Returns the files written.
+def export_program(ways: Sequence[tuple[Program, Sequence[np.ndarray]]], signature: CallSignature, path: str | os.PathLike[str],
+                   params: Names, target: str, levels: str | Sequence[str] | None) -> list[Path]:
+    """Write the programs of a call's `signature`, one for each way through the function, with the arrays of their parameters in that call.
+    Returns the files written.
 
     `params` names the arguments whose arrays go into an archive. Raises `ExportError`, with nothing written, if the export is not possible.
     """
     file_path = Path(path)
     try:
-        return _export(program, signature, arrays, file_path, params, target, levels)
+        _check_path(file_path)
+        for program, _ in ways:
+            _check_program(program)
+        return _export([program for program, _ in ways], describe_ways(ways, signature), file_path, params, target, levels)
     except OSError as error:
         raise ExportError(f"{file_path} cannot be written: {error.strerror or error}", hint="name another file") from error
 
 
-def _export(program: Program, signature: CallSignature, arrays: Sequence[np.ndarray], file_path: Path, params: Names, target: str,
-            levels: str | Sequence[str] | None) -> list[Path]:
+def _check_path(file_path: Path) -> None:
     if file_path.suffix not in SUFFIXES:
         raise ExportError(f"{file_path.name!r} has no suffix that says what to write",
                           hint="use the suffix .adjit (for adjit.load), .so (a library for C) or .o (the same, not linked)")
@@ -59,6 +61,9 @@ def _export(program: Program, signature: CallSignature, arrays: Sequence[np.ndar
         raise ExportError(f"{file_path} is a folder", hint="name a file within it")
     if not file_path.parent.is_dir():
         raise ExportError(f"there is no folder {file_path.parent}", hint="create the folder first")
+
+
+def _check_program(program: Program) -> None:
     if program.tensors is not None and program.tensors.operation is not None:
         raise ExportError("the function returns tensors that have a gradient, but an exported program has no dynamic graph",
                           hint="call backward() within the function, or compile it under adjit.no_grad()")
@@ -66,36 +71,43 @@ def _export(program: Program, signature: CallSignature, arrays: Sequence[np.ndar
         paths = program.inputs.paths
         raise ExportError(f"{paths[first]} and {paths[second]} are the same array, and the function writes to it",
                           hint="pass arrays of their own as example arguments")
-    executable = program.executable
-    if not isinstance(executable, NativeExecutable):
+    if not isinstance(program.executable, NativeExecutable):
         raise UnsupportedError(f"programs of backend {program.backend!r} cannot be exported", hint="use backend='native', or 'auto'")
     call = next((op for graph in nested_graphs(program.planned) for op in graph.ops if op.name in HOST_CALLS), None)
     if call is not None:
         raise ExportError(f"the program calls the Python function {call.attrs['function']}, which an exported program does not have",
                           call.loc, hint="export the part of the function before or after the adjit.pure_callback")
+
+
+def _export(programs: Sequence[Program], described: DescribedWays, file_path: Path, params: Names, target: str,
+            levels: str | Sequence[str] | None) -> list[Path]:
     chosen = choose_levels(target, levels)
-    interface = describe_program(program, signature)
-    artifact = executable.code.artifact
-    by_name = {param.name: array_of(array, param) for param, array in zip(interface.params, arrays, strict=True)}
-    constants = {param.name: by_name[param.name] for param in interface.params if param.source == "constant"}
     if file_path.suffix != ".adjit":
         if params is not None:
             raise ExportError("params= is for archives (.adjit); the caller of a C library passes the arrays",
                               hint="save the arrays with adjit.save or numpy.savez")
-        return write_library(file_path, program.planned, c_program(file_path.stem, artifact, interface, constants, list(chosen)), chosen)
+        artifacts = [program.executable.code.artifact for program in programs]      # type: ignore[union-attr]
+        return write_library(file_path, [program.planned for program in programs],
+                             c_program(file_path.stem, artifacts, described, list(chosen)), chosen)
     if target != "x86_64-linux-gnu":
         raise ExportError(f"an archive for {target} cannot be loaded by adjit", hint="export to .o for another system")
-    tensors = {name: by_name[name] for name in (*constants, *(param.name for param in interface.params if param.source == "state"))}
-    given = _arguments(interface, params)
-    tensors |= {name: by_name[name] for name in given}
-    lowered = {level: lower_program(program.planned, at, flush_subnormals=artifact.flush_subnormals) for level, at in chosen.items()}
-    made = [make_artifact(program.planned, lowered[level], at) for level, at in chosen.items()]
-    described = replace(made[0], arena_bytes=max(each.arena_bytes for each in made))
-    manifest = _manifest(program, described, interface, given, list(chosen))
-    parts = {PROGRAM: print_graph(program.planned).encode(), TENSORS: write_tensors(tensors)}
+    given = _arguments(described.interfaces[0], params)
+    stored = {param.name for interface in described.interfaces for param in interface.params if param.source != "argument"}
+    tensors = {name: array for name, array in described.arrays.items() if name in stored or name in given}
+    parts = {TENSORS: write_tensors(tensors)}
+    ways, texts = [], {}
+    for number, (program, interface) in enumerate(zip(programs, described.interfaces, strict=True)):
+        flush = program.executable.code.artifact.flush_subnormals       # type: ignore[union-attr]
+        lowered = {level: lower_program(program.planned, at, flush_subnormals=flush) for level, at in chosen.items()}
+        made = [make_artifact(program.planned, lowered[level], at) for level, at in chosen.items()]
+        artifact = replace(made[0], arena_bytes=max(each.arena_bytes for each in made))
+        ways.append({"artifact": artifact.as_json(), "interface": asdict(interface)})
+        parts[member_of(number, PROGRAM)] = print_graph(program.planned).encode()
+        texts.update({member_of(number, CODE.format(level)): (lowered[level].text, at) for level, at in chosen.items()})
+    manifest = _manifest(programs[0], ways, given, list(chosen))
     digest = description(manifest, parts)
-    codes = {CODE.format(level): _code(lowered[level].text, at, digest) for level, at in chosen.items()}
-    write_archive(file_path, manifest, {PROGRAM: parts[PROGRAM], **codes, TENSORS: parts[TENSORS]})
+    codes = {name: _code(text, at, digest) for name, (text, at) in texts.items()}
+    write_archive(file_path, manifest, dict(sorted((parts | codes).items())))
     return [file_path]
 
 
@@ -123,11 +135,11 @@ def _arguments(interface: Interface, wanted: Names) -> list[str]:
     return [param.name for param in interface.params if param.source == "argument" and param.name.partition(".")[0] in names]
 
 
-def _manifest(program: Program, artifact: Artifact, interface: Interface, given: Sequence[str], levels: Sequence[str]) -> dict[str, Any]:
+def _manifest(program: Program, ways: Sequence[Mapping[str, Any]], given: Sequence[str], levels: Sequence[str]) -> dict[str, Any]:
     version, *compilers = compiler()
     return {
         "adjit": version, "compiler": compilers, "system": "x86_64-linux-gnu", "levels": list(levels), "source": source_digest(program),
-        "artifact": artifact.as_json(), "interface": asdict(interface), "given": list(given)}
+        "ways": ways, "given": list(given)}
 
 
 def source_digest(program: Program) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import ExportError
 from adjit.ir.types import short_name
 from adjit.runtime.capture.aliases import Alias
@@ -35,6 +37,42 @@ def describe_program(program: Program, signature: CallSignature) -> Interface:
     named = {number: as_name(path) for number, path in paths.items() if number < count}
     named.update(_names_of_effects(program, params, named))
     return Interface(params, tuple(names), arguments, keywords, result, tuple(named.get(i, f"result {i}") for i in range(count)), replaced)
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedWays:
+    """The interfaces of the ways through a function, and the arrays of their parameters. In all of them one name is one array."""
+
+    interfaces: tuple[Interface, ...]
+    arrays: Mapping[str, np.ndarray]
+
+
+def describe_ways(ways: Sequence[tuple[Program, Sequence[np.ndarray]]], signature: CallSignature) -> DescribedWays:
+    """The interfaces of programs for one signature. What two of them reach by themselves, and is one array, has one name."""
+    interfaces: list[Interface] = []
+    arrays: dict[str, np.ndarray] = {}
+    names: dict[object, str] = {}       # of an array from outside, or a number of an optimiser
+    for program, given in ways:
+        interface = describe_program(program, signature)
+        renamed: dict[str, str] = {}
+        effects = None if program.tensors is None else program.tensors.effects
+        numbers = {} if effects is None else {len(given) - effects.count + index: (id(number.group), number.name, number.index)
+                                              for index, number in effects.numbers}
+        for index, (param, array) in enumerate(zip(interface.params, given, strict=True)):
+            name = param.name
+            if param.source != "argument":
+                key = numbers.get(index, id(array))
+                name = names.get(key, name)
+                while name in renamed.values() or (name in arrays and names.get(key) != name):
+                    name += "_"
+                names[key] = name
+            if name not in arrays:
+                arrays[name] = array_of(array, param)
+            renamed[param.name] = name
+        interfaces.append(replace(
+            interface, params=tuple(replace(param, name=renamed[param.name]) for param in interface.params),
+            results=tuple(renamed.get(name, name) for name in interface.results)))
+    return DescribedWays(tuple(interfaces), arrays)
 
 
 def _static(signature: CallSignature, index: int) -> Any:

@@ -6,7 +6,8 @@ import ctypes
 import os
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from types import MappingProxyType
@@ -29,8 +30,7 @@ from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.guard import GuardMiss
 from adjit.ir.types import SHORT_NAMES, TensorType, in_native_order
 from adjit.runtime import settings
-from adjit.runtime.exports.archive import CODE, PROGRAM
-from adjit.runtime.exports.contents import argument_paths, read_program
+from adjit.runtime.exports.contents import ExportedWay, argument_paths, read_program
 from adjit.runtime.exports.interface_data import ExportedParameter, Interface
 from adjit.runtime.exports.trees import flatten_tree, unflatten_tree
 from adjit.runtime.fastcall.callable_type import activate, callable_type, fastcall_is_ready
@@ -56,21 +56,16 @@ class LoadedFunction:
     program (`export(..., params="params")`), as trees of arrays.
     """
 
-    def __init__(self, name: str, level: str, executable: NativeExecutable, interface: Interface, tensors: Mapping[str, np.ndarray],
+    def __init__(self, name: str, level: str, ways: Sequence[tuple[NativeExecutable, Interface]], tensors: Mapping[str, np.ndarray],
                  given: tuple[str, ...]):
         self.__name__ = name
         self.level = level
-        self.interface = interface
-        self._executable = executable
-        params = interface.params
-        self.state = MappingProxyType({param.name: tensors[param.name] for param in params if param.source == "state"})
-        self._own = {number: tensors[param.name] for number, param in enumerate(params) if param.source != "argument"}
-        self._arguments = [(number, param.leaf) for number, param in enumerate(params) if param.source == "argument"]
-        paths = argument_paths(interface)
-        self._written = [number for number, param in enumerate(params) if param.source == "argument" and param.role == "updated"]
-        self._inputs = Inputs(_as_graph(name, params), [paths.get(param.leaf, param.name) for param in params], self._written)
-        self._leaves = 1 + max([*paths, -1])
-        self.arguments = _stored(interface, tensors, given)
+        self._ways = [_Way(name, executable, interface, tensors) for executable, interface in ways]
+        self.interface = self._ways[0].interface
+        state = {param.name: None for _, interface in ways for param in interface.params if param.source == "state"}
+        self.state = MappingProxyType({name: tensors[name] for name in state})
+        self._leaves = 1 + max([*argument_paths(self.interface), -1])
+        self.arguments = _stored(self.interface, tensors, given)
         self._record = FunctionDescriptor(LoadedFunction.__call__, in_any_mode=True)
         self._calls = 0         # number of calls through Python
         self._suits_entry = False       # True if calls may go to the fast path once it is ready
@@ -78,32 +73,18 @@ class LoadedFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves = self._flatten(args, kwargs)
-        arrays: list[Any] = [None] * len(self.interface.params)
-        passed: list[Any] = list(arrays)
-        for number, leaf in self._arguments:
-            passed[number] = leaves[leaf]
-            arrays[number] = leaves[leaf] if type(leaves[leaf]) is np.ndarray else np.asarray(leaves[leaf])
-        for number, array in self._own.items():
-            arrays[number] = passed[number] = array
-        self._check(arrays)
-        if self._written:
-            check_apart([leaf if isinstance(leaf, np.ndarray) else array for leaf, array in zip(passed, arrays, strict=True)],
-                        self._written, self._inputs.paths)
-        prepared, given = self._inputs.prepare(arrays, passed), list(passed)
-        for number in self._written:
-            passed[number] = prepared[number]
-        try:
-            results = self._executable.run(prepared, passed)
-        except GuardMiss as miss:
-            raise self._executable.other_way(miss, self.__name__) from None
-        for number, made in enumerate(self._executable.code.artifact.results):
-            if made.param in self._written and given[made.param] is not results[number]:
-                np.copyto(given[made.param], results[number])
-                results[number] = given[made.param]
-        for param, result in self.interface.replaced:
-            np.copyto(arrays[param], results[result])
+        missed: list[tuple[_Way, GuardMiss]] = []
+        for way in self._ways:
+            try:
+                result = way.run(leaves)
+                break
+            except GuardMiss as miss:       # nothing was written
+                missed.append((way, miss))
+        else:
+            way, furthest = max(missed, key=lambda item: item[1].number)
+            raise way.executable.other_way(furthest, self.__name__, len(self._ways)) from None
         self._count()
-        return unflatten_tree(self.interface.result, [*results, *arrays])
+        return result
 
     def __repr__(self) -> str:
         return f"<loaded {self.__name__}, {self.level}>"
@@ -115,11 +96,12 @@ class LoadedFunction:
             return
         with self._changing:
             self._calls += 1
-            record = make_loaded_descriptor(self, self.interface, self._executable, self._own) if self._calls == 2 else None
-            if record is not None:
-                self._record.offer(record)
-                self._suits_entry = True
-            if self._suits_entry and fastcall_is_ready(type(self), self._executable.threads):
+            for way in reversed(self._ways) if self._calls == 2 else ():       # what is offered last is tried first
+                record = make_loaded_descriptor(self, way.interface, way.executable, way.own)
+                if record is not None:
+                    self._record.offer(record)
+                    self._suits_entry = True
+            if self._suits_entry and fastcall_is_ready(type(self), self._ways[0].executable.threads):
                 self._suits_entry = False
                 activate(self, self._record)
 
@@ -138,6 +120,44 @@ class LoadedFunction:
         for name, form in keywords.items():
             flatten_tree(form, given[name], leaves, name)
         return leaves
+
+
+class _Way:
+    """One way through the function: a program, with the arrays that are no arguments."""
+
+    def __init__(self, name: str, executable: NativeExecutable, interface: Interface, tensors: Mapping[str, np.ndarray]):
+        self.executable, self.interface = executable, interface
+        params = interface.params
+        self.own = {number: tensors[param.name] for number, param in enumerate(params) if param.source != "argument"}
+        self._arguments = [(number, param.leaf) for number, param in enumerate(params) if param.source == "argument"]
+        paths = argument_paths(interface)
+        self._written = [number for number, param in enumerate(params) if param.source == "argument" and param.role == "updated"]
+        self._inputs = Inputs(_as_graph(name, params), [paths.get(param.leaf, param.name) for param in params], self._written)
+
+    def run(self, leaves: Sequence[Any]) -> Any:
+        """The result for the leaves of a call. Raises `GuardMiss`, with nothing written, if the call decides otherwise on values."""
+        arrays: list[Any] = [None] * len(self.interface.params)
+        passed: list[Any] = list(arrays)
+        for number, leaf in self._arguments:
+            passed[number] = leaves[leaf]
+            arrays[number] = leaves[leaf] if type(leaves[leaf]) is np.ndarray else np.asarray(leaves[leaf])
+        for number, array in self.own.items():
+            arrays[number] = passed[number] = array
+        self._check(arrays)
+        if self._written:
+            check_apart([leaf if isinstance(leaf, np.ndarray) else array for leaf, array in zip(passed, arrays, strict=True)],
+                        self._written, self._inputs.paths)
+        prepared, given = self._inputs.prepare(arrays, passed), list(passed)
+        for number in self._written:
+            passed[number] = prepared[number]
+        results = self.executable.run(prepared, passed)
+        for number, made in enumerate(self.executable.code.artifact.results):
+            if made.param in self._written and given[made.param] is not results[number]:
+                np.copyto(given[made.param], results[number])
+                results[number] = given[made.param]
+        for param, result in self.interface.replaced:
+            np.copyto(arrays[param], results[result])
+        return unflatten_tree(self.interface.result, [*results, *arrays])
 
     def _check(self, arrays: list[np.ndarray]) -> None:
         for array, param in zip(arrays, self.interface.params, strict=True):
@@ -172,21 +192,26 @@ def load(path: str | os.PathLike[str], *, sha256: str | None = None) -> LoadedFu
     said = contents.manifest
     if said.system != "x86_64-linux-gnu" or (sys.platform, platform.machine()) != ("linux", "x86_64"):
         raise ExportError(f"{file_path} is a program for {said.system}, not for this system")
-    parts, artifact = contents.parts, contents.artifact
-    level, code = _code(parts, artifact, file_path)
     threads = settings.THREADS.get() if is_installed("llvmlite") else 1
-    executable = NativeExecutable(code, lambda: parser.parse(parts[PROGRAM].decode()), threads)
+    ways, level = [], ""
+    for way in contents.ways:
+        level, code = _code(way, file_path)
+        ways.append((NativeExecutable(code, partial(_planned, way.program), threads), way.interface))
     kind: type[LoadedFunction] = callable_type(LoadedFunction)
-    return kind(artifact.name, level, executable, said.interface, contents.tensors, said.given)
+    return kind(contents.ways[0].artifact.name, level, ways, contents.tensors, said.given)
 
 
-def _code(parts: Mapping[str, bytes], artifact: Artifact, file_path: Path) -> tuple[str, NativeCode]:
+def _planned(text: bytes) -> Graph:
+    return parser.parse(text.decode())
+
+
+def _code(way: ExportedWay, file_path: Path) -> tuple[str, NativeCode]:
     """The code for the best level that both this processor and the file have. If there is none, the graph is compiled.
 
     Raises `ExportError` if the code cannot be linked, or if the graph must be compiled and llvmlite is not installed.
     """
     for level, target in LEVELS.items():
-        content = parts.get(CODE.format(level))
+        content = way.codes.get(level)
         if content is not None and _is_allowed(target):
             try:
                 image = link_image(content, (ENTRY, RUNS_SYMBOL))
@@ -195,11 +220,11 @@ def _code(parts: Mapping[str, bytes], artifact: Artifact, file_path: Path) -> tu
                                   hint="export the program again") from None
             if ctypes.CFUNCTYPE(ctypes.c_int64)(image.addresses[RUNS_SYMBOL])():
                 loaded = LoadedKernel(image.addresses[ENTRY], image, image.nbytes)
-                return level, NativeCode(loaded, artifact, f"from {file_path.name}", "")
+                return level, NativeCode(loaded, way.artifact, f"from {file_path.name}", "")
     if not is_installed("llvmlite"):
         raise ExportError(f"{file_path} has no code for this processor, and llvmlite, which would compile its graph, is not installed",
                           hint="pip install llvmlite, or export the program with levels= for this processor")
-    return _compiled(parts[PROGRAM], artifact, file_path)
+    return _compiled(way.program, way.artifact, file_path)
 
 
 @off_main_thread

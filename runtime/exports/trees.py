@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import namedtuple
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -125,19 +125,29 @@ def check_form(form: Any, leaves: int) -> None:
 
 def leaf_paths(form: TreeDescription, path: str, found: dict[int, str]) -> dict[int, str]:
     """Add to `found` the path, as Python code, of each leaf below `path`."""
+    found.update((content, place) for place, is_leaf, content in tree_items(form, path) if is_leaf)
+    return found
+
+
+def tree_items(form: TreeDescription, path: str) -> Iterator[tuple[str, bool, Any]]:
+    """The leaves (with their numbers) and constants (with their values) below `path`: their paths as Python code, and whether they are
+    leaves.
+
+    >>> list(tree_items({"tuple": [{"leaf": 0}, {"constant": 3}]}, "y"))
+    [('y[0]', True, 0), ('y[1]', False, 3)]
+    """
     ((kind, content),) = form.items()
-    if kind == "leaf":
-        found[content] = path
+    if kind in ("leaf", "constant"):
+        yield path, kind == "leaf", content
     elif kind == "dict":
         for key, item in content:
-            leaf_paths(item, f"{path}[{key!r}]", found)
+            yield from tree_items(item, f"{path}[{key!r}]")
     elif kind == "fields":
         for name, item in zip(*content[1:], strict=True):
-            leaf_paths(item, f"{path}.{name}", found)
-    elif kind != "constant":
+            yield from tree_items(item, f"{path}.{name}")
+    else:
         for index, item in enumerate(content):
-            leaf_paths(item, f"{path}[{index}]", found)
-    return found
+            yield from tree_items(item, f"{path}[{index}]")
 
 
 @cache

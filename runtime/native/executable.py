@@ -137,12 +137,13 @@ class NativeExecutable:
             return IndexingError(f"{check.op}: {error}", check.location)
         return _out_of_range(check)
 
-    def other_way(self, miss: GuardMiss, name: str) -> ArgumentError:
-        """The exception for a call of an exported program that decides otherwise on values than the call it was exported for."""
+    def other_way(self, miss: GuardMiss, name: str, ways: int = 1) -> ArgumentError:
+        """The exception for a call of an exported program that decides otherwise on values than the calls it was exported for."""
         guard = next(guard for guard in self.code.artifact.guards.values() if guard.number == miss.number)
-        return ArgumentError(f"{name} was exported for calls in which a decision on values has the outcome {guard.expected}; for these "
-                             f"arguments it is {miss.outcome!r}", guard.location, hint="export it for arguments like these, too; or decide "
-                             "with np.where, aj.cond or aj.while_loop")
+        exported = "was exported for calls" if ways == 1 else f"was exported for {ways} ways of calls; those most like this one are"
+        return ArgumentError(f"{name} {exported} in which a decision on values has the outcome {guard.expected}; for these "
+                             f"arguments it is {miss.outcome!r}", guard.location, hint="export it with example arguments like these, too "
+                             "(ways=); or decide with np.where, aj.cond or aj.while_loop")
 
     def _take(self) -> _Frame:
         try:

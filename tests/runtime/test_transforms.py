@@ -8,6 +8,7 @@ import pickle
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from support.each import parametrize_within
 
 from adjit.ir.errors import AdjitError, DTypeError, NonDifferentiableError, ShapeError, TraceError
 from adjit.runtime.compiled import compile
+from adjit.runtime.exports.load import load
+from adjit.runtime.native.code import native_is_supported
 from adjit.runtime.transforms import checkpoint, grad, hessian, hvp, jacobian, jvp, stop_gradient, value_and_grad, vjp
 
 Function = Callable[..., Any]
@@ -674,3 +677,27 @@ def test_other_outputs_are_refused_at_the_line_that_returns_them(function, found
     with pytest.raises(NonDifferentiableError, match=found) as caught:
         grad(function)(X)
     assert line in str(caught.value.location and caught.value.location.source())
+
+
+def test_transforms_have_the_reports_of_their_programs(tmp_path: Path) -> None:
+    def loss(x):
+        return np.sum(x * x) if x[0] > 0 else np.sum(x)
+
+    gradient, x = grad(loss), np.ones(3)
+    gradient(x)
+    assert gradient.explain().startswith("@grad_loss")
+    assert gradient.cache_info().traces == 1
+    assert "multiply" in gradient.ir("adjoint", x)
+    assert gradient.memory(x).arena_bytes >= 0
+    assert list(gradient.kernels(x))
+    gradient.clear_cache()
+    assert gradient.cache_info().size == 0
+    assert jvp(loss, (x,), (x,))[1] == 6.0
+    for transformed in (hessian(loss), jacobian(loss), checkpoint(loss)):
+        with pytest.raises(TraceError, match=rf"compile it as one: adjit.compile\({transformed.__name__}\).explain"):
+            transformed.explain(x)
+        assert compile(transformed).explain(x)
+    if native_is_supported():
+        both = value_and_grad(loss)
+        both.export(tmp_path / "both.adjit", x)
+        assert load(tmp_path / "both.adjit")(2 * x)[1].tolist() == [4.0, 4.0, 4.0]

@@ -25,6 +25,7 @@ from adjit.codegen.native.artifact import Artifact, GuardCheck, IndexCheck, Para
 from adjit.errors import ExportError
 from adjit.runtime.exports import load as loading
 from adjit.runtime.exports.archive import FORMAT, description
+from adjit.runtime.exports.contents import Manifest, ManifestWay
 from adjit.runtime.exports.interface_data import ExportedParameter, Interface
 from adjit.runtime.exports.load import LoadedFunction
 from adjit.runtime.exports.tensors_file import read_tensors, write_tensors
@@ -372,8 +373,8 @@ def test_a_flipped_bit_anywhere(good: bytes, tmp_path: Path) -> None:
 def test_what_is_written_down_changes_with_the_number_of_the_format() -> None:
     """Files of before are said to be of another format, not to be damaged: a new field takes a new number, and a new digest here."""
     described = [(kind.__name__, [(field.name, str(field.type)) for field in fields(kind)])
-                 for kind in (Artifact, Parameter, Result, IndexCheck, GuardCheck, Interface, ExportedParameter)]
-    assert (FORMAT, hashlib.sha256(repr(described).encode()).hexdigest()[:8]) == (6, "a985e334")
+                 for kind in (Artifact, Parameter, Result, IndexCheck, GuardCheck, Interface, ExportedParameter, Manifest, ManifestWay)]
+    assert (FORMAT, hashlib.sha256(repr(described).encode()).hexdigest()[:8]) == (7, "44ba498c")
 
 
 CHANGES: dict[str, tuple[Callable[[dict[str, bytes]], None], str]] = {
@@ -385,19 +386,22 @@ CHANGES: dict[str, tuple[Callable[[dict[str, bytes]], None], str]] = {
     "brackets in the arrays' header": (
         lambda parts: [parts.update({"tensors.safetensors": (200_000).to_bytes(8, "little") + b"[" * 200_000}), described_anew(parts)],
         "damaged"),
-    "brackets": (with_manifest(lambda m: m.update(artifact="[" * 200_000)), "damaged"),
+    "brackets": (with_manifest(lambda m: m["ways"][0].update(artifact="[" * 200_000)), "damaged"),
+    "no way": (lambda parts: [with_manifest(lambda m: m.update(ways=[]))(parts), described_anew(parts)], "object code is missing"),
+    "a way more": (lambda parts: [with_manifest(lambda m: m.update(ways=m["ways"] * 2))(parts), described_anew(parts)],
+                   "way1/program.ir, .*way1/code/x86-64-v3.o.* is missing"),
     "no manifest": (lambda parts: parts.pop("manifest.json"), "'manifest.json' is missing"),
     "no graph": (lambda parts: parts.pop("program.ir"), "not those that its manifest lists"),
     "other code": (lambda parts: parts.update({"code/x86-64-v3.o": b"\x7fELF"}), "not those that its manifest lists"),
     "a part more": (lambda parts: parts.update({"code/more.o": b""}), "not those that its manifest lists"),
     "a way out": (lambda parts: parts.update({"../evil": b"x"}), "unexpected member"),
     "a way out of code": (lambda parts: parts.update({"code/../../evil.o": b"x"}), "unexpected member"),
-    "no interface": (with_manifest(lambda m: m.pop("interface")), "damaged"),
-    "a parameter less": (with_manifest(lambda m: m["interface"]["params"].pop()), "damaged"),
-    "another shape": (with_manifest(lambda m: m["interface"]["params"][0].update(shape=[200, 3])), "damaged"),
-    "a leaf that is not there": (with_manifest(lambda m: m["interface"].update(result={"leaf": 12})), "damaged"),
-    "a tree that is none": (with_manifest(lambda m: m["interface"].update(arguments={"exec": "import os"})), "damaged"),
-    "an artifact that is none": (with_manifest(lambda m: m.update(artifact="{}")), "damaged"),
+    "no interface": (with_manifest(lambda m: m["ways"][0].pop("interface")), "damaged"),
+    "a parameter less": (with_manifest(lambda m: m["ways"][0]["interface"]["params"].pop()), "damaged"),
+    "another shape": (with_manifest(lambda m: m["ways"][0]["interface"]["params"][0].update(shape=[200, 3])), "damaged"),
+    "a leaf that is not there": (with_manifest(lambda m: m["ways"][0]["interface"].update(result={"leaf": 12})), "damaged"),
+    "a tree that is none": (with_manifest(lambda m: m["ways"][0]["interface"].update(arguments={"exec": "import os"})), "damaged"),
+    "an artifact that is none": (with_manifest(lambda m: m["ways"][0].update(artifact="{}")), "damaged"),
 }
 
 
