@@ -128,6 +128,10 @@ class OpDefinition:
     terms            CONTRACTION: `terms(operand shapes, result shape, attrs)`, the number of products that are summed for each element.
     region_use       REGION: the purpose of the regions.
     runs             REGION: the attribute with the number of times that the regions run; "" if there is none.
+    external         function of C in another library that computes the op in machine code: module and name, as SciPy's Cython modules have
+                     them. ELEMENTWISE ops, which call it for each element, add the kinds of result and arguments: "d" double, "f" float,
+                     "l" and "i" integers of 64 and 32 bits. Operands are converted; an argument without an operand is 0.
+                     `("scipy.special.cython_special", "gammaln", "dd")`. Such an op is an error without SciPy, and in libraries for C.
     """
 
     name: str
@@ -161,6 +165,7 @@ class OpDefinition:
     terms: Terms | None = None
     region_use: RegionUse | None = None
     runs: str = ""
+    external: tuple[str, ...] | None = None
     is_check: bool = field(init=False)
     """True if an op without results is needed all the same: it may stop the program."""
 

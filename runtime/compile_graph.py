@@ -8,11 +8,13 @@ from contextlib import nullcontext
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+from adjit.codegen.llvm.target import is_installed
 from adjit.codegen.process.gc_pause import gc_paused
 from adjit.codegen.process.off_main_thread import check_cancelled, off_main_thread
 from adjit.ir.analysis.cost import cost_of
 from adjit.ir.dataclass import dataclass
-from adjit.ir.graph import Graph
+from adjit.ir.errors import UnsupportedError
+from adjit.ir.graph import Graph, walk
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.verifier import Stage
 from adjit.passes.options import Options
@@ -87,6 +89,8 @@ def compile_graph(graph: Graph, backend: str, options: Options, threads: int, ve
 def _compile(graph: Graph, backend: str, options: Options, threads: int, verify: bool,
              on_pass: Callable[[str, Graph], None] | None, passes: Sequence[Pass], stage: Stage) -> CompiledGraph:
     begin = time.perf_counter()
+    if not is_installed("scipy"):
+        _check_libraries(graph)
     before: tuple[PassRecord, ...] = ()
     is_cached = backend == "native" and not verify and on_pass is None
     if is_cached and passes[:len(ROLL)] == ROLL:      # the text of a loop is shorter than that of its iterations
@@ -119,6 +123,13 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
     if key and isinstance(made, NativeExecutable):
         keep_program(key, made.code)
     return CompiledGraph(result, made, (passed - begin) * 1e3, (time.perf_counter() - passed) * 1e3)
+
+
+def _check_libraries(graph: Graph) -> None:
+    """Raise `UnsupportedError` if an op is computed by a library that is not installed."""
+    op = next((op for op in walk(graph) if op.definition.external is not None), None)
+    if op is not None:
+        raise UnsupportedError(f"{op.name} is computed by SciPy, which is not installed", op.loc, hint="pip install scipy")
 
 
 def _after_pass(overlapped: compile_program.OverlappedCodegen | None, on_pass: Callable[[str, Graph], None] | None, step: str,

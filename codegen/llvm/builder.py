@@ -231,12 +231,12 @@ class Builder:
         self.block, self._over = name, False
 
     def call(self, result: str, callee: str, *arguments: Typed) -> str:
-        """Call `@name`, or a function pointer in a register. Returns the name of the result, if there is one. LLVM's intrinsics are
-        declared."""
+        """Call `@name`, or a function pointer in a register. Returns the name of the result, if there is one. LLVM's intrinsics and
+        functions of other libraries (`codegen/llvm/external.py`) are declared."""
         text = f"call {result} {callee}({', '.join([f'{type} {value}' for type, value in arguments])})"
         if callee[0] == "@" and callee not in self.uses:
             self.uses.add(callee)
-            if callee.startswith("@llvm."):
+            if callee.startswith(("@llvm.", "@adjit_external.")):
                 self._declarations.add(f"declare {result} {callee}({', '.join([type for type, _ in arguments])})")
         if result == "void":
             self.do(text)

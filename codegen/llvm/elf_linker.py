@@ -4,7 +4,7 @@
     image.addresses["adjit_run"]
 
 The linker knows the subset that LLVM writes for exported programs: constants and position-independent code without mutable state, with
-`memcpy` and `memset` as the only external symbols.
+`memcpy`, `memset` and functions that SciPy exports (`codegen/llvm/external.py`) as the only external symbols.
 Source: System V Application Binary Interface, AMD64 Architecture Processor Supplement, 4.4; ELF-64 Object File Format.
 """
 
@@ -17,9 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, NamedTuple
 
+from adjit.codegen.llvm.external import address_of, external_symbols
 from adjit.ir.dataclass import dataclass
 
-EXTERNAL = ("memcpy", "memset")
+LIBC = ("memcpy", "memset")
 """Symbols of libc that the code may need."""
 
 _RELOCATABLE, _X86_64 = 1, 62
@@ -79,7 +80,10 @@ def _link(code: bytes, symbols: Sequence[str]) -> LoadedImage:
             offsets[number] = end = -(-end // max(section.alignment, 1)) * max(section.alignment, 1)
             end += section.size
     stubs = -(-end // _STUB) * _STUB
-    memory = mmap.mmap(-1, stubs + _STUB * len(EXTERNAL), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    library = ctypes.CDLL(None)
+    addresses = {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in LIBC}
+    addresses |= {name: address_of(name) for name in external_symbols(code)}
+    memory = mmap.mmap(-1, stubs + _STUB * len(addresses), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     for number, start in offsets.items():
         section = sections[number]
@@ -88,10 +92,9 @@ def _link(code: bytes, symbols: Sequence[str]) -> LoadedImage:
             if len(content) != section.size:
                 raise ValueError("the object file is truncated")
             memory[start:start + section.size] = content
-    library = ctypes.CDLL(None)
-    for k, name in enumerate(EXTERNAL):
-        address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+    for k, address in enumerate(addresses.values()):
         memory[stubs + _STUB * k:stubs + _STUB * (k + 1)] = _JUMP + address.to_bytes(8, "little")
+    numbers = {name: k for k, name in enumerate(addresses)}
     (table,) = (section for section in sections if section.kind == _SYMBOLS)
     found = [_SYMBOL.unpack_from(code, table.offset + k * _SYMBOL.size) for k in range(table.size // _SYMBOL.size)]
 
@@ -100,9 +103,9 @@ def _link(code: bytes, symbols: Sequence[str]) -> LoadedImage:
         if section in offsets:
             return offsets[section] + int(value)
         text = _text(code, sections[table.link], name)
-        if section >= _FIRST_RESERVED or text not in EXTERNAL:
+        if section >= _FIRST_RESERVED or text not in numbers:
             raise ValueError(f"unresolved external symbol {text or '(unnamed)'}")
-        return stubs + _STUB * EXTERNAL.index(text)
+        return stubs + _STUB * numbers[text]
 
     for section in sections:
         if section.kind == _RELOCATIONS and section.info in offsets:

@@ -7,6 +7,7 @@ import itertools
 from dataclasses import field
 from typing import Any
 
+from adjit.codegen.llvm.external import address_of, external_symbols
 from adjit.codegen.process.off_main_thread import off_main_thread, release_dead, release_off_main_thread
 from adjit.ir.dataclass import dataclass
 
@@ -58,13 +59,16 @@ def _linker(number: int) -> Any:
 
 @off_main_thread
 def load(compiled: CompiledObject) -> LoadedKernel:
-    """Link object code into this process. Raises `RuntimeError` if a symbol is missing."""
+    """Link object code into this process. Raises `RuntimeError` if a symbol is missing, and `UnsupportedError` if it is one of a library
+    that is not installed."""
     import llvmlite.binding as llvm
 
     release_dead()
     builder = llvm.JITLibraryBuilder().add_current_process()
     for code in (compiled.object_code, *compiled.extra_objects):
         builder.add_object_img(code)
+        for symbol in external_symbols(code):
+            builder.import_symbol(symbol, address_of(symbol))
     number = next(_numbers)
     library = builder.export_symbol(compiled.symbol).link(_linker(number // MAX_LIBRARIES_PER_LINKER), f"adjit_{number}")
     loaded = LoadedKernel(library[compiled.symbol], None, compiled.nbytes)

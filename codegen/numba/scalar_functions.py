@@ -15,12 +15,16 @@ from typing import Any
 
 import numpy as np
 
+from adjit.codegen.llvm.builder import Builder
+from adjit.codegen.llvm.external import address_of, external_symbols
+from adjit.codegen.llvm.scalar_calls import scalar_call
 from adjit.codegen.process.off_main_thread import off_main_thread
 from adjit.codegen.vector_math.functions import BINARY, UNARY
 from adjit.codegen.vector_math.language import Value, convert, select
 from adjit.codegen.vector_math.llvm_printer import llvm_type, print_function
 from adjit.ir import ops
 from adjit.ir.dataclass import dataclass
+from adjit.ir.definition import DEFINITIONS, OpDefinition
 from adjit.ir.types import SHORT_NAMES
 
 Helper = Callable[..., Any]
@@ -76,6 +80,9 @@ def helper(name: str) -> HelperFunction:
     ('f32',)
     """
     operation, _, type = name.rpartition("_")
+    record = DEFINITIONS.get(operation)
+    if record is not None and record.external is not None:
+        return _external(name, record, type)
     definition: Callable[..., Value]
     types: tuple[str, ...]
     if type in SHORT_NAMES and operation in UNARY:
@@ -93,6 +100,17 @@ def helper(name: str) -> HelperFunction:
     return HelperFunction(name, operation, types, result_type, text)
 
 
+def _external(name: str, record: OpDefinition, type: str) -> HelperFunction:
+    """The helper of an op that a function of another library computes."""
+    assert record.external is not None
+    types = (type,) * (record.arity or 1)
+    text = Builder()
+    given = [f"%x{i}" for i in range(len(types))]
+    text.ret(llvm_type(type), scalar_call(text, record.external, types, given, type))
+    function = text.end_function(_symbol(name), ", ".join(f"{llvm_type(type)} {x}" for x in given), llvm_type(type), linkage="")
+    return HelperFunction(name, record.name, types, type, "\n".join([*text.declarations, str(function)]))
+
+
 def native_helpers(names: Iterable[str]) -> dict[str, Helper]:
     """The helpers as functions that Numba-compiled code can call, by mangled name. This imports Numba."""
     return {name: _native(name) for name in set(names)}
@@ -105,11 +123,14 @@ def python_helpers(names: Iterable[str]) -> dict[str, Helper]:
 
 @cache
 def _native(name: str) -> Helper:
+    import llvmlite.binding as llvm
     import numba
     from llvmlite import ir as llvm_ir
     from numba.extending import intrinsic
 
     function = helper(name)
+    for symbol in external_symbols(function.text.encode()):      # Numba links each kernel, too
+        llvm.add_symbol(symbol, address_of(symbol))
     llvm_types = {"f32": llvm_ir.FloatType(), "f64": llvm_ir.DoubleType()}
 
     def ir_type(type: str) -> Any:

@@ -20,6 +20,7 @@ from adjit.codegen.native.program import lower_program
 from adjit.codegen.native.program_code import ENTRY
 from adjit.codegen.process.off_main_thread import off_main_thread
 from adjit.ir.errors import ExportError, UnsupportedError
+from adjit.ir.graph import walk
 from adjit.ir.ops.control_flow import nested_graphs
 from adjit.ir.ops.traits import HOST_CALLS
 from adjit.ir.printer import print_graph
@@ -79,6 +80,15 @@ def _check_program(program: Program) -> None:
                           call.loc, hint="export the part of the function before or after the adjit.pure_callback")
 
 
+def _check_libraries(program: Program) -> None:
+    """Raise `ExportError` if the program calls functions of libraries that a library for C does not have."""
+    op = next((op for graph in nested_graphs(program.planned) for op in walk(graph) if op.definition.external is not None), None)
+    if op is not None:
+        module, name, *_ = op.definition.external or ()
+        raise ExportError(f"{op.name} calls functions of {module} ({name}), which a library for C does not have", op.loc,
+                          hint="export an archive (.adjit), which finds them in SciPy when it is loaded")
+
+
 def _export(programs: Sequence[Program], described: DescribedWays, file_path: Path, params: Names, target: str,
             levels: str | Sequence[str] | None) -> list[Path]:
     chosen = choose_levels(target, levels)
@@ -86,6 +96,8 @@ def _export(programs: Sequence[Program], described: DescribedWays, file_path: Pa
         if params is not None:
             raise ExportError("params= is for archives (.adjit); the caller of a C library passes the arrays",
                               hint="save the arrays with adjit.save or numpy.savez")
+        for program in programs:
+            _check_libraries(program)
         artifacts = [program.executable.code.artifact for program in programs]      # type: ignore[union-attr]
         return write_library(file_path, [program.planned for program in programs],
                              c_program(file_path.stem, artifacts, described, list(chosen)), chosen)

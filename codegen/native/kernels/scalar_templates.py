@@ -13,17 +13,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field
 from functools import cache, partial
+from typing import TYPE_CHECKING
 
+from adjit.codegen.llvm.builder import Builder
 from adjit.codegen.llvm.module import Definition, Function
 from adjit.codegen.llvm.target import Target
 from adjit.codegen.vector_math import arithmetic
 from adjit.codegen.vector_math.functions import BINARY, UNARY
 from adjit.codegen.vector_math.language import Value, convert, fma, select, slow_path
-from adjit.codegen.vector_math.llvm_printer import UNLIKELY, LLVMPrinter
+from adjit.codegen.vector_math.llvm_printer import UNLIKELY, LLVMPrinter, llvm_type
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.graph import Op
+from adjit.ir.lazy_module import LazyModule
 from adjit.ir.types import short_name
+
+if TYPE_CHECKING:
+    from adjit.codegen.llvm import scalar_calls
+else:
+    scalar_calls = LazyModule("adjit.codegen.llvm.scalar_calls")
 
 NUMBER, BLOCK, OPERANDS = "\x01", "\x02", "\x03\x04\x05\x06"
 """Marks for unique names, for the block before the instructions, and for the operands."""
@@ -104,8 +112,10 @@ def template_of(op: Op, width: int, target: Target) -> Template:
     """The template of an elementwise op, or of the step that adds an element to a reduction (operands: accumulator, element)."""
     if op.definition.kind is Kind.REDUCTION:
         return template(op.name, (short_name(op.result.type.dtype),) * 2, "", width, target)
-    converted = short_name(op.result.type.dtype) if op.name == "convert" else ""
-    return template(op.name, tuple([short_name(value.type.dtype) for value in op.operands]), converted, width, target)
+    types = tuple([short_name(value.type.dtype) for value in op.operands])
+    if op.definition.external is not None:
+        return _external(op.name, op.definition.external, types, short_name(op.result.type.dtype), width)
+    return template(op.name, types, short_name(op.result.type.dtype) if op.name == "convert" else "", width, target)
 
 
 @cache
@@ -118,6 +128,27 @@ def template(name: str, types: tuple[str, ...], converted: str, width: int, targ
     text = "\n".join(printer.lines)
     last = printer.block if printer.block != BLOCK else ""
     return Template(text, result.name, len(printer.lines), last, frozenset(printer.declarations), _shared(printer, "!prof" in text))
+
+
+@cache
+def _external(name: str, external: tuple[str, ...], types: tuple[str, ...], result: str, width: int) -> Template:
+    """A call of a function that calls a function of another library for each lane."""
+    lanes = "" if width == 1 else f"x{width}"
+    text = Builder()
+    vectors = [llvm_type(type) if width == 1 else f"<{width} x {llvm_type(type)}>" for type in (*types, result)]
+    returned = "poison"
+    for lane in range(width):
+        names = [f"%x{i}" if width == 1 else text.let(f"extractelement {vector} %x{i}, i64 {lane}")
+                 for i, vector in enumerate(vectors[:-1])]
+        made = scalar_calls.scalar_call(text, external, types, names, result)
+        returned = made if width == 1 else text.let(f"insertelement {vectors[-1]} {returned}, {llvm_type(result)} {made}, i64 {lane}")
+    text.ret(vectors[-1], returned)
+    symbol = f"adjit_{name}_{types[0]}{lanes}"
+    function = text.end_function(symbol, ", ".join(f"{vector} %x{i}" for i, vector in enumerate(vectors[:-1])), vectors[-1],
+                                 attributes="noinline nounwind")
+    arguments = ", ".join(f"{vector} {mark}" for vector, mark in zip(vectors[:-1], OPERANDS, strict=False))
+    return Template(f"  %t{NUMBER} = call {vectors[-1]} @{symbol}({arguments})", f"%t{NUMBER}", 60, declarations=text.declarations,
+                    shared={symbol: function})
 
 
 def _shared(printer: LLVMPrinter, branches: bool) -> dict[str, Definition]:

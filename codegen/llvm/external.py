@@ -1,0 +1,95 @@
+"""Functions of C in other libraries that machine code calls: those that SciPy's Cython modules export (`scipy.linalg.cython_lapack`,
+`scipy.linalg.cython_blas`, `scipy.special.cython_special`). They are called by pointer, without the interpreter and its lock.
+
+Code refers to such a function by a symbol that has its module, its name and the kinds of its arguments:
+
+    adjit_external.scipy.linalg.cython_lapack.dpotrf.vppppp
+
+The address is found when the code is linked. So no text, cache entry or archive has an address, and object code says by its symbol table
+which functions it needs. SciPy is imported when the first such code is linked.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from adjit.codegen.process.off_main_thread import off_main_thread
+from adjit.ir.errors import UnsupportedError
+from adjit.ir.lazy_module import LazyModule
+
+if TYPE_CHECKING:
+    from adjit.codegen.llvm import blas_threads
+else:
+    blas_threads = LazyModule("adjit.codegen.llvm.blas_threads")
+
+PREFIX = "adjit_external."
+
+BLAS_STATE = f"{PREFIX}blas.state.p"
+"""Symbol of the state of `codegen/llvm/blas_threads.py`."""
+
+KINDS = {"void": "v", "ptr": "p", "double": "d", "float": "f", "i32": "i", "i64": "l"}
+_SYMBOL = re.compile(rb"adjit_external\.[\w.]+")
+_C_TYPES = {"void": "v", "double": "d", "float": "f", "int": "i", "long": "l", "Py_ssize_t": "l", "d": "d", "s": "f"}
+_POINTERS = frozenset(("char", "int", "double", "float", "d", "s", "c", "z", "_Bool", "void"))
+"""Types that arguments may point to. LAPACK of 64-bit integers is none of them."""
+
+
+def external_symbol(module: str, name: str, result: str, arguments: Sequence[str]) -> str:
+    """The symbol of a function of C, as `@symbol`; `result` and `arguments` are LLVM types.
+
+    >>> external_symbol("scipy.special.cython_special", "gammaln", "double", ("double",))
+    '@adjit_external.scipy.special.cython_special.gammaln.dd'
+    """
+    return f"@{PREFIX}{module}.{name}.{''.join(KINDS[type] for type in (result, *arguments))}"
+
+
+def external_symbols(code: bytes) -> Iterator[str]:
+    """The symbols of functions in other libraries that object code refers to."""
+    return (match.decode() for match in dict.fromkeys(_SYMBOL.findall(code)))
+
+
+@cache
+@off_main_thread
+def address_of(symbol: str) -> int:
+    """The address for a symbol. Raises `UnsupportedError` if the module cannot be imported, or has another function by this name."""
+    if symbol == BLAS_STATE:
+        return blas_threads.state_address()
+    module, name, kinds = symbol.removeprefix(PREFIX).rsplit(".", 2)
+    try:
+        capsules = import_module(module).__pyx_capi__
+    except ImportError as error:
+        raise UnsupportedError(f"the program calls {name} of {module}, which cannot be imported: {error}",
+                               hint="pip install scipy") from error
+    get_name, get_pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    get_name.restype, get_name.argtypes = ctypes.c_char_p, (ctypes.py_object,)
+    get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    signature = get_name(capsules[name]) if name in capsules else b""
+    if _kinds_of(signature.decode()) != kinds:
+        raise UnsupportedError(f"the program calls {name} of {module}, which this version of SciPy "
+                               f"{f'declares as {signature.decode()}' if signature else 'does not have'}", hint="pip install -U scipy")
+    return int(get_pointer(capsules[name], signature))
+
+
+def _kinds_of(signature: str) -> str:
+    """The kinds of result and arguments of a C signature as Cython writes it; "" if there is one that programs do not pass.
+
+    >>> _kinds_of("double (double, Py_ssize_t, int __pyx_skip_dispatch)")
+    'ddli'
+    >>> _kinds_of("void (char *, int *, __pyx_t_5scipy_6linalg_13cython_lapack_d *)")
+    'vppp'
+    """
+    result, _, arguments = signature.rstrip(")").partition(" (")
+    kinds = ""
+    for type in (result, *filter(None, arguments.split(", "))):
+        words = re.sub(r"__pyx_t_\w+_(?=[sdcz]\b)", "", type).split()
+        pointer = len(words) > 1 and words[1].startswith("*")
+        kind = ("p" if words[0] in _POINTERS else "") if pointer else _C_TYPES.get(words[0], "") if words else ""
+        if not kind:
+            return ""
+        kinds += kind
+    return kinds
