@@ -8,6 +8,7 @@ read itself from its base and how to write itself back, so that NumPy's aliasing
 from __future__ import annotations
 
 import builtins
+import math
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +30,7 @@ from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.flow.flow_graph import FlowMismatch
 from adjit.tracer.flow.text_uses import use_of_text
 from adjit.tracer.guards.array_access import WRITING_FUNCTIONS
-from adjit.tracer.lowering import Strides, constant, contiguous_strides, transpose
+from adjit.tracer.lowering import Strides, constant, contiguous_strides, reshape, transpose
 from adjit.tracer.registry import FUNCTIONS, find, unsupported
 from adjit.tracer.scope import Scope, active_scope, transposed_from
 from adjit.tracer.tracebacks import user_frames_only
@@ -42,14 +43,25 @@ class View:
     """Position of a view in its base: `read(base)` is its value, `write(base, value)` the base with the view set to `value`.
 
     Two views of one base have equal `key` if they are the same elements. `certain`: NumPy has a view here in any case; else NumPy may have
-    a copy, by a memory layout that is not known while tracing.
+    a copy, by a memory layout that is not known while tracing. `shape` is that of the base when the view was made: it may be given another
+    one (`x.shape = (2, 3)`), in C order.
     """
 
     base: TracedArray
     read: Callable[[Value], Value]
     write: Callable[[Value, Value], Value]
     key: object
-    certain: bool = True
+    certain: bool
+    shape: tuple[int, ...]
+
+    def content(self) -> Value:
+        """The content of the base, in the shape that `read` and `write` take."""
+        value = self.base.value
+        if value.type.shape == self.shape:
+            return value
+        if value.type.size != math.prod(self.shape):
+            raise TraceError("a view is used of an array that was resized since", find_user_location(), hint="make the view again")
+        return reshape(value, self.shape)
 
     @property
     def owner(self) -> TracedArray:
@@ -133,7 +145,7 @@ class TracedArray:
             if not view.certain:
                 raise self._uncertain("a reshaped array is read after a write to its base")
             with emitting(view.owner.content_scope(self.scope).builder):
-                self._value = view.read(view.base.value)
+                self._value = view.read(view.content())
             self._version = view.owner._version
         return self._value
 
@@ -152,7 +164,7 @@ class TracedArray:
             self._check_scope()
             self._version += 1
         else:
-            view.base.assign(view.write(view.base.value, value))
+            view.base.assign(reshape(view.write(view.content(), value), view.base.shape))
             self._version = view.owner._version
         self._value = value
 
@@ -240,8 +252,19 @@ class TracedArray:
 
     @shape.setter
     def shape(self, new: Any) -> None:
-        raise UnsupportedError("a new .shape is set on a traced array", find_user_location(),
-                               hint="write x = x.reshape(...): a view of the same elements")
+        FUNCTIONS["set shape"](self, new)
+
+    def take_shape(self, value: Value, shape: tuple[int, ...]) -> None:
+        """Have the array another shape from here on, with this content: that of before, or, in an array that owns its content, another
+        one. Views that were made before see the elements in the shape that they know."""
+        view, old = self.alias, self.shape
+        if view is None:
+            self._version += 1
+        else:
+            key = None if view.key is None else ("shape", view.key, shape)
+            self.alias = View(view.base, lambda base: reshape(view.read(base), shape),
+                              lambda base, new: view.write(base, reshape(new, old)), key, view.certain, view.shape)
+        self._value, self._steps = value, None if self._steps is None else contiguous_strides(shape)
 
     @property
     def dtype(self) -> np.dtype:
@@ -613,7 +636,7 @@ def view_of(base: TracedArray, read: Callable[[Value], Value], write: Callable[[
     if base.immutable:
         return wrap(read(base.value))
     certain = certain and (base.alias is None or base.alias.certain)
-    return wrap(read(base.value), view=View(base, read, write, key, certain), strides=strides,
+    return wrap(read(base.value), view=View(base, read, write, key, certain, base.shape), strides=strides,
                 writable=base.writable and writable, scalar=False)
 
 

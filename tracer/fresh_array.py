@@ -546,16 +546,35 @@ def _member(name: str, own: Any) -> Any:
                 own.__set__(self, value)
             else:
                 setattr(held, name, value)
+                if name == "shape":
+                    own.__set__(self, value)
         return property(read, write)
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         held = standing_for(self)
         if held is None and not has_traced((args, kwargs)) and not (name in _WRITING_METHODS and _is_repeated(self)):
-            return own(self, *args, **kwargs) if name == "resize" else made(own, (self, *args), kwargs)
+            return made(own, (self, *args), kwargs) if name != "resize" else _resize(self, *args, **kwargs)
         traced = held if held is not None else written(self) if name in _WRITING_METHODS else content_of(self)
         result = getattr(traced, name)(*opened(args), **opened(kwargs))
+        if name == "resize":
+            _resize(self, *args)
         return self if result is traced else result
     return method
+
+
+def _resize(array: np.ndarray, *new_shape: Any, refcheck: bool = True) -> None:
+    """Resize an array that nothing but the bookkeeping of the trace refers to weakly: NumPy refuses others."""
+    scope = active_scope()
+    assert scope is not None
+    fresh, held = scope.root.fresh, WRITTEN.pop(id(array), None)
+    traced = None if held is None else held[1]
+    fresh[:], held = [reference for reference in fresh if reference() is not array], None
+    try:
+        np.ndarray.resize(array, *new_shape, refcheck=False)
+    finally:
+        fresh.append(weakref.ref(array))
+        if traced is not None:
+            _stand_for(array, traced)
 
 
 class FreshElements:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ _MAKERS: dict[Any, Function] = {
     np.eye: creation.eye, np.identity: creation.identity, np.tri: creation.tri}
 """What the functions are for lists of traced numbers, and for traced arguments."""
 
-_PLAIN_MAKERS = (np.frombuffer, np.fromiter, np.indices)
+_PLAIN_MAKERS = (np.frombuffer, np.indices)
 
 
 def _making(function: Any) -> Callable[[Function], Function]:
@@ -133,6 +134,18 @@ def _scalar(kind: Any) -> Callable[[Function], Function]:
             return own(*args, **kwargs)
         return call
     return replacement
+
+
+def _from_iterator(own: Function) -> Function:
+    """Replacement for `np.fromiter`, whose iterator may give traced numbers."""
+    def call(iter: Any, dtype: Any, count: int = -1, **kwargs: Any) -> Any:
+        if not is_tracing() or is_ours(calling_module()):
+            return own(iter, dtype, count, **kwargs)
+        items = list(iter) if count < 0 else list(islice(iter, count))
+        if has_traced(items) and len(items) >= count:
+            return _array(opened(items), dtype)
+        return made(own, (items, dtype, count), kwargs)
+    return call
 
 
 def _array_class(own: Function) -> Function:
@@ -259,6 +272,7 @@ def numpy_functions() -> Interception:
     for kind in SHORT_NAMES.values():
         functions.add(kind.type, _scalar(kind))
     functions.add(np.ndarray, _array_class)
+    functions.add(np.fromiter, _from_iterator)
     functions.add(np.errstate, _error_state)
     functions.add(memoryview, _memory_view)
     functions.add(np.vectorize.__call__, _vectorizing)

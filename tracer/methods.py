@@ -28,8 +28,9 @@ _METHODS = {
     "all": np.all, "any": np.any, "argmax": np.argmax, "argmin": np.argmin, "argpartition": np.argpartition, "argsort": np.argsort,
     "choose": np.choose, "clip": np.clip, "cumprod": np.cumprod, "cumsum": np.cumsum, "diagonal": np.diagonal,
     "dot": np.dot, "max": np.max, "mean": np.mean, "min": np.min, "nonzero": np.nonzero, "prod": np.prod, "put": np.put, "ravel": np.ravel,
-    "repeat": np.repeat, "round": np.round, "searchsorted": np.searchsorted, "squeeze": np.squeeze, "std": np.std,
-    "sum": np.sum, "swapaxes": np.swapaxes, "take": np.take, "trace": np.trace, "var": np.var,
+    "repeat": np.repeat, "resize": np.ndarray.resize, "round": np.round, "searchsorted": np.searchsorted, "squeeze": np.squeeze,
+    "std": np.std, "sum": np.sum,
+    "swapaxes": np.swapaxes, "take": np.take, "trace": np.trace, "var": np.var,
 }
 
 

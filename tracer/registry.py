@@ -18,7 +18,6 @@ FUNCTIONS: dict[Any, Function] = {}
 
 _ALTERNATIVES = {short: alternative for names, alternative in {
     "view getfield": ".astype converts values, .reshape gives another shape",
-    "resize": "x.reshape(...) gives another shape, np.pad a larger array",
     "angle": "traced arrays are real",
     "linspace": "adjit.numpy.linspace takes traced bounds",
     "geomspace logspace": "np.exp of adjit.numpy.linspace is supported",

@@ -92,6 +92,7 @@ class Scope:
         self.fresh: list[weakref.ref[np.ndarray]] = []         # arrays that the function made; of the outermost scope
         self.lent: list[tuple[np.ndarray, weakref.ref[memoryview]]] = []     # memory that user code reads; of the outermost scope
         self.taken: dict[int, Taken] = {}                      # arrays from outside that are written to; of the outermost scope
+        self.arguments: tuple[Any, ...] = ()                   # those of the traced function
         self.plain_writes = False                              # whether numbers go into arrays from outside while tracing only
         self.depends_on_strides = False                              # whether the memory order decided something; of the outermost scope
         self.values: CallValues | None = None                  # those of the call that is traced; of the outermost scope
@@ -100,6 +101,10 @@ class Scope:
         self.outside_roots: list[Any] = []      # objects from before the trace that the function reaches; of the outermost scope
         self._outside: set[int] | None = None
         self.counted = False                                   # whether it is one of the `open_traces`
+
+    def is_seen_outside(self, array: Any) -> bool:
+        """True for an argument of the traced function, and for an array from outside that is written to."""
+        return any(array is argument for argument in self.arguments) or any(array is taken.cell for taken in self.taken.values())
 
     def outside(self) -> set[int]:
         """Identities of the objects that the function reaches from outside, through containers and attributes; of the outermost scope."""

@@ -155,6 +155,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                 leaves.append(arguments[-1])
             else:
                 leaves.append(leaf.value if isinstance(leaf, StaticArgument) else leaf)
+        scope.arguments = tuple(arguments)
         traced_args, traced_kwargs = unflatten(signature.tree, leaves)
         if scope.flow is not None:
             scope.flow.arguments = tuple(argument for argument in arguments if argument is not None and argument.shape)

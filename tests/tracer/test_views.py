@@ -170,3 +170,91 @@ def test_rows_are_swapped_as_in_numpy_elsewhere() -> None:
         return y
 
     np.testing.assert_array_equal(run_traced(shuffle, MATRIX), shuffle(MATRIX))
+
+
+SHAPES: dict[str, Callable[[Any, Any], Any]] = {
+    "a view that was made before": lambda x, o: (v := o[1:3], set_shape(o, (2, 3)), write(o, 1, x[:3]), write(v, 0, x[5]), o, v),
+    "a new array": lambda x, o: (y := x * 2, v := y[:2], set_shape(y, (3, -1)), write(y, (0, 1), x[0] ** 2), write(v, 0, 7.0), y, v),
+    "there and back": lambda x, o: (set_shape(o, (3, 2)), r := o.T, write(r, 1, x[:3]), set_shape(o, 6), write(r, (0, 0), x[1]), o, r),
+    "a view": lambda x, o: (write(o, slice(None), x), v := o[:4], set_shape(v, (2, 2)), write(v, (1, 1), 9.0), o, v),
+    "a view with gaps": lambda x, o: (v := (x + 1)[::2], set_shape(v, (3, 1)), v),
+    "smaller": lambda x, o: (write(o, 1, x[1]), o.resize((2, 2), refcheck=False), write(o, (1, 0), x[0]), o),
+    "larger": lambda x, o: (y := x * 2, y.resize(8, refcheck=False), write(y, 7, x[0]), y),
+    "made larger before it is written": lambda x, o: (o.resize(8, refcheck=False), write(o, 7, x[0]), o),
+    "of the same size": lambda x, o: (write(o, 0, x[0]), v := o[:4], v.resize((2, 2)), write(v, 1, x[:2]), o, v),
+}
+
+
+def set_shape(y: Any, shape: Any) -> None:
+    y.shape = shape
+
+
+def write(y: Any, index: Any, new: Any) -> None:
+    y[index] = new
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.filterwarnings("ignore:Setting the shape")
+def test_arrays_get_another_shape_in_place(name: str) -> None:
+    def program(x):
+        return [item for item in SHAPES[name](x, np.zeros(6)) if isinstance(item, np.ndarray)]
+
+    compiled = aj.compile(program)
+    for x in (VECTOR, -VECTOR):
+        for found, known in zip(compiled(x), program(x), strict=True):
+            np.testing.assert_array_equal(found, known)
+            assert found.shape == known.shape
+
+
+@pytest.mark.filterwarnings("ignore:Setting the shape")
+def test_shapes_that_others_see_stay() -> None:
+    outside = np.zeros(6)
+
+    def argument(x):
+        x.shape = (2, 3)
+
+    def written(x):
+        outside[:] = x
+        outside.shape = (2, 3)
+
+    def body(x):
+        y = x * 2
+
+        def step(i, total):
+            y.shape = (2, 3)
+            return total + y.sum()
+
+        return aj.fori_loop(0, 3, step, 0.0)
+
+    for function in (argument, written, body):
+        with pytest.raises(aj.errors.UnsupportedError, match=r"did not make here gets another \.shape"):
+            aj.compile(function)(VECTOR.copy())
+    assert outside.shape == (6,)
+
+    def stale(x):
+        y = x * 2
+        view = y[2:]
+        y.resize(3, refcheck=False)
+        return view + 1
+
+    with pytest.raises(TraceError, match="an array that was resized since"):
+        aj.compile(stale)(VECTOR)
+    for shape, error in (((4, 2), aj.errors.ShapeError), ((-1, -1), ValueError)):
+        with pytest.raises(error):
+            aj.compile(lambda x, shape=shape: set_shape(x * 2, shape))(VECTOR)
+    with pytest.raises(AttributeError, match="Incompatible shape"):
+        aj.compile(lambda x: set_shape((x * 2).reshape(2, 3).T, 6))(VECTOR)
+
+
+def test_fromiter_takes_traced_numbers() -> None:
+    def program(x):
+        return np.sum(np.fromiter((value * value for value in x), float, len(x))) + np.fromiter([1.0, 2.0], float)[1]
+
+    compiled = aj.compile(aj.value_and_grad(program))
+    for x in (VECTOR, -VECTOR):
+        value, gradient = compiled(x)
+        assert value == program(x)
+        np.testing.assert_array_equal(gradient, 2 * x)
+    assert compiled.cache_info().traces == 1
+    with pytest.raises(ValueError, match="iterator too short"):
+        aj.compile(lambda x: np.fromiter(iter(x), float, 9))(VECTOR)

@@ -122,7 +122,8 @@ def setitem(x: TracedArray, index: Any, new: Any) -> None:
     read, write = _advanced(view.shape, indices, in_front)
     if isinstance(new, TracedArray) and new.alias is not None and new.alias.key == _integer_key(entries):
         base = new.alias.base.alias
-        if base is not None and view.alias is not None and base.base is view.alias.base and base.key == view.alias.key:
+        if base is not None and view.alias is not None and base.base is view.alias.base \
+                and (base.key, base.shape) == (view.alias.key, view.alias.shape):
             return
     view.assign(write(view.value, fitted(new, view, read(view.value).type.shape)))
 
@@ -130,7 +131,7 @@ def setitem(x: TracedArray, index: Any, new: Any) -> None:
 def _already_written(target: TracedArray, new: Any) -> bool:
     """True if the view was already written: `x[i] += v` writes through the view first, and then assigns the view to its own elements."""
     a, b = target.alias, new.alias if isinstance(new, TracedArray) else None
-    return a is not None and b is not None and a.base is b.base and a.key == b.key and a.key is not None
+    return a is not None and b is not None and a.base is b.base and (a.key, a.shape) == (b.key, b.shape) and a.key is not None
 
 
 def _integer_key(entries: list[Any]) -> object:

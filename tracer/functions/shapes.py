@@ -17,6 +17,8 @@ from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, view_of, wrap
 from adjit.tracer.dispatch import implements
 from adjit.tracer.lowering import Strides, contiguous_strides
+from adjit.tracer.masked_array import is_lazy
+from adjit.tracer.scope import active_scope
 from adjit.tracer.user_location import find_user_location
 
 
@@ -133,6 +135,50 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = N
         return reshape_to(x, sizes, copy)
     reverse = permute(x, range(x.ndim)[::-1])
     return permute(reshape_to(reverse, sizes[::-1], copy), range(len(sizes))[::-1])
+
+
+@implements("set shape")
+def set_shape(x: TracedArray, shape: Any) -> None:
+    """Set `x.shape = shape`."""
+    if x.immutable:
+        raise AttributeError(f"attribute 'shape' of 'numpy.{x.dtype.type.__name__}' objects is not writable")
+    _check_own(x, "gets another .shape")
+    sizes = complete_shape(shape, x.size, x.shape)
+    if view_strides(x.shape, x.steps, sizes) is None or not x.layout_known:
+        raise AttributeError("Incompatible shape for in-place modification. Use `.reshape()` to make a copy with the desired shape.")
+    if sizes != x.shape:
+        x.take_shape(lowering.reshape(x.value, sizes), sizes)
+
+
+@implements(np.ndarray.resize)
+def resize_in_place(x: TracedArray, *new_shape: Any, refcheck: bool = True) -> None:
+    """Equivalent of `x.resize(new_shape)`: elements in C order, then zeros."""
+    shape = as_shape(new_shape[0] if len(new_shape) == 1 else new_shape)
+    if any(size < 0 for size in shape):
+        raise ValueError("negative dimensions are not allowed")
+    count = math.prod(shape)
+    if count == x.size:
+        set_shape(x, shape)
+        return
+    if x.immutable or x.alias is not None:
+        raise ValueError("cannot resize this array: it does not own its data")
+    _check_own(x, "is resized")
+    if x.steps != contiguous_strides(x.shape):
+        raise ValueError("resize only works on single-segment arrays")
+    flat = lowering.reshape(x.value, (x.size,))
+    if count > x.size:
+        flat = ops.concatenate(flat, lowering.constant(0, x.dtype, (count - x.size,)), axis=0)
+    else:
+        flat = ops.slice(flat, start=(0,), stop=(count,), step=(1,))
+    x.take_shape(lowering.reshape(flat, shape), shape)
+
+
+def _check_own(x: TracedArray, what: str) -> None:
+    """Raise `UnsupportedError` for an array whose shape others see: the caller, or code outside of this loop body or branch."""
+    scope = active_scope()
+    if is_lazy(x) or scope is None or x.scope is not scope or (x.alias is None and x.scope.is_seen_outside(x)):
+        raise UnsupportedError(f"an array that the function did not make here {what}", find_user_location(),
+                               hint="write x = x.reshape(...): a view of the same elements, or x = np.pad(...), a new array")
 
 
 @implements(np.ravel)
