@@ -12,7 +12,7 @@ import numpy as np
 
 from adjit.ir.errors import TraceError, UnsupportedError
 from adjit.ir.types import SHORT_NAMES
-from adjit.tracer.array import FRESH, WRITTEN, wrap
+from adjit.tracer.array import FRESH, WRITTEN, TracedArray, wrap
 from adjit.tracer.caught_errors import is_caught
 from adjit.tracer.fresh_array import has_traced, lent, made, opened
 from adjit.tracer.functions import creation
@@ -165,6 +165,15 @@ def _array_class(own: Function) -> Function:
     return call
 
 
+def _iterating(own: Function) -> Function:
+    """Replacement for `iter`: helpers ask by it, and `np.iterable` does, whether something is a scalar."""
+    def call(x: Any, *sentinel: Any) -> Any:
+        if not sentinel and isinstance(x, TracedArray) and x.scalar:
+            raise TypeError(f"'{x.__class__.__name__}' object is not iterable")
+        return own(x, *sentinel)
+    return call
+
+
 def _memory_view(own: Function) -> Function:
     """Replacement for `memoryview`: of arrays that nothing traced is written to as long as it lives."""
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -275,6 +284,7 @@ def numpy_functions() -> Interception:
     functions.add(np.fromiter, _from_iterator)
     functions.add(np.errstate, _error_state)
     functions.add(memoryview, _memory_view)
+    functions.add(iter, _iterating)
     functions.add(np.vectorize.__call__, _vectorizing)
     functions.add(np.ndenumerate.__init__, _enumerating)
     for space in (np, np.linalg):

@@ -24,7 +24,8 @@ VECTOR, MATRIX, WHOLE = np.arange(1.0, 4.0), np.arange(6, dtype=np.float32).resh
 def answers(x: Any) -> dict[str, Any]:
     found: dict[str, Any] = {kind.__name__: isinstance(x, kind) for kind in TYPES if kind is not TracedArray}
     found |= {name: hasattr(x, name) for name in ("__len__", "__iter__", "append", "keys")}
-    return found | {"isscalar": np.isscalar(x), "ndim": np.ndim(x), "class": x.__class__, "callable": callable(x)}
+    return found | {"isscalar": np.isscalar(x), "ndim": np.ndim(x), "class": x.__class__, "callable": callable(x),
+                    "iterable": np.iterable(x)}
 
 
 VALUES: dict[str, Callable[..., Any]] = {
