@@ -24,18 +24,18 @@ from adjit.ir.version import VERSION as __version__
 from adjit.runtime.compiled import CompiledFunction, compile
 from adjit.runtime.control_flow import cond, fori_loop, scan, while_loop
 from adjit.runtime.custom_vjp import custom_vjp
+from adjit.runtime.jacobians import hessian, jacfwd, jacobian, jacrev
 from adjit.runtime.pure_callback import pure_callback
 from adjit.runtime.transforms import (
     checkpoint,
     grad,
-    hessian,
     hvp,
-    jacobian,
     jvp,
     stop_gradient,
     value_and_grad,
     vjp,
 )
+from adjit.runtime.vmap import vmap
 
 if TYPE_CHECKING:
     from adjit import nn, optim, special, tensor_function_names, viz  # `tensor_function_names` is a stub
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CompiledFunction", "Tensor", "__version__", "as_tensor", "autograd", "checkpoint", "compile", "cond", "custom_vjp", "enable_grad",
-    "errors", "fori_loop", "from_dlpack", "get_rng_state", "grad", "hessian", "hvp", "is_grad_enabled", "jacobian", "jvp", "linalg", "load",
-    "manual_seed", "nn", "no_grad", "numpy", "optim", "pure_callback", "random", "scan", "set_grad_enabled",
-    "set_rng_state", "special", "stop_gradient", "tensor", "value_and_grad", "viz", "vjp", "while_loop",
+    "errors", "fori_loop", "from_dlpack", "get_rng_state", "grad", "hessian", "hvp", "is_grad_enabled", "jacfwd", "jacobian", "jacrev",
+    "jvp", "linalg", "load", "manual_seed", "nn", "no_grad", "numpy", "optim", "pure_callback", "random", "scan", "set_grad_enabled",
+    "set_rng_state", "special", "stop_gradient", "tensor", "value_and_grad", "viz", "vjp", "vmap", "while_loop",
 ]
 if TYPE_CHECKING:
     __all__ += tensor_function_names.__all__        # type: ignore[has-type]

@@ -162,10 +162,11 @@ def batch_call(op: Op, operands: Sequence[Value], size: int) -> tuple[Value, ...
 # -- examples that go different ways
 
 
-def may_fail(graph: Graph) -> bool:
-    """True if an op of `graph` may stop the program for some operands, never end, or call the host."""
-    return any(op.definition.kind in (Kind.INDEXING, Kind.CHECK) or op.name == "while_loop" or op.definition.region_use is RegionUse.HOST
-               or any(map(may_fail, op.regions)) for op in graph.ops)
+def needs_own_operands(graph: Graph) -> bool:
+    """True if `graph` should not run on the operands of an example that does not take it: an op may stop the program, never end, call the
+    host, or sum products, where a NaN times a cotangent of 0 is a NaN."""
+    return any(op.definition.kind in (Kind.INDEXING, Kind.CONTRACTION, Kind.CHECK) or op.definition.region_use is RegionUse.HOST
+               or op.name == "while_loop" or any(map(needs_own_operands, op.regions)) for op in graph.ops)
 
 
 def take_part(mask: Value, values: Sequence[Value], examples: Sequence[Value]) -> list[Value]:

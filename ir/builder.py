@@ -27,6 +27,7 @@ class GraphBuilder:
         self.ops: list[Op] = []
         self.captures: dict[Value, Value] = {}     # outer value -> parameter that stands for it
         self.stands_for: dict[Value, Value] = {}   # parameter -> the one value of the enclosing graph that it stands for
+        self.example_of: dict[Value, Value] = {}   # parameter -> batched value of the enclosing graph, of which it is one example
         self.differentiated: frozenset[Value] = frozenset()     # parameters with respect to which the graph will be differentiated
         self._origin: dict[Value, Op | None] = {}
         self._locate: Callable[[], Location | None] = locate or (parent._locate if parent else lambda: None)

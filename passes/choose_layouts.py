@@ -21,6 +21,10 @@ from adjit.passes.options import Options
 MAX_ROUNDS = 8
 """Most iterations of the pass: each moves transposes one component further."""
 
+NARROW, WIDE = 8, 64
+"""Lengths of a last axis. A kernel over 2000 x 4 elements of `exp(-b * t) * sin(c * t)` with its 4 tangents took 36 us, the one over
+4 x 2000 and the transpose behind it 10 us."""
+
 Permutation = tuple[int, ...]
 
 
@@ -149,6 +153,8 @@ class _Components:
     def _saved_bytes(self, component: _Component, permutation: Permutation) -> int:
         """Bytes that are no longer moved if the component is permuted. A transpose reads and writes all its bytes."""
         saved = 0
+        if self._narrows(component, permutation):
+            return 0
         for value in component.values:
             producer = self.producer.get(value)
             if producer is not None and producer.name == "transpose":
@@ -168,6 +174,17 @@ class _Components:
                 if not _is_identity(_order_of_reduction(op, permutation)):
                     saved -= 2 * op.result.type.nbytes
         return saved
+
+
+    def _narrows(self, component: _Component, permutation: Permutation) -> bool:
+        """True if kernels of the component would run along an axis shorter than a vector instead of a long one. Broadcasts are what keeps
+        them from running along all axes as one."""
+        shapes = [value.type.shape for value in component.values if self._is_broadcast(value)]
+        return any(shape[permutation[-1]] < NARROW <= WIDE <= shape[-1] for shape in shapes)
+
+    def _is_broadcast(self, value: Value) -> bool:
+        producer = self.producer.get(value)
+        return producer is not None and producer.name == "broadcast" and producer.operands[0].type.size > 1
 
 
 def _is_elementwise(op: Op) -> bool:

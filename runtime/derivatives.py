@@ -14,6 +14,7 @@ from adjit.ir.emitter import emitting
 from adjit.ir.errors import NonDifferentiableError, TraceError
 from adjit.ir.graph import Value
 from adjit.ir.types import TensorType, is_float
+from adjit.runtime.number_lists import stacked_lists, unstacked_lists
 from adjit.runtime.transform_arguments import Arguments, choose_arguments, describe
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.array_wrapper import ArrayWrapper
@@ -42,15 +43,33 @@ class Primal:
 
     def pull_back(self, seeds: Mapping[int, Value]) -> tuple[Any, Any, list[TracedArray]]:
         """The output, the auxiliary output, and the cotangents of the argument leaves. `seeds` has the cotangents of outputs, by index."""
-        results = ops.vjp.emit(*self.region.operands, *seeds.values(), regions=(self.region.graph,),
-                               wrt=tuple(range(len(self.arguments.leaves))), cotangents=tuple(seeds))
+        results = self._pullback(self.region.operands, seeds)
         count, written = len(self.region.graph.results), self.region.written
         for array, value in zip(written, results[count - len(written):count], strict=True):
             array.assign(value)
         return *self.rebuild(results[:count]), [wrap(value) for value in results[count:]]
 
     def push_forward(self, tangents: Sequence[Value]) -> tuple[Any, Any]:
-        """The output and its tangent; `tangents` are given for all argument leaves.
+        """The output and its tangent; `tangents` are given for all argument leaves."""
+        results = self._pushforward(self.region.operands, tangents)
+        count = len(self.region.graph.results)
+        pushed = [wrap(value) for value in results[count + len(self.arguments.leaves):]]
+        return self.rebuild(results[:count])[0], unflatten(self.out_tree, pushed)
+
+    def pushed(self, operands: Sequence[Value], tangents: Sequence[Value]) -> tuple[Value, ...]:
+        """The tangents of the outputs alone, for these operands of the region."""
+        return self._pushforward(operands, tangents)[len(self.region.graph.results) + len(self.arguments.leaves):]
+
+    def pulled(self, operands: Sequence[Value], seeds: Mapping[int, Value]) -> tuple[Value, ...]:
+        """The cotangents of the argument leaves alone, for these operands of the region."""
+        return self._pullback(operands, seeds)[len(self.region.graph.results):]
+
+    def _pullback(self, operands: Sequence[Value], seeds: Mapping[int, Value]) -> tuple[Value, ...]:
+        return ops.vjp.emit(*operands, *seeds.values(), regions=(self.region.graph,), wrt=tuple(range(len(self.arguments.leaves))),
+                            cotangents=tuple(seeds))
+
+    def _pushforward(self, operands: Sequence[Value], tangents: Sequence[Value]) -> tuple[Value, ...]:
+        """Results of the region, zeros, and the tangents of the outputs.
 
         The pullback is linear in the cotangent; its own pullback is the pushforward (J. Townsend, "A new trick for
         calculating Jacobian vector products", 2017).
@@ -62,13 +81,11 @@ class Primal:
         cotangents = [builder.param(type) for type in self.outputs]
         count, leaves = len(graph.results), len(self.arguments.leaves)
         with emitting(builder), builder.at(loc=location):
-            pulled = ops.vjp.emit(*inner, *cotangents, regions=(graph,), wrt=tuple(range(leaves)), cotangents=tuple(range(len(cotangents))))
+            pulled = self._pullback(inner, dict(enumerate(cotangents)))
         zeros = [ops.constant(value=0.0, dtype=type.dtype, shape=type.shape) for type in self.outputs]
-        results = ops.vjp.emit(
-            *self.region.operands, *zeros, *tangents, regions=(builder.build(pulled),),
+        return ops.vjp.emit(
+            *operands, *zeros, *tangents, regions=(builder.build(pulled),),
             wrt=tuple(range(len(inner), len(inner) + len(cotangents))), cotangents=tuple(range(count, count + leaves)))
-        pushed = [wrap(value) for value in results[count + leaves:]]
-        return self.rebuild(results[:count])[0], unflatten(self.out_tree, pushed)
 
     def rebuild(self, results: Sequence[Value]) -> tuple[Any, Any]:
         """The output and the auxiliary output from the results of the region."""
@@ -82,24 +99,30 @@ class Primal:
 
 
 def trace_primal(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], argnums: Sequence[int], transform: str,
-                 has_aux: bool = False, pulled_once: bool = False) -> Primal:
+                 has_aux: bool = False, pulled_once: bool = False, lists_are_arrays: bool = False) -> Primal:
     """Trace `fun(*args, **kwargs)` for the derivative named `transform`, with respect to the arguments `argnums`. What the function writes
-    to these arguments, it writes to copies. It may write to other arrays if its derivative is `pulled_once`.
+    to these arguments, it writes to copies. It may write to other arrays if its derivative is `pulled_once`. With `lists_are_arrays` lists
+    of numbers among these arguments and in the output are leaves, as the arrays of them.
 
     Raises `NonDifferentiableError` for arguments or outputs that are not floats.
     """
-    arguments = choose_arguments(fun, args, argnums, transform)
+    chosen = {number % len(args) for number in argnums} if lists_are_arrays and args else set()
+    arrays = [stacked_lists(arg) if number in chosen else arg for number, arg in enumerate(args)]
+    arguments = choose_arguments(fun, arrays, argnums, transform)
     what = f"{transform} of {describe(fun)}"
     trees: list[TreeSpec] = []
 
     def flat(*leaves: Any) -> tuple[list[TracedArray], Any]:
         given = [old.around(leaf) if isinstance(old, ArrayWrapper) else leaf for old, leaf in zip(arguments.leaves, leaves, strict=True)]
-        out, aux = fun(*arguments.replaced(given), **kwargs), None
+        replaced = arguments.replaced(given)
+        for number in chosen:
+            replaced[number] = unstacked_lists(replaced[number], args[number])
+        out, aux = fun(*replaced, **kwargs), None
         if has_aux:
             if not isinstance(out, tuple) or len(out) != 2:
                 raise TraceError(f"{what}: has_aux=True needs a function that returns a pair (output, anything)", find_user_location())
             out, aux = out
-        out_leaves, out_tree = flatten(out)
+        out_leaves, out_tree = flatten(stacked_lists(out) if lists_are_arrays else out)
         trees.append(out_tree)
         aux_leaves, aux_tree = flatten(aux)
         return [_float_output(leaf, what, fun) for leaf in out_leaves], unflatten(aux_tree, map(_opened, aux_leaves))

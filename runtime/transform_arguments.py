@@ -46,7 +46,7 @@ def choose_arguments(fun: Callable[..., Any], args: Sequence[Any], argnums: Sequ
         positions.append(number % len(args))
     if len(set(positions)) < len(positions):
         raise NonDifferentiableError(f"{transform}: argnums {tuple(argnums)} names an argument twice", find_user_location())
-    names = _argument_names(fun, len(args))
+    names = argument_names(fun, len(args))
     leaves: list[Any] = []
     for position in positions:
         found, tree = flatten(args[position])
@@ -109,7 +109,8 @@ def describe(fun: Callable[..., Any]) -> str:
     return getattr(fun, "__name__", type(fun).__name__)
 
 
-def _argument_names(fun: Callable[..., Any], count: int) -> list[str]:
+def argument_names(fun: Callable[..., Any], count: int) -> list[str]:
+    """Names of the first `count` positional arguments of a function, for messages."""
     try:
         parameters = list(inspect.signature(fun).parameters.values())
     except (TypeError, ValueError):      # some builtins have no signature

@@ -16,13 +16,11 @@ import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.errors import NonDifferentiableError, TraceError
-from adjit.ir.graph import Value
-from adjit.ir.types import F64, I64, TensorType
 from adjit.runtime.bound_function import BoundCompiledFunction
 from adjit.runtime.caches.transform_cache import kept
 from adjit.runtime.compiled import CompiledFunction, compile, make_compiled
 from adjit.runtime.derivatives import Primal, trace_primal, traced_values
-from adjit.runtime.transform_arguments import choose_arguments, describe, match_leaves
+from adjit.runtime.transform_arguments import describe, match_leaves
 from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.functions import composites
@@ -87,13 +85,13 @@ def grad(fun: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function
     >>> grad(lambda x: np.sum(x * x))(np.array([1.0, 2.0]))
     array([2., 4.])
     """
-    numbers = _argnums(argnums)
+    numbers = argument_numbers(argnums)
 
     def gradient(*args: Any, **kwargs: Any) -> Any:
         _, aux, gradients = _value_and_grad(fun, args, kwargs, numbers, has_aux, "grad")
         return (gradients, aux) if has_aux else gradients
 
-    return _transform(fun, "grad", (numbers, has_aux), gradient)
+    return transform(fun, "grad", (numbers, has_aux), gradient)
 
 
 @overload
@@ -121,13 +119,13 @@ def value_and_grad(fun: Function, argnums: Argnums = 0, has_aux: bool = False) -
     >>> float(value), gradient
     (5.0, array([2., 4.]))
     """
-    numbers = _argnums(argnums)
+    numbers = argument_numbers(argnums)
 
     def both(*args: Any, **kwargs: Any) -> Any:
         value, aux, gradients = _value_and_grad(fun, args, kwargs, numbers, has_aux, "value_and_grad")
         return ((value, aux), gradients) if has_aux else (value, gradients)
 
-    return _transform(fun, "value_and_grad", (numbers, has_aux), both)
+    return transform(fun, "value_and_grad", (numbers, has_aux), both)
 
 
 @overload
@@ -182,62 +180,8 @@ def jvp(fun: Callable[..., R], primals: Sequence[Any], tangents: Sequence[Any]) 
         if not isinstance(given, (tuple, list)):
             raise TraceError(f"jvp of {describe(fun)}: the {what} are a {type(given).__name__}, expected a tuple, one item per argument",
                              find_user_location(), hint=f"write ({what[:-1]},) for a single one")
-    result: tuple[R, R] = _transform(fun, "jvp", (), push, like_fun=False)(tuple(primals), tuple(tangents))
+    result: tuple[R, R] = transform(fun, "jvp", (), push, like_fun=False)(tuple(primals), tuple(tangents))
     return result
-
-
-@overload
-def jacobian(fun: np.ufunc, argnums: Argnums = 0) -> Callable[..., Any]: ...
-
-
-@overload
-def jacobian(fun: Callable[P, Any], argnums: Argnums = 0) -> Callable[P, Any]: ...
-
-
-def jacobian(fun: Function, argnums: Argnums = 0) -> Function:
-    """The Jacobian of `fun`: for every leaf of the output the tree of the argument (for a tuple `argnums`, a tuple of trees), each leaf an
-    array of shape `output.shape + argument.shape`. Raises the same errors as `grad`, except for the shape of the output.
-
-    >>> import numpy as np
-    >>> jacobian(lambda x: x * x)(np.array([1.0, 2.0]))
-    array([[2., 0.],
-           [0., 4.]])
-    """
-    numbers = _argnums(argnums)
-
-    @user_frames_only
-    def rows(*args: Any, **kwargs: Any) -> Any:
-        if is_tracing():
-            return unrolled(*args, **kwargs)
-        if any(isinstance(leaf, ArrayWrapper) for leaf in flatten((args, kwargs))[0]):
-            return program(*args, **kwargs)
-        return _looped_jacobian(fun, args, kwargs, numbers)
-
-    def body(*args: Any, **kwargs: Any) -> Any:
-        return _unrolled_jacobian(trace_primal(fun, args, kwargs, _as_tuple(numbers), "jacobian"), numbers)
-
-    unrolled = _on_wrappers(_named(fun, "jacobian", body))
-    program = _compiled(fun, "jacobian", unrolled, like_fun=True)
-    return kept(fun, ("jacobian", numbers), lambda: _without_program(_named(fun, "jacobian", rows)))
-
-
-@overload
-def hessian(fun: np.ufunc, argnums: Argnums = 0) -> Callable[..., Any]: ...
-
-
-@overload
-def hessian(fun: Callable[P, Any], argnums: Argnums = 0) -> Callable[P, Any]: ...
-
-
-def hessian(fun: Function, argnums: Argnums = 0) -> Function:
-    """The matrix of second derivatives of a scalar function: `jacobian(grad(fun))`.
-
-    >>> import numpy as np
-    >>> hessian(lambda x: x[0] * x[1])(np.array([1.0, 2.0]))
-    array([[0., 1.],
-           [1., 0.]])
-    """
-    return jacobian(grad(fun, argnums), argnums)
 
 
 @overload
@@ -305,7 +249,7 @@ def _stop(leaf: Any) -> Any:
     return wrap(ops.stop_gradient(leaf.value), leaf.weak) if isinstance(leaf, TracedArray) else leaf
 
 
-def _transform(fun: Function, name: str, settings: tuple[Any, ...], body: Function, like_fun: bool = True) -> Function:
+def transform(fun: Function, name: str, settings: tuple[Any, ...], body: Function, like_fun: bool = True) -> Function:
     """`body`: called directly within a trace, compiled outside of one. The same function for the same `fun` and settings."""
 
     def make() -> Function:
@@ -369,20 +313,20 @@ def _named(fun: Function, name: str, function: Function, like_fun: bool = True) 
     return function
 
 
-def _argnums(argnums: Argnums) -> int | tuple[int, ...]:
+def argument_numbers(argnums: Argnums) -> int | tuple[int, ...]:
     """`argnums` as an int or a tuple of ints, for comparison."""
     if isinstance(argnums, (tuple, list)):
         return tuple(map(operator.index, argnums))
     return operator.index(argnums)      # type: ignore[arg-type]
 
 
-def _as_tuple(numbers: int | tuple[int, ...]) -> tuple[int, ...]:
+def as_tuple(numbers: int | tuple[int, ...]) -> tuple[int, ...]:
     return (numbers,) if isinstance(numbers, int) else numbers
 
 
 def _value_and_grad(fun: Function, args: Sequence[Any], kwargs: Mapping[str, Any], numbers: int | tuple[int, ...], has_aux: bool,
                     transform: str) -> tuple[Any, Any, Any]:
-    primal = trace_primal(fun, args, kwargs, _as_tuple(numbers), transform, has_aux, pulled_once=True)
+    primal = trace_primal(fun, args, kwargs, as_tuple(numbers), transform, has_aux, pulled_once=True)
     if not optree.treespec_is_leaf(primal.out_tree) or primal.outputs[0].shape != ():
         is_leaf = optree.treespec_is_leaf(primal.out_tree)
         found = f"has shape {primal.outputs[0].shape}" if is_leaf else f"is a tree, {structure_text(primal.out_tree)}"
@@ -414,56 +358,6 @@ def _programs(fun: Function, numbers: tuple[int, ...], transform: str) -> tuple[
     return kept(fun, ("pullback", transform, numbers), lambda: (
         _compiled(fun, f"{transform}_output", _on_wrappers(forward), like_fun=False),
         _compiled(fun, f"{transform}_pullback", _on_wrappers(backward), like_fun=False)))
-
-
-def _unrolled_jacobian(primal: Primal, numbers: int | tuple[int, ...]) -> Any:
-    """The Jacobian by one pullback per element of the output, all in one trace, stacked."""
-    blocks = []
-    for index, output in enumerate(primal.outputs):
-        rows = [primal.pull_back({index: _basis_vector(output, row)})[2] for row in range(output.size)]
-        columns = []
-        for position, argument in enumerate(primal.region.graph.params[:len(primal.arguments.leaves)]):
-            shape = output.shape + argument.type.shape
-            columns.append(wrap(_stack([row[position].value for row in rows], argument.type, shape)))
-        blocks.append(_per_argument(primal.gradients(columns), numbers))
-    return unflatten(primal.out_tree, blocks)
-
-
-def _basis_vector(type: TensorType, position: int) -> Value:
-    """A basis vector of this type: zeros, and a one at a position of the flat array."""
-    indices = ops.iota(dtype=I64, shape=(type.size,), axis=0)
-    chosen = ops.equal(indices, ops.full_like(indices, position))
-    return ops.reshape(ops.convert(chosen, dtype=type.dtype), shape=type.shape)
-
-
-def _stack(rows: Sequence[Value], type: TensorType, shape: tuple[int, ...]) -> Value:
-    if not rows:
-        return ops.constant(value=0.0, dtype=type.dtype, shape=shape)
-    return ops.reshape(ops.concatenate(*(ops.reshape(row, shape=(1, *type.shape)) for row in rows), axis=0), shape=shape)
-
-
-def _looped_jacobian(fun: Function, args: Sequence[Any], kwargs: dict[str, Any], numbers: int | tuple[int, ...]) -> Any:
-    """The Jacobian by one run of the compiled pullback per element of the output; each run fills a row."""
-    arguments = choose_arguments(fun, args, _as_tuple(numbers), "jacobian")
-    forward, backward = _programs(fun, _as_tuple(numbers), "jacobian")
-    outputs, out_tree = flatten(forward(arguments.args, kwargs))
-    blocks = []
-    for index, output in enumerate(outputs):
-        columns = [np.empty((output.size, *np.shape(leaf)), getattr(leaf, "dtype", F64)) for leaf in arguments.leaves]
-        seeds = [np.zeros(each.shape, each.dtype) for each in outputs]
-        for row in range(output.size):
-            seeds[index].flat[row] = 1
-            pulled, _ = flatten(backward(arguments.args, kwargs, unflatten(out_tree, seeds)))
-            seeds[index].flat[row] = 0
-            for column, leaf in zip(columns, pulled, strict=True):
-                column[row] = leaf
-        shaped = [column.reshape(output.shape + column.shape[1:])[()] for column in columns]
-        blocks.append(_per_argument(unflatten(arguments.tree, shaped), numbers))
-    return unflatten(out_tree, blocks)
-
-
-def _per_argument(gradients: tuple[Any, ...], numbers: int | tuple[int, ...]) -> Any:
-    return gradients[0] if isinstance(numbers, int) else gradients
 
 
 def _map(function: Function, tree: Any) -> Any:

@@ -35,7 +35,7 @@ from adjit.tracer.registry import FUNCTIONS, find, unsupported
 from adjit.tracer.scope import Scope, active_scope, transposed_from
 from adjit.tracer.tracebacks import user_frames_only
 from adjit.tracer.user_location import find_user_location, functions_of, is_ours, is_within_store
-from adjit.tracer.value_guards import UnknownValueError
+from adjit.tracer.value_guards import DisagreeingExamplesError, UnknownValueError
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,7 +369,12 @@ class TracedArray:
                 raise TraceError(f"{what} of a traced array gives a Python number, through which no derivative goes ({self._origin()})",
                                  find_user_location(), hint="leave float() and .item() out; or call aj.stop_gradient(x) first, where the "
                                                             "derivative is to be 0")
-            return self.told(kind) if active is None or active.flow is None else active.flow.decide(self, kind)
+            return self.told(kind, not _is_within_known_way()) if active is None or active.flow is None else active.flow.decide(self, kind)
+        except DisagreeingExamplesError:
+            raise TraceError(f"{what} of a traced array, which is not the same for all examples of aj.vmap "
+                             f"({self._origin().splitlines()[0]})", find_user_location(),
+                             hint="choose with np.where(condition, a, b) or aj.cond, loop with aj.while_loop: there each example goes its "
+                                  "own way" if kind == "bool" else "compute with the array itself, by NumPy's functions") from None
         except UnknownValueError:
             if active is None or active.parent is None:
                 raise self._concrete(what, hint) from None
@@ -514,6 +519,18 @@ class TracedArray:
     def __setitem__(self, index: Any, new: Any) -> None:
         if FUNCTIONS["write basic part"](self, index, new) is NotImplemented:
             FUNCTIONS["setitem"](self, index, new)
+
+
+def _is_within_known_way() -> bool:
+    """True if what is recorded will be taken back, as a branch or loop has its place. A decision made in a region without a recorder is
+    part of no block of a recorder around it."""
+    scope, ahead = active_scope(), False
+    while scope is not None:
+        if scope.flow is not None:
+            scope.flow.interrupt()
+            ahead = ahead or scope.flow.is_ahead
+        scope = scope.parent
+    return ahead
 
 
 MAX_KNOWN_ELEMENTS = 64

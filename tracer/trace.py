@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from adjit.ir.batching import move_axis
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import DTypeError, TraceError, UnsupportedError
@@ -266,8 +267,10 @@ def _contents(reach: Reachability, observation: AccessLog, scope: Scope) -> dict
 
 def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, *,
                  name: str | None = None, writable: bool = False, hands_writes_on: bool = False,
-                 differentiated: bool = False) -> RegionTrace:
+                 differentiated: bool = False, axes: Sequence[int | None] = ()) -> RegionTrace:
     """Trace `fun(*args, **kwargs)` into a closed region, within the trace under way. `differentiated`: with respect to its arguments.
+    With `axes`, one for each leaf of the arguments, the function gets one example of each batch along such an axis; the operand is the
+    batch, with this axis first.
 
     Arrays among the arguments, traced or plain, and Python floats become parameters; bools, integers, strings and callables
     are static. If `writable`, the function may write to its arguments, which are copies; with `hands_writes_on` it may write to other
@@ -278,20 +281,29 @@ def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         raise TraceError("a region is traced outside of a trace", find_user_location())
     all_leaves, tree = flatten((tuple(args), dict(kwargs or {})))
     arguments = [leaf if is_static(leaf) else as_traced(leaf) for leaf in all_leaves]
-    operands = [leaf.value for leaf in arguments if isinstance(leaf, TracedArray)]
+    along = axes or [None] * len(arguments)
+    operands = [leaf.value if axis is None else move_axis(leaf.value, axis, 0) for leaf, axis in zip(arguments, along, strict=True)
+                if isinstance(leaf, TracedArray)]
     builder = GraphBuilder(name or function_name(fun), parent=outer.builder)
     scope = Scope(builder, parent=outer, hands_writes_on=hands_writes_on)
-    scope.flow = recorder_of(scope)
+    scope.batched = scope.batched or bool(axes)
+    scope.flow = None if scope.batched else recorder_of(scope)
     with entered(scope), _taking_back(scope):
         inner: list[Any] = []
         argument_leaves: list[OutLeaf] = []
-        for leaf in arguments:
+        for leaf, axis in zip(arguments, along, strict=True):
             if isinstance(leaf, TracedArray):
+                outer_value = operands[len(builder.params)]
                 argument_leaves.append(len(builder.params))
-                param = builder.param(leaf.value.type, leaf.value.name)
-                builder.stands_for[param] = leaf.value
-                argument = wrap(param, weak=leaf.weak, writable=writable or leaf.immutable, scalar=leaf.scalar)
-                argument.layout_known = leaf.layout_known and leaf.in_order
+                if axis is not None:
+                    param = builder.param(outer_value.type.with_shape(outer_value.type.shape[1:]), leaf.value.name)
+                    builder.example_of[param] = outer_value
+                    argument = wrap(param, writable=not param.type.shape)
+                else:
+                    param = builder.param(outer_value.type, leaf.value.name)
+                    builder.stands_for[param] = outer_value
+                    argument = wrap(param, weak=leaf.weak, writable=writable or leaf.immutable, scalar=leaf.scalar)
+                    argument.layout_known = leaf.layout_known and leaf.in_order
                 given = all_leaves[len(inner)]
                 inner.append(given.around(argument) if isinstance(given, ArrayWrapper) else argument)
             else:

@@ -5,7 +5,8 @@
 Only what a decision depends on is evaluated, by the meaning of the ops in NumPy, and only once. A value that depends on no argument and no
 captured array needs no guard. Values of the regions of derivatives and checkpoints are those of the one run of the region: their ops are
 written again into the outermost graph, where common subexpressions are merged later. Values that change from iteration to iteration of a
-loop have no value here: `UnknownValueError`.
+loop have no value here: `UnknownValueError`. Within `adjit.vmap` a value is that of one example: Python is told it if it is the same for
+all examples, which is a decision too; else `DisagreeingExamplesError`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir import ops
+from adjit.ir.batching import inline_batched
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
@@ -36,6 +38,10 @@ STEPS = frozenset({"stop_gradient", "floor", "ceil", "trunc", "rint", "sign"})
 
 class UnknownValueError(Exception):
     """Raised for a value that is not known while tracing."""
+
+
+class DisagreeingExamplesError(Exception):
+    """Raised for a value within `adjit.vmap` that is not the same for all examples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +82,7 @@ class CallValues:
         self._varying: set[Value] = set()       # values that depend on an argument or a captured array
         self._lifted: dict[Value, Value] = {}
         self._answers: dict[tuple[Value, str], Outcome] = {}
+        self._batches: dict[tuple[Value, str], Value] = {}      # values of all examples, by that of one and what Python asked for
 
     def begin(self, root: GraphBuilder) -> None:
         """Take the values of a trace into `root`."""
@@ -116,6 +123,7 @@ class CallValues:
                point: object = None) -> Outcome:
         """The value of a scalar for this call, as a `kind`; `guarded`, if it depends on anything that may change."""
         self.asked += 1
+        value, builder = self._of_all_examples(value, builder, kind, location, guarded, point)
         now = self.array(value, builder)
         if value not in self._varying or not guarded:
             return _told(now.item(), kind)
@@ -132,6 +140,66 @@ class CallValues:
         self.guards.append(ValueGuard(kind, expected, location, point))
         self._answers[at_root, kind] = told
         return told
+
+    def _of_all_examples(self, value: Value, builder: GraphBuilder, kind: str, location: Location | None, guarded: bool,
+                         point: object) -> tuple[Value, GraphBuilder]:
+        """A value of one example as a value outside of the batch, with the builder of its graph; that all examples have the same is a
+        decision of its own. Raises `DisagreeingExamplesError` where they have not."""
+        while (at := _batch_around(value, builder)) is not None:
+            outer = at.parent
+            assert outer is not None
+            if (value, kind) not in self._batches:
+                graph, operands = self._up_to(value, builder, at, kind)
+                with emitting(outer), outer.at(loc=location):
+                    size = next(iter(at.example_of.values())).type.shape[0]
+                    (self._batches[value, kind],) = inline_batched(graph, operands, size)
+            found, builder = self._batches[value, kind], outer
+            if found.type.shape:
+                with emitting(outer), outer.at(loc=location):
+                    first = _first(found)
+                    same = ops.reduce_and(_same(found, ops.broadcast(first, shape=found.type.shape, axes=())), axes=(0,))
+                if not self.answer(same, outer, "bool", location, guarded, (point, "examples")):
+                    raise DisagreeingExamplesError
+                found = first
+            value = found
+        return value, builder
+
+    def _up_to(self, value: Value, builder: GraphBuilder, batch: GraphBuilder, kind: str) -> tuple[Graph, list[Value]]:
+        """Graph of what Python asks of `value`, from parameters of the graph for one example, and the outer values that these stand for."""
+        made, known = GraphBuilder(batch.name), dict[Value, Value]()
+        operands: list[Value] = []
+        stack = [(value, builder)]
+        while stack:
+            wanted, at = stack[-1]
+            op, owner, outer = (None, at, None) if wanted in known else self._maker(wanted, at)
+            example = None if wanted in known else owner.example_of.get(wanted)
+            if wanted in known:
+                stack.pop()
+            elif owner is batch and op is None:
+                operands.append(example if example is not None else self._outer(batch, wanted))
+                known[wanted] = made.param(wanted.type)
+            elif op is None:
+                assert owner.parent is not None
+                if outer in known:
+                    known[wanted] = known[outer]
+                else:
+                    stack.append((self._outer(owner, wanted), owner.parent))
+            else:
+                missing = [(operand, owner) for operand in op.operands if operand not in known]
+                if not missing:
+                    results = tuple(Value(result.type) for result in op.results)
+                    made.append(op.with_operands([known[operand] for operand in op.operands], results))
+                    known.update(zip(op.results, results, strict=True))
+                stack += missing
+        with emitting(made):
+            return made.build([_compared(known[value], kind)]), operands
+
+    @staticmethod
+    def _outer(builder: GraphBuilder, param: Value) -> Value:
+        outer = builder.stands_for.get(param)
+        if outer is None:
+            raise UnknownValueError
+        return outer
 
     def is_differentiated(self, value: Value, builder: GraphBuilder) -> bool:
         """True if a derivative that is being traced would go through this value."""
@@ -151,6 +219,8 @@ class CallValues:
                 stack += [(operand, owner) for operand in op.operands]
             elif outer is not None and owner.parent is not None:
                 stack.append((outer, owner.parent))
+            elif current in owner.example_of and owner.parent is not None:
+                stack.append((owner.example_of[current], owner.parent))
         return False
 
     def _maker(self, value: Value, builder: GraphBuilder) -> tuple[Op | None, GraphBuilder, Value | None]:
@@ -161,7 +231,7 @@ class CallValues:
         if at is None:
             raise UnknownValueError
         op, outer = at.producer(value), at.stands_for.get(value)
-        if op is None and outer is None and value not in self._arrays:
+        if op is None and outer is None and value not in self._arrays and value not in at.example_of:
             raise UnknownValueError
         return op, at, outer
 
@@ -210,6 +280,30 @@ class CallValues:
         results = tuple(Value(value.type, value.name) for value in op.results)
         self._root.append(op.with_operands([self._lifted[value] for value in op.operands], results))
         self._lifted.update(zip(op.results, results, strict=True))
+
+
+def _batch_around(value: Value, builder: GraphBuilder) -> GraphBuilder | None:
+    """The innermost graph for one example around a value."""
+    at: GraphBuilder | None = builder
+    while at is not None and not at.owns(value):
+        at = at.parent
+    while at is not None and not at.example_of:
+        at = at.parent
+    return at
+
+
+def _first(values: Value) -> Value:
+    """First element of a vector, as a scalar."""
+    return ops.reshape(ops.slice(values, start=(0,), stop=(1,), step=(1,)), shape=())
+
+
+def _same(a: Value, b: Value) -> Value:
+    """Where Python could not tell two values apart: NaN is NaN, and -0.0 is not 0.0."""
+    equal = ops.equal(a, b)
+    if not is_float(a.type.dtype):
+        return equal
+    signs = ops.equal(ops.reciprocal(a), ops.reciprocal(b))
+    return ops.logical_or(ops.logical_and(equal, signs), ops.logical_and(ops.isnan(a), ops.isnan(b)))
 
 
 def _told(number: Outcome, kind: str) -> Outcome:

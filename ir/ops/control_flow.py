@@ -21,8 +21,8 @@ from adjit.ir.batching import (
     emit_again,
     inline_batched,
     is_batched,
-    may_fail,
     move_axis,
+    needs_own_operands,
     rebuilt,
     spread,
     take_part,
@@ -189,7 +189,7 @@ def _batch_while(op: Op, operands: Sequence[Value], size: int) -> Sequence[Value
     given = _spread_carries(op, operands, flags, size)
     test, step = batch_region(condition, flags, size), batch_region(body, flags, size, flags[:carries])
     if asks(flags):
-        alone = may_fail(body)
+        alone = needs_own_operands(body)
 
         def run_step(*values: Value) -> list[Value]:
             (going,) = inline_batched(condition, values, size)
@@ -242,7 +242,7 @@ def _batch_cond(op: Op, operands: Sequence[Value], size: int) -> Sequence[Value]
         return emit_again(op, operands, tuple(batch_region(region, flags[1:], size, wanted) for region in op.regions))
     branches = []
     for region, mask in zip(op.regions, (predicate, DEFINITIONS["logical_not"](predicate)), strict=True):
-        results = _run_for_some(op, region, mask, others, size) if may_fail(region) else inline_batched(region, others, size)
+        results = _run_for_some(op, region, mask, others, size) if needs_own_operands(region) else inline_batched(region, others, size)
         branches.append([spread(value, example, size) for value, example in zip(results, region.results, strict=True)])
     return [choose(predicate, yes, no) for yes, no in zip(*branches, strict=True)]
 

@@ -37,10 +37,16 @@ def joined_index(indices: Sequence[Value], sizes: Sequence[int]) -> Value:
     joined, shape = indices[0], indices[0].type.shape
     for index, size in zip(indices[1:], sizes[1:], strict=True):
         joined = add(multiply(joined, constant(value=size, dtype=I64, shape=shape)), index)
-    for index, size in zip(indices, sizes, strict=True) if len(indices) > 1 else ():        # negative numbers are large ones without a sign
-        inside = less(convert(index, dtype=U64), constant(value=size, dtype=U64, shape=shape))
-        joined = select(inside, joined, constant(value=OUTSIDE, dtype=I64, shape=shape))
+    for index, size in zip(indices, sizes, strict=True) if len(indices) > 1 else ():
+        joined = _if_inside(index, size, joined)
     return joined
+
+
+def _if_inside(index: Value, size: int, joined: Value) -> Value:
+    """`joined` where `index` is one of an axis of this size, else `OUTSIDE`."""
+    shape = index.type.shape
+    inside = less(convert(index, dtype=U64), constant(value=size, dtype=U64, shape=shape))      # negative numbers are large without a sign
+    return select(inside, joined, constant(value=OUTSIDE, dtype=I64, shape=shape))
 
 
 def check_indices(indices: np.ndarray, size: int, axis: int) -> None:
@@ -143,11 +149,12 @@ def _scatter_samples() -> Iterator[Sample]:
     yield Sample((np.array([1, 2], I64), np.array([0, 0], I64), np.array([5, 7], I64)), {"axis": 0})
 
 
-def _index_of_examples(indices: Value, size: int, length: int) -> Value:
+def _index_of_examples(indices: Value, length: int) -> Value:
     """Batched `indices` along an axis of this length, as indices along that of all examples, one after the other. An index that does not
     fit its own example stays out of range."""
-    number = iota(dtype=I64, shape=indices.type.shape, axis=0)
-    return joined_index((number, indices), (size, length))
+    shape = indices.type.shape
+    begin = multiply(iota(dtype=I64, shape=shape, axis=0), constant(value=length, dtype=I64, shape=shape))
+    return _if_inside(indices, length, add(begin, indices))
 
 
 def _examples_joined(value: Value, axis: int) -> Value:
@@ -165,7 +172,7 @@ def _batch_take(op: Op, operands: Sequence[Value], size: int) -> Sequence[Value]
     if not batched[0]:                      # the batch axis is one more axis of the indices
         (taken,) = emit_again(op, operands)
         return (move_axis(taken, axis, 0),)
-    joined = _index_of_examples(indices, size, x.type.shape[axis + 1])
+    joined = _index_of_examples(indices, x.type.shape[axis + 1])
     (taken,) = emit_again(op, (_examples_joined(x, axis), joined), axis=0)
     return (_moved_axes(taken, 1, rank, axis + 1),)
 
@@ -185,7 +192,7 @@ def _batch_scatter(op: Op, operands: Sequence[Value], size: int) -> Sequence[Val
     base, indices, updates = spread_all(op, operands, size)
     length = base.type.shape[axis + 1]
     others = _examples_joined(base, axis)
-    (written,) = emit_again(op, (others, _index_of_examples(indices, size, length), _moved_axes(updates, axis + 1, rank, 1)), axis=0)
+    (written,) = emit_again(op, (others, _index_of_examples(indices, length), _moved_axes(updates, axis + 1, rank, 1)), axis=0)
     return (move_axis(reshaped(written, (size, length, *others.type.shape[1:])), 1, axis + 1),)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.emitter import emitting
@@ -73,16 +74,20 @@ def _contains(graph: Graph, names: frozenset[str]) -> bool:
     return False
 
 
-def expand_vjps(graph: Graph) -> Graph:
-    """Expand every `vjp`, also within regions. Custom calls off the path of a derivative stay, for the derivatives around them."""
+def expand_vjps(graph: Graph, but_with: frozenset[str] = frozenset()) -> Graph:
+    """Expand every `vjp`, also within regions, but those whose function has an op named in `but_with`. Custom calls off the path of a
+    derivative stay, for the derivatives around them."""
     if not _contains(graph, frozenset({"vjp"})):
         return graph
     builder = GraphBuilder(graph.name)
     values = _params(builder, graph)
-    expanded = once_a_region(expand_vjps)
+    expanded = once_a_region(partial(expand_vjps, but_with=but_with))
     with emitting(builder):
         for op in graph.ops:
             operands = tuple(values[value] for value in op.operands)
+            if op.name == "vjp" and but_with and _contains(op.regions[0], but_with):
+                values.update(zip(op.results, append_copy(builder, op, operands, op.regions), strict=True))
+                continue
             pushed = _push_forward(builder, op, operands)
             if pushed is not None:
                 values.update(zip(op.results, pushed, strict=True))

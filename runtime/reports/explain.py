@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from adjit.ir.batching import IN_TURN
 from adjit.ir.graph import Graph, Op, walk
 from adjit.passes.loops.roll_loops import find_refusals
 from adjit.passes.options import RollingRule
@@ -30,7 +31,7 @@ MAX_SHOWN_LOOPS = 10
 def explain_program(program: Program, cache: tuple[int, int, int, int], programs: Sequence[Program], rolling: RollingRule | None) -> str:
     """The report on one program. `cache` is the `CacheInfo` of its function, `programs` are all cached programs in the order of their
     traces, `rolling` is the rule by which loops were rolled."""
-    sections = [_head(program, cache), _others(program, programs), _ways(program, programs), _signature(program),
+    sections = [_head(program, cache), _others(program, programs), _ways(program, programs), _examples(program), _signature(program),
                 _passes(program.pipeline.records, program.verified),
                 [] if rolling is None else find_refusals(program.pipeline.graphs["traced"], rolling)[:MAX_SHOWN_LOOPS],
                 _code(program.executable)]
@@ -80,6 +81,13 @@ def _decisions(program: Program) -> list[str]:
     lines = list(dict.fromkeys(found))
     return [] if not lines else ["decisions on values that are branches and loops of the program", *lines[:MAX_SHOWN_ARGUMENTS],
                                  *([f"  and {len(lines) - MAX_SHOWN_ARGUMENTS} more"] if len(lines) > MAX_SHOWN_ARGUMENTS else [])]
+
+
+def _examples(program: Program) -> list[str]:
+    """Ops in a `vmap` that run for one example after the other."""
+    found = [f"  {op.regions[0].name.removeprefix(IN_TURN)}, {op.attrs['length']} times{f' at {op.loc.describe()}' if op.loc else ''}"
+             for op in walk(program.pipeline.graphs["traced"]) if op.name == "scan" and op.regions[0].name.startswith(IN_TURN)]
+    return ["within vmap, for one example after the other", *found[:MAX_SHOWN_ARGUMENTS]] if found else []
 
 
 def _tree(program: Program, ways: Sequence[Program], number: int, margin: str) -> list[str]:

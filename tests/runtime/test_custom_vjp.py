@@ -14,7 +14,8 @@ from adjit.ir.errors import AdjitError, DTypeError, NonDifferentiableError, Shap
 from adjit.ir.graph import walk
 from adjit.runtime.compiled import compile
 from adjit.runtime.custom_vjp import custom_vjp
-from adjit.runtime.transforms import checkpoint, grad, hessian, jvp, value_and_grad, vjp
+from adjit.runtime.jacobians import hessian
+from adjit.runtime.transforms import checkpoint, grad, jvp, value_and_grad, vjp
 from adjit.tracer.trace import trace_function
 
 X = np.array([0.3, -0.7, 1.2])

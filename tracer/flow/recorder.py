@@ -100,6 +100,10 @@ class FlowRecorder:
         self._start = _Start(key, outcome, state, point.iterators, left, len(self.builder.ops))
         return outcome
 
+    def interrupt(self) -> None:
+        """Take the block under way for none that could stand for another way: a decision is made in a region within it."""
+        self._start = None
+
     def finish(self, result: Any) -> None:
         """Note the result of the function."""
         point = None if self.scope.written else point_of_result(

@@ -1,0 +1,199 @@
+"""`jacobian`, `jacfwd`, `jacrev`, `hessian`: matrices of derivatives, as one batched derivative.
+
+Forward mode pushes a batch of tangents through the function, the basis vectors of the arguments; reverse mode pulls back a batch of
+cotangents, those of the outputs. The function itself runs once in either: its values are shared by the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Any, Literal, ParamSpec, overload
+
+import numpy as np
+
+from adjit.ir import ops
+from adjit.ir.batching import move_axis, reshaped, spread
+from adjit.ir.builder import GraphBuilder
+from adjit.ir.emitter import emitting
+from adjit.ir.graph import Graph, Value
+from adjit.ir.ops.traits import HOST_CALLS
+from adjit.ir.types import I64, TensorType
+from adjit.runtime.derivatives import Primal, trace_primal
+from adjit.runtime.transforms import Argnums, Function, argument_numbers, as_tuple, grad, transform
+from adjit.runtime.vmap import emit_batched
+from adjit.tracer.array import wrap
+from adjit.tracer.trees import unflatten
+from adjit.tracer.user_location import find_user_location
+
+P = ParamSpec("P")
+Mode = Literal["auto", "forward", "reverse"]
+
+
+@overload
+def jacobian(fun: np.ufunc, argnums: Argnums = 0) -> Callable[..., Any]: ...
+
+
+@overload
+def jacobian(fun: Callable[P, Any], argnums: Argnums = 0) -> Callable[P, Any]: ...
+
+
+def jacobian(fun: Function, argnums: Argnums = 0) -> Function:
+    """The Jacobian of `fun`: for every leaf of the output the tree of the argument (for a tuple `argnums`, a tuple of trees), each leaf an
+    array of shape `output.shape + argument.shape`. A list of numbers, as argument or output, counts as the array of them. Raises the same
+    errors as `grad`, except for the shape of the output.
+
+    It is `jacfwd` where the differentiated arguments have at most as many elements as the outputs, else `jacrev`, which also serves for
+    functions with `pure_callback`.
+
+    >>> import numpy as np
+    >>> jacobian(lambda x: x * x)(np.array([1.0, 2.0]))
+    array([[2., 0.],
+           [0., 4.]])
+    """
+    return _jacobian(fun, argnums, "auto", "jacobian")
+
+
+@overload
+def jacfwd(fun: np.ufunc, argnums: Argnums = 0) -> Callable[..., Any]: ...
+
+
+@overload
+def jacfwd(fun: Callable[P, Any], argnums: Argnums = 0) -> Callable[P, Any]: ...
+
+
+def jacfwd(fun: Function, argnums: Argnums = 0) -> Function:
+    """`jacobian` in forward mode: a batch of as many tangents as the differentiated arguments have elements.
+
+    >>> import numpy as np
+    >>> jacfwd(lambda p: p[0] * np.arange(3.0) + p[1])(np.array([1.0, 2.0]))
+    array([[0., 1.],
+           [1., 1.],
+           [2., 1.]])
+    """
+    return _jacobian(fun, argnums, "forward", "jacfwd")
+
+
+@overload
+def jacrev(fun: np.ufunc, argnums: Argnums = 0) -> Callable[..., Any]: ...
+
+
+@overload
+def jacrev(fun: Callable[P, Any], argnums: Argnums = 0) -> Callable[P, Any]: ...
+
+
+def jacrev(fun: Function, argnums: Argnums = 0) -> Function:
+    """`jacobian` in reverse mode: a batch of as many cotangents as the outputs have elements.
+
+    >>> import numpy as np
+    >>> jacrev(lambda x: [np.sum(x), x[0] * x[1]])(np.array([2.0, 3.0, 4.0]))
+    array([[1., 1., 1.],
+           [3., 2., 0.]])
+    """
+    return _jacobian(fun, argnums, "reverse", "jacrev")
+
+
+@overload
+def hessian(fun: np.ufunc, argnums: Argnums = 0) -> Callable[..., Any]: ...
+
+
+@overload
+def hessian(fun: Callable[P, Any], argnums: Argnums = 0) -> Callable[P, Any]: ...
+
+
+def hessian(fun: Function, argnums: Argnums = 0) -> Function:
+    """The matrix of second derivatives of a scalar function: `jacobian(grad(fun))`, forward mode over reverse mode.
+
+    >>> import numpy as np
+    >>> hessian(lambda x: x[0] * x[1])(np.array([1.0, 2.0]))
+    array([[0., 1.],
+           [1., 0.]])
+    """
+    return _jacobian(grad(fun, argnums), argnums, "auto", "jacobian")
+
+
+def _jacobian(fun: Function, argnums: Argnums, mode: Mode, name: str) -> Function:
+    numbers = argument_numbers(argnums)
+
+    def matrix(*args: Any, **kwargs: Any) -> Any:
+        primal = trace_primal(fun, args, kwargs, as_tuple(numbers), name, lists_are_arrays=True)
+        return _matrix(primal, numbers, mode)
+
+    return transform(fun, name, (numbers,), matrix)
+
+
+def _matrix(primal: Primal, numbers: int | tuple[int, ...], mode: Mode) -> Any:
+    arguments = [value.type for value in primal.region.graph.params[:len(primal.arguments.leaves)]]
+    rows, columns = sum(type.size for type in primal.outputs), sum(type.size for type in arguments)
+    forward = mode == "forward" or (mode == "auto" and columns <= rows and not _calls_host(primal.region.graph))
+    if not rows or not columns:
+        blocks = [[ops.constant(value=0.0, dtype=argument.dtype, shape=output.shape + argument.shape) for argument in arguments]
+                  for output in primal.outputs]
+    else:
+        blocks = _pushed(primal, arguments, columns) if forward else _pulled(primal, arguments, rows)
+    trees = [primal.gradients(list(map(wrap, row))) for row in blocks]
+    return unflatten(primal.out_tree, [tree[0] if isinstance(numbers, int) else tree for tree in trees])
+
+
+def _calls_host(graph: Graph) -> bool:
+    return any(op.name in HOST_CALLS or any(map(_calls_host, op.regions)) for op in graph.ops)
+
+
+def _pushed(primal: Primal, arguments: Sequence[TensorType], count: int) -> list[list[Value]]:
+    """Blocks of the matrix by output and argument, from the tangents of all outputs along the basis vectors of all arguments."""
+    builder, operands = _function_of(primal, "pushforward")
+    tangents = [builder.param(type) for type in arguments]
+    with emitting(builder), builder.at(loc=find_user_location()):
+        graph = builder.build(primal.pushed(operands, tangents))
+    found = emit_batched(graph, [*primal.region.operands, *_basis(arguments, count)], count)
+    rows = [spread(value, example, count) for value, example in zip(found, graph.results, strict=True)]
+    return [[_as(reshaped(move_axis(part, 0, part.type.rank - 1), output.shape + argument.shape), argument.dtype)
+             for part, argument in zip(_split(row, arguments), arguments, strict=True)]
+            for row, output in zip(rows, primal.outputs, strict=True)]
+
+
+def _as(value: Value, dtype: np.dtype) -> Value:
+    """`value` in the dtype of the argument, as in reverse mode."""
+    return value if value.type.dtype == dtype else ops.convert(value, dtype=dtype)
+
+
+def _pulled(primal: Primal, arguments: Sequence[TensorType], count: int) -> list[list[Value]]:
+    """Blocks of the matrix by output and argument, from the cotangents of all arguments for the basis vectors of all outputs."""
+    builder, operands = _function_of(primal, "pullback")
+    cotangents = [builder.param(type) for type in primal.outputs]
+    with emitting(builder), builder.at(loc=find_user_location()):
+        graph = builder.build(primal.pulled(operands, dict(enumerate(cotangents))))
+    found = emit_batched(graph, [*primal.region.operands, *_basis(primal.outputs, count)], count)
+    columns = [_split(spread(value, example, count), primal.outputs) for value, example in zip(found, graph.results, strict=True)]
+    return [[reshaped(column[index], output.shape + argument.shape) for column, argument in zip(columns, arguments, strict=True)]
+            for index, output in enumerate(primal.outputs)]
+
+
+def _function_of(primal: Primal, name: str) -> tuple[GraphBuilder, list[Value]]:
+    """Builder of a graph with parameters for the operands of the function, and these."""
+    builder = GraphBuilder(f"{name}_{primal.region.graph.name}")
+    return builder, [builder.param(value.type, value.name) for value in primal.region.graph.params]
+
+
+def _basis(types: Sequence[TensorType], count: int) -> list[Value]:
+    """All basis vectors of arrays of these types, `count` in all, as a batch: for each array its part of each vector."""
+    found, start = [], 0
+    for type in types:
+        shape = (count, type.size)
+        number = ops.iota(dtype=I64, shape=shape, axis=0)
+        place = ops.iota(dtype=I64, shape=shape, axis=1)
+        if start:
+            place = ops.add(place, ops.full_like(place, start))
+        found.append(reshaped(ops.convert(ops.equal(number, place), dtype=type.dtype), (count, *type.shape)))
+        start += type.size
+    return found
+
+
+def _split(value: Value, types: Sequence[TensorType]) -> list[Value]:
+    """Parts of `value` along its first axis, one for the elements of each of these types."""
+    ends = list(accumulate(type.size for type in types))
+    if len(ends) == 1:
+        return [value]
+    rest, rank = value.type.shape[1:], value.type.rank
+    return [ops.slice(value, start=(end - type.size, *[0] * (rank - 1)), stop=(end, *rest), step=(1,) * rank)
+            for end, type in zip(ends, types, strict=True)]
