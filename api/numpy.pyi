@@ -29,8 +29,12 @@ from numpy import argsort as argsort
 from numpy import argwhere as argwhere
 from numpy import around as around
 from numpy import array as array
+from numpy import array2string as array2string
 from numpy import array_equal as array_equal
+from numpy import array_equiv as array_equiv
+from numpy import array_repr as array_repr
 from numpy import array_split as array_split
+from numpy import array_str as array_str
 from numpy import asarray as asarray
 from numpy import asin as asin
 from numpy import asinh as asinh
@@ -44,6 +48,7 @@ from numpy import atleast_3d as atleast_3d
 from numpy import average as average
 from numpy import bincount as bincount
 from numpy import bitwise_and as bitwise_and
+from numpy import bitwise_count as bitwise_count
 from numpy import bitwise_invert as bitwise_invert
 from numpy import bitwise_left_shift as bitwise_left_shift
 from numpy import bitwise_not as bitwise_not
@@ -60,6 +65,7 @@ from numpy import ceil as ceil
 from numpy import choose as choose
 from numpy import clip as clip
 from numpy import column_stack as column_stack
+from numpy import common_type as common_type
 from numpy import compress as compress
 from numpy import concat as concat
 from numpy import concatenate as concatenate
@@ -98,6 +104,7 @@ from numpy import dtype as dtype
 from numpy import e as e
 from numpy import ediff1d as ediff1d
 from numpy import einsum as einsum
+from numpy import einsum_path as einsum_path
 from numpy import empty as empty
 from numpy import empty_like as empty_like
 from numpy import equal as equal
@@ -110,6 +117,7 @@ from numpy import extract as extract
 from numpy import eye as eye
 from numpy import fabs as fabs
 from numpy import fill_diagonal as fill_diagonal
+from numpy import fix as fix
 from numpy import flatnonzero as flatnonzero
 from numpy import flip as flip
 from numpy import fliplr as fliplr
@@ -122,8 +130,11 @@ from numpy import floor_divide as floor_divide
 from numpy import fmax as fmax
 from numpy import fmin as fmin
 from numpy import fmod as fmod
+from numpy import frexp as frexp
 from numpy import full as full
 from numpy import full_like as full_like
+from numpy import gcd as gcd
+from numpy import geomspace as geomspace
 from numpy import gradient as gradient
 from numpy import greater as greater
 from numpy import greater_equal as greater_equal
@@ -155,12 +166,18 @@ from numpy import isfinite as isfinite
 from numpy import isin as isin
 from numpy import isinf as isinf
 from numpy import isnan as isnan
+from numpy import isneginf as isneginf
+from numpy import isposinf as isposinf
 from numpy import isreal as isreal
 from numpy import isrealobj as isrealobj
+from numpy import ix_ as ix_
 from numpy import kron as kron
+from numpy import lcm as lcm
+from numpy import ldexp as ldexp
 from numpy import left_shift as left_shift
 from numpy import less as less
 from numpy import less_equal as less_equal
+from numpy import lexsort as lexsort
 from numpy import linspace as linspace
 from numpy import log as log
 from numpy import log10 as log10
@@ -172,14 +189,17 @@ from numpy import logical_and as logical_and
 from numpy import logical_not as logical_not
 from numpy import logical_or as logical_or
 from numpy import logical_xor as logical_xor
+from numpy import logspace as logspace
 from numpy import matmul as matmul
 from numpy import matrix_transpose as matrix_transpose
+from numpy import matvec as matvec
 from numpy import max as max
 from numpy import maximum as maximum
 from numpy import mean as mean
 from numpy import median as median
 from numpy import meshgrid as meshgrid
 from numpy import min as min
+from numpy import min_scalar_type as min_scalar_type
 from numpy import minimum as minimum
 from numpy import mod as mod
 from numpy import modf as modf
@@ -205,11 +225,13 @@ from numpy import ndarray as ndarray
 from numpy import ndim as ndim
 from numpy import negative as negative
 from numpy import newaxis as newaxis
+from numpy import nextafter as nextafter
 from numpy import nonzero as nonzero
 from numpy import not_equal as not_equal
 from numpy import ones as ones
 from numpy import ones_like as ones_like
 from numpy import outer as outer
+from numpy import packbits as packbits
 from numpy import pad as pad
 from numpy import partition as partition
 from numpy import percentile as percentile
@@ -217,8 +239,10 @@ from numpy import permute_dims as permute_dims
 from numpy import pi as pi
 from numpy import piecewise as piecewise
 from numpy import place as place
+from numpy import poly as poly
 from numpy import polyadd as polyadd
 from numpy import polyder as polyder
+from numpy import polydiv as polydiv
 from numpy import polyfit as polyfit
 from numpy import polyint as polyint
 from numpy import polymul as polymul
@@ -236,6 +260,7 @@ from numpy import quantile as quantile
 from numpy import rad2deg as rad2deg
 from numpy import radians as radians
 from numpy import ravel as ravel
+from numpy import ravel_multi_index as ravel_multi_index
 from numpy import real as real
 from numpy import real_if_close as real_if_close
 from numpy import reciprocal as reciprocal
@@ -254,6 +279,7 @@ from numpy import row_stack as row_stack
 from numpy import searchsorted as searchsorted
 from numpy import select as select
 from numpy import setdiff1d as setdiff1d
+from numpy import setxor1d as setxor1d
 from numpy import shape as shape
 from numpy import sign as sign
 from numpy import signbit as signbit
@@ -262,6 +288,7 @@ from numpy import sinc as sinc
 from numpy import sinh as sinh
 from numpy import size as size
 from numpy import sort as sort
+from numpy import spacing as spacing
 from numpy import split as split
 from numpy import sqrt as sqrt
 from numpy import square as square
@@ -294,12 +321,19 @@ from numpy import uint64 as uint64
 from numpy import uint8 as uint8
 from numpy import union1d as union1d
 from numpy import unique as unique
+from numpy import unique_all as unique_all
+from numpy import unique_counts as unique_counts
+from numpy import unique_inverse as unique_inverse
+from numpy import unique_values as unique_values
+from numpy import unpackbits as unpackbits
+from numpy import unravel_index as unravel_index
 from numpy import unstack as unstack
 from numpy import unwrap as unwrap
 from numpy import vander as vander
 from numpy import var as var
 from numpy import vdot as vdot
 from numpy import vecdot as vecdot
+from numpy import vecmat as vecmat
 from numpy import vsplit as vsplit
 from numpy import vstack as vstack
 from numpy import where as where
@@ -342,8 +376,12 @@ __all__ = [
     "argwhere",
     "around",
     "array",
+    "array2string",
     "array_equal",
+    "array_equiv",
+    "array_repr",
     "array_split",
+    "array_str",
     "asarray",
     "asin",
     "asinh",
@@ -357,6 +395,7 @@ __all__ = [
     "average",
     "bincount",
     "bitwise_and",
+    "bitwise_count",
     "bitwise_invert",
     "bitwise_left_shift",
     "bitwise_not",
@@ -373,6 +412,7 @@ __all__ = [
     "choose",
     "clip",
     "column_stack",
+    "common_type",
     "compress",
     "concat",
     "concatenate",
@@ -411,6 +451,7 @@ __all__ = [
     "e",
     "ediff1d",
     "einsum",
+    "einsum_path",
     "empty",
     "empty_like",
     "equal",
@@ -424,6 +465,7 @@ __all__ = [
     "eye",
     "fabs",
     "fill_diagonal",
+    "fix",
     "flatnonzero",
     "flip",
     "fliplr",
@@ -436,8 +478,11 @@ __all__ = [
     "fmax",
     "fmin",
     "fmod",
+    "frexp",
     "full",
     "full_like",
+    "gcd",
+    "geomspace",
     "gradient",
     "greater",
     "greater_equal",
@@ -469,12 +514,18 @@ __all__ = [
     "isin",
     "isinf",
     "isnan",
+    "isneginf",
+    "isposinf",
     "isreal",
     "isrealobj",
+    "ix_",
     "kron",
+    "lcm",
+    "ldexp",
     "left_shift",
     "less",
     "less_equal",
+    "lexsort",
     "linalg",
     "linspace",
     "log",
@@ -488,15 +539,18 @@ __all__ = [
     "logical_not",
     "logical_or",
     "logical_xor",
+    "logspace",
     "logsumexp",
     "matmul",
     "matrix_transpose",
+    "matvec",
     "max",
     "maximum",
     "mean",
     "median",
     "meshgrid",
     "min",
+    "min_scalar_type",
     "minimum",
     "mod",
     "modf",
@@ -522,11 +576,13 @@ __all__ = [
     "ndim",
     "negative",
     "newaxis",
+    "nextafter",
     "nonzero",
     "not_equal",
     "ones",
     "ones_like",
     "outer",
+    "packbits",
     "pad",
     "partition",
     "percentile",
@@ -534,8 +590,10 @@ __all__ = [
     "pi",
     "piecewise",
     "place",
+    "poly",
     "polyadd",
     "polyder",
+    "polydiv",
     "polyfit",
     "polyint",
     "polymul",
@@ -553,6 +611,7 @@ __all__ = [
     "rad2deg",
     "radians",
     "ravel",
+    "ravel_multi_index",
     "real",
     "real_if_close",
     "reciprocal",
@@ -571,6 +630,7 @@ __all__ = [
     "searchsorted",
     "select",
     "setdiff1d",
+    "setxor1d",
     "shape",
     "sigmoid",
     "sign",
@@ -581,6 +641,7 @@ __all__ = [
     "size",
     "softmax",
     "sort",
+    "spacing",
     "split",
     "sqrt",
     "square",
@@ -613,12 +674,19 @@ __all__ = [
     "uint8",
     "union1d",
     "unique",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+    "unpackbits",
+    "unravel_index",
     "unstack",
     "unwrap",
     "vander",
     "var",
     "vdot",
     "vecdot",
+    "vecmat",
     "vsplit",
     "vstack",
     "where",

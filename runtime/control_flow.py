@@ -35,6 +35,7 @@ from adjit.tracer.control_flow import (
     wrapping,
 )
 from adjit.tracer.lowering import convert
+from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.renamed_parameters import renamed_parameters
 from adjit.tracer.trace import is_tracing
 from adjit.tracer.tracebacks import user_frames_only
@@ -141,6 +142,9 @@ def while_loop(cond_fun: Function, body_fun: Function, init_val: Tree) -> Tree:
     192.0
     """
     return _run("while_loop", body_fun, (cond_fun,), lambda init, numbers: _while_loop(cond_fun, body_fun, init, numbers), init_val)
+
+
+FUNCTIONS["while_loop"] = while_loop     # of functions that repeat until all elements are done
 
 
 @user_frames_only

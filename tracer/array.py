@@ -303,6 +303,16 @@ class TracedArray:
         FUNCTIONS["flat"](self)[:] = new
 
     @property
+    def device(self) -> str:
+        return "cpu"
+
+    def to_device(self, device: str, /, *, stream: Any = None) -> TracedArray:
+        if device != "cpu" or stream is not None:
+            raise ValueError(f'Unsupported device: {device}. Only "cpu" is allowed' if stream is None
+                             else "The stream argument in to_device() is not supported")
+        return self
+
+    @property
     def T(self) -> TracedArray:
         return FUNCTIONS[np.transpose](self)
 
@@ -541,9 +551,8 @@ _STATIC = "pass the number as a static argument (static= of aj.compile)"
 
 def apply_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], out: tuple[Any, ...] | None, kwargs: dict[str, Any]) -> Any:
     """Apply a method of a ufunc to arrays, some of them traced."""
-    if "signature" in kwargs or (out is not None and ufunc.nout > 1):
-        raise UnsupportedError(f"numpy.{ufunc.__name__} with {'out' if out else 'signature'}= is not supported for traced arrays",
-                               find_user_location(), hint="dtype= chooses the dtype; x[...] = result writes it into an array")
+    if "sig" in kwargs:
+        kwargs["signature"] = kwargs.pop("sig")
     if out is not None:
         kwargs["out"] = out[0] if len(out) == 1 else out
     if method == "__call__":

@@ -86,5 +86,5 @@ def _plain(result: Any) -> Any:
     if isinstance(result, TracedArray):
         return result.evaluated()
     if isinstance(result, (tuple, list)) and any(isinstance(item, (TracedArray, tuple, list)) for item in result):
-        return type(result)(map(_plain, result))
+        return type(result)(*map(_plain, result)) if hasattr(result, "_fields") else type(result)(map(_plain, result))
     return result

@@ -477,7 +477,9 @@ def fresh_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], out: tupl
         targets = tuple(map(written, out))
         given = [written(inputs[0]) if method == "at" else opened(inputs[0]), *map(opened, inputs[1:])]
         result = apply_ufunc(ufunc, method, given, targets or None, opened(kwargs))
-        return result if not out else out if len(out) > 1 else out[0]
+        if len(out) > 1:
+            return tuple(part if target is None else target for part, target in zip(result, out, strict=True))
+        return result if not out else out[0]
     if any(not issubclass(type(x), (np.ndarray, np.generic)) and hasattr(type(x), "__array_ufunc__") for x in (*inputs, *out)):
         return NotImplemented
     return made(getattr(ufunc, method), inputs, {**kwargs, "out": out} if out else kwargs)

@@ -38,7 +38,16 @@ def _asarray(a: Any, dtype: Any = None, order: str = "K", *, device: Any = None,
     return _array(a, dtype, copy=copy, order=order)
 
 
+def _require(a: Any, dtype: Any = None, requirements: Any = None) -> Any:
+    """`np.require`: of the memory of traced arrays only the order is known."""
+    letters = {str(each)[0].upper() for each in requirements or ()}
+    if {"C", "F"} <= letters:
+        raise ValueError("Cannot specify both \"C\" and \"F\" order")
+    return _array(a, dtype, copy=None, order="F" if "F" in letters else "C" if "C" in letters else "K")
+
+
 _CONVERSIONS: dict[Any, Function] = {
+    np.require: _require,
     np.array: _array, np.asarray: _asarray, np.asanyarray: _asarray, np.ascontiguousarray: creation.ascontiguousarray,
     np.asfortranarray: creation.asfortranarray}
 _MAKERS: dict[Any, Function] = {
@@ -47,6 +56,9 @@ _MAKERS: dict[Any, Function] = {
 """What the functions are for lists of traced numbers, and for traced arguments."""
 
 _PLAIN_MAKERS = (np.frombuffer, np.indices)
+
+MADE = frozenset({*_CONVERSIONS, *_MAKERS, *_PLAIN_MAKERS, np.fromfunction, np.fromfile, np.fromstring, np.loadtxt, np.genfromtxt})
+"""Functions that have no rule in `FUNCTIONS` and need none: they act otherwise while a function is traced, or take no traced arrays."""
 
 
 def _making(function: Any) -> Callable[[Function], Function]:

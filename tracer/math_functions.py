@@ -123,14 +123,41 @@ def _modf(x: Any) -> tuple[TracedArray, TracedArray]:
 
 
 def _ldexp(x: Any, i: Any) -> TracedArray:
-    return _apply(np.ldexp, x, i) if np.ldexp in FUNCTIONS else _python_float(_double(x) * find(np.exp2)(_double(i)))
+    exponent = as_traced(i)
+    if exponent.dtype.kind not in "biu":
+        raise TypeError("Expected an int as second argument to ldexp.")
+    return _python_float(find(np.ldexp)(_double(x), FUNCTIONS["astype"](exponent, I64)))
+
+
+def _frexp(x: Any) -> tuple[TracedArray, TracedArray]:
+    mantissa, exponent = find(np.frexp)(_double(x))
+    return _python_float(mantissa), wrap(FUNCTIONS["astype"](exponent, I64).value, weak=True)
+
+
+def _ulp(x: Any) -> TracedArray:
+    """The distance to the next float, of the absolute value."""
+    magnitude = find(np.absolute)(_double(x))
+    return _python_float(find(np.where)(find(np.isinf)(magnitude), magnitude, find(np.spacing)(magnitude))[()])
+
+
+def _of_integers(function: Any) -> Function:
+    """`math.gcd` or `math.lcm` of any number of integers."""
+    def call(*integers: Any) -> TracedArray:
+        result: Any = as_traced(0 if function is np.gcd else 1)
+        for integer in map(as_traced, integers):
+            if integer.dtype.kind not in "biu":
+                raise TypeError("'float' object cannot be interpreted as an integer")
+            result = find(function)(result, FUNCTIONS["astype"](integer, I64))
+        return wrap(result.value, weak=True)
+    return call
 
 
 def _fma(x: Any, y: Any, z: Any, /) -> TracedArray:
     raise UnsupportedError("math.fma, which rounds once, has no rule for traced numbers", find_user_location(), "x * y + z rounds twice")
 
 
-_TOTAL = frozenset({"isnan", "isinf", "isfinite", "isclose", "modf", "fabs", "copysign", "dist", "fsum", "prod", "sumprod", "fma"})
+_TOTAL = frozenset({"isnan", "isinf", "isfinite", "isclose", "modf", "fabs", "copysign", "dist", "fsum", "prod", "sumprod", "fma", "frexp",
+                    "ulp", "gcd", "lcm"})
 """Functions that raise nothing for numbers, or take sequences."""
 
 _RULES: dict[str, Function] = {
@@ -138,7 +165,7 @@ _RULES: dict[str, Function] = {
     **{name: _special(other) for name, other in _SPECIAL.items()},
     **{name: _whole(function) for name, function in _INTEGERS.items()},
     "log": _log, "hypot": _hypot, "dist": _dist, "fsum": _fsum, "prod": _prod, "sumprod": _sumprod, "isclose": _isclose, "modf": _modf,
-    "ldexp": _ldexp, "fma": _fma}
+    "ldexp": _ldexp, "frexp": _frexp, "ulp": _ulp, "gcd": _of_integers(np.gcd), "lcm": _of_integers(np.lcm), "fma": _fma}
 
 
 def _extreme(is_better: Callable[[Any, Any], Any]) -> Callable[[Function], Function]:

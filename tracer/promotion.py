@@ -58,11 +58,13 @@ def to_value(x: Operand, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
 
 
 @lru_cache(maxsize=4096)
-def loop_dtypes(ufunc: np.ufunc, kinds: tuple[Kind, ...], dtype: np.dtype | None, casting: Casting) -> tuple[np.dtype, ...]:
-    """Return the dtypes that `ufunc` computes with: of its inputs, then of its outputs."""
+def loop_dtypes(ufunc: np.ufunc, kinds: tuple[Kind, ...], dtype: np.dtype | tuple[Any, ...] | None, casting: Casting
+                ) -> tuple[np.dtype, ...]:
+    """Return the dtypes that `ufunc` computes with: of its inputs, then of its outputs. `dtype` is that of the outputs, or the dtypes of
+    the loop, with None where NumPy chooses."""
     if all(isinstance(kind, type) for kind in kinds):
         kinds = tuple(F64 if kind is float else I64 for kind in kinds)
-    signature = None if dtype is None else (None,) * ufunc.nin + (dtype,) * ufunc.nout
+    signature = dtype if dtype is None or isinstance(dtype, tuple) else (None,) * ufunc.nin + (dtype,) * ufunc.nout
     options: dict[str, Any] = {} if signature is None else {"signature": signature}
     resolved = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout), casting=casting, **options)
     return tuple(check_dtype(dtype) if is_supported(dtype) else dtype for dtype in resolved)
@@ -70,11 +72,26 @@ def loop_dtypes(ufunc: np.ufunc, kinds: tuple[Kind, ...], dtype: np.dtype | None
 
 def resolve(ufunc: np.ufunc, operands: Sequence[Operand], dtype: Any = None, casting: Casting = "same_kind") -> tuple[np.dtype, ...]:
     """Resolve dtypes as `loop_dtypes` does; raises `DTypeError` if NumPy raises, or if adjit does not have the loop's dtype."""
-    return _supported_dtypes(ufunc, tuple(map(kind_of, operands)), None if dtype is None else np.dtype(dtype), casting)
+    asked = dtype if dtype is None or isinstance(dtype, tuple) else np.dtype(dtype)
+    return _supported_dtypes(ufunc, tuple(map(kind_of, operands)), asked, casting)
+
+
+def loop_of(ufunc: np.ufunc, signature: Any) -> tuple[Any, ...]:
+    """Return the dtypes that `signature=` asks for: of the inputs, then of the outputs, with None where NumPy chooses."""
+    if isinstance(signature, str):
+        signature = tuple(signature.replace("->", ""))
+    if not isinstance(signature, tuple):
+        signature = (signature,)
+    if len(signature) == 1:
+        signature = (None,) * ufunc.nin + signature * ufunc.nout
+    if len(signature) != ufunc.nin + ufunc.nout:
+        raise ValueError(f"a type-tuple must be specified of length 1 or {ufunc.nin + ufunc.nout} for ufunc '{ufunc.__name__}'")
+    return tuple(None if kind is None else np.dtype(kind) for kind in signature)
 
 
 @lru_cache(maxsize=4096)
-def _supported_dtypes(ufunc: np.ufunc, kinds: tuple[Kind, ...], dtype: np.dtype | None, casting: Casting) -> tuple[np.dtype, ...]:
+def _supported_dtypes(ufunc: np.ufunc, kinds: tuple[Kind, ...], dtype: np.dtype | tuple[Any, ...] | None, casting: Casting
+                      ) -> tuple[np.dtype, ...]:
     try:
         dtypes = loop_dtypes(ufunc, kinds, dtype, casting)
     except TypeError as error:

@@ -27,6 +27,22 @@ _ALTERNATIVES = {short: alternative for names, alternative in {
 }.items() for short in names.split()}
 
 
+REFUSED = {name: reason for reason, names in {
+    "text, not numbers": "strings.* datetime_as_string count endswith find index isalnum isalpha isdecimal isdigit islower isnumeric "
+                         "isspace istitle isupper rfind rindex startswith str_len",
+    "dates, not numbers": "busday_count busday_offset is_busday isnat",
+    "records, not numbers": "lib.recfunctions.* ndarray.getfield ndarray.setfield",
+    "files are written outside: return the arrays and save them there": "save savetxt savez savez_compressed ndarray.tofile ndarray.dump "
+                                                                        "ndarray.dumps",
+    "bytes in memory, which a traced array does not have": "ndarray.base ndarray.ctypes ndarray.data ndarray.tobytes ndarray.byteswap "
+                                                           "may_share_memory shares_memory ndarray.flags ndarray.setflags ndarray.strides",
+    "complex numbers are not supported": "angle sort_complex roots fft.* linalg.eig linalg.eigvals",
+    "not supported yet": "linalg.eigh linalg.eigvalsh linalg.matrix_rank linalg.qr linalg.svd linalg.svdvals",
+    "a traced array does not change its shape in place: x = np.resize(x, shape)": "ndarray.resize",
+}.items() for name in names.split()}
+"""Names without a rule, by what follows `numpy.`, and why; `module.*` is a whole module."""
+
+
 def find(numpy_function: Any) -> Function:
     """Return adjit's function for NumPy's; raises `UnsupportedError` with what there is instead."""
     found = FUNCTIONS.get(numpy_function)
@@ -35,6 +51,12 @@ def find(numpy_function: Any) -> Function:
     if found is None:
         raise unsupported(numpy_function)
     return found
+
+
+def reason_against(name: str) -> str:
+    """Why the function with this full name has no rule; empty if it is not known."""
+    inner = name.removeprefix("numpy.")
+    return REFUSED.get(inner) or REFUSED.get(f"{inner.rpartition('.')[0]}.*", "")
 
 
 def full_name(numpy_function: Any) -> str:
@@ -50,8 +72,8 @@ def unsupported(numpy_function: Any, name: str | None = None) -> UnsupportedErro
     """Error for a NumPy function without a rule."""
     name = name or full_name(numpy_function)
     short = name.rpartition(".")[2]
-    alternative = _ALTERNATIVES.get(short)
-    if alternative is None:
+    alternative = _ALTERNATIVES.get(short, reason_against(name))
+    if not alternative:
         # the same function elsewhere; one with a similar name (`cos` for `cosm1`) computes something else
         known = [full_name(function) for function in FUNCTIONS if callable(function)]
         known += [f"aj.{home}.{short}" for home in ("special", "linalg") if short in vars(sys.modules.get(f"adjit.{home}", object))]

@@ -37,6 +37,7 @@ UNARY: dict[str, Definition] = {
     **_lazy("bessel", "i0e", "i1e"),
     **_lazy("sigmoid", "sigmoid"),
     "isnan": a.isnan, "isinf": a.isinf, "isfinite": a.isfinite, "logical_not": a.logical_not, "invert": a.invert,
+    "bitcast": language.bitcast,
 }
 BINARY: dict[str, Definition] = {
     "add": a.add, "subtract": a.subtract, "multiply": a.multiply, "divide": a.divide, "floor_divide": a.floor_divide,

@@ -221,6 +221,7 @@ def add_in_any_order(a: Value, b: Value) -> Value: return a.emitter.emit("add_in
 def multiply_in_any_order(a: Value, b: Value) -> Value: return a.emitter.emit("multiply_in_any_order", a.type, a, b)
 def to_bits(x: Value) -> Value: return x.emitter.emit("bitcast", f"u{x.bits}", x)
 def to_float(bits: Value) -> Value: return bits.emitter.emit("bitcast", f"f{bits.bits}", bits)
+def bitcast(x: Value) -> Value: return x.emitter.emit("bitcast", f"{'i' if x.kind == 'f' else 'f'}{x.bits}", x)
 
 
 def rint(x: Value) -> Value:

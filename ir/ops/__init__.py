@@ -75,15 +75,15 @@ from adjit.ir.ops.movement import add_slice, concatenate, flip, pad, reshape, sl
 from adjit.ir.ops.random import philox
 from adjit.ir.ops.reduction import reduce_and, reduce_max, reduce_min, reduce_or, reduce_prod
 from adjit.ir.ops.region import checkpoint, custom_call, free, fused, matmul_epilogue, vjp
-from adjit.ir.ops.selection import convert, fmax, fmin, maximum, minimum, relu, select, stop_gradient
+from adjit.ir.ops.selection import bitcast, convert, fmax, fmin, maximum, minimum, relu, select, stop_gradient
 from adjit.ir.ops.special import digamma, erfc, erfcx, erfinv, i0e, i1e, lgamma, trigamma
 from adjit.ir.ops.tiled import tiled
 from adjit.ir.ops.windows import window_max, window_max_scatter, window_max_share, window_max_take, window_sum
 
 __all__ = [
     "abs", "add", "add_slice", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin",
-    "argsort", "bitwise_and", "bitwise_or", "bitwise_xor", "broadcast", "callback", "cbrt", "ceil", "checkpoint", "concatenate", "cond",
-    "constant",
+    "argsort", "bitcast", "bitwise_and", "bitwise_or", "bitwise_xor", "broadcast", "callback", "cbrt", "ceil", "checkpoint",
+    "concatenate", "cond", "constant",
     "convert", "convolution", "convolution_kernel_gradient", "cos", "cosh", "cumprod", "cumsum", "custom_call", "digamma", "divide",
     "equal", "erf", "erfc", "erfcx", "erfinv", "exp", "exp2", "expm1", "flip", "floor", "floor_divide", "fmax", "fmin", "free",
     "full_like", "fused", "greater", "greater_equal", "guard", "hypot", "i0e", "i1e", "invert", "iota", "isfinite", "isinf", "isnan",

@@ -95,6 +95,27 @@ convert: OpDefinition = define(
     infer=lambda x, *, dtype: x.with_dtype(dtype), evaluate=convert_array, scalar="convert({0})", vjp=_convert_vjp,
     samples=_convert_samples, cost=OpCost.MODERATE, rounding=Rounding.ONCE, same_alone=True)
 
+_SAME_BITS = {F32: I32, F64: I64, I32: F32, I64: F64}
+
+
+def _infer_bitcast(x: TensorType) -> TensorType:
+    if x.dtype not in _SAME_BITS:
+        raise DTypeError(f"bits are read of f32, f64, i32 and i64, got {x}", hint="convert the operand with .astype first")
+    return x.with_dtype(_SAME_BITS[x.dtype])
+
+
+def _bitcast_samples() -> Iterator[Sample]:
+    for dtype in _SAME_BITS:
+        yield Sample((edges(dtype),))
+        yield Sample((np.ones((), dtype),))
+        yield Sample((np.zeros((2, 0), dtype),))
+
+
+bitcast: OpDefinition = define(
+    "bitcast", Kind.ELEMENTWISE, arity=1, doc="The bits of a float as an integer of the same size, or the float that has the bits.",
+    infer=_infer_bitcast, evaluate=lambda x: x.view(_SAME_BITS[x.dtype]).copy(), scalar="bitcast({0})", samples=_bitcast_samples,
+    vjp=None, cost=OpCost.CHEAP, rounding=Rounding.NONE, same_alone=True)
+
 stop_gradient: OpDefinition = define(
     "stop_gradient", Kind.ELEMENTWISE, arity=1, doc="The operand, as a constant for differentiation: its derivative counts as 0.",
     infer=same_as_operands(ANY), evaluate=lambda x: x, scalar="{0}", vjp=lambda ct, operands, results, attrs: (None,),

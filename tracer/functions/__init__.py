@@ -11,7 +11,9 @@ from adjit.tracer.functions import (
     joining,
     masked_indexing,
     masking,
+    number_parts,
     reductions,
+    scimath,
     searching,
     selecting,
     sets,
@@ -19,6 +21,7 @@ from adjit.tracer.functions import (
     signals,
     special,
     statistics,
+    texts,
     ufunc_methods,
     ufuncs,
     writing,
@@ -26,5 +29,6 @@ from adjit.tracer.functions import (
 
 __all__ = [
     "applying", "assembling", "composites", "contraction", "creation", "einsum", "indexing", "joining", "masked_indexing", "masking",
-    "reductions", "searching", "selecting", "sets", "shapes", "signals", "special", "statistics", "ufunc_methods", "ufuncs", "writing",
+    "number_parts", "reductions", "scimath", "searching", "selecting", "sets", "shapes", "signals", "special", "statistics", "texts",
+    "ufunc_methods", "ufuncs", "writing",
 ]

@@ -159,6 +159,71 @@ def resize(a: Any, new_shape: Any) -> TracedArray:
     return wrap(lowering.reshape(FUNCTIONS[np.tile](x, -(-count // x.size))[:count].value, shape), scalar=False)
 
 
+@implements(np.ix_)
+def ix_(*args: Any) -> tuple[TracedArray, ...]:
+    """Equivalent of `numpy.ix_`."""
+    vectors = []
+    for arg in args:
+        x = as_array(arg)
+        if x.ndim != 1:
+            raise ValueError("Cross index must be 1 dimensional")
+        x = FUNCTIONS["astype"](x, I64) if not x.size else x
+        vectors.append(FUNCTIONS[np.flatnonzero](x) if x.dtype == np.bool_ else x)
+    return tuple(FUNCTIONS[np.reshape](x, (1,) * place + (-1,) + (1,) * (len(vectors) - place - 1)) for place, x in enumerate(vectors))
+
+
+def _checked(place: TracedArray, valid: TracedArray) -> TracedArray:
+    """The place; at run time `IndexError` is raised where the condition does not hold."""
+    size = place.size
+    index = FUNCTIONS[np.where](valid, wrap(lowering.reshape(lowering.iota(I64, (size,), 0), place.shape)), size)
+    return wrap(lowering.reshape(FUNCTIONS[np.take](ravel(place), ravel(index)).value, place.shape))
+
+
+@implements(np.ravel_multi_index)
+def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Any:
+    """Equivalent of `numpy.ravel_multi_index`; an index that is out of bounds raises `IndexError` at run time."""
+    sizes = as_shape(dims)
+    indices = [as_traced(index) for index in multi_index]
+    if len(indices) != len(sizes):
+        raise ValueError(f"parameter multi_index must be a sequence of length {len(sizes)}")
+    modes = [mode] * len(sizes) if isinstance(mode, str) else list(mode)
+    places: list[TracedArray] = []
+    valid: Any = True
+    for index, size, how in zip(indices, sizes, modes, strict=True):
+        if index.dtype.kind not in "iu":
+            raise TypeError("only int indices permitted")
+        place = FUNCTIONS["astype"](index, I64)
+        if how == "wrap":
+            place = place % size
+        elif how == "clip":
+            place = FUNCTIONS[np.clip](place, 0, size - 1)
+        elif how == "raise":
+            valid = FUNCTIONS[np.greater_equal](place, 0) & FUNCTIONS[np.less](place, size) & valid
+        else:
+            raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {how!r})")
+        places.append(place)
+    steps = lowering.contiguous_strides(sizes) if order == "C" else lowering.contiguous_strides(sizes[::-1])[::-1]
+    result = places[0] * steps[0]
+    for place, step in zip(places[1:], steps[1:], strict=True):
+        result = result + place * step
+    return result if valid is True else _checked(result, FUNCTIONS[np.broadcast_to](valid, result.shape))
+
+
+@implements(np.unravel_index)
+def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
+    """Equivalent of `numpy.unravel_index`; an index that is out of bounds raises `IndexError` at run time."""
+    x, sizes = as_traced(indices), as_shape(shape)
+    if x.dtype.kind not in "iu":
+        raise TypeError("only int indices permitted")
+    place = FUNCTIONS["astype"](x, I64)
+    place = _checked(place, FUNCTIONS[np.greater_equal](place, 0) & FUNCTIONS[np.less](place, math.prod(sizes)))
+    parts = []
+    for size in reversed(sizes) if order == "C" else sizes:
+        parts.append(place % max(size, 1))
+        place = place // max(size, 1)
+    return tuple(reversed(parts)) if order == "C" else tuple(parts)
+
+
 @implements(np.real)
 def real(val: Any) -> Any:
     """Equivalent of `numpy.real`: the array itself."""

@@ -176,6 +176,37 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     return FUNCTIONS[np.all](same | (FUNCTIONS[np.isnan](x) & FUNCTIONS[np.isnan](y)) if equal_nan else same)
 
 
+@implements(np.array_equiv)
+def array_equiv(a1: Any, a2: Any) -> Any:
+    """Equivalent of `numpy.array_equiv`, as an array of no dimension; False at once for shapes that do not broadcast."""
+    x, y = as_traced(a1), as_traced(a2)
+    try:
+        lowering.broadcast_shapes(x.shape, y.shape)
+    except ValueError:
+        return False
+    return FUNCTIONS[np.all](FUNCTIONS[np.equal](x, y))
+
+
+@implements(np.fix)
+def fix(x: Any, out: Any = None) -> Any:
+    """Equivalent of `numpy.fix`: rounded towards 0."""
+    return FUNCTIONS[np.trunc](x, out=out)
+
+
+def _infinite(sign: bool) -> Any:
+    def function(x: Any, out: Any = None) -> Any:
+        array = as_traced(x)
+        negative = FUNCTIONS[np.signbit](array) if array.dtype.kind != "b" else False
+        return FUNCTIONS[np.logical_and](FUNCTIONS[np.isinf](array), negative if sign else FUNCTIONS[np.logical_not](negative), out=out)
+
+    name = "isneginf" if sign else "isposinf"
+    function.__name__, function.__doc__ = name, f"Equivalent of `numpy.{name}`."
+    return implements(getattr(np, name))(function)
+
+
+isposinf, isneginf = _infinite(False), _infinite(True)
+
+
 @implements(np.nan_to_num)
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     """Equivalent of `numpy.nan_to_num`."""

@@ -71,6 +71,35 @@ if hasattr(np, "vecdot"):
         return FUNCTIONS[np.sum](FUNCTIONS[np.multiply](moveaxis(x1, axis, -1), moveaxis(x2, axis, -1)), axis=-1)
 
 
+if hasattr(np, "matvec"):
+    def _product_with_vector(ufunc: np.ufunc, x1: Any, x2: Any, axes: Any) -> tuple[TracedArray, TracedArray]:
+        """Operands of `matvec` or `vecmat`, their axes at the end."""
+        operands = [as_traced(x1), as_traced(x2)]
+        for place, core in enumerate((2, 1) if ufunc is np.matvec else (1, 2)):
+            if operands[place].ndim < core:
+                raise ShapeError(f"{ufunc.__name__}: Input operand {place} does not have enough dimensions (has {operands[place].ndim}, "
+                                 f"gufunc core with signature {ufunc.signature} requires {core})", find_user_location())
+            if axes is not None:
+                operands[place] = moveaxis(operands[place], axes[place], (-2, -1)[2 - core:])
+        return operands[0], operands[1]
+
+    @implements(np.matvec)
+    def matvec(x1: Any, x2: Any, /, out: Any = None, *, axes: Any = None, dtype: Any = None, casting: Casting = "same_kind",
+               order: str = "K", subok: bool = True) -> Any:
+        """Equivalent of `numpy.matvec`."""
+        a, b = _product_with_vector(np.matvec, x1, x2, axes)
+        result = matmul(a, b[..., None], dtype=dtype, casting=casting)[..., 0]
+        return store(wrap(result.value), out, casting, "matvec")
+
+    @implements(np.vecmat)
+    def vecmat(x1: Any, x2: Any, /, out: Any = None, *, axes: Any = None, dtype: Any = None, casting: Casting = "same_kind",
+               order: str = "K", subok: bool = True) -> Any:
+        """Equivalent of `numpy.vecmat`."""
+        a, b = _product_with_vector(np.vecmat, x1, x2, axes)
+        result = matmul(FUNCTIONS[np.conjugate](a)[..., None, :], b, dtype=dtype, casting=casting)[..., 0, :]
+        return store(wrap(result.value), out, casting, "vecmat")
+
+
 @implements(np.dot)
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     """Equivalent of `numpy.dot`; a Python number has a dtype here, as in NumPy."""

@@ -12,7 +12,7 @@ from adjit.ir import ops
 from adjit.ir.errors import ArgumentError
 from adjit.ir.types import F64, I64
 from adjit.tracer import lowering
-from adjit.tracer.array import TracedArray, as_traced, contains_traced, view_of, wrap
+from adjit.tracer.array import TracedArray, as_traced, contains_traced, known_value, view_of, wrap
 from adjit.tracer.dispatch import dispatched, implements
 from adjit.tracer.functions.shapes import as_array, as_shape, in_order_of
 from adjit.tracer.masked_array import known_integer
@@ -185,26 +185,66 @@ def _traced_range(first: Any, last: Any, step: Any, dtype: Any) -> TracedArray:
 
 
 @implements(np.linspace)
-def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None) -> TracedArray:
-    """Equivalent of `numpy.linspace` for scalars or arrays `start` and `stop`, along a new first axis.
+def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: int = 0, *,
+             device: Any = None) -> Any:
+    """Equivalent of `numpy.linspace`.
 
     >>> linspace(0.0, 1.0, 3)
     array([0. , 0.5, 1. ])
     """
     count = operator.index(num)
-    parts = max(count - 1 if endpoint else count, 1)
+    if count < 0:
+        raise ValueError(f"Number of samples, {count}, must be non-negative.")
+    parts = count - 1 if endpoint else count
     low, high = as_traced(start), as_traced(stop)
-    low, high = (x if x.dtype.kind == "f" else FUNCTIONS["astype"](x, F64) for x in (low, high))
+    low, high = (x if x.dtype.kind in "fc" else FUNCTIONS["astype"](x, F64) for x in (low, high))
     width = FUNCTIONS[np.subtract](high, low)
     index = wrap(lowering.iota(width.dtype, (count,), 0)) if count else zeros(0, width.dtype)
     index = FUNCTIONS[np.reshape](index, (count, *(1,) * width.ndim))
-    result = index * (width / parts) + low
+    step = width / parts if parts > 0 else wrap(lowering.constant(np.nan, F64))
+    result = index * (step if parts > 0 else width) + low
     if endpoint and count > 1:
         result = FUNCTIONS[np.where](FUNCTIONS[np.equal](index, count - 1), high, result)
     target = np.dtype(dtype) if dtype is not None else result.dtype
     if target.kind in "iu":
         result = FUNCTIONS[np.floor](result)
-    return FUNCTIONS["astype"](result, target)
+    result = FUNCTIONS["astype"](result, target)
+    result = FUNCTIONS[np.moveaxis](result, 0, axis) if axis != 0 else result
+    return (result, step) if retstep else result
+
+
+@implements(np.logspace)
+def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0) -> Any:
+    """Equivalent of `numpy.logspace`."""
+    root = base
+    if np.ndim(base) > 0:
+        ndim = np.broadcast(np.empty(np.shape(start)), np.empty(np.shape(stop)), np.empty(np.shape(base))).ndim
+        start, stop, root = (FUNCTIONS[np.reshape](x, (1,) * (ndim - x.ndim) + x.shape) for x in map(as_traced, (start, stop, base)))
+        root = FUNCTIONS[np.expand_dims](root, axis)
+    exponents = linspace(start, stop, num, endpoint, axis=axis)
+    result = FUNCTIONS[np.power](root, exponents)
+    return result if dtype is None else FUNCTIONS["astype"](result, dtype)
+
+
+@implements(np.geomspace)
+def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
+    """Equivalent of `numpy.geomspace` of numbers of one sign. Bounds that are 0 or of different signs give NaN if they are traced."""
+    low, high = (x if x.dtype.kind in "fc" else FUNCTIONS["astype"](x, F64) for x in (as_traced(start), as_traced(stop)))
+    for bound in (start, stop):
+        if not contains_traced(bound) and np.any(np.equal(bound, 0)):
+            raise ValueError("Geometric sequence cannot include zero")
+    sign = FUNCTIONS[np.sign](low)
+    low, high = low / sign, high / sign
+    log10 = FUNCTIONS[np.log10]
+    first, last = FUNCTIONS[np.broadcast_arrays](low, high)
+    result = logspace(log10(low), log10(high), num, endpoint, 10.0)
+    count = result.shape[0]
+    if count:
+        parts = [first[None], result[1:-1] if endpoint and count > 1 else result[1:], *([last[None]] if endpoint and count > 1 else [])]
+        result = FUNCTIONS[np.concatenate](parts)
+    result = result * sign
+    result = FUNCTIONS["astype"](result, result.dtype if dtype is None else dtype)
+    return FUNCTIONS[np.moveaxis](result, 0, axis) if axis != 0 else result
 
 
 @dispatched
@@ -249,6 +289,19 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype:
     """Equivalent of `numpy.result_type`."""
     return np.result_type(*((x.dtype.type(0).item() if x.weak else x.dtype) if isinstance(x, TracedArray) else x
                             for x in arrays_and_dtypes))
+
+
+@implements(np.common_type)
+def common_type(*arrays: Any) -> type:
+    """Equivalent of `numpy.common_type`."""
+    return np.common_type(*(np.empty(0, as_traced(x).dtype) for x in arrays))       # type: ignore[no-any-return,call-overload]
+
+
+@implements(np.min_scalar_type)
+def min_scalar_type(a: Any, /) -> np.dtype:
+    """Equivalent of `numpy.min_scalar_type`: of an array its dtype; of a scalar the smallest dtype that holds its value in this call."""
+    x = as_traced(a)
+    return x.dtype if x.ndim else np.min_scalar_type(x.dtype.type(known_value(x.without_derivative())))
 
 
 @implements(np.can_cast)

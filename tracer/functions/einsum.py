@@ -26,6 +26,13 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 Term = tuple[Value, str]        # a tensor and the label of each of its axes
 
 
+@implements(np.einsum_path)
+def einsum_path(*operands: Any, optimize: Any = "greedy", einsum_call: bool = False) -> Any:
+    """Equivalent of `numpy.einsum_path`, which needs shapes alone."""
+    return np.einsum_path(*(np.broadcast_to(x.dtype.type(0), x.shape) if isinstance(x, TracedArray) else x for x in operands),
+                          optimize=optimize)
+
+
 @implements(np.einsum)
 def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K", casting: Casting = "safe", optimize: Any = False) -> Any:
     """Equivalent of `numpy.einsum`; three operands and more are contracted in pairs, as with its `optimize=True`."""

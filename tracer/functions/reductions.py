@@ -311,16 +311,3 @@ FUNCTIONS[np.logical_or, "reduce"] = _logical_method(any)
 FUNCTIONS[np.logical_and, "reduce"] = _logical_method(all)
 FUNCTIONS[np.add, "accumulate"] = _accumulate_method(cumsum)
 FUNCTIONS[np.multiply, "accumulate"] = _accumulate_method(cumprod)
-
-
-def _outer_method(ufunc: np.ufunc) -> Callable[..., Any]:
-    def call(a: Any, b: Any, **kwargs: Any) -> Any:
-        first, second = (wrap(x.value) if x.weak else x for x in (as_traced(a), as_traced(b)))     # arrays: no number is weak here
-        return FUNCTIONS[ufunc](first[(..., *(None,) * second.ndim)], second, **kwargs)
-
-    call.__name__ = ufunc.__name__
-    return dispatched(call)
-
-
-for _ufunc in [key for key in FUNCTIONS if isinstance(key, np.ufunc) and key.nin == 2 and key.nout == 1 and key.signature is None]:
-    FUNCTIONS[_ufunc, "outer"] = _outer_method(_ufunc)

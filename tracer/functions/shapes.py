@@ -13,6 +13,7 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.errors import IndexingError, ShapeError, UnsupportedError
 from adjit.ir.graph import Value
+from adjit.ir.types import I64
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, view_of, wrap
 from adjit.tracer.dispatch import implements
@@ -43,6 +44,11 @@ def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
 def normalize_reduced(axis: Any, ndim: int) -> tuple[int, ...]:
     """Return axes as `normalize_axes` does, for functions that take 0 and -1 for an array of no dimension as well."""
     return () if not ndim and isinstance(axis, (int, np.integer)) and axis in (0, -1) else normalize_axes(axis, ndim)
+
+
+def normalize_repeated(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Like `normalize_axes`, of axes that may be named more than once, in their order."""
+    return tuple(normalize_axis(each, ndim) for each in (axis if isinstance(axis, (tuple, list)) else (axis,)))
 
 
 def as_shape(shape: Any) -> tuple[int, ...]:
@@ -284,6 +290,36 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> TracedArray:
         raise ShapeError(f"broadcast_to: an array of shape {x.shape} cannot be broadcast to {sizes}", find_user_location())
     strides = [0] * offset + [stride if have == want else 0 for have, want, stride in zip(x.shape, sizes[offset:], x.steps, strict=True)]
     return read_only(x, lambda value: lowering.broadcast(value, sizes), strides)
+
+
+@implements(np.lib.stride_tricks.sliding_window_view)
+def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False) -> TracedArray:
+    """Equivalent of `numpy.lib.stride_tricks.sliding_window_view`: a read-only view."""
+    refuse(writeable, "sliding_window_view(writeable=True)", "write to the array itself")
+    array, sizes = as_array(x), as_shape(window_shape)
+    if any(size < 0 for size in sizes):
+        raise ValueError("`window_shape` cannot contain negative values")
+    axes = tuple(range(array.ndim)) if axis is None else normalize_repeated(axis, array.ndim)
+    if len(sizes) != len(axes):
+        raise ValueError("Since axis is None, must provide window_shape for all dimensions of `x`; got "
+                         f"{len(sizes)} window_shape elements and `x.ndim` is {array.ndim}." if axis is None else
+                         f"Must provide matching length window_shape and axis; got {len(sizes)} window_shape elements and {len(axes)} "
+                         "axes elements.")
+    outer = list(array.shape)
+    for dim, size in zip(axes, sizes, strict=True):
+        if outer[dim] < size:
+            raise ValueError("window shape cannot be larger than input array shape")
+        outer[dim] -= size - 1
+
+    def read(value: Value) -> Value:
+        for dim, size in zip(axes, sizes, strict=True):
+            count = value.type.shape[dim] - size + 1
+            start, offset = lowering.iota(I64, (count, size), 0), lowering.iota(I64, (count, size), 1)
+            value = ops.take(value, ops.add(start, offset), axis=dim)
+            value = lowering.transpose(value, [*(i for i in range(value.type.rank) if i != dim + 1), dim + 1])
+        return value
+
+    return read_only(array, read, (*array.steps, *(array.steps[dim] for dim in axes)))
 
 
 @implements(np.broadcast_arrays)

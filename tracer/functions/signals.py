@@ -18,7 +18,7 @@ from adjit.tracer.functions.composites import floating
 from adjit.tracer.functions.indexing import fixed
 from adjit.tracer.functions.shapes import as_array, moveaxis, normalize_axes, normalize_axis, ravel
 from adjit.tracer.promotion import as_operand, common_dtype
-from adjit.tracer.registry import FUNCTIONS
+from adjit.tracer.registry import FUNCTIONS, find
 from adjit.tracer.user_location import find_user_location
 
 
@@ -241,6 +241,39 @@ def polysub(a1: Any, a2: Any) -> TracedArray:
 def polymul(a1: Any, a2: Any) -> TracedArray:
     """Equivalent of `numpy.polymul`; leading zeros of the factors stay."""
     return convolve(_coefficients(a1), _coefficients(a2))
+
+
+@implements(np.polydiv)
+def polydiv(u: Any, v: Any) -> tuple[TracedArray, TracedArray]:
+    """Equivalent of `numpy.polydiv`. How many leading coefficients of the rest are 0 is known from a guard."""
+    x, y = _coefficients(u), _coefficients(v)
+    dtype = (x[0] + y[0]).dtype
+    rest, divisor = (FUNCTIONS["astype"](each, np.result_type(dtype, np.float64) if dtype.kind != "f" else dtype) for each in (x, y))
+    count, degree = x.size - y.size + 1, y.size - 1
+    quotient: list[TracedArray] = []
+    for place in range(count):
+        quotient.append(rest[place] * (1.0 / divisor[0]))
+        rest[place:place + degree + 1] = rest[place:place + degree + 1] - quotient[-1] * divisor
+    while rest.size > 1 and FUNCTIONS[np.allclose](rest[0], 0, rtol=1e-14):
+        rest = rest[1:]
+    zero = wrap(lowering.constant(0.0, rest.dtype, (1,)), scalar=False)
+    return FUNCTIONS[np.stack](quotient) if quotient else zero, rest
+
+
+@implements(np.poly)
+def poly(seq_of_zeros: Any) -> TracedArray:
+    """Equivalent of `numpy.poly`."""
+    zeros = FUNCTIONS[np.atleast_1d](seq_of_zeros)
+    if zeros.ndim == 2 and zeros.shape[0] == zeros.shape[1] and zeros.shape[0]:
+        zeros = find(np.linalg.eigvals)(zeros)
+    if zeros.ndim != 1:
+        raise ValueError("input must be 1d or non-empty square 2d array.")
+    zeros = zeros if zeros.dtype.kind in "fc" else FUNCTIONS["astype"](zeros, np.float64)
+    result = wrap(lowering.constant(1.0, zeros.dtype, (1,)), scalar=False)
+    for i in range(zeros.size):
+        zero = FUNCTIONS[np.zeros_like](result[:1])
+        result = FUNCTIONS[np.concatenate]([result, zero]) - FUNCTIONS[np.concatenate]([zero, result * zeros[i]])
+    return result if zeros.size else result[0]
 
 
 @implements(np.vander)

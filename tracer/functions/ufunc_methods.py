@@ -1,4 +1,4 @@
-"""`reduce`, `accumulate`, `reduceat` and `at` of universal functions that have no op of their own for them."""
+"""`reduce`, `accumulate`, `reduceat`, `outer` and `at` of universal functions that have no op of their own for them."""
 
 from __future__ import annotations
 
@@ -221,11 +221,21 @@ def _combined_at(ufunc: np.ufunc, base: Value, targets: Value, values: Value) ->
     return ops.select(touched, lowering.convert(combined, base.type.dtype), base)
 
 
+def _outer_of(ufunc: np.ufunc) -> Callable[..., Any]:
+    def call(a: Any, b: Any, **kwargs: Any) -> Any:
+        first, second = (wrap(x.value) if x.weak else x for x in (as_traced(a), as_traced(b)))     # arrays: no number is weak here
+        return FUNCTIONS[ufunc](first[(..., *(None,) * second.ndim)], second, **kwargs)
+
+    call.__name__ = ufunc.__name__
+    return dispatched(call)
+
+
 def _install() -> None:
     binary = [key for key in FUNCTIONS if isinstance(key, np.ufunc) and key.nin == 2 and key.nout == 1 and key.signature is None]
     unary = [key for key in FUNCTIONS if isinstance(key, np.ufunc) and key.nin == 1 and key.nout == 1]
     for ufunc in binary:
-        for name, make in (("reduce", _reduce_of), ("accumulate", _accumulate_of), ("reduceat", _reduceat_of), ("at", _at)):
+        for name, make in (("reduce", _reduce_of), ("accumulate", _accumulate_of), ("reduceat", _reduceat_of), ("outer", _outer_of),
+                           ("at", _at)):
             if (ufunc, name) not in FUNCTIONS:
                 function = make(ufunc)
                 function.__name__ = ufunc.__name__

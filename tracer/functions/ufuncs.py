@@ -27,6 +27,7 @@ from adjit.tracer.promotion import (
     dtype_argument,
     kind_of,
     loop_dtypes,
+    loop_of,
     resolve,
     shape_of,
     to_value,
@@ -78,6 +79,26 @@ def store(result: TracedArray, out: Any, casting: Casting = "same_kind", name: s
     return out
 
 
+def store_all(results: tuple[TracedArray, ...], positional: tuple[Any, ...], out: Any, casting: Casting, name: str, where: Any = True
+              ) -> tuple[Any, ...]:
+    """Store several results, as `store` does; `out` is a tuple with an array or None for each."""
+    targets = positional if out is None else out
+    if not isinstance(targets, tuple) or len(targets) != len(results):
+        raise TypeError(f"{name}: 'out' must be a tuple of {len(results)} arrays" if isinstance(targets, tuple)
+                        else f"{name}: 'out' must be a tuple of arrays")
+    return tuple(store(chosen(result, where) if target is None else result, target, casting, name, where)
+                 for result, target in zip(results, targets, strict=True))
+
+
+def chosen(result: TracedArray, where: Any) -> TracedArray:
+    """The result where the mask is True, and 0 elsewhere: NumPy's array has any numbers there."""
+    if where is True:
+        return result
+    shape = broadcast_shapes("where=", result, as_traced(where))
+    mask = broadcast(convert(as_traced(where).value, BOOL), shape)
+    return wrap(ops.select(mask, broadcast(result.value, shape), constant(0, result.dtype, shape)))
+
+
 def _shape_with_out(shape: tuple[int, ...], out: Any) -> tuple[int, ...]:
     """Broadcast the result's shape to a larger `out`; `store` raises the error for an `out` that does not fit."""
     if out is None:
@@ -94,21 +115,18 @@ def elementwise(ufunc: np.ufunc, lower: Lower, scipy_name: str | None = None) ->
     name = scipy_name or ufunc.__name__
 
     def call(*inputs: Any, out: Any = None, where: Any = True, dtype: Any = None, casting: Casting = "same_kind",
-             order: str = "K", subok: bool = True) -> Any:
+             order: str = "K", subok: bool = True, signature: Any = None) -> Any:
         if len(inputs) > ufunc.nin:
             *inputs, out = inputs       # type: ignore[assignment]
         if len(inputs) != ufunc.nin:
             raise TypeError(f"{name}() takes {ufunc.nin} operands, {len(inputs)} were given")
         operands = tuple(map(as_operand, inputs))
-        dtypes = resolve(ufunc, operands, dtype, casting)
+        dtypes = resolve(ufunc, operands, dtype if signature is None else loop_of(ufunc, signature), casting)
         shape = broadcast_shapes(name, *operands)
         shape = _shape_with_out(shape, out)
         values = (to_value(x, loop, shape) for x, loop in zip(operands, dtypes[:ufunc.nin], strict=True))
         result = wrap(convert(lower(*values), dtypes[-1]))
-        if where is not True and out is None:
-            raise UnsupportedError(f"{name}(where=...) without out= leaves elements undefined", find_user_location(),
-                                   hint="write np.where(condition, result, other)")
-        return store(result, out, casting, name, where)
+        return chosen(result, where) if out is None else store(result, out, casting, name, where)
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"Equivalent of `{'scipy.special' if scipy_name else 'numpy'}.{name}`."
@@ -269,20 +287,25 @@ for _ufunc in (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.gr
 
 
 @implements(np.divmod)
-def divmod(a: Any, b: Any) -> tuple[Any, Any]:
+def divmod(x1: Any, x2: Any, out1: Any = None, out2: Any = None, /, *, out: Any = None, where: Any = True, casting: Casting = "same_kind",
+           order: str = "K", dtype: Any = None, subok: bool = True, signature: Any = None) -> tuple[Any, Any]:
     """Equivalent of `numpy.divmod`."""
-    return FUNCTIONS[np.floor_divide](a, b), FUNCTIONS[np.remainder](a, b)
+    options = {"dtype": dtype, "casting": casting, "signature": None if signature is None else loop_of(np.divmod, signature)[:3]}
+    results = FUNCTIONS[np.floor_divide](x1, x2, **options), FUNCTIONS[np.remainder](x1, x2, **options)
+    return store_all(results, (out1, out2), out, casting, "divmod", where)      # type: ignore[return-value]
 
 
 @implements(np.modf)
-def modf(x: Any) -> tuple[Any, Any]:
+def modf(x: Any, out1: Any = None, out2: Any = None, /, *, out: Any = None, where: Any = True, casting: Casting = "same_kind",
+         order: str = "K", dtype: Any = None, subok: bool = True, signature: Any = None) -> tuple[Any, Any]:
     """Equivalent of `numpy.modf`: fractional and integral part, both with the sign of `x`."""
     x = as_traced(x)
-    dtype = resolve(np.modf, (x,))[0]
+    dtype = resolve(np.modf, (x,), dtype if signature is None else loop_of(np.modf, signature), casting)[0]
     whole = ops.trunc(convert(x.value, dtype))
     fraction = ops.subtract(convert(x.value, dtype), whole)
     fraction = ops.select(ops.isinf(whole), constant(0.0, dtype, x.shape), fraction)
-    return wrap(_copysign(fraction, convert(x.value, dtype))), wrap(whole)
+    results = wrap(_copysign(fraction, convert(x.value, dtype))), wrap(whole)
+    return store_all(results, (out1, out2), out, casting, "modf", where)        # type: ignore[return-value]
 
 
 @implements(np.where)
@@ -318,6 +341,11 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: 
     shape = broadcast_shapes("clip", *operands)
     x, lowest, highest = (to_value(operand, dtype, shape) for operand in operands)
     return store(wrap(ops.minimum(ops.maximum(x, lowest), highest)), out, kwargs.get("casting", "same_kind"), "clip")
+
+
+_clip_ufunc = getattr(getattr(np, "_core", None), "umath", np).clip
+if isinstance(_clip_ufunc, np.ufunc):
+    implements(_clip_ufunc)(lambda x, low, high, out=None, **kwargs: FUNCTIONS[np.clip](x, low, high, out=out, **kwargs))
 
 
 @implements(np.round, np.around)

@@ -198,6 +198,7 @@ ORACLES: dict[str, Callable[..., Any]] = {
     "argsort": lambda x, axis: np.apply_along_axis(
         lambda row: np.array(sorted(range(len(row)), key=lambda i: (row[i] != row[i], row[i] if row[i] == row[i] else 0, i)), I64), axis, x)
         if x.size else np.zeros(x.shape, I64),
+    "bitcast": lambda x: np.frombuffer(x.tobytes(), {"f": f"i{x.itemsize}", "i": f"f{x.itemsize}"}[x.dtype.kind]).reshape(x.shape),
     "broadcast": broadcasted,
     "convolution": convolved, "convolution_kernel_gradient": kernel_gradient,
     "window_max": pooled(max, -np.inf), "window_max_scatter": scattered_to_largest, "window_max_take": taken_at_largest,
