@@ -174,7 +174,10 @@ class Interception:
             def call(cls: type, /, *args: Any, **kwargs: Any) -> Any:
                 replaced = calls.get(id(cls))       # None for a class derived from one meanwhile
                 return type.__call__(cls, *args, **kwargs) if replaced is None else replaced(*args, **kwargs)
-            self._meta = type("type", (type,), {"__slots__": (), "__call__": call})
+            self._meta = type("type", (type,), {"__slots__": ()})
+            (attributes,) = gc.get_referents(vars(self._meta))
+            del attributes["__module__"]        # would be that of the classes, which type computes: libraries look for "numpy" there
+            self._meta.__call__ = call      # type: ignore[method-assign]
             _keep(self._meta)
         return self._meta
 

@@ -542,3 +542,16 @@ def differences_of(gradient: Callable[[Any], Any]) -> np.ndarray:
     step = 1e-6 * np.ones(6)
     result: np.ndarray = (gradient(X + step) - gradient(X - step)) / 2e-6
     return result
+
+
+def test_classes_say_where_they_are_from_while_they_are_intercepted() -> None:
+    """Compiled code of other libraries looks at the module of np.ndarray to tell how to convert."""
+    found: list[str] = []
+
+    def look(x):
+        found.extend(kind.__module__ for kind in (np.ndarray, np.float64, type(x), memoryview))
+        return x
+
+    look(np.ones(2))
+    aj.compile(look)(np.ones(2))
+    assert found[:2] + found[3:4] == ["numpy", "numpy", "builtins"] == found[4:6] + found[7:]

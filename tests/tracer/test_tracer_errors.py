@@ -383,3 +383,17 @@ def test_decisions_in_functions_that_the_program_runs_many_times(body, message, 
         aj.compile(body)(np.arange(3.0))
     assert re.search(hint, str(caught.value))
     assert "test_tracer_errors.py" in str(caught.value)
+
+
+def test_an_object_that_takes_no_traced_array_says_what_to_do() -> None:
+    class Foreign:
+        def __mul__(self, other):
+            raise TypeError(f"argument of type {type(other)} is not valid")
+
+    for use in (lambda x: x * Foreign(), lambda x: Foreign() * x):
+        with pytest.raises(TypeError) as caught:
+            aj.compile(use)(np.ones(3))
+        assert "np.asarray(a)" in caught.value.__notes__[0]
+    with pytest.raises(TypeError) as caught:
+        aj.compile(lambda x: x + None)(np.ones(3))
+    assert not hasattr(caught.value, "__notes__")
