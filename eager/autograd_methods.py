@@ -338,6 +338,9 @@ def _apply_boxed(cls: type[Tensor], function: Callable[..., Any], args: tuple[An
                  "array += tensor.detach().numpy()")
     if function in WRITERS and args and isinstance(args[0], Tensor):
         return apply_writer(function, args, kwargs)
+    if function in WRITERS and args and isinstance(args[0], np.ndarray) and not is_tracing():
+        raise UnsupportedError(f"{function.__name__} of a tensor into an ndarray: what is written would be no part of the graph",
+                               find_user_location(), hint="write into a tensor, or write x.detach().numpy()")
     return apply(function, args, kwargs)
 
 

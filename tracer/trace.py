@@ -374,9 +374,10 @@ def _call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any
         raise
     except TypeError as error:
         if not str(error).startswith(f"unhashable type: '{TracedNDArray.__name__}'"):
-            if "TracedNDArray'" in str(error) and not any(kind in str(error) for kind in ("'str'", "'NoneType'")):
-                error.add_note("A traced array, which stands for a NumPy array, met an object that takes none. Convert what another library "
-                               "holds outside of the compiled function: np.asarray(a)")
+            text = str(error)
+            if "TracedNDArray'" in text and "'str'" not in text and "'NoneType'" not in text:
+                error.add_note("A traced array, which stands for a NumPy array, met an object that takes none. Convert what another "
+                               "library holds outside of the compiled function: np.asarray(a)")
             raise
         raise DTypeError("unhashable type: an array is a member of a set or a key of a dict", location_of(error),
                          hint="NumPy's arrays have no hash either: take their numbers, set(x.tolist()); x.item() of a 0-d array") from error

@@ -130,3 +130,15 @@ def test_numbers_for_logs_are_silent() -> None:
         optim.SGD(model.parameters(), lr=0.1).step()
         loss.backward()
         repr(loss)
+
+
+@pytest.mark.parametrize("write", [
+    lambda a, t: np.copyto(a, t), lambda a, t: np.put(a, [0], t), lambda a, t: np.add.at(a, [0], t), lambda a, t: np.putmask(a, a == 0, t)])
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_numpy_does_not_write_tensors_into_arrays(write: Callable[[Any, Any], Any], requires_grad: bool) -> None:
+    array_, tensor = np.zeros(2), aj.tensor([1.5], requires_grad=requires_grad)
+    with pytest.raises(aj.errors.UnsupportedError, match=r"of a tensor into an ndarray(.|\n)*x.detach\(\).numpy\(\)"):
+        write(array_, tensor)
+    assert not array_.any()
+    write(array_, tensor.detach().numpy())
+    assert array_.any()

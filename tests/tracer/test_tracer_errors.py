@@ -143,7 +143,6 @@ def test_arguments_of_the_functions_of_loops_are_not_written_to():
         (lambda x: np.fft.rfft(x), "numpy.fft.rfft", "cosines and sines"),
         (lambda x: np.isnat(x), "numpy.isnat", "dates, not numbers"),
         (lambda x: np.shares_memory(x, x), "numpy.shares_memory", "memory, which a traced array does not have"),
-        (lambda x: (2 * x).resize((3, 2)), "numpy.ndarray.resize", "x.reshape(...) gives another shape"),
         (lambda x: np.divmod.outer(x, x), "numpy.divmod.outer", "write it with the functions of aj.numpy"),
         (lambda x: scipy.special.cosm1(x), "scipy.special.cosm1", "write it with the functions of adjit.numpy"),
         (lambda x: scipy.special.spence(x), "scipy.special.spence", "outside of the compiled function"),
@@ -178,15 +177,6 @@ def test_functions_whose_shape_depends_on_values():
     ):
         fails_here(fun, X, error=UnsupportedError, message="depends on values", hint="np.where(mask, x, other)")
     fails_here(lambda x: np.repeat(x, x[0].astype(int), axis=1), X, error=UnsupportedError, message="traced repeats", hint="ordinary array")
-
-
-def test_a_shape_that_is_set_is_refused():
-    def fun(x):
-        y = 2 * x
-        y.shape = (3, 2)
-        return y
-
-    fails_here(fun, X, error=UnsupportedError, message="a new .shape is set", hint="x.reshape")
 
 
 def test_an_escaped_array_says_where_it_was_made():
