@@ -10,6 +10,7 @@ from numpy import all as all
 from numpy import allclose as allclose
 from numpy import amax as amax
 from numpy import amin as amin
+from numpy import angle as angle
 from numpy import any as any
 from numpy import append as append
 from numpy import apply_along_axis as apply_along_axis
@@ -357,6 +358,7 @@ __all__ = [
     "allclose",
     "amax",
     "amin",
+    "angle",
     "any",
     "append",
     "apply_along_axis",

@@ -21,7 +21,7 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.errors import IndexingError
 from adjit.ir.graph import Value
 from adjit.ir.host_functions import was_raised_by_host
-from adjit.ir.types import is_float
+from adjit.ir.types import is_inexact
 from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.scope import Scope, active_scope
 from adjit.tracer.user_location import find_user_location
@@ -153,7 +153,7 @@ def emit(operation: Operation, values: Sequence[Value], scope: Scope) -> tuple[V
     assert isinstance(builder, GraphBuilder)
     wanted = operation.wanted
     if wanted:
-        values = [value if i in wanted or not is_float(value.type.dtype) else ops.stop_gradient(value) for i, value in enumerate(values)]
+        values = [value if i in wanted or not is_inexact(value.type.dtype) else ops.stop_gradient(value) for i, value in enumerate(values)]
     results = builder.inline(operation.graph, values, builder.role)
     if operation.unexpanded is None or operation.unexpanded is operation.graph:
         return results

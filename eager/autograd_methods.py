@@ -19,7 +19,7 @@ from adjit.eager.node import Edge, Handle, Node, edge_of, follow_writes
 from adjit.eager.tensor import Tensor, as_tensor, new_tensor
 from adjit.eager.tensor import tensor as make_tensor
 from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError, TraceError, UnsupportedError
-from adjit.ir.types import is_float
+from adjit.ir.types import is_inexact
 from adjit.tracer.array import TracedArray, view_of
 from adjit.tracer.scope import is_tracing
 from adjit.tracer.tracebacks import user_frames_only
@@ -42,7 +42,7 @@ def _get_requires_grad(self: Tensor) -> bool:
 
 def _set_requires_grad(self: Tensor, value: bool) -> None:
     value = bool(value)
-    if value and not is_float(self.dtype):
+    if value and not is_inexact(self.dtype):
         raise DTypeError(f"only floating-point tensors can require grad, this one is {self.dtype}", find_user_location(),
                          hint="convert it first: x.float() or x.double()")
     if not value and not _is_leaf(self):

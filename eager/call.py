@@ -17,7 +17,7 @@ from adjit.eager.tensor import Tensor
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.errors import AdjitError, ArgumentError, IndexingError, Location
 from adjit.ir.graph import Value
-from adjit.ir.types import F64, TensorType, is_float
+from adjit.ir.types import F64, TensorType, is_inexact
 from adjit.passes.autodiff.differentiate import differentiate
 from adjit.passes.options import Options
 from adjit.tracer.array import TracedArray, wrap
@@ -207,7 +207,7 @@ def differentiable(operand: Any) -> bool:
         return False
     if operand._view is not None:
         follow_writes(operand)
-    return operand._requires_grad and is_float(operand.array.dtype)
+    return operand._requires_grad and is_inexact(operand.array.dtype)
 
 
 def integers_as_floats(args: tuple[Any, ...]) -> tuple[Any, ...]:

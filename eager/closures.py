@@ -15,7 +15,7 @@ from adjit.eager.tensor import Tensor, new_tensor
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.errors import TraceError
 from adjit.ir.graph import Value
-from adjit.ir.types import is_float
+from adjit.ir.types import is_inexact
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.scope import Scope, active_scope, entered
 from adjit.tracer.trees import flatten, unflatten
@@ -78,7 +78,7 @@ def _apply_closure(cls: type[Tensor], function: Callable[..., Any], args: tuple[
 
 def _around(self: Tensor, content: TracedArray) -> Tensor:
     made = new_tensor(content)
-    made._requires_grad = is_float(content.dtype)       # otherwise it would be a constant beside tensors that require grad
+    made._requires_grad = is_inexact(content.dtype)       # otherwise it would be a constant beside tensors that require grad
     return made
 
 

@@ -11,18 +11,18 @@ from typing import Any
 
 from adjit.ir import ops
 from adjit.ir.graph import Graph, Value
-from adjit.ir.types import TensorType, is_float
+from adjit.ir.types import TensorType, is_inexact
 from adjit.tracer.array import TracedArray, view_of
 
 
 def detached_value(value: Value) -> Value:
     """Make `value` a constant to derivatives."""
-    return ops.stop_gradient(value) if is_float(value.type.dtype) else value
+    return ops.stop_gradient(value) if is_inexact(value.type.dtype) else value
 
 
 def with_gradient_of(old: Value, new: Value) -> Value:
     """Return `new`, with the derivative of `old`."""
-    if not is_float(old.type.dtype):
+    if not is_inexact(old.type.dtype):
         return new
     (result,) = ops.custom_call.emit(old, ops.stop_gradient(new), regions=_replacement(old.type))
     return result
@@ -42,7 +42,7 @@ def separate_history(content: Any, history: Value | None = None) -> Any:
     Within a trace, a read through this tensor after a write through another one has the derivative of the last write through this tensor; a
     write through this tensor does not change the derivatives of the others.
     """
-    if not isinstance(content, TracedArray) or not is_float(content.dtype):
+    if not isinstance(content, TracedArray) or not is_inexact(content.dtype):
         return content
     own = _Own(history)
     return view_of(content, own.read, own.write, content.steps)

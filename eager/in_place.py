@@ -23,7 +23,7 @@ from adjit.eager.tensor import Tensor
 from adjit.eager.views import copy_slices, root_of
 from adjit.ir.errors import DTypeError, InPlaceError, ShapeError
 from adjit.ir.graph import Value
-from adjit.ir.types import is_float
+from adjit.ir.types import is_inexact
 from adjit.tracer.guards.array_access import WRITING_FUNCTIONS
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.scope import Scope, active_scope
@@ -43,7 +43,7 @@ def apply_in_place(function: Function, target: Tensor, args: tuple[Any, ...] = (
     Raises `InPlaceError` for a leaf that requires grad while gradients are on; `ShapeError` and `DTypeError` for results that do not fit.
     """
     check_writable(target)
-    if function in PROMOTING and is_float(target.dtype) and needs_floats(function, (target, *args), kwargs):
+    if function in PROMOTING and is_inexact(target.dtype) and needs_floats(function, (target, *args), kwargs):
         args, kwargs = with_floats(function, args, kwargs, apply)
     key: list[Any] = [_stored, function]
     operands: list[Any] = []

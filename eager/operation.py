@@ -20,11 +20,11 @@ from adjit.ir.emitter import emitting
 from adjit.ir.errors import Role, VerificationError
 from adjit.ir.graph import Graph, Value, walk
 from adjit.ir.ops.traits import CALLS, SAVES_OPERANDS
-from adjit.ir.types import is_float
+from adjit.ir.types import is_inexact
 from adjit.passes.autodiff.activity import active_values
 from adjit.passes.autodiff.differentiate import differentiate, expand_vjps
 from adjit.passes.autodiff.partition.split_joint import Partition, SavedValue, split_joint
-from adjit.passes.autodiff.reverse_ad import run_backward, run_forward, zeros_like
+from adjit.passes.autodiff.reverse_ad import pull_back, run_forward, zeros_like
 from adjit.passes.options import Options
 from adjit.passes.simplify.common_subexpressions import eliminate_common_subexpressions
 from adjit.passes.simplify.dead_code import eliminate_dead_code
@@ -166,7 +166,7 @@ class Operation:
         if not wanted:
             return (False,) * len(graph.results)
         floats = [index for index, value in enumerate(graph.results)
-                  if is_float(value.type.dtype) and (index in self.seeded or index >= self.results)]
+                  if is_inexact(value.type.dtype) and (index in self.seeded or index >= self.results)]
         path = active_values(graph, wanted, floats)
         return tuple(index in floats and (self.force_requires_grad or value in path) for index, value in enumerate(graph.results))
 
@@ -224,7 +224,7 @@ def _join(graph: Graph, wanted: Sequence[int], given: Sequence[bool], force_requ
     seeds = {index: builder.param(graph.results[index].type, "cotangent") for index, is_given in enumerate(given) if is_given}
     with emitting(builder), builder.at(role=Role.ADJOINT):
         forward = run_forward(builder, graph, params, wanted, seeds)
-        cotangents = run_backward(builder, forward, seeds)
+        cotangents = pull_back(builder, forward, seeds)
         for index in wanted:
             if cotangents[index] is None and (force_requires_grad or graph.params[index] in forward.active):
                 cotangents[index] = zeros_like(params[index])

@@ -75,4 +75,4 @@ def with_floats(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, 
 
 
 def _is_integer(arg: Any) -> bool:
-    return isinstance(arg, (Tensor, TracedArray, np.ndarray, np.generic)) and arg.dtype.kind != "f"
+    return isinstance(arg, (Tensor, TracedArray, np.ndarray, np.generic)) and arg.dtype.kind not in "fc"

@@ -13,7 +13,7 @@ from adjit.eager.modes import modes, no_grad
 from adjit.eager.node import Edge, Node, edge_of
 from adjit.eager.tensor import Tensor, tensor
 from adjit.ir.errors import GraphFreedError, InPlaceError, ShapeError
-from adjit.ir.types import TensorType, is_float
+from adjit.ir.types import TensorType, is_inexact
 from adjit.tracer.scope import is_tracing
 from adjit.tracer.user_location import find_user_location
 
@@ -138,7 +138,7 @@ class Function:
         results = [item.detach() for item in several]
         if wanted:
             edges: list[Edge | None] = [edge_of(arg) if index in wanted else None for index, arg in enumerate(args)]
-            active = tuple(is_float(item.dtype) and not context.is_constant(item) for item in several)
+            active = tuple(is_inexact(item.dtype) and not context.is_constant(item) for item in several)
             operation: Any = SimpleNamespace(name=f"{cls.__name__}Backward", saved=(), results=len(results), wanted=wanted, active=active,
                                              weak=frozenset())
             node = FunctionNode(operation, tuple(edges), [], find_user_location(), current_capture())

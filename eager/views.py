@@ -11,7 +11,8 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.emitter import emitting
 from adjit.ir.graph import Graph, Value
-from adjit.passes.autodiff.reverse_ad import run_backward, run_forward
+from adjit.ir.types import is_complex
+from adjit.passes.autodiff.reverse_ad import pull_back, run_forward
 
 if TYPE_CHECKING:
     from adjit.eager.tensor import Tensor
@@ -46,6 +47,13 @@ def view_operation(name: str, graph: Graph, index: int) -> Operation:
     return Operation(name, graph.with_ops(graph.ops, (graph.results[index],)), 1, (0,))
 
 
+def _replaced(old: Value, new: Value, touched: Value) -> Value:
+    """`new` where `touched` is not 0; of complex numbers, part by part, as a view may be of one part."""
+    if is_complex(old.type.dtype):
+        return ops.complex(*(_replaced(part(old), part(new), part(touched)) for part in (ops.real, ops.imag)))
+    return ops.select(ops.not_equal(touched, ops.full_like(touched, 0.0)), new, old)
+
+
 @lru_cache(maxsize=4096)
 def copy_slices(graph: Graph, index: int, wanted: tuple[int, ...]) -> Operation:
     """Operation (parent, new content of the view) -> new content of the parent, for a view that is result `index` of `graph`.
@@ -58,9 +66,9 @@ def copy_slices(graph: Graph, index: int, wanted: tuple[int, ...]) -> Operation:
     content = builder.param(graph.results[index].type)
     with emitting(builder):
         forward = run_forward(builder, graph, [parent], (0,), (index,))
-        (moved,) = run_backward(builder, forward, {index: content})
-        (touched,) = run_backward(builder, forward, {index: ops.full_like(content, 1.0)})
+        (moved,) = pull_back(builder, forward, {index: content})
+        (touched,) = pull_back(builder, forward, {index: ops.full_like(content, 1 + 1j if is_complex(content.type.dtype) else 1.0)})
         result: Value = parent
         if moved is not None and touched is not None:
-            result = ops.select(ops.not_equal(touched, ops.full_like(touched, 0.0)), moved, parent)
+            result = _replaced(parent, moved, touched)
     return Operation("CopySlices", builder.build([result]), 1, wanted, force_requires_grad=True)

@@ -270,7 +270,7 @@ def attribute_key(value: Any) -> tuple[type, Any]:
     """Key of an attribute for which equal means identical: NaN equals NaN, -0.0 differs from 0.0, True from 1."""
     if isinstance(value, tuple) and not _ONLY_INTS.issuperset(map(type, value)):
         return tuple, tuple(map(attribute_key, value))
-    return type(value), repr(value) if isinstance(value, (float, np.floating)) else value
+    return type(value), repr(value) if isinstance(value, (float, complex, np.inexact)) else value
 
 
 _ONLY_INTS = frozenset({int})

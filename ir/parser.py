@@ -291,6 +291,9 @@ class _Parser:
             return bytes.fromhex(text[2:])
         if kind == "number":
             return int(text) if text.lstrip("+-").isdecimal() else float(text)
+        if text == "complex":
+            real, imag = self.attribute()
+            return complex(real, imag)
         words = {"none": None, "true": True, "false": False, "inf": float("inf"), "nan": float("nan"), **SHORT_NAMES}
         if kind == "word" and text in words:
             return words[text]

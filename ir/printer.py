@@ -47,6 +47,8 @@ def attribute(value: Any) -> str:
         return str(value)
     if isinstance(value, float):
         return repr(value) if math.isfinite(value) else {"inf": "inf", "-inf": "-inf"}.get(repr(value), "nan")
+    if isinstance(value, complex):
+        return f"complex({attribute(value.real)}, {attribute(value.imag)})"
     if isinstance(value, str):
         return json.dumps(value)
     if isinstance(value, bytes):

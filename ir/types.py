@@ -17,6 +17,7 @@ SHORT_NAMES: dict[str, np.dtype] = {
     "i8": np.dtype(np.int8), "i16": np.dtype(np.int16), "i32": np.dtype(np.int32), "i64": np.dtype(np.int64),
     "u8": np.dtype(np.uint8), "u16": np.dtype(np.uint16), "u32": np.dtype(np.uint32), "u64": np.dtype(np.uint64),
     "f32": np.dtype(np.float32), "f64": np.dtype(np.float64),
+    "c64": np.dtype(np.complex64), "c128": np.dtype(np.complex128),
 }
 _NAME_OF: dict[np.dtype, str] = {dtype: name for name, dtype in SHORT_NAMES.items()}
 
@@ -27,6 +28,8 @@ U32 = SHORT_NAMES["u32"]
 U64 = SHORT_NAMES["u64"]
 F32 = SHORT_NAMES["f32"]
 F64 = SHORT_NAMES["f64"]
+C64 = SHORT_NAMES["c64"]
+C128 = SHORT_NAMES["c128"]
 
 
 def short_name(dtype: np.dtype) -> str:
@@ -45,7 +48,7 @@ def unsupported_dtype(dtype: np.dtype) -> DTypeError:
     """Error for an array whose dtype the IR does not have."""
     return DTypeError(
         f"dtype {dtype} is not supported",
-        hint="supported: bool, (u)int8 to (u)int64, float32, float64; convert the array with .astype first")
+        hint="supported: bool, (u)int8 to (u)int64, float32, float64, complex64, complex128; convert the array with .astype first")
 
 
 def in_native_order(dtype: np.dtype) -> np.dtype:
@@ -63,6 +66,33 @@ def check_dtype(dtype: np.dtype) -> np.dtype:
 
 def is_float(dtype: np.dtype) -> bool:
     return dtype.kind == "f"
+
+
+def is_complex(dtype: np.dtype) -> bool:
+    return dtype.kind == "c"
+
+
+def is_inexact(dtype: np.dtype) -> bool:
+    """True for floats and complex numbers: what has derivatives."""
+    return dtype.kind in "fc"
+
+
+def real_dtype(dtype: np.dtype) -> np.dtype:
+    """Dtype of the parts of complex numbers; any other dtype is returned unchanged.
+
+    >>> real_dtype(C64)
+    dtype('float32')
+    """
+    return {C64: F32, C128: F64}.get(dtype, dtype)
+
+
+def complex_dtype(dtype: np.dtype) -> np.dtype:
+    """Dtype of complex numbers whose parts have a float dtype.
+
+    >>> complex_dtype(F64)
+    dtype('complex128')
+    """
+    return {F32: C64, F64: C128}[dtype]
 
 
 def is_integer(dtype: np.dtype) -> bool:

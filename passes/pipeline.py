@@ -16,6 +16,7 @@ from adjit.ir.verifier import verify as verify_graph
 from adjit.passes.autodiff.differentiate import differentiate
 from adjit.passes.autodiff.partition.choose_saved_values import choose_saved_values, describe_saved_values
 from adjit.passes.choose_layouts import choose_layouts
+from adjit.passes.complex_numbers.split_complex import split_complex
 from adjit.passes.fusion.fuse_epilogues import describe_epilogues, fuse_epilogues
 from adjit.passes.fusion.fuse_kernels import fuse_kernels
 from adjit.passes.loops.hoist_views import hoist_views
@@ -93,6 +94,9 @@ class PipelineResult:
         return next(reversed(self.graphs.values()))
 
 
+SPLIT = Pass("split_complex", split_complex, Stage.OPTIMIZED, local=False)
+"""Pass before simplification, so that pairs are simplified as what they are, reals."""
+
 SIMPLIFY: tuple[Pass, ...] = (
     Pass("simplify", simplify, Stage.OPTIMIZED),
     Pass("eliminate_common_subexpressions", eliminate_common_subexpressions, Stage.OPTIMIZED),
@@ -122,6 +126,7 @@ PIPELINE: tuple[Pass, ...] = (
     *ROLL,
     Pass("differentiate", differentiate, Stage.ADJOINT, local=False),
     Pass("remove_stop_gradients", remove_stop_gradients, Stage.OPTIMIZED),
+    SPLIT,
     *SIMPLIFY,
     Pass("choose_saved_values", choose_saved_values, Stage.OPTIMIZED, describe_saved_values),
     *LOWER,
@@ -129,11 +134,11 @@ PIPELINE: tuple[Pass, ...] = (
 """Passes from a traced graph to a planned one."""
 
 JOINT: tuple[Pass, ...] = tuple(replace(step, ensures=Stage.ADJOINT) for step in PIPELINE
-                                if step not in (*ROLL, *LOWER) and step.name != "remove_stop_gradients")
+                                if step not in (*ROLL, *LOWER, SPLIT) and step.name != "remove_stop_gradients")
 """Passes for a joint graph, made of a graph whose loops are rolled, that will be split. Stop-gradient marks stay, as the halves can be
 differentiated again."""
 
-HALF: tuple[Pass, ...] = (Pass("remove_stop_gradients", remove_stop_gradients, Stage.OPTIMIZED), *SIMPLIFY, *LOWER)
+HALF: tuple[Pass, ...] = (Pass("remove_stop_gradients", remove_stop_gradients, Stage.OPTIMIZED), SPLIT, *SIMPLIFY, *LOWER)
 """Passes for one half of a joint graph."""
 
 

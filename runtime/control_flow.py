@@ -17,7 +17,7 @@ from adjit.ir import ops
 from adjit.ir.control_flow import add_captures, drop_carries
 from adjit.ir.errors import DTypeError, ShapeError, TraceError, UnsupportedError
 from adjit.ir.graph import Graph, Value, number_of
-from adjit.ir.types import BOOL, I64, TensorType, is_float
+from adjit.ir.types import BOOL, I64, TensorType, is_inexact
 from adjit.runtime.caches.transform_cache import kept
 from adjit.runtime.compiled import compile
 from adjit.runtime.transform_arguments import describe
@@ -332,8 +332,8 @@ def _cond(pred: Any, f: Function, g: Function, args: tuple[Tree, ...]) -> Tree:
     check_types(second, 0, [value.type for value in first.graph.results], first.out_tree, what, of, BRANCHES)
     regions, outer = _with_same_operands(first, second, len(given.arrays))
     results = ops.cond.emit(predicate.value, *given.values, *outer, regions=regions, scratch_bytes=0)
-    weak = [one and other for one, other in zip(first.weak, second.weak, strict=True)]
-    return unflatten(first.out_tree, (wrap(value, weak and is_float(value.type.dtype)) for value, weak in zip(results, weak, strict=True)))
+    weak = [one and other and is_inexact(value.type.dtype) for one, other, value in zip(first.weak, second.weak, results, strict=True)]
+    return unflatten(first.out_tree, map(wrap, results, weak))
 
 
 def _may_become(dtype: np.dtype, body: TracedBody, index: int) -> bool:
@@ -366,7 +366,7 @@ class _Leaves:
                                        hint="close over values that are not arrays and do not change")
             array = as_traced(leaf)
             self.wrappers.append(leaf if isinstance(leaf, ArrayWrapper) else None)
-            self.arrays.append(wrap(array.value, scalar=array.scalar) if array.weak and not is_float(array.dtype) else array)
+            self.arrays.append(wrap(array.value, scalar=array.scalar) if array.weak and not is_inexact(array.dtype) else array)
         self.numbers = numbers.union(index for index, array in enumerate(self.arrays) if array.weak)
 
     @property
@@ -405,7 +405,7 @@ def _trace_stable(body: Callable[[Sequence[Any]], list[Any]], name: str, carried
         converted: dict[int, np.dtype] = {}
         for index, array in enumerate(carried.arrays):
             found, weak = traced.graph.results[first + index].type, traced.weak[first + index]
-            wider = is_float(found.dtype) if array.weak else np.result_type(array.dtype, found.dtype) == found.dtype
+            wider = is_inexact(found.dtype) if array.weak else np.result_type(array.dtype, found.dtype) == found.dtype
             if found.shape != array.shape or (found == array.value.type and (weak or not array.weak)):
                 continue
             if _may_become(array.dtype, traced, first + index):

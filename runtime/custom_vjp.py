@@ -15,7 +15,7 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.errors import ShapeError, TraceError
 from adjit.ir.graph import Graph, Value
 from adjit.ir.thread_context import thread
-from adjit.ir.types import is_float
+from adjit.ir.types import is_inexact
 from adjit.runtime.transform_arguments import describe, match_leaves
 from adjit.tracer.array import TracedArray, as_traced
 from adjit.tracer.array_wrapper import find_wrapper
@@ -215,7 +215,7 @@ class _Call:
 
     def check_cotangent(self, array: TracedArray, cotangent: Any) -> Value:
         type = array.value.type
-        if cotangent is None or not is_float(type.dtype):
+        if cotangent is None or not is_inexact(type.dtype):
             return ops.constant(value=type.dtype.type(0).item(), dtype=type.dtype, shape=type.shape)
         (leaf,) = match_leaves(flatten(0.0)[1], [type], cotangent, f"a cotangent from the backward rule of {self.name}")
         return as_traced(leaf).value

@@ -13,7 +13,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import NonDifferentiableError, TraceError
 from adjit.ir.graph import Value
-from adjit.ir.types import TensorType, is_float
+from adjit.ir.types import TensorType, is_inexact
 from adjit.runtime.number_lists import stacked_lists, unstacked_lists
 from adjit.runtime.transform_arguments import Arguments, choose_arguments, describe
 from adjit.tracer.array import TracedArray, as_traced, wrap
@@ -149,9 +149,9 @@ def _float_output(leaf: Any, what: str, fun: Callable[..., Any]) -> TracedArray:
     if issubclass(type(leaf), (int, np.integer)) and type(leaf) is not bool:
         leaf = float(leaf)
     found = f"a {type(leaf).__name__}"
-    if isinstance(leaf, (TracedArray, np.ndarray, np.generic, bool, int, float)):
+    if isinstance(leaf, (TracedArray, np.ndarray, np.generic, bool, int, float, complex)):
         traced = as_traced(leaf)
-        if is_float(traced.value.type.dtype):
+        if is_inexact(traced.value.type.dtype):
             return traced
         found = f"the Python bool {leaf}" if type(leaf) is bool else traced._origin() if issubclass(type(leaf), TracedArray) else \
             str(traced.value.type)

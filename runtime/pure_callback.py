@@ -11,7 +11,7 @@ from adjit.ir import ops
 from adjit.ir.errors import ArgumentError, ShapeError
 from adjit.ir.host_functions import HostFunction, make_handle
 from adjit.ir.ops.callback import encode_types
-from adjit.ir.types import TensorType, check_dtype, is_float
+from adjit.ir.types import TensorType, check_dtype, is_inexact
 from adjit.runtime.bound_function import BoundCompiledFunction
 from adjit.runtime.caches.transform_cache import kept
 from adjit.runtime.compiled import CompiledFunction
@@ -143,7 +143,7 @@ class _Callback:
 
     def backward(self, residuals: Any, cotangents: Any) -> tuple[Any, ...]:
         results, leaves = residuals
-        wanted = [index for index, leaf in enumerate(leaves) if is_float(as_traced(leaf).value.type.dtype)]
+        wanted = [index for index, leaf in enumerate(leaves) if is_inexact(as_traced(leaf).value.type.dtype)]
         assert self.vjp is not None
         if _is_traced(self.vjp):
             found = self.pulled(cotangents, results, leaves)

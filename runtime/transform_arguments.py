@@ -10,7 +10,7 @@ import numpy as np
 
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError
-from adjit.ir.types import TensorType, check_dtype, is_float, short_name
+from adjit.ir.types import TensorType, check_dtype, is_complex, is_inexact, short_name
 from adjit.tracer.array import TracedArray
 from adjit.tracer.array_wrapper import ArrayWrapper, IdentityKeyed
 from adjit.tracer.trees import TreeSpec, flatten, paths, structure_text, unflatten
@@ -63,11 +63,11 @@ def check_float(leaf: Any, what: str) -> None:
         leaf = leaf.array
     if isinstance(leaf, (TracedArray, np.ndarray, np.generic)):
         dtype = check_dtype(leaf.dtype)
-        if is_float(dtype):
+        if is_inexact(dtype):
             return
         kind = f"{short_name(dtype)}{list(leaf.shape)}"
         hint = "convert it with .astype(float), or leave it out of the differentiated arguments"
-    elif isinstance(leaf, float):
+    elif isinstance(leaf, (float, complex)):
         return
     elif isinstance(leaf, (bool, int)):
         kind, hint = f"the Python {type(leaf).__name__} {leaf!r}", f"write {float(leaf)!r}, or leave it out of the differentiated arguments"
@@ -82,14 +82,15 @@ def check_float(leaf: Any, what: str) -> None:
 def match_leaves(tree: TreeSpec, types: Sequence[TensorType], given: Any, what: str) -> list[Any]:
     """The leaves of a cotangent or tangent. Raises `ShapeError` or `DTypeError` if it does not match its primal or output.
 
-    A Python number matches a scalar of any float dtype.
+    A Python number matches a scalar of any float dtype, a complex one of any complex dtype.
     """
     leaves, given_tree = flatten(given)
     if given_tree != tree:
         raise ShapeError(f"{what} has the structure {structure_text(given_tree)}, expected {structure_text(tree)}", find_user_location())
     matched = []
     for path, leaf, type in zip(paths(tree), leaves, types, strict=True):
-        if isinstance(leaf, (int, float)) and not isinstance(leaf, (bool, np.generic, TracedArray)):
+        numbers = (int, float, complex) if is_complex(type.dtype) else (int, float)
+        if isinstance(leaf, numbers) and not isinstance(leaf, (bool, np.generic, TracedArray)):
             leaf = np.asarray(leaf, type.dtype)
         if isinstance(leaf, ArrayWrapper):
             leaf = leaf.traced()

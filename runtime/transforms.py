@@ -15,7 +15,8 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, TypeVarTuple, 
 import numpy as np
 
 from adjit.ir import ops
-from adjit.ir.errors import NonDifferentiableError, TraceError
+from adjit.ir.errors import Location, NonDifferentiableError, TraceError
+from adjit.ir.types import is_complex
 from adjit.runtime.bound_function import BoundCompiledFunction
 from adjit.runtime.caches.transform_cache import kept
 from adjit.runtime.compiled import CompiledFunction, compile, make_compiled
@@ -25,6 +26,7 @@ from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.functions import composites
 from adjit.tracer.reentrancy import is_reentrant
+from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.trace import is_tracing, trace_region
 from adjit.tracer.tracebacks import hide_frames, user_frames_only
 from adjit.tracer.trees import flatten, optree, structure_text, unflatten
@@ -45,32 +47,33 @@ Primals = TypeVarTuple("Primals")
 
 
 @overload
-def grad(fun: np.ufunc, argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]: ...
+def grad(fun: np.ufunc, argnums: Argnums = 0, has_aux: bool = False, *, holomorphic: bool = False) -> Callable[..., Any]: ...
 
 
 @overload
 def grad(fun: Callable[Concatenate[First, P], Any], argnums: Literal[0] = 0,     # type: ignore[overload-overlap]
-         has_aux: Literal[False] = False) -> Callable[Concatenate[First, P], First]: ...
+         has_aux: Literal[False] = False, *, holomorphic: bool = False) -> Callable[Concatenate[First, P], First]: ...
 
 
 @overload
 def grad(fun: Callable[Concatenate[First, P], tuple[Any, Aux]], argnums: Literal[0] = 0, *,     # type: ignore[overload-overlap]
-         has_aux: Literal[True]) -> Callable[Concatenate[First, P], tuple[First, Aux]]: ...
+         has_aux: Literal[True], holomorphic: bool = False) -> Callable[Concatenate[First, P], tuple[First, Aux]]: ...
 
 
 @overload
-def grad(fun: Callable[P, Any], argnums: Sequence[int], has_aux: Literal[False] = False) -> Callable[P, tuple[Any, ...]]: ...
+def grad(fun: Callable[P, Any], argnums: Sequence[int], has_aux: Literal[False] = False, *,
+         holomorphic: bool = False) -> Callable[P, tuple[Any, ...]]: ...
 
 
 @overload
-def grad(fun: Callable[P, Any], argnums: Argnums, has_aux: bool = False) -> Callable[P, Any]: ...
+def grad(fun: Callable[P, Any], argnums: Argnums, has_aux: bool = False, *, holomorphic: bool = False) -> Callable[P, Any]: ...
 
 
 @overload
-def grad(fun: Callable[P, Any], argnums: Argnums = 0, *, has_aux: bool) -> Callable[P, Any]: ...
+def grad(fun: Callable[P, Any], argnums: Argnums = 0, *, has_aux: bool, holomorphic: bool = False) -> Callable[P, Any]: ...
 
 
-def grad(fun: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
+def grad(fun: Function, argnums: Argnums = 0, has_aux: bool = False, *, holomorphic: bool = False) -> Function:
     """The gradient of `fun`, which returns a floating-point scalar, as a function of the same arguments.
 
     `argnums` are the positional arguments to differentiate by (negative ones count from the end). For an int, the result has the tree,
@@ -78,20 +81,27 @@ def grad(fun: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function
     function returns (scalar, anything), and the result is (gradient, anything). What `fun` writes to the arguments of `argnums`, it writes
     to copies; the caller sees what it writes to other arrays.
 
+    The gradient of a complex argument z = x + iy is d/dx + i d/dy: `z - rate * gradient` descends. Where the function is holomorphic and
+    its output is complex, `holomorphic=True` gives its complex derivative.
+
     Raises `NonDifferentiableError` if the output is not a float scalar (or an integer that depends on no argument: its gradient is 0), or a
-    differentiated argument is not made of floats.
+    differentiated argument is not made of floats or complex numbers; with `holomorphic`, if the output or one of them is not complex.
 
     >>> import numpy as np
     >>> grad(lambda x: np.sum(x * x))(np.array([1.0, 2.0]))
     array([2., 4.])
+    >>> grad(lambda z: np.abs(z) ** 2)(3 + 4j)
+    np.complex128(6+8j)
+    >>> grad(lambda z: z * z, holomorphic=True)(3 + 4j)
+    np.complex128(6+8j)
     """
     numbers = argument_numbers(argnums)
 
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        _, aux, gradients = _value_and_grad(fun, args, kwargs, numbers, has_aux, "grad")
+        _, aux, gradients = _value_and_grad(fun, args, kwargs, numbers, has_aux, "grad", holomorphic)
         return (gradients, aux) if has_aux else gradients
 
-    return transform(fun, "grad", (numbers, has_aux), gradient)
+    return transform(fun, "grad", (numbers, has_aux, holomorphic), gradient)
 
 
 @overload
@@ -325,7 +335,7 @@ def as_tuple(numbers: int | tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _value_and_grad(fun: Function, args: Sequence[Any], kwargs: Mapping[str, Any], numbers: int | tuple[int, ...], has_aux: bool,
-                    transform: str) -> tuple[Any, Any, Any]:
+                    transform: str, holomorphic: bool = False) -> tuple[Any, Any, Any]:
     primal = trace_primal(fun, args, kwargs, as_tuple(numbers), transform, has_aux, pulled_once=True)
     if not optree.treespec_is_leaf(primal.out_tree) or primal.outputs[0].shape != ():
         is_leaf = optree.treespec_is_leaf(primal.out_tree)
@@ -334,10 +344,25 @@ def _value_and_grad(fun: Function, args: Sequence[Any], kwargs: Mapping[str, Any
             f"{transform} of {describe(fun)}: the output {found}, expected a scalar", return_location(fun) or find_user_location(),
             hint="reduce it with .sum() or .mean(), or use adjit.vjp (with a cotangent) or adjit.jacobian"
             + ("" if is_leaf else "; has_aux=True allows results besides the scalar") if primal.outputs else "is there a `return`?")
+    _check_complex(primal, f"{transform} of {describe(fun)}", return_location(fun) or find_user_location(), holomorphic)
     one = ops.constant(value=1.0, dtype=primal.outputs[0].dtype, shape=())
     value, aux, leaves = primal.pull_back({0: one})
-    gradients = primal.gradients(leaves)
+    gradients = primal.gradients([FUNCTIONS[np.conjugate](leaf) for leaf in leaves] if holomorphic else leaves)
     return value, aux, gradients[0] if isinstance(numbers, int) else gradients
+
+
+def _check_complex(primal: Primal, what: str, location: Location | None, holomorphic: bool) -> None:
+    """Raise `NonDifferentiableError` for a complex output without `holomorphic`, and for reals with it."""
+    output, arguments = primal.outputs[0], primal.region.graph.params[:len(primal.arguments.leaves)]
+    if not holomorphic and is_complex(output.dtype):
+        raise NonDifferentiableError(
+            f"{what}: the output is complex ({output}), and its derivative is no gradient", location,
+            hint="return a real number, such as abs(z) ** 2 or z.real; or ask for the derivative of a holomorphic function: "
+                 "grad(..., holomorphic=True)")
+    if holomorphic and not all(is_complex(type.dtype) for type in (output, *(value.type for value in arguments))):
+        raise NonDifferentiableError(f"{what}: with holomorphic=True, output and arguments have to be complex; the output is {output}, the "
+                                     f"arguments are {', '.join(str(value.type) for value in arguments)}", location,
+                                     hint="convert them with .astype(complex), or leave holomorphic=True out")
 
 
 def _pull_back(primal: Primal, cotangent: Any) -> tuple[Any, ...]:

@@ -288,11 +288,21 @@ class TracedArray:
 
     @property
     def real(self) -> TracedArray:
-        return self
+        return FUNCTIONS[np.real](self)     # type: ignore[no-any-return]
+
+    @real.setter
+    def real(self, new: Any) -> None:
+        FUNCTIONS[np.real](self)[...] = new
 
     @property
     def imag(self) -> TracedArray:
         return FUNCTIONS[np.imag](self)     # type: ignore[no-any-return]
+
+    @imag.setter
+    def imag(self, new: Any) -> None:
+        if self.dtype.kind != "c":
+            raise TypeError("array does not have imaginary part to set")
+        FUNCTIONS[np.imag](self)[...] = new
 
     @property
     def flat(self) -> Any:
@@ -368,6 +378,11 @@ class TracedArray:
     def _known(self, kind: str, what: str, hint: str) -> Any:
         """The value for this call, as a `kind` of Python's: a decision of the trace, guarded by the program. Raises `TraceError` where
         there is none."""
+        if self.dtype.kind == "c" and kind != "bool":
+            if self.size != 1:
+                raise _not_one(self, kind)
+            parts = [FUNCTIONS[part](self)._known("float", what, hint) for part in (np.real, np.imag)]
+            return complex(*parts) if kind == "complex" else {"float": float, "int": int}[kind](parts[0])
         values, active = self.scope.root.values, active_scope()
         builder = None if active is None else active.builder
         if values is None or not self.scope.open or not isinstance(builder, GraphBuilder):
@@ -405,7 +420,7 @@ class TracedArray:
 
     def _number(self, what: str, hint: str) -> Any:
         """The value for this call, as the number that `.item()` gives."""
-        return self._known({"b": "bool", "f": "float"}.get(self.dtype.kind, "int"), what, hint)
+        return self._known({"b": "bool", "f": "float", "c": "complex"}.get(self.dtype.kind, "int"), what, hint)
 
     def __bool__(self) -> bool:
         if is_within_store():
@@ -429,7 +444,11 @@ class TracedArray:
         return number
 
     def __complex__(self) -> complex:
-        raise self._concrete("complex()", "complex numbers are not supported")
+        if is_within_store():
+            raise self._stored()
+        number = self._known("complex", "complex()", "use NumPy's functions instead of those of cmath, .astype(complex) to "
+                                      "convert, or " + _STATIC)
+        return complex(number)
 
     def __index__(self) -> int:
         if self.dtype.kind not in "iu" or self.shape:
@@ -440,7 +459,7 @@ class TracedArray:
 
     def without_derivative(self) -> TracedArray:
         """The array for a use that has no derivative in Python either: as a text, as a key of a dict."""
-        if self.dtype.kind != "f" or not self.scope.open:
+        if self.dtype.kind not in "fc" or not self.scope.open:
             return self
         with emitting(self.scope.builder):
             return traced_array(stop_gradient(self.value), self.scope)
@@ -622,7 +641,7 @@ class TracedNDArray(TracedArray):
 ORDINARY: set[type] = {TracedNDArray}
 """Classes of traced arrays, but for those chosen by masks."""
 
-PLAIN: set[type] = {TracedNDArray, bool, int, float, str, slice, type, type(None), type(Ellipsis)}
+PLAIN: set[type] = {TracedNDArray, bool, int, float, complex, str, slice, type, type(None), type(Ellipsis)}
 """Those classes, and classes of other arguments that hold no array."""
 
 
@@ -640,11 +659,14 @@ def traced_array(value: Value, scope: Scope, weak: bool = False, scalar: bool | 
     return class_of(value.type, weak, scalar)(value, scope, weak, **properties)
 
 
+_PYTHON_NUMBERS: dict[str, builtins.type] = {"f": float, "c": complex}
+
+
 def class_of(type: TensorType, weak: bool, scalar: bool | None = None) -> builtins.type[TracedArray]:
     """Class of the traced arrays of a type."""
     if type.shape or scalar is False:
         return TracedNDArray
-    number: Any = type.dtype.type if not weak else float if type.dtype.kind == "f" else int
+    number: Any = type.dtype.type if not weak else _PYTHON_NUMBERS.get(type.dtype.kind, int)
     return _scalar_class(number)
 
 
@@ -698,7 +720,7 @@ def as_traced(x: Any) -> TracedArray:
         return wrap(scope.capture(x), writable=False, scalar=False, strides=strides)
     if isinstance(x, np.generic):
         return wrap(constant(x, check_dtype(x.dtype)))
-    if isinstance(x, (bool, int, float)):
+    if isinstance(x, (bool, int, float, complex)):
         return wrap(constant(x, np.asarray(x).dtype), weak=not isinstance(x, bool))
     if isinstance(x, (list, tuple)) and contains_traced(x):
         return FUNCTIONS[np.stack](x)

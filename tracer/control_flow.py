@@ -15,7 +15,7 @@ from adjit.ir.emitter import emitting
 from adjit.ir.errors import DTypeError, ShapeError, TraceError, UnsupportedError
 from adjit.ir.graph import Graph, Value
 from adjit.ir.thread_context import thread
-from adjit.ir.types import TensorType, is_float
+from adjit.ir.types import TensorType, is_inexact
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.lowering import convert
@@ -98,7 +98,7 @@ def trace_body(function: Callable[[Sequence[Any]], Tree], name: str, parameters:
         for parameter in parameters:
             role = "carried" if parameter.carried else "input"
             array = wrap(builder.param(parameter.type, role=role), weak=parameter.weak, writable=not parameter.type.shape)
-            wrapper = outer_wrapper if parameter.wrapper is None and is_float(array.dtype) else parameter.wrapper
+            wrapper = outer_wrapper if parameter.wrapper is None and is_inexact(array.dtype) else parameter.wrapper
             leaves.append(array if wrapper is None else wrapper.around(array))
         results, out_tree = flatten(function(leaves))
         wrapper = next((leaf for leaf in results if isinstance(leaf, ArrayWrapper)), None)

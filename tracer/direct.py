@@ -69,7 +69,7 @@ def apply_directly(ufunc: np.ufunc, inputs: tuple[Any, ...], operator: bool) -> 
             values.append(value)
             if x._steps is not None or not x.layout_known:
                 in_order = False
-        elif kind is float or kind is int:
+        elif kind is float or kind is int or kind is complex:
             key.append(kind)
             values.append(x)
         else:
@@ -113,7 +113,7 @@ def _plan(ufunc: np.ufunc, inputs: tuple[Any, ...], operator: bool) -> _Plan | N
         shape = broadcast_shapes(*map(shape_of, inputs))
     except (AdjitError, ValueError):
         return None
-    weak = operator and dtypes[-1].kind in "fi" and all(map(is_weak, inputs))
+    weak = operator and dtypes[-1].kind in "fic" and all(map(is_weak, inputs))
     operands = tuple(x._value.type if isinstance(x, TracedArray) else None for x in inputs)
     return _Plan(operands, dtypes[:ufunc.nin], shape, dtypes[-1], class_of(TensorType(dtypes[-1], shape), weak), weak)
 

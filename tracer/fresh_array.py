@@ -135,7 +135,7 @@ def written(array: Any) -> Any:
     with emitting(scope.builder):
         cell = traced_array(_constant(plain), scope, scalar=False, strides=_steps(plain))
     if plain.flags.writeable:       # C code that reads the memory all the same gets no number that looks right
-        plain.fill(np.nan if plain.dtype.kind == "f" else plain.dtype.kind != "b" and np.iinfo(plain.dtype).min)
+        plain.fill(np.nan if plain.dtype.kind in "fc" else plain.dtype.kind != "b" and np.iinfo(plain.dtype).min)
     _stand_for(root, cell)
     made = standing_for(array)
     assert made is not None
@@ -429,7 +429,7 @@ class Call:
         """Return a result with fresh arrays in place of new ordinary arrays, and of views of fresh ones."""
         if isinstance(x, (list, tuple)):
             return type(x)(map(self.result, x)) if type(x) in (list, tuple) else type(x)(*map(self.result, x))
-        if type(x) is not np.ndarray or x.dtype.kind not in "fiub":
+        if type(x) is not np.ndarray or x.dtype.kind not in "fiubc":
             return x
         if id(x) in self.given and self.given[id(x)][0] is x:
             return self.given[id(x)][1]

@@ -164,7 +164,7 @@ def _array_class(own: Function) -> Function:
     """Replacement for the class of arrays: an array without a buffer has content that is known, one with a buffer is a view."""
     def zeros(*args: Any, **kwargs: Any) -> Any:
         array = own(*args, **kwargs)
-        if array.dtype.kind in "fiub":
+        if array.dtype.kind in "fiubc":
             array.fill(0)
         return array
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -10,7 +11,7 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.errors import IntegerOverflowError
 from adjit.ir.graph import Value
-from adjit.ir.types import BOOL, I64, Shape
+from adjit.ir.types import BOOL, I64, Shape, is_complex
 from adjit.tracer.user_location import find_user_location
 
 Strides = tuple[int, ...]
@@ -43,10 +44,13 @@ def convert(value: Value, dtype: np.dtype) -> Value:
         return value
     if dtype == BOOL:
         return ops.not_equal(value, constant(0, value.type.dtype, value.type.shape))
+    if is_complex(value.type.dtype) and not is_complex(dtype):
+        warnings.warn("Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning, stacklevel=2)
+        return convert(ops.real(value), dtype)
     return ops.convert(value, dtype=dtype)
 
 
-def constant(number: bool | int | float | np.generic, dtype: np.dtype, shape: Shape = ()) -> Value:
+def constant(number: bool | int | float | complex | np.generic, dtype: np.dtype, shape: Shape = ()) -> Value:
     """Make a tensor filled with one number; a Python integer that `dtype` cannot hold raises `IntegerOverflowError`, as in NumPy."""
     try:
         filled = number.astype(dtype) if isinstance(number, np.generic) else dtype.type(number)

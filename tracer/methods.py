@@ -47,7 +47,7 @@ def _apply(ufunc: np.ufunc, *inputs: Any) -> Any:
     if not all(map(_operand, inputs)):
         return NotImplemented
     result = FUNCTIONS[ufunc](*inputs)
-    if isinstance(result, TracedArray) and result.dtype.kind in "fi" and all(map(is_weak, inputs)):
+    if isinstance(result, TracedArray) and result.dtype.kind in "fic" and all(map(is_weak, inputs)):
         return wrap(result.value, weak=True)
     return result
 
@@ -131,8 +131,8 @@ def _copy(self: TracedArray, order: str = "C") -> TracedArray:
 
 
 def _conjugate(self: TracedArray, out: Any = None) -> Any:
-    """Return the array itself, as NumPy does: all numbers are real."""
-    return self if out is None else FUNCTIONS[np.conjugate](self, out=out)
+    """Return the conjugate; of reals the array itself, as NumPy does."""
+    return self if out is None and self.dtype.kind != "c" else FUNCTIONS[np.conjugate](self, out=out)
 
 
 def _flatten(self: TracedArray, order: str = "C") -> TracedArray:

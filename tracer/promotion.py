@@ -9,24 +9,22 @@ from typing import Any, Literal
 import numpy as np
 
 from adjit.ir.errors import DTypeError
-from adjit.ir.types import F64, I64, SHORT_NAMES, check_dtype, in_native_order
+from adjit.ir.types import C128, F64, I64, SHORT_NAMES, check_dtype, in_native_order
 from adjit.tracer.array import TracedArray, as_traced
 from adjit.tracer.lowering import broadcast, constant, convert
 from adjit.tracer.user_location import find_user_location
 
 _SUPPORTED = frozenset(SHORT_NAMES.values())
-Operand = TracedArray | np.generic | bool | int | float
+Operand = TracedArray | np.generic | bool | int | float | complex
 Casting = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
-Kind = np.dtype | type      # a dtype, or `int` or `float` for a weak scalar
+Kind = np.dtype | type      # a dtype, or `int`, `float` or `complex` for a weak scalar
 
 
 def as_operand(x: Any) -> Operand:
     """Return `x` as an operand of an elementwise function; scalars stay scalars, so that they cost nothing."""
-    if isinstance(x, TracedArray) or type(x) in (float, int, bool) or (
-            isinstance(x, (bool, int, float)) and not isinstance(x, np.generic)):
+    if isinstance(x, TracedArray) or type(x) in (float, int, bool, complex) or (
+            isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic)):
         return x
-    if isinstance(x, complex) and not isinstance(x, np.generic):
-        raise DTypeError("complex numbers are not supported", find_user_location())
     if isinstance(x, np.generic):
         check_dtype(x.dtype)
         return x
@@ -40,14 +38,17 @@ def shape_of(x: Operand) -> tuple[int, ...]:
 def kind_of(x: Operand) -> Kind:
     """Return the kind of `x` in promotion."""
     if isinstance(x, TracedArray):
-        return x.dtype if not x.weak else float if x.dtype.kind == "f" else int
+        return x.dtype if not x.weak else _WEAK_KINDS.get(x.dtype.kind, int)
     if isinstance(x, np.generic):
         return check_dtype(x.dtype)
-    return np.dtype(np.bool_) if isinstance(x, bool) else type(x) if type(x) in (int, float) else float if isinstance(x, float) else int
+    return np.dtype(np.bool_) if isinstance(x, bool) else next(kind for kind in (float, int, complex) if isinstance(x, kind))
+
+
+_WEAK_KINDS: dict[str, type] = {"f": float, "c": complex}
 
 
 def is_weak(x: Any) -> bool:
-    return x.weak if isinstance(x, TracedArray) else isinstance(x, (bool, int, float)) and not isinstance(x, np.generic)
+    return x.weak if isinstance(x, TracedArray) else isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic)
 
 
 def to_value(x: Operand, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
@@ -57,13 +58,16 @@ def to_value(x: Operand, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
     return constant(x, dtype, shape)
 
 
+_DEFAULTS: dict[type, np.dtype] = {int: I64, float: F64, complex: C128}
+
+
 @lru_cache(maxsize=4096)
 def loop_dtypes(ufunc: np.ufunc, kinds: tuple[Kind, ...], dtype: np.dtype | tuple[Any, ...] | None, casting: Casting
                 ) -> tuple[np.dtype, ...]:
     """Return the dtypes that `ufunc` computes with: of its inputs, then of its outputs. `dtype` is that of the outputs, or the dtypes of
     the loop, with None where NumPy chooses."""
     if all(isinstance(kind, type) for kind in kinds):
-        kinds = tuple(F64 if kind is float else I64 for kind in kinds)
+        kinds = tuple(_DEFAULTS[kind] for kind in kinds)      # type: ignore[index]
     signature = dtype if dtype is None or isinstance(dtype, tuple) else (None,) * ufunc.nin + (dtype,) * ufunc.nout
     options: dict[str, Any] = {} if signature is None else {"signature": signature}
     resolved = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout), casting=casting, **options)
@@ -114,13 +118,13 @@ def dtype_argument(dtype: Any) -> np.dtype:
     target = np.dtype(dtype)
     if not is_supported(target):
         raise DTypeError(f"{target}: this dtype is not supported", find_user_location(),
-                         hint="supported: bool, (u)int8 to (u)int64, float32, float64")
+                         hint="supported: bool, (u)int8 to (u)int64, float32, float64, complex64, complex128")
     return check_dtype(target)
 
 
 def common_dtype(operands: Sequence[Operand]) -> np.dtype:
     """Return `np.result_type` of the operands."""
-    return check_dtype(np.result_type(*(0.0 if (kind := kind_of(x)) is float else 0 if kind is int else kind for x in operands)))
+    return check_dtype(np.result_type(*(kind(0) if isinstance(kind := kind_of(x), type) else kind for x in operands)))
 
 
 def sum_dtype(dtype: np.dtype) -> np.dtype:

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from adjit.ir.dataclass import dataclass
-from adjit.ir.errors import DTypeError, TraceError, UnsupportedError
-from adjit.ir.types import F64, SHORT_NAMES, TensorType, check_dtype
+from adjit.ir.errors import TraceError, UnsupportedError
+from adjit.ir.types import C128, F64, SHORT_NAMES, TensorType, check_dtype
 from adjit.tracer.array import TracedArray
 from adjit.tracer.array_checks import check_array
 from adjit.tracer.array_wrapper import ArrayWrapper, IdentityKeyed, held_by
@@ -26,6 +26,7 @@ from adjit.tracer.user_location import find_user_location
 
 _NATIVE = frozenset(SHORT_NAMES.values())
 _WEAK = ("weak",)
+_WEAK_COMPLEX = ("weak", complex)
 _INEXACT = (float, complex, np.inexact)
 
 
@@ -45,7 +46,7 @@ class CallSignature:
     `key` is equal for calls that can share a trace. `leaves` are the arrays to pass, in the order of the graph's
     parameters. `all_leaves` are all leaves of `(args, kwargs)`, whose structure is `tree`; `leaf_keys` says of each
     whether it is an array `(dtype, shape)`, a NumPy scalar `(dtype, ())`, an array of no dimension `(dtype, (), ndarray)`, which can be
-    written to, a Python float `("weak",)`, or static `("static", value)`.
+    written to, a Python number `("weak",)` (a float) or `("weak", complex)`, or static `("static", value)`.
     """
 
     key: tuple[Any, ...]
@@ -85,7 +86,9 @@ class CallSignature:
     def leaf_type(self, index: int) -> TensorType:
         """Type of a traced leaf."""
         key = self.leaf_keys[index]
-        return TensorType(F64, ()) if key is _WEAK else TensorType(check_dtype(key[0]), key[1])
+        if key[0] == "weak":
+            return TensorType(F64 if key is _WEAK else C128, ())
+        return TensorType(check_dtype(key[0]), key[1])
 
     def traced_paths(self) -> list[str]:
         """Paths of `leaves`."""
@@ -118,6 +121,9 @@ def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         elif type(leaf) is float:
             arrays.append(np.asarray(leaf))
             keys.append(_WEAK)
+        elif type(leaf) is complex:
+            arrays.append(np.asarray(leaf))
+            keys.append(_WEAK_COMPLEX)
         elif isinstance(leaf, ArrayWrapper):
             array = leaf.array
             wrappers.append(leaf)
@@ -226,12 +232,10 @@ def _as_array(leaf: Any, path: Callable[[], str]) -> np.ndarray:
         _ = leaf.value          # raises if its trace is over
         raise TraceError(f"the argument {path()} is a traced array of a trace that is still under way", find_user_location(),
                          hint="call the compiled function inside of the trace, or return the array first")
-    if isinstance(leaf, complex) and not isinstance(leaf, np.generic):
-        raise DTypeError(f"the argument {path()}: complex numbers are not supported", find_user_location())
     if isinstance(leaf, (np.ndarray, np.generic)):
         dtype = check_array(leaf, f"the argument {path()}", find_user_location())      # type: ignore[arg-type]
         return np.asarray(leaf, dtype=dtype)
-    if isinstance(leaf, float):
+    if isinstance(leaf, (float, complex)):
         return np.asarray(leaf)
     hint = ("convert it with np.asarray first" if hasattr(leaf, "__array__") else
             "pass arrays, numbers, or dicts, lists, tuples and dataclasses of them; name it in static= if it is part of the program, "
@@ -243,6 +247,8 @@ def _as_array(leaf: Any, path: Callable[[], str]) -> np.ndarray:
 def _describe(key: tuple[Any, ...]) -> str:
     if key is _WEAK:
         return "a Python float"
+    if key is _WEAK_COMPLEX:
+        return "a Python complex"
     if key[2:] == (IdentityKeyed,):
         return f"a {key[1][0].__name__}"
     if key[0] == "static":

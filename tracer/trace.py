@@ -151,7 +151,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                     leaves.append(leaf.as_argument(wrap(param, scalar=False)))
                     arguments.append(None)
                     continue
-                arguments.append(_argument(param, leaf, signature.leaf_keys[index] == ("weak",)) if len(arguments) not in first
+                arguments.append(_argument(param, leaf, signature.leaf_keys[index][0] == "weak") if len(arguments) not in first
                                  else arguments[first[len(arguments)]])
                 leaves.append(arguments[-1])
             else:

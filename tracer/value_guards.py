@@ -27,7 +27,7 @@ from adjit.ir.graph import Graph, Op, Value
 from adjit.ir.interpreter import evaluate, interpret
 from adjit.ir.ops.guard import Outcome
 from adjit.ir.ops.traits import EXPANDED
-from adjit.ir.types import is_float
+from adjit.ir.types import is_float, is_inexact
 
 KINDS = {"bool": "the truth value", "int": "the integer", "float": "the number"}
 """What Python asked for, in words, by the name of the type that it got."""
@@ -206,7 +206,7 @@ class CallValues:
         stack, seen = [(value, builder)], set[Value]()
         while stack:
             current, at = stack.pop()
-            if current in seen or not is_float(current.type.dtype):
+            if current in seen or not is_inexact(current.type.dtype):
                 continue
             seen.add(current)
             try:

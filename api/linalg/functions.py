@@ -209,7 +209,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
 def _floating(x: Any) -> TracedArray:
     array = as_traced(x)
-    if array.dtype.kind == "f":
+    if array.dtype.kind in "fc":
         return array
     converted: TracedArray = array.astype(F64)
     return converted

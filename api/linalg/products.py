@@ -267,4 +267,4 @@ def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: 
 
 def _floating(x: Any) -> TracedArray:
     array = as_traced(x)
-    return array if array.dtype.kind == "f" else FUNCTIONS["astype"](array, F64)
+    return array if array.dtype.kind in "fc" else FUNCTIONS["astype"](array, F64)

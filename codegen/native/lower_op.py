@@ -65,8 +65,6 @@ def lower_step(op: Op, shared: Mapping[int, int], target: Target, lower_graph: L
     regions. `leading_dims` has the leading dimensions of product operands that are a column range of a matrix. Raises `UnsupportedError`
     for an op without machine code.
     """
-    if op.definition.alias:
-        return (lower_copy(op.result.type.nbytes),)
     if op.name == "fused":
         return fused.lower_fused(op, shared, target)
     if op.name == "matmul":
@@ -87,6 +85,8 @@ def lower_op(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCod
 
     Parameters and errors are those of `lower_step`.
     """
+    if op.definition.alias:
+        return (lower_copy(op.result.type.nbytes),)
     path = OF_KIND.get(op.definition.kind) or LOWERINGS.get(op.name)
     if path is None:
         raise UnsupportedError(f"{op.name} has no native code", op.loc, hint="use backend='numba'")

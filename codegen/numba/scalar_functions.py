@@ -113,12 +113,28 @@ def _external(name: str, record: OpDefinition, type: str) -> HelperFunction:
 
 def native_helpers(names: Iterable[str]) -> dict[str, Helper]:
     """The helpers as functions that Numba-compiled code can call, by mangled name. This imports Numba."""
-    return {name: _native(name) for name in set(names)}
+    return {name: _border(name) or _native(name) for name in set(names)}
 
 
 def python_helpers(names: Iterable[str]) -> dict[str, Helper]:
     """The helpers as Python functions on NumPy scalars, by mangled name."""
     return {name: _python(name) for name in set(names)}
+
+
+_BORDERS: dict[str, Helper] = {
+    "real": lambda z: z.real, "imag": lambda z: z.imag, "complex": complex, "conj": lambda z: z.conjugate()}
+"""Functions between complex numbers and their parts, which Numba knows."""
+
+
+@cache
+def _border(name: str) -> Helper | None:
+    operation = name.rpartition("_")[0]
+    if operation not in _BORDERS:
+        return None
+    import numba
+
+    function = _BORDERS[operation]
+    return complex if function is complex else numba.njit(function)     # type: ignore[no-any-return]
 
 
 @cache
@@ -167,6 +183,9 @@ def _library(name: str, codegen: Any) -> Any:
 
 @cache
 def _python(name: str) -> Helper:
+    operation, _, type = name.rpartition("_")
+    if operation in _BORDERS:
+        return lambda *numbers: getattr(ops, operation).evaluate(*(np.asarray(x, SHORT_NAMES[type]) for x in numbers))[()]
     function = helper(name)
     result = SHORT_NAMES[function.result_type]
     evaluate = _STEPS[function.operation] if function.operation in _STEPS else getattr(ops, function.operation).evaluate

@@ -23,6 +23,7 @@ from adjit.ir.ops.arithmetic import (
 from adjit.ir.ops.broadcasting import broadcast, reduce_sum
 from adjit.ir.ops.callback import callback
 from adjit.ir.ops.comparison import equal, greater, greater_equal, isfinite, isinf, isnan, less, less_equal, not_equal
+from adjit.ir.ops.complex_numbers import complex, conj, imag, real, view_as_complex, view_as_real
 from adjit.ir.ops.contraction import matmul
 from adjit.ir.ops.control_flow import cond, scan, while_loop
 from adjit.ir.ops.convolution import convolution, convolution_kernel_gradient
@@ -81,17 +82,16 @@ from adjit.ir.ops.tiled import tiled
 from adjit.ir.ops.windows import window_max, window_max_scatter, window_max_share, window_max_take, window_sum
 
 __all__ = [
-    "abs", "add", "add_slice", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin",
-    "argsort", "bitcast", "bitwise_and", "bitwise_or", "bitwise_xor", "broadcast", "callback", "cbrt", "ceil", "checkpoint",
-    "concatenate", "cond", "constant",
-    "convert", "convolution", "convolution_kernel_gradient", "cos", "cosh", "cumprod", "cumsum", "custom_call", "digamma", "divide",
-    "equal", "erf", "erfc", "erfcx", "erfinv", "exp", "exp2", "expm1", "flip", "floor", "floor_divide", "fmax", "fmin", "free",
-    "full_like", "fused", "greater", "greater_equal", "guard", "hypot", "i0e", "i1e", "invert", "iota", "isfinite", "isinf", "isnan",
-    "left_shift", "less", "less_equal", "lgamma", "log", "log10", "log1p", "log2", "logaddexp", "logical_and", "logical_not",
-    "logical_or", "logical_xor", "matmul", "maximum", "minimum", "multiply", "negative", "not_equal", "pad", "tiled", "philox",
-    "power", "matmul_epilogue", "reciprocal", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "relu",
-    "remainder", "reshape", "right_shift", "rint", "scan", "scatter_add", "scatter_add_along_axis", "scatter_set", "select",
-    "sigmoid", "sign", "sin", "sinh", "slice", "sqrt", "square", "stop_gradient", "strong_divide", "strong_multiply", "strong_product",
-    "subtract", "table", "take", "take_along_axis", "tan", "tanh", "transpose", "trigamma", "trunc", "update_slice", "vjp", "while_loop",
-    "window_max", "window_max_scatter", "window_max_share", "window_max_take", "window_sum",
+    "abs", "add", "add_slice", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort",
+    "bitcast", "bitwise_and", "bitwise_or", "bitwise_xor", "broadcast", "callback", "cbrt", "ceil", "checkpoint", "complex", "concatenate",
+    "cond", "conj", "constant", "convert", "convolution", "convolution_kernel_gradient", "cos", "cosh", "cumprod", "cumsum", "custom_call",
+    "digamma", "divide", "equal", "erf", "erfc", "erfcx", "erfinv", "exp", "exp2", "expm1", "flip", "floor", "floor_divide", "fmax", "fmin",
+    "free", "full_like", "fused", "greater", "greater_equal", "guard", "hypot", "i0e", "i1e", "imag", "invert", "iota", "isfinite", "isinf",
+    "isnan", "left_shift", "less", "less_equal", "lgamma", "log", "log10", "log1p", "log2", "logaddexp", "logical_and", "logical_not",
+    "logical_or", "logical_xor", "matmul", "matmul_epilogue", "maximum", "minimum", "multiply", "negative", "not_equal", "pad", "philox",
+    "power", "real", "reciprocal", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "relu", "remainder",
+    "reshape", "right_shift", "rint", "scan", "scatter_add", "scatter_add_along_axis", "scatter_set", "select", "sigmoid", "sign", "sin",
+    "sinh", "slice", "sqrt", "square", "stop_gradient", "strong_divide", "strong_multiply", "strong_product", "subtract", "table", "take",
+    "take_along_axis", "tan", "tanh", "tiled", "transpose", "trigamma", "trunc", "update_slice", "view_as_complex", "view_as_real", "vjp",
+    "while_loop", "window_max", "window_max_scatter", "window_max_share", "window_max_take", "window_sum",
 ]

@@ -13,10 +13,13 @@ import numpy as np
 
 from adjit.ir.definition import Kind, OpCost, OpDefinition, Rounding, Sample, define
 from adjit.ir.graph import Value
+from adjit.ir.ops.complex_numbers import complex as complex_of
+from adjit.ir.ops.complex_numbers import conj, to_part
+from adjit.ir.ops.complex_numbers import real as real_of
 from adjit.ir.ops.creation import full_like
-from adjit.ir.ops.rules import ANY, FLOAT, NUMBER, same_as_operands
+from adjit.ir.ops.rules import ANY, FLOAT, INEXACT, NUMBER, REAL, require, same_as_operands
 from adjit.ir.ops.sampling import INTEGERS, binary_samples, edge_pairs, unary_samples, uniform
-from adjit.ir.types import BOOL, F32, F64
+from adjit.ir.types import BOOL, F32, F64, TensorType, is_complex
 
 
 def _evaluate_strong_multiply(ct: np.ndarray, local: np.ndarray) -> np.ndarray:
@@ -39,7 +42,7 @@ def _strong_samples() -> Iterator[Sample]:
 strong_product: OpDefinition = define(
     "strong_product", Kind.ELEMENTWISE, arity=2,
     doc="The product of two cotangents; 0 where either is 0, whatever the other is. Its derivative is that of the product.",
-    infer=same_as_operands(FLOAT), evaluate=_evaluate_strong_product, scalar="strong_product({0}, {1})", samples=_strong_samples,
+    infer=same_as_operands(INEXACT), evaluate=_evaluate_strong_product, scalar="strong_product({0}, {1})", samples=_strong_samples,
     cost=OpCost.MODERATE, rounding=Rounding.ONCE, same_alone=True, strong=2, where_finite=np.multiply, nonfinite=2,
     vjp=lambda ct, operands, results, attrs: (strong_product(ct, operands[1]), strong_product(ct, operands[0])))
 
@@ -47,7 +50,7 @@ strong_multiply: OpDefinition = define(
     "strong_multiply", Kind.ELEMENTWISE, arity=2,
     doc="The product of a cotangent and a local derivative; 0 where the cotangent is 0, whatever the other is. Its derivative is that of "
         "the product.",
-    infer=same_as_operands(FLOAT), evaluate=_evaluate_strong_multiply, scalar="strong_multiply({0}, {1})", samples=_strong_samples,
+    infer=same_as_operands(INEXACT), evaluate=_evaluate_strong_multiply, scalar="strong_multiply({0}, {1})", samples=_strong_samples,
     cost=OpCost.CHEAP, rounding=Rounding.ONCE, same_alone=True, strong=1, where_finite=np.multiply, nonfinite=2,
     vjp=lambda ct, operands, results, attrs: (strong_multiply(ct, operands[1]), strong_product(ct, operands[0])))
 
@@ -55,7 +58,7 @@ strong_divide: OpDefinition = define(
     "strong_divide", Kind.ELEMENTWISE, arity=2,
     doc="The quotient of a cotangent and a number; 0 where the cotangent is 0, whatever the other is. Its derivative is that of the "
         "quotient.",
-    infer=same_as_operands(FLOAT), evaluate=_evaluate_strong_divide, scalar="strong_divide({0}, {1})", samples=_strong_samples,
+    infer=same_as_operands(INEXACT), evaluate=_evaluate_strong_divide, scalar="strong_divide({0}, {1})", samples=_strong_samples,
     cost=OpCost.DIVISION, rounding=Rounding.ONCE, same_alone=True, strong=1, where_finite=np.divide, nonfinite=1,
     vjp=lambda ct, operands, results, attrs: _division_vjp(ct, operands, results, strong_product))
 
@@ -74,18 +77,34 @@ negative: OpDefinition = define(
     vjp=lambda ct, operands, results, attrs: (negative(ct),))
 
 sign: OpDefinition = define(
-    "sign", Kind.ELEMENTWISE, arity=1, numpy=np.sign, doc="-1, 0 or 1; NaN for NaN. Its derivative is 0.",
+    "sign", Kind.ELEMENTWISE, arity=1, numpy=np.sign, doc="-1, 0 or 1; NaN for NaN. Its derivative is 0. Of a complex number, "
+        "the number of length 1 in its direction, 0 for 0, where the derivative counts as 0.",
     infer=same_as_operands(NUMBER), evaluate=np.sign, scalar="sign({0})",
     cost=OpCost.MODERATE, rounding=Rounding.NONE, same_alone=True,
     samples=lambda: unary_samples(0.5, 2, differentiable=True, others=INTEGERS),
-    vjp=lambda ct, operands, results, attrs: (None,))
+    vjp=lambda ct, operands, results, attrs: (_direction_vjp(ct, operands[0], results[0]) if is_complex(ct.type.dtype) else None,))
+
+
+def _direction_vjp(ct: Value, x: Value, direction: Value) -> Value:
+    """(ct - conj(s) Re(s ct)) / |x| for s = x / |x|: what of the cotangent points along the circle."""
+    zeros = full_like(real_of(ct), 0.0)
+    along = complex_of(real_of(strong_product(ct, direction)), zeros)
+    return strong_divide(subtract(ct, strong_product(along, conj(direction))), complex_of(abs(x), zeros))
+
+
+def _infer_abs(x: TensorType) -> TensorType:
+    require(x, ANY)
+    return to_part(x) if is_complex(x.dtype) else x
+
 
 abs: OpDefinition = define(
-    "abs", Kind.ELEMENTWISE, arity=1, numpy=np.absolute, doc="The absolute value. Its derivative at 0 is 0.",
-    infer=same_as_operands(ANY), evaluate=np.absolute, scalar="abs({0})",
+    "abs", Kind.ELEMENTWISE, arity=1, numpy=np.absolute, doc="The absolute value, for complex numbers a float. Its derivative at 0 is 0.",
+    infer=_infer_abs, evaluate=np.absolute, scalar="abs({0})",
     cost=OpCost.CHEAP, rounding=Rounding.NONE, same_alone=True,
     samples=lambda: _abs_samples(),
-    vjp=lambda ct, operands, results, attrs: (strong_multiply(ct, sign(operands[0])),))
+    vjp=lambda ct, operands, results, attrs: (
+        strong_multiply(complex_of(ct, full_like(ct, 0.0)), conj(sign(operands[0]))) if is_complex(operands[0].type.dtype)
+        else strong_multiply(ct, sign(operands[0])),))
 
 
 def _abs_samples() -> Iterator[Sample]:
@@ -102,7 +121,7 @@ square: OpDefinition = define(
 
 reciprocal: OpDefinition = define(
     "reciprocal", Kind.ELEMENTWISE, arity=1, numpy=np.reciprocal, doc="1 / x.",
-    infer=same_as_operands(FLOAT), evaluate=np.reciprocal, scalar="reciprocal({0})",
+    infer=same_as_operands(INEXACT), evaluate=np.reciprocal, scalar="reciprocal({0})",
     cost=OpCost.MODERATE, rounding=Rounding.ONCE,
     samples=lambda: unary_samples(0.5, 2, differentiable=True),
     vjp=lambda ct, operands, results, attrs: (negative(strong_multiply(ct, square(results[0]))),))
@@ -130,7 +149,7 @@ multiply: OpDefinition = define(
 
 divide: OpDefinition = define(
     "divide", Kind.ELEMENTWISE, arity=2, numpy=np.divide, doc="x / y.",
-    infer=same_as_operands(FLOAT), evaluate=np.divide, scalar="({0} / {1})",
+    infer=same_as_operands(INEXACT), evaluate=np.divide, scalar="({0} / {1})",
     cost=OpCost.DIVISION, rounding=Rounding.ONCE, same_alone=True, nonfinite=1, saves_operands=True,
     samples=lambda: binary_samples(0.5, 2, differentiable=True),
     vjp=lambda ct, operands, results, attrs: _division_vjp(ct, operands, results, strong_multiply))
@@ -150,14 +169,14 @@ def _division_samples(differentiable: bool) -> Iterator[Sample]:
 floor_divide: OpDefinition = define(
     "floor_divide", Kind.ELEMENTWISE, arity=2, numpy=np.floor_divide,
     doc="The quotient rounded down; 0 for integers divided by 0. Its derivative is 0.",
-    infer=same_as_operands(NUMBER), evaluate=np.floor_divide, scalar="floor_divide({0}, {1})",
+    infer=same_as_operands(REAL), evaluate=np.floor_divide, scalar="floor_divide({0}, {1})",
     cost=OpCost.TRANSCENDENTAL, rounding=Rounding.ONCE,
     samples=lambda: _division_samples(True), vjp=lambda ct, operands, results, attrs: (None, None))
 
 remainder: OpDefinition = define(
     "remainder", Kind.ELEMENTWISE, arity=2, numpy=np.remainder,
     doc="What `floor_divide` leaves, with the sign of the divisor; 0 for integers divided by 0.",
-    infer=same_as_operands(NUMBER), evaluate=np.remainder, scalar="remainder({0}, {1})",
+    infer=same_as_operands(REAL), evaluate=np.remainder, scalar="remainder({0}, {1})",
     cost=OpCost.TRANSCENDENTAL, rounding=Rounding.ONCE,
     samples=lambda: _division_samples(True),
     vjp=lambda ct, operands, results, attrs: (ct, negative(strong_multiply(ct, floor_divide(*operands)))))

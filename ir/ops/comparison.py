@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from adjit.ir.definition import Kind, OpCost, Rounding, define
-from adjit.ir.ops.rules import ANY, FLOAT, to_bool
+from adjit.ir.ops.rules import ANY, INEXACT, to_bool
 from adjit.ir.ops.sampling import INTEGERS, binary_samples, unary_samples
 from adjit.ir.types import BOOL
 
 equal, not_equal, less, less_equal, greater, greater_equal = (
-    define(name, Kind.ELEMENTWISE, arity=2, numpy=function, doc=f"Whether x {symbol} y.",
+    define(name, Kind.ELEMENTWISE, arity=2, numpy=function, doc=f"Whether x {symbol} y." if symbol in ("==", "!=") else
+           f"Whether x {symbol} y; of complex numbers with equal real parts, the imaginary parts decide.",
            infer=to_bool(ANY), evaluate=function, scalar=f"({{0}} {symbol} {{1}})", vjp=None,
            cost=OpCost.CHEAP, rounding=Rounding.NONE, same_alone=True, saves_operands=True, commutative=name in ("equal", "not_equal"),
            samples=lambda: binary_samples(differentiable=False, others=(*INTEGERS, BOOL)))
@@ -20,7 +21,7 @@ equal, not_equal, less, less_equal, greater, greater_equal = (
 
 isnan, isinf, isfinite = (
     define(name, Kind.ELEMENTWISE, arity=1, numpy=function, doc=f"Whether x is {what}.",
-           infer=to_bool(FLOAT), evaluate=function, scalar=f"{name}({{0}})", vjp=None,
+           infer=to_bool(INEXACT), evaluate=function, scalar=f"{name}({{0}})", vjp=None,
            cost=OpCost.MODERATE, rounding=Rounding.NONE, same_alone=True,
            samples=lambda: unary_samples(-2, 2, differentiable=False))
     for name, function, what in (

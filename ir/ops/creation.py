@@ -11,7 +11,7 @@ import numpy as np
 from adjit.ir.definition import Kind, OpCost, OpDefinition, Sample, define
 from adjit.ir.errors import DTypeError, ShapeError
 from adjit.ir.graph import Value
-from adjit.ir.ops.rules import NUMBER, require, require_axis, require_number
+from adjit.ir.ops.rules import REAL, require, require_axis, require_number
 from adjit.ir.types import BOOL, F32, F64, I32, I64, U32, Shape, TensorType
 
 
@@ -22,12 +22,12 @@ def _checked(dtype: np.dtype, shape: Shape) -> TensorType:
     return TensorType(dtype, shape)
 
 
-def _infer_constant(*, value: float, dtype: np.dtype, shape: Shape) -> TensorType:
+def _infer_constant(*, value: complex, dtype: np.dtype, shape: Shape) -> TensorType:
     require_number(value, dtype)
     return _checked(dtype, shape)
 
 
-def _evaluate_constant(*, value: float, dtype: np.dtype, shape: Shape) -> np.ndarray:
+def _evaluate_constant(*, value: complex, dtype: np.dtype, shape: Shape) -> np.ndarray:
     return np.full(shape, value, dtype)
 
 
@@ -40,7 +40,7 @@ def _constant_samples() -> Iterator[Sample]:
 
 
 constant: OpDefinition = define(
-    "constant", Kind.CREATION, arity=0, attributes={"value": (bool, int, float), "dtype": np.dtype, "shape": tuple},
+    "constant", Kind.CREATION, arity=0, attributes={"value": (bool, int, float, complex), "dtype": np.dtype, "shape": tuple},
     doc="An array filled with one number.",
     infer=_infer_constant, evaluate=_evaluate_constant, vjp=lambda ct, operands, results, attrs: (), samples=_constant_samples,
     cost=OpCost.FREE, uniform=True)
@@ -48,7 +48,7 @@ constant: OpDefinition = define(
 
 def _infer_iota(*, dtype: np.dtype, shape: Shape, axis: int) -> TensorType:
     type = _checked(dtype, shape)
-    require(type, NUMBER)
+    require(type, REAL)
     require_axis(axis, type)
     return type
 
@@ -105,6 +105,6 @@ table: OpDefinition = define(
     infer=_infer_table, evaluate=_evaluate_table, vjp=lambda ct, operands, results, attrs: (), samples=_table_samples)
 
 
-def full_like(value: Value, number: float) -> Value:
+def full_like(value: Value, number: complex) -> Value:
     """Constant with the type of `value`."""
     return constant(value=number, dtype=value.type.dtype, shape=value.type.shape)

@@ -15,10 +15,10 @@ from adjit.ir.ops.arithmetic import add, divide, multiply, negative, square, str
 from adjit.ir.ops.comparison import equal, isinf
 from adjit.ir.ops.creation import full_like
 from adjit.ir.ops.logical import logical_and, logical_or
-from adjit.ir.ops.rules import FLOAT, NUMBER, same_as_operands
+from adjit.ir.ops.rules import FLOAT, INEXACT, NUMBER, same_as_operands
 from adjit.ir.ops.sampling import INTEGERS, binary_samples, edge_pairs, unary_samples, uniform
 from adjit.ir.ops.selection import select
-from adjit.ir.types import F32, F64
+from adjit.ir.types import F32, F64, is_complex
 
 Local = Callable[[Value, Value], Value]
 
@@ -57,17 +57,18 @@ def one_minus_square(value: Value) -> Value:
 
 def unary_function(name: str, function: Callable[..., np.ndarray], doc: str, low: float, high: float,
                     vjp: VectorJacobianProduct, numpy: Callable[..., np.ndarray] | None = None,
-                    samples: Callable[[], Iterable[Sample]] | None = None, **traits: Any) -> OpDefinition:
+                    samples: Callable[[], Iterable[Sample]] | None = None, kinds: str = FLOAT, **traits: Any) -> OpDefinition:
     """Record of a function of one float operand, with samples between `low` and `high` unless `samples` are given. The function is
     transcendental, unless `traits` say otherwise."""
     known = {"cost": OpCost.TRANSCENDENTAL, "rounding": Rounding.APPROXIMATE, **traits}
-    return define(name, Kind.ELEMENTWISE, arity=1, doc=doc, infer=same_as_operands(FLOAT), evaluate=function, vjp=vjp,
+    return define(name, Kind.ELEMENTWISE, arity=1, doc=doc, infer=same_as_operands(kinds), evaluate=function, vjp=vjp,
                   scalar=f"{name}({{0}})", numpy=numpy, **known,
                   samples=samples or (lambda: unary_samples(low, high, differentiable=True)))
 
 
 def _ufunc(function: np.ufunc, doc: str, low: float, high: float, vjp: VectorJacobianProduct, **traits: Any) -> OpDefinition:
-    return unary_function(function.__name__, function, doc, low, high, vjp, function, **traits)
+    kinds = INEXACT if "D->D" in function.types else FLOAT
+    return unary_function(function.__name__, function, doc, low, high, vjp, function, kinds=kinds, **traits)
 
 
 # -- exponentials, logarithms, roots
@@ -94,10 +95,16 @@ arctan: OpDefinition = _ufunc(np.arctan, "The inverse tangent.", -3, 3, over(lam
 sinh: OpDefinition = _ufunc(np.sinh, "The hyperbolic sine.", -2, 2, times(lambda x, y: cosh(x)))
 cosh: OpDefinition = _ufunc(np.cosh, "The hyperbolic cosine.", -2, 2, times(lambda x, y: sinh(x)))
 tanh: OpDefinition = _ufunc(np.tanh, "The hyperbolic tangent.", -2, 2, times(lambda x, y: one_minus_square(y)))
-arcsinh: OpDefinition = _ufunc(np.arcsinh, "The inverse hyperbolic sine.", -3, 3, over(lambda x, y: hypot(x, full_like(x, 1.0))))
+arcsinh: OpDefinition = _ufunc(np.arcsinh, "The inverse hyperbolic sine.", -3, 3, over(lambda x, y: _root_of_square_plus_one(x)))
 arccosh: OpDefinition = _ufunc(np.arccosh, "The inverse hyperbolic cosine.", 1.5, 3,
                                over(lambda x, y: multiply(sqrt(plus(x, -1.0)), sqrt(plus(x, 1.0)))))
 arctanh: OpDefinition = _ufunc(np.arctanh, "The inverse hyperbolic tangent.", -0.8, 0.8, over(lambda x, y: one_minus_square(x)))
+
+
+
+def _root_of_square_plus_one(x: Value) -> Value:
+    return sqrt(plus(square(x), 1.0)) if is_complex(x.type.dtype) else hypot(x, full_like(x, 1.0))
+
 
 # -- functions that NumPy does not have
 

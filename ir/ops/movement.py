@@ -140,7 +140,7 @@ slice: OpDefinition = define(
         op, operands, start=(0, *op.attrs["start"]), stop=(size, *op.attrs["stop"]), step=(1, *op.attrs["step"])))
 
 
-def _infer_pad(x: TensorType, *, low: Shape, high: Shape, interior: Shape, value: float) -> TensorType:
+def _infer_pad(x: TensorType, *, low: Shape, high: Shape, interior: Shape, value: complex) -> TensorType:
     require_length(x, low=low, high=high, interior=interior)
     require_number(value, x.dtype)
     if min((*low, *high, *interior), default=0) < 0:
@@ -155,7 +155,7 @@ def inside(shape: Shape, low: Shape, interior: Shape) -> tuple[Shape, Shape, Sha
     return low, stop, tuple(gap + 1 for gap in interior)
 
 
-def _evaluate_pad(x: np.ndarray, *, low: Shape, high: Shape, interior: Shape, value: float) -> np.ndarray:
+def _evaluate_pad(x: np.ndarray, *, low: Shape, high: Shape, interior: Shape, value: complex) -> np.ndarray:
     start, stop, step = inside(x.shape, low, interior)
     out = np.full([last + after for last, after in zip(stop, high, strict=True)], value, x.dtype)
     out[strided(start, stop, step)] = x
@@ -177,7 +177,7 @@ def _pad_samples() -> Iterator[Sample]:
 
 
 pad: OpDefinition = define(
-    "pad", Kind.MOVEMENT, arity=1, attributes={"low": tuple, "high": tuple, "interior": tuple, "value": (bool, int, float)},
+    "pad", Kind.MOVEMENT, arity=1, attributes={"low": tuple, "high": tuple, "interior": tuple, "value": (bool, int, float, complex)},
     doc="The operand with copies of `value` around it: `low` before, `high` after, and `interior` between neighbours.",
     infer=_infer_pad, evaluate=_evaluate_pad, vjp=_pad_vjp, samples=_pad_samples,
     batch=lambda op, operands, size: emit_again(op, operands, **{name: (0, *op.attrs[name]) for name in ("low", "high", "interior")}))

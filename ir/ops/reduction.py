@@ -67,10 +67,14 @@ def _extremum_vjp(worse: OpDefinition, ct: Value, x: Value, extremum: Value, axe
 
 
 def _lowest(dtype: np.dtype) -> Any:
+    if dtype.kind == "c":
+        return dtype.type(complex(-np.inf, -np.inf))
     return dtype.type(-np.inf) if dtype.kind == "f" else dtype.type(False if dtype.kind == "b" else np.iinfo(dtype).min)
 
 
 def _highest(dtype: np.dtype) -> Any:
+    if dtype.kind == "c":
+        return dtype.type(complex(np.inf, np.inf))
     return dtype.type(np.inf) if dtype.kind == "f" else dtype.type(True if dtype.kind == "b" else np.iinfo(dtype).max)
 
 

@@ -9,12 +9,12 @@ import numpy as np
 from adjit.ir.errors import DTypeError, ShapeError
 from adjit.ir.types import BOOL, I64, Shape, TensorType
 
-FLOAT, INTEGER, NUMBER, ANY = "f", "iu", "iuf", "biuf"
+FLOAT, COMPLEX, INEXACT, INTEGER, REAL, NUMBER, ANY = "f", "c", "fc", "iu", "iuf", "iufc", "biufc"
 """Classes of dtypes, by the letters of `dtype.kind`."""
 
 _CLASS_NAMES = {
-    FLOAT: "a float", INTEGER: "an integer", NUMBER: "an integer or float", ANY: "a",
-    "b": "the bool", "biu": "the bool or an integer",
+    FLOAT: "a float", COMPLEX: "a complex", INEXACT: "a float or complex", INTEGER: "an integer", REAL: "an integer or float",
+    NUMBER: "an integer, float or complex", ANY: "a", "b": "the bool", "biu": "the bool or an integer",
 }
 
 
@@ -91,10 +91,13 @@ def drop_axes(shape: Shape, axes: Sequence[int]) -> Shape:
     return tuple(size for axis, size in enumerate(shape) if axis not in axes)
 
 
-def require_number(value: float, dtype: np.dtype) -> None:
+def require_number(value: complex, dtype: np.dtype) -> None:
     """Raise `DTypeError` unless `value` is a Python number that `dtype` can hold."""
+    if type(value) is complex and dtype.kind == "c":
+        return
     if type(value) not in (bool, int, float):
-        raise DTypeError(f"a number of an attribute has to be a Python bool, int or float, got {value!r}")
+        raise DTypeError(f"a number of an attribute has to be a Python bool, int or float, or complex for a complex dtype, got {value!r}")
+    assert not isinstance(value, complex)
     if dtype.kind == "b" and value not in (0, 1):
         raise DTypeError(f"bool has no {value!r}")
     if dtype.kind in "iu":

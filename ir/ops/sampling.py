@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from adjit.ir.definition import Sample
-from adjit.ir.types import F32, F64, SHORT_NAMES, Shape
+from adjit.ir.types import F32, F64, SHORT_NAMES, Shape, real_dtype
 
 INTEGERS = tuple(dtype for dtype in SHORT_NAMES.values() if dtype.kind in "iu")
 FLOATS = (F32, F64)
@@ -25,7 +25,13 @@ def uniform(shape: Shape, low: float = -2.0, high: float = 2.0, dtype: np.dtype 
 
 
 def edges(dtype: np.dtype) -> np.ndarray:
-    """NaN, infinities, both zeros, subnormal, smallest and largest numbers; for integers, zero and the ends of the range."""
+    """NaN, infinities, both zeros, subnormal, smallest and largest numbers; for integers, zero and the ends of the range; complex numbers
+    have all pairs of such parts."""
+    if dtype.kind == "c":
+        parts = edges(real_dtype(dtype))
+        out = np.empty((parts.size, parts.size), dtype)
+        out.real, out.imag = parts[:, None], parts
+        return out.reshape(-1)
     if dtype.kind == "b":
         return np.array([False, True])
     if dtype.kind in "iu":

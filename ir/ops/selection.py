@@ -11,10 +11,11 @@ from adjit.ir.errors import DTypeError, ShapeError
 from adjit.ir.graph import Attributes, Value
 from adjit.ir.ops.arithmetic import multiply
 from adjit.ir.ops.comparison import equal, greater, less, less_equal
+from adjit.ir.ops.complex_numbers import real
 from adjit.ir.ops.creation import full_like
 from adjit.ir.ops.rules import ANY, FLOAT, require_same, same_as_operands
 from adjit.ir.ops.sampling import FLOATS, INTEGERS, binary_samples, edge_pairs, edges, ends_of_integers, unary_samples, uniform
-from adjit.ir.types import BOOL, F32, F64, I32, I64, SHORT_NAMES, U32, U64, TensorType, is_float
+from adjit.ir.types import BOOL, F32, F64, I32, I64, SHORT_NAMES, U32, U64, TensorType, is_complex, is_float, is_inexact
 
 
 def _infer_select(condition: TensorType, a: TensorType, b: TensorType) -> TensorType:
@@ -67,9 +68,18 @@ def _truncate(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return (x if fits.all() else np.where(fits, x, -limit)).astype(dtype)
 
 
+def _infer_convert(x: TensorType, *, dtype: np.dtype) -> TensorType:
+    if is_complex(x.dtype) and not is_complex(dtype):
+        raise DTypeError(f"{x} cannot be converted to {dtype}", hint="take the real part first, or compare with 0")
+    return x.with_dtype(dtype)
+
+
 def _convert_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value | None, ...]:
     source = operands[0].type.dtype
-    return (convert(ct, dtype=source) if is_float(source) else None,)
+    if is_float(source) and is_complex(ct.type.dtype):
+        part = real(ct)
+        return (part if part.type.dtype == source else convert(part, dtype=source),)
+    return (convert(ct, dtype=source) if is_inexact(source) else None,)
 
 
 def _convert_samples() -> Iterator[Sample]:
@@ -77,6 +87,8 @@ def _convert_samples() -> Iterator[Sample]:
     yield Sample((uniform((2, 3), dtype=F32),), {"dtype": F64})
     yield Sample((edges(F64),), {"dtype": F32})
     for target in SHORT_NAMES.values():
+        if is_complex(target):
+            continue
         yield Sample((np.array([[0.0, 1.9, 2.5, 100.7]]),), {"dtype": target})
         for source in FLOATS:
             yield Sample((ends_of_integers(source),), {"dtype": target})
@@ -90,9 +102,9 @@ convert: OpDefinition = define(
     "convert", Kind.ELEMENTWISE, arity=1, attributes={"dtype": np.dtype},
     doc="The operand in another dtype, as `ndarray.astype` does it. A float is rounded toward 0 to i64 (for i64 and u32) or i32 (for "
         "shorter integers) and keeps the low bits; floats that do not fit, infinities and NaN become the smallest i64 or i32 first. For "
-        "u64, 2^63 is subtracted from floats from 2^63 on, and added again. Between floats the cotangent is converted back; integers and "
-        "bools have none.",
-    infer=lambda x, *, dtype: x.with_dtype(dtype), evaluate=convert_array, scalar="convert({0})", vjp=_convert_vjp,
+        "u64, 2^63 is subtracted from floats from 2^63 on, and added again. The cotangent is converted back, of a complex "
+        "number the real part; integers and bools have none. Complex numbers are converted to complex numbers only.",
+    infer=_infer_convert, evaluate=convert_array, scalar="convert({0})", vjp=_convert_vjp,
     samples=_convert_samples, cost=OpCost.MODERATE, rounding=Rounding.ONCE, same_alone=True)
 
 _SAME_BITS = {F32: I32, F64: I64, I32: F32, I64: F64}

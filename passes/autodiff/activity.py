@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from adjit.ir.graph import Graph, Value
-from adjit.ir.types import is_float
+from adjit.ir.types import is_inexact
 
 
 def active_values(region: Graph, wrt: Iterable[int], seeded: Iterable[int]) -> frozenset[Value]:
@@ -13,10 +13,10 @@ def active_values(region: Graph, wrt: Iterable[int], seeded: Iterable[int]) -> f
 
     Integers and bools carry no derivative, and a path ends at `stop_gradient`.
     """
-    varied = {region.params[i] for i in wrt if is_float(region.params[i].type.dtype)}
+    varied = {region.params[i] for i in wrt if is_inexact(region.params[i].type.dtype)}
     for op in region.ops:
         if op.name != "stop_gradient" and not varied.isdisjoint(op.operands):
-            varied.update(value for value in op.results if is_float(value.type.dtype))
+            varied.update(value for value in op.results if is_inexact(value.type.dtype))
     useful = varied.intersection(region.results[i] for i in seeded)
     for op in reversed(region.ops):
         if not useful.isdisjoint(op.results):
@@ -42,7 +42,7 @@ def active_carries(body: Graph, carries: int, wrt: Iterable[int], rows: Iterable
 def varied_carries(body: Graph, carries: int, wrt: Iterable[int]) -> list[int]:
     """Float parameters `wrt` of a loop's body, and carries that depend on them after any number of iterations."""
     first = len(body.results) - carries
-    varied = {index for index in wrt if is_float(body.params[index].type.dtype)}
+    varied = {index for index in wrt if is_inexact(body.params[index].type.dtype)}
     while True:
         active = active_values(body, varied, range(len(body.results)))
         grown = varied.union(index for index in range(carries) if body.results[first + index] in active)

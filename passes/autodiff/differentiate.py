@@ -11,7 +11,7 @@ from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Value, number_of
 from adjit.ir.ops.traits import CALLS, CONTROL_FLOW, EXPANDED
 from adjit.passes.autodiff.forward_ad import run_tangents
-from adjit.passes.autodiff.reverse_ad import append_copy, run_backward, run_forward, zeros_like
+from adjit.passes.autodiff.reverse_ad import append_copy, pull_back, run_forward, zeros_like
 from adjit.passes.options import Options
 from adjit.passes.regions import once_a_region
 
@@ -105,7 +105,7 @@ def _expand_vjp(builder: GraphBuilder, op: Op, operands: Sequence[Value], region
     seeds = dict(zip(op.attrs["cotangents"], given, strict=True))
     with builder.at(loc=op.loc, role=Role.ADJOINT):
         forward = run_forward(builder, region, arguments, wrt, seeds)
-        cotangents = run_backward(builder, forward, seeds)
+        cotangents = pull_back(builder, forward, seeds)
         pulled = [value if (value := cotangents[index]) is not None else zeros_like(arguments[index]) for index in wrt]
     return (*forward.results, *pulled)
 

@@ -15,9 +15,9 @@ from adjit.ir.emitter import current_emitter, emitting
 from adjit.ir.errors import NonDifferentiableError, Role
 from adjit.ir.graph import Graph, Op, Value
 from adjit.ir.ops.traits import CONTROL_FLOW
-from adjit.ir.types import is_float
+from adjit.ir.types import is_inexact
 from adjit.passes.autodiff.activity import varied_carries
-from adjit.passes.autodiff.reverse_ad import append_copy, no_derivative, run_backward, run_forward, zeros_like
+from adjit.passes.autodiff.reverse_ad import append_copy, conjugated, no_derivative, run_backward, run_forward, zeros_like
 
 
 def run_tangents(builder: GraphBuilder, region: Graph, arguments: Sequence[Value],
@@ -52,7 +52,7 @@ def _push(builder: GraphBuilder, op: Op, operands: tuple[Value, ...], given: Map
     if op.name == "custom_call":
         return _push_custom(builder, op, operands, given)
     results = append_copy(builder, op, operands, op.regions)
-    if not any(is_float(value.type.dtype) for value in op.results):
+    if not any(is_inexact(value.type.dtype) for value in op.results):
         return results, [None] * len(results)
     if op.definition.vjp is None:
         raise no_derivative(op, "tangent")
@@ -74,7 +74,7 @@ def _push_custom(builder: GraphBuilder, op: Op, operands: tuple[Value, ...], giv
     def pull(known: Sequence[Value], cotangents: Sequence[Value]) -> Sequence[Value | None]:
         inner = current_emitter()
         assert isinstance(inner, GraphBuilder)
-        return inner.inline(rule, (*known, *cotangents))
+        return [*map(conjugated, inner.inline(rule, (*known, *map(conjugated, cotangents))))]
 
     return outs[:count], _pull_back_twice(builder, outs[count:], outs[:count], given, pull)
 
@@ -134,7 +134,7 @@ def _push_scan(builder: GraphBuilder, op: Op, operands: tuple[Value, ...], given
     active = varied_carries(body, carries, given)
     carried = [index for index in active if index < carries]
     sliced = [index for index in active if carries <= index < carries + slices]
-    moving = [index for index, value in enumerate(body.results[:rows]) if is_float(value.type.dtype)]
+    moving = [index for index, value in enumerate(body.results[:rows]) if is_inexact(value.type.dtype)]
     n, d, s, e = carries, len(carried), slices, len(sliced)
     order = [*range(n), *range(n + d, n + d + s), *range(n + d + s + e, len(body.params) + d + e)]
     targets = {**{index: n + k for k, index in enumerate(carried)}, **{index: n + d + s + k for k, index in enumerate(sliced)}}
@@ -193,7 +193,7 @@ def _push_while(builder: GraphBuilder, op: Op, operands: tuple[Value, ...], give
 
 def _push_cond(builder: GraphBuilder, op: Op, operands: tuple[Value, ...], given: Mapping[int, Value]) -> Pushed:
     active = [index - 1 for index in given if index > 0]
-    moving = [index for index, value in enumerate(op.results) if is_float(value.type.dtype)]
+    moving = [index for index, value in enumerate(op.results) if is_inexact(value.type.dtype)]
     count = len(operands) - 1
 
     def choose(results: Sequence[Value], tangent: Callable[[int], Value | None]) -> list[Value]:

@@ -18,6 +18,7 @@ from adjit.ir.errors import NonDifferentiableError, Role, VerificationError
 from adjit.ir.graph import Graph, Op, Value, needed_ops
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.traits import CONTROL_FLOW, HOST_CALLS
+from adjit.ir.types import is_complex
 from adjit.passes.autodiff.activity import active_values
 from adjit.passes.autodiff.cotangents import Cotangents
 from adjit.passes.autodiff.partition.choose_saved_values import choose_saved_values
@@ -111,6 +112,18 @@ def append_copy(builder: GraphBuilder, op: Op, operands: tuple[Value, ...], regi
     return results
 
 
+def pull_back(builder: GraphBuilder, forward: Forward, seeds: Mapping[int, Value]) -> list[Value | None]:
+    """Cotangents of parameters as users see them, as `run_backward` appends them: the adjoint under the inner product Re(conj(a) * b)."""
+    with builder.at(role=Role.ADJOINT):
+        cotangents = run_backward(builder, forward, {index: conjugated(seed) for index, seed in seeds.items()})
+        return [None if value is None else conjugated(value) for value in cotangents]
+
+
+def conjugated(value: Value) -> Value:
+    """The conjugate, where users' cotangents meet those of derivative rules (`ir/ops/complex_numbers.py`)."""
+    return ops.conj(value) if is_complex(value.type.dtype) else value
+
+
 def run_backward(builder: GraphBuilder, forward: Forward, seeds: Mapping[int, Value],
                  totals: Mapping[int, Value] | None = None) -> list[Value | None]:
     """Append the backward half; returns the cotangent of each parameter of the region, None if zero.
@@ -191,9 +204,9 @@ def _apply_custom_rule(builder: GraphBuilder, forward: Forward, op: Op, results:
         raise NonDifferentiableError(
             f"@{op.regions[0].name} has a custom derivative rule, which covers its arguments only, but is differentiated with respect "
             f"to a value it closes over ({op.operands[wanted[-1]].type})", op.loc, hint="pass the value as an argument")
-    filled = [zeros_like(result) if cotangent is None else cotangent for result, cotangent in zip(results, given, strict=True)]
+    filled = [zeros_like(result) if cotangent is None else conjugated(cotangent) for result, cotangent in zip(results, given, strict=True)]
     pulled = builder.inline(rule, (*forward.residuals[op], *filled), Role.ADJOINT)
-    return [*pulled, *[None] * (len(op.operands) - len(pulled))]
+    return [*map(conjugated, pulled), *[None] * (len(op.operands) - len(pulled))]
 
 
 def zeros_like(value: Value) -> Value:

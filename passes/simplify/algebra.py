@@ -161,7 +161,8 @@ def small_power(op: Op, graph: Rewriter) -> Value | None:
 def drop_sign(op: Op, graph: Rewriter) -> Value | None:
     """abs(-x) -> abs(x); square(-x) -> square(x); the same for abs(x) inside."""
     inner = graph.producer(op.operands[0], "negative", "abs")
-    return op.definition(inner.operands[0]) if inner and is_float(op.result.type.dtype) else None
+    same = inner is not None and inner.operands[0].type == op.result.type      # not so for the absolute value of a complex number
+    return op.definition(inner.operands[0]) if inner and same and is_float(op.result.type.dtype) else None
 
 
 @ALGEBRA.rule("abs", any_operand=("square",))

@@ -10,10 +10,10 @@ from adjit.ir import ops
 from adjit.ir.graph import Op, Value
 from adjit.ir.interpreter import evaluate
 from adjit.ir.ops import traits
-from adjit.ir.types import is_float
+from adjit.ir.types import is_complex, is_float, real_dtype
 from adjit.passes.simplify.rewrite import Number, Rewriter, RuleTable
 
-CONSTANTS = RuleTable()
+CONSTANTS = RuleTable(of_complex=True)
 ELEMENTWISE = tuple(name for name in traits.ELEMENTWISE if name not in traits.TRANSFORMS)
 
 
@@ -40,6 +40,8 @@ def shortest_number(number: Number, dtype: np.dtype) -> Number:
     with np.errstate(over="ignore"):
         rounded = dtype.type(number)
     exact: Number = rounded.item()
+    if is_complex(dtype):
+        return complex(*(shortest_number(part, real_dtype(dtype)) for part in (rounded.real, rounded.imag)))     # type: ignore[arg-type]
     if not is_float(dtype):
         return exact
     shortest = float(str(rounded))
@@ -53,7 +55,7 @@ def table_of_one_number(op: Op, graph: Rewriter) -> Value | None:
     if not data or data[:size] * (len(data) // size) != data:
         return None
     number = np.frombuffer(data[:size], op.attrs["dtype"])[0].item()
-    number = math.nan if number != number else number
+    number = math.nan if number != number and not isinstance(number, complex) else number
     return fill_like(op.result, number) if np.array(number, op.attrs["dtype"]).tobytes() == data[:size] else None
 
 
@@ -111,6 +113,8 @@ def sum_constant(op: Op, graph: Rewriter) -> Value | None:
         return None
     count = math.prod(op.operands[0].type.shape[axis] for axis in op.attrs["axes"])
     dtype = op.result.type.dtype
+    if is_complex(dtype):
+        return None
     if not is_float(dtype):
         with np.errstate(all="ignore"):
             total = np.multiply(dtype.type(number), np.array(count).astype(dtype), dtype=dtype)

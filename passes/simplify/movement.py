@@ -10,7 +10,7 @@ from adjit.ir.types import Shape
 from adjit.passes.simplify.constants import ELEMENTWISE
 from adjit.passes.simplify.rewrite import Rewriter, RuleTable
 
-MOVEMENT = RuleTable()
+MOVEMENT = RuleTable(of_complex=True)
 
 
 def non_unit_axes(shape: Shape) -> list[int]:

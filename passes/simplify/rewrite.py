@@ -16,8 +16,9 @@ from adjit.ir.definition import OpDefinition
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import Location, Role
 from adjit.ir.graph import Attributes, Graph, Op, Value, use_counts
+from adjit.ir.types import is_complex
 
-Number = bool | int | float
+Number = bool | int | float | complex
 Rule = Callable[[Op, "Rewriter"], "Value | None"]
 ProducerNames = frozenset[str | None]
 """Names of the ops that make the operands of an op; None stands for a parameter."""
@@ -26,24 +27,27 @@ ProducerNames = frozenset[str | None]
 @dataclass(frozen=True, slots=True)
 class RuleEntry:
     """Rule of a table, for ops with an operand made by one of `any_operand`, and all operands made by ops of `all_operands`; None means any
-    op."""
+    op. `of_complex`: the rule holds for complex numbers, too."""
 
     rule: Rule
     any_operand: frozenset[str] | None = None
     all_operands: frozenset[str] | None = None
+    of_complex: bool = False
 
-    def fits(self, producers: ProducerNames) -> bool:
-        """True if the rule is to be tried for an op whose operands are made by these ops."""
-        return (self.any_operand is None or not self.any_operand.isdisjoint(producers)) and (
+    def fits(self, producers: ProducerNames, is_complex: bool = False) -> bool:
+        """True if the rule is to be tried for an op whose operands are made by these ops; `is_complex`: an operand or the result is."""
+        return (self.of_complex or not is_complex) and (self.any_operand is None or not self.any_operand.isdisjoint(producers)) and (
             self.all_operands is None or producers <= self.all_operands)
 
 
 class RuleTable:
-    """Rules by the name of the op they look at, in the order in which they are tried."""
+    """Rules by the name of the op they look at, in the order in which they are tried. `of_complex`: those added here hold for complex
+    numbers, too."""
 
-    def __init__(self) -> None:
+    def __init__(self, of_complex: bool = False) -> None:
+        self.of_complex = of_complex
         self.entries: dict[str, list[RuleEntry]] = {}
-        self.found: dict[tuple[str, ProducerNames], tuple[Rule, ...]] = {}
+        self.found: dict[tuple[str, ProducerNames, bool], tuple[Rule, ...]] = {}
 
     def rule(self, *names: str, any_operand: Collection[str] | None = None,
              all_operands: Collection[str] | None = None) -> Callable[[Rule], Rule]:
@@ -55,16 +59,17 @@ class RuleTable:
 
         def add(rule: Rule) -> Rule:
             entry = RuleEntry(rule, None if any_operand is None else frozenset(any_operand),
-                              None if all_operands is None else frozenset(all_operands))
+                              None if all_operands is None else frozenset(all_operands), self.of_complex)
             for name in names:
                 self.entries.setdefault(name, []).append(entry)
             return rule
 
         return add
 
-    def find(self, name: str, producers: ProducerNames) -> tuple[Rule, ...]:
+    def find(self, name: str, producers: ProducerNames, is_complex: bool) -> tuple[Rule, ...]:
         """Rules to try for an op called `name` whose operands are made by `producers`; cached in `found`."""
-        rules = self.found[name, producers] = tuple(entry.rule for entry in self.entries.get(name, ()) if entry.fits(producers))
+        rules = self.found[name, producers, is_complex] = tuple(
+            entry.rule for entry in self.entries.get(name, ()) if entry.fits(producers, is_complex))
         return rules
 
 
@@ -83,6 +88,7 @@ class Rewriter:
     def __init__(self, graph: Graph, rules: RuleTable):
         self._graph = graph
         self._rules = rules
+        self._has_complex = has_complex(graph)
         self._uses = use_counts(graph)
         self._ops: list[Op] = []
         self._producers: dict[Value, Op] = {}
@@ -143,7 +149,8 @@ class Rewriter:
             replacement.name = op.result.name
 
     def _replacement(self, op: Op) -> Value | None:
-        key = op.name, frozenset(map(self._producer_names.get, op.operands))
+        of_complex = self._has_complex and any(is_complex(value.type.dtype) for value in (*op.operands, *op.results))
+        key = op.name, frozenset(map(self._producer_names.get, op.operands)), of_complex
         rules = self._rules.found.get(key)
         for rule in self._rules.find(*key) if rules is None else rules:
             value = rule(op, self)
@@ -158,6 +165,12 @@ class Rewriter:
         for value in op.results:
             self._producers[value] = op
             self._producer_names[value] = op.name
+
+
+def has_complex(graph: Graph) -> bool:
+    """True if a value of the graph is complex."""
+    return any(is_complex(value.type.dtype) for value in graph.params) or any(
+        is_complex(value.type.dtype) for op in graph.ops for value in op.results)
 
 
 def rewrite(graph: Graph, rules: RuleTable) -> Graph:

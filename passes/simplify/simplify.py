@@ -5,6 +5,7 @@ from __future__ import annotations
 from adjit.ir.graph import Graph
 from adjit.passes.options import Options
 from adjit.passes.simplify.algebra import ALGEBRA
+from adjit.passes.simplify.complex_numbers import COMPLEX
 from adjit.passes.simplify.constants import CONSTANTS
 from adjit.passes.simplify.movement import MOVEMENT
 from adjit.passes.simplify.padding import PADDING
@@ -12,7 +13,7 @@ from adjit.passes.simplify.reductions import REDUCTIONS
 from adjit.passes.simplify.rewrite import merge, rewrite
 from adjit.passes.simplify.windows import WINDOWS
 
-RULES = merge(CONSTANTS, ALGEBRA, MOVEMENT, PADDING, REDUCTIONS, WINDOWS)
+RULES = merge(CONSTANTS, COMPLEX, ALGEBRA, MOVEMENT, PADDING, REDUCTIONS, WINDOWS)
 
 
 def simplify(graph: Graph, options: Options) -> Graph:

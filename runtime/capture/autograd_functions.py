@@ -10,7 +10,7 @@ from adjit.eager.modes import enable_grad, no_grad
 from adjit.eager.tensor import Tensor, new_tensor
 from adjit.eager.user_function import Context, Function, gradients_of
 from adjit.ir import ops
-from adjit.ir.types import is_float
+from adjit.ir.types import is_inexact
 from adjit.runtime.custom_vjp import custom_vjp
 from adjit.tracer.array import TracedArray, as_traced, wrap
 
@@ -66,7 +66,7 @@ class _Call:
 def _active(array: Any) -> Tensor:
     """A tensor within a rule. It requires grad, so that calls of other functions with rules follow their rules."""
     tensor = new_tensor(as_traced(array))
-    tensor._requires_grad = is_float(tensor.dtype)
+    tensor._requires_grad = is_inexact(tensor.dtype)
     return tensor
 
 

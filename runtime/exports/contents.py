@@ -114,7 +114,8 @@ def _check_interface(interface: Interface, artifact: Artifact, tensors: Mapping[
         needed = param.source != "argument" or param.name in given
         if needed and (tensors[param.name].shape, tensors[param.name].dtype) != (param.shape, SHORT_NAMES[param.dtype]):
             raise ValueError(f"the stored array {param.name} does not have the shape and dtype of its parameter")
-        if param.source not in SOURCES or param.role not in PARAM_ROLES or (param.weak and (param.dtype, param.shape) != ("f64", ())):
+        if param.source not in SOURCES or param.role not in PARAM_ROLES or (
+                param.weak and (param.dtype, param.shape) not in (("f64", ()), ("c128", ()))):
             raise ValueError(f"the parameter {param.name} has an unknown source or role")
         if not 0 <= param.leaf < MAX_LEAVES if param.source == "argument" else param.leaf != -1:
             raise ValueError(f"the parameter {param.name} has an invalid leaf number")

@@ -100,7 +100,7 @@ def _parameters(program: Program, signature: CallSignature) -> tuple[ExportedPar
         while name in taken:
             name += "_"
         taken.add(name)
-        weak = leaf >= 0 and signature.leaf_keys[leaf] == ("weak",)
+        weak = leaf >= 0 and signature.leaf_keys[leaf][0] == "weak"
         params.append(ExportedParameter(name, param.dtype, tuple(param.shape), param.role, source, leaf, weak))
     return tuple(params)
 

@@ -78,7 +78,7 @@ def test_rules_do_nothing_where_they_are_not_tried() -> None:
     """What a rule says about the makers of operands leaves out no op that it has something to do with."""
     always = RuleTable()
     for name, entries in RULES.entries.items():
-        always.entries[name] = [RuleEntry(entry.rule) for entry in entries]
+        always.entries[name] = [RuleEntry(entry.rule, of_complex=entry.of_complex) for entry in entries]
     graphs = [parse(case.before) for case in CASES if "simplify" in case.passes]
     graphs += [random_program(Random(seed), 60).graph for seed in range(20)]
     for graph in graphs:

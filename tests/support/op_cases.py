@@ -104,23 +104,30 @@ def gradient_graph(graph: Graph, wrt: int) -> Graph:
         return builder.build([cotangents[target] if target in cotangents else full_like(known[target], 0.0)])
 
 
+def random_like(type: TensorType, generator: np.random.Generator) -> np.ndarray:
+    """Normal numbers of a type, complex ones with two independent parts."""
+    numbers = np.asarray(generator.normal(size=type.shape))
+    return numbers + 1j * generator.normal(size=type.shape) if type.dtype.kind == "c" else numbers
+
+
 def check_derivative(graph: Graph, arrays: Sequence[np.ndarray], wrt: int, step: float = 1e-6) -> None:
-    """Compare the derivative of `graph` in one float64 parameter with central differences, projected on random directions."""
+    """Compare the derivative of `graph` in one float64 or complex128 parameter with central differences, projected on random directions.
+    Rules pair complex numbers as Re(ct * t)."""
     generator = np.random.default_rng(7)
     (result,) = graph.results
-    cotangent = generator.normal(size=result.type.shape)
-    direction = generator.normal(size=arrays[wrt].shape)
+    cotangent = random_like(result.type, generator)
+    direction = random_like(type_of(arrays[wrt]), generator)
 
     def along(distance: float) -> np.ndarray:
         moved = list(arrays)
         moved[wrt] = np.asarray(arrays[wrt] + distance * direction)
         return interpret(graph, moved)[0]
 
-    expected = np.sum(cotangent * (along(step) - along(-step)) / (2 * step))
+    expected = np.sum(cotangent * (along(step) - along(-step)) / (2 * step)).real
     (found,) = interpret(gradient_graph(graph, wrt), [*arrays, cotangent])
     assert found.shape == arrays[wrt].shape
     assert found.dtype == arrays[wrt].dtype
-    np.testing.assert_allclose(np.sum(found * direction), expected, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(np.sum(found * direction).real, expected, rtol=1e-6, atol=1e-7)
 
 
 def assert_identical(found: np.ndarray, expected: np.ndarray) -> None:
@@ -128,6 +135,9 @@ def assert_identical(found: np.ndarray, expected: np.ndarray) -> None:
     expected = np.asarray(expected)
     assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
     np.testing.assert_array_equal(found, expected)
-    if found.dtype.kind == "f":
+    if found.dtype.kind == "c":
+        for part, other in ((found.real, expected.real), (found.imag, expected.imag)):
+            assert_identical(part, other)
+    elif found.dtype.kind == "f":
         numbers = ~np.isnan(found)
         np.testing.assert_array_equal(np.signbit(found)[numbers], np.signbit(expected)[numbers])

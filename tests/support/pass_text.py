@@ -101,8 +101,10 @@ def special_arrays(graph: Graph) -> Iterator[list[np.ndarray]]:
         for position, value in enumerate(graph.params):
             dtype, size = value.type.dtype, value.type.size
             steps = (np.arange(size) * (position + 1) + turn * (2 * position + 1)) % len(SPECIAL)
-            if dtype.kind == "f":
+            if dtype.kind in "fc":
                 flat = numbers[steps].astype(dtype)
+                if dtype.kind == "c":
+                    flat.imag = numbers[(steps * 3 + position + 5) % len(SPECIAL)]
             elif dtype.kind == "b":
                 flat = steps % 3 == 0
             else:
@@ -116,6 +118,8 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
     """True if two arrays hold the same bits; all NaNs count as one."""
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
+    if a.dtype.kind == "c":
+        return same_bits(a.real, b.real) and same_bits(a.imag, b.imag)
     if a.dtype.kind != "f":
         return bool(np.array_equal(a, b))
     return bool(np.array_equal(a, b, equal_nan=True) and np.array_equal(np.signbit(a) & ~np.isnan(a), np.signbit(b) & ~np.isnan(b)))

@@ -3,6 +3,7 @@
 from adjit.tracer.functions import (
     applying,
     assembling,
+    complex_numbers,
     composites,
     contraction,
     creation,
@@ -28,7 +29,8 @@ from adjit.tracer.functions import (
 )
 
 __all__ = [
-    "applying", "assembling", "composites", "contraction", "creation", "einsum", "indexing", "joining", "masked_indexing", "masking",
-    "number_parts", "reductions", "scimath", "searching", "selecting", "sets", "shapes", "signals", "special", "statistics", "texts",
+    "applying", "assembling", "complex_numbers", "composites", "contraction", "creation", "einsum", "indexing", "joining",
+    "masked_indexing", "masking", "number_parts", "reductions", "scimath", "searching", "selecting", "sets", "shapes", "signals", "special",
+    "statistics", "texts",
     "ufunc_methods", "ufuncs", "writing",
 ]

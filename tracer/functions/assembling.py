@@ -224,37 +224,6 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]
     return tuple(reversed(parts)) if order == "C" else tuple(parts)
 
 
-@implements(np.real)
-def real(val: Any) -> Any:
-    """Equivalent of `numpy.real`: the array itself."""
-    return as_traced(val)
-
-
-@implements(np.imag)
-def imag(val: Any) -> Any:
-    """Equivalent of `numpy.imag`: zeros."""
-    x = as_traced(val)
-    return FUNCTIONS[np.zeros_like](x) if x.ndim else wrap(lowering.constant(0, x.dtype))
-
-
-@implements(np.real_if_close)
-def real_if_close(a: Any, tol: float = 100) -> Any:
-    """Equivalent of `numpy.real_if_close`: the array itself."""
-    return as_traced(a)
-
-
-@implements(np.iscomplex)
-def iscomplex(x: Any) -> Any:
-    """Equivalent of `numpy.iscomplex`: nowhere."""
-    return FUNCTIONS[np.zeros_like](as_traced(x), dtype=bool)
-
-
-@implements(np.isreal)
-def isreal(x: Any) -> Any:
-    """Equivalent of `numpy.isreal`: everywhere."""
-    return FUNCTIONS[np.ones_like](as_traced(x), dtype=bool)
-
-
 @implements(np.tril_indices_from)
 def tril_indices_from(arr: Any, k: int = 0) -> Any:
     """Equivalent of `numpy.tril_indices_from`: plain arrays."""

@@ -31,7 +31,7 @@ def stop_gradient(x: Any) -> TracedArray:
 
 def floating(x: Any) -> TracedArray:
     array = as_traced(x)
-    return array if array.dtype.kind == "f" else FUNCTIONS["astype"](array, F64)
+    return array if array.dtype.kind in "fc" else FUNCTIONS["astype"](array, F64)
 
 
 def _highest(x: TracedArray, axis: Any) -> TracedArray:
@@ -153,7 +153,7 @@ def vector_norm(x: TracedArray, ord: float, axis: Any, keepdims: bool) -> Any:
 def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
     """Equivalent of `numpy.isclose`."""
     x, y = as_traced(a), as_traced(b)
-    if y.dtype.kind != "f":
+    if y.dtype.kind not in "fc":
         y = FUNCTIONS["astype"](y, common_dtype([as_operand(y), 1.0]))
     near = FUNCTIONS[np.less_equal](FUNCTIONS[np.absolute](FUNCTIONS[np.subtract](x, y)), atol + rtol * FUNCTIONS[np.absolute](y))
     result = (near & FUNCTIONS[np.isfinite](y)) | FUNCTIONS[np.equal](x, y)

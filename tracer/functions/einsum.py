@@ -12,7 +12,7 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.errors import ShapeError
 from adjit.ir.graph import Value
-from adjit.ir.types import BOOL, check_dtype, is_float
+from adjit.ir.types import BOOL, check_dtype, is_inexact
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.dispatch import implements
@@ -48,7 +48,7 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K",
         chosen = [terms[i] for i in pair]
         terms = [term for i, term in enumerate(terms) if i not in pair]
         needed = set(output).union(*(labels for _, labels in terms))
-        if len(chosen) == len(arrays) == 2 and is_float(target):
+        if len(chosen) == len(arrays) == 2 and is_inexact(target):
             terms.append(_two(chosen[0], chosen[1], needed, sizes))
             continue
         result = _sum_out(chosen[0], needed.union(*(labels for _, labels in chosen[1:])))

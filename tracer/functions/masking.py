@@ -156,7 +156,7 @@ rule(reductions.sum, reductions.prod, reductions.any, reductions.all, reductions
 
 def lowest(dtype: np.dtype, sign: int = 1) -> Any:
     """Neutral element of `max`; of `min` for sign -1."""
-    if dtype.kind == "f":
+    if dtype.kind in "fc":
         return -math.inf * sign
     if dtype == BOOL:
         return sign < 0
@@ -254,7 +254,7 @@ def _with_neutral(number: float) -> Call:
         x = first(args)
         if not is_lazy(x) or any(map(is_lazy, (*args[1:], *kwargs.values()))):
             return NotImplemented
-        x = x if x.dtype.kind == "f" else FUNCTIONS["astype"](x, np.float64)
+        x = x if x.dtype.kind in "fc" else FUNCTIONS["astype"](x, np.float64)
         axes = _reduced_axes(x, args, kwargs)
         if x.axis not in axes:
             return _along_others(function, x, axes, args[1:], kwargs)

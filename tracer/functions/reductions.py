@@ -10,7 +10,7 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.errors import ShapeError, UnsupportedError
 from adjit.ir.graph import Value
-from adjit.ir.types import BOOL, F64
+from adjit.ir.types import BOOL, F64, is_complex, is_inexact, real_dtype
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.dispatch import dispatched, implements
@@ -73,8 +73,8 @@ def extremum(ufunc: np.ufunc, op: Reduce, sign: int) -> Callable[..., Any]:
             if not given(initial):
                 raise ValueError(f"reduction operation '{ufunc.__name__}' does not have an identity, so to use a where mask one has to "
                                  "specify 'initial'")
-            limits = np.finfo(x.dtype) if x.dtype.kind == "f" else np.iinfo(x.dtype) if x.dtype != BOOL else None
-            neutral = (-np.inf * sign if x.dtype.kind == "f" else sign < 0 if limits is None else limits.min if sign > 0 else limits.max)
+            limits = np.finfo(x.dtype) if is_inexact(x.dtype) else np.iinfo(x.dtype) if x.dtype != BOOL else None
+            neutral = (-np.inf * sign if is_inexact(x.dtype) else sign < 0 if limits is None else limits.min if sign > 0 else limits.max)
             x = masked(x, where, neutral)
         axes = normalize_reduced(axis, x.ndim)
         if axes and not np.prod([x.shape[i] for i in axes]) and given(initial):
@@ -138,10 +138,18 @@ def _element_count(x: TracedArray, axis: Any, keepdims: Any, mask: Any) -> Any:
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
     """Equivalent of `numpy.mean`; integers and bools are averaged in float64."""
     x = as_traced(a)
-    target = dtype_argument(dtype) if dtype is not None else (x.dtype if x.dtype.kind == "f" else F64)
+    target = dtype_argument(dtype) if dtype is not None else (x.dtype if is_inexact(x.dtype) else F64)
     total = sum(x, axis=axis, dtype=target, keepdims=keepdims, where=where)
     result = FUNCTIONS["astype"](total / _element_count(x, axis, keepdims, where), target)
     return store(result, out, name="mean")
+
+
+def _square_length(x: TracedArray) -> Any:
+    """The square of the absolute value, as NumPy computes it."""
+    if not is_complex(x.dtype):
+        return FUNCTIONS[np.square](x)
+    parts = ops.real(x.value), ops.imag(x.value)
+    return wrap(ops.add(*(ops.multiply(part, part) for part in parts)))
 
 
 @implements(np.var)
@@ -149,11 +157,12 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any 
         mean: Any = _no_value, correction: Any = _no_value) -> Any:
     """Equivalent of `numpy.var`: the mean square of the deviations from the mean."""
     x = as_traced(a)
-    target = dtype_argument(dtype) if dtype is not None else (x.dtype if x.dtype.kind == "f" else F64)
-    x = wrap(lowering.convert(x.value, target))
+    target = dtype_argument(dtype) if dtype is not None else (x.dtype if is_inexact(x.dtype) else F64)
+    x = x if is_complex(x.dtype) and not is_complex(target) else wrap(lowering.convert(x.value, target))
     center = mean if given(mean) else FUNCTIONS[np.mean](x, axis=axis, keepdims=True, where=where)
-    total = sum(FUNCTIONS[np.square](x - center), axis=axis, keepdims=keepdims, where=where)
+    total = sum(_square_length(x - center), axis=axis, keepdims=keepdims, where=where)
     count = _element_count(x, axis, keepdims, where) - (correction if given(correction) else ddof)
+    target = real_dtype(target)
     divisor = FUNCTIONS[np.maximum](count, 0) if isinstance(count, TracedArray) else count if count > 0 else 0
     return store(FUNCTIONS["astype"](total / divisor, target), out, name="var")
 
@@ -189,7 +198,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
             raise ShapeError(f"average: weights of shape {w.shape} for an array of shape {x.shape} and axis={axis}", find_user_location())
         w = FUNCTIONS[np.transpose](w, sorted(range(w.ndim), key=axes.__getitem__))
         w = expand_dims(w, tuple(i for i in range(x.ndim) if i not in axes))
-    if x.dtype.kind != "f" and w.dtype.kind != "f":
+    if not is_inexact(x.dtype) and not is_inexact(w.dtype):
         x = FUNCTIONS["astype"](x, F64)
     total = sum(FUNCTIONS[np.multiply](w, FUNCTIONS[np.ones_like](x)), axis=axis, keepdims=keepdims)
     result = sum(x * w, axis=axis, keepdims=keepdims) / total

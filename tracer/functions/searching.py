@@ -32,7 +32,7 @@ _FEW = 24
 def below(a: Value, b: Value) -> Value:
     """True where `a` is sorted before `b`: NaN comes last."""
     less = ops.less(a, b)
-    if a.type.dtype.kind != "f":
+    if a.type.dtype.kind not in "fc":
         return less
     return ops.logical_or(less, ops.logical_and(ops.isnan(b), ops.logical_not(ops.isnan(a))))
 

@@ -464,18 +464,6 @@ def size(a: Any, axis: int | None = None) -> int:
     return x.size if axis is None else x.shape[normalize_axis(axis, x.ndim)]
 
 
-@implements(np.iscomplexobj)
-def iscomplexobj(x: Any) -> bool:
-    """Equivalent of `numpy.iscomplexobj`: never."""
-    return False
-
-
-@implements(np.isrealobj)
-def isrealobj(x: Any) -> bool:
-    """Equivalent of `numpy.isrealobj`: always."""
-    return True
-
-
 def refuse(condition: bool, what: str, hint: str | None = None) -> None:
     """Raise `UnsupportedError` where `condition` holds."""
     if condition:

@@ -26,7 +26,7 @@ def _slid(x: TracedArray, kernel: TracedArray, low: int, high: int) -> TracedArr
     """Sums of products of `kernel`, not turned, with windows of `x`, which has zeros around it."""
     dtype = common_dtype([as_operand(x), as_operand(kernel)])
     values, weights = (FUNCTIONS["astype"](each, dtype) for each in (x, kernel))
-    if dtype.kind == "f":
+    if dtype.kind in "fc":
         image, filters = (lowering.reshape(each.value, (1, 1, each.size)) for each in (values, weights))
         result = ops.convolution(image, filters, stride=(1,), low=(low,), high=(high,), interior=(0,), dilation=(1,), groups=1)
         return wrap(lowering.reshape(result, (result.type.size,)), scalar=False)
@@ -81,7 +81,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     if edge_order not in (1, 2):
         raise ValueError("'edge_order' greater than 2 not supported")
     spacings = [1.0] * len(axes) if not varargs else list(varargs) * (len(axes) if len(varargs) == 1 else 1)
-    x = x if x.dtype.kind == "f" else FUNCTIONS["astype"](x, np.float64)
+    x = x if x.dtype.kind in "fc" else FUNCTIONS["astype"](x, np.float64)
     results = [moveaxis(_slopes(moveaxis(x, dim, 0), spacing, edge_order), 0, dim) for dim, spacing in zip(axes, spacings, strict=True)]
     return results[0] if len(axes) == 1 else tuple(results)
 

@@ -227,7 +227,7 @@ def _without_nan(name: str, function: Callable[..., Any], neutral: float) -> Cal
     def call(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = np._NoValue,
              where: Any = np._NoValue) -> Any:
         x = as_traced(a)
-        x = FUNCTIONS[np.where](FUNCTIONS[np.isnan](x), x.dtype.type(neutral), x) if x.dtype.kind == "f" else x
+        x = FUNCTIONS[np.where](FUNCTIONS[np.isnan](x), x.dtype.type(neutral), x) if x.dtype.kind in "fc" else x
         return function(x, axis, dtype, out, keepdims, initial, where if reductions.given(where) else True)
 
     return _named(name, call)
@@ -274,7 +274,7 @@ def _nan_extremum(name: str, function: Callable[..., Any], sign: int) -> Callabl
     def call(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = np._NoValue, where: Any = np._NoValue) -> Any:
         x = as_traced(a)
         masked = {"where": where} if reductions.given(where) else {}
-        if x.dtype.kind != "f":
+        if x.dtype.kind not in "fc":
             return function(x, axis, out, keepdims, initial, **masked)
         missing = FUNCTIONS[np.isnan](x)
         result = function(FUNCTIONS[np.where](missing, x.dtype.type(-math.inf * sign), x), axis, None, keepdims, initial, **masked)
@@ -291,7 +291,7 @@ nanmax, nanmin = _nan_extremum("nanmax", reductions.max, 1), _nan_extremum("nanm
 def _nan_place(name: str, function: Callable[..., Any], sign: int) -> Callable[..., Any]:
     def call(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
         x = as_traced(a)
-        if x.dtype.kind != "f":
+        if x.dtype.kind not in "fc":
             return function(x, axis, out, keepdims=keepdims)
         missing = FUNCTIONS[np.isnan](x)
         index = function(FUNCTIONS[np.where](missing, x.dtype.type(-math.inf * sign), x), axis, keepdims=keepdims)
@@ -309,7 +309,7 @@ nanargmax, nanargmin = _nan_place("nanargmax", reductions.argmax, 1), _nan_place
 def _nan_cumulative(name: str, function: Callable[..., Any], neutral: float) -> Callable[..., Any]:
     def call(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
         x = as_traced(a)
-        x = FUNCTIONS[np.where](FUNCTIONS[np.isnan](x), x.dtype.type(neutral), x) if x.dtype.kind == "f" else x
+        x = FUNCTIONS[np.where](FUNCTIONS[np.isnan](x), x.dtype.type(neutral), x) if x.dtype.kind in "fc" else x
         return function(x, axis, dtype, out)
 
     return _named(name, call)

@@ -12,7 +12,7 @@ from adjit.ir import ops
 from adjit.ir.errors import DTypeError, ShapeError, UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.interpreter import ArrayValue
-from adjit.ir.types import BOOL, F64, is_float
+from adjit.ir.types import BOOL, F64, is_float, is_inexact
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, scalar_refused, wrap, write_refused
 from adjit.tracer.direct import LOWERINGS, apply_directly
@@ -143,8 +143,8 @@ def _truth(lower: Lower) -> Lower:
 
 
 def _floating(lower: Lower, otherwise: Lower) -> Lower:
-    """Use `otherwise` if the loop's dtype is no float."""
-    return lambda *xs: lower(*xs) if xs[0].type.dtype.kind == "f" else otherwise(*xs)
+    """Use `otherwise` if the loop's dtype is neither float nor complex."""
+    return lambda *xs: lower(*xs) if is_inexact(xs[0].type.dtype) else otherwise(*xs)
 
 
 def filled(number: float | bool) -> Lower:
@@ -225,7 +225,7 @@ _LOWERINGS: dict[np.ufunc, Lower] = {
     np.degrees: _scaled(180.0 / math.pi),
     np.floor: _floating(ops.floor, _same), np.ceil: _floating(ops.ceil, _same), np.trunc: _floating(ops.trunc, _same), np.rint: ops.rint,
     np.isnan: _floating(ops.isnan, filled(False)), np.isinf: _floating(ops.isinf, filled(False)),
-    np.isfinite: _floating(ops.isfinite, filled(True)), np.signbit: signbit, np.conjugate: _same,
+    np.isfinite: _floating(ops.isfinite, filled(True)), np.signbit: signbit,
     np.add: ops.add, np.subtract: ops.subtract, np.multiply: ops.multiply, np.divide: ops.divide,
     np.floor_divide: ops.floor_divide, np.remainder: ops.remainder, np.fmod: _fmod, np.power: ops.power, np.float_power: ops.power,
     np.maximum: ops.maximum, np.minimum: ops.minimum, np.fmax: _floating(ops.fmax, ops.maximum), np.fmin: _floating(ops.fmin, ops.minimum),
@@ -259,7 +259,7 @@ def power(x: Any, exponent: Any, *args: Any, **kwargs: Any) -> Any:
     if number in _SIMPLE_POWERS and isinstance(base, TracedArray) and not args and not (kwargs.keys() - {"out"}):
         kinds = (kind_of(base), type(number))
         dtype = loop_dtypes(np.power, kinds, None, "same_kind")[-1]
-        if base.dtype == dtype and (dtype.kind == "f" or (number == 2 and dtype != BOOL)):
+        if base.dtype == dtype and (is_inexact(dtype) or (number == 2 and dtype != BOOL)):
             made = NotImplemented if kwargs else apply_directly(_SIMPLE_POWERS[number], (base,), False)
             return FUNCTIONS[_SIMPLE_POWERS[number]](base, **kwargs) if made is NotImplemented else made
     return _general_power(x, exponent, *args, **kwargs)

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from adjit.codegen.llvm.builder import Typed
+from adjit.codegen.llvm.builder import Value as BuilderValue
 from adjit.codegen.llvm.module import Definition
 from adjit.codegen.llvm.target import Target
 from adjit.codegen.llvm.vectors import Count, VectorBuilder
 from adjit.codegen.native.kernels.scalar_templates import BLOCK, NUMBER, OPERANDS, Template, template_of
 from adjit.codegen.vector_math.llvm_printer import element_literal, llvm_type
 from adjit.ir.graph import Op
-from adjit.ir.types import short_name
+from adjit.ir.types import is_complex, real_dtype, short_name
 
 Index = str | int
 """A number of elements: a value or a known number."""
@@ -29,7 +30,9 @@ class KernelBuilder(VectorBuilder):
     # -- types and numbers
 
     def element(self, dtype: np.dtype, width: int = 1) -> str:
-        """The LLVM type of values in registers: i1 for bool."""
+        """The LLVM type of values in registers: i1 for bool. A complex number is two lanes."""
+        if is_complex(dtype):
+            return f"<{2 * width} x {llvm_type(short_name(real_dtype(dtype)))}>"
         scalar = llvm_type(short_name(dtype))
         return scalar if width == 1 else f"<{width} x {scalar}>"
 
@@ -44,22 +47,47 @@ class KernelBuilder(VectorBuilder):
     # -- memory
 
     def load_element(self, pointer: str, dtype: np.dtype) -> str:
-        return self._loaded(self.load(self.cell(dtype), pointer, align=dtype.itemsize), dtype, 1)
+        return self._loaded(self.load(self.cell(dtype), pointer, align=real_dtype(dtype).itemsize), dtype, 1)
 
     def store_element(self, value: str, pointer: str, dtype: np.dtype) -> None:
-        self.store(self.cell(dtype), self._stored(value, dtype, 1), pointer, align=dtype.itemsize)
+        self.store(self.cell(dtype), self._stored(value, dtype, 1), pointer, align=real_dtype(dtype).itemsize)
 
     def load_elements(self, pointer: str, dtype: np.dtype, count: Count = None) -> str:
         """Load a vector of elements. With `count`, only the first `count` are read, and the other lanes are 1, which is harmless to every
         function."""
         filler = "" if count is None else self._harmless(dtype)
+        if is_complex(dtype):
+            part = self.element(real_dtype(dtype))
+            return self.load_vector(pointer, self._of_parts(count), part, lanes=2 * self.lanes, filler=filler)
         return self._loaded(self.load_vector(pointer, count, self.cell(dtype), filler=filler), dtype, self.lanes)
 
     def store_elements(self, value: str, pointer: str, dtype: np.dtype, count: Count = None) -> None:
-        self.store_vector(self._stored(value, dtype, self.lanes), pointer, count, self.cell(dtype))
+        if is_complex(dtype):
+            self.store_vector(value, pointer, self._of_parts(count), self.element(real_dtype(dtype)), lanes=2 * self.lanes)
+        else:
+            self.store_vector(self._stored(value, dtype, self.lanes), pointer, count, self.cell(dtype))
+
+    def _of_parts(self, count: Count) -> Count:
+        """Active lanes of the parts of complex numbers."""
+        if isinstance(count, str):
+            return self.shuffle(f"<{self.lanes} x i1>", count, "poison", [lane // 2 for lane in range(2 * self.lanes)])
+        return None if count is None else 2 * count
+
+    def splat(self, element: str, value: BuilderValue, lanes: int = 0) -> str:
+        """The scalar in every lane; of a complex number, its parts in turn."""
+        if not element.startswith("<"):
+            return super().splat(element, value, lanes)
+        return self.shuffle(element, str(value), "poison", [0, 1] * (lanes or self.lanes))
 
     def gather_elements(self, pointer: str, dtype: np.dtype, indices: Typed, count: Count = None) -> str:
         """The elements at `indices`."""
+        if is_complex(dtype):
+            part, type = self.element(real_dtype(dtype)), indices[0]
+            twice = self.let(f"shl {type} {indices[1]}, splat ({type.split()[-1][:-1]} 1)")
+            parts = [self.gather(place, (type, twice), count, part, self._harmless(real_dtype(dtype)))
+                     for place in (pointer, self.at(pointer, part, 1))]
+            lanes = [lane // 2 + (lane % 2) * self.lanes for lane in range(2 * self.lanes)]
+            return self.shuffle(self.element(real_dtype(dtype), self.lanes), *parts, lanes)
         return self._loaded(self.gather(pointer, indices, count, self.cell(dtype), self._harmless(dtype)), dtype, self.lanes)
 
     def load_pattern(self, pointer: str, dtype: np.dtype, pattern: Sequence[int], count: int | str | None = None) -> str:
@@ -75,10 +103,14 @@ class KernelBuilder(VectorBuilder):
             indices = f"<{', '.join(f'{integer} {place}' for place in places)}>"
             return self.gather_elements(pointer, dtype, (f"<{self.lanes} x {integer}>", indices), count)
         run = self.load_elements(pointer, dtype, None if most == self.lanes - 1 else most + 1)
-        type = self.element(dtype, self.lanes)
-        return self.shuffle(type, run, "poison", [*pattern, *[0] * (self.lanes - len(pattern))])
+        type, lanes = self.element(dtype, self.lanes), [*pattern, *[0] * (self.lanes - len(pattern))]
+        if is_complex(dtype):
+            lanes = [2 * lane + part for lane in lanes for part in (0, 1)]
+        return self.shuffle(type, run, "poison", lanes)
 
     def _harmless(self, dtype: np.dtype) -> str:
+        if is_complex(dtype):
+            return self.literal(1, real_dtype(dtype), 2 * self.lanes)
         return "splat (i8 1)" if dtype == np.bool_ else self.literal(1, dtype, self.lanes)
 
     def _loaded(self, name: str, dtype: np.dtype, width: int) -> str:

@@ -15,7 +15,7 @@ from adjit.ir.analysis.kernel_schedule import KernelSchedule, schedule_kernel
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op, Value
 from adjit.ir.ops.traits import FREE_IN_KERNELS
-from adjit.ir.types import is_float
+from adjit.ir.types import is_float, real_dtype
 
 MAX_UNROLLED_INSTRUCTIONS = 640
 """Maximum instructions of an unrolled row; a longer row is a loop over its columns."""
@@ -129,8 +129,9 @@ def choose_lanes(schedule: KernelSchedule, target: Target) -> int:
     values = [op.result for op in schedule.region.ops if op.name not in FREE_IN_KERNELS] or list(schedule.region.params)
     for value in values:
         if value.type.dtype != np.bool_:
-            votes[value.type.dtype.itemsize] = votes.get(value.type.dtype.itemsize, 0) + 1
-    sizes = [value.type.dtype.itemsize for value in (*schedule.region.params, *values)]
+            itemsize = real_dtype(value.type.dtype).itemsize
+            votes[itemsize] = votes.get(itemsize, 0) + 1
+    sizes = [real_dtype(value.type.dtype).itemsize for value in (*schedule.region.params, *values)]
     itemsize = max(votes, key=lambda size: (votes[size], size)) if votes else max(sizes, default=4)
     return target.lanes(itemsize)
 

@@ -10,7 +10,7 @@ a maximum depends on that: it goes to the elements that equal the maximum.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import field
 from functools import cache, partial
 from typing import TYPE_CHECKING
@@ -121,6 +121,8 @@ def template_of(op: Op, width: int, target: Target) -> Template:
 @cache
 def template(name: str, types: tuple[str, ...], converted: str, width: int, target: Target) -> Template:
     """The template of the op with this name on operands of these dtypes; `converted` is the result dtype of a conversion."""
+    if name in _BORDERS:
+        return _BORDERS[name](types[0], width)
     printer = LLVMPrinter(target.fma, width, target.avx512, prefix=f"t{NUMBER}.", label=f"{NUMBER}.", block=BLOCK)
     result = _definition(name, converted)(*[Value(printer, mark, type) for mark, type in zip(OPERANDS, types, strict=False)])
     if len(printer.lines) > _MAX_INLINED_INSTRUCTIONS:
@@ -149,6 +151,41 @@ def _external(name: str, external: tuple[str, ...], types: tuple[str, ...], resu
     arguments = ", ".join(f"{vector} {mark}" for vector, mark in zip(vectors[:-1], OPERANDS, strict=False))
     return Template(f"  %t{NUMBER} = call {vectors[-1]} @{symbol}({arguments})", f"%t{NUMBER}", 60, declarations=text.declarations,
                     shared={symbol: function})
+
+
+def _part(index: int, type: str, width: int) -> Template:
+    """Every second lane, from `index` on."""
+    scalar = llvm_type(_PART_OF[type])
+    if width == 1:
+        return Template(f"  %t{NUMBER} = extractelement <2 x {scalar}> {OPERANDS[0]}, i32 {index}", f"%t{NUMBER}", 1)
+    return _shuffle(f"<{2 * width} x {scalar}>", OPERANDS[0], "poison", range(index, 2 * width, 2))
+
+
+def _interleaved(type: str, width: int) -> Template:
+    scalar = llvm_type(type)
+    if width > 1:
+        return _shuffle(f"<{width} x {scalar}>", OPERANDS[0], OPERANDS[1], (lane // 2 + (lane % 2) * width for lane in range(2 * width)))
+    return Template(f"  %t{NUMBER}.r = insertelement <2 x {scalar}> poison, {scalar} {OPERANDS[0]}, i32 0\n"
+                    f"  %t{NUMBER} = insertelement <2 x {scalar}> %t{NUMBER}.r, {scalar} {OPERANDS[1]}, i32 1", f"%t{NUMBER}", 2)
+
+
+def _conjugate(type: str, width: int) -> Template:
+    vector = f"<{2 * width} x {llvm_type(_PART_OF[type])}>"
+    lanes = ", ".join(f"i32 {lane + (lane % 2) * 2 * width}" for lane in range(2 * width))
+    return Template(f"  %t{NUMBER}.n = fneg {vector} {OPERANDS[0]}\n"
+                    f"  %t{NUMBER} = shufflevector {vector} {OPERANDS[0]}, {vector} %t{NUMBER}.n, <{2 * width} x i32> <{lanes}>",
+                    f"%t{NUMBER}", 2)
+
+
+def _shuffle(vector: str, a: str, b: str, lanes: Iterable[int]) -> Template:
+    order = [f"i32 {lane}" for lane in lanes]
+    return Template(f"  %t{NUMBER} = shufflevector {vector} {a}, {vector} {b}, <{len(order)} x i32> <{', '.join(order)}>", f"%t{NUMBER}", 1)
+
+
+_PART_OF = {"c64": "f32", "c128": "f64"}
+_BORDERS: dict[str, Callable[[str, int], Template]] = {
+    "real": partial(_part, 0), "imag": partial(_part, 1), "complex": _interleaved, "conj": _conjugate}
+"""Ops between complex numbers in memory, whose parts alternate, and reals: permutations of lanes."""
 
 
 def _shared(printer: LLVMPrinter, branches: bool) -> dict[str, Definition]:

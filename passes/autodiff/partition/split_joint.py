@@ -13,7 +13,7 @@ from adjit.ir.definition import Kind
 from adjit.ir.errors import VerificationError
 from adjit.ir.graph import Graph, Op, Value, needed_ops, producers
 from adjit.ir.ops.traits import VIEWS
-from adjit.ir.types import is_float
+from adjit.ir.types import is_inexact
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def _recomputable(graph: Graph, params: Sequence[Value], recomputed_ops: Contain
     """Values that are not saved: constants, and, with `recomputed_ops`, results of the named ops on parameters or views, and values
     computed from integer parameters alone."""
     views_of_params, constants, results_of_named = set(params), set[Value](), set[Value]()
-    integers = {value for value in params if recomputed_ops and not is_float(value.type.dtype)}
+    integers = {value for value in params if recomputed_ops and not is_inexact(value.type.dtype)}
     known_integers = set(integers)
     for op in graph.ops:
         if op.name in VIEWS or not op.operands:
@@ -111,7 +111,7 @@ def _recomputable(graph: Graph, params: Sequence[Value], recomputed_ops: Contain
             # a Python number
             results_of_named.update(op.results)
             views_of_params.update(op.results)
-    from_integers = {value for value in known_integers - integers if recomputed_ops and not is_float(value.type.dtype)}
+    from_integers = {value for value in known_integers - integers if recomputed_ops and not is_inexact(value.type.dtype)}
     return results_of_named | constants | from_integers
 
 

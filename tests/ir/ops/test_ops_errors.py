@@ -55,8 +55,8 @@ CONVOLUTION = {"stride": (1, 1), "low": (0, 0), "high": (0, 0), "interior": (0, 
 WINDOWS = {"sizes": (2, 2), "stride": (2, 2), "low": (0, 0), "high": (0, 0), "interior": (0, 0), "dilation": (1, 1)}
 
 CASES: list[tuple[OpDefinition, list[str], dict[str, Any], type[AdjitError], str]] = [
-    (ops.exp, ["i64[2]"], {}, DTypeError, "a float dtype is needed, got i64[2]\n    convert the operand with .astype first"),
-    (ops.negative, ["bool[2]"], {}, DTypeError, "an integer or float dtype is needed, got bool[2]"),
+    (ops.exp, ["i64[2]"], {}, DTypeError, "a float or complex dtype is needed, got i64[2]\n    convert the operand with .astype first"),
+    (ops.negative, ["bool[2]"], {}, DTypeError, "an integer, float or complex dtype is needed, got bool[2]"),
     (ops.left_shift, ["f32[2]", "f32[2]"], {}, DTypeError, "an integer dtype is needed, got f32[2]"),
     (ops.logical_not, ["i32[2]"], {}, DTypeError, "the bool dtype is needed, got i32[2]"),
     (ops.bitwise_and, ["f32[]", "f32[]"], {}, DTypeError, "the bool or an integer dtype is needed, got f32[]"),
@@ -67,21 +67,21 @@ CASES: list[tuple[OpDefinition, list[str], dict[str, Any], type[AdjitError], str
     (ops.reduce_sum, [F23], {"axes": (2,)}, ShapeError, "axis 2 is out of range for f32[2,3]"),
     (ops.reduce_sum, [F23], {"axes": (-1,)}, ShapeError, "axis -1 is out of range for f32[2,3]"),
     (ops.reduce_sum, [F23], {"axes": (1, 0)}, ShapeError, "axes have to be increasing, got (1, 0)"),
-    (ops.reduce_sum, ["bool[2]"], {"axes": (0,)}, DTypeError, "an integer or float dtype is needed, got bool[2]"),
+    (ops.reduce_sum, ["bool[2]"], {"axes": (0,)}, DTypeError, "an integer, float or complex dtype is needed, got bool[2]"),
     (ops.reduce_max, ["f32[0,3]"], {"axes": (0,)}, ShapeError,
      "f32[0,3] has no elements along (0,), and this reduction of no elements is undefined"),
     (ops.reduce_max, ["f32[0,3,0]"], {"axes": (0,)}, ShapeError,
      "f32[0,3,0] has no elements along (0,), and this reduction of no elements is undefined"),
     (ops.reduce_min, ["f32[0]"], {"axes": (0,)}, ShapeError,
      "f32[0] has no elements along (0,), and this reduction of no elements is undefined"),
-    (ops.reduce_prod, ["bool[2]"], {"axes": (0,)}, DTypeError, "an integer or float dtype is needed, got bool[2]"),
+    (ops.reduce_prod, ["bool[2]"], {"axes": (0,)}, DTypeError, "an integer, float or complex dtype is needed, got bool[2]"),
     (ops.reduce_and, ["i32[2]"], {"axes": (0,)}, DTypeError, "the bool dtype is needed, got i32[2]"),
     (ops.reduce_or, ["f32[2]"], {"axes": (0,)}, DTypeError, "the bool dtype is needed, got f32[2]"),
     (ops.argmax, ["f32[3,0]"], {"axis": 1}, ShapeError, "f32[3,0] has no elements along axis 1"),
     (ops.argmin, ["f32[0]"], {"axis": 0}, ShapeError, "f32[0] has no elements along axis 0"),
     (ops.argmax, ["f32[0,0]"], {"axis": 0}, ShapeError, "f32[0,0] has no elements along axis 0"),
     (ops.argsort, ["f32[3]"], {"axis": 1}, ShapeError, "axis 1 is out of range for f32[3]"),
-    (ops.cumprod, ["bool[3]"], {"axis": 0, "reverse": False}, DTypeError, "an integer or float dtype is needed, got bool[3]"),
+    (ops.cumprod, ["bool[3]"], {"axis": 0, "reverse": False}, DTypeError, "an integer, float or complex dtype is needed, got bool[3]"),
     (ops.cumsum, ["f32[]"], {"axis": 0, "reverse": False}, ShapeError, "axis 0 is out of range for f32[]"),
     (ops.reshape, [F23], {"shape": (4,)}, ShapeError, "f32[2,3] has 6 elements and cannot get the shape (4,)"),
     (ops.reshape, [F23], {"shape": (-1, 6)}, ShapeError, "cannot get the shape (-1, 6)"),
@@ -93,6 +93,15 @@ CASES: list[tuple[OpDefinition, list[str], dict[str, Any], type[AdjitError], str
     (ops.slice, [I3], {"start": (0,), "stop": (4,), "step": (1,)}, ShapeError, "from (0,) to (4,) in steps of (1,) does not fit i64[3]"),
     (ops.slice, [I3], {"start": (2,), "stop": (1,), "step": (1,)}, ShapeError, "does not fit"),
     (ops.slice, [I3], {"start": (0,), "stop": (3,), "step": (-1,)}, ShapeError, "does not fit"),
+    (ops.real, ["f32[2]"], {}, DTypeError, "a complex dtype is needed, got f32[2]"),
+    (ops.complex, ["f32[2]", "f64[2]"], {}, DTypeError, "operands of different dtypes: f32[2] and f64[2]"),
+    (ops.complex, ["c64[2]", "c64[2]"], {}, DTypeError, "a float dtype is needed, got c64[2]"),
+    (ops.convert, ["c64[2]"], {"dtype": F64}, DTypeError, "c64[2] cannot be converted to float64"),
+    (ops.floor_divide, ["c64[2]", "c64[2]"], {}, DTypeError, "an integer or float dtype is needed, got c64[2]"),
+    (ops.constant, [], {"value": 1j, "dtype": F64, "shape": ()}, DTypeError, "or complex for a complex dtype, got 1j"),
+    (ops.view_as_real, ["f32[2]"], {}, DTypeError, "a complex dtype is needed, got f32[2]"),
+    (ops.view_as_complex, ["f32[3]"], {}, ShapeError, "the last dimension has to be 2, real and imaginary part, got f32[3]"),
+    (ops.view_as_complex, ["i32[2]"], {}, DTypeError, "a float dtype is needed, got i32[2]"),
     (ops.slice, [F23], {"start": (0,), "stop": (1,), "step": (1,)}, ShapeError, "start (0,) needs 2 entries for f32[2,3]"),
     (ops.flip, [F23], {"axes": (0, 0)}, ShapeError, "axes have to be increasing"),
     (ops.pad, [I3], {"low": (1,), "high": (-1,), "interior": (0,), "value": 0}, ShapeError, "padding cannot be negative"),
@@ -111,7 +120,8 @@ CASES: list[tuple[OpDefinition, list[str], dict[str, Any], type[AdjitError], str
     (ops.take, [F23, "i64[2]"], {"axis": 2}, ShapeError, "axis 2 is out of range for f32[2,3]"),
     (ops.scatter_add, [F23, "i64[5]", "f32[5,2]"], {"axis": 0}, ShapeError,
      "updates for f32[2,3] at i64[5] along axis 0 have to be f32[5,3], got f32[5,2]"),
-    (ops.scatter_add, ["bool[2]", "i64[1]", "bool[1]"], {"axis": 0}, DTypeError, "an integer or float dtype is needed, got bool[2]"),
+    (ops.scatter_add, ["bool[2]", "i64[1]", "bool[1]"], {"axis": 0}, DTypeError,
+     "an integer, float or complex dtype is needed, got bool[2]"),
     (ops.scatter_set, [F23, "i64[5]", "f64[5,3]"], {"axis": 0}, DTypeError, "operands of different dtypes: f32[2,3] and f64[5,3]"),
     (ops.take_along_axis, [F23, "i64[3,3]"], {"axis": 1}, ShapeError,
      "indices i64[3,3] do not fit f32[2,3]: the shapes may differ along axis 1 only"),
@@ -194,7 +204,7 @@ def test_an_evaluator_names_the_op_and_the_line() -> None:
     evaluator = Evaluator(locate=lambda: Location("script.py", 2, "main"))
     with emitting(evaluator), pytest.raises(DTypeError) as caught:
         ops.exp(ArrayValue(np.array(1)))
-    assert str(caught.value).splitlines()[:2] == ["exp: a float dtype is needed, got i64[]", "    at script.py:2 in main"]
+    assert str(caught.value).splitlines()[:2] == ["exp: a float or complex dtype is needed, got i64[]", "    at script.py:2 in main"]
 
 
 def test_an_op_called_outside_of_a_trace() -> None:

@@ -204,6 +204,11 @@ ORACLES: dict[str, Callable[..., Any]] = {
     "window_max": pooled(max, -np.inf), "window_max_scatter": scattered_to_largest, "window_max_take": taken_at_largest,
     "window_max_share": shared_by_largest,
     "window_sum": pooled(sum, 0.0),
+    "complex": lambda x, y: np.array([complex(a, b) for a, b in zip(x.ravel(), y.ravel(), strict=True)],
+                                     np.result_type(x.dtype, np.complex64)).reshape(x.shape),
+    "view_as_complex": lambda x: np.array([complex(a, b) for a, b in x.reshape(-1, 2)], np.result_type(x.dtype, np.complex64)).reshape(
+        x.shape[:-1]),
+    "view_as_real": lambda x: np.stack([x.real, x.imag], axis=-1),
     "concatenate": lambda *arrays, axis: np.concatenate(arrays, axis),
     "constant": lambda value, dtype, shape: np.full(shape, value, dtype),
     "convert": converted,

@@ -18,7 +18,7 @@ from adjit.ir.interpreter import ArrayValue, Evaluator, evaluate
 from adjit.ir.ops.sampling import edge_pairs, edges
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
-from adjit.ir.types import F32, F64, SHORT_NAMES, TensorType
+from adjit.ir.types import C64, C128, F32, F64, SHORT_NAMES, TensorType, real_dtype
 from adjit.ir.verifier import verify
 
 PRIMITIVE = tuple(kind for kind in Kind if kind not in (Kind.REGION, Kind.MEMORY, Kind.CHECK))
@@ -26,11 +26,13 @@ PRIMITIVE = tuple(kind for kind in Kind if kind not in (Kind.REGION, Kind.MEMORY
 # Where NumPy takes more dtypes than the op: there the tracer has another op, or converts first.
 INTEGERS_AND_BOOL = {name for name, dtype in SHORT_NAMES.items() if dtype.kind in "biu"}
 INTEGERS = INTEGERS_AND_BOOL - {"bool"}
+FLOATS = {"f32", "f64", "c64", "c128"}
 STRICTER = {
     "floor": INTEGERS_AND_BOOL, "ceil": INTEGERS_AND_BOOL, "trunc": INTEGERS_AND_BOOL, "reciprocal": INTEGERS,
     "isnan": INTEGERS_AND_BOOL, "isinf": INTEGERS_AND_BOOL, "isfinite": INTEGERS_AND_BOOL,
-    "logical_not": INTEGERS | {"f32", "f64"}, "logical_and": INTEGERS | {"f32", "f64"},
-    "logical_or": INTEGERS | {"f32", "f64"}, "logical_xor": INTEGERS | {"f32", "f64"},
+    "rint": {"c64", "c128"}, "conj": INTEGERS | {"f32", "f64"},
+    "logical_not": INTEGERS | FLOATS, "logical_and": INTEGERS | FLOATS,
+    "logical_or": INTEGERS | FLOATS, "logical_xor": INTEGERS | FLOATS,
 }
 
 
@@ -74,14 +76,15 @@ def test_doc_is_a_sentence(definition: OpDefinition) -> None:
 
 @for_each_op(*PRIMITIVE, in_one_item=True)
 def test_samples_reach_every_float_dtype_that_the_op_takes(definition: OpDefinition) -> None:
+    """Complex numbers are those of `tests/ir/ops/test_complex_ops.py`, made of these samples."""
     samples = list(definition.samples())
     assert samples
     dtypes = {array.dtype for sample in samples for array in sample.arrays} | {sample.attrs.get("dtype") for sample in samples}
     if definition.kind in (Kind.ELEMENTWISE, Kind.REDUCTION):
-        taken = {dtype for dtype in SHORT_NAMES.values() if accepts(definition, dtype)}
+        taken = {dtype for dtype in SHORT_NAMES.values() if dtype.kind != "c" and accepts(definition, dtype)}
         assert dtypes >= taken
     else:
-        assert dtypes >= {F32, F64}
+        assert dtypes >= {F32, F64} or dtypes >= {C64, C128}
 
 
 @for_each_op(Kind.ELEMENTWISE, Kind.REDUCTION, in_one_item=True)
@@ -105,7 +108,7 @@ def test_samples_reach_edges_empty_arrays_and_scalars(definition: OpDefinition) 
 def test_differentiable_ops_have_samples_for_it(definition: OpDefinition) -> None:
     """In every float operand; `stop_gradient` has no derivative to compare with, and operands of ops without a rule have none."""
     checked = {operand for sample in definition.samples() for operand in sample.differentiable}
-    wanted = {operand for sample in definition.samples() for operand, array in enumerate(sample.arrays) if array.dtype == F64}
+    wanted = {operand for sample in definition.samples() for operand, array in enumerate(sample.arrays) if array.dtype in (F64, C128)}
     if definition.vjp is None or definition.name == "stop_gradient":
         assert not checked
     elif definition.name == "concatenate":
@@ -125,7 +128,7 @@ def test_accepted_dtypes_are_those_of_numpy(definition: OpDefinition) -> None:
         except TypeError:
             fits = False
         else:
-            fits = all(source == dtype for source in sources) and result in (dtype, SHORT_NAMES["bool"])
+            fits = all(source == dtype for source in sources) and result in (dtype, real_dtype(dtype), SHORT_NAMES["bool"])
         if accepts(definition, dtype):
             assert fits, name
         elif fits:
@@ -159,7 +162,7 @@ def test_strides_do_not_matter(definition: OpDefinition, sample: Sample) -> None
 
     (expected,) = evaluate(definition, sample.arrays, sample.attrs)
     (found,) = evaluate(definition, [scattered(array) for array in sample.arrays], sample.attrs)
-    if expected.dtype.kind == "f":
+    if expected.dtype.kind in "fc":
         info = np.finfo(expected.dtype)
         sums = definition.kind in (Kind.REDUCTION, Kind.CONTRACTION)
         np.testing.assert_allclose(found, expected, rtol=16 * info.eps, atol=16 * info.eps if sums else info.tiny)
@@ -191,6 +194,8 @@ def test_identity_is_neutral(definition: OpDefinition) -> None:
         neutral = definition.identity(dtype)
         assert neutral.dtype == dtype
         values = np.array([False, True]) if dtype.kind == "b" else edges(dtype)
+        if dtype.kind == "c" and definition.name == "reduce_prod":
+            values = values[np.isfinite(values)]        # 1 times infinity has the imaginary part 0 times infinity
         for order in ((0, 1), (1, 0)):
             pair = np.stack([np.full_like(values, neutral), values])[list(order)]
             np.testing.assert_array_equal(evaluate(definition, [pair], {"axes": (0,)})[0], values)

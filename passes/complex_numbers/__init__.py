@@ -1,0 +1,1 @@
+"""Complex numbers become pairs of reals: the pass, and the definition of each op on pairs."""
