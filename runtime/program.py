@@ -111,7 +111,7 @@ class Program:
         if not self.is_recorded and isinstance(self.executable, NativeExecutable):
             if self.executable.is_alone():
                 return None
-            self.record = program_descriptor.make_program_descriptor(self, self.trace, self.executable, self.tensors)
+            self.record = program_descriptor.make_program_descriptor(self, self.trace, self.executable, self.tensors, self.flow)
         self.is_recorded = True
         return self.record
 

@@ -15,6 +15,7 @@ from adjit.codegen.fastcall import block_pool as blocks_part
 from adjit.codegen.fastcall import object_layout as layout
 from adjit.codegen.fastcall import results as results_part
 from adjit.codegen.fastcall import tensors as tensors_part
+from adjit.codegen.fastcall import ways as ways_part
 from adjit.codegen.fastcall.descriptor_layout import FUNCTION, PROGRAM
 from adjit.codegen.llvm.builder import Builder
 from adjit.codegen.llvm.link import CompiledObject
@@ -49,6 +50,7 @@ def fastcall_text(field: int) -> str:
     arguments_part.write_arguments(text)
     tensors_part.write_tensors(text)
     results_part.write_results(text)
+    ways_part.write_ways(text)
     _write_in_mode(text)
     _write_execute(text)
     _write_run_if_fits(text)
@@ -93,6 +95,8 @@ def _write_execute(text: Builder) -> None:
                 text.ret("ptr", _SLOW)
         status = _run(text, arena.value)
         with text.if_(text.compare("ne", text.let(f"and i64 {status}, {GUARD_MISSED}"), 0)):
+            text.call("void", "@note_miss", ("ptr", "%function"), ("ptr", "%program"), ("i64", status), ("ptr", "%params"),
+                      ("ptr", "%places"), ("ptr", arena.value))
             _give_arena(text, arena.value)
             text.call("void", "@drop", ("ptr", "%objects"), ("i64", count))
             text.ret("ptr", _NEXT)
@@ -262,6 +266,8 @@ def _write_entry(text: Builder, field: int) -> None:
         positional = text.let(f"and i64 %flagged, {(1 << _OFFSET_BIT) - 1}")
         function, bound = text.load("ptr", "%self", field), text.load("ptr", "%self", field + 8)
         with text.if_(text.compare("eq", text.load("i64", text.load("ptr", function, FUNCTION["open_traces"])), 0)):
+            for facts in ("facts_count", "held_count"):
+                text.store("i64", 0, function, FUNCTION[facts])
             index = text.variable(0)
             with text.loop():
                 programs = text.load("ptr", function, FUNCTION["programs"])       # reloaded: guards may run Python code
@@ -270,6 +276,9 @@ def _write_entry(text: Builder, field: int) -> None:
                     text.break_()
                 index.add()
                 program = text.load("ptr", text.at(programs, "i64", index.value))
+                with text.if_(text.compare("ne", text.load("i64", function, FUNCTION["facts_count"]), 0)), \
+                        text.if_(text.call("i1", "@is_excluded", ("ptr", function), ("ptr", program))):
+                    text.continue_()
                 owner = text.load("ptr", program, PROGRAM["owner"])
                 text.call("void", "@Py_IncRef", ("ptr", owner))
                 arguments = (("ptr", function), ("ptr", program), ("ptr", bound), ("ptr", "%args"), ("i64", positional), ("ptr", "%names"))

@@ -26,6 +26,8 @@ FUNCTION = _descriptor(
     "array", "requires_grad", "gradient", "view", "hooks", "parent", "history", "root_history",      # names of attributes
     "hits", "clock",    # number of calls that found their program here; number of those that changed the program
     "last",             # the program that was called last, unless through the slow path
+    "facts", "facts_count",     # what is known of the decisions of the call under way: FACT descriptors, and their number
+    "held", "held_count",       # FACT descriptors of the guards that held in the program that missed last
     "array_type", "new_array", "set_base", "new_scalar",        # addresses from NumPy's C interface
 )
 
@@ -51,7 +53,30 @@ PROGRAM = _descriptor(
     "release",                              # 1 if it runs without the GIL
     "owner", "fail",                        # object that keeps all this alive; function that is called with a failed check's status
     "calls", "last_use",                    # number of runs; value of `clock` at the last change to this program
+    "decisions",                            # programs with the same word mean the same decision by a key
+    "wanted", "wanted_count",               # WANTED descriptors, by key
+    "guarded",                              # FACT descriptors of its guards, in their order
+    "misses", "misses_count",               # MISS descriptors
 )
+
+
+class Space(IntEnum):
+    """Memory in which the value of a guard lies."""
+
+    ARENA = 0
+    PARAM = 1
+    RESULT = 2
+
+
+MISS = _descriptor("op", "key", "before", "space", "offset", "start", "bytes")
+"""Guard that is op number `op`: the key of its decision, the number of `guarded` before it, and where its value lies: `bytes` bytes,
+`start` bytes behind the arena, or behind the parameter or result number `offset`."""
+
+WANTED = _descriptor("decides", "bits")
+"""Value of a decision that a program asks for; `decides`: 1 if it does."""
+
+FACT = _descriptor("decisions", "key", "bits")
+"""Value that a decision has in a call, as the bits of an unsigned number."""
 
 
 class Node(IntEnum):

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from adjit.codegen.fastcall import object_layout as layout
-from adjit.codegen.fastcall.descriptor_layout import DIGEST, GUARD, Guard, Node
-from adjit.codegen.native.artifact import Parameter
+from adjit.codegen.fastcall.descriptor_layout import DIGEST, FACT, GUARD, MISS, WANTED, Guard, Node, Space
+from adjit.codegen.native.artifact import Artifact, Parameter
 from adjit.ir.graph import WRITABLE_ROLES
+from adjit.ir.types import SHORT_NAMES
 from adjit.runtime.capture.tensor_program import TensorProgram
 from adjit.runtime.fastcall.descriptors import (
     Memory,
@@ -45,11 +46,13 @@ from adjit.tracer.guards.type_slots import slots_of
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.trace import StaticLeaf, Trace
 from adjit.tracer.trees import TreeSpec
+from adjit.tracer.value_guards import ValueGuard
 
 
 def make_program_descriptor(program: object, trace: Trace, executable: NativeExecutable, tensors: TensorProgram | None,
-                            ) -> ProgramDescriptor | None:
-    """The descriptor of a program; None if the program has a property that the fast path does not support."""
+                            flow: object = None) -> ProgramDescriptor | None:
+    """The descriptor of a program; None if the program has a property that the fast path does not support. `flow` is what the points of its
+    guards belong to."""
     signature, artifact = trace.signature, executable.code.artifact
     if len(signature.key) > 4 or trace.same:      # a tensor, or an array that the program writes to, is passed twice
         return None
@@ -62,7 +65,8 @@ def make_program_descriptor(program: object, trace: Trace, executable: NativeExe
     memory = Memory()
     try:
         fields = {**_arguments(memory, signature, artifact.params), **_surroundings(memory, signature, trace.guards, artifact.params),
-                  **parameter_fields(memory, artifact.params), **result_fields(memory, artifact.results), **code_fields(memory, executable)}
+                  **parameter_fields(memory, artifact.params), **result_fields(memory, artifact.results), **code_fields(memory, executable),
+                  **_decisions(memory, trace.value_guards, artifact, flow)}
         if tensors is None:
             fields["tree"] = _result_tree(memory, trace)
         else:
@@ -71,6 +75,38 @@ def make_program_descriptor(program: object, trace: Trace, executable: NativeExe
     except UnsuitedError:
         return None
     return ProgramDescriptor(program, fields, memory, bool(trace.value_guards))
+
+
+MAX_KEYS = 256
+"""Decisions of a program by which the fast path tells it from others."""
+
+
+def _decisions(memory: Memory, guards: Sequence[ValueGuard], artifact: Artifact, flow: object) -> dict[str, int]:
+    """The fields by which a program is told from other ways: of guards before which all ways agree, or at points of `flow`."""
+    points = [guard.point for guard in guards]
+    by_point = flow is not None and all(type(point) is int for point in points)
+    count = Counter(points)
+    wanted: dict[int, list[int]] = {}
+    misses: list[int] = []
+    guarded: list[int] = []
+    decisions = id(flow) if by_point else 0
+    for op, check in sorted(artifact.guards.items()):
+        guard, dtype = guards[check.number], SHORT_NAMES[check.dtype]
+        key: Any = guard.point if by_point else check.number
+        if key >= MAX_KEYS or (by_point and count[key] > 1):
+            continue
+        space, before = Space[check.space.upper()], len(guarded) // len(FACT)
+        if guard.expected == guard.expected:        # any NaN is NaN, whatever its bits
+            bits = int.from_bytes(np.array(guard.expected, dtype).tobytes(), "little", signed=dtype.itemsize == 8)
+            wanted[key] = [1, bits]
+            guarded += descriptor_words(FACT, {"decisions": decisions, "key": key, "bits": bits})
+        offset, start = (0, check.offset) if space is Space.ARENA else (check.offset, check.start)
+        misses += descriptor_words(MISS, {"op": op, "key": key, "before": before, "space": space, "offset": offset, "start": start,
+                                          "bytes": dtype.itemsize})
+    words = [word for key in range(max(wanted, default=-1) + 1) for word in wanted.get(key, [0, 0])]
+    return {"decisions": decisions, "guarded": memory.words(guarded),
+            "wanted": memory.words(words), "wanted_count": len(words) // len(WANTED),
+            "misses": memory.words(misses), "misses_count": len(misses) // len(MISS)}
 
 
 def _first(signature: CallSignature) -> int:
