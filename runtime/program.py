@@ -31,6 +31,7 @@ from adjit.runtime.written_arrays import check_captured, find_same
 from adjit.tracer.array import EscapedArrayError
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.flow.flow_graph import EndOfExploration, FlowGraph, FlowMismatch
+from adjit.tracer.flow.lifted_numbers import NotLiftable
 from adjit.tracer.guards.side_effects import KeptValue
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.trace import KnownArrays, Pairs, Trace, function_name
@@ -262,6 +263,9 @@ class Program:
 MIN_EXPLORED = 2
 """Decisions of other iterations from which on a trace that explores them is worth its time."""
 
+MAX_LIFTS = 4
+"""Traces for one program in which variables become part of the state."""
+
 MAX_TRACES = 4
 """Traces for one program: each has the branches and loops of the one before."""
 
@@ -304,14 +308,25 @@ def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
                 signature: CallSignature, arrays: KnownArrays, outcomes: Sequence[Outcome],
                 flow: FlowGraph | None) -> tuple[Trace, Captured | None, FlowGraph | None]:
     """Trace `fun`; again, as long as the ways that were recorded meet as branches, or come back as loops."""
-    for _ in range(MAX_TRACES):
+    left, lifts = MAX_TRACES, MAX_LIFTS
+    while left:
+        left -= 1
         known = flow is not None and bool(flow.blocks)
         if flow is not None:
             flow.recorders.clear()
             flow.structured.clear()
         try:
             trace, captured = trace_with_tensors(fun, args, kwargs, static_names, signature, arrays, () if known else outcomes, flow)
+        except NotLiftable as error:
+            assert flow is not None
+            flow = flow.unlifted(error.sources)
+            left += 1       # there is an end to variables
+            continue
         except (Exception, FlowMismatch) as error:
+            if flow is not None and flow.lifted:
+                flow = flow.unlifted(None)
+                left += 1
+                continue
             if not known and not isinstance(error, FlowMismatch):
                 raise
             flow = None         # something decides that the points do not show: guards alone are right in any case
@@ -321,6 +336,9 @@ def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
                         partial(trace_with_tensors, fun, args, kwargs, static_names, signature, arrays, outcomes))
         if flow is None or captured is not None:
             break
+        if lifts and not flow.changes_state and flow.lift_more():
+            left, lifts = left + 1, lifts - 1
+            continue
         if flow.changes_state:
             if not flow.structured:
                 return trace, captured, None
@@ -362,7 +380,7 @@ def _explore(flow: FlowGraph, trace: Callable[[], object]) -> None:
         try:
             with flow.exploration():
                 trace()
-        except (Exception, FlowMismatch, EndOfExploration):     # values do not go with the decisions: any error may come of it
+        except (Exception, FlowMismatch, NotLiftable, EndOfExploration):     # values do not go with the decisions: any error may come of it
             break
         left = flow.worth_exploring()
         if left > worth / 2:

@@ -19,6 +19,7 @@ from adjit.ir.graph import Graph, Value
 from adjit.tracer.array import WRITTEN, TracedArray, TracedNDArray, as_traced, unwrap, wrap, write_refused
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_wrapper import ArrayWrapper
+from adjit.tracer.flow.lifted_numbers import LiftedNumber
 from adjit.tracer.flow.recorder import recorder_of
 from adjit.tracer.fresh_array import KnownArrays, fresh_arrays
 from adjit.tracer.fresh_functions import numpy_functions
@@ -48,7 +49,25 @@ class StaticLeaf:
     value: Any
 
 
-OutLeaf = int | StaticLeaf      # the number of a result of the graph, or a constant
+@dataclass(frozen=True, slots=True)
+class NumberLeaf:
+    """Leaf of a result that is a Python number: result number `index` of the graph, `made` makes the number in a trace."""
+
+    index: int
+    made: Callable[[Value, Scope], LiftedNumber]
+
+    def number(self, result: Any) -> Any:
+        """The Python number for the result of a call."""
+        return result if isinstance(result, TracedArray) else result.item()
+
+    def wrapped(self, value: Value) -> LiftedNumber:
+        """The number in the trace around that of a region."""
+        scope = active_scope()
+        assert scope is not None
+        return self.made(value, scope)
+
+
+OutLeaf = int | StaticLeaf | NumberLeaf     # the number of a result of the graph, a constant, or a number
 Writes = tuple[tuple[int, int], ...]    # parameters that the function writes to, each with the result that is its new content
 
 
@@ -82,7 +101,8 @@ class Trace:
 
     def rebuild(self, results: Sequence[Any]) -> Tree:
         """Build the function's result from one array for each result of the graph."""
-        return unflatten(self.out_tree, (results[leaf] if isinstance(leaf, int) else leaf.value for leaf in self.out_leaves))
+        return unflatten(self.out_tree, (results[leaf] if isinstance(leaf, int) else leaf.number(results[leaf.index])
+                                         if isinstance(leaf, NumberLeaf) else leaf.value for leaf in self.out_leaves))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +126,8 @@ class RegionTrace:
 
     def rebuild(self, values: Sequence[Value]) -> Tree:
         """Build the function's result from these values of the trace under way, for the results of `graph`."""
-        return unflatten(self.out_tree, (wrap(values[leaf]) if isinstance(leaf, int) else leaf.value for leaf in self.out_leaves))
+        return unflatten(self.out_tree, (wrap(values[leaf]) if isinstance(leaf, int) else leaf.wrapped(values[leaf.index])
+                                         if isinstance(leaf, NumberLeaf) else leaf.value for leaf in self.out_leaves))
 
 
 @isolated_from_handlers
@@ -411,7 +432,7 @@ def collect_results(result: Tree, written: Sequence[tuple[int, Value]] = ()) -> 
         if id(leaf) in updates:
             out.append(count + updates[id(leaf)])
         elif isinstance(leaf, (TracedArray, np.ndarray, ArrayWrapper)):
-            out.append(len(values))
+            out.append(NumberLeaf(len(values), leaf.maker()) if isinstance(leaf, LiftedNumber) else len(values))
             values.append(unwrap(leaf.traced() if isinstance(leaf, ArrayWrapper) else leaf))
         else:
             check_result(leaf, tree, index)

@@ -119,6 +119,10 @@ class CallValues:
         self.array(value, builder)
         return value in self._varying
 
+    def vary(self, value: Value) -> None:
+        """Take a value for one that may change from call to call, whatever it depends on."""
+        self._varying.add(value)
+
     def answer(self, value: Value, builder: GraphBuilder, kind: str, location: Location | None, guarded: bool = True,
                point: object = None) -> Outcome:
         """The value of a scalar for this call, as a `kind`; `guarded`, if it depends on anything that may change."""

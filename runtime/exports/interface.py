@@ -17,7 +17,7 @@ from adjit.runtime.exports.interface_data import ExportedParameter, Interface
 from adjit.runtime.exports.trees import Leaf, TreeDescription, describe_tree, leaf_paths
 from adjit.runtime.program import Program
 from adjit.tracer.signature import CallSignature, parameter_names
-from adjit.tracer.trace import StaticLeaf
+from adjit.tracer.trace import NumberLeaf, StaticLeaf
 from adjit.tracer.trees import as_name, unflatten
 
 
@@ -109,7 +109,8 @@ def _result(program: Program, signature: CallSignature) -> tuple[TreeDescription
     count = len(program.executable.code.artifact.results)       # type: ignore[union-attr]
     tensors = program.tensors
     if tensors is None:
-        leaves = [leaf.value if isinstance(leaf, StaticLeaf) else Leaf(leaf) for leaf in program.trace.out_leaves]
+        leaves = [leaf.value if isinstance(leaf, StaticLeaf) else Leaf(leaf.index if isinstance(leaf, NumberLeaf) else leaf)
+                  for leaf in program.trace.out_leaves]
         return describe_tree(unflatten(program.trace.out_tree, leaves), "the result"), ()
     effects, order = tensors.effects, tensors.order
     number = (lambda ref: ref) if order is None else order.__getitem__

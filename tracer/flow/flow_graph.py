@@ -6,7 +6,7 @@ The graph grows with each trace. What is not in it nobody has seen.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import is_
 from types import FrameType
@@ -19,6 +19,9 @@ from adjit.tracer.user_location import is_ours
 
 Key = Any
 """Number of a point, or `structured.BACK`."""
+
+Source = tuple[object, ...]
+"""A variable: its code and its name."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,6 +69,12 @@ class FlowGraph:
         self.blocks: dict[Key, dict[bool, Block]] = {}
         self.unstructured: set[Key] = set()         # points with known ways that never meet as branches and loops do
         self.between: set[Key] = set()      # points at which a loop goes on or ends: Python does not come by there
+        self.checked: set[Key] = set()      # points at which the program checks what holds for lifted numbers: nor there
+        self.lifted: set[Source] = set()    # variables whose numbers are part of the state
+        self.fixed: set[Source] = set()     # variables that hold numbers which Python needs
+        self.lifts = True       # whether there may be lifted variables
+        self._varying: set[Source] = set()      # variables by whose numbers alone ways differ
+        self._seen: dict[Hashable, dict[Source, Any]] = {}      # numbers of variables at a point, by all else
         self.structured: set[Key] = set()       # points at which branches and loops of the last trace begin
         self.exploring = False
         self.points_left = 0        # that may be passed while exploring
@@ -92,6 +101,27 @@ class FlowGraph:
             if family is not None:
                 self._families[known] = self._family_numbers.setdefault(family, len(self._family_numbers))
         return known
+
+    def note_numbers(self, key: Hashable, numbers: Sequence[tuple[Source, Any]]) -> None:
+        """Note the numbers that variables hold at a point with this key, which says all else."""
+        fixed = tuple((source, repr(number)) for source, number in numbers if source in self.fixed)
+        seen = self._seen.setdefault((key, fixed), dict(numbers))
+        self._varying.update(source for source, number in numbers if repr(seen.get(source)) != repr(number))
+
+    def lift_more(self) -> bool:
+        """Lift the variables by whose numbers alone ways differ; returns whether there are new ones."""
+        new = self._varying - self.lifted - self.fixed if self.lifts else set()
+        self.lifted |= new
+        return bool(new)
+
+    def unlifted(self, sources: Collection[Source] | None) -> FlowGraph:
+        """Make a graph without what was recorded, in which these variables are not lifted; None: no variable is."""
+        made = FlowGraph()
+        made.fixed = self.fixed | set(sources or ())
+        made.lifted, made.lifts = self.lifted - made.fixed, sources is not None and self.lifts
+        if not made.lifts:
+            made.lifted = set()
+        return made
 
     def unknown_outcome(self, key: Key) -> bool | None:
         """An outcome that nobody has seen at a point, but at another point of its family: in another iteration; None if there is none."""

@@ -1,4 +1,5 @@
-"""Python's frames as they are in the middle of an instruction: what lies on a frame's stack, and whether a frame was called by Python code.
+"""Python's frames as they are in the middle of an instruction: what lies on a frame's stack, whether a frame was called by Python code, and
+local variables, which can be set.
 
 CPython shows the stack of a running frame to nobody: iterators of `for` loops and unfinished expressions are read from its memory, whose
 layout is that of `_PyInterpreterFrame` in the versions below.
@@ -42,6 +43,15 @@ def cell_of(frame: FrameType, name: str) -> Any:
     names = [*code.co_varnames, *(name for name in code.co_cellvars if name not in code.co_varnames), *code.co_freevars]
     place = ctypes.c_void_p.from_address(_address(frame) + _LOCALS + 8 * names.index(name)).value
     return None if not place else ctypes.cast(place, ctypes.py_object).value
+
+
+def set_local(frame: FrameType, name: str, value: Any) -> None:
+    """Bind a local variable of a running frame, which is no cell, to another object."""
+    place = ctypes.c_void_p.from_address(_address(frame) + _LOCALS + 8 * frame.f_code.co_varnames.index(name))
+    before = ctypes.cast(place, ctypes.py_object)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
+    place.value = id(value)
+    ctypes.pythonapi.Py_DecRef(before)
 
 
 def is_called_directly(frame: FrameType, caller: FrameType) -> bool:

@@ -32,7 +32,9 @@ import numpy as np
 from adjit.ir.dataclass import dataclass
 from adjit.tracer.array import FRESH, TracedArray
 from adjit.tracer.flow.bytecode_flow import Decision, flow_of
-from adjit.tracer.flow.frames import READABLE, cell_of, is_called_directly, stack_of
+from adjit.tracer.flow.flow_graph import Source
+from adjit.tracer.flow.frames import READABLE, cell_of, is_called_directly, set_local, stack_of
+from adjit.tracer.flow.lifted_numbers import LiftedNumber, is_liftable
 from adjit.tracer.fresh_array import root_of, standing_for
 from adjit.tracer.guards.content import fingerprint
 from adjit.tracer.scope import own_attributes
@@ -50,6 +52,9 @@ _ITERATORS = tuple(map(type, (iter(range(0)), iter([]), iter(()), iter(""), reve
                               reversed(()), iter(np.zeros(0)))))
 
 
+Lifted = Callable[[Source, Any], LiftedNumber | None]
+
+
 class Indescribable(Exception):
     """Raised for an object whose state cannot be compared."""
 
@@ -57,33 +62,34 @@ class Indescribable(Exception):
 @dataclass(frozen=True, slots=True)
 class ProgramPoint:
     """A point that a trace reached. `key` with `counters` decides what Python does next; `counters` are the integers among it, which loops
-    change. `iterators` are those of `for` loops over ranges that are under way and whose numbers no code reads; of them the key says
-    nothing but that they are there.
+    change, but for `numbers`: those that variables hold, by variable, which may become part of the state. `iterators` are those of `for`
+    loops over ranges that are under way and whose numbers no code reads; of them the key says nothing but that they are there.
     `state` are the arrays that are live there, in the order of the key; `kept` the objects that the key names by identity."""
 
     key: tuple[Any, ...]
     counters: tuple[int, ...]
+    numbers: tuple[tuple[Source, Any], ...]
     state: tuple[TracedArray, ...]
     iterators: tuple[Any, ...]
     kept: tuple[Any, ...]
 
     @property
     def whole_key(self) -> tuple[Any, ...]:
-        return self.key, self.counters
+        return self.key, self.counters, *((source, _exact(number)) for source, number in self.numbers)
 
 
 def point_of_decision(frame: FrameType, outside: Collection[int], arguments: Sequence[TracedArray],
-                      living: Callable[[], Sequence[TracedArray]]) -> ProgramPoint | None:
+                      living: Callable[[], Sequence[TracedArray]], lifted: Lifted) -> ProgramPoint | None:
     """Point at which the code of `frame` decides on the truth of a value. `outside` are the identities of objects
     that are older than the trace. The content of `arguments` counts in any case. `living` gives
     the arrays of the trace that own their content; it is called last, since the `f_locals` of a frame hold what its variables held when
-    they were last read.
+    they were last read. `lifted` makes the traced number that takes the place of a variable's.
 
     None where the point cannot be described whole: within a function written in C that calls back, or with objects of unknown kind.
     """
     if not READABLE:
         return None
-    description = _Description(outside)
+    description = _Description(outside, lifted)
     try:
         _describe_frames(description, frame)
         description.arguments(arguments)
@@ -94,7 +100,7 @@ def point_of_decision(frame: FrameType, outside: Collection[int], arguments: Seq
 
 def point_of_result(result: Any, outside: Collection[int], arguments: Sequence[TracedArray], region: bool) -> ProgramPoint | None:
     """Point at which a function has returned `result`. Of a `region` the functions count that go on behind it."""
-    description = _Description(outside, result=True)
+    description = _Description(outside, _as_it_is, result=True)
     try:
         description.key.append("result")
         description.add(result)
@@ -152,11 +158,12 @@ def _describe_callers(description: _Description, frame: FrameType | None) -> Non
 class _Description:
     """Key, counters and state of a point, while they are collected."""
 
-    def __init__(self, outside: Collection[int], result: bool = False) -> None:
-        self._outside = outside
+    def __init__(self, outside: Collection[int], lifted: Lifted, result: bool = False) -> None:
+        self._outside, self._lifted = outside, lifted
         self.result = result       # nothing is done to a result: what NumPy would make of it does not count
         self.key: list[Any] = []
         self.counters: list[int] = []
+        self.numbers: list[tuple[Source, Any]] = []
         self.state: list[TracedArray] = []
         self.iterators: list[Any] = []
         self.kept: list[Any] = []
@@ -175,7 +182,10 @@ class _Description:
                 self.add(cell_of(frame, name))
             elif live is None or name in live:
                 self.key.append(name)
-                self.add(value)
+                if is_liftable(value) and "type" not in code.co_names:
+                    self._number(frame, name, value)
+                else:
+                    self.add(value)
             else:
                 self._note_dead(value)
         self.key.append("stack")
@@ -186,8 +196,20 @@ class _Description:
             else:
                 self.add(value)
 
+    def _number(self, frame: FrameType, name: str, number: Any) -> None:
+        """Describe the Python number that a variable holds: by the traced number that takes its place, if it is lifted."""
+        source = frame.f_code, name
+        lifted = self._lifted(source, number)
+        if lifted is not None:
+            set_local(frame, name, lifted)
+            self.add(lifted)
+            return
+        self.key.append(type(number))
+        self.numbers.append((source, number))
+
     def point(self) -> ProgramPoint:
-        return ProgramPoint(tuple(self.key), tuple(self.counters), tuple(self.state), tuple(self.iterators), tuple(self.kept))
+        return ProgramPoint(tuple(self.key), tuple(self.counters), tuple(self.numbers), tuple(self.state),
+                            tuple(self.iterators), tuple(self.kept))
 
     def arguments(self, arguments: Sequence[TracedArray]) -> None:
         self.key.append("arguments")
@@ -289,10 +311,10 @@ class _Description:
     def _add_array(self, array: TracedArray) -> None:
         value_type = array.value.type
         if self.result and (array.alias is None or array.alias.key is None or not array.alias.certain):
-            self.key += (TracedArray, value_type)
+            self.key += (_class(array), value_type)
             self.state.append(array)
             return
-        self.key += (TracedArray, value_type, array.weak, array.scalar, array.writable, array.layout_known, array._steps)
+        self.key += (_class(array), value_type, array.weak, array.scalar, array.writable, array.layout_known, array._steps)
         if array.alias is None:
             self.state.append(array)
             return
@@ -365,6 +387,18 @@ class _Description:
         for name, item in _attributes(value, kind):
             self.key.append(name)
             self.add(item)
+
+
+def _as_it_is(source: Source, number: Any) -> None:
+    return None
+
+
+def _exact(number: Any) -> Any:
+    return _bits(number) if type(number) is float else number
+
+
+def _class(array: TracedArray) -> type:
+    return type(array) if isinstance(array, LiftedNumber) else TracedArray
 
 
 class _Sample:

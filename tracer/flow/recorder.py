@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Hashable, Sequence
+from functools import reduce
 from typing import Any
 
 from adjit.ir import ops
@@ -18,7 +19,8 @@ from adjit.ir.emitter import emitting
 from adjit.ir.graph import Op, Value
 from adjit.ir.types import I64
 from adjit.tracer.array import TracedArray
-from adjit.tracer.flow.flow_graph import Block, FlowGraph, FlowMismatch, Key
+from adjit.tracer.flow.flow_graph import Block, FlowGraph, FlowMismatch, Key, Source
+from adjit.tracer.flow.lifted_numbers import LiftedNumber, NotLiftable, lift
 from adjit.tracer.flow.program_point import ProgramPoint, point_of_decision, point_of_result, user_frame
 from adjit.tracer.flow.structured import State, Structure, Unstructured
 from adjit.tracer.scope import Scope
@@ -58,6 +60,7 @@ class FlowRecorder:
         self.graph, self.scope, self.builder = graph, scope, scope.builder
         self.plain: list[Key] = []      # points at which there was a guard
         self.arguments: tuple[TracedArray, ...] = ()        # whose content the caller sees at the end
+        self._checks: list[Value] = []      # what has to hold for the lifted numbers since the last point
         self._start: _Start | None = None
         self._ahead: _Ahead | None = None
         graph.recorders.append(self)
@@ -81,9 +84,11 @@ class FlowRecorder:
             return array.told(kind)
         point = None
         if kind == "bool" and not self.scope.written:
-            point = point_of_decision(user_frame(), self.scope.root.outside(), self._arguments(), lambda: self._cells(array))
+            point = point_of_decision(user_frame(), self.scope.root.outside(), self._arguments(), lambda: self._cells(array),
+                                      self._lift)
         if point is None:
             self._start = None
+            self._guard_checks()
             return array.told(kind, not self.is_ahead)
         key, state = self._arrive(point, decided)
         outcome = self.graph.explored_outcome(key) if self.graph.exploring else None
@@ -112,6 +117,8 @@ class FlowRecorder:
             key, _ = self._arrive(point, None)
             if self._ahead is not None and self._ahead.goal == key:
                 self._catch_up(point, None)
+        else:
+            self._guard_checks()
         if self._ahead is not None:
             raise FlowMismatch
 
@@ -123,14 +130,41 @@ class FlowRecorder:
 
     def _arrive(self, point: ProgramPoint, decided: Value | None) -> tuple[Key, State]:
         """Key and state at a point; the block that leads to it is recorded. The numbers that iterators have left are part of the state."""
+        for array in point.state:
+            if isinstance(array, LiftedNumber) and array.arrive() and not self.check(array.is_begin()):
+                raise NotLiftable(array.sources)
         values = tuple(array.value for array in point.state)
         counts = tuple(map(self._count_left, point.iterators))
         state = (*values, *counts) if decided is None else (*values, *counts, decided)
         sharing = self._sharing(values)
         key = self._number((*point.whole_key, sharing), state, point.kept, (point.key, sharing))
+        self.graph.note_numbers((point.key, point.counters, sharing), point.numbers)
         if self._start is not None:
             self._record(self._start, list(self.builder.ops[self._start.position:]), state, key, point)
+        else:
+            self._guard_checks()
         return key, state
+
+    def check(self, condition: Value) -> bool:
+        """Have the program check a condition on lifted numbers where it comes to the next point; returns whether it holds for this call."""
+        values = self.scope.root.values
+        assert values is not None
+        if not values.array(condition, self.builder):
+            return False
+        if values.varies(condition, self.builder):
+            self._checks.append(condition)
+        return True
+
+    def _guard_checks(self, key: Key = None) -> None:
+        """Guard what has to hold for lifted numbers."""
+        values, checks = self.scope.root.values, self._checks
+        assert values is not None
+        self._checks = []
+        for condition in checks if not self.is_ahead else ():
+            values.answer(condition, self.builder, "bool", find_user_location(), True, None if key is None else ("checked", key))
+
+    def _lift(self, source: Source, number: Any) -> LiftedNumber | None:
+        return lift(number, source, self.scope) if source in self.graph.lifted else None
 
     def _number(self, key: Hashable, state: State, kept: Sequence[object], family: Hashable = None) -> Key:
         number = self.graph.number(key, kept, family)
@@ -164,6 +198,7 @@ class FlowRecorder:
             if before == left and (remains or before):
                 continue        # the loop is where it was, or was left by a break
             if before - left != remains:
+                self._guard_checks()
                 return          # several numbers without a decision
             position = len(self.builder.ops)
             with emitting(self.builder):
@@ -174,7 +209,20 @@ class FlowRecorder:
             found.append((at, outcome, self._block(start, self.builder.ops[position:], between, following)))
             at, outcome = following, remains
             self._guard_count(goes_on, remains, following)
-        found.append((at, outcome, self._block(start, recorded, state, key)))
+        if self._checks:
+            position = len(self.builder.ops)
+            with emitting(self.builder):
+                holds = reduce(ops.logical_and, self._checks)
+            checked = (*state, holds)
+            following = self._number(("checked", at, outcome, key), checked, ())
+            self.graph.checked.add(following)
+            found.append((at, outcome, self._block(start, [*recorded, *self.builder.ops[position:]], checked, following)))
+            self._checks = [holds]
+            self._guard_checks(following)
+            whole = tuple(map(self._inner, state))
+            found.append((following, True, Block(whole, (), whole, {}, key)))
+        else:
+            found.append((at, outcome, self._block(start, recorded, state, key)))
         if all(block is not None for *_, block in found):
             for begin, came_out, block in found:
                 self.graph.add(begin, came_out, block)      # type: ignore[arg-type]
@@ -284,13 +332,16 @@ class FlowRecorder:
 
     def _catch_up(self, point: ProgramPoint, decided: TracedArray | None) -> State:
         """Go on from the goal of what was emitted, with its state."""
-        ahead = self._ahead
+        ahead, values = self._ahead, self.scope.root.values
         assert ahead is not None
+        assert values is not None
         self._ahead = None
         self.builder.take_back(ahead.position)
         for array, value in zip(point.state, ahead.state, strict=False):
             if array.scope is self.scope and array._value is not value:
                 array._value = value
+                if isinstance(array, LiftedNumber):
+                    values.vary(value)
                 array._version += array.alias is None       # views are part of a result only
         if decided is not None:
             decided._value = ahead.state[-1]

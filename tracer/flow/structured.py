@@ -60,7 +60,7 @@ class Structure:
         """The first point at which all ways from `key` meet, behind the loop that `key` is part of."""
         within = self._cycles.get(key, frozenset())
         goal = self._joins.get(key)
-        while goal is not None and (goal in within or goal in self.graph.between):
+        while goal is not None and (goal in within or goal in self.graph.between or goal in self.graph.checked):
             goal = self._joins.get(goal)
         return goal
 
@@ -316,7 +316,7 @@ class _CutGraph(FlowGraph):
 
     def __init__(self, graph: FlowGraph, header: Key, keys: Iterable[Key]):
         super().__init__()
-        self.between = graph.between
+        self.between, self.checked = graph.between, graph.checked
         self.types = {key: graph.types[header if key is _BACK else key] for key in keys}
         self.blocks = {key: {outcome: _ending_at(block, _BACK) if block.end == header else block
                              for outcome, block in graph.blocks.get(key, {}).items()} for key in keys}

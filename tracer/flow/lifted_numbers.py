@@ -1,0 +1,342 @@
+"""Python numbers that became part of the state: counters, flags and step sizes that decisions change.
+
+A lifted number is a traced scalar in the place of a Python number. It computes as Python does, or raises `NotLiftable`: whoever traces
+then leaves the variable as it was. Integers are int64 in the program and never wrap around. At each point a lifted integer is within
+2 ** 53: it begins within 2 ** 52, and a block adds at most `MAX_DRIFT` to it, which no run is long enough to sum up to as much again, or
+a check of the program says that it is within 2 ** 52. Where a product could be too large, a check says that its factors are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from adjit.ir import ops
+from adjit.ir.emitter import emitting
+from adjit.ir.graph import Value
+from adjit.ir.types import BOOL, F64, I64
+from adjit.tracer.array import ORDINARY, PLAIN, TracedArray
+from adjit.tracer.flow.flow_graph import Source
+from adjit.tracer.scope import Scope, active_scope
+
+WITHIN = 1 << 53        # bound of lifted integers at a point: up to it, they are exact as floats
+_BEGIN = 1 << 52
+_FACTOR = 1 << 30
+_LARGEST = 1 << 62
+
+MAX_DRIFT = 256
+"""Most that the integers which are added to a lifted integer from one point to the next sum up to, without a check."""
+
+
+class NotLiftable(BaseException):
+    """Raised where a lifted number would have to be a Python number; `sources` are the variables that it comes from. The functions that
+    are traced do not catch it, as they might an `Exception`."""
+
+    def __init__(self, sources: frozenset[Source]):
+        super().__init__(sources)
+        self.sources = sources
+
+
+class LiftedNumber(TracedArray):
+    """Traced scalar in the place of a Python number. Of integers `bound` is the largest absolute value, and `drift` how much was added
+    since the last point; None if it is no such sum."""
+
+    __slots__ = ("bound", "drift", "sources")
+    scalar = True
+    kind: type = float
+
+    def __init__(self, value: Value, scope: Scope, sources: frozenset[Source], bound: int = 0, drift: int | None = None):
+        super().__init__(value, scope, weak=self.kind is not bool)
+        self.sources, self.bound, self.drift = sources, bound, drift
+
+    def maker(self) -> Callable[[Value, Scope], LiftedNumber]:
+        """What makes such a number of another value, in another scope."""
+        return partial(type(self), sources=self.sources, bound=self.bound)
+
+    def arrive(self) -> bool:
+        """Begin anew at a point; returns whether the program has to check that the number is within 2 ** 52."""
+        checked = self.kind is int and self.bound > _BEGIN and (self.drift is None or self.drift > MAX_DRIFT)
+        if self.kind is int:
+            self.bound, self.drift = WITHIN, 0
+        return checked
+
+    def is_begin(self) -> Value:
+        """Value for: the integer is within 2 ** 52."""
+        return _is_within(self.value, _BEGIN)
+
+    def _refused(self, *_: Any, **__: Any) -> Any:
+        raise NotLiftable(self.sources)
+
+    def _known(self, kind: str, what: str, hint: str) -> Any:
+        """The truth value; as any other number the variable is no part of the state."""
+        return super()._known(kind, what, hint) if kind == "bool" and self.kind is bool else self._refused()
+
+    def __bool__(self) -> bool:
+        return super().__bool__() if self.kind is bool else bool(_compare("ne", self, 0))
+
+    def __hash__(self) -> int:
+        return self._refused()      # type: ignore[no-any-return]
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        self._check_partners(inputs)
+        return super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
+
+    def _check_partners(self, inputs: tuple[Any, ...]) -> None:
+        """Refuse to compute with integers of other sizes, which Python integers may not fit into."""
+        if self.kind is int and any(_is_small_integer(getattr(x, "dtype", None)) for x in inputs if x is not self):
+            self._refused()
+
+
+def _is_small_integer(dtype: Any) -> bool:
+    return isinstance(dtype, np.dtype) and dtype.kind in "iu" and dtype != I64
+
+
+class _LiftedInt(LiftedNumber):
+    __slots__ = ()
+    __class__ = int     # type: ignore[assignment]
+    kind = int
+
+
+class _LiftedFloat(LiftedNumber):
+    __slots__ = ()
+    __class__ = float       # type: ignore[assignment]
+    kind = float
+
+
+class _LiftedBool(LiftedNumber):
+    __slots__ = ()
+    __class__ = bool        # type: ignore[assignment]
+    kind = bool
+
+
+_CLASSES: dict[type, type[LiftedNumber]] = {int: _LiftedInt, float: _LiftedFloat, bool: _LiftedBool}
+ORDINARY.update(_CLASSES.values())
+PLAIN.update(_CLASSES.values())
+
+_DTYPES = {int: I64, float: F64, bool: BOOL}
+
+
+def is_liftable(number: Any) -> bool:
+    """True for a Python number that can be part of the state."""
+    return type(number) in (float, bool) or (type(number) is int and abs(number) <= _BEGIN)
+
+
+def lift(number: Any, source: Source, scope: Scope) -> LiftedNumber:
+    """Make the lifted number for a Python number; to the decisions it is a value that varies."""
+    kind, values = type(number), scope.root.values
+    assert values is not None
+    with emitting(scope.builder):
+        value = ops.constant(value=number, dtype=_DTYPES[kind], shape=())
+    values.vary(value)
+    return _CLASSES[kind](value, scope, frozenset((source,)), abs(number) if kind is int else 0)
+
+
+# -- what Python computes with numbers
+
+def _is_python(x: Any) -> bool:
+    return isinstance(x, LiftedNumber) or type(x) in (int, float, bool)
+
+
+def _sources(*numbers: Any) -> frozenset[Source]:
+    return frozenset().union(*(x.sources for x in numbers if isinstance(x, LiftedNumber)))
+
+
+def _kind(x: Any) -> type:
+    kind: type = x.kind if isinstance(x, LiftedNumber) else type(x)
+    return kind
+
+
+def _made(value: Value, kind: type, *operands: Any, bound: int = 0, drift: int | None = None) -> LiftedNumber:
+    scope = active_scope()
+    assert scope is not None
+    return _CLASSES[kind](value, scope, _sources(*operands), bound, drift)
+
+
+def _check(condition: Value, *operands: Any) -> None:
+    """Have the program check a condition, which holds for this call."""
+    scope = active_scope()
+    recorder = None if scope is None else scope.flow
+    if recorder is None or not recorder.check(condition):
+        raise NotLiftable(_sources(*operands))
+
+
+def _is_within(value: Value, bound: int) -> Value:
+    most = ops.constant(value=bound, dtype=I64, shape=())
+    return ops.logical_and(ops.less_equal(value, most), ops.greater_equal(value, ops.negative(most)))
+
+
+def _integer(x: Any) -> tuple[Value, int]:
+    """Value and bound of an integer or truth value."""
+    if not isinstance(x, LiftedNumber):
+        return ops.constant(value=int(x), dtype=I64, shape=()), abs(int(x))
+    return (ops.convert(x.value, dtype=I64), 1) if x.kind is bool else (x.value, x.bound)
+
+
+def _float(x: Any, *operands: Any) -> Value:
+    if _kind(x) is float:
+        return x.value if isinstance(x, LiftedNumber) else ops.constant(value=x, dtype=F64, shape=())
+    value, bound = _integer(x)
+    if not isinstance(x, LiftedNumber):
+        if bound > WITHIN:
+            raise NotLiftable(_sources(*operands))
+        return ops.constant(value=float(x), dtype=F64, shape=())
+    if bound > WITHIN:
+        _check(_is_within(value, WITHIN), *operands)
+    return ops.convert(value, dtype=F64)
+
+
+def _check_divisor(b: Any, value: Value, *operands: Any) -> None:
+    """Have the program stop where Python would raise a `ZeroDivisionError`."""
+    if isinstance(b, LiftedNumber):
+        zero = ops.constant(value=0.0 if value.type.dtype == F64 else 0, dtype=value.type.dtype, shape=())
+        _check(ops.not_equal(value, zero), *operands)
+    elif b == 0:
+        raise NotLiftable(_sources(*operands))
+
+
+_SUMS = {"add": ops.add, "sub": ops.subtract}
+
+
+def _sum_or_product(name: str, a: Any, b: Any) -> Any:
+    if float in (_kind(a), _kind(b)):
+        op = _SUMS.get(name, ops.multiply)
+        return _made(op(_float(a, a, b), _float(b, a, b)), float, a, b)
+    (x, most), (y, other) = _integer(a), _integer(b)
+    if name == "mul":
+        if most * other > _LARGEST:
+            for number, value, bound in ((a, x, most), (b, y, other)):
+                if bound > _FACTOR:
+                    if not isinstance(number, LiftedNumber):
+                        raise NotLiftable(_sources(a, b))
+                    _check(_is_within(value, _FACTOR), a, b)
+            most, other = min(most, _FACTOR), min(other, _FACTOR)
+        return _made(ops.multiply(x, y), int, a, b, bound=most * other)
+    if most + other > _LARGEST:
+        raise NotLiftable(_sources(a, b))
+    drift = None
+    if isinstance(a, _LiftedInt) and not isinstance(b, _LiftedInt):
+        drift = None if a.drift is None else a.drift + other
+    elif isinstance(b, _LiftedInt) and not isinstance(a, _LiftedInt) and name == "add":
+        drift = None if b.drift is None else b.drift + most
+    return _made(_SUMS[name](x, y), int, a, b, bound=most + other, drift=drift)
+
+
+def _quotient(name: str, a: Any, b: Any) -> Any:
+    if name == "truediv":
+        x, y = _float(a, a, b), _float(b, a, b)
+        _check_divisor(b, y, a, b)
+        return _made(ops.divide(x, y), float, a, b)
+    if float in (_kind(a), _kind(b)):
+        raise NotLiftable(_sources(a, b))
+    (x, most), (y, other) = _integer(a), _integer(b)
+    _check_divisor(b, y, a, b)
+    if name == "floordiv":
+        return _made(ops.floor_divide(x, y), int, a, b, bound=most + 1)
+    return _made(ops.remainder(x, y), int, a, b, bound=other)
+
+
+def _power(_: str, a: Any, b: Any) -> Any:
+    if type(b) is not int or _kind(a) is not int or not 1 <= b <= 3:
+        raise NotLiftable(_sources(a, b))
+    result = a
+    for _time in range(b - 1):
+        result = _sum_or_product("mul", result, a)
+    return result
+
+
+def _bits(name: str, a: Any, b: Any) -> Any:
+    op = {"and": ops.logical_and, "or": ops.logical_or, "xor": ops.not_equal}[name]
+    if _kind(a) is not bool or _kind(b) is not bool:
+        raise NotLiftable(_sources(a, b))
+    x, y = (number.value if isinstance(number, LiftedNumber) else ops.constant(value=number, dtype=BOOL, shape=()) for number in (a, b))
+    return _made(op(x, y), bool, a, b)
+
+
+_COMPARISONS = {"eq": ops.equal, "ne": ops.not_equal, "lt": ops.less, "le": ops.less_equal, "gt": ops.greater, "ge": ops.greater_equal}
+
+
+def _compare(name: str, a: Any, b: Any) -> Any:
+    if float in (_kind(a), _kind(b)):
+        x, y = _float(a, a, b), _float(b, a, b)
+    else:
+        (x, _), (y, bound) = _integer(a), _integer(b)
+        if bound > _LARGEST:
+            raise NotLiftable(_sources(a, b))
+    return _made(_COMPARISONS[name](x, y), bool, a, b)
+
+
+def _absolute(a: LiftedNumber) -> LiftedNumber:
+    if a.kind is float:
+        return _made(ops.abs(a.value), float, a)
+    value, bound = _integer(a)
+    return _made(ops.abs(value), int, a, bound=bound)
+
+
+def _negative(a: LiftedNumber) -> LiftedNumber:
+    if a.kind is float:
+        return _made(ops.negative(a.value), float, a)
+    value, bound = _integer(a)
+    return _made(ops.negative(value), int, a, bound=bound)
+
+
+def _positive(a: LiftedNumber) -> LiftedNumber:
+    if a.kind is not bool:
+        return a
+    value, bound = _integer(a)
+    return _made(value, int, a, bound=bound)
+
+
+_BINARY: dict[str, Callable[[str, Any, Any], Any]] = {
+    **dict.fromkeys(("add", "sub", "mul"), _sum_or_product), **dict.fromkeys(("truediv", "floordiv", "mod"), _quotient),
+    "pow": _power, **dict.fromkeys(("and", "or", "xor"), _bits)}
+_REFUSED = ("lshift", "rshift", "matmul", "divmod")
+
+
+def _operator(name: str, compute: Callable[[str, Any, Any], Any], reflected: bool, own: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def apply(self: LiftedNumber, other: Any, *modulus: Any) -> Any:
+        if modulus or isinstance(other, (list, tuple, str)):
+            self._refused()
+        if not _is_python(other):
+            self._check_partners((other,))
+            if self.kind is bool and isinstance(other, TracedArray) and other.weak:
+                self._refused()
+            return own(self, other)
+        with emitting(_builder()):
+            return compute(name, *((other, self) if reflected else (self, other)))
+    return apply
+
+
+def _builder() -> Any:
+    scope = active_scope()
+    assert scope is not None
+    return scope.builder
+
+
+def _one(compute: Callable[[LiftedNumber], LiftedNumber]) -> Callable[[LiftedNumber], LiftedNumber]:
+    def apply(self: LiftedNumber) -> LiftedNumber:
+        with emitting(_builder()):
+            return compute(self)
+    return apply
+
+
+def _install() -> None:
+    """Give lifted numbers the operators of Python's numbers."""
+    for name, compute in _BINARY.items():
+        for prefix in ("", "r", "i"):
+            own = getattr(TracedArray, f"__{prefix}{name}__")
+            setattr(LiftedNumber, f"__{prefix}{name}__", _operator(name, compute, prefix == "r", own))
+    for name in _COMPARISONS:
+        setattr(LiftedNumber, f"__{name}__", _operator(name, _compare, False, getattr(TracedArray, f"__{name}__")))
+    for name in _REFUSED:
+        for prefix in ("", "r", *(("i",) if name != "divmod" else ())):
+            setattr(LiftedNumber, f"__{prefix}{name}__", LiftedNumber._refused)
+    for name in ("__invert__", "__round__", "__floor__", "__ceil__", "__trunc__", "__int__", "__float__", "__index__", "__complex__",
+                 "item", "tolist"):
+        setattr(LiftedNumber, name, LiftedNumber._refused)
+    LiftedNumber.__neg__, LiftedNumber.__pos__, LiftedNumber.__abs__ = _one(_negative), _one(_positive), _one(_absolute)    # type: ignore
+
+
+_install()
