@@ -110,7 +110,7 @@ def test_python_values_are_those_of_the_call() -> None:
         return k
 
     compiled = agrees(collatz, [(np.int64(n),) for n in (6, 7, 27, 6, 3, 27)])
-    assert compiled.cache_info().traces == 4
+    assert compiled.cache_info().traces == 1
     agrees(lambda x: ("big", 1) if x > 2 else ("small", int(x)), [(np.float64(x),) for x in (3.5, -0.5, 1.5, 0.5, 3.0)])
     agrees(lambda x: list(range(math.floor(x), math.ceil(x) + round(x) + math.trunc(x))), [(np.float64(x),) for x in (2.5, 3.5, -0.5)])
     agrees(lambda x: f"{x[0]:.2f}", [(np.array([x]),) for x in (1.234, 1.2341)])
