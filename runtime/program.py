@@ -161,7 +161,8 @@ class Program:
             return False
         if any(guard.point is None for program in (self, other) for guard in program.trace.value_guards):
             return False
-        if not all(guard.point in self.flow.structured or any(guard.point == mine.point for mine in self.trace.value_guards)
+        begins = self.flow.structured | {("known", key) for key in self.flow.structured}
+        if not all(guard.point in begins or any(guard.point == mine.point for mine in self.trace.value_guards)
                    for guard in other.trace.value_guards[:1]):
             return False
         theirs: dict[object, list[Outcome]] = {}

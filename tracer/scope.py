@@ -99,6 +99,7 @@ class Scope:
         self.values: CallValues | None = None                  # those of the call that is traced; of the outermost scope
         self.flow: Any = None           # recorder of the decisions on values that are made in it
         self.cells: list[weakref.ref[Any]] = []         # its arrays that own their content, if it has such a recorder
+        self.lifted: list[weakref.ref[Any]] = []        # numbers of Python's that are traced; of the outermost scope
         self.outside_roots: list[Any] = []      # objects from before the trace that the function reaches; of the outermost scope
         self._outside: set[int] | None = None
         self.counted = False                                   # whether it is one of the `open_traces`

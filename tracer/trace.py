@@ -19,7 +19,7 @@ from adjit.ir.graph import Graph, Value
 from adjit.tracer.array import WRITTEN, TracedArray, TracedNDArray, as_traced, unwrap, wrap, write_refused
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_wrapper import ArrayWrapper
-from adjit.tracer.flow.lifted_numbers import LiftedNumber
+from adjit.tracer.flow.lifted_numbers import LiftedNumber, check_escaped
 from adjit.tracer.flow.recorder import recorder_of
 from adjit.tracer.fresh_array import KnownArrays, fresh_arrays
 from adjit.tracer.fresh_functions import numpy_functions
@@ -186,6 +186,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             result = _call(fun, traced_args, traced_kwargs)
             if scope.flow is not None:
                 scope.flow.finish(result)
+                check_escaped(scope, flatten(result)[0])
             _check_arguments((traced_args, traced_kwargs), leaves, result, signature)
             written = {number: argument for number, argument in enumerate(arguments) if argument is not None and number not in first
                        and argument.written and argument.value is not builder.params[number]}

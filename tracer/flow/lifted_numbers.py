@@ -8,7 +8,10 @@ a check of the program says that it is within 2 ** 52. Where a product could be 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+import weakref
+from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -51,6 +54,7 @@ class LiftedNumber(TracedArray):
     def __init__(self, value: Value, scope: Scope, sources: frozenset[Source], bound: int = 0, drift: int | None = None):
         super().__init__(value, scope, weak=self.kind is not bool)
         self.sources, self.bound, self.drift = sources, bound, drift
+        scope.root.lifted.append(weakref.ref(self))
 
     def maker(self) -> Callable[[Value, Scope], LiftedNumber]:
         """What makes such a number of another value, in another scope."""
@@ -132,6 +136,19 @@ def lift(number: Any, source: Source, scope: Scope) -> LiftedNumber:
         value = ops.constant(value=number, dtype=_DTYPES[kind], shape=())
     values.vary(value)
     return _CLASSES[kind](value, scope, frozenset((source,)), abs(number) if kind is int else 0)
+
+
+def check_escaped(scope: Scope, leaves: Sequence[Any]) -> None:
+    """Raise `NotLiftable` if a lifted number lives on behind a trace, but for these leaves of its result: where the function stored a
+    Python number, there has to be one."""
+    counts, escaped = Counter(map(id, leaves)), []
+    for reference in scope.lifted:
+        number = reference()
+        held = 2 * counts[id(number)]       # by `leaves`, and by the result
+        if number is not None and sys.getrefcount(number) > held + 2:
+            escaped.append(number)
+    if escaped:
+        raise NotLiftable(_sources(*escaped))
 
 
 # -- what Python computes with numbers
