@@ -22,7 +22,7 @@ from adjit.runtime.transform_arguments import argument_names, describe
 from adjit.runtime.transforms import transform
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.array_wrapper import ArrayWrapper
-from adjit.tracer.trace import StaticLeaf, trace_region
+from adjit.tracer.trace import NumberLeaf, StaticLeaf, trace_region
 from adjit.tracer.trees import NAMESPACE, Tree, flatten, is_static, optree, paths, structure_text, unflatten
 from adjit.tracer.user_location import find_user_location
 
@@ -114,9 +114,11 @@ def _map_examples(fun: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any
         if isinstance(leaf, StaticLeaf) and (axis is None or not isinstance(leaf.value, (bool, int, float, np.generic))):
             results.append(leaf.value)
             continue
-        value = example = as_traced(leaf.value).value if isinstance(leaf, StaticLeaf) else values[leaf]
-        if not isinstance(leaf, StaticLeaf):
-            example = region.graph.results[leaf]
+        if isinstance(leaf, StaticLeaf):
+            value = example = as_traced(leaf.value).value
+        else:
+            index = leaf.index if isinstance(leaf, NumberLeaf) else leaf
+            value, example = values[index], region.graph.results[index]
         results.append(wrap(_placed(value, example, axis, given.size, f"{what}: out_axes is {axis} for result{path}")))
     return unflatten(region.out_tree, results)
 

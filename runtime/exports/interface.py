@@ -125,7 +125,7 @@ def _result(program: Program, signature: CallSignature) -> tuple[TreeDescription
             made.append(Leaf(count + at[leaf]))
         else:
             ref = leaf.number if isinstance(leaf, Alias) else leaf
-            made.append(ref.value if isinstance(ref, StaticLeaf) else Leaf(number(ref)))
+            made.append(ref.value if isinstance(ref, StaticLeaf) else Leaf(number(ref.index if isinstance(ref, NumberLeaf) else ref)))
     replaced = tuple((params[value], number(ref)) for _, value, ref in effects.writes
                      if program.param_roles[params[value]] != "updated")
     return describe_tree(unflatten(effects.tree, made), "the result"), replaced

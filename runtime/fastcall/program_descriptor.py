@@ -44,7 +44,7 @@ from adjit.tracer.guards.source import MISSING, Source, own_attributes, pairs_of
 from adjit.tracer.guards.trace_guards import TraceGuards
 from adjit.tracer.guards.type_slots import slots_of
 from adjit.tracer.signature import CallSignature
-from adjit.tracer.trace import NumberLeaf, StaticLeaf, Trace
+from adjit.tracer.trace import NumberLeaf, OutLeaf, StaticLeaf, Trace
 from adjit.tracer.trees import TreeSpec
 from adjit.tracer.value_guards import ValueGuard
 
@@ -330,11 +330,12 @@ def _is_plain(owner: object, name: str) -> bool:
 
 
 def _result_tree(memory: Memory, trace: Trace) -> int:
-    leaves = (constant_node(memory, leaf.value) if isinstance(leaf, StaticLeaf) else memory.node(Node.RESULT, index=leaf)
-              for leaf in trace.out_leaves)
-    try:
-        if any(isinstance(leaf, NumberLeaf) for leaf in trace.out_leaves):
+    def node(leaf: OutLeaf) -> int:
+        if isinstance(leaf, NumberLeaf):
             raise UnsuitedError
-        return _tree(memory, trace.out_tree, leaves)
+        return constant_node(memory, leaf.value) if isinstance(leaf, StaticLeaf) else memory.node(Node.RESULT, index=leaf)
+
+    try:
+        return _tree(memory, trace.out_tree, map(node, trace.out_leaves))
     except UnsuitedError:
         return memory.node(Node.BUILT, object=memory.identity(trace.rebuild))
