@@ -31,6 +31,7 @@ KINDS = {
     Kind.WINDOW: "Elements of windows that slide over the last axes are combined. Axes are padded and windows lie as for `convolution`.",
     Kind.CREATION: "No operands.",
     Kind.SCAN: "The order of the elements along one axis counts.",
+    Kind.LINALG: "Matrices, the last two dimensions; the others are a stack. Computed by LAPACK, which comes with SciPy.",
     Kind.REGION: "Ops that own graphs: transforms, which the pass `differentiate` expands, and kernels.",
     Kind.CHECK: "No result; a program stops where the check fails.",
     Kind.MEMORY: "Only in planned graphs.",

@@ -75,7 +75,7 @@ def choose(mask: Value, yes: Value, no: Value) -> Value:
 
 
 def batch_alike(op: Op, operands: Sequence[Value], size: int) -> tuple[Value, ...]:
-    """Rule of ops that keep leading axes apart: elementwise ops, and windows, which slide over the last axes."""
+    """Rule of ops that keep leading axes apart: elementwise ops, windows, which slide over the last axes, and matrix ops."""
     return emit_again(op, spread_all(op, operands, size))
 
 
@@ -90,7 +90,7 @@ def batch_axis(op: Op, operands: Sequence[Value], size: int) -> tuple[Value, ...
 
 
 BY_KIND: dict[Kind, BatchingRule] = {Kind.ELEMENTWISE: batch_alike, Kind.WINDOW: batch_alike, Kind.REDUCTION: batch_axes,
-                                     Kind.SCAN: batch_axis}
+                                     Kind.SCAN: batch_axis, Kind.LINALG: batch_alike}
 """Rules of the kinds whose records need not state one."""
 
 

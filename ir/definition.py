@@ -38,6 +38,7 @@ class Kind(Enum):
     WINDOW = "window"             # combines elements of windows that slide over the last axes
     CREATION = "creation"         # no operands
     SCAN = "scan"                 # cumulative and sorting ops, along one axis
+    LINALG = "linear algebra"     # of matrices, the last two dimensions; the others are a stack
     REGION = "region"             # owns graphs
     MEMORY = "memory"             # only in planned graphs
     CHECK = "check"               # no result: may stop the program
@@ -238,7 +239,7 @@ _NEEDED = ((Kind.ELEMENTWISE, "cost"), (Kind.ELEMENTWISE, "rounding"), (Kind.RED
            (Kind.REGION, "region_use"))
 """Traits without which records of a kind are incomplete."""
 
-_BATCHED_BY_KIND = (Kind.ELEMENTWISE, Kind.REDUCTION, Kind.WINDOW, Kind.SCAN, Kind.CREATION)
+_BATCHED_BY_KIND = (Kind.ELEMENTWISE, Kind.REDUCTION, Kind.WINDOW, Kind.SCAN, Kind.LINALG, Kind.CREATION)
 """Kinds whose ops are batched alike; ops without operands are never batched."""
 
 DEFINITIONS: dict[str, OpDefinition] = {}

@@ -186,6 +186,11 @@ def walk(graph: Graph) -> Iterator[Op]:
         yield op
 
 
+def external_op(graph: Graph) -> Op | None:
+    """An op of the graph or its regions that another library computes, if there is one."""
+    return next((op for op in walk(graph) if op.definition.external is not None), None)
+
+
 def walk_distinct(graph: Graph) -> Iterator[Op]:
     """Ops as of `walk`, those of a region that several ops share only once."""
     seen: set[int] = set()

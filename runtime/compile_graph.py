@@ -14,7 +14,7 @@ from adjit.codegen.process.off_main_thread import check_cancelled, off_main_thre
 from adjit.ir.analysis.cost import cost_of
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import UnsupportedError
-from adjit.ir.graph import Graph, walk
+from adjit.ir.graph import Graph, external_op
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.verifier import Stage
 from adjit.passes.options import Options
@@ -127,7 +127,7 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
 
 def _check_libraries(graph: Graph) -> None:
     """Raise `UnsupportedError` if an op is computed by a library that is not installed."""
-    op = next((op for op in walk(graph) if op.definition.external is not None), None)
+    op = external_op(graph)
     if op is not None:
         raise UnsupportedError(f"{op.name} is computed by SciPy, which is not installed", op.loc, hint="pip install scipy")
 

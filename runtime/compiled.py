@@ -19,6 +19,7 @@ from adjit.codegen.process.cores import usable_cores
 from adjit.codegen.process.fork_safety import no_fork, renewed_after_fork
 from adjit.eager.modes import modes
 from adjit.ir.errors import DonationError, ExportError, TraceError
+from adjit.ir.graph import external_op
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.guard import GuardMiss, Outcome
 from adjit.ir.thread_context import run_detached
@@ -33,6 +34,7 @@ from adjit.runtime.program import Program, compile_program
 from adjit.runtime.warmup import WARM_UP
 from adjit.tracer.array_wrapper import IdentityKeyed
 from adjit.tracer.flow.flow_graph import FlowGraph
+from adjit.tracer.libraries import own_code
 from adjit.tracer.reentrancy import is_reentrant
 from adjit.tracer.signature import CallSignature, describe_difference, flatten_call
 from adjit.tracer.trace import is_tracing
@@ -237,7 +239,8 @@ class CompiledFunction(Generic[P, R]):
                 raise ExportError(f"the arguments number {number} of ways= are of other types than the first example arguments: "
                                   f"{describe_difference(signatures[0], signature)}", find_user_location(),
                                   hint="a file holds ways for arguments of one signature: export the others to a file of their own")
-            program, captured = self._native(fun, example, kwargs, signature, programs[-1][0].flow if programs else None)
+            program, captured = self._native(fun, example, kwargs, signature, programs[-1][0].flow if programs else None,
+                                             alone=not str(path).endswith(".adjit"))
             arrays = (*signature.leaves, *captured)
             programs = [known for known in programs if not program.supersedes(known[0])]
             if not any(known.decides_like(program) for known, _ in programs):
@@ -262,14 +265,17 @@ class CompiledFunction(Generic[P, R]):
         return native_callable.make_callable(*self._native(fun, args, kwargs, signature), signature)
 
     def _native(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature,
-                flow: FlowGraph | None = None) -> tuple[Program, tuple[np.ndarray, ...]]:
+                flow: FlowGraph | None = None, alone: bool = False) -> tuple[Program, tuple[np.ndarray, ...]]:
         """The program of the native backend for a call, and the current arrays for its captured parameters. `flow` is what is known of
-        the ways through the function."""
+        the ways through the function. A program that runs `alone` calls no other libraries, as far as there is code of our own."""
+        native = replace(self.compile_options, backend="native")
         if self.compile_options.backend == "native":
             program = self._program_of(fun, args, kwargs, signature, flow)[0]
         else:
-            native = replace(self.compile_options, backend="native")
             program = compile_program(fun, args, kwargs, signature, native, "it is exported", flow=flow)
+        if alone and external_op(program.planned) is not None:
+            with own_code():
+                program = compile_program(fun, args, kwargs, signature, native, "it is exported", flow=flow)
         captured = program.current(signature)
         if captured is None:
             raise ExportError(f"state that {function_name(self.fun)} reads was changed while it was traced", find_user_location())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 import numpy as np
 
-from adjit.ir.errors import ShapeError, UnsupportedError
+from adjit.ir.errors import ShapeError
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.types import F64
 from adjit.tracer.array import TracedArray, as_traced
@@ -25,8 +25,9 @@ from adjit.tracer.trace import is_tracing
 from adjit.tracer.user_location import find_user_location
 
 if TYPE_CHECKING:
-    from adjit.linalg import rules
+    from adjit.linalg import decompositions, rules
 else:
+    decompositions = LazyModule("adjit.linalg.decompositions")
     rules = LazyModule("adjit.linalg.rules")
 
 
@@ -72,7 +73,7 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     array([[2., 0.],
            [1., 1.]])
     """
-    factor = rules.lower_factor(_transposed(_square(a, "cholesky")) if upper else _square(a, "cholesky"))
+    factor = rules.lower_factor(_transposed(square(a, "cholesky")) if upper else square(a, "cholesky"))
     return _transposed(factor) if upper else factor
 
 
@@ -86,8 +87,8 @@ def solve(a: Any, b: Any) -> Any:
     >>> solve(np.array([[2.0, 0.0], [1.0, 1.0]]), np.array([2.0, 3.0]))
     array([1., 2.])
     """
-    a, b = _common(_square(a, "solve"), b)
-    return _solved("solve", a, b, lambda a, b: rules.Factored(a).solve(b))
+    a, b = _common(square(a, "solve"), b)
+    return _solved("solve", a, b, lambda a, b: rules.factored(a).solve(b))
 
 
 def solve_triangular(a: Any, b: Any, trans: int | str = 0, lower: bool = False) -> Any:
@@ -109,7 +110,7 @@ def solve_triangular(a: Any, b: Any, trans: int | str = 0, lower: bool = False) 
 
 @dispatched
 def _solve_triangular(a: Any, b: Any, turned: bool, lower: bool) -> Any:
-    a, b = _common(_square(a, "solve_triangular"), b)
+    a, b = _common(square(a, "solve_triangular"), b)
     if lower:
         return _solved("solve_triangular", a, b, lambda a, b: rules.triangular_solve(a, b, turned))
     return _solved("solve_triangular", _transposed(a), b, lambda a, b: rules.triangular_solve(a, b, not turned))
@@ -124,8 +125,8 @@ def inv(a: Any) -> Any:
     array([[0.5 , 0.  ],
            [0.  , 0.25]])
     """
-    a = _square(a, "inv")
-    return rules.Factored(a).solve(np.broadcast_to(eye(a.shape[-1], dtype=a.dtype), a.shape)) if a.size else a
+    a = square(a, "inv")
+    return rules.factored(a).inverse() if a.size else a
 
 
 @stands_for(np.linalg.det)
@@ -136,8 +137,8 @@ def det(a: Any) -> Any:
     >>> round(float(det(np.array([[2.0, 1.0], [0.0, 4.0]]))), 9)
     8.0
     """
-    a = _square(a, "det")
-    return rules.Factored(a).det() if a.size else np.prod(a, axis=(-2, -1))
+    a = square(a, "det")
+    return rules.factored(a).det() if a.size else np.prod(a, axis=(-2, -1))
 
 
 @stands_for(np.linalg.slogdet)
@@ -149,11 +150,11 @@ def slogdet(a: Any) -> Any:
     >>> float(sign), round(float(np.exp(logarithm)), 9)
     (1.0, 8.0)
     """
-    a = _square(a, "slogdet")
+    a = square(a, "slogdet")
     pair: Any = type(np.linalg.slogdet(np.eye(1)))     # NumPy's named tuple
     if not a.size:
         return pair(np.prod(a, axis=(-2, -1)), np.sum(a, axis=(-2, -1)))
-    factored = rules.Factored(a)
+    factored = rules.factored(a)
     return pair(factored.sign(), factored.log_abs_det())
 
 
@@ -179,14 +180,14 @@ def matrix_power(a: Any, n: int) -> Any:
 
 @stands_for(np.linalg.norm)
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """Equivalent of `numpy.linalg.norm`, but for matrix norms from singular values (`ord` 2, -2 and "nuc"), which raise `UnsupportedError`.
-    The derivative of a norm of 0 is 0.
+    """Equivalent of `numpy.linalg.norm`, for every `ord`; matrix norms from singular values (`ord` 2, -2 and "nuc") need SciPy. The
+    derivative of a norm of 0 is 0.
 
     >>> import numpy as np
     >>> float(norm(np.array([3.0, 4.0])))
     5.0
     """
-    x = _floating(x)
+    x = floating(x)
     axes = normalize_axes(axis, x.ndim)
     if axis is None and ord is not None and x.ndim not in (1, 2):
         raise ShapeError(f"norm: an array of shape {x.shape} with ord={ord!r} is neither a vector nor a matrix", find_user_location(),
@@ -202,12 +203,14 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
         result = (np.max if ord > 0 else np.min)(np.sum(np.abs(x), axis=sums, keepdims=True), axis=largest, keepdims=True)
         return result if keepdims else np.squeeze(result, axis=axes)[()]
     if len(axes) == 2 and ord in (2, -2, "nuc"):
-        raise UnsupportedError(f"norm: ord={ord!r} of a matrix, which takes singular values", find_user_location(),
-                               hint="ord=None, 'fro', 1, -1, np.inf and -np.inf are supported")
+        s = decompositions.svdvals(np.moveaxis(x, axes, (-2, -1)))
+        result = np.sum(s, axis=-1) if ord == "nuc" else np.max(s, axis=-1) if ord == 2 else np.min(s, axis=-1)
+        return np.expand_dims(result, tuple(sorted(axes))) if keepdims else result
     raise ValueError(f"norm: ord={ord!r} is no norm of {'a vector' if len(axes) == 1 else 'a matrix'}")
 
 
-def _floating(x: Any) -> TracedArray:
+def floating(x: Any) -> TracedArray:
+    """The array in its dtype if that is a float, else as float64."""
     array = as_traced(x)
     if array.dtype.kind in "fc":
         return array
@@ -215,8 +218,9 @@ def _floating(x: Any) -> TracedArray:
     return converted
 
 
-def _square(a: Any, name: str) -> TracedArray:
-    return _as_square(_floating(a), name)
+def square(a: Any, name: str) -> TracedArray:
+    """A stack of square matrices of floats. Raises `ShapeError` for another shape."""
+    return _as_square(floating(a), name)
 
 
 def _as_square(array: TracedArray, name: str) -> TracedArray:
@@ -228,7 +232,7 @@ def _as_square(array: TracedArray, name: str) -> TracedArray:
 
 def _common(a: TracedArray, b: Any) -> tuple[TracedArray, TracedArray]:
     """Convert both to the wider of the two dtypes."""
-    b = _floating(b)
+    b = floating(b)
     dtype = np.result_type(a.dtype, b.dtype)
     return a.astype(dtype), b.astype(dtype)
 

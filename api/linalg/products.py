@@ -1,4 +1,4 @@
-"""Products, norms and rearrangements of `numpy.linalg` that are made of other functions, and least squares."""
+"""Products, norms and rearrangements of `numpy.linalg` that are made of other functions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from adjit.ir.errors import ShapeError, UnsupportedError
-from adjit.ir.types import F64
-from adjit.linalg.functions import inv, norm, solve, solve_triangular, stands_for
+from adjit.ir.errors import ShapeError
+from adjit.linalg.functions import inv, norm, solve, stands_for
 from adjit.tracer.array import TracedArray, as_traced
 from adjit.tracer.functions.shapes import as_array, expand_dims, normalize_axes
 from adjit.tracer.registry import FUNCTIONS
@@ -167,104 +166,3 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
         raise ValueError("Invalid ind argument.")
     rows = math.prod(x.shape[ind:])
     return FUNCTIONS[np.reshape](inv(FUNCTIONS[np.reshape](x, (rows, -1))), x.shape[ind:] + x.shape[:ind])
-
-
-@stands_for(np.linalg.cond)
-def cond(x: Any, p: Any = None) -> Any:
-    """Equivalent of `numpy.linalg.cond` for the norms "fro", 1, -1, inf and -inf.
-
-    >>> import numpy as np
-    >>> float(cond(np.array([[2.0, 0.0], [0.0, 1.0]]), 1))
-    2.0
-    """
-    if p in (None, 2, -2):
-        raise UnsupportedError("cond: the condition number in the 2-norm takes singular values", find_user_location(),
-                               hint="p='fro', 1, -1, np.inf and -np.inf are supported")
-    return norm(x, p, axis=(-2, -1)) * norm(inv(x), p, axis=(-2, -1))
-
-
-def qr_of(a: TracedArray) -> tuple[TracedArray, TracedArray]:
-    """Orthonormal columns and triangle of a tall matrix of full rank: Gram and Schmidt, each column twice, which is exact to rounding.
-    """
-    columns: list[TracedArray] = []
-    rows: list[TracedArray] = []
-    stack, zeros, matmul = FUNCTIONS[np.stack], FUNCTIONS[np.zeros_like], FUNCTIONS[np.matmul]
-    for j in range(a.shape[1]):
-        column = a[:, j]
-        if columns:
-            q = stack(columns, axis=1)
-            first = matmul(column, q)
-            column = column - matmul(q, first)
-            second = matmul(column, q)
-            column = column - matmul(q, second)
-            above = first + second
-        else:
-            above = zeros(column)[:0]
-        length = norm(column)
-        columns.append(column / length)
-        rows.append(FUNCTIONS[np.concatenate]([above, length[None], zeros(a, shape=(a.shape[1] - j - 1,))]))
-    return stack(columns, axis=1), stack(rows, axis=1)
-
-
-@stands_for(np.linalg.lstsq)
-def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
-    """Equivalent of `numpy.linalg.lstsq` for tall matrices of full rank: the solution and the sums of squared residuals; the rank is taken
-    to be full, and the singular values are missing (None). Without full rank the result is NaN or infinite.
-
-    >>> import numpy as np
-    >>> lstsq(np.array([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), np.array([1.0, 4.0, 3.0]))[0]
-    array([1., 2.])
-    """
-    x, y = _floating(a), _floating(b)
-    if x.ndim != 2 or y.ndim not in (1, 2) or x.shape[0] != y.shape[0]:
-        raise np.linalg.LinAlgError(f"Incompatible dimensions {x.shape} and {y.shape}")
-    rows, count = x.shape
-    if rows < count or not count:
-        raise UnsupportedError(f"lstsq of {rows} equations with {count} unknowns", find_user_location(),
-                               hint="as many equations as unknowns, or more, are supported")
-    dtype = np.result_type(x.dtype, y.dtype)
-    x, y = FUNCTIONS["astype"](x, dtype), FUNCTIONS["astype"](y, dtype)
-    q, r = qr_of(x)
-    solution = solve_triangular(r, FUNCTIONS[np.matmul](q.T, y), lower=False)
-    residual = y - FUNCTIONS[np.matmul](x, solution)
-    squares = FUNCTIONS[np.sum](FUNCTIONS[np.square](residual), axis=0)
-    left = FUNCTIONS[np.atleast_1d](squares) if rows > count else FUNCTIONS[np.zeros_like](x, shape=(0,))
-    return solution, left, count, None
-
-
-@stands_for(np.linalg.pinv)
-def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
-    """Equivalent of `numpy.linalg.pinv` for one matrix of full rank. Without full rank the result is NaN or infinite.
-
-    >>> import numpy as np
-    >>> pinv(np.array([[2.0], [0.0]]))
-    array([[0.5, 0. ]])
-    """
-    x = _floating(a)
-    if x.ndim != 2:
-        raise UnsupportedError("pinv of several matrices", find_user_location(), hint="call it for one after the other")
-    wide = x.shape[0] < x.shape[1]
-    q, r = qr_of(x.T if wide else x)
-    result = solve_triangular(r, q.T, lower=False)
-    return result.T if wide else result
-
-
-@stands_for(np.polyfit)
-def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None, cov: bool = False) -> Any:
-    """Equivalent of `numpy.polyfit`, without `full=` and `cov=`."""
-    if full or cov:
-        raise UnsupportedError("polyfit(full=...) and polyfit(cov=...)", find_user_location(), hint="the coefficients are supported")
-    points, values = _floating(x) + 0.0, _floating(y) + 0.0
-    matrix = FUNCTIONS[np.vander](points, operator.index(deg) + 1)
-    if w is not None:
-        weights = _floating(w)
-        matrix = matrix * weights[:, None]
-        values = values * (weights[:, None] if values.ndim == 2 else weights)
-    scale = FUNCTIONS[np.sqrt](FUNCTIONS[np.sum](matrix * matrix, axis=0))
-    solution = lstsq(matrix / scale, values)[0]
-    return (solution.T / scale).T
-
-
-def _floating(x: Any) -> TracedArray:
-    array = as_traced(x)
-    return array if array.dtype.kind in "fc" else FUNCTIONS["astype"](array, F64)

@@ -1,5 +1,7 @@
-"""Cholesky factors, triangular and general systems, logarithms of determinants. Each has a derivative rule written in the same functions,
-so that derivatives up to the third order reuse the factors.
+"""Cholesky factors, triangular and general systems, logarithms of determinants: by LAPACK where SciPy is there, else by blocks of our own.
+
+Rules of the blocks are written in the same functions, so that derivatives up to the third order reuse the factors; LAPACK's ops have rules
+of their own (`ir/ops/factors.py`), for any order.
 
 Rules after Giles, "An extended collection of matrix derivative results for forward and reverse mode algorithmic differentiation", 2008.
 """
@@ -11,10 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from adjit.ir import ops
 from adjit.linalg.factorizations import cholesky_factor, lu_factors, substitute
 from adjit.runtime.custom_vjp import custom_vjp
 from adjit.runtime.transforms import stop_gradient
+from adjit.tracer.array import wrap
 from adjit.tracer.functions.creation import arange, eye
+from adjit.tracer.libraries import has_lapack
 from adjit.tracer.trace import inlined_once_traced
 
 
@@ -25,50 +30,144 @@ def pure_vjp(fun: Callable[..., Any]) -> custom_vjp[..., Any]:
     return made
 
 
-@pure_vjp
+def by_lapack(a: Any) -> bool:
+    """True if LAPACK does the work for such matrices: blocks of our own do it for complex ones."""
+    return has_lapack() and a.dtype.kind == "f"
+
+
 def lower_factor(a: Any) -> Any:
     """Cholesky factor; the derivative is that of a symmetric matrix, shared equally between both triangles."""
+    return wrap(ops.cholesky(from_triangle(a).value)) if by_lapack(a) else _lower_factor(a)
+
+
+@pure_vjp
+def from_triangle(a: Any) -> Any:
+    """A matrix of which one triangle is read. The derivative in this triangle is shared equally between both."""
+    return a
+
+
+from_triangle.defvjp(lambda a: (a, None), lambda _, cotangent: (0.5 * (cotangent + _t(cotangent)),))
+
+
+@pure_vjp
+def _lower_factor(a: Any) -> Any:
     return cholesky_factor(a)
 
 
 def _lower_factor_forward(a: Any) -> tuple[Any, Any]:
-    factor = lower_factor(a)
+    factor = _lower_factor(a)
     return factor, factor
 
 
 def _lower_factor_backward(factor: Any, cotangent: Any) -> tuple[Any]:
     inner = np.tril(_t(factor) @ cotangent)
     inner = inner - 0.5 * inner * eye(inner.shape[-1], dtype=inner.dtype)
-    left = triangular_solve(factor, inner, True)
-    both = triangular_solve(factor, _t(left), True)
+    left = _triangular_solve(factor, inner, True)
+    both = _triangular_solve(factor, _t(left), True)
     return (0.5 * (both + _t(both)),)
 
 
-lower_factor.defvjp(_lower_factor_forward, _lower_factor_backward)
+_lower_factor.defvjp(_lower_factor_forward, _lower_factor_backward)
+
+
+def triangular_solve(lower: Any, b: Any, transposed: bool) -> Any:
+    """x of `lower @ x = b`, or of `lower^T @ x = b`; only the lower triangle counts."""
+    if by_lapack(lower):
+        return wrap(ops.triangular_solve(lower.value, b.value, lower=True, transpose=transposed, unit=False))
+    return _triangular_solve(lower, b, transposed)
 
 
 @pure_vjp
-def triangular_solve(lower: Any, b: Any, transposed: bool) -> Any:
-    """x of `lower @ x = b`, or of `lower^T @ x = b`; only the lower triangle counts."""
+def _triangular_solve(lower: Any, b: Any, transposed: bool) -> Any:
     return substitute(lower, b, transposed)
 
 
 def _triangular_forward(lower: Any, b: Any, transposed: bool) -> tuple[Any, Any]:
-    x = triangular_solve(lower, b, transposed)
+    x = _triangular_solve(lower, b, transposed)
     return x, (lower, x, transposed)
 
 
 def _triangular_backward(residuals: Any, cotangent: Any) -> tuple[Any, Any, None]:
     lower, x, transposed = residuals
-    of_b = triangular_solve(lower, cotangent, not transposed)
+    of_b = _triangular_solve(lower, cotangent, not transposed)
     return np.tril(-(x @ _t(of_b) if transposed else of_b @ _t(x))), of_b, None
 
 
-triangular_solve.defvjp(_triangular_forward, _triangular_backward)
+_triangular_solve.defvjp(_triangular_forward, _triangular_backward)
+
+
+def factored(a: Any) -> Factored | LapackFactored:
+    """A matrix with its LU factors."""
+    return LapackFactored(a) if by_lapack(a) else Factored(a)
+
+
+class LapackFactored:
+    """Matrix with the LU factors of LAPACK, which count as constants."""
+
+    def __init__(self, a: Any):
+        self.a = a
+        self.factors, self.pivots, self.order = map(wrap, ops.lu.emit(stop_gradient(a).value))
+
+    def solve(self, b: Any) -> Any:
+        """x of `a @ x = b`."""
+        return wrap(ops.lu_solve(self.a.value, self.factors.value, self.order.value, b.value, transpose=False))
+
+    def inverse(self) -> Any:
+        """The inverse of the matrix."""
+        return _t(_lu_inverse(self.factors, self.pivots, self.a))
+
+    def log_abs_det(self) -> Any:
+        """log(abs(det(a)))."""
+        return _lu_log_abs_det(self.factors, self.pivots, self.a)
+
+    def det(self) -> Any:
+        """The determinant."""
+        return _lu_det(self.factors, self.pivots, self.a)
+
+    def sign(self) -> Any:
+        """-1, 0 or 1: the sign of the determinant."""
+        return stop_gradient(np.prod(np.sign(_diagonal(self.factors)), axis=-1) * _parity_of_swaps(self.pivots, self.a.dtype))
+
+
+def _lu_inverse(factors: Any, pivots: Any, a: Any) -> Any:
+    """The transposed inverse."""
+    return wrap(ops.lu_inverse(a.value, factors.value, pivots.value))
+
+
+@pure_vjp
+def _lu_log_abs_det(factors: Any, pivots: Any, a: Any) -> Any:
+    return np.sum(np.log(np.abs(_diagonal(factors))), axis=-1)
+
+
+_lu_log_abs_det.defvjp(
+    lambda *given: (_lu_log_abs_det(*given), given),
+    lambda given, cotangent: (None, None, cotangent[..., None, None] * _lu_inverse(*given)))
+
+
+@pure_vjp
+def _lu_det(factors: Any, pivots: Any, a: Any) -> Any:
+    return np.prod(_diagonal(factors), axis=-1) * _parity_of_swaps(pivots, a.dtype)
+
+
+def _lu_det_forward(*given: Any) -> tuple[Any, Any]:
+    value = _lu_det(*given)
+    return value, given
+
+
+def _lu_det_backward(given: Any, cotangent: Any) -> tuple[Any, ...]:
+    return None, None, (cotangent * _lu_det(*given))[..., None, None] * _lu_inverse(*given)
+
+
+_lu_det.defvjp(_lu_det_forward, _lu_det_backward)
+
+
+def _parity_of_swaps(pivots: Any, dtype: Any) -> Any:
+    """1 for an even number of rows that change places with another, -1 for an odd one."""
+    return (1 - 2 * (np.sum(pivots != arange(pivots.shape[-1]), axis=-1) % 2)).astype(dtype)
 
 
 class Factored:
-    """Matrix with its LU factors. The factors count as constants: the rules below are rules of functions of the matrix."""
+    """Matrix with its LU factors by blocks. The factors count as constants: the rules below are rules of functions of the matrix."""
 
     def __init__(self, a: Any):
         self.a = a
@@ -78,6 +177,10 @@ class Factored:
     def solve(self, b: Any) -> Any:
         """x of `a @ x = b`."""
         return _solve(*self.factors, self.a, b, False)
+
+    def inverse(self) -> Any:
+        """The inverse of the matrix."""
+        return self.solve(np.broadcast_to(eye(self.a.shape[-1], dtype=self.a.dtype), self.a.shape))
 
     def log_abs_det(self) -> Any:
         """log(abs(det(a)))."""

@@ -53,6 +53,9 @@ LOWERINGS: dict[str, str] = {
     **dict.fromkeys(("argmax", "argmin"), "arrays.argmax.lower_argmax"),
     "argsort": "arrays.sorting.lower_argsort",
     "matmul": "arrays.naive_matmul.lower_naive_matmul",
+    **{name: f"linalg.factors.lower_{name}" for name in ("cholesky", "lu", "lu_inverse", "lu_solve", "triangular_solve")},
+    **{name: f"linalg.decompositions.lower_{name}" for name in ("eigh", "qr", "svd", "svdvals")},
+    "eigvalsh": "linalg.decompositions.lower_eigh",
 }
 """Module and function, by the name of the op, for ops of the other kinds."""
 

@@ -97,7 +97,7 @@ class _Writer(FunctionText):
         last = last_uses(self.graph.with_ops(ops))
         for index, op in enumerate(ops):
             self.dying = [value for value in dict.fromkeys(op.operands) if last[value] == index]
-            if op.name in CONTROL_FLOW or op.name in HOST_CALLS:
+            if op.name in CONTROL_FLOW or op.name in HOST_CALLS or len(op.results) > 1:
                 self.write_call(op)
                 self.drop_dead([value for value in op.results if last[value] == index])
             else:
@@ -139,9 +139,10 @@ class _Writer(FunctionText):
         return self.assign(expression, op.result.type.shape, roots)
 
     def write_call(self, op: Op) -> None:
-        """A loop, a branch or a call of Python: a function of arrays; that of a loop or branch calls the functions of its regions."""
-        function = self.constant(partial(op.definition.evaluate, **op.attrs) if op.name in HOST_CALLS else
-                                 run_control_flow(op, [compile_graph(region).run for region in op.regions]))
+        """A loop, a branch, a call of Python, or an op of several results: a function of arrays; that of a loop or branch calls the
+        functions of its regions."""
+        function = self.constant(run_control_flow(op, [compile_graph(region).run for region in op.regions]) if op.name in CONTROL_FLOW else
+                                 partial(op.definition.evaluate, **op.attrs))
         arguments = ", ".join(self.array(value) for value in op.operands)
         bindings = [Binding(self.new_name(), value.type.shape, self.new_root()) for value in op.results]
         self.lines.append(f"{''.join(f'{binding.text}, ' for binding in bindings)}= {function}({arguments})")

@@ -20,7 +20,7 @@ from adjit.codegen.native.program import lower_program
 from adjit.codegen.native.program_code import ENTRY
 from adjit.codegen.process.off_main_thread import off_main_thread
 from adjit.ir.errors import ExportError, UnsupportedError
-from adjit.ir.graph import walk
+from adjit.ir.graph import external_op
 from adjit.ir.ops.control_flow import nested_graphs
 from adjit.ir.ops.traits import HOST_CALLS
 from adjit.ir.printer import print_graph
@@ -82,7 +82,7 @@ def _check_program(program: Program) -> None:
 
 def _check_libraries(program: Program) -> None:
     """Raise `ExportError` if the program calls functions of libraries that a library for C does not have."""
-    op = next((op for graph in nested_graphs(program.planned) for op in walk(graph) if op.definition.external is not None), None)
+    op = external_op(program.planned)
     if op is not None:
         module, name, *_ = op.definition.external or ()
         raise ExportError(f"{op.name} calls functions of {module} ({name}), which a library for C does not have", op.loc,

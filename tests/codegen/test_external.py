@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import adjit as aj
 from adjit.codegen.llvm import blas_threads, external
 from adjit.codegen.llvm.builder import Builder
 from adjit.codegen.llvm.external import address_of, external_symbol, external_symbols
@@ -22,7 +27,7 @@ from adjit.codegen.native.program_code import ENTRY
 from adjit.ir import ops
 from adjit.ir.builder import trace_graph
 from adjit.ir.definition import DEFINITIONS, OpDefinition
-from adjit.ir.errors import UnsupportedError
+from adjit.ir.errors import ExportError, UnsupportedError
 from adjit.ir.graph import Graph
 from adjit.ir.types import F32, F64, TensorType
 from adjit.passes.options import Options
@@ -171,3 +176,37 @@ def test_child_of_a_fork_forgets_steps_of_lost_threads(blas: Any) -> None:
     ctypes.CFUNCTYPE(None, ctypes.c_int)(blas_threads._state[4])(1)
     blas_threads._after_fork()
     assert (blas(), *blas_threads._state[:2]) == (2, 0, 0)
+
+
+def system(a: Any, b: Any) -> Any:
+    return np.linalg.solve(a, b), np.linalg.cholesky(a @ a.T + np.eye(3))
+
+
+def test_archives_find_the_functions_when_they_are_loaded(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(3, 3)), rng.normal(size=3)
+    aj.compile(system).export(tmp_path / "system.adjit", a, b)
+    for found, expected in zip(aj.load(tmp_path / "system.adjit")(a, b), system(a, b), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_libraries_for_c_have_code_of_their_own_or_are_refused(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(3, 3)), rng.normal(size=3)
+    aj.compile(system).export(tmp_path / "system.o", a, b)
+    assert not list(external_symbols((tmp_path / "system.o").read_bytes()))
+    with pytest.raises(ExportError, match=r"svdvals calls functions of scipy\.linalg\.cython_lapack"):
+        aj.compile(lambda a: np.linalg.svd(a, compute_uv=False)).export(tmp_path / "values.o", a)
+
+
+def test_bits_do_not_depend_on_the_threads_of_blas() -> None:
+    """Of factors of 300 rows, which OpenBLAS itself blocks by its number of threads."""
+    code = """
+import hashlib, numpy as np, adjit as aj
+a = np.random.default_rng(0).normal(size=(300, 300))
+f = aj.compile(lambda a: (np.linalg.cholesky(a @ a.T + 300 * np.eye(300)), np.linalg.inv(a), np.linalg.svd(a, compute_uv=False)))
+print(*(hashlib.md5(np.ascontiguousarray(x)).hexdigest() for x in f(a)))
+"""
+    outputs = {subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                              env={**os.environ, "OPENBLAS_NUM_THREADS": count}).stdout for count in "12"}
+    assert len(outputs) == 1

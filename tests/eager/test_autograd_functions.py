@@ -64,6 +64,8 @@ SPECIAL: dict[str, Case] = {
     "cholesky": (lambda a: np.linalg.cholesky(a @ a.T + np.eye(3)), [SQUARE]), "det": (np.linalg.det, [SQUARE]),
     "inv": (np.linalg.inv, [SQUARE]), "matrix_power": (lambda a: np.linalg.matrix_power(a, -3), [SQUARE]), "norm": (np.linalg.norm, [A]),
     "slogdet": (np.linalg.slogdet, [SQUARE]), "solve": (np.linalg.solve, [SQUARE, B.T]),
+    "eigh": (lambda a: np.linalg.eigh(a @ a.T), [SQUARE]), "eigvalsh": (lambda a: np.linalg.eigvalsh(a @ a.T), [SQUARE]),
+    "qr": (np.linalg.qr, [SQUARE]), "svd": (np.linalg.svd, [SQUARE]), "svdvals": (lambda a: np.linalg.svd(a, compute_uv=False), [A]),
     "cond": (lambda a: np.linalg.cond(a, "fro"), [SQUARE]), "matrix_norm": (np.linalg.matrix_norm, [A]),
     "lstsq": (lambda a, b: np.linalg.lstsq(a.T, b)[0], [A, LONG[:3]]), "pinv": (np.linalg.pinv, [SQUARE]),
     "multi_dot": (lambda a, b: np.linalg.multi_dot([a, b.T, a]), [A, B]), "tensorinv": (lambda a: np.linalg.tensorinv(a, ind=1), [SQUARE]),
@@ -98,7 +100,7 @@ SPECIAL: dict[str, Case] = {
 # Of integers or bools.
 DISCRETE = ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "invert")
 # They answer questions about arrays.
-NOT_HERE = ("can_cast", "result_type", "iscomplexobj", "isrealobj", "ndim", "shape", "size", "empty_like")
+NOT_HERE = ("matrix_rank", "can_cast", "result_type", "iscomplexobj", "isrealobj", "ndim", "shape", "size", "empty_like")
 # Their results have shapes that depend on values.
 DEPENDENT: dict[str, Callable[[Any], Any]] = {
     "argwhere": np.argwhere, "extract": lambda x: np.extract(x > 0.5, x), "flatnonzero": np.flatnonzero, "nonzero": np.nonzero,

@@ -18,7 +18,7 @@ from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition, Sample
 from adjit.ir.emitter import emitting
 from adjit.ir.graph import Graph, Value
 from adjit.ir.interpreter import interpret
-from adjit.ir.ops import add, full_like
+from adjit.ir.ops import add, concatenate, full_like, reshape
 from adjit.ir.types import TensorType
 
 Case = tuple[str, OpDefinition, Sample]
@@ -75,8 +75,14 @@ def type_of(array: np.ndarray) -> TensorType:
 
 
 def sample_graph(definition: OpDefinition, sample: Sample) -> Graph:
-    """Make the graph of one call of the op: a parameter for every array of the sample."""
-    return trace_graph("sample", [type_of(array) for array in sample.arrays], lambda *values: [definition(*values, **sample.attrs)])
+    """Make the graph of one call of the op: a parameter for every array of the sample. The floats of several results become one."""
+    def call(*values: Value) -> list[Value]:
+        results = definition.emit(*values, **sample.attrs)
+        if len(results) == 1:
+            return list(results)
+        return [concatenate(*(reshape(x, shape=(x.type.size,)) for x in results if x.type.dtype.kind == "f"), axis=0)]
+
+    return trace_graph("sample", [type_of(array) for array in sample.arrays], call)
 
 
 def gradient_graph(graph: Graph, wrt: int) -> Graph:
@@ -93,10 +99,11 @@ def gradient_graph(graph: Graph, wrt: int) -> Graph:
         (result,) = graph.results
         cotangents: dict[Value, Value] = {result: builder.param(result.type)}
         for op in reversed(graph.ops):
-            if op.result not in cotangents or op.definition.vjp is None:
+            given = tuple(cotangents.get(result) for result in op.results)
+            if given.count(None) == len(given) or op.definition.vjp is None:
                 continue
             contributions = op.definition.vjp(
-                cotangents[op.result], tuple(known[v] for v in op.operands), tuple(known[v] for v in op.results), op.attrs)
+                given if len(given) > 1 else given[0], tuple(known[v] for v in op.operands), tuple(known[v] for v in op.results), op.attrs)
             for operand, contribution in zip(op.operands, contributions, strict=True):
                 if contribution is not None:
                     cotangents[operand] = add(cotangents[operand], contribution) if operand in cotangents else contribution

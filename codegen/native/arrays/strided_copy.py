@@ -79,6 +79,13 @@ def lower_moves(moves: Sequence[Move], result: int, target: Target) -> tuple[Ste
     return (text.code(sum(plan.task_split.tasks for plan in plans), sum(plan.work for plan in plans), offsets=offsets),)
 
 
+def write_move(text: StepBuilder, move: Move, source: str, to: str) -> None:
+    """Write a move from `source` (unless it is a fill) to `to` as part of a task of another step."""
+    plan = _plan(_simplified(move), text.target)
+    with text.nest(plan.extents) as (_, *counters):
+        plan.write_inner(text, source, to, counters)
+
+
 # -- fewer dimensions
 
 

@@ -29,8 +29,8 @@ for_each_target = pytest.mark.parametrize("target", TARGET_CASES)
 
 def op_of(definition: OpDefinition, arrays: tuple[np.ndarray, ...], attrs: Mapping[str, Any]) -> Op:
     operands = tuple(Value(type_of(array)) for array in arrays)
-    (result,) = definition.result_types([value.type for value in operands], attrs)
-    return Op(definition, operands, (Value(result),), attrs)
+    results = definition.result_types([value.type for value in operands], attrs)
+    return Op(definition, operands, tuple(map(Value, results)), attrs)
 
 
 def run(name: str, target: Target, *arrays: np.ndarray, in_place: bool = False, one_at_a_time: bool = False, **attrs: Any) -> np.ndarray:
@@ -95,7 +95,7 @@ def test_every_op_has_machine_code(kind: Kind) -> None:
         for sample in definition.samples():
             op = op_of(definition, sample.arrays, sample.attrs)
             for target in TARGETS.values():
-                assert lower_op(op, {}, target) or not op.result.type.size
+                assert lower_op(op, {}, target) or not op.results[0].type.size
 
     for_each({name: record for name, record in DEFINITIONS.items() if record.kind is kind and name not in TRANSFORMS}, check)
 

@@ -29,6 +29,8 @@ def batch_like(array: np.ndarray) -> np.ndarray:
 
 @for_each_sample()
 def test_batch_is_a_loop_over_the_examples(definition: OpDefinition, sample: Sample) -> None:
+    if definition.name in ("lu_inverse", "lu_solve"):       # operands in other places are no factors
+        return
     graph = sample_graph(definition, sample)
     for flags in itertools.product((False, True), repeat=len(sample.arrays)):
         if not any(flags) or definition.kind is Kind.CREATION:
@@ -39,7 +41,7 @@ def test_batch_is_a_loop_over_the_examples(definition: OpDefinition, sample: Sam
         (found,) = interpret(batched, given)
         for example in range(SIZE):
             (expected,) = interpret(graph, [array[example, ...] if flag else array for array, flag in zip(given, flags, strict=True)])
-            if definition.name in SUMS_IN_ANOTHER_ORDER:
+            if definition.name in SUMS_IN_ANOTHER_ORDER or definition.kind is Kind.LINALG:
                 tolerance = 1e-5 if expected.dtype == np.float32 else 1e-13
                 np.testing.assert_allclose(found[example], expected, rtol=tolerance, atol=tolerance)
             else:

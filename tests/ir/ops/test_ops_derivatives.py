@@ -45,7 +45,8 @@ def test_rules_are_linear_in_the_cotangent(definition: OpDefinition, sample: Sam
         tangent = random_like(type_of(sample.arrays[wrt]), generator)
         (expected,) = interpret(forward, [*sample.arrays, random_like(type, generator), tangent])
         (found,) = interpret(forward, [*sample.arrays, np.zeros(type.shape, type.dtype), tangent])
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+        tolerance = 1e-9 if definition.kind is Kind.LINALG else 1e-12
+        np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
 
 
 PARTS = "complex", "real", "imag", "conj"
@@ -54,6 +55,12 @@ PARTS = "complex", "real", "imag", "conj"
 
 def every_combination(count: int, dtype: np.dtype) -> tuple[np.ndarray, ...]:
     return tuple(np.ascontiguousarray(grid).ravel() for grid in np.meshgrid(*[edges(dtype)] * count, indexing="ij"))
+
+
+def is_refused(definition: OpDefinition, sample: Sample) -> bool:
+    """True for complete bases of tall or wide matrices, which are not functions of the matrix."""
+    whole = sample.attrs.get("full", sample.attrs.get("complete", False))
+    return bool(whole) and sample.arrays[0].shape[-1] != sample.arrays[0].shape[-2]
 
 
 def has_derivative(definition: OpDefinition) -> bool:
@@ -81,12 +88,13 @@ def test_a_zero_cotangent_contributes_zero(definition: OpDefinition, dtype: np.d
             np.testing.assert_array_equal(interpret(gradient_graph(gradient, again), [*arrays, ones, zeros])[0], zeros)
 
 
-@for_each_op(Kind.ELEMENTWISE, Kind.REDUCTION, Kind.MOVEMENT, Kind.INDEXING, Kind.CONTRACTION, Kind.WINDOW, Kind.SCAN, where=has_derivative,
+@for_each_op(Kind.ELEMENTWISE, Kind.REDUCTION, Kind.MOVEMENT, Kind.INDEXING, Kind.CONTRACTION, Kind.WINDOW, Kind.SCAN, Kind.LINALG,
+             where=has_derivative,
              in_one_item=True)
 def test_cotangents_have_the_types_of_the_operands(definition: OpDefinition) -> None:
     """For every float operand of every sample, in its own dtype."""
     for sample in definition.samples():
-        if sample_graph(definition, sample).results[0].type.dtype.kind != "f":
+        if sample_graph(definition, sample).results[0].type.dtype.kind != "f" or is_refused(definition, sample):
             continue
         graph = sample_graph(definition, sample)
         for wrt, array in enumerate(sample.arrays):

@@ -167,6 +167,15 @@ CASES: list[tuple[OpDefinition, list[str], dict[str, Any], type[AdjitError], str
     (ops.table, [], {"data": b"", "dtype": F64, "shape": (-1,)}, ShapeError, "sizes cannot be negative"),
     (ops.iota, [], {"dtype": F64, "shape": (2,), "axis": 1}, ShapeError, "axis 1 is out of range for f64[2]"),
     (ops.iota, [], {"dtype": BOOL, "shape": (2,), "axis": 0}, DTypeError, "an integer or float dtype is needed, got bool[2]"),
+    *((op, ["f64[2,3,4]"], attrs, ShapeError, "square matrices are needed, got f64[2,3,4]") for op, attrs in (
+        (ops.cholesky, {}), (ops.eigh, {"lower": True}), (ops.eigvalsh, {"lower": True}))),
+    *((op, ["f64[2,0]"], attrs, ShapeError, "matrices with elements are needed, got f64[2,0]") for op, attrs in (
+        (ops.lu, {}), (ops.qr, {"complete": False}), (ops.svd, {"full": False}), (ops.svdvals, {}))),
+    (ops.triangular_solve, ["f64[3,3]", "f64[2,3]"], {"lower": True, "transpose": False, "unit": False}, ShapeError,
+     "matrices of 3 rows are needed"),
+    (ops.lu_solve, ["f64[3,3]", "f64[3,3]", "i64[3]", "f64[2,3,1]"], {"transpose": False}, ShapeError, "stacks of different shapes"),
+    (ops.lu_inverse, ["f64[3,3]", "f32[3,3]", "i64[3]"], {}, DTypeError, "operands of different dtypes"),
+    (ops.cholesky, ["i32[3,3]"], {}, DTypeError, "a float dtype is needed, got i32[3,3]"),
     (ops.guard, ["bool[2]"], {"expected": True, "number": 0}, ShapeError, "a guard takes a scalar, got bool[2]"),
 ]
 

@@ -252,13 +252,15 @@ CLOSE = {"erf": 4, "erfc": 8, "erfcx": 8, "erfinv": 8, "lgamma": 64, "digamma": 
 """Ops that do the same sums in another order, or whose oracle is another algorithm: differences in units in the last place."""
 
 
-@for_each_op(*(kind for kind in Kind if kind not in (Kind.REGION, Kind.MEMORY, Kind.CHECK)), in_one_item=True)
+@for_each_op(*(kind for kind in Kind if kind not in (Kind.REGION, Kind.MEMORY, Kind.CHECK, Kind.LINALG)), in_one_item=True)
 def test_every_op_has_something_to_be_compared_with(definition: OpDefinition) -> None:
     assert (definition.numpy is not None) != (definition.name in ORACLES)
 
 
 @for_each_sample()
 def test_evaluate_means_what_numpy_means(definition: OpDefinition, sample: Sample) -> None:
+    if definition.kind is Kind.LINALG:      # see test_matrix_ops.py
+        return
     (found,) = evaluate(definition, sample.arrays, sample.attrs)
     with np.errstate(all="ignore"):
         if definition.numpy is None:

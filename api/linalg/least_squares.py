@@ -1,0 +1,179 @@
+"""Least squares and pseudoinverses: by singular values, or without LAPACK by orthonormal columns, for matrices of full rank."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from adjit.ir.errors import UnsupportedError
+from adjit.linalg import rules
+from adjit.linalg.decompositions import eigh, svd
+from adjit.linalg.functions import floating as as_float
+from adjit.linalg.functions import norm, solve_triangular, stands_for
+from adjit.runtime.transforms import stop_gradient
+from adjit.tracer.array import TracedArray
+from adjit.tracer.functions.creation import zeros
+from adjit.tracer.registry import FUNCTIONS
+from adjit.tracer.user_location import find_user_location
+
+
+def _inverted(s: Any, bound: Any) -> Any:
+    """1 / s of the singular values above the bound, 0 of others."""
+    large = s > bound
+    return np.where(large, 1.0 / np.where(large, s, 1.0), 0.0)
+
+
+@rules.pure_vjp
+def _pseudoinverse(a: Any, bound: Any) -> Any:
+    """Pseudoinverse of a tall matrix, singular values up to `bound` times the largest one left out. The rule holds where the rank is
+    constant (Golub and Pereyra, 1973)."""
+    u, s, vh = svd(a, full_matrices=False)
+    inverted = _inverted(s, bound * np.max(s, axis=-1, keepdims=True))
+    return (_t(vh) * inverted[..., None, :]) @ _t(u)
+
+
+def _pseudoinverse_forward(a: Any, bound: Any) -> tuple[Any, Any]:
+    p = _pseudoinverse(a, bound)
+    return p, (a, p)
+
+
+def _pseudoinverse_backward(residuals: Any, cotangent: Any) -> tuple[Any, None]:
+    """Of dP = -P dA P + (1 - P A) dAᵀ Pᵀ P + P Pᵀ dAᵀ (1 - A P)."""
+    a, p = residuals
+    turned, square, inner = _t(cotangent), p @ _t(p), p @ _t(cotangent)
+    found = turned @ square - a @ (inner @ square) + _t(p) @ (inner - inner @ (p @ a))
+    return found - _t(p) @ cotangent @ _t(p), None
+
+
+def _t(a: Any) -> Any:
+    return np.swapaxes(a, -2, -1)
+
+
+_pseudoinverse.defvjp(_pseudoinverse_forward, _pseudoinverse_backward)
+
+
+def _pseudoinverse_of(a: Any, bound: Any) -> Any:
+    return _t(_pseudoinverse(_t(a), bound)) if a.shape[-2] < a.shape[-1] else _pseudoinverse(a, bound)
+
+
+def _bound(a: Any, rcond: Any, default: float) -> Any:
+    """The tolerance for singular values, relative to the largest one, as an array [*stack, 1]."""
+    bound = np.asarray(default, a.dtype) if rcond is None else stop_gradient(as_float(rcond)).astype(a.dtype)
+    return np.broadcast_to(bound[..., None], (*a.shape[:-2], 1))
+
+
+def _default_bound(a: Any) -> float:
+    return max(a.shape[-2:]) * float(np.finfo(a.dtype).eps)
+
+
+@stands_for(np.linalg.pinv)
+def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+    """Equivalent of `numpy.linalg.pinv`. The derivative is that for matrices of the same rank.
+
+    Without SciPy, and in libraries for C, it is for one matrix of full rank; without full rank the result is NaN or infinite.
+
+    >>> import numpy as np
+    >>> np.round(pinv(np.array([[2.0], [0.0]])), 9)
+    array([[0.5, 0. ]])
+    """
+    x = as_float(a)
+    if rules.by_lapack(x):
+        if not x.size:
+            return zeros((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype)
+        default = 1e-15 if rtol is None else _default_bound(x)
+        bound = _bound(x, rcond if rtol is None else rtol, default)
+        if hermitian:
+            w, v = eigh(x)
+            return (v * _signed_inverse(w, bound)[..., None, :]) @ _t(v)
+        return _pseudoinverse_of(x, bound)
+    if x.ndim != 2:
+        raise UnsupportedError("pinv of several matrices without LAPACK", find_user_location(), hint="call it for one after the other")
+    wide = x.shape[0] < x.shape[1]
+    q, r = qr_of(x.T if wide else x)
+    result = solve_triangular(r, q.T, lower=False)
+    return result.T if wide else result
+
+
+def _signed_inverse(w: Any, bound: Any) -> Any:
+    return np.sign(w) * _inverted(np.abs(w), bound * np.max(np.abs(w), axis=-1, keepdims=True))
+
+
+@stands_for(np.linalg.lstsq)
+def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
+    """Equivalent of `numpy.linalg.lstsq`, but that the sums of squared residuals are there for any rank where there are more equations than
+    unknowns: shapes do not depend on values. The derivative of the solution is that for matrices of the same rank.
+
+    Without SciPy, and in libraries for C, it is for matrices of full rank that are not wide: the rank is taken to be full, and the singular
+    values are missing (None).
+
+    >>> import numpy as np
+    >>> np.round(lstsq(np.array([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), np.array([1.0, 4.0, 3.0]))[0], 9)
+    array([1., 2.])
+    """
+    x, y = as_float(a), as_float(b)
+    if x.ndim != 2 or y.ndim not in (1, 2) or x.shape[0] != y.shape[0]:
+        raise np.linalg.LinAlgError(f"Incompatible dimensions {x.shape} and {y.shape}")
+    rows, count = x.shape
+    dtype = np.result_type(x.dtype, y.dtype)
+    x, y = FUNCTIONS["astype"](x, dtype), FUNCTIONS["astype"](y, dtype)
+    rank: Any = count
+    s: Any = None
+    if not rules.by_lapack(x):
+        if rows < count or not count:
+            raise UnsupportedError(f"lstsq of {rows} equations with {count} unknowns without LAPACK", find_user_location(),
+                                   hint="as many equations as unknowns, or more, are supported; pip install scipy for others")
+        q, r = qr_of(x)
+        solution = solve_triangular(r, FUNCTIONS[np.matmul](q.T, y), lower=False)
+    elif not x.size:
+        solution, rank, s = zeros((count, *y.shape[1:]), dtype), np.int32(0), zeros((0,), dtype)
+    else:
+        exact = rcond is not None and isinstance(rcond, (int, float)) and rcond < 0
+        bound = _bound(x, float(np.finfo(dtype).eps) if exact else rcond, _default_bound(x))
+        solution = FUNCTIONS[np.matmul](_pseudoinverse_of(x, bound), y)
+        s = svd(x, full_matrices=False).S
+        rank = np.sum(stop_gradient(s) > bound * np.max(stop_gradient(s))).astype(np.int32)
+    residual = y - FUNCTIONS[np.matmul](x, solution)
+    squares = FUNCTIONS[np.sum](FUNCTIONS[np.square](residual), axis=0)
+    left = FUNCTIONS[np.atleast_1d](squares) if rows > count else FUNCTIONS[np.zeros_like](x, shape=(0,))
+    return solution, left, rank, s
+
+
+def qr_of(a: TracedArray) -> tuple[TracedArray, TracedArray]:
+    """Orthonormal columns and triangle of a tall matrix of full rank: Gram and Schmidt, each column twice, which is exact to
+    rounding."""
+    columns: list[TracedArray] = []
+    rows: list[TracedArray] = []
+    stack, zeros, matmul = FUNCTIONS[np.stack], FUNCTIONS[np.zeros_like], FUNCTIONS[np.matmul]
+    for j in range(a.shape[1]):
+        column = a[:, j]
+        if columns:
+            q = stack(columns, axis=1)
+            first = matmul(column, q)
+            column = column - matmul(q, first)
+            second = matmul(column, q)
+            column = column - matmul(q, second)
+            above = first + second
+        else:
+            above = zeros(column)[:0]
+        length = norm(column)
+        columns.append(column / length)
+        rows.append(FUNCTIONS[np.concatenate]([above, length[None], zeros(a, shape=(a.shape[1] - j - 1,))]))
+    return stack(columns, axis=1), stack(rows, axis=1)
+
+
+@stands_for(np.polyfit)
+def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None, cov: bool = False) -> Any:
+    """Equivalent of `numpy.polyfit`, without `full=` and `cov=`."""
+    if full or cov:
+        raise UnsupportedError("polyfit(full=...) and polyfit(cov=...)", find_user_location(), hint="the coefficients are supported")
+    points, values = as_float(x) + 0.0, as_float(y) + 0.0
+    matrix = FUNCTIONS[np.vander](points, operator.index(deg) + 1)
+    if w is not None:
+        weights = as_float(w)
+        matrix = matrix * weights[:, None]
+        values = values * (weights[:, None] if values.ndim == 2 else weights)
+    scale = FUNCTIONS[np.sqrt](FUNCTIONS[np.sum](matrix * matrix, axis=0))
+    solution = lstsq(matrix / scale, values)[0]
+    return (solution.T / scale).T

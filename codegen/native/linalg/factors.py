@@ -1,0 +1,118 @@
+"""Steps of Cholesky and LU factors, and of what is solved with them.
+
+Row-major matrices are passed as they are where LAPACK can take them for transposed ones: the lower triangle of rows is an upper one of
+columns, and x of a x = b is, with rows for columns, x of x aᵀ = b.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from adjit.codegen.llvm.target import Target
+from adjit.codegen.native.linalg.lapack_step import BLOCK, LapackStep
+from adjit.codegen.native.program_code import StepCode
+from adjit.ir.graph import Op
+
+Shared = Mapping[int, int]
+
+
+def lower_cholesky(op: Op, shared: Shared, target: Target) -> tuple[StepCode, ...]:
+    """The step of `cholesky`."""
+    size = op.result.type.shape[-1]
+    text = LapackStep(op, target, size ** 3 / 3)
+    with text.each_matrix() as (a, factor):
+        info = text.numbers(1, 4)
+        text.copy(factor, a, size * size * text.size)
+        text.lapack("potrf", "U", size, factor, size, info)
+        with text.unless_failed(info, (factor, size * size)), text.for_range(0, size) as row:
+            begin = text.at(factor, text.size, (row.counter, size + 1), 1)
+            text.zero(begin, text.sub(size - 1, row.counter))
+    return text.finished()
+
+
+def lower_triangular_solve(op: Op, shared: Shared, target: Target) -> tuple[StepCode, ...]:
+    """The step of `triangular_solve`."""
+    rows, columns = op.result.type.shape[-2:]
+    text = LapackStep(op, target, rows * rows * columns)
+    attrs = op.attrs
+    with text.each_matrix() as (a, b, x):
+        text.copy(x, b, rows * columns * text.size)
+        _solve(text, a, x, rows, columns, not attrs["lower"], not attrs["transpose"], attrs["unit"])
+    return text.finished() if columns else ()
+
+
+def _solve(text: LapackStep, a: str, x: str, rows: int, columns: int, lower: bool, transpose: bool, unit: bool) -> None:
+    """Overwrite `x` with the solution of a x = x, for a triangle `a` of columns."""
+    triangle, diagonal = "L" if lower else "U", "U" if unit else "N"
+    if columns == 1:
+        text.blas("trsv", triangle, "T" if transpose else "N", diagonal, rows, a, rows, x, 1)
+    else:       # with rows for columns: x aᵀ = x
+        text.blas("trsm", "R", triangle, "N" if transpose else "T", diagonal, columns, rows, 1.0, a, rows, x, columns)
+
+
+def lower_lu(op: Op, shared: Shared, target: Target) -> tuple[StepCode, ...]:
+    """The step of `lu`."""
+    rows, columns = op.operands[0].type.shape[-2:]
+    count = min(rows, columns)
+    text = LapackStep(op, target, 2.0 * rows * columns * count / (3 if rows == columns else 1.5))
+    with text.each_matrix() as (a, factors, pivots, order):
+        info, swaps = text.numbers(1, 4), text.numbers(count, 4)
+        text.turn(a, factors, rows, columns)
+        text.lapack("getrf", rows, columns, factors, rows, swaps, info)
+        text.integers_at(swaps, pivots, count, -1, widen=True)
+        with text.for_range(0, rows) as row:
+            text.store("i64", row.counter, text.at(order, "i64", row.counter))
+        with text.for_range(0, count) as row:
+            here = text.at(order, "i64", row.counter)
+            there = text.at(order, "i64", text.load("i64", text.at(pivots, "i64", row.counter)))
+            first, second = text.load("i64", here), text.load("i64", there)
+            text.store("i64", second, here)
+            text.store("i64", first, there)
+    return text.finished()
+
+
+def lower_lu_solve(op: Op, shared: Shared, target: Target) -> tuple[StepCode, ...]:
+    """The step of `lu_solve`."""
+    rows, columns = op.result.type.shape[-2:]
+    text = LapackStep(op, target, 2.0 * rows * rows * columns)
+    with text.each_matrix() as (_, factors, order, b, x):
+        if op.attrs["transpose"]:
+            half = text.numbers(rows * columns)
+            text.copy(half, b, rows * columns * text.size)
+            _solve(text, factors, half, rows, columns, lower=False, transpose=True, unit=False)
+            _solve(text, factors, half, rows, columns, lower=True, transpose=True, unit=True)
+            _copy_rows(text, half, x, order, rows, columns, scatter=True)
+        else:
+            _copy_rows(text, b, x, order, rows, columns, scatter=False)
+            _solve(text, factors, x, rows, columns, lower=True, transpose=False, unit=True)
+            _solve(text, factors, x, rows, columns, lower=False, transpose=False, unit=False)
+    return text.finished() if columns else ()
+
+
+def _copy_rows(text: LapackStep, source: str, to: str, order: str, rows: int, columns: int, scatter: bool) -> None:
+    """Copy rows `order[i]` to rows i, or, to scatter, rows i to rows `order[i]`."""
+    with text.for_range(0, rows) as row:
+        other = text.load("i64", text.at(order, "i64", row.counter))
+        first, second = (row.counter, other) if scatter else (other, row.counter)
+        text.copy(text.at(to, text.size, (second, columns)), text.at(source, text.size, (first, columns)), columns * text.size)
+
+
+def lower_lu_inverse(op: Op, shared: Shared, target: Target) -> tuple[StepCode, ...]:
+    """The step of `lu_inverse`."""
+    size = op.result.type.shape[-1]
+    text = LapackStep(op, target, 4.0 / 3.0 * size ** 3)
+    with text.each_matrix() as (_, factors, pivots, inverse):
+        info, swaps, working = text.numbers(1, 4), text.numbers(size, 4), text.numbers(size * BLOCK)
+        text.integers_at(pivots, swaps, size, 1, widen=False)
+        finite = text.finite_sum(factors, size * size)
+        with text.if_(finite):
+            text.copy(inverse, factors, size * size * text.size)
+            text.lapack("getri", size, inverse, size, swaps, working, size * BLOCK, info)
+            with text.unless_failed(info, (inverse, size * size)):
+                pass
+        with text.if_(text.not_(finite)):       # `getri` loses infinities and NaN where systems of equations, which NumPy solves, do not
+            text.zero(inverse, size * size)
+            with text.for_range(0, size) as row:
+                text.store(text.real, "1.0", text.at(inverse, text.size, (row.counter, size + 1)))
+            text.lapack("getrs", "N", size, size, factors, size, swaps, inverse, size, info)
+    return text.finished()

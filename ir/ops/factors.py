@@ -1,0 +1,263 @@
+"""Cholesky and LU factors, triangular systems, and what is solved with factors, of stacks of matrices.
+
+Derivatives after Giles, "An extended collection of matrix derivative results for forward and reverse mode algorithmic
+differentiation", 2008.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from adjit.ir.definition import Kind, OpDefinition, Sample, define
+from adjit.ir.graph import Attributes, Value
+from adjit.ir.lazy_module import LazyModule
+from adjit.ir.ops.arithmetic import add, negative, subtract
+from adjit.ir.ops.broadcasting import broadcast, reduce_sum
+from adjit.ir.ops.comparison import equal
+from adjit.ir.ops.creation import constant, full_like, iota
+from adjit.ir.ops.indexing import take_along_axis
+from adjit.ir.ops.matrices import (
+    BLAS,
+    LAPACK,
+    below,
+    diagonal_halved,
+    each_matrix,
+    index_along,
+    lower,
+    matrix_samples,
+    off_diagonal,
+    part,
+    positive_definite,
+    product,
+    require_matrices,
+    require_square,
+    sized,
+    turned,
+    upper,
+)
+from adjit.ir.ops.movement import concatenate
+from adjit.ir.ops.sampling import uniform
+from adjit.ir.ops.selection import select
+from adjit.ir.types import F32, F64, I64, TensorType
+
+scipy_linalg: Any = LazyModule("scipy.linalg")
+
+Cotangents = tuple[Value | None, ...]
+
+# -- Cholesky factors and triangular systems
+
+
+def _evaluate_cholesky(a: np.ndarray) -> np.ndarray:
+    return each_matrix(np.linalg.cholesky, a, shapes=(a.shape[-2:],))[0]
+
+
+def _infer_cholesky(a: TensorType) -> TensorType:
+    require_square(a)
+    return a
+
+
+def _cholesky_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> Cotangents:
+    (factor,) = results
+    inner = lower(diagonal_halved(product(factor, ct, turn_a=True)))
+    left = triangular_solve(factor, inner, lower=True, transpose=True, unit=False)
+    both = triangular_solve(factor, turned(left), lower=True, transpose=True, unit=False)
+    return (diagonal_halved(lower(add(both, turned(both)))),)
+
+
+cholesky: OpDefinition = define(
+    "cholesky", Kind.LINALG, arity=1, external=(LAPACK, "dpotrf"),
+    doc="The lower factor L of a = L Lᵀ. Only the lower triangle of the operand is read, and has a derivative. NaN if the matrix is not "
+        "positive definite.",
+    infer=_infer_cholesky, evaluate=_evaluate_cholesky, vjp=_cholesky_vjp, numpy=np.linalg.cholesky,
+    samples=lambda: iter([*matrix_samples((4, 4), (2, 3, 3), (1, 1), make=positive_definite), Sample((-np.eye(3),))]))
+
+
+def _infer_triangular(a: TensorType, b: TensorType, **attrs: bool) -> TensorType:
+    require_square(a, b)
+    return b
+
+
+def _evaluate_triangular(a: np.ndarray, b: np.ndarray, *, lower: bool, transpose: bool, unit: bool) -> np.ndarray:
+    def solve(a: np.ndarray, b: np.ndarray) -> Any:
+        diagonal = np.diagonal(a)
+        if not unit and not diagonal.all():        # SciPy raises an error, BLAS divides by zero
+            a = np.where(np.eye(len(a), dtype=bool) & (a == 0), np.nan, a)
+        return scipy_linalg.solve_triangular(a, b, int(transpose), lower, unit, check_finite=False)
+
+    return each_matrix(solve, a, b, shapes=(b.shape[-2:],))[0]
+
+
+def _triangular_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> Cotangents:
+    a, _ = operands
+    (x,) = results
+    of_b = triangular_solve(a, ct, **{**attrs, "transpose": not attrs["transpose"]})
+    of_a = negative(product(x, of_b, turn_b=True) if attrs["transpose"] else product(of_b, x, turn_b=True))
+    of_a = lower(of_a) if attrs["lower"] else upper(of_a)
+    return off_diagonal(of_a) if attrs["unit"] else of_a, of_b
+
+
+def _triangular_samples() -> Iterator[Sample]:
+    a = positive_definite(2, 4, 4)
+    for number in range(8):
+        attrs = {"lower": number % 2 == 0, "transpose": number % 4 < 2, "unit": number < 4}
+        yield Sample((a[0], uniform((4, 3))), attrs, (0, 1))
+        yield Sample((a, uniform((2, 4, 1))), attrs, (0, 1))
+        yield Sample((a[0].astype(F32), uniform((4, 2), dtype=F32)), attrs)
+    yield Sample((np.zeros((0, 3, 3)), np.zeros((0, 3, 2))), {"lower": True, "transpose": False, "unit": False})
+
+
+triangular_solve: OpDefinition = define(
+    "triangular_solve", Kind.LINALG, arity=2, attributes={"lower": bool, "transpose": bool, "unit": bool},
+    external=(BLAS, "dtrsm"),
+    doc="x of a x = b, or of aᵀ x = b with `transpose`. Only one triangle of a is read, without the diagonal, which is 1, if `unit`.",
+    infer=_infer_triangular, evaluate=_evaluate_triangular, vjp=_triangular_vjp, samples=_triangular_samples)
+
+
+# -- LU factors
+
+
+def _infer_lu(a: TensorType) -> tuple[TensorType, ...]:
+    require_matrices(a)
+    rows, columns = a.shape[-2:]
+    return sized(a, columns, rows), sized(a, min(rows, columns), dtype=I64), sized(a, rows, dtype=I64)
+
+
+def _evaluate_lu(a: np.ndarray) -> tuple[np.ndarray, ...]:
+    *stack, rows, columns = a.shape
+    count = min(rows, columns)
+    factors, pivots, order = (np.empty((*stack, columns, rows), a.dtype), np.empty((*stack, count), I64), np.empty((*stack, rows), I64))
+    getrf = scipy_linalg.lapack.get_lapack_funcs("getrf", (a,))
+    for index in np.ndindex(*stack):
+        found, pivots[index], _ = getrf(a[index])
+        factors[index] = found.T
+        order[index] = np.arange(rows)
+        for row, pivot in enumerate(pivots[index]):
+            order[index][[row, pivot]] = order[index][[pivot, row]]
+    return factors, pivots, order
+
+
+def _lu_vjp(cts: tuple[Value | None, ...], operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> Cotangents:
+    (a,), (packed, _, order), ct = operands, results, cts[0]
+    if ct is None:
+        return (None,)
+    rows, columns = a.type.shape[-2:]
+    count = min(rows, columns)
+    factors, ct = turned(packed), turned(ct)
+    square, ct_square = (part(each, (0, count), (0, count)) for each in (factors, ct))
+    ct_lower, ct_upper, rest = below(ct_square), upper(ct_square), None
+    if rows > columns:      # L2 = A2 / U
+        rest = triangular_solve(square, turned(part(ct, (count, rows))), lower=False, transpose=False, unit=False)
+        ct_upper = subtract(ct_upper, upper(product(part(factors, (count, rows)), rest, turn_a=True, turn_b=True)))
+        rest = turned(rest)
+    elif columns > rows:    # U2 = L \\ A2
+        rest = triangular_solve(square, part(ct, None, (count, columns)), lower=True, transpose=True, unit=True)
+        ct_lower = subtract(ct_lower, below(product(rest, part(factors, None, (count, columns)), turn_b=True)))
+    unit = select(equal(index_along(square, -2), index_along(square, -1)), full_like(square, 1.0), lower(square))
+    inner = add(below(product(unit, ct_lower, turn_a=True)), upper(product(ct_upper, upper(square), turn_b=True)))
+    left = triangular_solve(square, inner, lower=True, transpose=True, unit=True)
+    found = turned(triangular_solve(square, turned(left), lower=False, transpose=False, unit=False))
+    if rest is not None:
+        found = concatenate(found, rest, axis=a.type.rank - (2 if rows > columns else 1))
+    inverse = _inverse_order(order)
+    return (take_along_axis(found, broadcast(inverse, shape=a.type.shape, axes=tuple(range(a.type.rank - 1))), axis=a.type.rank - 2),)
+
+
+def _inverse_order(order: Value) -> Value:
+    """Where each row went: for each row of the matrix, the number of the row of the factors."""
+    size, rank = order.type.shape[-1], order.type.rank
+    shape = (*order.type.shape, size)
+    among = equal(broadcast(order, shape=shape, axes=(*range(rank - 1), rank)), iota(dtype=I64, shape=shape, axis=rank - 1))
+    zero = constant(value=0, dtype=I64, shape=shape)
+    return reduce_sum(select(among, iota(dtype=I64, shape=shape, axis=rank), zero), axes=(rank,))
+
+
+lu: OpDefinition = define(
+    "lu", Kind.LINALG, arity=1, external=(LAPACK, "dgetrf"),
+    doc="LU factors with partial pivoting: the transpose of the matrix with U in its upper triangle and, below, L without its diagonal of "
+        "ones; the row that each row is swapped with, one after the other; and the order of rows that comes of it, a[order] = L U.",
+    infer=_infer_lu, evaluate=_evaluate_lu, vjp=_lu_vjp, samples=lambda: matrix_samples((4, 4), (2, 3, 3), (5, 3), (3, 5), (1, 1)))
+
+
+def _infer_lu_solve(a: TensorType, factors: TensorType, order: TensorType, b: TensorType, **attrs: bool) -> TensorType:
+    require_square(a, factors, b)
+    return b
+
+
+def _evaluate_lu_solve(a: np.ndarray, factors: np.ndarray, order: np.ndarray, b: np.ndarray, *, transpose: bool) -> np.ndarray:
+    below, above = {"lower": True, "unit": True}, {"lower": False, "unit": False}
+    packed = factors.swapaxes(-1, -2)
+    where = np.broadcast_to(order[..., None], b.shape)
+    if transpose:
+        x = np.empty_like(b)
+        half = _evaluate_triangular(packed, b, transpose=True, **above)
+        np.put_along_axis(x, where, _evaluate_triangular(packed, half, transpose=True, **below), -2)
+        return x
+    half = _evaluate_triangular(packed, np.take_along_axis(b, where, -2), transpose=False, **below)
+    return _evaluate_triangular(packed, half, transpose=False, **above)
+
+
+def _lu_solve_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> Cotangents:
+    a, factors, order, _ = operands
+    (x,) = results
+    of_b = lu_solve(a, factors, order, ct, transpose=not attrs["transpose"])
+    return negative(product(x, of_b, turn_b=True) if attrs["transpose"] else product(of_b, x, turn_b=True)), None, None, of_b
+
+
+def _factored(*shape: int, dtype: np.dtype = F64) -> tuple[np.ndarray, ...]:
+    a = uniform(shape, dtype=dtype)
+    return a, *_evaluate_lu(a)
+
+
+def _lu_solve_samples() -> Iterator[Sample]:
+    for transpose in (False, True):
+        for shape, count in (((4, 4), 3), ((2, 3, 3), 1), ((5, 5), 1)):
+            for dtype in (F64, F32):
+                a, factors, _, order = _factored(*shape, dtype=dtype)
+                yield Sample((a, factors, order, uniform((*shape[:-1], count), dtype=dtype)), {"transpose": transpose})
+
+
+lu_solve: OpDefinition = define(
+    "lu_solve", Kind.LINALG, arity=4, attributes={"transpose": bool}, external=(BLAS, "dtrsm"),
+    doc="x of a x = b, or of aᵀ x = b with `transpose`, by the factors and the order of `lu`. These count as constants: the derivative is "
+        "that in a, which is not read.",
+    infer=_infer_lu_solve, evaluate=_evaluate_lu_solve, vjp=_lu_solve_vjp, samples=_lu_solve_samples)
+
+
+def _infer_lu_inverse(a: TensorType, factors: TensorType, pivots: TensorType) -> TensorType:
+    require_square(a, factors)
+    return a
+
+
+def _evaluate_lu_inverse(a: np.ndarray, factors: np.ndarray, pivots: np.ndarray) -> np.ndarray:
+    getri, getrs = scipy_linalg.lapack.get_lapack_funcs(("getri", "getrs"), (factors,))
+
+    def invert(factors: np.ndarray) -> Any:
+        pivots = next(rows)
+        if not np.isfinite(np.sum(np.abs(factors))):        # `getri` loses infinities and NaN where systems of equations do not
+            return getrs(factors.T, pivots, np.eye(len(factors), dtype=factors.dtype))[0].T
+        inverse, failed = getri(factors.T, pivots)
+        return np.full_like(inverse, np.nan) if failed else inverse.T
+
+    rows = iter(pivots.reshape(-1, pivots.shape[-1]))
+    return each_matrix(invert, factors, shapes=(a.shape[-2:],))[0]
+
+
+def _lu_inverse_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> Cotangents:
+    (inverse,) = results    # transposed; the derivative of x = a^-1 is -xᵀ ct xᵀ
+    return negative(product(product(inverse, ct, turn_b=True), inverse)), None, None
+
+
+def _lu_inverse_samples() -> Iterator[Sample]:
+    for shape in ((4, 4), (2, 3, 3), (1, 1)):
+        for dtype in (F64, F32):
+            yield Sample(_factored(*shape, dtype=dtype)[:3])
+
+
+lu_inverse: OpDefinition = define(
+    "lu_inverse", Kind.LINALG, arity=3, external=(LAPACK, "dgetri"),
+    doc="The transposed inverse of a, by the factors and swaps of `lu`. These count as constants: the derivative is that in a, which is "
+        "not read. NaN if the matrix is singular.",
+    infer=_infer_lu_inverse, evaluate=_evaluate_lu_inverse, vjp=_lu_inverse_vjp, samples=_lu_inverse_samples)

@@ -1,0 +1,162 @@
+"""What the records of matrix ops share: triangles, products and parts of matrices in ops; types; stacks in NumPy; samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from adjit.ir.definition import Sample
+from adjit.ir.errors import ShapeError
+from adjit.ir.graph import Value
+from adjit.ir.ops.arithmetic import add
+from adjit.ir.ops.broadcasting import broadcast
+from adjit.ir.ops.comparison import equal, greater, greater_equal, less_equal
+from adjit.ir.ops.contraction import matmul
+from adjit.ir.ops.creation import full_like, iota
+from adjit.ir.ops.elementwise_math import scaled
+from adjit.ir.ops.movement import slice, transpose
+from adjit.ir.ops.rules import FLOAT, require, require_dtype
+from adjit.ir.ops.sampling import uniform
+from adjit.ir.ops.selection import select
+from adjit.ir.types import F32, F64, I64, TensorType
+
+LAPACK, BLAS = "scipy.linalg.cython_lapack", "scipy.linalg.cython_blas"
+
+# -- matrices, in ops
+
+
+def turned(a: Value) -> Value:
+    rank = a.type.rank
+    return transpose(a, permutation=(*range(rank - 2), rank - 1, rank - 2))
+
+
+def product(a: Value, b: Value, turn_a: bool = False, turn_b: bool = False) -> Value:
+    return matmul(a, b, transpose_a=turn_a, transpose_b=turn_b)
+
+
+def index_along(a: Value, axis: int) -> Value:
+    """The row (axis -2) or column (axis -1) of each element."""
+    return iota(dtype=I64, shape=a.type.shape, axis=a.type.rank + axis)
+
+
+def where(condition: Value, a: Value) -> Value:
+    return select(condition, a, full_like(a, 0.0))
+
+
+def lower(a: Value) -> Value:
+    return where(greater_equal(index_along(a, -2), index_along(a, -1)), a)
+
+
+def below(a: Value) -> Value:
+    return where(greater(index_along(a, -2), index_along(a, -1)), a)
+
+
+def upper(a: Value) -> Value:
+    return where(less_equal(index_along(a, -2), index_along(a, -1)), a)
+
+
+def diagonal_halved(a: Value) -> Value:
+    return select(equal(index_along(a, -2), index_along(a, -1)), scaled(a, 0.5), a)
+
+
+def off_diagonal(a: Value) -> Value:
+    return select(equal(index_along(a, -2), index_along(a, -1)), full_like(a, 0.0), a)
+
+
+def diagonal_of(values: Value, like: Value) -> Value:
+    return where(equal(index_along(like, -2), index_along(like, -1)), along_columns(values, like))
+
+
+def along_columns(values: Value, like: Value) -> Value:
+    """A row of numbers, [*stack, k], repeated in each row of a matrix."""
+    rank = like.type.rank
+    return broadcast(values, shape=like.type.shape, axes=(*range(rank - 2), rank - 1))
+
+
+def along_rows(values: Value, like: Value) -> Value:
+    return broadcast(values, shape=like.type.shape, axes=tuple(range(like.type.rank - 1)))
+
+
+def part(a: Value, rows: tuple[int, int] | None = None, columns: tuple[int, int] | None = None) -> Value:
+    """Rows and columns of a matrix, from one number up to another."""
+    *stack, height, width = a.type.shape
+    (top, bottom), (left, right) = rows or (0, height), columns or (0, width)
+    if (top, bottom, left, right) == (0, height, 0, width):
+        return a
+    return slice(a, start=(*(0 for _ in stack), top, left), stop=(*stack, bottom, right), step=(1,) * a.type.rank)
+
+
+def sum_of(values: list[Value | None], like: Value) -> Value:
+    there = [value for value in values if value is not None]
+    if not there:
+        return full_like(like, 0.0)
+    total = there[0]
+    for value in there[1:]:
+        total = add(total, value)
+    return total
+
+
+# -- matrices, in NumPy
+
+
+def each_matrix(function: Callable[..., Any], *arrays: np.ndarray, shapes: tuple[tuple[int, ...], ...]) -> tuple[np.ndarray, ...]:
+    """Results of a function of matrices for each matrix of a stack; NaN where it fails. `shapes` are those of one matrix's results."""
+    stack = arrays[0].shape[:-2]
+    results = [np.full((*stack, *shape), np.nan, arrays[0].dtype) for shape in shapes]
+    for index in np.ndindex(stack):
+        try:
+            found = function(*(array[index] for array in arrays))
+        except np.linalg.LinAlgError:
+            continue
+        for result, value in zip(results, found if isinstance(found, tuple) else (found,), strict=True):
+            result[index] = value
+    return tuple(results)
+
+
+# -- types
+
+
+def require_matrices(*types: TensorType) -> None:
+    """Raise `DTypeError` or `ShapeError` unless all are stacks, of one shape, of matrices of floats that have elements."""
+    for type in types:
+        require(type, FLOAT)
+        require_dtype(types[0], type)
+        if type.rank < 2 or 0 in type.shape[-2:]:
+            raise ShapeError(f"matrices with elements are needed, got {type}")
+        if type.shape[:-2] != types[0].shape[:-2]:
+            raise ShapeError(f"stacks of different shapes: {types[0]} and {type}")
+
+
+def require_square(a: TensorType, *others: TensorType) -> None:
+    """Raise `DTypeError` or `ShapeError` unless `a` is square and the others have as many rows."""
+    require_matrices(a, *others)
+    if a.shape[-1] != a.shape[-2]:
+        raise ShapeError(f"square matrices are needed, got {a}")
+    if any(other.shape[-2] != a.shape[-1] for other in others):
+        raise ShapeError(f"matrices of {a.shape[-1]} rows are needed, got {others}")
+
+
+def sized(a: TensorType, *sizes: int, dtype: np.dtype | None = None) -> TensorType:
+    """The type of a matrix or vector for each matrix of the stack `a`."""
+    return TensorType(dtype or a.dtype, (*a.shape[:-2], *sizes))
+
+
+# -- samples
+
+
+def positive_definite(*shape: int, dtype: np.dtype = F64, seed: int = 0) -> np.ndarray:
+    """Matrices a aᵀ + n, whose eigenvalues are positive and far from each other."""
+    a = uniform(shape, seed=seed)
+    return (a @ a.swapaxes(-1, -2) + shape[-1] * np.eye(shape[-1])).astype(dtype)
+
+
+def matrix_samples(*shapes: tuple[int, ...], make: Callable[..., np.ndarray] = uniform, attrs: dict[str, Any] | None = None,
+            twice: bool = True) -> Iterator[Sample]:
+    """Samples of one operand: matrices of these shapes, differentiable in float64."""
+    for shape in shapes:
+        yield Sample((make(shape) if make is uniform else make(*shape),), attrs or {}, (0,), twice)
+    shape = shapes[0]
+    yield Sample((make(shape, dtype=F32) if make is uniform else make(*shape, dtype=F32),), attrs or {})
+    yield Sample((np.zeros((0, *shape)),), attrs or {})

@@ -1,0 +1,83 @@
+"""Meaning of the matrix ops, as interpreted: what the factors multiply to, their form, and NumPy's functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from support.op_cases import for_each_op
+
+from adjit.ir.definition import Kind, OpDefinition
+from adjit.ir.interpreter import evaluate
+
+pytest.importorskip("scipy")
+
+
+def turned(a: np.ndarray) -> np.ndarray:
+    return np.swapaxes(a, -1, -2)
+
+
+def triangle(a: np.ndarray, lower: bool = True, unit: bool = False) -> np.ndarray:
+    part = np.tril(a) if lower else np.triu(a)
+    return part * (1 - np.eye(a.shape[-1])) + np.eye(a.shape[-1]) if unit else part
+
+
+def unpacked(a: np.ndarray, factors: np.ndarray, pivots: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows in the order of the factors, and L U."""
+    packed = turned(factors)
+    count = min(packed.shape[-2:])
+    lower = np.tril(packed, -1)[..., :count] + np.eye(packed.shape[-2], count)
+    for each, swaps in zip(order.reshape(-1, order.shape[-1]), pivots.reshape(-1, count), strict=True):
+        rows = np.arange(each.size)
+        for row, other in enumerate(swaps):
+            rows[[row, other]] = rows[[other, row]]
+        assert rows.tolist() == each.tolist()
+    return np.take_along_axis(a, order[..., None], -2), lower @ np.triu(packed)[..., :count, :]
+
+
+def diagonal(s: np.ndarray) -> np.ndarray:
+    return s[..., None] * np.eye(s.shape[-1])
+
+
+def qr_pair(a: np.ndarray, q: np.ndarray, r: np.ndarray, complete: bool) -> tuple[np.ndarray, np.ndarray]:
+    np.testing.assert_array_equal(np.tril(r, -1), 0)
+    np.testing.assert_allclose(turned(q) @ q, np.broadcast_to(np.eye(q.shape[-1]), (*q.shape[:-2], *q.shape[-1:] * 2)), atol=1e-5)
+    return q @ r, a
+
+
+def svd_pair(a: np.ndarray, u: np.ndarray, s: np.ndarray, vh: np.ndarray, full: bool) -> tuple[np.ndarray, np.ndarray]:
+    count = s.shape[-1]
+    assert (np.diff(s) <= 0).all() or np.isnan(s).all()
+    return u[..., :count] @ diagonal(s) @ vh[..., :count, :], a if not np.isnan(a).any() else np.full_like(a, np.nan)
+
+
+def symmetric(a: np.ndarray, lower: bool) -> np.ndarray:
+    part = triangle(a, lower)
+    return part + turned(part) - diagonal(np.diagonal(a, axis1=-2, axis2=-1))
+
+
+CHECKS: dict[str, Callable[..., tuple[np.ndarray, np.ndarray]]] = {
+    "cholesky": lambda a, factor: (factor @ turned(factor), a if (np.linalg.eigvalsh(a) > 0).all() else np.full_like(a, np.nan)),
+    "triangular_solve": lambda a, b, x, lower, transpose, unit: (
+        (turned(triangle(a, lower, unit)) if transpose else triangle(a, lower, unit)) @ x, b),
+    "lu": unpacked,
+    "lu_solve": lambda a, factors, order, b, x, transpose: ((turned(a) if transpose else a) @ x, b),
+    "lu_inverse": lambda a, factors, pivots, x: (turned(x), np.linalg.inv(a)),
+    "qr": qr_pair,
+    "svd": svd_pair,
+    "svdvals": lambda a, s: (s, np.linalg.svd(a, compute_uv=False)),
+    "eigh": lambda a, w, v, lower: (v @ diagonal(w) @ turned(v), symmetric(a, lower)),
+    "eigvalsh": lambda a, w, lower: (w, np.linalg.eigvalsh(symmetric(a, lower))),
+}
+
+
+@for_each_op(Kind.LINALG, in_one_item=True)
+def test_factors_are_what_they_are_called(definition: OpDefinition) -> None:
+    for sample in definition.samples():
+        attrs: dict[str, Any] = sample.attrs
+        results = evaluate(definition, sample.arrays, attrs)
+        found, expected = CHECKS[definition.name](*sample.arrays, *results, **attrs)
+        tolerance = 1e-4 if sample.arrays[0].dtype == np.float32 else 1e-11
+        np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
