@@ -118,6 +118,18 @@ def is_within_store() -> bool:
     return depth is None or type(stack_of(frame, depth)[-2]) not in (dict, defaultdict, OrderedDict, Counter)
 
 
+def is_within_update() -> bool:
+    """True if the user's line reads what it writes right after, `array[index] += value`: then Python copies array and index first."""
+    frame = sys._getframe(1)
+    while frame is not None and is_ours(frame.f_globals.get("__name__", "")):
+        frame = frame.f_back        # type: ignore[assignment]
+    if frame is None:
+        return False
+    code, last = frame.f_code.co_code, frame.f_lasti        # where Python calls __getitem__ itself, the last of the entries behind it
+    before = [name for at in range(max(last - 32, 0), last + 2, 2) if (name := dis.opname[code[at]]) != "CACHE"]
+    return before[-2:-1] == ["COPY"] and before[-1] in ("BINARY_SUBSCR", "BINARY_SLICE", "BINARY_OP")
+
+
 @lru_cache(maxsize=4096)
 def is_ours(module: str) -> bool:
     """True if a module is part of adjit, or of a library that calls back for it."""

@@ -357,3 +357,30 @@ def test_parts_of_what_a_mask_chose_are_written_to():
     with pytest.raises(UnsupportedError, match=r"z\[1:\](.|\n)*len\(z\) first"):
         aj.compile(fun, static="length")(X, False)
     assert_same(aj.compile(fun, static="length", backend="interpret")(X, True), fun(X, True))
+
+
+@pytest.mark.parametrize("write", [
+    lambda z, x: z.__setitem__(slice(1, None), x[1]), lambda z, x: z.__setitem__(slice(None, 2), 0.0),
+    lambda z, x: add_to(z, slice(1, None), x[1]), lambda z, x: add_to(z, slice(None, -1), 1.0), lambda z, x: add_to(z, 0, x[2]),
+    lambda z, x: add_to(z, slice(None, None, 2), 1.0)])
+@pytest.mark.parametrize("choose", [lambda x: x[x > 0], lambda x: np.concatenate([x[x > 0], x[x <= 0]])])
+def test_slices_of_what_a_mask_chose_are_written(write, choose):
+    def program(x):
+        z = choose(x)
+        write(z, x)
+        return z
+
+    compiled = aj.compile(program)
+    for x in (np.array([1.0, -2.0, 3.0, -4.0, 5.0]), np.array([1.0, 2.0, 3.0, -4.0, -5.0]), np.array([1.0, 2.0, 3.0, 4.0, -5.0])):
+        assert np.array_equal(compiled(x), program(x))
+
+    def loss(x):
+        return np.sum(program(x) ** 2)
+
+    x = np.array([1.0, -2.0, 3.0, 0.5, 5.0])
+    known = [(loss(x + step) - loss(x - step)) / 2e-6 for step in 1e-6 * np.eye(5)]
+    np.testing.assert_allclose(aj.grad(loss)(x), known, rtol=1e-6, atol=1e-8)
+
+
+def add_to(z, index, value):
+    z[index] += value

@@ -36,7 +36,7 @@ from adjit.tracer.masked_array import (
     vector_mask,
 )
 from adjit.tracer.registry import FUNCTIONS
-from adjit.tracer.user_location import find_user_location
+from adjit.tracer.user_location import find_user_location, is_within_update
 
 # -- reading
 
@@ -227,7 +227,8 @@ def getitem(x: TracedArray, index: Any) -> TracedArray:
     """Return `x[index]`: of a traced mask a masked array, else as `indexing.getitem` says."""
     index = _with_masks(x, index)
     if is_lazy(x):
-        part = _part(x, index)      # type: ignore[arg-type]
+        writes = isinstance(index, slice) and is_within_update()        # NumPy has a view here: written to, it needs the count
+        part = NotImplemented if writes else _part(x, index)      # type: ignore[arg-type]
         if part is not NotImplemented:
             return part     # type: ignore[no-any-return]
     elif not isinstance(x.value, ArrayValue):
@@ -326,7 +327,8 @@ def _set_part(x: MaskedArray, index: Any, new: Any) -> bool:
         mask = spread(joined, x.whole.shape, 0)
         x.whole.assign(ops.select(mask, fitted(whole_of(new), x.whole), x.whole.value))
         return True
-    part = _part(x, index) if all(item is Ellipsis or _is_basic(item) for item in items) else NotImplemented
+    is_slice = len(items) == 1 and isinstance(items[0], slice)      # at places behind the mask, which the count decides
+    part = _part(x, index) if not is_slice and all(item is Ellipsis or _is_basic(item) for item in items) else NotImplemented
     if part is NotImplemented or not is_lazy(part) or not fits(new, part):
         return False
     if is_lazy(new) and new.whole.alias is not None and new.whole.alias.base is part.whole.alias.base:
