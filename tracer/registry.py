@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,6 @@ _ALTERNATIVES = {short: alternative for names, alternative in {
     "linspace": "adjit.numpy.linspace takes traced bounds",
     "geomspace logspace": "np.exp of adjit.numpy.linspace is supported",
     "eig eigvals": "of numpy.linalg, eigh and eigvalsh of symmetric matrices are supported, and svd",
-    "fft ifft rfft irfft fft2 ifft2 rfft2 irfft2 fftn ifftn": "a matmul with the matrix of cosines and sines is supported",
 }.items() for short in names.split()}
 
 
@@ -35,15 +35,22 @@ REFUSED = {name: reason for reason, names in {
                                                                         "ndarray.dumps",
     "bytes in memory, which a traced array does not have": "ndarray.base ndarray.ctypes ndarray.data ndarray.tobytes ndarray.byteswap "
                                                            "may_share_memory shares_memory ndarray.flags ndarray.setflags ndarray.strides",
-    "complex numbers are not supported": "angle sort_complex roots fft.* linalg.eig linalg.eigvals",
+    "complex numbers are not supported": "angle sort_complex roots linalg.eig linalg.eigvals",
     "a traced array does not change its shape in place: x = np.resize(x, shape)": "ndarray.resize",
 }.items() for name in names.split()}
 """Names without a rule, by what follows `numpy.`, and why; `module.*` is a whole module."""
 
 
+_ON_DEMAND = {"numpy.fft": "adjit.tracer.functions.fourier"}
+"""Modules with the rules for the functions of modules of NumPy that many programs do without."""
+
+
 def find(numpy_function: Any) -> Function:
     """Return adjit's function for NumPy's; raises `UnsupportedError` with what there is instead."""
     found = FUNCTIONS.get(numpy_function)
+    if found is None and getattr(numpy_function, "__module__", None) in _ON_DEMAND:
+        import_module(_ON_DEMAND[numpy_function.__module__])
+        found = FUNCTIONS.get(numpy_function)
     if found is None and isinstance(numpy_function, np.ufunc):
         found = FUNCTIONS.get(("scipy.special", numpy_function.__name__))
     if found is None:

@@ -243,6 +243,10 @@ class Builder:
             return ""
         return self.let(text)
 
+    def declare(self, name: str) -> None:
+        """Declare data outside of the module, whose address alone is used."""
+        self._declarations.add(f"declare void {name}()")
+
     def use(self, name: str) -> str:
         """The address `@name` of a function or constant of this module, or of another one."""
         self.uses.add(name)

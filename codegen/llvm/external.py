@@ -1,9 +1,14 @@
 """Functions of C in other libraries that machine code calls: those that SciPy's Cython modules export (`scipy.linalg.cython_lapack`,
-`scipy.linalg.cython_blas`, `scipy.special.cython_special`). They are called by pointer, without the interpreter and its lock.
+`scipy.linalg.cython_blas`, `scipy.special.cython_special`), and the loops of NumPy's ufuncs. They are called by pointer, without the
+interpreter and its lock.
 
 Code refers to such a function by a symbol that has its module, its name and the kinds of its arguments:
 
     adjit_external.scipy.linalg.cython_lapack.dpotrf.vppppp
+
+A loop's symbol has the letters of its dtypes; it is called with data of its own, which have a symbol, too:
+
+    adjit_external.loop.numpy.fft._pocketfft_umath.fft.DdD
 
 The address is found when the code is linked. So no text, cache entry or archive has an address, and object code says by its symbol table
 which functions it needs. SciPy is imported when the first such code is linked.
@@ -13,10 +18,13 @@ from __future__ import annotations
 
 import ctypes
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from adjit.codegen.process.off_main_thread import off_main_thread
 from adjit.ir.errors import UnsupportedError
@@ -31,6 +39,9 @@ PREFIX = "adjit_external."
 
 BLAS_STATE = f"{PREFIX}blas.state.p"
 """Symbol of the state of `codegen/llvm/blas_threads.py`."""
+
+LOOP, DATA = "loop.", "data."
+"""Beginnings of the names of ufuncs' loops, and of their data."""
 
 KINDS = {"void": "v", "ptr": "p", "double": "d", "float": "f", "i32": "i", "i64": "l"}
 _SYMBOL = re.compile(rb"adjit_external\.[\w.]+")
@@ -48,6 +59,15 @@ def external_symbol(module: str, name: str, result: str, arguments: Sequence[str
     return f"@{PREFIX}{module}.{name}.{''.join(KINDS[type] for type in (result, *arguments))}"
 
 
+def loop_symbols(module: str, name: str, types: str) -> tuple[str, str]:
+    """The symbols of a ufunc's loop for dtypes with these letters, and of its data.
+
+    >>> loop_symbols("numpy.fft._pocketfft_umath", "irfft", "Ddd")[0]
+    '@adjit_external.loop.numpy.fft._pocketfft_umath.irfft.Ddd'
+    """
+    return f"@{PREFIX}{LOOP}{module}.{name}.{types}", f"@{PREFIX}{DATA}{module}.{name}.{types}"
+
+
 def external_symbols(code: bytes) -> Iterator[str]:
     """The symbols of functions in other libraries that object code refers to."""
     return (match.decode() for match in dict.fromkeys(_SYMBOL.findall(code)))
@@ -60,6 +80,8 @@ def address_of(symbol: str) -> int:
     if symbol == BLAS_STATE:
         return blas_threads.state_address()
     module, name, kinds = symbol.removeprefix(PREFIX).rsplit(".", 2)
+    if module.startswith((LOOP, DATA)):
+        return _address_in_ufunc(module.startswith(LOOP), module.removeprefix(LOOP).removeprefix(DATA), name, kinds)
     try:
         capsules = import_module(module).__pyx_capi__
     except ImportError as error:
@@ -73,6 +95,34 @@ def address_of(symbol: str) -> int:
         raise UnsupportedError(f"the program calls {name} of {module}, which this version of SciPy "
                                f"{f'declares as {signature.decode()}' if signature else 'does not have'}", hint="pip install -U scipy")
     return int(get_pointer(capsules[name], signature))
+
+
+_NO_DATA = ctypes.c_int64()
+"""What loops without data are given, as a symbol needs an address."""
+
+
+class _UFunc(ctypes.Structure):
+    """The beginning of `PyUFuncObject`, behind the head of a Python object."""
+
+    _fields_ = (("nin", ctypes.c_int), ("nout", ctypes.c_int), ("nargs", ctypes.c_int), ("identity", ctypes.c_int),
+                ("functions", ctypes.POINTER(ctypes.c_void_p)), ("data", ctypes.POINTER(ctypes.c_void_p)), ("loops", ctypes.c_int))
+
+
+def _address_in_ufunc(is_loop: bool, module: str, name: str, types: str) -> int:
+    """The address of a ufunc's loop, or of its data. Raises `UnsupportedError` if there is no such loop."""
+    try:
+        ufunc = getattr(import_module(module), name, None)
+    except ImportError:
+        ufunc = None
+    letters = [text.replace("->", "") for text in ufunc.types] if ufunc is not None else []
+    if types not in letters or sys.implementation.name != "cpython":
+        raise UnsupportedError(f"the program calls {name} of {module}, which NumPy {np.__version__} does not have",
+                               hint="install another NumPy, or compile with backend='numba'")
+    head = _UFunc.from_address(id(ufunc) + object.__basicsize__)
+    assert (head.nin, head.nout, head.loops) == (ufunc.nin, ufunc.nout, ufunc.ntypes)
+    if is_loop:
+        return head.functions[letters.index(types)] or 0
+    return (head.data[letters.index(types)] if head.data else None) or ctypes.addressof(_NO_DATA)
 
 
 def _kinds_of(signature: str) -> str:

@@ -52,6 +52,7 @@ LOWERINGS: dict[str, str] = {
     **dict.fromkeys(("cumsum", "cumprod"), "arrays.scans.lower_cumulative"),
     **dict.fromkeys(("argmax", "argmin"), "arrays.argmax.lower_argmax"),
     "argsort": "arrays.sorting.lower_argsort",
+    **dict.fromkeys(("fft", "rfft", "irfft"), "arrays.fourier.lower_fourier"),
     "matmul": "arrays.naive_matmul.lower_naive_matmul",
     **{name: f"linalg.factors.lower_{name}" for name in ("cholesky", "lu", "lu_inverse", "lu_solve", "triangular_solve")},
     **{name: f"linalg.decompositions.lower_{name}" for name in ("eigh", "qr", "svd", "svdvals")},

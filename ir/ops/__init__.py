@@ -60,6 +60,7 @@ from adjit.ir.ops.elementwise_math import (
     tanh,
 )
 from adjit.ir.ops.factors import cholesky, lu, lu_inverse, lu_solve, triangular_solve
+from adjit.ir.ops.fourier import fft, irfft, rfft
 from adjit.ir.ops.guard import guard
 from adjit.ir.ops.indexing import scatter_add, scatter_add_along_axis, scatter_set, take, take_along_axis
 from adjit.ir.ops.logical import (
@@ -86,15 +87,16 @@ from adjit.ir.ops.windows import window_max, window_max_scatter, window_max_shar
 __all__ = [
     "abs", "add", "add_slice", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort",
     "bitcast", "bitwise_and", "bitwise_or", "bitwise_xor", "broadcast", "callback", "cbrt", "ceil", "checkpoint", "cholesky", "complex",
-    "concatenate", "cond", "conj", "constant", "convert", "convolution", "convolution_kernel_gradient", "cos", "cosh", "cumprod",
-    "cumsum", "custom_call", "digamma", "divide", "eigh", "eigvalsh", "equal", "erf", "erfc", "erfcx", "erfinv", "exp", "exp2", "expm1",
+    "concatenate", "cond", "conj", "constant", "convert", "convolution", "convolution_kernel_gradient", "cos", "cosh", "cumprod", "cumsum",
+    "custom_call", "digamma", "divide", "eigh", "eigvalsh", "equal", "erf", "erfc", "erfcx", "erfinv", "exp", "exp2", "expm1", "fft",
     "flip", "floor", "floor_divide", "fmax", "fmin", "free", "full_like", "fused", "greater", "greater_equal", "guard", "hypot", "i0e",
-    "i1e", "imag", "invert", "iota", "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal", "lgamma", "log", "log10",
+    "i1e", "imag", "invert", "iota", "irfft", "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal", "lgamma", "log", "log10",
     "log1p", "log2", "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor", "lu", "lu_inverse", "lu_solve", "matmul",
     "matmul_epilogue", "maximum", "minimum", "multiply", "negative", "not_equal", "pad", "philox", "power", "qr", "real", "reciprocal",
-    "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "relu", "remainder", "reshape", "right_shift",
-    "rint", "scan", "scatter_add", "scatter_add_along_axis", "scatter_set", "select", "sigmoid", "sign", "sin", "sinh", "slice", "sqrt",
-    "square", "stop_gradient", "strong_divide", "strong_multiply", "strong_product", "subtract", "svd", "svdvals", "table", "take",
-    "take_along_axis", "tan", "tanh", "tiled", "transpose", "triangular_solve", "trigamma", "trunc", "update_slice", "view_as_complex",
-    "view_as_real", "vjp", "while_loop", "window_max", "window_max_scatter", "window_max_share", "window_max_take", "window_sum",
+    "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "relu", "remainder", "reshape", "rfft",
+    "right_shift", "rint", "scan", "scatter_add", "scatter_add_along_axis", "scatter_set", "select", "sigmoid", "sign", "sin", "sinh",
+    "slice", "sqrt", "square", "stop_gradient", "strong_divide", "strong_multiply", "strong_product", "subtract", "svd", "svdvals", "table",
+    "take", "take_along_axis", "tan", "tanh", "tiled", "transpose", "triangular_solve", "trigamma", "trunc", "update_slice",
+    "view_as_complex", "view_as_real", "vjp", "while_loop", "window_max", "window_max_scatter", "window_max_share", "window_max_take",
+    "window_sum",
 ]

@@ -54,7 +54,7 @@ def _split(graph: Graph) -> Graph:
     run = once_a_region(_split)
     regions = {op: tuple(map(run, op.regions)) for op in graph.ops if op.regions}
     changed = any(new is not old for op, made in regions.items() for new, old in zip(made, op.regions, strict=True))
-    if not changed and all(op.name in BORDERS for op in graph.ops if _is_complex(*op.operands, *op.results) and not op.regions):
+    if not changed and all(op.name in BORDERS or op.definition.external is not None for op in graph.ops if _is_complex(*op.operands, *op.results) and not op.regions):
         return graph
     return _Splitter(graph, regions).run()
 
@@ -102,7 +102,8 @@ class _Splitter:
         return known
 
     def visit(self, op: Op) -> None:
-        if op.regions or op.definition.region_use is not None or not _is_complex(*op.operands, *op.results):
+        by_library = op.definition.external is not None      # which takes complex numbers as they are in memory
+        if op.regions or op.definition.region_use is not None or by_library or not _is_complex(*op.operands, *op.results):
             results = tuple(Value(value.type, value.name) for value in op.results)
             self.builder.append(replace(op, operands=tuple(map(self.whole, op.operands)), results=results,
                                         regions=self.regions.get(op, op.regions)))
