@@ -38,20 +38,20 @@ from adjit.runtime.transforms import (
 from adjit.runtime.vmap import vmap
 
 if TYPE_CHECKING:
-    from adjit import nn, optim, special, tensor_function_names, viz  # `tensor_function_names` is a stub
+    from adjit import fft, nn, optim, special, tensor_function_names, viz  # `tensor_function_names` is a stub
     from adjit.runtime.exports.load import load
     from adjit.tensor_function_names import *  # noqa: F403
 
 __all__ = [
     "CompiledFunction", "Tensor", "__version__", "as_tensor", "autograd", "checkpoint", "compile", "cond", "custom_vjp", "enable_grad",
-    "errors", "fori_loop", "from_dlpack", "get_rng_state", "grad", "hessian", "hvp", "is_grad_enabled", "jacfwd", "jacobian", "jacrev",
+    "errors", "fft", "fori_loop", "from_dlpack", "get_rng_state", "grad", "hessian", "hvp", "is_grad_enabled", "jacfwd", "jacobian", "jacrev",
     "jvp", "linalg", "load", "manual_seed", "nn", "no_grad", "numpy", "optim", "pure_callback", "random", "scan", "set_grad_enabled",
     "set_rng_state", "special", "stop_gradient", "tensor", "value_and_grad", "viz", "vjp", "vmap", "while_loop",
 ]
 if TYPE_CHECKING:
     __all__ += tensor_function_names.__all__        # type: ignore[has-type]
 
-_ON_DEMAND = ("nn", "optim", "special", "viz")
+_ON_DEMAND = ("fft", "nn", "optim", "special", "viz")
 _LOADING = "adjit.runtime.exports.load"
 
 

@@ -186,9 +186,9 @@ def walk(graph: Graph) -> Iterator[Op]:
         yield op
 
 
-def external_op(graph: Graph) -> Op | None:
-    """An op of the graph or its regions that another library computes, if there is one."""
-    return next((op for op in walk(graph) if op.definition.external is not None), None)
+def external_op(graph: Graph, module: str = "") -> Op | None:
+    """An op of the graph or its regions that another library computes, from a module whose name begins with `module`, if there is one."""
+    return next((op for op in walk(graph) if op.definition.external is not None and op.definition.external[0].startswith(module)), None)
 
 
 def walk_distinct(graph: Graph) -> Iterator[Op]:

@@ -127,7 +127,7 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
 
 def _check_libraries(graph: Graph) -> None:
     """Raise `UnsupportedError` if an op is computed by a library that is not installed."""
-    op = external_op(graph)
+    op = external_op(graph, "scipy.")
     if op is not None:
         raise UnsupportedError(f"{op.name} is computed by SciPy, which is not installed", op.loc, hint="pip install scipy")
 

@@ -365,9 +365,9 @@ def _constant(array: np.ndarray) -> Value:
     array = np.array(array, dtype, order="C")
     if not array.size:
         return lowering.constant(0, dtype, array.shape)
-    bits = array.reshape(-1).view(f"u{array.itemsize}")
+    bits = array.reshape(-1, 1).view(f"u{array.itemsize // (2 if dtype.kind == 'c' else 1)}")      # a row for each number
     number = array.reshape(-1)[0]
-    if (bits == bits[0]).all() and (number == number or bits[0] == dtype.type(np.nan).view(f"u{array.itemsize}")):
+    if (bits == bits[0]).all() and (number == number or number.tobytes() == dtype.type(np.nan).tobytes()):
         return lowering.constant(number, dtype, array.shape)
     if array.ndim == 1 and array.size > 2 and dtype.kind in "iuf":
         sequence = _sequence(array)
@@ -377,7 +377,7 @@ def _constant(array: np.ndarray) -> Value:
         return ops.table(**table_attributes(array))
     same = scope.root.shared.setdefault((dtype, array.shape, fingerprint(array)), [])
     for other in same:
-        if np.array_equal(other.reshape(-1).view(bits.dtype), bits):
+        if np.array_equal(other.reshape(-1, 1).view(bits.dtype), bits):
             return scope.capture(other)
     same.append(array)
     return scope.capture(array)

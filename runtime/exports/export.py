@@ -86,7 +86,7 @@ def _check_libraries(program: Program) -> None:
     if op is not None:
         module, name, *_ = op.definition.external or ()
         raise ExportError(f"{op.name} calls functions of {module} ({name}), which a library for C does not have", op.loc,
-                          hint="export an archive (.adjit), which finds them in SciPy when it is loaded")
+                          hint="export an archive (.adjit), which finds them when it is loaded")
 
 
 def _export(programs: Sequence[Program], described: DescribedWays, file_path: Path, params: Names, target: str,
