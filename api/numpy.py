@@ -51,6 +51,8 @@ _FUNCTIONS = numpy_namespace()
 
 def __getattr__(name: str) -> Any:
     """Return NumPy's function of this name if it has a rule; raises `AttributeError` for others, and for names that NumPy does not have."""
+    if name == "fft":
+        return import_module("adjit.fft")
     try:
         function = _FUNCTIONS[name]
     except KeyError:

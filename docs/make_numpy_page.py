@@ -16,9 +16,9 @@ import numpy.strings
 from numpy.testing.overrides import get_overridable_numpy_array_functions, get_overridable_numpy_ufuncs
 
 import adjit.tracer.functions  # noqa: F401  (fills the tables)
+from adjit.fft import __all__ as _  # noqa: F401
 from adjit.tracer.array import TracedArray, TracedNDArray
 from adjit.tracer.fresh_functions import MADE
-import adjit.tracer.functions.fourier  # noqa: F401  (loaded on demand)
 from adjit.tracer.registry import FUNCTIONS, REFUSED, reason_against
 
 PAGE = Path(__file__).with_name("numpy.md")

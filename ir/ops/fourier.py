@@ -104,7 +104,8 @@ def _infer_irfft(x: TensorType, *, axis: int, length: int) -> TensorType:
 
 
 def _irfft_samples() -> Iterator[Sample]:
-    for shape, axis, length in (((5,), 0, 8), ((2, 3, 3), 1, 5), ((4, 4), 0, 7), ((3, 4), 1, 6), ((2,), 0, 2), ((1,), 0, 1), ((0, 3), 1, 4)):
+    for shape, axis, length in (((5,), 0, 8), ((2, 3, 3), 1, 5), ((4, 4), 0, 7), ((3, 4), 1, 6), ((2,), 0, 2), ((1,), 0, 1),
+                                ((0, 3), 1, 4)):
         yield Sample((_complex_numbers(shape),), {"axis": axis, "length": length}, differentiable=(0,))
     yield Sample((_complex_numbers((4, 5), C64),), {"axis": 1, "length": 9})
 

@@ -54,7 +54,9 @@ def _split(graph: Graph) -> Graph:
     run = once_a_region(_split)
     regions = {op: tuple(map(run, op.regions)) for op in graph.ops if op.regions}
     changed = any(new is not old for op, made in regions.items() for new, old in zip(made, op.regions, strict=True))
-    if not changed and all(op.name in BORDERS or op.definition.external is not None for op in graph.ops if _is_complex(*op.operands, *op.results) and not op.regions):
+    in_memory = (op.name in BORDERS or op.definition.external is not None
+                 for op in graph.ops if _is_complex(*op.operands, *op.results) and not op.regions)
+    if not changed and all(in_memory):
         return graph
     return _Splitter(graph, regions).run()
 

@@ -234,8 +234,8 @@ ORACLES: dict[str, Callable[..., Any]] = {
     "erfinv": lambda x: scipy.special.erfinv(x),
     "fft": lambda x, axis, inverse: fourier(x, axis, 1 if inverse else -1),
     "rfft": lambda x, axis: np.take(fourier(x, axis, -1), range(x.shape[axis] // 2 + 1), axis),
-    "irfft": lambda x, axis, length: fourier(np.concatenate([x, np.conj(np.flip(np.take(x, range(1, (length + 1) // 2), axis), axis))], axis),
-                                             axis, 1, x).real,
+    "irfft": lambda x, axis, length: fourier(
+        np.concatenate([x, np.conj(np.flip(np.take(x, range(1, (length + 1) // 2), axis), axis))], axis), axis, 1, x).real,
     "flip": lambda x, axes: x[tuple(slice(None, None, -1 if axis in axes else None) for axis in range(x.ndim))],
     "i0e": lambda x: scipy.special.i0e(x),
     "i1e": lambda x: scipy.special.i1e(x),
