@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CompiledFunction", "Tensor", "__version__", "as_tensor", "autograd", "checkpoint", "compile", "cond", "custom_vjp", "enable_grad",
-    "errors", "fft", "fori_loop", "from_dlpack", "get_rng_state", "grad", "hessian", "hvp", "is_grad_enabled",
-    "jacfwd", "jacobian", "jacrev", "jvp", "linalg", "load", "manual_seed", "nn", "no_grad", "numpy", "optim", "pure_callback", "random", "scan", "set_grad_enabled",
-    "set_rng_state", "special", "stop_gradient", "tensor", "value_and_grad", "viz", "vjp", "vmap", "while_loop",
+    "errors", "fft", "fori_loop", "from_dlpack", "get_rng_state", "grad", "hessian", "hvp", "is_grad_enabled", "jacfwd", "jacobian",
+    "jacrev", "jvp", "linalg", "load", "manual_seed", "nn", "no_grad", "numpy", "optim", "pure_callback", "random", "scan",
+    "set_grad_enabled", "set_rng_state", "special", "stop_gradient", "tensor", "value_and_grad", "viz", "vjp", "vmap", "while_loop",
 ]
 if TYPE_CHECKING:
     __all__ += tensor_function_names.__all__        # type: ignore[has-type]

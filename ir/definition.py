@@ -131,8 +131,9 @@ class OpDefinition:
     runs             REGION: the attribute with the number of times that the regions run; "" if there is none.
     external         function of C in another library that computes the op in machine code: module and name, as SciPy's Cython modules have
                      them, or of a ufunc. ELEMENTWISE ops, which call it for each element, add the kinds of result and arguments:
-                     "d" double, "f" float, "l" and "i" integers of 64 and 32 bits. Operands are converted; an argument without an operand is 0.
-                     `("scipy.special.cython_special", "gammaln", "dd")`. Such an op is an error without SciPy, and in libraries for C.
+                     "d" double, "f" float, "l" and "i" integers of 64 and 32 bits. Operands are converted; an argument without an
+                     operand is 0. `("scipy.special.cython_special", "gammaln", "dd")`. Such an op is an error without SciPy, and in
+                     libraries for C.
     """
 
     name: str
