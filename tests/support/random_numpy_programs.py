@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-FEATURES = ("fresh", "masks", "branches", "loops", "views", "while", "returns", "lists", "integers", "helpers", "arguments")
+FEATURES = ("fresh", "masks", "branches", "loops", "views", "while", "returns", "lists", "integers", "helpers", "arguments",
+            "counters")
 CALLS = 4
 LARGEST = 1e4
 
@@ -87,6 +88,7 @@ class Writer:
         self.masks: list[str] = []
         self.lists: list[str] = []
         self.integers: list[str] = []
+        self.counters: list[str] = []               # Python numbers: integers, steps and flags, by the first letter
         self.loops: list[tuple[str, int]] = []      # names of loop variables, and what they stay below
         self.owned: list[str] = []                  # vectors and matrices that may be written
         self.count = 0
@@ -140,6 +142,8 @@ class Writer:
                 return f"np.sqrt(1.0 + ({a}) ** 2)"
             case 8:
                 return f"abs({a})"
+            case 9 if self.counters and r.random() < 0.6:
+                return self.counted(a)
             case 9:
                 known = [name for name, _ in self.loops]
                 return f"({a}) * ({r.choice(known)} + 1)" if known else f"({a}) ** 2"
@@ -184,7 +188,24 @@ class Writer:
         return self.pick(simple, simple, f"({simple}) & ({self.random.choice(self.vectors)} < 1.0)", f"~({simple})",
                          f"np.abs({v}) {self.pick('>', '<')} 0.6")
 
+    def counted(self, a: str) -> str:
+        """An expression with a Python number."""
+        name = self.random.choice(self.counters)
+        match name[0]:
+            case "c":
+                return self.pick(f"({a}) * (0.1 * {name})", f"({a}) / (1.0 + abs({name}))", f"({a}) + {name} % 3", f"({a}) - {name} // 2",
+                                 f"({a}) * np.tanh({name})", f"({a}) * (1 / (1 + {name} * {name}))")
+            case "t":
+                return self.pick(f"({a}) * {name}", f"{name} - ({a})", f"({a}) / (1.0 + {name} * {name})")
+            case _:
+                return self.pick(f"({a}) + {name}", f"({a} if {name} else {self.scalar(0)})")
+
     def condition(self) -> str:
+        if self.counters and self.random.random() < 0.3:
+            name = self.random.choice(self.counters)
+            of_counter = {"c": (f"{name} > 2", f"{name} % 2 == 0", f"{name} == 1", f"not {name}"), "t": (f"{name} < 0.5", f"{name} >= 1.0"),
+                          "b": (name, f"not {name}")}
+            return self.random.choice(of_counter[name[0]])
         a, b = self.scalar(0), self.number()
         return self.pick(f"{a} > {b}", f"{a} < {self.scalar(0)}", f"{a} > {b} and {self.scalar(0)} < 1.2", f"-1.0 < {a} < 0.8",
                          f"np.any({self.mask_of()})", f"np.all({self.mask_of()})", f"not {a} > {b}",
@@ -217,6 +238,7 @@ class Writer:
         makers += [self.leave] * (self.has("returns") and self.depth < 2)
         makers += [self.append] * self.has("lists")
         makers += [self.integer] * self.has("integers")
+        makers += [self.counter, self.counter, self.counter] * self.has("counters")
         makers += [self.helper] * (self.has("helpers") and self.depth == 0)
         return self.random.choice(makers)()
 
@@ -399,6 +421,26 @@ class Writer:
         self.scalars += [low, high]
         return [Line(f"{low}, {high} = -2.0, 2.0"), Line(f"while {high} - {low} > 0.01:", body)]
 
+    def counter(self) -> list[Line]:
+        """A Python number, or a change of one."""
+        if not self.counters or (not self.depth and self.random.random() < 0.4):
+            if self.depth:
+                return self.update()
+            letter = self.pick("c", "c", "t", "b")
+            made = self.new(letter)
+            self.counters.append(made)
+            return [Line(f"{made} = {self.random.choice({'c': ('0', '1', '5'), 't': ('1.0', '0.3'), 'b': ('False', 'True')}[letter])}")]
+        name = self.random.choice(self.counters)
+        of_counter = {
+            "c": (f"{name} += 1", f"{name} += 1", f"{name} -= 2", f"{name} = 0", f"{name} = 3 if {self.condition()} else -1",
+                  f"{name} += {self.condition()}" if self.has("branches") else f"{name} *= 2", f"{name} = 2 * {name} + 1"),
+            "t": (f"{name} *= 0.5", f"{name} = 1.0", f"{name} += 0.25", f"{name} = -{name}"),
+            "b": (f"{name} = not {name}", f"{name} = True", f"{name} = {name} or {self.number()} > {self.scalar(0)}")}
+        text = self.random.choice(of_counter[name[0]])
+        if self.has("branches") and self.random.random() < 0.6:
+            return [Line(f"if {self.condition()}:", [Line(text)])]
+        return [Line(text)]
+
     def leave(self) -> list[Line]:
         if "return" in self.rare:
             return self.update()
@@ -448,7 +490,7 @@ class Writer:
         for _ in range(self.random.randint(3, 8)):
             lines += self.statement()
         results = [*self.random.sample(self.scalars, min(3, len(self.scalars))),
-                   *self.random.sample(self.vectors, min(3, len(self.vectors))), self.random.choice(self.matrices)]
+                   *self.random.sample(self.vectors, min(3, len(self.vectors))), self.random.choice(self.matrices), *self.counters]
         return [*lines, Line(f"return {', '.join(results)}")]
 
 

@@ -54,6 +54,13 @@ class CodeFlow:
     counting: tuple[tuple[int, int, int], ...] = ()
     """Loops whose items no code reads: begin and end of the loop, and the place of its iterator on the stack, from below."""
 
+    leaving: tuple[tuple[int, int, int], ...] = ()
+    """Loops that a `break` or `return` leaves, likewise."""
+
+    def leaving_at(self, offset: int) -> frozenset[int]:
+        """Places on the stack of iterators of loops around an instruction that a `break` or `return` leaves."""
+        return frozenset(place for begin, end, place in self.leaving if begin <= offset < end)
+
     def counters_at(self, offset: int) -> frozenset[int]:
         """Places on the stack of iterators of loops around an instruction whose items no code reads: `for _ in range(n)` runs the same code
         in each round."""
@@ -94,6 +101,8 @@ def flow_of(code: CodeType) -> CodeFlow | None:
             calls[instruction.offset] = Decision((instruction.offset,), after, below)
         elif "POP_JUMP" in name and "NONE" not in name:
             decisions[instruction.offset] = Decision(_targets(instructions, index, successors), after, depth - 1)
+        elif name == "FOR_ITER":
+            decisions[instruction.offset] = Decision(("for", instruction.offset), after, depth)
         elif name.startswith("JUMP_IF_"):
             decisions[instruction.offset] = Decision((instruction.offset,), after, depth)
         elif name in _OPERANDS:
@@ -104,7 +113,8 @@ def flow_of(code: CodeType) -> CodeFlow | None:
                 after = frozenset().union(*(live[i] for i in successors[following]), *handler)
             decisions[instruction.offset] = Decision(place, after, depth - _OPERANDS[name])
     known = {each.offset: depth for each, depth in zip(instructions, depths, strict=True) if depth is not None}
-    return CodeFlow(decisions, calls, known, _counting(instructions, depths, successors, live))
+    return CodeFlow(decisions, calls, known, _counting(instructions, depths, successors, live),
+                    _leaving(instructions, depths, successors))
 
 
 def _counting(instructions: list[dis.Instruction], depths: list[int | None], successors: list[tuple[int, ...]],
@@ -117,6 +127,20 @@ def _counting(instructions: list[dis.Instruction], depths: list[int | None], suc
             store = instructions[index + 1]
             unread = store.opname == "STORE_FAST" and all(store.argval not in live[i] for i in successors[index + 1])
             if unread:
+                found.append((instruction.offset, instruction.argval, depth - 1))
+    return tuple(found)
+
+
+def _leaving(instructions: list[dis.Instruction], depths: list[int | None],
+             successors: list[tuple[int, ...]]) -> tuple[tuple[int, int, int], ...]:
+    """Loops with a way out of their body; see `CodeFlow.leaving`."""
+    found = []
+    for index, instruction in enumerate(instructions):
+        depth = depths[index]
+        if instruction.opname == "FOR_ITER" and depth is not None:
+            inside = [i for i, other in enumerate(instructions) if instruction.offset < other.offset < instruction.argval]
+            if any(instructions[i].opname.startswith("RETURN") or any(
+                    not instruction.offset <= instructions[j].offset < instruction.argval for j in successors[i]) for i in inside):
                 found.append((instruction.offset, instruction.argval, depth - 1))
     return tuple(found)
 

@@ -118,9 +118,7 @@ class FlowGraph:
         """Make a graph without what was recorded, in which these variables are not lifted; None: no variable is."""
         made = FlowGraph()
         made.fixed = self.fixed | set(sources or ())
-        made.lifted, made.lifts = self.lifted - made.fixed, sources is not None and self.lifts
-        if not made.lifts:
-            made.lifted = set()
+        made.lifts = sources is not None and self.lifts
         return made
 
     def unknown_outcome(self, key: Key) -> bool | None:

@@ -1,5 +1,6 @@
 """Python's frames as they are in the middle of an instruction: what lies on a frame's stack, whether a frame was called by Python code, and
-local variables, which can be set.
+local variables and
+places on the stack, which can be set.
 
 CPython shows the stack of a running frame to nobody: iterators of `for` loops and unfinished expressions are read from its memory, whose
 layout is that of `_PyInterpreterFrame` in the versions below.
@@ -28,12 +29,15 @@ def _address(frame: FrameType) -> int:
     return ctypes.c_int64.from_address(id(frame) + _FRAME).value
 
 
-def stack_of(frame: FrameType, depth: int) -> list[Any]:
-    """The lowest `depth` objects on the stack of a frame; None stands for an empty place too."""
+def _stack(frame: FrameType) -> int:
     code = frame.f_code
     variables = len({*code.co_varnames, *code.co_cellvars}) + len(code.co_freevars)
-    first = _address(frame) + _LOCALS + 8 * variables
-    places = (ctypes.c_void_p * depth).from_address(first)
+    return _address(frame) + _LOCALS + 8 * variables
+
+
+def stack_of(frame: FrameType, depth: int) -> list[Any]:
+    """The lowest `depth` objects on the stack of a frame; None stands for an empty place too."""
+    places = (ctypes.c_void_p * depth).from_address(_stack(frame))
     return [None if not place else ctypes.cast(place, ctypes.py_object).value for place in places]
 
 
@@ -47,7 +51,16 @@ def cell_of(frame: FrameType, name: str) -> Any:
 
 def set_local(frame: FrameType, name: str, value: Any) -> None:
     """Bind a local variable of a running frame, which is no cell, to another object."""
-    place = ctypes.c_void_p.from_address(_address(frame) + _LOCALS + 8 * frame.f_code.co_varnames.index(name))
+    _set(_address(frame) + _LOCALS + 8 * frame.f_code.co_varnames.index(name), value)
+
+
+def set_on_stack(frame: FrameType, position: int, value: Any) -> None:
+    """Put another object in a place on the stack of a running frame."""
+    _set(_stack(frame) + 8 * position, value)
+
+
+def _set(address: int, value: Any) -> None:
+    place = ctypes.c_void_p.from_address(address)
     before = ctypes.cast(place, ctypes.py_object)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
     place.value = id(value)

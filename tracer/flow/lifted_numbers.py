@@ -60,6 +60,13 @@ class LiftedNumber(TracedArray):
         """What makes such a number of another value, in another scope."""
         return partial(type(self), sources=self.sources, bound=self.bound)
 
+    def copied(self) -> LiftedNumber:
+        """Make a number that is told apart from this one."""
+        with emitting(self.scope.builder):
+            neutral = ops.constant(value={int: 0, float: 1.0, bool: False}[self.kind], dtype=self.dtype, shape=())
+            copy = {int: ops.add, float: ops.multiply, bool: ops.logical_or}[self.kind](self.value, neutral)
+        return type(self)(copy, self.scope, self.sources, self.bound, self.drift)
+
     def arrive(self) -> bool:
         """Begin anew at a point; returns whether the program has to check that the number is within 2 ** 52."""
         checked = self.kind is int and self.bound > _BEGIN and (self.drift is None or self.drift > MAX_DRIFT)
@@ -136,6 +143,11 @@ def lift(number: Any, source: Source, scope: Scope) -> LiftedNumber:
         value = ops.constant(value=number, dtype=_DTYPES[kind], shape=())
     values.vary(value)
     return _CLASSES[kind](value, scope, frozenset((source,)), abs(number) if kind is int else 0)
+
+
+def lifted_integer(value: Value, scope: Scope, sources: frozenset[Source], bound: int) -> LiftedNumber:
+    """Make the lifted number of an integer that is known to be within a bound."""
+    return _LiftedInt(value, scope, sources, bound)
 
 
 def check_escaped(scope: Scope, leaves: Sequence[Any]) -> None:

@@ -12,6 +12,7 @@ import gc
 import struct
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
+from operator import length_hint
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -33,11 +34,12 @@ from adjit.ir.dataclass import dataclass
 from adjit.tracer.array import FRESH, TracedArray
 from adjit.tracer.flow.bytecode_flow import Decision, flow_of
 from adjit.tracer.flow.flow_graph import Source
-from adjit.tracer.flow.frames import READABLE, cell_of, is_called_directly, set_local, stack_of
+from adjit.tracer.flow.frames import READABLE, cell_of, is_called_directly, set_local, set_on_stack, stack_of
 from adjit.tracer.flow.lifted_numbers import LiftedNumber, is_liftable
+from adjit.tracer.flow.lifted_range import RANGE_ITERATOR, LiftedRange, form_of
 from adjit.tracer.fresh_array import root_of, standing_for
 from adjit.tracer.guards.content import fingerprint
-from adjit.tracer.scope import own_attributes
+from adjit.tracer.scope import active_scope, own_attributes
 from adjit.tracer.user_location import is_ours
 
 LARGEST = 4000
@@ -47,12 +49,11 @@ _LARGEST_CONTENT = 1 << 16      # bytes of an array whose content is part of a k
 
 _VALUES = frozenset({bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented), CodeType})
 _BY_IDENTITY = (type, ModuleType, BuiltinFunctionType, WrapperDescriptorType, np.ufunc, np.dtype, MappingProxyType)
-_RANGE_ITERATOR = type(iter(range(0)))
 _ITERATORS = tuple(map(type, (iter(range(0)), iter([]), iter(()), iter(""), reversed([]), enumerate(()), zip(), iter(range(1 << 70)),
                               reversed(()), iter(np.zeros(0)))))
 
 
-Lifted = Callable[[Source, Any], LiftedNumber | None]
+Lifted = Callable[[Source, Any], LiftedNumber | LiftedRange | None]
 
 
 class Indescribable(Exception):
@@ -118,7 +119,7 @@ def _describe_frames(description: _Description, frame: FrameType) -> None:
     while True:
         if code is None or decision is None:
             raise Indescribable
-        description.frame(frame, decision, code.counters_at(frame.f_lasti))
+        description.frame(frame, decision, code.counters_at(frame.f_lasti), code.leaving_at(frame.f_lasti))
         caller = frame.f_back
         if caller is None or is_ours(caller.f_globals.get("__name__", "")):
             _check_entry(caller)
@@ -149,7 +150,7 @@ def _describe_callers(description: _Description, frame: FrameType | None) -> Non
             call = None if code is None else code.call_at(frame.f_lasti)
             if code is None or call is None:
                 raise Indescribable
-            description.frame(frame, call, frozenset())
+            description.frame(frame, call, frozenset(), frozenset())
         elif frame.f_code.co_name == "_call" and frame.f_globals["__name__"] == "adjit.tracer.trace":
             return
         frame = frame.f_back
@@ -172,7 +173,7 @@ class _Description:
         self._roots: dict[int, int] = {}        # of fresh arrays, by the identity of the array that owns the memory
         self._dead: set[int] = set()        # arrays that only dead variables hold
 
-    def frame(self, frame: FrameType, decision: Decision, counting: frozenset[int]) -> None:
+    def frame(self, frame: FrameType, decision: Decision, counting: frozenset[int], leaving: frozenset[int]) -> None:
         code, live = frame.f_code, decision.live
         self.key += ("frame", code, decision.place)
         shared = {*code.co_cellvars, *code.co_freevars}
@@ -182,6 +183,9 @@ class _Description:
                 self.add(cell_of(frame, name))
             elif live is None or name in live:
                 self.key.append(name)
+                if isinstance(value, LiftedNumber) and id(value) in self._numbers and value.scope is active_scope():      # `best = k`
+                    value = value.copied()
+                    set_local(frame, name, value)
                 if is_liftable(value) and "type" not in code.co_names:
                     self._number(frame, name, value)
                 else:
@@ -190,9 +194,11 @@ class _Description:
                 self._note_dead(value)
         self.key.append("stack")
         for place, value in enumerate(stack_of(frame, decision.depth)):
-            if type(value) is _RANGE_ITERATOR and place in counting:
-                self.key.append(_RANGE_ITERATOR)
+            if type(value) is RANGE_ITERATOR and place in counting:
+                self.key.append(RANGE_ITERATOR)
                 self.iterators.append(value)
+            elif type(value) is RANGE_ITERATOR and place in leaving and "type" not in code.co_names:
+                self._range(frame, place, value)
             else:
                 self.add(value)
 
@@ -206,6 +212,17 @@ class _Description:
             return
         self.key.append(type(number))
         self.numbers.append((source, number))
+
+    def _range(self, frame: FrameType, place: int, iterator: Any) -> None:
+        """Describe the iterator of a loop: how many numbers are left is a number as those of variables."""
+        source = frame.f_code, place
+        lifted = self._lifted(source, iterator)
+        if lifted is not None:
+            set_on_stack(frame, place, lifted)
+            self.add(lifted)
+            return
+        self.key += (RANGE_ITERATOR, *form_of(iterator))
+        self.numbers.append((source, length_hint(iterator)))
 
     def point(self) -> ProgramPoint:
         return ProgramPoint(tuple(self.key), tuple(self.counters), tuple(self.numbers), tuple(self.state),
@@ -280,6 +297,9 @@ class _Description:
             self.key += (kind, tuple((type(item), _bits(item) if type(item) is float else item) for item in value))
         elif issubclass(kind, np.ndarray):
             self._add_ndarray(value, kind)
+        elif kind is LiftedRange:
+            self.key += (kind, value.end, value.step, value.bound)
+            self.add(value.left)
         elif kind in _ITERATORS:
             self.key.append(kind)
             for part in value.__reduce__()[1:]:

@@ -21,6 +21,7 @@ from adjit.ir.types import I64
 from adjit.tracer.array import TracedArray
 from adjit.tracer.flow.flow_graph import Block, FlowGraph, FlowMismatch, Key, Source
 from adjit.tracer.flow.lifted_numbers import LiftedNumber, NotLiftable, lift
+from adjit.tracer.flow.lifted_range import RANGE_ITERATOR, LiftedRange
 from adjit.tracer.flow.program_point import ProgramPoint, point_of_decision, point_of_result, user_frame
 from adjit.tracer.flow.structured import State, Structure, Unstructured
 from adjit.tracer.scope import Scope
@@ -163,8 +164,10 @@ class FlowRecorder:
         for condition in checks if not self.is_ahead else ():
             values.answer(condition, self.builder, "bool", find_user_location(), True, None if key is None else ("checked", key))
 
-    def _lift(self, source: Source, number: Any) -> LiftedNumber | None:
-        return lift(number, source, self.scope) if source in self.graph.lifted else None
+    def _lift(self, source: Source, number: Any) -> LiftedNumber | LiftedRange | None:
+        if source not in self.graph.lifted:
+            return None
+        return LiftedRange(number, source, self.scope) if type(number) is RANGE_ITERATOR else lift(number, source, self.scope)
 
     def _number(self, key: Hashable, state: State, kept: Sequence[object], family: Hashable = None) -> Key:
         number = self.graph.number(key, kept, family)
