@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.char
 import numpy.fft
 import numpy.lib.recfunctions
 import numpy.strings

@@ -57,7 +57,8 @@ _MAKERS: dict[Any, Function] = {
 
 _PLAIN_MAKERS = (np.frombuffer, np.indices)
 
-MADE = frozenset({*_CONVERSIONS, *_MAKERS, *_PLAIN_MAKERS, np.fromfunction, np.fromfile, np.fromstring, np.loadtxt, np.genfromtxt})
+MADE = frozenset({*_CONVERSIONS, *_MAKERS, *_PLAIN_MAKERS, np.fromfunction, np.fromiter, np.fromfile, np.fromstring, np.loadtxt,
+                   np.genfromtxt})
 """Functions that have no rule in `FUNCTIONS` and need none: they act otherwise while a function is traced, or take no traced arrays."""
 
 

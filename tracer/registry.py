@@ -27,7 +27,7 @@ _ALTERNATIVES = {short: alternative for names, alternative in {
 
 
 REFUSED = {name: reason for reason, names in {
-    "text, not numbers": "strings.* datetime_as_string count endswith find index isalnum isalpha isdecimal isdigit islower isnumeric "
+    "text, not numbers": "strings.* char.* datetime_as_string count endswith find index isalnum isalpha isdecimal isdigit islower isnumeric "
                          "isspace istitle isupper rfind rindex startswith str_len",
     "dates, not numbers": "busday_count busday_offset is_busday isnat",
     "records, not numbers": "lib.recfunctions.* ndarray.getfield ndarray.setfield",

@@ -182,6 +182,8 @@ def _checked(place: TracedArray, valid: TracedArray) -> TracedArray:
 @implements(np.ravel_multi_index)
 def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Any:
     """Equivalent of `numpy.ravel_multi_index`; an index that is out of bounds raises `IndexError` at run time."""
+    if order not in ("C", "F"):
+        raise ValueError("only 'C' or 'F' order is permitted")
     sizes = as_shape(dims)
     indices = [as_traced(index) for index in multi_index]
     if len(indices) != len(sizes):
@@ -212,6 +214,8 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
 @implements(np.unravel_index)
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
     """Equivalent of `numpy.unravel_index`; an index that is out of bounds raises `IndexError` at run time."""
+    if order not in ("C", "F"):
+        raise ValueError("only 'C' or 'F' order is permitted")
     x, sizes = as_traced(indices), as_shape(shape)
     if x.dtype.kind not in "iu":
         raise TypeError("only int indices permitted")

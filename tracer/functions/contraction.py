@@ -66,9 +66,14 @@ def matmul(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, casting: 
 
 if hasattr(np, "vecdot"):
     @implements(np.vecdot)
-    def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    def vecdot(x1: Any, x2: Any, /, out: Any = None, *, axis: int = -1, keepdims: bool = False, dtype: Any = None,
+               casting: Casting = "same_kind", order: str = "K", subok: bool = True) -> Any:
         """Equivalent of `numpy.vecdot`."""
-        return FUNCTIONS[np.sum](FUNCTIONS[np.multiply](moveaxis(x1, axis, -1), moveaxis(x2, axis, -1)), axis=-1)
+        product = FUNCTIONS[np.multiply](moveaxis(x1, axis, -1), moveaxis(x2, axis, -1), dtype=dtype, casting=casting)
+        result = FUNCTIONS[np.sum](product, axis=-1, dtype=product.dtype)
+        if keepdims:
+            result = FUNCTIONS[np.expand_dims](result, axis)
+        return store(wrap(result.value), out, casting, "vecdot")
 
 
 if hasattr(np, "matvec"):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir import ops
-from adjit.ir.errors import ShapeError, UnsupportedError
+from adjit.ir.errors import ShapeError
 from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, I64, check_dtype
 from adjit.tracer import lowering
@@ -57,6 +57,9 @@ def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype:
             shapes = ", ".join(str(piece.shape) for piece in pieces)
             raise ShapeError(f"concatenate along axis {dim}: the shapes {shapes} have to agree in all other axes", find_user_location())
     target = dtype_argument(dtype) if dtype is not None else check_dtype(np.result_type(*(piece.dtype for piece in pieces)))
+    for piece in pieces:
+        if not np.can_cast(piece.dtype, target, casting):
+            raise TypeError(f"Cannot cast array data from {piece.dtype!r} to {target!r} according to the rule '{casting}'")
     values = [lowering.convert(piece.value, target) for piece in pieces]
     return store(wrap(values[0] if len(values) == 1 else ops.concatenate(*values, axis=dim)), out, casting, "concatenate")
 
@@ -228,21 +231,98 @@ def _pairs(width: Any, ndim: int) -> list[tuple[int, int]]:
     return pairs
 
 
+_STATISTICS = {"mean": np.mean, "median": np.median, "maximum": np.max, "minimum": np.min}
+
+
 @implements(np.pad)
-def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0, reflect_type: str = "even") -> TracedArray:
-    """Equivalent of `numpy.pad`, modes constant, edge, reflect, symmetric, wrap and empty."""
+def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> TracedArray:
+    """Equivalent of `numpy.pad`."""
     x = as_traced(array)
     pairs = _pairs(pad_width, x.ndim)
+    if callable(mode):
+        return _pad_by_function(x, pairs, mode, kwargs)
+    taken = {"constant": {"constant_values"}, "linear_ramp": {"end_values"}, "reflect": {"reflect_type"}, "symmetric": {"reflect_type"},
+             **{name: {"stat_length"} for name in _STATISTICS}}.get(mode, set())
+    if mode not in (*_STATISTICS, "constant", "empty", "linear_ramp", "edge", "reflect", "symmetric", "wrap"):
+        raise ValueError(f"mode '{mode}' is not supported")
+    if kwargs.keys() - taken:
+        raise ValueError(f"unsupported keyword arguments for mode '{mode}': {set(kwargs) - taken}")
     if mode in ("constant", "empty"):
-        return _pad_constant(x, pairs, 0 if mode == "empty" else constant_values)
-    if mode not in ("edge", "reflect", "symmetric", "wrap") or reflect_type != "even":
-        raise UnsupportedError(f"np.pad(mode={mode!r}, reflect_type={reflect_type!r})", find_user_location(),
-                               hint="supported: constant, edge, reflect, symmetric, wrap")
+        return _pad_constant(x, pairs, 0 if mode == "empty" else kwargs.get("constant_values", 0))
+    odd = kwargs.get("reflect_type", "even") == "odd"
     for axis, pair in enumerate(pairs):
-        if any(pair):
-            indices = np.pad(np.arange(x.shape[axis]), pair, mode=mode)        # type: ignore[call-overload]
+        if mode == "linear_ramp":
+            x = _around(x, axis, *_ramps(x, axis, pair, FUNCTIONS[np.broadcast_to](kwargs.get("end_values", 0), (x.ndim, 2))[axis]))
+        elif mode in _STATISTICS:
+            lengths = kwargs.get("stat_length")
+            x = _around(x, axis, *_statistics(x, axis, pair, mode, (None, None) if lengths is None else _pairs(lengths, x.ndim)[axis]))
+        elif odd and x.shape[axis] > 1:
+            x = _reflected(x, axis, pair, mode == "symmetric")
+        elif any(pair):
+            indices = np.pad(np.arange(x.shape[axis]), pair, mode=mode)
             x = FUNCTIONS[np.take](x, fixed(indices), axis=axis)
     return wrap(x.value, scalar=False)
+
+
+def _around(x: TracedArray, axis: int, before: TracedArray | None, after: TracedArray | None) -> TracedArray:
+    parts = [FUNCTIONS["astype"](part, x.dtype) for part in (before, x, after) if part is not None]
+    return concatenate(parts, axis)     # type: ignore[no-any-return]
+
+
+def _end(x: TracedArray, axis: int, side: int, count: int = 1) -> TracedArray:
+    """The first or last elements along an axis."""
+    size = x.shape[axis]
+    return x[(*(slice(None),) * axis, slice(0, count) if side == 0 else slice(size - count, size))]       # type: ignore[no-any-return]
+
+
+def _ramps(x: TracedArray, axis: int, pair: tuple[int, int], ends: TracedArray) -> list[TracedArray | None]:
+    """Numbers that go in a straight line from the elements at both ends to the given numbers."""
+    ramps: list[TracedArray | None] = []
+    for side, width in enumerate(pair):
+        edge = FUNCTIONS[np.squeeze](_end(x, axis, side), axis=axis)
+        ramp = FUNCTIONS[np.linspace](ends[side], edge, width, endpoint=False, dtype=x.dtype, axis=axis)
+        ramps.append(FUNCTIONS[np.flip](ramp, axis) if side else ramp)
+    return ramps
+
+
+def _statistics(x: TracedArray, axis: int, pair: tuple[int, int], mode: str, lengths: Sequence[int | None]) -> list[TracedArray | None]:
+    """A statistic of the elements at both ends, repeated."""
+    values: list[TracedArray | None] = []
+    for side, (width, length) in enumerate(zip(pair, lengths, strict=True)):
+        size = x.shape[axis]
+        if length == 0 and mode in ("maximum", "minimum"):
+            raise ValueError("stat_length of 0 yields no value for padding")
+        value = FUNCTIONS[_STATISTICS[mode]](_end(x, axis, side, size if length is None else min(length, size)), axis=axis, keepdims=True)
+        value = FUNCTIONS[np.round](value) if x.dtype.kind in "iu" and value.dtype.kind == "f" else value
+        values.append(FUNCTIONS[np.repeat](value, width, axis))
+    return values
+
+
+def _reflected(x: TracedArray, axis: int, pair: tuple[int, int], with_edge: bool) -> TracedArray:
+    """Elements reflected at both ends, in the point at the end; again and again if there are few."""
+    left, right = pair
+    skipped = 0 if with_edge else 1
+    while left or right:
+        width = x.shape[axis] - skipped
+        parts = []
+        for side, wanted in enumerate((left, right)):
+            count = min(wanted, width)
+            inner = _end(x, axis, side, count + skipped)
+            kept = _end(inner, axis, 1 - side, count)
+            parts.append(_end(x, axis, side) * 2 - FUNCTIONS[np.flip](kept, axis))
+        x = _around(x, axis, *parts)
+        left, right = left - min(left, width), right - min(right, width)
+    return x
+
+
+def _pad_by_function(x: TracedArray, pairs: Sequence[tuple[int, int]], function: Any, kwargs: dict[str, Any]) -> TracedArray:
+    """Call the user's function on each line of the array, in which it writes the margins."""
+    padded = _pad_constant(x, pairs, 0)
+    for axis, pair in enumerate(pairs):
+        lines = FUNCTIONS[np.moveaxis](padded, axis, -1)
+        for place in np.ndindex(*lines.shape[:-1]):
+            function(lines[place], pair, axis, kwargs)
+    return padded
 
 
 def _pad_constant(x: TracedArray, pairs: Sequence[tuple[int, int]], values: Any) -> TracedArray:
@@ -263,11 +343,19 @@ def _pad_constant(x: TracedArray, pairs: Sequence[tuple[int, int]], values: Any)
 
 @implements(np.roll)
 def roll(a: Any, shift: Any, axis: Any = None) -> TracedArray:
-    """Equivalent of `numpy.roll`, by static shifts."""
+    """Equivalent of `numpy.roll`."""
     x = as_traced(a)
     if axis is None:
-        return reshape_to(roll(ravel(x), int(np.sum(shift)), 0), x.shape)
+        total = FUNCTIONS[np.sum](shift) if contains_traced(shift) else int(np.sum(shift))
+        return reshape_to(roll(ravel(x), total, 0), x.shape)
     axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    if contains_traced(shift):
+        shifts = FUNCTIONS[np.broadcast_to](shift, np.broadcast_shapes(as_traced(shift).shape, (len(axes),)))
+        for place, dim in enumerate(axes * (shifts.size // len(axes))):
+            size = x.shape[normalize_axis(dim, x.ndim)]
+            index = wrap(lowering.iota(I64, (size,), 0), scalar=False) - FUNCTIONS["astype"](shifts[place], I64)
+            x = FUNCTIONS[np.take](x, index % max(size, 1), axis=dim)
+        return wrap(x.value, scalar=False)
     pairs = np.broadcast(np.asarray(shift), np.asarray(axes))
     value = x.value
     for distance, dim in pairs:

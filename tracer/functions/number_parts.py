@@ -107,7 +107,7 @@ def _spacing(x: Value) -> Value:
 
 
 def _top_spacing(x: Value) -> float:
-    return float(np.spacing(np.finfo(x.type.dtype).max))
+    return 2.0**971 if x.type.dtype == F64 else 2.0**104
 
 
 def _ldexp(x: Value, exponent: Value) -> Value:

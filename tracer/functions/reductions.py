@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir import ops
-from adjit.ir.errors import ShapeError, UnsupportedError
+from adjit.ir.errors import ShapeError
 from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, F64, is_complex, is_inexact, real_dtype
 from adjit.tracer import lowering
@@ -172,7 +172,7 @@ def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any 
         mean: Any = _no_value, correction: Any = _no_value) -> Any:
     """Equivalent of `numpy.std`. The derivative of a deviation of 0 is 0."""
     variance = var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
-    return store(root(variance), out, name="std")
+    return store(FUNCTIONS["astype"](root(variance), variance.dtype), out, name="std")
 
 
 def root(x: TracedArray, degree: float = 2.0) -> TracedArray:
@@ -283,9 +283,12 @@ def _reduce_method(function: Callable[..., Any]) -> Callable[..., Any]:
     return dispatched(call)
 
 
-def _logical_method(function: Callable[..., Any]) -> Callable[..., Any]:
-    def call(a: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
-        return function(a, axis, out, keepdims, where=where)
+def _logical_method(ufunc: np.ufunc, function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(a: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _no_value,
+             where: Any = True) -> Any:
+        result = function(a, axis, None, keepdims, where=where)
+        result = FUNCTIONS[ufunc](initial, result) if given(initial) else result
+        return store(result if dtype is None else FUNCTIONS["astype"](result, dtype), out, name=ufunc.__name__)
 
     call.__name__ = function.__name__
     return dispatched(call)
@@ -294,9 +297,7 @@ def _logical_method(function: Callable[..., Any]) -> Callable[..., Any]:
 def _extremum_method(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(a: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _no_value,
              where: Any = True) -> Any:
-        if dtype is not None:
-            raise UnsupportedError("dtype= of ufunc.reduce is supported for np.add and np.multiply only", find_user_location())
-        return function(a, axis, out, keepdims, initial, where)
+        return function(a if dtype is None else FUNCTIONS["astype"](a, dtype), axis, out, keepdims, initial, where)
 
     call.__name__ = function.__name__
     return dispatched(call)
@@ -316,7 +317,7 @@ FUNCTIONS[np.add, "reduce"] = _reduce_method(sum)
 FUNCTIONS[np.multiply, "reduce"] = _reduce_method(prod)
 FUNCTIONS[np.maximum, "reduce"] = _extremum_method(max)
 FUNCTIONS[np.minimum, "reduce"] = _extremum_method(min)
-FUNCTIONS[np.logical_or, "reduce"] = _logical_method(any)
-FUNCTIONS[np.logical_and, "reduce"] = _logical_method(all)
+FUNCTIONS[np.logical_or, "reduce"] = _logical_method(np.logical_or, any)
+FUNCTIONS[np.logical_and, "reduce"] = _logical_method(np.logical_and, all)
 FUNCTIONS[np.add, "accumulate"] = _accumulate_method(cumsum)
 FUNCTIONS[np.multiply, "accumulate"] = _accumulate_method(cumprod)

@@ -141,16 +141,54 @@ def _count_of_bins(x: TracedArray, length: int) -> int:
         raise
 
 
+def _width_of_bins(x: TracedArray, name: str) -> Any:
+    """Width of bins by one of NumPy's rules (see `numpy.histogram_bin_edges`)."""
+    size, spread = x.size, FUNCTIONS[np.ptp](x)
+    if name == "auto":
+        wide = FUNCTIONS[np.maximum](_width_of_bins(x, "fd"), _width_of_bins(x, "sqrt") / 2)
+        return FUNCTIONS[np.minimum](wide, _width_of_bins(x, "sturges"))
+    if name == "fd":
+        high, low = FUNCTIONS[np.percentile](x, [75, 25])
+        return 2.0 * (high - low) * size ** (-1.0 / 3.0)
+    if name == "scott":
+        return (24.0 * math.pi ** 0.5 / size) ** (1.0 / 3.0) * FUNCTIONS[np.std](x)
+    if name == "doane":
+        if size < 3:
+            return as_traced(0.0)
+        deviation = FUNCTIONS[np.std](x)
+        error = math.sqrt(6.0 * (size - 2) / ((size + 1.0) * (size + 3)))
+        skewness = FUNCTIONS[np.mean](FUNCTIONS[np.power]((x - FUNCTIONS[np.mean](x)) / deviation, 3))
+        width = spread / (1.0 + math.log2(size) + FUNCTIONS[np.log2](1.0 + FUNCTIONS[np.absolute](skewness) / error))
+        return FUNCTIONS[np.where](FUNCTIONS[np.greater](deviation, 0.0), width, 0.0)
+    parts = {"sqrt": math.sqrt(size), "sturges": math.log2(size) + 1.0, "rice": 2.0 * size ** (1.0 / 3)}
+    if name not in parts:
+        raise UnsupportedError(f"bins={name!r}", find_user_location(), hint=f"auto, fd, scott, doane, {', '.join(parts)} are supported")
+    return spread / parts[name]
+
+
+def _number_of_bins(x: TracedArray, name: str, range: Any) -> int:
+    """Number of bins by a rule, which is known from a guard."""
+    x = FUNCTIONS["astype"](x, F64)
+    if range is not None:
+        x = x[FUNCTIONS[np.greater_equal](x, range[0]) & FUNCTIONS[np.less_equal](x, range[1])]
+    if not x.size:
+        return 1
+    width = _width_of_bins(x, name)
+    whole = FUNCTIONS[np.ptp](x) if range is None else range[1] - range[0]
+    count = FUNCTIONS[np.where](FUNCTIONS[np.greater](width, 0.0), FUNCTIONS[np.ceil](whole / width), 1.0)[()]
+    return known_integer(count.without_derivative(), f"bins={name!r}: the number of bins depends on values",
+                         "give a number of bins, or edges")
+
+
 def _edges(x: TracedArray, bins: Any, range: Any) -> TracedArray:
     """Edges of the bins of a histogram along one axis."""
     if isinstance(bins, str):
-        raise UnsupportedError(f"bins={bins!r}: the number of bins depends on values", find_user_location(),
-                               hint="give a number of bins, or edges")
-    if np.ndim(bins):
+        bins = _number_of_bins(x, bins, range)
+    if isinstance(bins, (list, tuple)) or np.ndim(bins):
         edges = as_array(bins)
         if not isinstance(bins, TracedArray) and (np.diff(np.asarray(bins)) < 0).any():
             raise ValueError("`bins` must increase monotonically, when an array")
-        return edges if edges.dtype.kind == "f" or x.dtype.kind != "f" else FUNCTIONS["astype"](edges, F64)     # type: ignore[no-any-return]
+        return edges        # type: ignore[no-any-return]
     count = operator.index(bins)
     if count < 1:
         raise ValueError("`bins` must be positive, when an integer")
@@ -208,7 +246,7 @@ def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: Any = N
     else:
         array = as_array(sample)
         columns = [array] if array.ndim == 1 else [array[:, i] for i in builtins.range(array.shape[1])]
-    every = list(bins) if isinstance(bins, (list, tuple)) else [bins] * len(columns)
+    every = list(bins) if isinstance(bins, (list, tuple)) or np.ndim(bins) else [bins] * len(columns)
     ranges = [None] * len(columns) if range is None else range
     if len(every) != len(columns):
         raise ValueError("The dimension of bins must be equal to the dimension of the sample x.")
@@ -233,7 +271,7 @@ def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: Any = N
 def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
                 ) -> tuple[TracedArray, TracedArray, TracedArray]:
     """Equivalent of `numpy.histogram2d`."""
-    if np.ndim(bins) and len(bins) not in (1, 2):
+    if (isinstance(bins, (list, tuple)) or np.ndim(bins)) and len(bins) not in (1, 2):
         bins = [bins, bins]
     total, edges = histogramdd([x, y], bins, range, density, weights)
     return total, edges[0], edges[1]

@@ -126,9 +126,18 @@ def complete_shape(shape: Any, size: int, old: Sequence[int], function: str = "r
     return sizes
 
 
-def check_order(order: str) -> None:
-    """Reject the orders that depend on the memory layout of an array, which is not known while tracing."""
-    refuse(order not in ("C", "F"), f"order={order!r}", "give order='C' or order='F'")
+def order_of(x: TracedArray, order: str) -> str:
+    """C or F for `order`: A is F for an array that lies so in memory. Refused where the memory layout is not known while tracing."""
+    if order in ("C", "F"):
+        return order
+    if order != "A":
+        raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})" if order != "K" else
+                         "order 'K' is not permitted for reshaping")
+    refuse(not x.layout_known, f"order={order!r} of an array whose memory layout depends on its arguments", "give order='C' or order='F'")
+    x.scope.root.depends_on_strides = True
+    steps = [(size, step) for size, step in zip(x.shape, x.steps, strict=True) if size > 1]
+    fortran = contiguous_strides([size for size, _ in steps[::-1]])[::-1]
+    return "F" if len(steps) > 1 and tuple(step for _, step in steps) == fortran else "C"
 
 
 @implements(np.reshape)
@@ -136,8 +145,7 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = N
     """Equivalent of `numpy.reshape`."""
     x = as_traced(a)
     sizes = complete_shape(shape if shape is not None else newshape, math.prod(x.shape), x.shape)
-    check_order(order)
-    if order == "C":
+    if order_of(x, order) == "C":
         return reshape_to(x, sizes, copy)
     reverse = permute(x, range(x.ndim)[::-1])
     return permute(reshape_to(reverse, sizes[::-1], copy), range(len(sizes))[::-1])
@@ -191,6 +199,10 @@ def _check_own(x: TracedArray, what: str) -> None:
 def ravel(a: Any, order: str = "C") -> TracedArray:
     """Equivalent of `numpy.ravel`: a view where the elements lie one after the other."""
     x = as_traced(a)
+    if order == "K":
+        refuse(not x.layout_known, "order='K' of an array whose memory layout depends on its arguments", "give order='C' or order='F'")
+        x, order = permute(x, sorted(range(x.ndim), key=lambda dim: -abs(x.steps[dim]))), "C"
+    order = order_of(x, order)
     if not x.layout_known:
         return reshape(x, -1, order)
     x.scope.root.depends_on_strides = True
@@ -204,7 +216,7 @@ def ravel(a: Any, order: str = "C") -> TracedArray:
 def transpose(a: Any, axes: Any = None) -> TracedArray:
     """Equivalent of `numpy.transpose`."""
     x = as_traced(a)
-    order = tuple(range(x.ndim))[::-1] if axes is None else normalize_axes(tuple(axes), x.ndim)
+    order = tuple(range(x.ndim))[::-1] if axes is None else normalize_axes(axes if np.ndim(axes) == 0 else tuple(axes), x.ndim)
     if len(order) != x.ndim:
         raise ValueError("axes don't match array")
     return permute(x, order)
@@ -458,10 +470,10 @@ def ndim(a: Any) -> int:
 
 
 @implements(np.size)
-def size(a: Any, axis: int | None = None) -> int:
+def size(a: Any, axis: Any = None) -> int:
     """Equivalent of `numpy.size`."""
     x = as_traced(a)
-    return x.size if axis is None else x.shape[normalize_axis(axis, x.ndim)]
+    return math.prod(x.shape[dim] for dim in normalize_axes(axis, x.ndim))
 
 
 def refuse(condition: bool, what: str, hint: str | None = None) -> None:

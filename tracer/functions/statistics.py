@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from adjit.ir import ops
-from adjit.ir.errors import UnsupportedError
 from adjit.ir.types import F64, I64
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
@@ -22,9 +21,69 @@ from adjit.tracer.functions.shapes import as_array, expand_dims, moveaxis, norma
 from adjit.tracer.functions.ufuncs import store
 from adjit.tracer.masked_array import is_lazy, traced_count
 from adjit.tracer.registry import FUNCTIONS
-from adjit.tracer.user_location import find_user_location
 
-_METHODS = ("linear", "lower", "higher", "nearest", "midpoint")
+_INTERPOLATED = {"interpolated_inverted_cdf": (0.0, 1.0), "hazen": (0.5, 0.5), "weibull": (0.0, 0.0),
+                 "median_unbiased": (1 / 3, 1 / 3), "normal_unbiased": (3 / 8, 3 / 8)}
+"""Alpha and beta of methods of quantiles (Hyndman and Fan, Sample Quantiles in Statistical Packages, 1996)."""
+
+_STEPS = {"inverted_cdf": 1.0, "closest_observation": 1.5, "averaged_inverted_cdf": 1.0}
+"""Methods that choose an element, or the middle of two, and what is subtracted from its place."""
+
+_METHODS = ("linear", "lower", "higher", "nearest", "midpoint", *_INTERPOLATED, *_STEPS)
+
+
+def _apply(ufunc: Any, *operands: Any) -> Any:
+    """Apply a ufunc to traced arrays in the trace, to plain numbers at once."""
+    return FUNCTIONS[ufunc](*operands) if any(isinstance(x, TracedArray) for x in operands) else ufunc(*operands)
+
+
+def _by_definition(ordered: TracedArray, q: Any, method: str, count: Any) -> TracedArray:
+    """Quantile by one of the methods with a place of its own, along the first axis of sorted rows."""
+    if method in _STEPS:
+        place = count * q - _STEPS[method]
+    else:
+        alpha, beta = _INTERPOLATED[method]
+        place = count * q + (alpha + q * (1.0 - alpha - beta)) - 1.0
+    low = _apply(np.floor, place)
+    part = place - low
+    last = _apply(np.maximum, count - 1, 0)
+
+    def element(position: Any) -> TracedArray:
+        within = _apply(np.minimum, _apply(np.maximum, position, 0), last)
+        return _at(ordered, FUNCTIONS["astype"](within, np.int64) if isinstance(within, TracedArray) else int(within))
+
+    if method in ("inverted_cdf", "closest_observation"):
+        whole = _apply(np.equal, part, 0)
+        if method == "closest_observation":     # of two that are as close, the one with an even number, counted from 1
+            whole = _apply(np.logical_and, whole, _apply(np.equal, _apply(np.remainder, low, 2), 1))
+        return element(_apply(np.where, whole, low, low + 1))
+    if method == "averaged_inverted_cdf":
+        part = _apply(np.where, _apply(np.equal, part, 0), 0.5, 1.0)
+    return _between(element(low), element(low + 1), part if isinstance(part, TracedArray) else ordered.dtype.type(part))
+
+
+def _by_weights(ordered: TracedArray, cumulative: TracedArray, q: Any, count: Any) -> TracedArray:
+    """The first element up to which the weights make a part `q` of all."""
+    below = FUNCTIONS[np.sum](FUNCTIONS[np.less](cumulative, q), axis=0)
+    return _at(ordered, _apply(np.minimum, below, count - 1))
+
+
+def _weight_rows(weights: Any, x: TracedArray, axis: Any, method: str) -> TracedArray:
+    """Weights, which have the shape of `x` or of its reduced axes, in the rows of `_rows`."""
+    if method != "inverted_cdf":
+        raise ValueError(f"Only method 'inverted_cdf' supports weights. Got: {method}.")
+    w = as_array(weights)
+    if not isinstance(weights, TracedArray) and np.any(np.less(weights, 0)):
+        raise ValueError("Weights must be non-negative.")
+    if w.shape != x.shape:
+        if axis is None:
+            raise TypeError("Axis must be specified when shapes of a and weights differ.")
+        axes = normalize_axes(axis, x.ndim)
+        if w.shape != tuple(x.shape[i] for i in axes):
+            raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
+        w = FUNCTIONS[np.transpose](w, sorted(range(w.ndim), key=axes.__getitem__))
+        w = FUNCTIONS[np.broadcast_to](expand_dims(w, tuple(i for i in range(x.ndim) if i not in axes)), x.shape)
+    return _rows(w, axis)[0]
 
 
 def _rows(a: Any, axis: Any) -> tuple[TracedArray, tuple[int, ...]]:
@@ -53,6 +112,8 @@ def _between(low: TracedArray, high: TracedArray, t: Any) -> TracedArray:
 
 def _quantile_of(ordered: TracedArray, q: Any, method: str, count: Any) -> TracedArray:
     """One quantile along the first axis of sorted rows, of which the first `count` count."""
+    if method in _INTERPOLATED or method in _STEPS:
+        return _by_definition(ordered, q, method, count)
     maximum, minimum = FUNCTIONS[np.maximum], FUNCTIONS[np.minimum]
     if isinstance(count, int) and not isinstance(q, TracedArray):
         place: Any = (count - 1) * q
@@ -76,9 +137,9 @@ def _quantile_of(ordered: TracedArray, q: Any, method: str, count: Any) -> Trace
     return _between(_at(ordered, start), _at(ordered, minimum(start + 1, last)), t)
 
 
-def _quantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: Any, ignore_nan: bool, name: str) -> Any:
+def _quantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: Any, ignore_nan: bool, name: str, weights: Any = None) -> Any:
     if method not in _METHODS:
-        raise UnsupportedError(f"{name}(method={method!r})", find_user_location(), hint=f"supported: {', '.join(_METHODS)}")
+        raise ValueError(f"{method!r} is not a valid method. Use one of: {', '.join(sorted(_METHODS))}")
     x = as_array(a)
     if not isinstance(q, TracedArray) and not ((np.asarray(q) >= 0).all() and (np.asarray(q) <= 1).all()):
         raise ValueError("Quantiles must be in the range [0, 1]")
@@ -86,9 +147,17 @@ def _quantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: Any, 
     rows, axes = _rows(FUNCTIONS["astype"](x, dtype), axis)
     if not rows.shape[0]:
         raise IndexError(f"{name} of no elements")
-    ordered = sort(rows, 0)
     missing = FUNCTIONS[np.isnan](rows)
     count: Any = rows.shape[0]
+    if weights is None:
+        ordered = sort(rows, 0)
+    else:
+        w, order = _weight_rows(weights, x, axis, method), FUNCTIONS[np.argsort](rows, axis=0)
+        w = FUNCTIONS[np.where](missing, 0, w) if ignore_nan else w
+        ordered = FUNCTIONS[np.take_along_axis](rows, order, axis=0)
+        cumulative = FUNCTIONS[np.cumsum](FUNCTIONS[np.take_along_axis](w, order, axis=0), axis=0)
+        cumulative = cumulative / cumulative[-1]
+        cumulative = FUNCTIONS[np.where](FUNCTIONS[np.equal](cumulative, 0), -1.0, cumulative)     # nothing is chosen by a weight of 0
     if ignore_nan:
         count = FUNCTIONS[np.sum](~missing, axis=0)
         nothing = FUNCTIONS[np.equal](count, 0)
@@ -96,7 +165,7 @@ def _quantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: Any, 
         nothing = FUNCTIONS[np.isnan](ordered[-1])
 
     def one(number: Any) -> TracedArray:
-        result = _quantile_of(ordered, number, method, count)
+        result = _quantile_of(ordered, number, method, count) if weights is None else _by_weights(ordered, cumulative, number, count)
         return FUNCTIONS[np.where](nothing, result.dtype.type(np.nan), result)      # type: ignore[no-any-return]
 
     if isinstance(q, TracedArray):
@@ -124,30 +193,30 @@ def _scaled(q: Any, x: Any) -> Any:
 
 @implements(np.quantile)
 def quantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
-             keepdims: Any = False) -> Any:
-    """Equivalent of `numpy.quantile`, methods linear, lower, higher, nearest and midpoint, without weights."""
-    return _quantiles(a, q, axis, out, method, keepdims, False, "quantile")
+             keepdims: Any = False, *, weights: Any = None) -> Any:
+    """Equivalent of `numpy.quantile`."""
+    return _quantiles(a, q, axis, out, method, keepdims, False, "quantile", weights)
 
 
 @implements(np.percentile)
 def percentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
-               keepdims: Any = False) -> Any:
-    """Equivalent of `numpy.percentile`, methods linear, lower, higher, nearest and midpoint, without weights."""
-    return _quantiles(a, _scaled(q, a), axis, out, method, keepdims, False, "percentile")
+               keepdims: Any = False, *, weights: Any = None) -> Any:
+    """Equivalent of `numpy.percentile`."""
+    return _quantiles(a, _scaled(q, a), axis, out, method, keepdims, False, "percentile", weights)
 
 
 @implements(np.nanquantile)
 def nanquantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
-                keepdims: Any = False) -> Any:
-    """Equivalent of `numpy.nanquantile`, as `quantile`."""
-    return _quantiles(a, q, axis, out, method, keepdims, True, "nanquantile")
+                keepdims: Any = False, *, weights: Any = None) -> Any:
+    """Equivalent of `numpy.nanquantile`."""
+    return _quantiles(a, q, axis, out, method, keepdims, True, "nanquantile", weights)
 
 
 @implements(np.nanpercentile)
 def nanpercentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
-                  keepdims: Any = False) -> Any:
-    """Equivalent of `numpy.nanpercentile`, as `percentile`."""
-    return _quantiles(a, _scaled(q, a), axis, out, method, keepdims, True, "nanpercentile")
+                  keepdims: Any = False, *, weights: Any = None) -> Any:
+    """Equivalent of `numpy.nanpercentile`."""
+    return _quantiles(a, _scaled(q, a), axis, out, method, keepdims, True, "nanpercentile", weights)
 
 
 def _median(a: Any, axis: Any, out: Any, keepdims: Any, ignore_nan: bool, name: str) -> Any:
@@ -350,7 +419,8 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
         lost = free if aweights is None else free * FUNCTIONS[np.sum](weights * floating(aweights)) / total if free else 0
         factor = FUNCTIONS[np.maximum](total - lost, 0.0)
         product = FUNCTIONS[np.matmul](x, (x * weights).T)
-    result = product * FUNCTIONS[np.true_divide](1.0, factor if isinstance(factor, TracedArray) else float(factor))
+    result = FUNCTIONS["astype"](product * FUNCTIONS[np.true_divide](1.0, factor if isinstance(factor, TracedArray) else float(factor)),
+                                 x.dtype)
     return FUNCTIONS[np.squeeze](result) if 1 not in result.shape else wrap(FUNCTIONS[np.squeeze](result).value, scalar=False)
 
 
@@ -380,7 +450,7 @@ def _cumulative(function: Callable[..., Any], x: Any, axis: int | None, dtype: A
     array = FUNCTIONS[np.atleast_1d](x)
     if axis is None and array.ndim > 1:
         raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
-    dim = 0 if axis is None else axis
+    (dim,) = (0,) if axis is None else normalize_axes(axis, array.ndim)
     result = function(array, dim, dtype)
     if initial is not None:
         shape = [1 if i == dim % array.ndim else size for i, size in enumerate(array.shape)]

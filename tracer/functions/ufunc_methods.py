@@ -32,10 +32,21 @@ _ASSOCIATIVE = (np.add, np.multiply, np.maximum, np.minimum, np.fmax, np.fmin, n
                 np.bitwise_or, np.bitwise_xor, np.logical_and, np.logical_or, np.logical_xor)
 
 
+_OTHERWISE_REORDERABLE = (np.gcd, np.equal, np.not_equal)
+
+
 def _axis_size(x: TracedArray, axis: Any) -> tuple[TracedArray, int]:
     """Return `x` with the axis in front, and its size."""
     front = moveaxis(x, normalize_axis(axis, x.ndim), 0)
     return front, front.shape[0]
+
+
+def in_loop_dtype(ufunc: np.ufunc, a: Any, dtype: Any) -> TracedArray:
+    """Convert `a` to the dtype in which NumPy combines its elements; raises `TypeError` if the ufunc gives another dtype than it takes."""
+    x = as_traced(a)
+    asked: dict[str, Any] = {} if dtype is None else {"signature": (np.dtype(dtype), None, None)}
+    _, kind, result = ufunc.resolve_dtypes((None, x.dtype, None), casting="unsafe", reduction=True, **asked)
+    return FUNCTIONS["astype"](x, kind) if kind == result and kind != x.dtype else x        # type: ignore[no-any-return]
 
 
 def _combined(ufunc: np.ufunc, x: TracedArray) -> TracedArray:
@@ -47,9 +58,7 @@ def _combined(ufunc: np.ufunc, x: TracedArray) -> TracedArray:
                              hint="give initial=")
         return call(as_traced(ufunc.identity), FUNCTIONS[np.zeros_like](x, shape=x.shape[1:]))      # type: ignore[no-any-return]
     if size <= _FEW or ufunc not in _ASSOCIATIVE:
-        if size > 1000:
-            raise UnsupportedError(f"numpy.{ufunc.__name__}.reduce of {size} elements, which depends on their order", find_user_location(),
-                                   hint="write it with np.sum or np.prod")
+        _refuse_many(ufunc, size)
         return fold(call, (x[i] for i in range(size)))
     while size > 1:
         half = size // 2
@@ -59,21 +68,61 @@ def _combined(ufunc: np.ufunc, x: TracedArray) -> TracedArray:
     return x[0]
 
 
+def _refuse_many(ufunc: np.ufunc, size: int) -> None:
+    if size > 1000:
+        raise UnsupportedError(f"numpy.{ufunc.__name__}.reduce of {size} elements, which depends on their order", find_user_location(),
+                               hint="write it with np.sum or np.prod, or with aj.scan")
+
+
+def _combined_where(ufunc: np.ufunc, x: TracedArray, mask: TracedArray) -> TracedArray:
+    """Combine the elements along the first axis that the mask chooses; the first ones are always chosen."""
+    call, where, size = FUNCTIONS[ufunc], FUNCTIONS[np.where], x.shape[0]
+    if ufunc not in _ASSOCIATIVE:
+        _refuse_many(ufunc, size)
+        result = x[0]
+        for i in range(1, size):
+            result = where(mask[i], call(result, x[i]), result)
+        return result       # type: ignore[no-any-return]
+    while size > 1:
+        half = size // 2
+        (a, b), (chosen, other) = ((each[:2 * half:2], each[1:2 * half:2]) for each in (x, mask))
+        pairs, masks = where(other, where(chosen, call(a, b), b), a), chosen | other
+        x = FUNCTIONS[np.concatenate]([pairs, x[2 * half:]]) if size % 2 else pairs
+        mask = FUNCTIONS[np.concatenate]([masks, mask[2 * half:]]) if size % 2 else masks
+        size = x.shape[0]
+    return x[0]
+
+
+def _in_front(x: TracedArray, axes: tuple[int, ...]) -> TracedArray:
+    """The array with these axes as one in front."""
+    if not axes:
+        return x[None]      # type: ignore[no-any-return]
+    front = moveaxis(x, axes, range(len(axes)))
+    return reshape_to(front, (math.prod(front.shape[:len(axes)]), *front.shape[len(axes):]))
+
+
 def _reduce_of(ufunc: np.ufunc) -> Callable[..., Any]:
     def call(a: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = np._NoValue,
              where: Any = True) -> Any:
-        if where is not True:
-            raise UnsupportedError(f"numpy.{ufunc.__name__}.reduce(where=...)", find_user_location(), "choose with np.where first")
-        x = as_traced(a) if dtype is None else FUNCTIONS["astype"](a, dtype)
+        x = in_loop_dtype(ufunc, a, dtype)
         axes = normalize_axes(axis, x.ndim)
-        if axes:
-            result = moveaxis(x, axes, range(len(axes)))
-            result = reshape_to(result, (math.prod(result.shape[:len(axes)]), *result.shape[len(axes):]))
+        if len(axes) > 1 and ufunc not in _ASSOCIATIVE and ufunc not in _OTHERWISE_REORDERABLE:
+            raise ValueError(f"reduction operation '{ufunc.__name__}' is not reorderable, so at most one axis may be specified")
+        rows = _in_front(x, axes)
+        if where is not True and not given(initial):
+            initial = ufunc.identity
+            if initial is None:
+                raise ValueError(f"reduction operation '{ufunc.__name__}' does not have an identity, so to use a where mask one has to "
+                                 "specify 'initial'")
+        if given(initial) and initial is not None:
+            first = FUNCTIONS[np.full_like](rows, initial, shape=(1, *rows.shape[1:]))
+            rows = FUNCTIONS[np.concatenate]([first, rows])
+        if where is True:
+            result = _combined(ufunc, rows)
         else:
-            result = x[None]
-        result = _combined(ufunc, result)
-        if given(initial):
-            result = FUNCTIONS[ufunc](initial, result)
+            mask = _in_front(FUNCTIONS[np.broadcast_to](FUNCTIONS["astype"](where, bool), x.shape), axes)
+            chosen = FUNCTIONS[np.ones_like](mask, shape=(1, *mask.shape[1:]))
+            result = _combined_where(ufunc, rows, FUNCTIONS[np.concatenate]([chosen, mask]))
         if keepdims is True:
             result = expand_dims(result, tuple(sorted(axes)))
         return store(wrap(result.value), out, name=ufunc.__name__)
@@ -108,7 +157,7 @@ def running(ufunc: np.ufunc, x: TracedArray, starts: TracedArray | None = None) 
 
 def _accumulate_of(ufunc: np.ufunc) -> Callable[..., Any]:
     def call(a: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-        x = as_traced(a) if dtype is None else FUNCTIONS["astype"](a, dtype)
+        x = in_loop_dtype(ufunc, a, dtype)
         if not x.ndim:
             raise TypeError("cannot accumulate on a scalar")
         dim = normalize_axis(axis, x.ndim)
@@ -130,7 +179,7 @@ def _accumulate_of(ufunc: np.ufunc) -> Callable[..., Any]:
 
 def _reduceat_of(ufunc: np.ufunc) -> Callable[..., Any]:
     def call(a: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-        x = as_traced(a) if dtype is None else FUNCTIONS["astype"](a, dtype)
+        x = in_loop_dtype(ufunc, a, dtype)
         if isinstance(indices, TracedArray):
             raise UnsupportedError(f"numpy.{ufunc.__name__}.reduceat at traced indices", find_user_location(),
                                    hint="np.add.at adds rows to groups with traced numbers")
@@ -201,8 +250,7 @@ def _combined_at(ufunc: np.ufunc, base: Value, targets: Value, values: Value) ->
     """Combine elements with all values for the same place: values are sorted by place, then combined by segments."""
     inner = np.multiply if ufunc is np.divide else ufunc
     if inner not in _ASSOCIATIVE:
-        raise UnsupportedError(f"numpy.{ufunc.__name__}.at", find_user_location(),
-                               hint="x[index] = function(x[index], values) works where no index is repeated")
+        return _one_by_one(ufunc, base, targets, values)
     order = ops.argsort(targets, axis=0)
     places, sorted_values = ops.take(targets, order, axis=0), ops.take(values, order, axis=0)
     count = places.type.shape[0]
@@ -219,6 +267,20 @@ def _combined_at(ufunc: np.ufunc, base: Value, targets: Value, values: Value) ->
                                                   lowering.constant(True, BOOL, (count,)), axis=0), 0, 0, size)
     combined = FUNCTIONS[ufunc](wrap(base, scalar=False), wrap(spread, scalar=False)).value
     return ops.select(touched, lowering.convert(combined, base.type.dtype), base)
+
+
+def _one_by_one(ufunc: np.ufunc, base: Value, targets: Value, values: Value) -> Value:
+    """Combine an element with one value after the other, for functions in which the order counts."""
+    (count,) = targets.type.shape
+    if count > 1000:
+        raise UnsupportedError(f"numpy.{ufunc.__name__}.at of {count} values, which depends on their order", find_user_location(),
+                               hint="x[index] = function(x[index], values) works where no index is repeated")
+    for i in range(count):
+        place, value = (lowering.slice_axis(each, 0, i, i + 1) for each in (targets, values))
+        old = wrap(ops.take(base, place, axis=0), scalar=False)
+        new = FUNCTIONS[ufunc](old, wrap(value, scalar=False)).value
+        base = ops.scatter_set(base, place, lowering.convert(new, base.type.dtype), axis=0)
+    return base
 
 
 def _outer_of(ufunc: np.ufunc) -> Callable[..., Any]:

@@ -326,6 +326,8 @@ def where(condition: Any, *choices: Any) -> TracedArray:
 @implements(np.clip)
 def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None, **kwargs: Any) -> Any:
     """Equivalent of `numpy.clip`. At a bound the derivative is shared equally between the array and the bound."""
+    if (min is not None or max is not None) and (a_min is not None or a_max is not None):
+        raise ValueError("Passing `min` or `max` keyword argument when `a_min` and `a_max` are provided is forbidden.")
     low, high = (a_min if min is None else min), (a_max if max is None else max)
     if (kind := as_traced(a).dtype).kind in "iu":       # integers that the dtype cannot hold are no bounds
         low = None if type(low) is int and low <= np.iinfo(kind).min else low
