@@ -274,6 +274,7 @@ from numpy import right_shift as right_shift
 from numpy import rint as rint
 from numpy import roll as roll
 from numpy import rollaxis as rollaxis
+from numpy import roots as roots
 from numpy import rot90 as rot90
 from numpy import round as round
 from numpy import row_stack as row_stack
@@ -626,6 +627,7 @@ __all__ = [
     "rint",
     "roll",
     "rollaxis",
+    "roots",
     "rot90",
     "round",
     "row_stack",

@@ -164,10 +164,8 @@ def qr_of(a: TracedArray) -> tuple[TracedArray, TracedArray]:
 
 
 @stands_for(np.polyfit)
-def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None, cov: bool = False) -> Any:
-    """Equivalent of `numpy.polyfit`, without `full=` and `cov=`."""
-    if full or cov:
-        raise UnsupportedError("polyfit(full=...) and polyfit(cov=...)", find_user_location(), hint="the coefficients are supported")
+def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False) -> Any:
+    """Equivalent of `numpy.polyfit`."""
     points, values = as_float(x) + 0.0, as_float(y) + 0.0
     matrix = FUNCTIONS[np.vander](points, operator.index(deg) + 1)
     if w is not None:
@@ -175,5 +173,22 @@ def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: 
         matrix = matrix * weights[:, None]
         values = values * (weights[:, None] if values.ndim == 2 else weights)
     scale = FUNCTIONS[np.sqrt](FUNCTIONS[np.sum](matrix * matrix, axis=0))
-    solution = lstsq(matrix / scale, values)[0]
-    return (solution.T / scale).T
+    scaled = matrix / scale
+    if full and rcond is None:
+        rcond = points.size * np.finfo(points.dtype).eps
+    solution, squares, rank, singular = lstsq(scaled, values, rcond)
+    coefficients = (solution.T / scale).T
+    if full:
+        if singular is None:
+            raise UnsupportedError("polyfit(full=True)", find_user_location(), hint="cov=True gives the covariances of the coefficients")
+        return coefficients, squares, rank, singular, rcond
+    if not cov:
+        return coefficients
+    covariance = FUNCTIONS[np.linalg.inv](FUNCTIONS[np.matmul](scaled.T, scaled)) / FUNCTIONS[np.outer](scale, scale)
+    if cov == "unscaled":
+        return coefficients, covariance[:, :, None] if values.ndim > 1 else covariance
+    free = points.size - matrix.shape[1]
+    if free <= 0:
+        raise ValueError("the number of data points must exceed order to scale the covariance matrix")
+    factor = squares / free
+    return coefficients, covariance * factor[0] if values.ndim == 1 else covariance[:, :, None] * factor

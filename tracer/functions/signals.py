@@ -17,6 +17,7 @@ from adjit.tracer.dispatch import implements
 from adjit.tracer.functions.composites import floating
 from adjit.tracer.functions.indexing import fixed
 from adjit.tracer.functions.shapes import as_array, moveaxis, normalize_axes, normalize_axis, ravel
+from adjit.tracer.masked_array import known_integer
 from adjit.tracer.promotion import as_operand, common_dtype
 from adjit.tracer.registry import FUNCTIONS, find
 from adjit.tracer.user_location import find_user_location
@@ -274,6 +275,28 @@ def poly(seq_of_zeros: Any) -> TracedArray:
         zero = FUNCTIONS[np.zeros_like](result[:1])
         result = FUNCTIONS[np.concatenate]([result, zero]) - FUNCTIONS[np.concatenate]([zero, result * zeros[i]])
     return result if zeros.size else result[0]
+
+
+@implements(np.roots)
+def roots(p: Any) -> TracedArray:
+    """Equivalent of `numpy.roots`. How many coefficients at both ends are 0 is known from a guard."""
+    coefficients = _coefficients(p)
+    if coefficients.ndim != 1:
+        raise ValueError("Input must be a rank-1 array.")
+    there = FUNCTIONS[np.not_equal](coefficients, 0)
+    asked = ("np.roots: which coefficients are 0 decides on the number of roots", "find the roots outside of the loop")
+    if not coefficients.size or not known_integer(FUNCTIONS[np.any](there), *asked):
+        return wrap(lowering.constant(0, np.dtype(np.float64), (0,)), scalar=False)
+    first = known_integer(FUNCTIONS[np.argmax](there), *asked)
+    zeros = known_integer(FUNCTIONS[np.argmax](there[::-1]), *asked)
+    kept = coefficients[first:coefficients.size - zeros]
+    kept = kept if kept.dtype.kind in "fc" else FUNCTIONS["astype"](kept, np.float64)
+    if kept.size < 2:
+        return wrap(lowering.constant(0.0, kept.dtype, (zeros,)), scalar=False)
+    companion = FUNCTIONS[np.diag](FUNCTIONS[np.ones_like](kept[2:]), -1)
+    companion = FUNCTIONS[np.concatenate]([(-kept[1:] / kept[0])[None], companion[1:]])
+    found = find(np.linalg.eigvals)(companion)
+    return FUNCTIONS[np.concatenate]([found, FUNCTIONS[np.zeros_like](found, shape=(zeros,))]) if zeros else found     # type: ignore[no-any-return]
 
 
 @implements(np.vander)
