@@ -30,6 +30,12 @@ Function = Callable[..., Any]
 
 
 
+@cache
+def _is_library(module: str) -> bool:
+    """True if what a module makes are ordinary arrays. NumPy's classes of polynomials are programs like a user's."""
+    return is_ours(module) and not module.startswith(("numpy.polynomial.", "numpy.lib._polynomial"))
+
+
 def _array(object: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "K", subok: bool = False, ndmin: int = 0) -> Any:
     return in_order_of(creation.array(object, dtype, copy=copy, ndmin=ndmin), order)
 
@@ -70,7 +76,7 @@ def _making(function: Any) -> Callable[[Function], Function]:
         make = _zeros[0] if function is np.empty else own       # an empty array has content that is known, too
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            if not is_tracing() or is_ours(calling_module()):
+            if not is_tracing() or _is_library(calling_module()):
                 return own(*opened(args), **opened(kwargs)) if WRITTEN else own(*args, **kwargs)
             if has_traced((args, kwargs)):
                 return _MAKERS.get(function, own)(*opened(args), **opened(kwargs))
@@ -93,7 +99,7 @@ def _converting(function: Any) -> Callable[[Function], Function]:
                 note_all((args, kwargs))
             elif isinstance(first, (list, tuple)):
                 note_all((args, kwargs))
-            by_user = is_tracing() and not is_ours(calling_module())
+            by_user = is_tracing() and not _is_library(calling_module())
             if (by_user or WRITTEN) and has_traced(args):
                 given = opened(args)
                 if by_user or type(first) in FRESH:
@@ -107,7 +113,7 @@ def _calling(function: Any) -> Callable[[Function], Function]:
     """Replacement for what a function calls if none of its arguments has `__array_function__`: lists may hold traced numbers."""
     def replacement(own: Function) -> Function:
         def call(*args: Any, **kwargs: Any) -> Any:
-            if not is_tracing() or is_ours(calling_module()):
+            if not is_tracing() or _is_library(calling_module()):
                 return own(*opened(args), **opened(kwargs)) if WRITTEN else own(*args, **kwargs)
             if has_traced((args, kwargs)):
                 return find(function)(*opened(args), **opened(kwargs))
@@ -126,7 +132,7 @@ def _applying(own: Any) -> Function:
                 break
         else:
             return own(*args, **kwargs)
-        if not is_tracing() or is_ours(calling_module()):
+        if not is_tracing() or _is_library(calling_module()):
             return own(*args, **kwargs)
         if has_traced(args):
             lists = (_array(opened(x)) if type(x) in (list, tuple) and has_traced(x) else x for x in args[kept:])
@@ -141,7 +147,7 @@ def _scalar(kind: Any) -> Callable[[Function], Function]:
     """Replacement for the class of a NumPy scalar, which converts a traced number."""
     def replacement(own: Function) -> Function:
         def call(*args: Any, **kwargs: Any) -> Any:
-            if args and is_tracing() and has_traced(args[0]) and not is_ours(calling_module()):
+            if args and is_tracing() and has_traced(args[0]) and not _is_library(calling_module()):
                 converted = FUNCTIONS["astype"](_array(opened(args[0])), kind)
                 return converted if converted.shape else wrap(converted.value)
             return own(*args, **kwargs)
@@ -152,7 +158,7 @@ def _scalar(kind: Any) -> Callable[[Function], Function]:
 def _from_iterator(own: Function) -> Function:
     """Replacement for `np.fromiter`, whose iterator may give traced numbers."""
     def call(iter: Any, dtype: Any, count: int = -1, **kwargs: Any) -> Any:
-        if not is_tracing() or is_ours(calling_module()):
+        if not is_tracing() or _is_library(calling_module()):
             return own(iter, dtype, count, **kwargs)
         items = list(iter) if count < 0 else list(islice(iter, count))
         if has_traced(items) and len(items) >= count:
@@ -170,7 +176,7 @@ def _array_class(own: Function) -> Function:
         return array
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if not is_tracing() or is_ours(calling_module()):
+        if not is_tracing() or _is_library(calling_module()):
             return own(*args, **kwargs)
         note_all((args, kwargs))
         has_buffer = kwargs.get("buffer", args[2] if len(args) > 2 else None) is not None
@@ -191,7 +197,7 @@ def _memory_view(own: Function) -> Function:
     """Replacement for `memoryview`: of arrays that nothing traced is written to as long as it lives."""
     def call(*args: Any, **kwargs: Any) -> Any:
         (array, *_) = (*args, *kwargs.values(), None)
-        if not is_tracing() or is_ours(calling_module()) or not isinstance(array, np.ndarray):
+        if not is_tracing() or _is_library(calling_module()) or not isinstance(array, np.ndarray):
             return own(*args, **kwargs)
         note_all(array)
         return lent(array, own)
@@ -269,7 +275,7 @@ class _Places:
 def _error_state(own: Function) -> Function:
     """Replacement for the class np.errstate: programs raise no `FloatingPointError`."""
     def call(*args: Any, **kwargs: Any) -> Any:
-        if "raise" in kwargs.values() and is_tracing() and not is_ours(calling_module()):
+        if "raise" in kwargs.values() and is_tracing() and not _is_library(calling_module()):
             text = "np.errstate with 'raise' has no effect in compiled code, which gives NaN and infinity and raises no FloatingPointError"
             names = sys._getframe(2).f_code.co_names
             if is_caught(FloatingPointError) or not {"FloatingPointError", "ArithmeticError"}.isdisjoint(names):

@@ -53,6 +53,8 @@ def find(numpy_function: Any) -> Function:
         found = FUNCTIONS.get(numpy_function)
     if found is None and isinstance(numpy_function, np.ufunc):
         found = FUNCTIONS.get(("scipy.special", numpy_function.__name__))
+    if found is None and (getattr(numpy_function, "__module__", None) or "").startswith("numpy.polynomial"):
+        return numpy_function._implementation       # type: ignore[no-any-return]  # NumPy's, in Python
     if found is None:
         raise unsupported(numpy_function)
     return found
