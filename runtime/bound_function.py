@@ -66,7 +66,9 @@ class BoundCompiledFunction(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         try:
             fun, given = self._split(args)
-            return self.__func__.call(fun, given, kwargs)       # type: ignore[no-any-return]
+            result = self.__func__.call(fun, given, kwargs)
+            self.__func__.activate_bound(self)
+            return result       # type: ignore[no-any-return]
         except BaseException as error:
             hide_frames(error)
             raise

@@ -148,12 +148,15 @@ class CompiledFunction(Generic[P, R]):
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
-        kind = callable_type(BoundCompiledFunction)
-        if not self._is_native or not fastcall_is_ready(kind, self.compile_options.threads or 0):
-            return BoundCompiledFunction(self, instance)
-        bound = kind(self, instance)
-        activate(bound, self._cache.record, instance)
+        native = self.compile_options.backend == "native"
+        bound = (callable_type(BoundCompiledFunction) if native else BoundCompiledFunction)(self, instance)
+        self.activate_bound(bound)
         return bound
+
+    def activate_bound(self, bound: BoundCompiledFunction[..., Any]) -> None:
+        """Have calls of a bound method go to the fast path, as soon as those of the function do."""
+        if self._is_native and fastcall_is_ready(type(bound), self.compile_options.threads or 0):
+            activate(bound, self._cache.record, bound.__self__)
 
     def __repr__(self) -> str:
         return f"<compiled {function_name(self.fun)}>"
@@ -331,7 +334,7 @@ class CompiledFunction(Generic[P, R]):
             self._cache.record.offer(record)
             if not self._is_native and fastcall_is_ready(type(self), program.threads):
                 self._is_native = True
-                activate(self, self._cache.record)
+                activate(self, self._cache.record, self.fun.__self__ if isinstance(self.fun, MethodType) else None)
 
     def _first_call(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature,
                     update_in_place: bool = True, outcomes: tuple[Outcome, ...] = (), again: int = 0,

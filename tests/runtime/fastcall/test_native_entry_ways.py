@@ -86,3 +86,32 @@ def test_what_a_miss_tells_excludes_other_ways(function: Callable[[Any, Any], An
     assert max(tried) <= (1 if function is by_integer else MAX_FACTS - 2)
     assert sum(tried) <= (20 if function is by_integer else 60)
     assert min(tried) >= 1
+
+
+class Model:
+    def __init__(self) -> None:
+        self.rate, self.weights = 2.0, np.ones(3)
+
+    def loss(self, x):
+        return x * self.rate + self.weights
+
+    @aj.compile
+    def step(self, x):
+        return x * self.rate - self.weights
+
+
+def test_bound_methods_become_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Methods that are bound before they are compiled, and compiled ones that are bound before their first call."""
+    model, other = Model(), Model()
+    other.rate = 5.0
+    bound = [aj.compile(model.loss), aj.compile(other.loss), model.step, other.step]
+    for _ in range(4):
+        for function in bound:
+            function(V)
+        wait_for_compilers()
+    for function in bound:
+        function(V)
+    in_python: list[Any] = []
+    monkeypatch.setattr(aj.CompiledFunction, "call", lambda self, *args: in_python.append(args))
+    assert [function(V).tolist() for function in bound] == [[3, 5, 7], [6, 11, 16], [1, 3, 5], [4, 9, 14]]
+    assert not in_python
