@@ -290,6 +290,7 @@ from numpy import sinc as sinc
 from numpy import sinh as sinh
 from numpy import size as size
 from numpy import sort as sort
+from numpy import sort_complex as sort_complex
 from numpy import spacing as spacing
 from numpy import split as split
 from numpy import sqrt as sqrt
@@ -645,6 +646,7 @@ __all__ = [
     "size",
     "softmax",
     "sort",
+    "sort_complex",
     "spacing",
     "split",
     "sqrt",

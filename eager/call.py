@@ -17,7 +17,7 @@ from adjit.eager.tensor import Tensor
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.errors import AdjitError, ArgumentError, IndexingError, Location
 from adjit.ir.graph import Value
-from adjit.ir.types import F64, TensorType, is_inexact
+from adjit.ir.types import C128, F64, TensorType, is_inexact
 from adjit.passes.autodiff.differentiate import differentiate
 from adjit.passes.options import Options
 from adjit.tracer.array import TracedArray, wrap
@@ -82,13 +82,13 @@ def describe(arg: Any, operands: list[Any], key: list[Any], dynamic: bool) -> No
         key.append((array.dtype.char, array.shape))
     elif isinstance(arg, TracedArray):
         operands.append(arg)
-        key.append(float if arg.weak else (arg.dtype.char, arg.shape))
-    elif type(arg) is float:
+        key.append((complex if arg.dtype.kind == "c" else float) if arg.weak else (arg.dtype.char, arg.shape))
+    elif type(arg) is float or type(arg) is complex:
         if dynamic:
             operands.append(arg)
-            key.append(float)
+            key.append(type(arg))
         else:
-            key.append((float, arg.hex()))
+            key.append((type(arg), arg.hex() if type(arg) is float else repr(arg)))
     elif arg is None or isinstance(arg, (int, str)):
         key.append((type(arg), arg))
     elif isinstance(arg, (list, tuple)):
@@ -118,7 +118,7 @@ def replaced(arg: Any, arrays: Iterator[Any], dynamic: bool) -> Any:
     """Replace each operand in `arg` with the next of `arrays`, in the order of `describe`."""
     if isinstance(arg, (Tensor, TracedArray, np.ndarray, np.generic)):
         return next(arrays)
-    if type(arg) is float and dynamic:
+    if dynamic and (type(arg) is float or type(arg) is complex):
         return next(arrays)
     if isinstance(arg, (list, tuple)):
         items = [replaced(item, arrays, dynamic) for item in arg]
@@ -180,7 +180,7 @@ def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping
         params = []
         for operand in operands:
             if _is_weak(operand):
-                params.append(wrap(builder.param(TensorType(F64, ())), weak=True))
+                params.append(wrap(builder.param(TensorType(C128 if np.iscomplexobj(operand) else F64, ())), weak=True))
             else:
                 scalar = issubclass(type(operand), np.generic)
                 params.append(wrap(builder.param(TensorType(operand.dtype, tuple(operand.shape))), scalar=scalar, writable=False))
@@ -197,8 +197,8 @@ def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping
 
 
 def _is_weak(operand: Any) -> bool:
-    """True if an operand promotes as a Python float."""
-    return type(operand) is float or (isinstance(operand, TracedArray) and operand.weak)
+    """True if an operand promotes as a Python float or complex."""
+    return type(operand) is float or type(operand) is complex or (isinstance(operand, TracedArray) and operand.weak)
 
 
 def differentiable(operand: Any) -> bool:
@@ -212,6 +212,6 @@ def differentiable(operand: Any) -> bool:
 
 def integers_as_floats(args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Convert Python integers to floats in arithmetic with a float tensor, so that they are no part of the key."""
-    if any(type(arg) is int for arg in args) and any(isinstance(arg, (Tensor, TracedArray)) and arg.dtype.kind == "f" for arg in args):
+    if any(type(arg) is int for arg in args) and any(isinstance(arg, (Tensor, TracedArray)) and arg.dtype.kind in "fc" for arg in args):
         return tuple(float(arg) if type(arg) is int else arg for arg in args)
     return args

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import operator
 from collections.abc import Callable, Iterator
@@ -16,8 +17,10 @@ from adjit.eager.capture import current_capture, traced
 from adjit.eager.functional import elementwise, shapes
 from adjit.eager.gradient_overrides import detached_value
 from adjit.eager.lost_gradients import check_number
+from adjit.eager.node_names import raw
 from adjit.eager.tensor import Tensor, check_device, new_tensor, note_wrapper, own_tensor, tensor
 from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError
+from adjit.ir.types import is_complex
 from adjit.tracer.array import TracedArray, wrap, write_refused
 from adjit.tracer.array_checks import check_array, is_ndarray
 from adjit.tracer.functions import creation
@@ -38,18 +41,22 @@ def install() -> None:
         "to": _to, "astype": _astype, "type": _astype, "type_as": _type_as, "cpu": _cpu, "contiguous": _contiguous, "copy": _copy,
         "nonzero": _nonzero,
         "item": _item, "tolist": _tolist, "numpy": _numpy, "__array__": _array, "__dlpack__": _dlpack, "__dlpack_device__": _dlpack_device,
-        "__bool__": _bool, "__float__": _float, "__int__": _int, "__index__": _index, "__len__": _len, "__iter__": _iter,
+        "__bool__": _bool, "__float__": _float, "__complex__": _complex, "__int__": _int, "__index__": _index, "__len__": _len,
+        "__iter__": _iter,
         "__format__": _format, "__array_ufunc__": TracedArray.__array_ufunc__, "__array_function__": _array_function,
         "__array_namespace__": array_namespace,
         "dim": _dim, "ndimension": _dim, "size": _size, "numel": _numel, "nelement": _numel, "element_size": _element_size,
         "is_contiguous": _is_contiguous,
-        "stride": _stride, "data_ptr": _data_ptr, "is_floating_point": _is_floating_point, "new_tensor": _new_tensor, "new_zeros": _new(0),
+        "stride": _stride, "data_ptr": _data_ptr, "is_floating_point": _is_floating_point, "is_complex": _is_complex,
+        "new_tensor": _new_tensor, "new_zeros": _new(0),
         "new_ones": _new(1), "new_empty": _new(0), "new_full": _new_full, "__deepcopy__": _deepcopy, "__reduce__": _reduce,
     }
     members |= {name: _to_dtype(np.dtype(dtype)) for name, dtype in _DTYPES.items()}
     for name, member in members.items():
         setattr(Tensor, name, member if member.__name__ == name else signatures.named(member, name))
     Tensor.device = "cpu"       # type: ignore[attr-defined]
+    for name, getter in {"real": _real, "imag": _imag}.items():
+        setattr(Tensor, name, property(getter, functools.partial(_set_part, name)))
     for name, getter in {"T": _reversed, "mT": _matrix_transposed, "H": _matrix, "nbytes": _nbytes, "itemsize": _element_size}.items():
         setattr(Tensor, name, property(getter))
 
@@ -216,6 +223,13 @@ def _float(self: Tensor) -> float:
     return number
 
 
+def _complex(self: Tensor) -> complex:
+    _check_store()
+    number = complex(_item(self))
+    check_number(self, "complex()")
+    return number
+
+
 def _int(self: Tensor) -> int:
     _check_store()
     number = int(_item(self))
@@ -320,10 +334,32 @@ def _matrix_transposed(self: Tensor) -> Tensor:
 
 
 def _matrix(self: Tensor) -> Tensor:
-    """Transpose of a matrix."""
+    """Conjugate transpose of a matrix."""
     if self.ndim not in (0, 2):
         raise ShapeError(f"H takes a matrix, got the shape {self.shape}", find_user_location(), hint="mT transposes stacks of matrices")
-    return apply(shapes.transpose, (self, 0, 1)) if self.ndim else self
+    turned = apply(shapes.transpose, (self, 0, 1)) if self.ndim else self
+    return apply(raw(np.conjugate), (turned,)) if is_complex(self.dtype) else turned        # type: ignore[no-any-return]
+
+
+def _real(self: Tensor) -> Tensor:
+    """View of the real parts; of a tensor of reals, the tensor itself."""
+    return apply(raw(np.real), (self,)) if is_complex(self.dtype) else self        # type: ignore[no-any-return]
+
+
+def _imag(self: Tensor) -> Tensor:
+    """View of the imaginary parts. Raises `DTypeError` for a tensor of reals."""
+    if not is_complex(self.dtype):
+        raise DTypeError(f"imag of a tensor of {self.dtype}, which has no imaginary parts", find_user_location())
+    return apply(raw(np.imag), (self,))     # type: ignore[no-any-return]
+
+
+def _set_part(name: str, self: Tensor, new: Any) -> None:
+    getattr(self, name)[...] = new
+
+
+def _is_complex(self: Tensor) -> bool:
+    """True if the dtype is complex64 or complex128."""
+    return is_complex(self.dtype)
 
 
 # -- new tensors of the same dtype

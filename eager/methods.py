@@ -45,7 +45,8 @@ _NUMPY_METHODS: dict[str, Any] = {name: function for names, function in {
     "atanh arctanh": np.arctanh, "abs absolute": np.absolute, "sign sgn": np.sign, "neg negative": np.negative, "reciprocal": np.reciprocal,
     "floor": np.floor, "ceil": np.ceil, "trunc fix": np.trunc, "round": np.round, "deg2rad": np.deg2rad, "rad2deg": np.rad2deg,
     "sinc": np.sinc, "nan_to_num": np.nan_to_num, "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite, "signbit": np.signbit,
-    "logical_not": np.logical_not, "bitwise_not": np.invert, "mul multiply": np.multiply, "true_divide": np.divide,
+    "conj": np.conjugate, "angle": np.angle, "isreal": np.isreal, "logical_not": np.logical_not,
+    "bitwise_not": np.invert, "mul multiply": np.multiply, "true_divide": np.divide,
     "floor_divide": np.floor_divide, "remainder": np.remainder, "fmod": np.fmod, "pow": np.power, "matmul": np.matmul,
     "maximum": np.maximum, "minimum": np.minimum, "fmax": np.fmax, "fmin": np.fmin, "atan2 arctan2": np.arctan2, "hypot": np.hypot,
     "logaddexp": np.logaddexp, "copysign": np.copysign, "heaviside": np.heaviside, "eq": np.equal, "ne not_equal": np.not_equal,
@@ -129,7 +130,7 @@ def install() -> None:
 # -- operators
 
 
-_OPERANDS = (Tensor, float, int, np.ndarray, np.generic, TracedArray)
+_OPERANDS = (Tensor, float, int, complex, np.ndarray, np.generic, TracedArray)
 
 
 def _not_ours(function: Function, other: Any) -> Any:

@@ -26,7 +26,8 @@ VIEW_FUNCTIONS: frozenset[Callable[..., Any]] = frozenset({
     shapes.get_view, shapes.view, shapes.reshape, shapes.flatten, shapes.unflatten, shapes.unsqueeze, shapes.squeeze, shapes.permute,
     shapes.transpose, shapes.t, shapes.movedim, shapes.expand, shapes.narrow, shapes.select, shapes.split, shapes.chunk, shapes.unbind,
     shapes.diagonal,
-    *map(raw, (np.reshape, np.ravel, np.transpose, np.swapaxes, np.moveaxis, np.expand_dims, np.squeeze, np.broadcast_to, np.diagonal)),
+    *map(raw, (np.reshape, np.ravel, np.transpose, np.swapaxes, np.moveaxis, np.expand_dims, np.squeeze, np.broadcast_to, np.diagonal,
+               np.real, np.imag)),
 })
 """Functions whose results share memory with their first argument, wherever NumPy's do."""
 

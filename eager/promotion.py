@@ -10,7 +10,7 @@ import numpy as np
 
 from adjit.eager.functional import elementwise, reductions
 from adjit.eager.tensor import DEFAULT_FLOAT, Tensor
-from adjit.ir.types import F64
+from adjit.ir.types import C128, F64
 from adjit.tracer.array import TracedArray
 from adjit.tracer.functions import composites
 from adjit.tracer.registry import FUNCTIONS
@@ -54,13 +54,13 @@ def needs_floats(function: Function, args: tuple[Any, ...], kwargs: Mapping[str,
         return False
     for position, arg in enumerate((*args, *kwargs.values())):
         if isinstance(arg, (Tensor, TracedArray, np.ndarray, np.generic)) and not (isinstance(arg, TracedArray) and arg.weak):
-            if arg.dtype.kind == "f":
-                if arg.dtype == F64:
+            if arg.dtype.kind in "fc":
+                if arg.dtype in (F64, C128):
                     return False
                 floats = True
             elif _CONDITION.get(function) != position:
                 integers = True
-        elif isinstance(arg, (float, TracedArray)):
+        elif isinstance(arg, (float, complex, TracedArray)):
             floats = True
     return integers and floats
 

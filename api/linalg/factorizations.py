@@ -18,20 +18,20 @@ BLOCK = 32
 
 
 def cholesky_factor(a: Any) -> Any:
-    """The lower factor L of a = L L^T; only the lower triangle of `a` is read; NaN if `a` is not positive definite."""
+    """The lower factor L of a = L L^H; only the lower triangle of `a` is read; NaN if `a` is not positive definite."""
     size = a.shape[-1]
     lower = np.tril(a)
-    whole = _padded(lower + _transposed(np.tril(a, -1)))
+    whole = _padded(lower + np.conjugate(_transposed(np.tril(a, -1))))
     rows, (count, width) = arange(whole.shape[-1]), _blocks(whole)
 
     def block(rest: Any, k: Any) -> Any:
         columns = _column_block(rest, k, count)
         corner = _cholesky_columns(_row_block(columns, k, count))
-        panel = np.where(rows >= k * width, _substitute(corner, _transposed(columns)), 0.0)
-        return rest - _transposed(panel) @ panel, panel
+        panel = np.where(rows >= k * width, _substitute(corner, np.conjugate(_transposed(columns))), 0.0)
+        return rest - np.conjugate(_transposed(panel)) @ panel, panel
 
     _, panels = scan(block, whole, arange(count))
-    return np.tril(_transposed(_stacked_rows(panels)))[..., :size, :size]
+    return np.tril(np.conjugate(_transposed(_stacked_rows(panels))))[..., :size, :size]
 
 
 def lu_factors(a: Any) -> tuple[Any, Any, Any]:
@@ -82,8 +82,8 @@ def _cholesky_columns(a: Any) -> Any:
 
     def column(rest: Any, j: Any) -> Any:
         below = rest[..., j]
-        below = np.where(rows >= j, below / np.sqrt(below[..., j])[..., None], 0.0)
-        return rest - below[..., :, None] * below[..., None, :], below
+        below = np.where(rows >= j, below / np.sqrt(np.real(below[..., j]))[..., None], 0.0)
+        return rest - below[..., :, None] * np.conjugate(below)[..., None, :], below
 
     _, columns = scan(column, a, rows)
     return np.moveaxis(columns, 0, -1)

@@ -60,11 +60,15 @@ def _lower_factor_forward(a: Any) -> tuple[Any, Any]:
 
 
 def _lower_factor_backward(factor: Any, cotangent: Any) -> tuple[Any]:
-    inner = np.tril(_t(factor) @ cotangent)
-    inner = inner - 0.5 * inner * eye(inner.shape[-1], dtype=inner.dtype)
-    left = _triangular_solve(factor, inner, True)
-    both = _triangular_solve(factor, _t(left), True)
-    return (0.5 * (both + _t(both)),)
+    conjugate = np.conjugate(factor)
+    inner = np.tril(_t(conjugate) @ cotangent)
+    diagonal = eye(inner.shape[-1], dtype=inner.dtype)
+    inner = inner - 0.5 * inner * diagonal
+    if np.iscomplexobj(inner):      # the diagonal of the factor is real
+        inner = inner - 1j * np.imag(inner) * diagonal
+    left = _triangular_solve(conjugate, inner, True)
+    both = _triangular_solve(conjugate, np.conjugate(_t(left)), True)
+    return (0.5 * (both + np.conjugate(_t(both))),)
 
 
 _lower_factor.defvjp(_lower_factor_forward, _lower_factor_backward)
@@ -89,8 +93,13 @@ def _triangular_forward(lower: Any, b: Any, transposed: bool) -> tuple[Any, Any]
 
 def _triangular_backward(residuals: Any, cotangent: Any) -> tuple[Any, Any, None]:
     lower, x, transposed = residuals
-    of_b = _triangular_solve(lower, cotangent, not transposed)
-    return np.tril(-(x @ _t(of_b) if transposed else of_b @ _t(x))), of_b, None
+    of_b = _triangular_solve(np.conjugate(lower), cotangent, not transposed)
+    return np.tril(-_outer(x, of_b, transposed)), of_b, None
+
+
+def _outer(x: Any, of_b: Any, transposed: bool) -> Any:
+    """Minus the cotangent of the matrix of `a @ x = b`, or of `a^T @ x = b`."""
+    return np.conjugate(x) @ _t(of_b) if transposed else of_b @ np.conjugate(_t(x))
 
 
 _triangular_solve.defvjp(_triangular_forward, _triangular_backward)
@@ -190,8 +199,9 @@ class Factored:
         return _det(*self.factors, self.a)
 
     def sign(self) -> Any:
-        """-1, 0 or 1: the sign of the determinant."""
-        return stop_gradient(_sign(*self.factors))
+        """-1, 0 or 1: the sign of the determinant; of a complex one, its direction."""
+        sign = stop_gradient(_sign(*self.factors))
+        return sign * np.exp(1j * _turn(*self.factors, self.a)) if np.iscomplexobj(sign) else sign
 
 
 @pure_vjp
@@ -211,8 +221,8 @@ def _solve_forward(lower: Any, upper: Any, order: Any, a: Any, b: Any, transpose
 
 def _solve_backward(residuals: Any, cotangent: Any) -> tuple[Any, ...]:
     lower, upper, order, a, x, transposed = residuals
-    of_b = _solve(lower, upper, order, a, cotangent, not transposed)
-    return None, None, None, -(x @ _t(of_b) if transposed else of_b @ _t(x)), of_b, None
+    of_b = _solve(np.conjugate(lower), np.conjugate(upper), order, np.conjugate(a), cotangent, not transposed)
+    return None, None, None, -_outer(x, of_b, transposed), of_b, None
 
 
 _solve.defvjp(_solve_forward, _solve_backward)
@@ -220,7 +230,7 @@ _solve.defvjp(_solve_forward, _solve_backward)
 
 @pure_vjp
 def _log_abs_det(lower: Any, upper: Any, order: Any, a: Any) -> Any:
-    return np.sum(np.log(np.abs(_diagonal(upper))), axis=-1) + _without_derivative(a)
+    return np.sum(np.log(np.abs(_diagonal(upper))), axis=-1) + np.real(_without_derivative(a))
 
 
 def _inverse_transposed(lower: Any, upper: Any, order: Any, a: Any) -> Any:
@@ -230,7 +240,18 @@ def _inverse_transposed(lower: Any, upper: Any, order: Any, a: Any) -> Any:
 
 _log_abs_det.defvjp(
     lambda *factored: (_log_abs_det(*factored), factored),
-    lambda factored, cotangent: (None, None, None, cotangent[..., None, None] * _inverse_transposed(*factored)))
+    lambda factored, cotangent: (None, None, None, cotangent[..., None, None] * np.conjugate(_inverse_transposed(*factored))))
+
+
+@pure_vjp
+def _turn(lower: Any, upper: Any, order: Any, a: Any) -> Any:
+    """0, with the derivative of the angle of a complex determinant."""
+    return np.real(_without_derivative(a))
+
+
+_turn.defvjp(
+    lambda *factored: (_turn(*factored), factored),
+    lambda factored, cotangent: (None, None, None, 1j * cotangent[..., None, None] * np.conjugate(_inverse_transposed(*factored))))
 
 
 @pure_vjp
@@ -245,7 +266,7 @@ def _det_forward(*factored: Any) -> tuple[Any, Any]:
 
 def _det_backward(residuals: Any, cotangent: Any) -> tuple[Any, ...]:
     factored, value = residuals
-    return None, None, None, (cotangent * value)[..., None, None] * _inverse_transposed(*factored)
+    return None, None, None, (cotangent * np.conjugate(value))[..., None, None] * np.conjugate(_inverse_transposed(*factored))
 
 
 _det.defvjp(_det_forward, _det_backward)

@@ -141,10 +141,10 @@ class FunctionText:
         binding = self.bindings[value]
         return self.broadcast_copy(binding.text, binding.number, value.type)
 
-    def broadcast_copy(self, text: str, number: float | None, type: TensorType) -> str:
+    def broadcast_copy(self, text: str, number: complex | None, type: TensorType) -> str:
         """The text of a new array with the broadcast content of `text`; `number` is the fill value, if known."""
         shape, dtype = self.constant(type.shape), self.constant(type.dtype)
-        if number == 0 and math.copysign(1, number) > 0:
+        if number == 0 and math.copysign(1, number.real) > 0 and math.copysign(1, number.imag) > 0:
             return f"zeros({shape}, {dtype})"
         return f"filled({text}, {shape}, {dtype})"
 

@@ -6,7 +6,7 @@ one compiled text.
 
 from __future__ import annotations
 
-import math
+import cmath
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,7 +29,7 @@ from adjit.ir.interpreter import evaluate
 from adjit.ir.ops.control_flow import run_control_flow
 from adjit.ir.ops.movement import inside, strided
 from adjit.ir.ops.traits import CONTROL_FLOW, HOST_CALLS
-from adjit.ir.types import Shape, TensorType
+from adjit.ir.types import Shape, TensorType, is_complex
 
 _RESHAPE = re.compile(r"(v\d+) = (\w+)\.reshape\(k\d+\)")
 _NEW_ARRAYS = (Kind.ELEMENTWISE, Kind.SCAN)
@@ -178,7 +178,7 @@ class _Writer(FunctionText):
         assert function is not None
         candidates = op.operands if strong == 2 else op.operands[1:]
         numbers = [number for number in (self.bindings[value].number for value in candidates) if number is not None]
-        finite = any(math.isfinite(number) and (number != 0 or (strong == 1 and function is np.multiply)) for number in numbers)
+        finite = any(cmath.isfinite(number) and (number != 0 or (strong == 1 and function is np.multiply)) for number in numbers)
         if not finite and op.result in self.witnesses:
             self.unchecked[self.witnesses[op.result]] = None
             finite = True
@@ -188,7 +188,7 @@ class _Writer(FunctionText):
         operands = ", ".join(self.typed(value) for value in op.operands)
         binding = self.named(f"{self.function(function.__name__, function)}({operands})", shape)
         norm = self.norm_of(binding, op.result.type)
-        self.lines.append(f"if not is_finite({norm}):")
+        self.lines.append(f"if not {'is_finite_complex' if is_complex(op.result.type.dtype) else 'is_finite'}({norm}):")
         self.lines.append(f"    {binding.text} = {self.constant(op.definition.evaluate)}({operands})")
         return binding
 

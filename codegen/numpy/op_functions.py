@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 from typing import Any
 
@@ -107,9 +108,12 @@ def diagonal_of(op: Op, producers: dict[Value, Op]) -> tuple[Shape, int] | None:
 
 FUNCTIONS: dict[str, Any] = {
     "where": np.where, "maximum": np.maximum, "reciprocal": np.reciprocal, "exp": np.exp, "negative": np.negative, "dot": np.dot,
-    "matmul": np.matmul, "vdot": np.vdot, "is_finite": math.isfinite, "asarray": np.asarray, "broadcast_to": np.broadcast_to,
+    "matmul": np.matmul, "vdot": np.vdot, "is_finite": math.isfinite, "is_finite_complex": cmath.isfinite,
+    "asarray": np.asarray, "broadcast_to": np.broadcast_to,
     "convert": convert_array,
     "take": take, "take_along": take_along, "add_at": add_at, "set_at": set_at, "add_along": add_along, "diagonal": diagonal,
     "filled": filled, "norm": norm, "zeros": np.zeros, "concatenate": np.concatenate, "float32": np.float32, "float64": np.float64,
+    "complex64": np.complex64,
+    "complex128": np.complex128,
 }
 """Names that a text may use; ufuncs and their reductions are added under the names of their ops."""

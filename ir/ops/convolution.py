@@ -14,7 +14,7 @@ from adjit.ir.definition import Kind, OpDefinition, Sample, define
 from adjit.ir.errors import ShapeError
 from adjit.ir.graph import Attributes, Op, Value
 from adjit.ir.ops.movement import flip, reshape, transpose
-from adjit.ir.ops.rules import FLOAT, require, require_dtype
+from adjit.ir.ops.rules import INEXACT, require, require_dtype
 from adjit.ir.ops.sampling import uniform
 from adjit.ir.ops.window_geometry import ATTRIBUTES, WindowGeometry, window_geometry
 from adjit.ir.types import F32, Shape, TensorType
@@ -34,7 +34,7 @@ def _require_groups(channels: int, groups: int, what: str) -> None:
 
 
 def _infer_convolution(x: TensorType, w: TensorType, *, groups: int, **attrs: Any) -> TensorType:
-    require(x, FLOAT)
+    require(x, INEXACT)
     require_dtype(x, w)
     if x.rank < 3 or w.rank != x.rank:
         raise ShapeError(f"images [n, c, ...] and kernels [o, c / groups, ...] of the same rank are needed, got {x} and {w}")
@@ -177,7 +177,7 @@ def kernel_gradient(x: Value, ct: Value, sizes: Shape, attrs: Attributes) -> Val
 
 
 def _infer_kernel_gradient(x: TensorType, ct: TensorType, *, sizes: Shape, groups: int, scratch_bytes: int, **attrs: Any) -> TensorType:
-    require(x, FLOAT)
+    require(x, INEXACT)
     require_dtype(x, ct)
     if x.rank < 3 or ct.rank != x.rank or len(sizes) != x.rank - 2:
         raise ShapeError(f"images [n, c, ...], cotangents [n, o, ...] and sizes of the same rank are needed, got {x}, {ct} and {sizes}")

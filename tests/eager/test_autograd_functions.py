@@ -90,6 +90,7 @@ SPECIAL: dict[str, Case] = {
     "polyder": (np.polyder, [LONG]), "polyint": (np.polyint, [LONG]), "polyval": (np.polyval, [A[0], B]),
     "polyfit": (lambda a, b: np.polyfit(a, b, 2), [LONG, LONG[::-1].copy()]), "resize": (lambda a: np.resize(a, (3, 4)), [A]),
     "searchsorted": (lambda a, b: np.searchsorted(np.sort(a), b), [LONG, B]), "vander": (lambda a: np.vander(a, 3), [LONG]),
+    "sort_complex": (lambda a: np.sort_complex(a).real, [LONG]),
     "copyto": (written(lambda a, b: np.copyto(a, b[0], where=A > 0.5)), [A, B]),
     "fill_diagonal": (written(lambda a, b: np.fill_diagonal(a, b[0])), [SQUARE, B]),
     "place": (written(lambda a, b: np.place(a, A > 0.5, b[0])), [A, B]), "put": (written(lambda a, b: np.put(a, [1, 4], b[0])), [A, B]),

@@ -104,3 +104,10 @@ def iscomplexobj(x: Any) -> bool:
 def isrealobj(x: Any) -> bool:
     """Equivalent of `numpy.isrealobj`."""
     return not is_complex(as_traced(x).dtype)
+
+
+@implements(np.sort_complex)
+def sort_complex(a: Any) -> TracedArray:
+    """Equivalent of `numpy.sort_complex`."""
+    ordered = FUNCTIONS[np.sort](as_traced(a))
+    return FUNCTIONS["astype"](ordered, np.result_type(ordered.dtype, np.complex64))        # type: ignore[no-any-return]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir import ops
-from adjit.ir.types import F64
+from adjit.ir.types import F64, is_complex
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.dispatch import dispatched, implements
@@ -129,6 +129,10 @@ def erf(x: Any) -> TracedArray:
 def vector_norm(x: TracedArray, ord: float, axis: Any, keepdims: bool) -> Any:
     """Norm of order `ord` of the elements over `axis` as one vector. The derivative of a norm of 0 is 0. So is the derivative in an element
     of 0 if `ord` is below 2: the norm is the same on both sides of 0."""
+    if is_complex(x.dtype):
+        if ord == 2:
+            return root(_sum(FUNCTIONS["square of length"](x), axis=axis, keepdims=keepdims))
+        x = FUNCTIONS[np.absolute](x)
     if ord == 2:
         return root(_sum(FUNCTIONS[np.square](x), axis=axis, keepdims=keepdims))
     if ord == 0:
@@ -212,6 +216,8 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
     """Equivalent of `numpy.nan_to_num`."""
     array = as_traced(x)
     result = array
+    if is_complex(array.dtype):
+        result = wrap(ops.complex(*(nan_to_num(wrap(part(array.value)), True, nan, posinf, neginf).value for part in (ops.real, ops.imag))))
     if array.dtype.kind == "f":
         limits = np.finfo(array.dtype)
         result = where(FUNCTIONS[np.isnan](array), nan, array)

@@ -69,7 +69,7 @@ if hasattr(np, "vecdot"):
     def vecdot(x1: Any, x2: Any, /, out: Any = None, *, axis: int = -1, keepdims: bool = False, dtype: Any = None,
                casting: Casting = "same_kind", order: str = "K", subok: bool = True) -> Any:
         """Equivalent of `numpy.vecdot`."""
-        product = FUNCTIONS[np.multiply](moveaxis(x1, axis, -1), moveaxis(x2, axis, -1), dtype=dtype, casting=casting)
+        product = FUNCTIONS[np.multiply](FUNCTIONS[np.conjugate](moveaxis(x1, axis, -1)), moveaxis(x2, axis, -1), dtype=dtype, casting=casting)
         result = FUNCTIONS[np.sum](product, axis=-1, dtype=product.dtype)
         if keepdims:
             result = FUNCTIONS[np.expand_dims](result, axis)
@@ -128,7 +128,7 @@ def inner(a: Any, b: Any, /) -> Any:
 @implements(np.vdot)
 def vdot(a: Any, b: Any, /) -> Any:
     """Equivalent of `numpy.vdot`."""
-    return matmul(FUNCTIONS[np.ravel](a), FUNCTIONS[np.ravel](b))
+    return matmul(FUNCTIONS[np.conjugate](FUNCTIONS[np.ravel](a)), FUNCTIONS[np.ravel](b))
 
 
 @implements(np.outer)

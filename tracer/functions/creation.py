@@ -10,7 +10,7 @@ import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.errors import ArgumentError
-from adjit.ir.types import F64, I64
+from adjit.ir.types import F64, I64, real_dtype
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, known_value, view_of, wrap
 from adjit.tracer.dispatch import dispatched, implements
@@ -199,7 +199,7 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
     low, high = as_traced(start), as_traced(stop)
     low, high = (x if x.dtype.kind in "fc" else FUNCTIONS["astype"](x, F64) for x in (low, high))
     width = FUNCTIONS[np.subtract](high, low)
-    index = wrap(lowering.iota(width.dtype, (count,), 0)) if count else zeros(0, width.dtype)
+    index = wrap(lowering.iota(real_dtype(width.dtype), (count,), 0)) if count else zeros(0, width.dtype)
     index = FUNCTIONS[np.reshape](index, (count, *(1,) * width.ndim))
     step = width / parts if parts > 0 else wrap(lowering.constant(np.nan, F64))
     result = index * (step if parts > 0 else width) + low

@@ -152,6 +152,9 @@ def _square_length(x: TracedArray) -> Any:
     return wrap(ops.add(*(ops.multiply(part, part) for part in parts)))
 
 
+FUNCTIONS["square of length"] = _square_length
+
+
 @implements(np.var)
 def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *, where: Any = True,
         mean: Any = _no_value, correction: Any = _no_value) -> Any:

@@ -280,7 +280,9 @@ def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any 
 @implements(np.interp)
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
     """Equivalent of `numpy.interp`. At a point of `xp` the derivative is that of the segment to its right."""
-    array, points, values = (FUNCTIONS["astype"](each, F64) for each in (x, xp, fp))
+    array, points = (FUNCTIONS["astype"](each, F64) for each in (x, xp))
+    values = as_traced(fp)
+    values = FUNCTIONS["astype"](values, np.result_type(values.dtype, F64))
     if points.ndim != 1 or values.ndim != 1:
         raise ValueError("Data points must be 1-D sequences")
     if points.shape != values.shape:

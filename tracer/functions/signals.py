@@ -69,6 +69,7 @@ def convolve(a: Any, v: Any, mode: str = "full") -> TracedArray:
 def correlate(a: Any, v: Any, mode: str = "valid") -> TracedArray:
     """Equivalent of `numpy.correlate`."""
     x, y, mode = _operands(a, v, mode, "correlate")
+    y = FUNCTIONS[np.conjugate](y)
     return _correlated(y, x, mode)[::-1].copy() if y.size > x.size else _correlated(x, y, mode)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir import ops
-from adjit.ir.types import F64, I64
+from adjit.ir.types import F64, I64, is_complex
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.dispatch import implements
@@ -221,7 +221,7 @@ def nanpercentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_i
 
 def _median(a: Any, axis: Any, out: Any, keepdims: Any, ignore_nan: bool, name: str) -> Any:
     x = as_array(a)
-    rows, axes = _rows(FUNCTIONS["astype"](x, x.dtype if x.dtype.kind == "f" else F64), axis)
+    rows, axes = _rows(FUNCTIONS["astype"](x, x.dtype if x.dtype.kind in "fc" else F64), axis)
     size = rows.shape[0]
     if not size:
         result = FUNCTIONS[np.full_like](rows, np.nan, shape=rows.shape[1:])
@@ -402,7 +402,7 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
         other = floating(as_array(y))
         other = FUNCTIONS[np.reshape](other, (1, -1)) if other.ndim < 2 else other if rowvar else other.T
         x = FUNCTIONS[np.concatenate]([x, other])
-    x = FUNCTIONS["astype"](x, F64 if dtype is None else dtype)
+    x = FUNCTIONS["astype"](x, np.result_type(x.dtype, F64) if dtype is None else dtype)
     free = (0 if bias else 1) if ddof is None else ddof
     weights = None
     if fweights is not None:
@@ -412,13 +412,13 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
     if weights is None:
         x = x - FUNCTIONS[np.mean](x, axis=1, keepdims=True)
         factor: Any = max(x.shape[1] - free, 0)
-        product = FUNCTIONS[np.matmul](x, x.T)
+        product = FUNCTIONS[np.matmul](x, FUNCTIONS[np.conjugate](x.T))
     else:
         total = FUNCTIONS[np.sum](weights)
         x = x - FUNCTIONS[np.sum](x * weights, axis=1, keepdims=True) / total
         lost = free if aweights is None else free * FUNCTIONS[np.sum](weights * floating(aweights)) / total if free else 0
         factor = FUNCTIONS[np.maximum](total - lost, 0.0)
-        product = FUNCTIONS[np.matmul](x, (x * weights).T)
+        product = FUNCTIONS[np.matmul](x, FUNCTIONS[np.conjugate]((x * weights).T))
     result = FUNCTIONS["astype"](product * FUNCTIONS[np.true_divide](1.0, factor if isinstance(factor, TracedArray) else float(factor)),
                                  x.dtype)
     return FUNCTIONS[np.squeeze](result) if 1 not in result.shape else wrap(FUNCTIONS[np.squeeze](result).value, scalar=False)
@@ -430,8 +430,12 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
     c = cov(x, y, rowvar, dtype=dtype)
     if not c.ndim:
         return (c / c)[()]
-    deviation = reductions.root(FUNCTIONS[np.diagonal](c))
-    return FUNCTIONS[np.clip](c / deviation[:, None] / deviation[None, :], -1, 1)
+    deviation = reductions.root(FUNCTIONS[np.real](FUNCTIONS[np.diagonal](c)))
+    result = c / deviation[:, None] / deviation[None, :]
+    if not is_complex(c.dtype):
+        return FUNCTIONS[np.clip](result, -1, 1)
+    parts = (FUNCTIONS[np.clip](FUNCTIONS[part](result), -1, 1) for part in (np.real, np.imag))
+    return wrap(ops.complex(*(part.value for part in parts)))
 
 
 @implements(*([np.cumulative_sum] if hasattr(np, "cumulative_sum") else []))

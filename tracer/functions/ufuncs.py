@@ -12,7 +12,7 @@ from adjit.ir import ops
 from adjit.ir.errors import DTypeError, ShapeError, UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.interpreter import ArrayValue
-from adjit.ir.types import BOOL, F64, is_float, is_inexact
+from adjit.ir.types import BOOL, F64, is_complex, is_float, is_inexact
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, scalar_refused, wrap, write_refused
 from adjit.tracer.direct import LOWERINGS, apply_directly
@@ -147,6 +147,11 @@ def _floating(lower: Lower, otherwise: Lower) -> Lower:
     return lambda *xs: lower(*xs) if is_inexact(xs[0].type.dtype) else otherwise(*xs)
 
 
+def by_parts(lower: Lower) -> Lower:
+    """Apply a function of reals to both parts of complex numbers."""
+    return lambda x: ops.complex(lower(ops.real(x)), lower(ops.imag(x))) if is_complex(x.type.dtype) else lower(x)
+
+
 def filled(number: float | bool) -> Lower:
     return lambda x, *others: constant(number, BOOL if isinstance(number, bool) else x.type.dtype, x.type.shape)
 
@@ -223,7 +228,8 @@ _LOWERINGS: dict[np.ufunc, Lower] = {
     np.tanh: ops.tanh, np.arcsinh: ops.arcsinh, np.arccosh: ops.arccosh, np.arctanh: ops.arctanh,
     np.deg2rad: _scaled(math.pi / 180.0), np.radians: _scaled(math.pi / 180.0), np.rad2deg: _scaled(180.0 / math.pi),
     np.degrees: _scaled(180.0 / math.pi),
-    np.floor: _floating(ops.floor, _same), np.ceil: _floating(ops.ceil, _same), np.trunc: _floating(ops.trunc, _same), np.rint: ops.rint,
+    np.floor: _floating(ops.floor, _same), np.ceil: _floating(ops.ceil, _same), np.trunc: _floating(ops.trunc, _same),
+    np.rint: by_parts(ops.rint),
     np.isnan: _floating(ops.isnan, filled(False)), np.isinf: _floating(ops.isinf, filled(False)),
     np.isfinite: _floating(ops.isfinite, filled(True)), np.signbit: signbit,
     np.add: ops.add, np.subtract: ops.subtract, np.multiply: ops.multiply, np.divide: ops.divide,
@@ -357,6 +363,8 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     if x.dtype == BOOL:
         resolve(np.rint, (x,))      # float16 in NumPy
     value = x.value
+    if is_complex(x.dtype):
+        return store(wrap(by_parts(lambda part: round(wrap(part), decimals).value)(value)), out, name="round")
     if x.dtype.kind == "f" or decimals < 0:
         floating = convert(value, x.dtype if x.dtype.kind == "f" else F64)
         scale = constant(10.0 ** abs(decimals), floating.type.dtype, x.shape)

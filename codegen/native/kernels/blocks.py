@@ -12,6 +12,7 @@ from adjit.codegen.native.kernels.plan import MAX_UNROLLED_INSTRUCTIONS, MAX_UNR
 from adjit.codegen.native.kernels.writer import Accumulators, Position
 from adjit.ir.analysis.kernel_schedule import KernelSchedule
 from adjit.ir.graph import Value
+from adjit.ir.types import is_complex
 
 NS_PER_INSTRUCTION, NS_PER_ROW, NS_PER_BYTE = 0.2, 5.0, 0.015
 
@@ -188,9 +189,12 @@ class BlockWriter(LoopWriter):
 
     def prefetch_ahead(self, value: Value, start: str, position: Position, ahead: int, write: bool) -> None:
         dtype = value.type.dtype
-        if (isinstance(position.counter, int) or value.type.nbytes < MIN_PREFETCHED_BYTES or position.offset * dtype.itemsize % CACHE_LINE):
+        registers = 2 if is_complex(dtype) else 1
+        if (isinstance(position.counter, int) or value.type.nbytes < registers * MIN_PREFETCHED_BYTES
+                or position.offset * dtype.itemsize % CACHE_LINE):
             return
-        self.text.prefetch(self.address(start, dtype, position), ahead, write)
+        for line in range(max(self.lanes * dtype.itemsize // CACHE_LINE, 1) if registers == 2 else 1):
+            self.text.prefetch(self.address(start, dtype, position), ahead + line * CACHE_LINE, write)
 
     # -- rows and columns
 

@@ -145,7 +145,7 @@ CASES: list[tuple[OpDefinition, list[str], dict[str, Any], type[AdjitError], str
      "3 channels cannot be divided into 2 groups"),
     (ops.convolution, ["f32[2,3,4,4]", "f32[5,3,2,2]"], CONVOLUTION | {"stride": (1, 0)}, ShapeError, "stride is at least 1, got (1, 0)"),
     (ops.convolution, ["f32[2,3,4,4]", "f32[5,3,2,2]"], CONVOLUTION | {"low": (1,)}, ShapeError, "low (1,) needs 2 entries"),
-    (ops.convolution, ["i32[2,3,4,4]", "i32[5,3,2,2]"], CONVOLUTION, DTypeError, "a float dtype is needed, got i32[2,3,4,4]"),
+    (ops.convolution, ["i32[2,3,4,4]", "i32[5,3,2,2]"], CONVOLUTION, DTypeError, "a float or complex dtype is needed, got i32[2,3,4,4]"),
     (ops.convolution, ["f32[2,3,4,4]", "f64[5,3,2,2]"], CONVOLUTION, DTypeError, "operands of different dtypes"),
     (ops.convolution_kernel_gradient, ["f32[2,3,4,4]", "f32[2,5,3,2]"], CONVOLUTION | {"sizes": (2, 2), "scratch_bytes": 0}, ShapeError,
      "the cotangent has to be f32[2,5,3,3], got f32[2,5,3,2]"),
