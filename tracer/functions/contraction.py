@@ -69,7 +69,8 @@ if hasattr(np, "vecdot"):
     def vecdot(x1: Any, x2: Any, /, out: Any = None, *, axis: int = -1, keepdims: bool = False, dtype: Any = None,
                casting: Casting = "same_kind", order: str = "K", subok: bool = True) -> Any:
         """Equivalent of `numpy.vecdot`."""
-        product = FUNCTIONS[np.multiply](FUNCTIONS[np.conjugate](moveaxis(x1, axis, -1)), moveaxis(x2, axis, -1), dtype=dtype, casting=casting)
+        first = FUNCTIONS[np.conjugate](moveaxis(x1, axis, -1))
+        product = FUNCTIONS[np.multiply](first, moveaxis(x2, axis, -1), dtype=dtype, casting=casting)
         result = FUNCTIONS[np.sum](product, axis=-1, dtype=product.dtype)
         if keepdims:
             result = FUNCTIONS[np.expand_dims](result, axis)
