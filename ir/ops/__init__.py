@@ -81,22 +81,23 @@ from adjit.ir.ops.reduction import reduce_and, reduce_max, reduce_min, reduce_or
 from adjit.ir.ops.region import checkpoint, custom_call, free, fused, matmul_epilogue, vjp
 from adjit.ir.ops.selection import bitcast, convert, fmax, fmin, maximum, minimum, relu, select, stop_gradient
 from adjit.ir.ops.special import digamma, erfc, erfcx, erfinv, i0e, i1e, lgamma, trigamma
+from adjit.ir.ops.systems import banded_solve, sylvester
 from adjit.ir.ops.tiled import tiled
 from adjit.ir.ops.windows import window_max, window_max_scatter, window_max_share, window_max_take, window_sum
 
 __all__ = [
     "abs", "add", "add_slice", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort",
-    "bitcast", "bitwise_and", "bitwise_or", "bitwise_xor", "broadcast", "callback", "cbrt", "ceil", "checkpoint", "cholesky", "complex",
-    "concatenate", "cond", "conj", "constant", "convert", "convolution", "convolution_kernel_gradient", "cos", "cosh", "cumprod", "cumsum",
-    "custom_call", "digamma", "divide", "eigh", "eigvalsh", "equal", "erf", "erfc", "erfcx", "erfinv", "exp", "exp2", "expm1", "fft",
-    "flip", "floor", "floor_divide", "fmax", "fmin", "free", "full_like", "fused", "greater", "greater_equal", "guard", "hypot", "i0e",
-    "i1e", "imag", "invert", "iota", "irfft", "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal", "lgamma", "log", "log10",
-    "log1p", "log2", "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor", "lu", "lu_inverse", "lu_solve", "matmul",
-    "matmul_epilogue", "maximum", "minimum", "multiply", "negative", "not_equal", "pad", "philox", "power", "qr", "real", "reciprocal",
-    "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "relu", "remainder", "reshape", "rfft",
-    "right_shift", "rint", "scan", "scatter_add", "scatter_add_along_axis", "scatter_set", "select", "sigmoid", "sign", "sin", "sinh",
-    "slice", "sqrt", "square", "stop_gradient", "strong_divide", "strong_multiply", "strong_product", "subtract", "svd", "svdvals", "table",
-    "take", "take_along_axis", "tan", "tanh", "tiled", "transpose", "triangular_solve", "trigamma", "trunc", "update_slice",
-    "view_as_complex", "view_as_real", "vjp", "while_loop", "window_max", "window_max_scatter", "window_max_share", "window_max_take",
-    "window_sum",
+    "banded_solve", "bitcast", "bitwise_and", "bitwise_or", "bitwise_xor", "broadcast", "callback", "cbrt", "ceil", "checkpoint",
+    "cholesky", "complex", "concatenate", "cond", "conj", "constant", "convert", "convolution", "convolution_kernel_gradient", "cos",
+    "cosh", "cumprod", "cumsum", "custom_call", "digamma", "divide", "eigh", "eigvalsh", "equal", "erf", "erfc", "erfcx", "erfinv",
+    "exp", "exp2", "expm1", "fft", "flip", "floor", "floor_divide", "fmax", "fmin", "free", "full_like", "fused", "greater",
+    "greater_equal", "guard", "hypot", "i0e", "i1e", "imag", "invert", "iota", "irfft", "isfinite", "isinf", "isnan", "left_shift",
+    "less", "less_equal", "lgamma", "log", "log10", "log1p", "log2", "logaddexp", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "lu", "lu_inverse", "lu_solve", "matmul", "matmul_epilogue", "maximum", "minimum", "multiply", "negative",
+    "not_equal", "pad", "philox", "power", "qr", "real", "reciprocal", "reduce_and", "reduce_max", "reduce_min", "reduce_or",
+    "reduce_prod", "reduce_sum", "relu", "remainder", "reshape", "rfft", "right_shift", "rint", "scan", "scatter_add",
+    "scatter_add_along_axis", "scatter_set", "select", "sigmoid", "sign", "sin", "sinh", "slice", "sqrt", "square", "stop_gradient",
+    "strong_divide", "strong_multiply", "strong_product", "subtract", "svd", "svdvals", "sylvester", "table", "take", "take_along_axis",
+    "tan", "tanh", "tiled", "transpose", "triangular_solve", "trigamma", "trunc", "update_slice", "view_as_complex", "view_as_real",
+    "vjp", "while_loop", "window_max", "window_max_scatter", "window_max_share", "window_max_take", "window_sum",
 ]

@@ -56,9 +56,13 @@ def _push(builder: GraphBuilder, op: Op, operands: tuple[Value, ...], given: Map
         return results, [None] * len(results)
     if op.definition.vjp is None:
         raise no_derivative(op, "tangent")
-    rule = op.definition.vjp
-    return results, _pull_back_twice(builder, (*operands, *results), results, given,
-                                     lambda known, cotangents: rule(cotangents[0], tuple(known[:-1]), tuple(known[-1:]), op.attrs))
+    rule, count = op.definition.vjp, len(operands)
+
+    def pull(known: Sequence[Value], cotangents: Sequence[Value]) -> Sequence[Value | None]:
+        wanted = tuple(value if is_inexact(value.type.dtype) else None for value in cotangents)
+        return rule(wanted if len(wanted) > 1 else wanted[0], tuple(known[:count]), tuple(known[count:]), op.attrs)
+
+    return results, _pull_back_twice(builder, (*operands, *results), results, given, pull)
 
 
 def _push_custom(builder: GraphBuilder, op: Op, operands: tuple[Value, ...], given: Mapping[int, Value]) -> Pushed:

@@ -169,6 +169,14 @@ def test_derivatives_without_full_rank() -> None:
     assert aj.grad(lambda a: np.linalg.norm(a, "nuc"))(np.zeros((2, 2))).shape == (2, 2)
 
 
+@pytest.mark.parametrize("name", ["qr wide", "svd tall", "eigh", "pinv"])
+def test_forward_mode(name: str) -> None:
+    function, a = DERIVATIVES[name]
+    along = np.random.default_rng(5).normal(size=a.shape)
+    (_, tangent), gradient = aj.jvp(function, (a,), (along,)), aj.grad(function)(a)
+    np.testing.assert_allclose(tangent, np.sum(gradient * along), rtol=1e-9)
+
+
 def test_nan_is_nan() -> None:
     a = np.full((3, 3), np.nan)
     for result in leaves(aj.compile(lambda a: (np.linalg.svd(a), np.linalg.svd(a, compute_uv=False), np.linalg.eigvalsh(a)))(a)):

@@ -113,6 +113,6 @@ def lower_lu_inverse(op: Op, shared: Shared, target: Target) -> tuple[StepCode, 
         with text.if_(text.not_(finite)):       # `getri` loses infinities and NaN where systems of equations, which NumPy solves, do not
             text.zero(inverse, size * size)
             with text.for_range(0, size) as row:
-                text.store(text.real, "1.0", text.at(inverse, text.size, (row.counter, size + 1)))
+                text.store(text.real, text.one, text.at(inverse, text.size, (row.counter, size + 1)))
             text.lapack("getrs", "N", size, size, factors, size, swaps, inverse, size, info)
     return text.finished()

@@ -41,6 +41,7 @@ class LapackStep(StepBuilder):
         self.dtype = op.operands[0].type.dtype
         self.size, self.real = self.dtype.itemsize, element_type(self.dtype)
         self.work = math.prod(self.stack) * (operations / OPERATIONS_PER_NS * self.size / 8 + NS_PER_MATRIX)
+        self.one = literal(1.0, self.dtype)
         self.split_of_stack = split_iterations((math.prod(self.stack),), self.work)
 
     @contextmanager

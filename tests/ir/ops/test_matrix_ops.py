@@ -58,6 +58,13 @@ def symmetric(a: np.ndarray, lower: bool) -> np.ndarray:
     return part + turned(part) - diagonal(np.diagonal(a, axis1=-2, axis2=-1))
 
 
+def whole(bands: np.ndarray, upper: int) -> np.ndarray:
+    rows, columns = np.indices((bands.shape[-1],) * 2)
+    place = rows - columns + upper
+    inside = (place >= 0) & (place < bands.shape[-2])
+    return np.where(inside, bands[..., np.clip(place, 0, bands.shape[-2] - 1), columns], 0)
+
+
 CHECKS: dict[str, Callable[..., tuple[np.ndarray, np.ndarray]]] = {
     "cholesky": lambda a, factor: (factor @ turned(factor), a if (np.linalg.eigvalsh(a) > 0).all() else np.full_like(a, np.nan)),
     "triangular_solve": lambda a, b, x, lower, transpose, unit: (
@@ -69,6 +76,9 @@ CHECKS: dict[str, Callable[..., tuple[np.ndarray, np.ndarray]]] = {
     "svd": svd_pair,
     "svdvals": lambda a, s: (s, np.linalg.svd(a, compute_uv=False)),
     "eigh": lambda a, w, v, lower: (v @ diagonal(w) @ turned(v), symmetric(a, lower)),
+    "sylvester": lambda a, b, q, x: (a @ x + x @ b, q),
+    "banded_solve": lambda bands, b, x, lower, upper, transpose: (
+        (turned(whole(bands, upper)) if transpose else whole(bands, upper)) @ x, b),
     "eigvalsh": lambda a, w, lower: (w, np.linalg.eigvalsh(symmetric(a, lower))),
 }
 

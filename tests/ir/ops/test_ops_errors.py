@@ -178,6 +178,8 @@ CASES: list[tuple[OpDefinition, list[str], dict[str, Any], type[AdjitError], str
     (ops.triangular_solve, ["f64[3,3]", "f64[2,3]"], {"lower": True, "transpose": False, "unit": False}, ShapeError,
      "matrices of 3 rows are needed"),
     (ops.lu_solve, ["f64[3,3]", "f64[3,3]", "i64[3]", "f64[2,3,1]"], {"transpose": False}, ShapeError, "stacks of different shapes"),
+    (ops.sylvester, ["f64[3,3]", "f64[2,2]", "f64[3,3]"], {}, ShapeError, "a matrix of 2 columns is needed"),
+    (ops.banded_solve, ["f64[2,4]", "f64[4,1]"], {"lower": 1, "upper": 1, "transpose": False}, ShapeError, "1 diagonals below"),
     (ops.lu_inverse, ["f64[3,3]", "f32[3,3]", "i64[3]"], {}, DTypeError, "operands of different dtypes"),
     (ops.cholesky, ["i32[3,3]"], {}, DTypeError, "a float dtype is needed, got i32[3,3]"),
     (ops.guard, ["bool[2]"], {"expected": True, "number": 0}, ShapeError, "a guard takes a scalar, got bool[2]"),
