@@ -1,7 +1,7 @@
 """NumPy's functions by NumPy's names, for traced arrays and plain ones, and functions that make new arrays.
 
-Inside of a compiled function plain `numpy` works as well, on arrays that are traced. Functions of this module also make arrays that are
-traced from the start, so that they can be filled with traced values:
+Inside of a compiled function plain `numpy` works as well. `import adjit.numpy as np` takes its place: outside of compiled functions plain
+arrays are NumPy's, and what has no rule (types, constants, `np.load`) is what NumPy has under the name. Only `np.random` is missing.
 
     >>> import numpy as np
     >>> from adjit import numpy as anp
@@ -49,21 +49,30 @@ ndarray = _np.ndarray
 _FUNCTIONS = numpy_namespace()
 
 
+_RANDOM = ("np.random draws from a hidden state, which a compiled function does not have: adjit.random.normal(key, shape), or draw outside "
+           "and pass the numbers")
+
+
+_OF_UFUNCS = ("reduce", "accumulate", "reduceat", "outer", "at", "nin", "nout", "nargs", "ntypes", "types", "identity", "signature")
+
+
 def __getattr__(name: str) -> Any:
-    """Return NumPy's function of this name if it has a rule; raises `AttributeError` for others, and for names that NumPy does not have."""
+    """Return NumPy's function of this name if it has a rule, else what NumPy has under this name. Raises `AttributeError` for names that
+    NumPy does not have, and for `random`."""
     if name == "fft":
         return import_module("adjit.fft")
-    try:
-        function = _FUNCTIONS[name]
-    except KeyError:
-        if name.startswith("_"):
-            reason = ""
-        elif hasattr(_np, name):
-            reason = f": numpy.{name} has no rule"
-        else:
-            reason = f": there is no numpy.{name}{_nearest(name, __dir__())}"
-        raise AttributeError(f"module 'adjit.numpy' has no attribute {name!r}{reason}") from None
-    return import_module("adjit.numpy_signatures").describe(function, getattr(_np, name))
+    if name == "random":
+        raise AttributeError(f"module 'adjit.numpy' has no attribute 'random': {_RANDOM}")
+    function = _FUNCTIONS.get(name)
+    if function is not None:
+        numpys = getattr(_np, name)
+        if isinstance(numpys, _np.ufunc):       # the methods of NumPy's ask their arguments
+            vars(function).update({part: getattr(numpys, part) for part in _OF_UFUNCS})
+        return import_module("adjit.numpy_signatures").describe(function, numpys)
+    if name.startswith("_") or not hasattr(_np, name):
+        reason = "" if name.startswith("_") else f": there is no numpy.{name}{_nearest(name, __dir__())}"
+        raise AttributeError(f"module 'adjit.numpy' has no attribute {name!r}{reason}")
+    return getattr(_np, name)
 
 
 def __dir__() -> list[str]:

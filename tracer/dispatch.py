@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, ParamSpec
 
 from adjit.ir.thread_context import run_detached, thread
-from adjit.tracer.array import ORDINARY, PLAIN, WRITTEN, TracedArray
+from adjit.tracer.array import ORDINARY, PLAIN, WRITTEN, TracedArray, contains_traced
 from adjit.tracer.array_wrapper import find_wrapper
 from adjit.tracer.masked_array import apply_rule, is_lazy
 from adjit.tracer.reentrancy import interrupts_evaluation, is_reentrant
@@ -17,10 +17,11 @@ from adjit.tracer.scope import active_scope, entered, evaluating
 P = ParamSpec("P")
 
 
-def dispatched(function: Callable[P, Any]) -> Callable[P, Any]:
+def dispatched(function: Callable[P, Any], plain: Callable[..., Any] | None = None) -> Callable[P, Any]:
     """Make `function`, written over traced arrays, callable with the caller's kind of arrays.
 
-    Outside of a trace plain arrays go in, and ndarrays and NumPy scalars come out. Boxed arrays are asked to make the call.
+    Outside of a trace plain arrays go in, and ndarrays and NumPy scalars come out: of `plain`, NumPy's function, if there is one. Boxed
+    arrays are asked to make the call.
     """
 
     @functools.wraps(function)
@@ -45,17 +46,25 @@ def dispatched(function: Callable[P, Any]) -> Callable[P, Any]:
                     return chosen
             result = function(*args, **kwargs)
             return result if scope.evaluates else with_layout(result, args)
+        if plain is not None and not any(map(contains_traced, (*args, *kwargs.values()))):      # these have escaped from their trace
+            return plain(*args, **kwargs)
         with entered(evaluating()):
             return _plain(function(*args, **kwargs))
 
     return call
 
 
+def makes(numpy_function: Any) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
+    """Make `function` a function of `adjit.numpy` that makes arrays; outside of a trace it is NumPy's."""
+    return functools.partial(dispatched, plain=numpy_function)
+
+
 def implements(*numpy_functions: Any) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
-    """Register a function as adjit's for `numpy_functions`; returns its entry point."""
+    """Register a function as adjit's for `numpy_functions`; returns its entry point. Outside of a trace it is the first of them."""
+    (first, *_) = (*numpy_functions, None)
 
     def register(function: Callable[P, Any]) -> Callable[P, Any]:
-        call = dispatched(function)
+        call = dispatched(function, first if callable(first) else None)
         for numpy_function in numpy_functions:
             FUNCTIONS[numpy_function] = call
         return call

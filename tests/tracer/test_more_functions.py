@@ -44,7 +44,8 @@ np.linspace(x[0],x[3],5,retstep=True)  np.linspace(M[0],M[1],5,axis=1)  np.linsp
 np.linspace(i[0],i[1],4,endpoint=False,dtype=int)  np.logspace(x[0],1.0,5)  np.logspace(M[0]/10,M[1]/10,5,base=2,axis=1)
 np.logspace(M[0]/10,1.0,5,base=M[1])  np.geomspace(x[0],x[3],5)  np.geomspace(M[1],M[2],4,endpoint=False,axis=-1)
 np.geomspace(-x[0],-9.0,3)
-np.array_equiv(M,M[:1])  np.array_equiv(M,M[0]*0+M)  np.einsum_path('ij,jk,kl',M,M.T,M)  np.common_type(f,i)()  np.min_scalar_type(u).name
+np.asarray(np.array_equiv(M,M[:1]))  np.asarray(np.array_equiv(M,M[0]*0+M))
+np.einsum_path('ij,jk,kl',M,M.T,M)  np.common_type(f,i)()  np.min_scalar_type(u).name
 np.poly(x[:4])  np.polydiv(x[:4],[1.0,2.0])  np.polydiv(M[0],M[1][:2])  np.array_repr(x)  np.array2string(x,precision=2)  np.array_str(M)
 np.require(M,requirements=['C'])  np.require(M,'f4')  np.fromfunction(lambda a,b:a*x[0]+b,(2,3))
 np.lib.scimath.sqrt(abs(x))  np.lib.scimath.log(M)  np.lib.scimath.logn(2.0,M)  np.lib.scimath.power(M,2)  np.lib.scimath.power(M+1,-2)

@@ -13,7 +13,7 @@ from adjit.ir.errors import ArgumentError
 from adjit.ir.types import F64, I64, real_dtype
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, known_value, view_of, wrap
-from adjit.tracer.dispatch import dispatched, implements
+from adjit.tracer.dispatch import implements, makes
 from adjit.tracer.functions.shapes import as_array, as_shape, in_order_of
 from adjit.tracer.masked_array import known_integer
 from adjit.tracer.promotion import Casting, as_operand, dtype_argument, kind_of, to_value
@@ -27,8 +27,8 @@ def _filled(number: Any, dtype: np.dtype, shape: tuple[int, ...]) -> TracedArray
     return wrap(lowering.constant(number, dtype, shape), scalar=False)
 
 
-@dispatched
-def zeros(shape: Any, dtype: Any = float) -> TracedArray:
+@makes(np.zeros)
+def zeros(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None, like: Any = None) -> TracedArray:
     """Equivalent of `numpy.zeros`.
 
     >>> zeros(2)
@@ -37,8 +37,8 @@ def zeros(shape: Any, dtype: Any = float) -> TracedArray:
     return _filled(0, dtype_argument(dtype), as_shape(shape))
 
 
-@dispatched
-def ones(shape: Any, dtype: Any = float) -> TracedArray:
+@makes(np.ones)
+def ones(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None, like: Any = None) -> TracedArray:
     """Equivalent of `numpy.ones`.
 
     >>> ones((2, 1), "float32")
@@ -48,8 +48,8 @@ def ones(shape: Any, dtype: Any = float) -> TracedArray:
     return _filled(1, dtype_argument(dtype), as_shape(shape))
 
 
-@dispatched
-def empty(shape: Any, dtype: Any = float) -> TracedArray:
+@makes(np.empty)
+def empty(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None, like: Any = None) -> TracedArray:
     """Equivalent of `numpy.empty`, filled with zeros.
 
     >>> empty(2)
@@ -58,8 +58,8 @@ def empty(shape: Any, dtype: Any = float) -> TracedArray:
     return _filled(0, dtype_argument(dtype), as_shape(shape))
 
 
-@dispatched
-def full(shape: Any, fill_value: Any, dtype: Any = None) -> TracedArray:
+@makes(np.full)
+def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> TracedArray:
     """Equivalent of `numpy.full`; `fill_value` may be traced.
 
     >>> full((2, 2), [1.0, 2.0])
@@ -99,8 +99,9 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subo
     return full(x.shape if shape is None else shape, fill_value, x.dtype if dtype is None else dtype)
 
 
-@dispatched
-def array(object: Any, dtype: Any = None, *, copy: bool | None = True, ndmin: int = 0) -> TracedArray:
+@makes(np.array)
+def array(object: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "K", subok: bool = False, ndmin: int = 0,
+          like: Any = None) -> TracedArray:
     """Equivalent of `numpy.array`; nested lists may hold traced arrays, which are stacked. Raises `ArgumentError` if `copy=False` fails.
 
     >>> array([1, 2])
@@ -115,24 +116,27 @@ def array(object: Any, dtype: Any = None, *, copy: bool | None = True, ndmin: in
     return FUNCTIONS[np.reshape](result, (1,) * max(ndmin - result.ndim, 0) + result.shape)
 
 
-@dispatched
-def asarray(a: Any, dtype: Any = None) -> TracedArray:
+@makes(np.asarray)
+def asarray(a: Any, dtype: Any = None, order: str = "K", *, device: Any = None, copy: bool | None = None, like: Any = None
+            ) -> TracedArray:
     """Equivalent of `numpy.asarray`; a traced array stays what it is, unless `dtype` is another.
 
     >>> asarray([1, 2], dtype="float64")
     array([1., 2.])
     """
+    if copy:
+        return array(a, dtype)
     x = as_array(a)
     return x if dtype is None or x.dtype == np.dtype(dtype) else FUNCTIONS["astype"](x, dtype)
 
 
-@dispatched
+@makes(np.ascontiguousarray)
 def ascontiguousarray(a: Any, dtype: Any = None) -> TracedArray:
     """Equivalent of `numpy.ascontiguousarray`."""
     return _in_memory_order(a, dtype, "C")
 
 
-@dispatched
+@makes(np.asfortranarray)
 def asfortranarray(a: Any, dtype: Any = None) -> TracedArray:
     """Equivalent of `numpy.asfortranarray`."""
     return _in_memory_order(a, dtype, "F")
@@ -152,8 +156,8 @@ def _in_memory_order(a: Any, dtype: Any, order: str) -> TracedArray:
     return x if x.layout_known else view_of(x, lambda value: value, lambda base, value: value, None, certain=False)
 
 
-@dispatched
-def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> TracedArray:
+@makes(np.arange)
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None, like: Any = None) -> TracedArray:
     """Equivalent of `numpy.arange`. Of traced bounds the number of elements is guarded.
 
     >>> arange(3)
@@ -247,8 +251,9 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
     return FUNCTIONS[np.moveaxis](result, 0, axis) if axis != 0 else result
 
 
-@dispatched
-def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> TracedArray:
+@makes(np.eye)
+def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float, order: str = "C", *, device: Any = None, like: Any = None
+        ) -> TracedArray:
     """Equivalent of `numpy.eye`.
 
     >>> eye(2, 3, k=1)
@@ -260,8 +265,8 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> TracedA
     return wrap(lowering.convert(ops.equal(row, lowering.iota(I64, shape, 1)), dtype_argument(dtype)))
 
 
-@dispatched
-def identity(n: int, dtype: Any = float) -> TracedArray:
+@makes(np.identity)
+def identity(n: int, dtype: Any = float, *, like: Any = None) -> TracedArray:
     """Equivalent of `numpy.identity`.
 
     >>> identity(2, dtype="int64")
@@ -271,8 +276,8 @@ def identity(n: int, dtype: Any = float) -> TracedArray:
     return eye(n, dtype=dtype)
 
 
-@dispatched
-def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> TracedArray:
+@makes(np.tri)
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float, *, like: Any = None) -> TracedArray:
     """Equivalent of `numpy.tri`.
 
     >>> tri(2)
