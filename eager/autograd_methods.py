@@ -19,7 +19,7 @@ from adjit.eager.node import Edge, Handle, Node, edge_of, follow_writes
 from adjit.eager.tensor import Tensor, as_tensor, new_tensor
 from adjit.eager.tensor import tensor as make_tensor
 from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError, TraceError, UnsupportedError
-from adjit.ir.types import is_inexact
+from adjit.ir.types import is_complex, is_inexact
 from adjit.tracer.array import TracedArray, view_of
 from adjit.tracer.scope import is_tracing
 from adjit.tracer.tracebacks import user_frames_only
@@ -312,6 +312,10 @@ def _cotangent(output: Tensor, gradient: Any, what: str) -> Tensor:
                 f"{what} of a tensor of shape {output.shape}: without a gradient this is possible for a tensor of one element only",
                 find_user_location(), hint="pass gradient= a tensor of that shape (the vector of a vector-Jacobian product), or reduce the "
                                            "tensor to one number first, e.g. with .sum()")
+        if is_complex(output.dtype):
+            raise NonDifferentiableError(
+                f"{what} of a complex tensor ({output.dtype}): its derivative is no gradient", find_user_location(),
+                hint="reduce it to a real number first, such as abs(z) ** 2 or z.real; or pass gradient=")
         ones = np.ones(output.shape, output.dtype)
         return make_tensor(ones) if is_tracing() else new_tensor(ones)
     given = gradient if isinstance(gradient, Tensor) else as_tensor(

@@ -55,8 +55,8 @@ def install() -> None:
     for name, member in members.items():
         setattr(Tensor, name, member if member.__name__ == name else signatures.named(member, name))
     Tensor.device = "cpu"       # type: ignore[attr-defined]
-    for name, getter in {"real": _real, "imag": _imag}.items():
-        setattr(Tensor, name, property(getter, functools.partial(_set_part, name)))
+    for name, part in {"real": _real, "imag": _imag}.items():
+        setattr(Tensor, name, property(part, functools.partial(_set_part, name)))
     for name, getter in {"T": _reversed, "mT": _matrix_transposed, "H": _matrix, "nbytes": _nbytes, "itemsize": _element_size}.items():
         setattr(Tensor, name, property(getter))
 

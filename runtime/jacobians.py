@@ -16,10 +16,12 @@ from adjit.ir import ops
 from adjit.ir.batching import move_axis, reshaped, spread
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.emitter import emitting
+from adjit.ir.errors import NonDifferentiableError
 from adjit.ir.graph import Graph, Value
 from adjit.ir.ops.traits import HOST_CALLS
-from adjit.ir.types import I64, TensorType
+from adjit.ir.types import I64, TensorType, complex_dtype, is_complex
 from adjit.runtime.derivatives import Primal, trace_primal
+from adjit.runtime.transform_arguments import describe
 from adjit.runtime.transforms import Argnums, Function, argument_numbers, as_tuple, grad, transform
 from adjit.runtime.vmap import emit_batched
 from adjit.tracer.array import wrap
@@ -117,9 +119,28 @@ def _jacobian(fun: Function, argnums: Argnums, mode: Mode, name: str) -> Functio
 
     def matrix(*args: Any, **kwargs: Any) -> Any:
         primal = trace_primal(fun, args, kwargs, as_tuple(numbers), name, lists_are_arrays=True)
-        return _matrix(primal, numbers, mode)
+        return _matrix(primal, numbers, _mode_for_complex(primal, mode, f"{name} of {describe(fun)}"))
 
     return transform(fun, name, (numbers,), matrix)
+
+
+def _mode_for_complex(primal: Primal, mode: Mode, what: str) -> Mode:
+    """The mode for complex numbers: along a real argument all is known of a complex output, and of a real output in a complex argument.
+    Raises `NonDifferentiableError` where both are complex: the derivative has four parts, of which a complex number has two."""
+    arguments = any(is_complex(value.type.dtype) for value in primal.region.graph.params[:len(primal.arguments.leaves)])
+    outputs = any(is_complex(type.dtype) for type in primal.outputs)
+    if not arguments and not outputs:
+        return mode
+    needed: Mode = "forward" if outputs else "reverse"
+    if arguments and outputs:
+        raise NonDifferentiableError(
+            f"{what}: arguments and outputs are complex", find_user_location(),
+            hint="take the matrix with respect to real and imaginary parts (f of x + 1j * y, np.real of the output); or products with it: "
+                 "adjit.jvp, adjit.vjp, adjit.hvp")
+    if mode not in ("auto", needed):
+        raise NonDifferentiableError(f"{what}: {'an argument is' if arguments else 'an output is'} complex", find_user_location(),
+                                     hint=f"adjit.jacobian and adjit.jac{'fwd' if outputs else 'rev'} take it")
+    return needed
 
 
 def _matrix(primal: Primal, numbers: int | tuple[int, ...], mode: Mode) -> Any:
@@ -154,7 +175,8 @@ def _pushed(primal: Primal, arguments: Sequence[TensorType], count: int) -> list
 
 def _as(value: Value, dtype: np.dtype) -> Value:
     """`value` in the dtype of the argument, as in reverse mode."""
-    return value if value.type.dtype == dtype else ops.convert(value, dtype=dtype)
+    wanted = complex_dtype(dtype) if is_complex(value.type.dtype) else dtype
+    return value if value.type.dtype == wanted else ops.convert(value, dtype=wanted)
 
 
 def _pulled(primal: Primal, arguments: Sequence[TensorType], count: int) -> list[list[Value]]:

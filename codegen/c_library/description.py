@@ -9,7 +9,8 @@ from math import prod
 from adjit.ir.dataclass import dataclass
 from adjit.ir.types import SHORT_NAMES
 
-C_TYPES = {"f32": "float", "f64": "double", "bool": "uint8_t", **{f"i{n}": f"int{n}_t" for n in (8, 16, 32, 64)},
+C_TYPES = {"f32": "float", "f64": "double", "bool": "uint8_t", "c64": "float _Complex", "c128": "double _Complex",
+           **{f"i{n}": f"int{n}_t" for n in (8, 16, 32, 64)},
            **{f"u{n}": f"uint{n}_t" for n in (8, 16, 32, 64)}}
 """The C type of an element, by dtype."""
 
@@ -20,7 +21,7 @@ KEYWORDS = frozenset((      # noqa: SIM905
 
 @dataclass(frozen=True, slots=True)
 class CArray:
-    """One array in C order, without gaps, aligned to its element size.
+    """One array in C order, without gaps, aligned to its element size; complex numbers to that of their parts.
 
     `name` is the Python name (`params.w1`), `identifier` the C name (`params_w1`). An input that is `written` is also an output: it holds
     the new content after a run. For an output, `input` is the index of that input, else -1.

@@ -13,7 +13,7 @@ from adjit.codegen.c_library.processor import level_function
 from adjit.codegen.c_library.status import STATUS
 from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.program_code import GUARD_MISSED
-from adjit.ir.types import SHORT_NAMES
+from adjit.ir.types import SHORT_NAMES, real_dtype
 
 _NUMBER = {name: number for number, (name, _) in enumerate(STATUS)}
 _ARRAY = "{ptr, ptr, i64, i64, ptr, i64, i64}"
@@ -62,7 +62,7 @@ def _tables(kind: str, arrays: Sequence[CArray]) -> str:
                   f"[{', '.join(f'i64 {size}' for size in array.shape or (0,))}]"]
         rows.append(f"{_ARRAY} {{ptr @{kind}.{k}.name, ptr @{kind}.{k}.dtype, i64 {array.nbytes}, i64 {len(array.shape)}, "
                     f"ptr @{kind}.{k}.shape, i64 {int(array.written)}, i64 {array.input}}}")
-    masks = [-1 if array.input >= 0 or not array.nbytes else SHORT_NAMES[array.dtype].itemsize - 1 for array in arrays]
+    masks = [-1 if array.input >= 0 or not array.nbytes else real_dtype(SHORT_NAMES[array.dtype]).itemsize - 1 for array in arrays]
     return "\n".join([
         *lines, f"@{kind}.arrays = internal constant [{len(rows)} x {_ARRAY}] [{', '.join(rows)}]",
         f"@{kind}.masks = internal constant [{len(masks)} x i64] [{', '.join(f'i64 {mask}' for mask in masks)}]"])

@@ -41,7 +41,7 @@ def shortest_number(number: Number, dtype: np.dtype) -> Number:
         rounded = dtype.type(number)
     exact: Number = rounded.item()
     if is_complex(dtype):
-        return complex(*(shortest_number(part, real_dtype(dtype)) for part in (rounded.real, rounded.imag)))     # type: ignore[arg-type]
+        return complex(*(shortest_number(part, real_dtype(dtype)) for part in (rounded.real, rounded.imag)))     # type: ignore[return-value]
     if not is_float(dtype):
         return exact
     shortest = float(str(rounded))
@@ -55,7 +55,7 @@ def table_of_one_number(op: Op, graph: Rewriter) -> Value | None:
     if not data or data[:size] * (len(data) // size) != data:
         return None
     number = np.frombuffer(data[:size], op.attrs["dtype"])[0].item()
-    number = math.nan if number != number and not isinstance(number, complex) else number
+    number = math.nan if number != number and not is_complex(op.attrs["dtype"]) else number
     return fill_like(op.result, number) if np.array(number, op.attrs["dtype"]).tobytes() == data[:size] else None
 
 

@@ -18,7 +18,8 @@ from adjit.ir.errors import Location, Role
 from adjit.ir.graph import Attributes, Graph, Op, Value, use_counts
 from adjit.ir.types import is_complex
 
-Number = bool | int | float | complex
+Number = bool | int | float
+"""Number of a constant; of complex ones, which few rules look at, a Python complex."""
 Rule = Callable[[Op, "Rewriter"], "Value | None"]
 ProducerNames = frozenset[str | None]
 """Names of the ops that make the operands of an op; None stands for a parameter."""

@@ -72,7 +72,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, de
     if isinstance(operand, TracedArray):
         return FUNCTIONS[np.copy](FUNCTIONS[np.broadcast_to](FUNCTIONS["astype"](operand, target), as_shape(shape)))
     if target.kind in "iu" and kind is float:
-        operand = np.float64(operand)       # truncated, where a Python number has to fit
+        operand = np.float64(operand)       # type: ignore[arg-type]      # truncated, where a Python number has to fit
     return wrap(to_value(operand, target, as_shape(shape)), scalar=False)
 
 

@@ -84,10 +84,10 @@ class KernelBuilder(VectorBuilder):
         if is_complex(dtype):
             part, type = self.element(real_dtype(dtype)), indices[0]
             twice = self.let(f"shl {type} {indices[1]}, splat ({type.split()[-1][:-1]} 1)")
-            parts = [self.gather(place, (type, twice), count, part, self._harmless(real_dtype(dtype)))
-                     for place in (pointer, self.at(pointer, part, 1))]
+            real, imag = (self.gather(place, (type, twice), count, part, self._harmless(real_dtype(dtype)))
+                          for place in (pointer, self.at(pointer, part, 1)))
             lanes = [lane // 2 + (lane % 2) * self.lanes for lane in range(2 * self.lanes)]
-            return self.shuffle(self.element(real_dtype(dtype), self.lanes), *parts, lanes)
+            return self.shuffle(self.element(real_dtype(dtype), self.lanes), real, imag, lanes)
         return self._loaded(self.gather(pointer, indices, count, self.cell(dtype), self._harmless(dtype)), dtype, self.lanes)
 
     def load_pattern(self, pointer: str, dtype: np.dtype, pattern: Sequence[int], count: int | str | None = None) -> str:
