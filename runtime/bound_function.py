@@ -67,7 +67,7 @@ class BoundCompiledFunction(Generic[P, R]):
         try:
             fun, given = self._split(args)
             result = self.__func__.call(fun, given, kwargs)
-            self.__func__.activate_bound(self)
+            self.__func__._activate_bound(self)
             return result       # type: ignore[no-any-return]
         except BaseException as error:
             hide_frames(error)

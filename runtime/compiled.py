@@ -150,10 +150,10 @@ class CompiledFunction(Generic[P, R]):
             return self
         native = self.compile_options.backend == "native"
         bound = (callable_type(BoundCompiledFunction) if native else BoundCompiledFunction)(self, instance)
-        self.activate_bound(bound)
+        self._activate_bound(bound)
         return bound
 
-    def activate_bound(self, bound: BoundCompiledFunction[..., Any]) -> None:
+    def _activate_bound(self, bound: BoundCompiledFunction[..., Any]) -> None:
         """Have calls of a bound method go to the fast path, as soon as those of the function do."""
         if self._is_native and fastcall_is_ready(type(bound), self.compile_options.threads or 0):
             activate(bound, self._cache.record, bound.__self__)
