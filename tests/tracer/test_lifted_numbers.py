@@ -186,8 +186,12 @@ CASES: dict[Callable[..., Any], tuple[Callable[..., Any], int]] = {
     secant: (scalar(0.5, 8), 1), power_series: (scalar(-2, 2), 1), last_event: (vector(8), 4)}
 
 
-@pytest.mark.parametrize("backend", ["interpret", "native"])
-@pytest.mark.parametrize("function", CASES, ids=lambda function: function.__name__)
+NATIVELY = (newton, line_search, metropolis, secant, series)
+
+
+@pytest.mark.parametrize(("function", "backend"), [*((function, "interpret") for function in CASES),
+                                                   *((function, "native") for function in NATIVELY)],
+                         ids=lambda part: part if isinstance(part, str) else part.__name__)
 def test_loops_that_count_are_one_program(function: Callable[..., Any], backend: str) -> None:
     make, most = CASES[function]
     compiled = aj.compile(function, backend=backend)
@@ -421,3 +425,25 @@ def test_numbers_that_are_stored_outside_stay_numbers() -> None:
     for number, rounds in ((5.0, 3), (20.0, 5)):
         assert compiled(np.float64(number)) == (number / 2 ** rounds, rounds)
         assert type(last) is int
+
+
+def test_transforms_exports_and_methods_give_numbers(tmp_path: Any) -> None:
+    with_count = aj.compile(aj.value_and_grad(newton, has_aux=True), backend="interpret")
+    for number in (2.0, 1e4):
+        (value, count), slope = with_count(np.float64(number))
+        assert (value, count) == newton(np.float64(number))
+        assert type(count) is int
+        np.testing.assert_allclose(slope, 0.5 / np.sqrt(number), rtol=1e-6)
+    assert with_count.cache_info().traces == 1
+    compiled = aj.compile(newton)
+    compiled.export(str(tmp_path / "newton.adjit"), np.float64(2.0))
+    assert aj.load(str(tmp_path / "newton.adjit"))(np.float64(77.0)) == newton(np.float64(77.0))
+
+    @aj.compile(backend="interpret")
+    def tensors(t):
+        k = 0
+        while t.sum() > 1.0:
+            t, k = t * 0.5, k + 1
+        return t, k
+
+    assert [tensors(aj.tensor([size, size]))[1] for size in (3.0, 9.0)] == [3, 5]

@@ -107,7 +107,7 @@ def point_of_result(result: Any, outside: Collection[int], arguments: Sequence[T
         description.add(result)
         description.arguments(arguments)
         if region:
-            _describe_callers(description, user_frame())
+            _describe_callers(description, sys._getframe(1))
     except Indescribable:
         return None
     return description.point()
