@@ -6,13 +6,14 @@ differentiation", 2008.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from adjit.ir.batching import batch_alike, batched_operands, emit_again, move_axis, reshaped
 from adjit.ir.definition import Kind, OpDefinition, Sample, define
-from adjit.ir.graph import Attributes, Value
+from adjit.ir.graph import Attributes, Op, Value
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.arithmetic import add, negative, subtract
 from adjit.ir.ops.broadcasting import broadcast, reduce_sum
@@ -99,6 +100,19 @@ def _triangular_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value
     return off_diagonal(of_a) if attrs["unit"] else of_a, of_b
 
 
+def batch_right_sides(op: Op, operands: Sequence[Value], size: int) -> tuple[Value, ...]:
+    """Batching rule of systems of equations: right-hand sides for one matrix are further columns."""
+    *matrices, b = batched_operands(op, operands)
+    if any(matrices) or not b:
+        return batch_alike(op, operands, size)
+    *given, right = operands
+    *stack, rows, columns = op.operands[-1].type.shape
+    place = len(stack) + 1
+    wide = reshaped(move_axis(right, 0, place), (*stack, rows, size * columns))
+    (found,) = emit_again(op, (*given, wide))
+    return (move_axis(reshaped(found, (*stack, rows, size, columns)), place, 0),)
+
+
 def _triangular_samples() -> Iterator[Sample]:
     a = positive_definite(2, 4, 4)
     for number in range(8):
@@ -113,7 +127,7 @@ triangular_solve: OpDefinition = define(
     "triangular_solve", Kind.LINALG, arity=2, attributes={"lower": bool, "transpose": bool, "unit": bool},
     external=(BLAS, "dtrsm"),
     doc="x of a x = b, or of aᵀ x = b with `transpose`. Only one triangle of a is read, without the diagonal, which is 1, if `unit`.",
-    infer=_infer_triangular, evaluate=_evaluate_triangular, vjp=_triangular_vjp, samples=_triangular_samples)
+    infer=_infer_triangular, evaluate=_evaluate_triangular, vjp=_triangular_vjp, samples=_triangular_samples, batch=batch_right_sides)
 
 
 # -- LU factors
@@ -223,7 +237,7 @@ lu_solve: OpDefinition = define(
     "lu_solve", Kind.LINALG, arity=4, attributes={"transpose": bool}, external=(BLAS, "dtrsm"),
     doc="x of a x = b, or of aᵀ x = b with `transpose`, by the factors and the order of `lu`. These count as constants: the derivative is "
         "that in a, which is not read.",
-    infer=_infer_lu_solve, evaluate=_evaluate_lu_solve, vjp=_lu_solve_vjp, samples=_lu_solve_samples)
+    infer=_infer_lu_solve, evaluate=_evaluate_lu_solve, vjp=_lu_solve_vjp, samples=_lu_solve_samples, batch=batch_right_sides)
 
 
 def _infer_lu_inverse(a: TensorType, factors: TensorType, pivots: TensorType) -> TensorType:

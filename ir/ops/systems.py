@@ -14,6 +14,7 @@ from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.arithmetic import multiply, negative
 from adjit.ir.ops.broadcasting import reduce_sum
 from adjit.ir.ops.creation import full_like
+from adjit.ir.ops.factors import batch_right_sides
 from adjit.ir.ops.matrices import LAPACK, each_matrix, part, positive_definite, product, require_matrices, require_square, turned
 from adjit.ir.ops.movement import concatenate, pad, reshape
 from adjit.ir.ops.sampling import uniform
@@ -122,4 +123,4 @@ banded_solve: OpDefinition = define(
     "banded_solve", Kind.LINALG, arity=2, attributes={"lower": int, "upper": int, "transpose": bool}, external=(LAPACK, "dgbtrf"),
     doc="x of a x = b, or of aᵀ x = b with `transpose`, for a with `lower` diagonals below the main one and `upper` above. Row i of the "
         "first operand has the elements (j + i - upper, j) of a, in column j.",
-    infer=_infer_banded, evaluate=_evaluate_banded, vjp=_banded_vjp, samples=_banded_samples)
+    infer=_infer_banded, evaluate=_evaluate_banded, vjp=_banded_vjp, samples=_banded_samples, batch=batch_right_sides)

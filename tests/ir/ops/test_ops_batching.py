@@ -48,6 +48,14 @@ def test_batch_is_a_loop_over_the_examples(definition: OpDefinition, sample: Sam
                 assert_identical(found[example, ...], expected)
 
 
+def test_right_hand_sides_for_one_matrix_are_columns() -> None:
+    attrs = {"lower": True, "transpose": False, "unit": False}
+    graph = trace_graph("systems", [TensorType(F64, (4, 4)), TensorType(F64, (4, 2))],
+                        lambda a, b: [DEFINITIONS["triangular_solve"](a, b, **attrs)])
+    (system,) = (op for op in batch_region(graph, (False, True), 5).ops if op.name == "triangular_solve")
+    assert [value.type.shape for value in system.operands] == [(4, 4), (4, 10)]
+
+
 def test_shared_matrix_is_not_repeated() -> None:
     """All examples are rows, or columns, of one product."""
     for flags, shapes in (((True, False), ((4, 3), (3, 2))), ((False, True), ((4, 3), (3, 2))), ((False, True), ((4, 3), (3, 1)))):
