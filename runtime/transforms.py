@@ -17,6 +17,7 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.errors import Location, NonDifferentiableError, TraceError
 from adjit.ir.types import is_complex
+from adjit.runtime.as_typed import as_typed
 from adjit.runtime.bound_function import BoundCompiledFunction
 from adjit.runtime.caches.transform_cache import kept
 from adjit.runtime.compiled import CompiledFunction, compile, make_compiled
@@ -47,6 +48,19 @@ Primals = TypeVarTuple("Primals")
 
 
 @overload
+def grad(fun: None = None, *, argnums: Argnums = 0, argnum: Argnums | None = None, argnames: str | Sequence[str] | None = None,
+         has_aux: bool = False) -> Callable[[Function], Callable[..., Any]]: ...
+
+
+@overload
+def grad(fun: Function, *, argnum: Argnums, has_aux: bool = False) -> Callable[..., Any]: ...
+
+
+@overload
+def grad(fun: Function, *, argnames: str | Sequence[str], has_aux: bool = False) -> Callable[..., Any]: ...
+
+
+@overload
 def grad(fun: np.ufunc, argnums: Argnums = 0, has_aux: bool = False, *, holomorphic: bool = False) -> Callable[..., Any]: ...
 
 
@@ -73,6 +87,7 @@ def grad(fun: Callable[P, Any], argnums: Argnums, has_aux: bool = False, *, holo
 def grad(fun: Callable[P, Any], argnums: Argnums = 0, *, has_aux: bool, holomorphic: bool = False) -> Callable[P, Any]: ...
 
 
+@as_typed       # type: ignore[misc]
 def grad(fun: Function, argnums: Argnums = 0, has_aux: bool = False, *, holomorphic: bool = False) -> Function:
     """The gradient of `fun`, which returns a floating-point scalar, as a function of the same arguments.
 
@@ -105,6 +120,19 @@ def grad(fun: Function, argnums: Argnums = 0, has_aux: bool = False, *, holomorp
 
 
 @overload
+def value_and_grad(fun: None = None, *, argnums: Argnums = 0, argnum: Argnums | None = None, argnames: str | Sequence[str] | None = None,
+                   has_aux: bool = False) -> Callable[[Function], Callable[..., Any]]: ...
+
+
+@overload
+def value_and_grad(fun: Function, *, argnum: Argnums, has_aux: bool = False) -> Callable[..., Any]: ...
+
+
+@overload
+def value_and_grad(fun: Function, *, argnames: str | Sequence[str], has_aux: bool = False) -> Callable[..., Any]: ...
+
+
+@overload
 def value_and_grad(fun: np.ufunc, argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., tuple[Any, Any]]: ...
 
 
@@ -121,6 +149,7 @@ def value_and_grad(fun: Callable[P, R], argnums: Sequence[int], has_aux: bool = 
 def value_and_grad(fun: Callable[P, R], argnums: Argnums, has_aux: bool = False) -> Callable[P, tuple[R, Any]]: ...
 
 
+@as_typed       # type: ignore[misc]
 def value_and_grad(fun: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:     # type: ignore[misc]
     """Like `grad`, but returns the pair (value, gradient); with `has_aux`, ((value, anything), gradient).
 

@@ -80,15 +80,23 @@ def as_name(path: str) -> str:
     return ".".join(re.findall(r"\w+", path))
 
 
+_STATIC_TYPES = frozenset({int, str, bool, "int", "str", "bool"})
+
+
 def _register_dataclass(kind: type) -> None:
-    names = tuple(field.name for field in dataclasses.fields(kind))
+    """Register a dataclass. Fields that are declared as int, str or bool are part of the structure, if that is what they hold."""
+    fields = tuple(field.name for field in dataclasses.fields(kind))
+    declared = frozenset(field.name for field in dataclasses.fields(kind) if field.type in _STATIC_TYPES)
 
-    def children(node: Any) -> tuple[tuple[Any, ...], None, tuple[str, ...]]:
-        return tuple(getattr(node, name) for name in names), None, names
+    def children(node: Any) -> tuple[tuple[Any, ...], Any, tuple[str, ...]]:
+        static = tuple((name, getattr(node, name)) for name in fields if name in declared and type(getattr(node, name)) in _STATIC_TYPES)
+        names = tuple(name for name in fields if name not in dict(static)) if static else fields
+        return tuple(getattr(node, name) for name in names), (names, static), names
 
-    def build(_: Any, values: Iterable[Any]) -> Any:
+    def build(structure: Any, values: Iterable[Any]) -> Any:
         node: Any = object.__new__(kind)
-        for name, value in zip(names, values, strict=True):
+        names, static = structure
+        for name, value in (*zip(names, values, strict=True), *static):
             object.__setattr__(node, name, value)
         return node
 
