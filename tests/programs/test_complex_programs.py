@@ -372,3 +372,43 @@ def test_views_of_tensors() -> None:
     expected[0] = 8j * V[0].imag
     np.testing.assert_allclose(z.grad.numpy(), expected)
     assert aj.tensor([1j, 2.0]).dtype == np.complex64
+
+
+def test_matrices_of_derivatives() -> None:
+    """Real arguments with complex results, complex arguments with real results; both complex is an error."""
+    x = np.array([0.3, 0.7])
+    np.testing.assert_allclose(aj.jacobian(lambda x: np.exp(1j * x))(x), np.diag(1j * np.exp(1j * x)))
+    np.testing.assert_allclose(aj.jacobian(lambda z: abs(z) ** 2)(V), np.diag(2 * V))
+    with pytest.raises(NonDifferentiableError, match=r"arguments and outputs are complex[\s\S]*adjit.jvp"):
+        aj.jacobian(lambda z: z * z)(V)
+    with pytest.raises(NonDifferentiableError, match="arguments and outputs are complex"):
+        aj.hessian(lambda z: np.sum(abs(z) ** 2))(V)
+    with pytest.raises(NonDifferentiableError, match=r"an argument is complex[\s\S]*adjit.jacrev"):
+        aj.jacfwd(lambda z: abs(z))(V)
+    with pytest.raises(NonDifferentiableError, match=r"an output is complex[\s\S]*adjit.jacfwd"):
+        aj.jacrev(lambda x: x * 1j)(x)
+
+
+def test_backward_of_a_complex_tensor_needs_a_cotangent() -> None:
+    z = aj.tensor(V, requires_grad=True)
+    with pytest.raises(NonDifferentiableError, match=r"of a complex tensor \(complex128\)"):
+        (z * z).sum().backward()
+    (z * z).sum().backward(gradient=aj.tensor(np.asarray(1j)))
+    np.testing.assert_allclose(z.grad.numpy(), 1j * np.conj(2 * V))
+
+
+def test_examples_one_by_one_and_at_once() -> None:
+    def fun(z: Any, w: Any) -> Any:
+        return np.exp(z) * w.conj(), np.sum(z * w), abs(z), z @ w
+
+    found = aj.compile(aj.vmap(fun))(A, A[::-1])
+    for position, expected in enumerate(zip(*(fun(z, w) for z, w in zip(A, A[::-1], strict=True)), strict=True)):
+        np.testing.assert_allclose(found[position], np.stack(expected), rtol=1e-12)
+
+
+def test_header_for_c(tmp_path: Path) -> None:
+    compiled = aj.compile(lambda z: (z * 2, np.sum(z.astype(np.complex64))))
+    compiled.export(tmp_path / "program.so", V)
+    header = (tmp_path / "program.h").read_text()
+    assert "z: double _Complex [5]" in header
+    assert "float _Complex a number" in header
