@@ -10,7 +10,8 @@ it gets the operands of an example that takes this way (`take_part`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from adjit.ir.builder import GraphBuilder
@@ -18,6 +19,7 @@ from adjit.ir.definition import DEFINITIONS, BatchingRule, Kind, OpDefinition, R
 from adjit.ir.emitter import current_emitter, emitting
 from adjit.ir.errors import TraceError
 from adjit.ir.graph import Graph, Op, Value
+from adjit.ir.thread_context import thread
 
 # -- helpers of rules
 
@@ -125,19 +127,47 @@ def inline_batched(graph: Graph, operands: Sequence[Value], size: int) -> list[V
     if not isinstance(builder, GraphBuilder):
         raise TraceError("a batched graph is appended outside of a graph")
     known = dict(zip(graph.params, operands, strict=True))
-    for op in graph.ops:
-        given = [known[value] for value in op.operands]
-        with builder.at(loc=op.loc, role=op.role):
-            if not any(map(is_batched, given, op.operands)):
-                results = emit_again(op, given)
-            else:
-                results = tuple((rule_of(op.definition) or batch_in_turn)(op, given, size))
-        known.update(zip(op.results, results, strict=True))
+    with _remembered_regions():
+        for op in graph.ops:
+            given = [known[value] for value in op.operands]
+            with builder.at(loc=op.loc, role=op.role):
+                if not any(map(is_batched, given, op.operands)):
+                    results = emit_again(op, given)
+                else:
+                    results = tuple((rule_of(op.definition) or batch_in_turn)(op, given, size))
+            known.update(zip(op.results, results, strict=True))
     return [known[value] for value in graph.results]
+
+
+@contextmanager
+def _remembered_regions() -> Iterator[None]:
+    """Remember the regions that `batch_region` makes until the outermost graph is done: calls of one function share theirs, and rules of
+    loops ask several times which values become batched."""
+    context = thread.context
+    outermost = context.batched_regions is None
+    try:
+        if outermost:
+            context.batched_regions = {}
+        yield
+    finally:
+        if outermost:
+            context.batched_regions = None
 
 
 def batch_region(graph: Graph, flags: Sequence[bool], size: int, force: Sequence[bool] = ()) -> Graph:
     """Copy of a region whose parameters are batched where `flags` says so, and results where they have to be, or where `force` says so."""
+    with _remembered_regions():
+        known = thread.context.batched_regions
+        key = id(graph), tuple(flags), size, tuple(force)
+        if key not in known:
+            region = batch_region(graph, flags, size) if force else _batched(graph, flags, size, ())
+            spreads = any(wanted and not found for wanted, found in zip(force, batched_results(region, graph), strict=False))
+            known[key] = graph, _batched(graph, flags, size, force) if spreads else region     # the graph keeps its identity its own
+        made: Graph = known[key][1]
+        return made
+
+
+def _batched(graph: Graph, flags: Sequence[bool], size: int, force: Sequence[bool]) -> Graph:
     builder = GraphBuilder(graph.name)
     params = [builder.param(value.type.with_shape((size, *value.type.shape)) if flag else value.type, value.name, role)
               for value, flag, role in zip(graph.params, flags, graph.param_roles, strict=True)]

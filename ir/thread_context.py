@@ -18,10 +18,10 @@ T = TypeVar("T")
 class ThreadContext:
     """Stacks, whose last entry is the innermost: `emitters`, `scopes` of traces, `captures` of tensors. `wrapping` is the wrapper for
     bodies of loops, `order` the number of derivative rules that are being traced one within the other, `calls` the traces of functions with
-    such rules.
+    such rules, `batched_regions` the regions of the graph that is being batched.
     """
 
-    __slots__ = ("calls", "captures", "emitters", "order", "scopes", "wrapping")
+    __slots__ = ("batched_regions", "calls", "captures", "emitters", "order", "scopes", "wrapping")
 
     def __init__(self) -> None:
         self.emitters: list[Any] = []
@@ -30,6 +30,7 @@ class ThreadContext:
         self.wrapping: Any = None
         self.order = 0
         self.calls: dict[Any, Any] | None = None
+        self.batched_regions: dict[Any, Any] | None = None
 
 
 class _ThreadLocal(threading.local):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from adjit.ir.batching import batched_operands, emit_again, reshaped, spread_all
 from adjit.ir.definition import Kind, OpDefinition, Sample, define
 from adjit.ir.errors import ShapeError
 from adjit.ir.graph import Attributes, Op, Value
+from adjit.ir.ops.arithmetic import multiply
+from adjit.ir.ops.broadcasting import broadcast
 from adjit.ir.ops.movement import transpose
 from adjit.ir.ops.rules import require_dtype
 from adjit.ir.ops.sampling import uniform
@@ -54,26 +57,35 @@ def _matmul_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ..
 
 
 def _batch_matmul(op: Op, operands: Sequence[Value], size: int) -> Sequence[Value]:
-    """One product for all examples if they share a matrix: the others are its further rows, or its columns. Else a batch of products."""
+    """One product for all examples if they share a matrix: the others are its further rows, or its columns. Else a batch of products;
+    those of a column and a row are elementwise."""
     (a, b), transpose_a, transpose_b = operands, op.attrs["transpose_a"], op.attrs["transpose_b"]
     flags = batched_operands(op, operands)
     if flags == [True, False] and b.type.rank == 2:
-        return (_times_shared(a, transpose_a, b, transpose_b),)
+        return (times_shared(a, transpose_a, b, transpose_b),)
     if flags == [False, True] and a.type.rank == 2:                     # (A B)' = B' A'
-        product = _times_shared(b, not transpose_b, a, not transpose_a)
+        product = times_shared(b, not transpose_b, a, not transpose_a)
         size, columns, rows = product.type.shape
         return (reshaped(product, (size, rows, 1)) if columns == 1 else transpose(product, permutation=(0, 2, 1)),)
-    return emit_again(op, spread_all(op, operands, size))
+    a, b = spread_all(op, operands, size)
+    (rows, inner), (_, columns) = _rows_and_columns(a.type, transpose_a), _rows_and_columns(b.type, transpose_b)
+    if inner != 1 or 1 in (rows, columns):
+        return emit_again(op, (a, b))
+    batch = a.type.shape[:-2]
+    axes, shape = tuple(range(len(batch))), (*batch, rows, columns)
+    return (multiply(broadcast(reshaped(a, (*batch, rows)), shape=shape, axes=(*axes, len(batch))),
+                     broadcast(reshaped(b, (*batch, columns)), shape=shape, axes=(*axes, len(batch) + 1))),)
 
 
-def _times_shared(a: Value, transpose_a: bool, b: Value, transpose_b: bool) -> Value:
+def times_shared(a: Value, transpose_a: bool, b: Value, transpose_b: bool) -> Value:
     """Product of each matrix of the batch `a` with the matrix `b`, as one product of matrices."""
     if transpose_a:
-        size, inner, rows = a.type.shape
-        a = reshaped(a, (size, rows, inner)) if 1 in (inner, rows) else transpose(a, permutation=(0, 2, 1))
-    size, rows, inner = a.type.shape
-    product = matmul(reshaped(a, (size * rows, inner)), b, transpose_a=False, transpose_b=transpose_b)
-    return reshaped(product, (size, rows, product.type.shape[1]))
+        *batch, inner, rows = a.type.shape
+        order = (*range(len(batch)), len(batch) + 1, len(batch))
+        a = reshaped(a, (*batch, rows, inner)) if 1 in (inner, rows) else transpose(a, permutation=order)
+    *batch, rows, inner = a.type.shape
+    product = matmul(reshaped(a, (prod(batch) * rows, inner)), b, transpose_a=False, transpose_b=transpose_b)
+    return reshaped(product, (*batch, rows, product.type.shape[1]))
 
 
 def _matmul_samples() -> Iterator[Sample]:

@@ -9,15 +9,16 @@ from adjit.passes.simplify.complex_numbers import COMPLEX
 from adjit.passes.simplify.constants import CONSTANTS
 from adjit.passes.simplify.movement import MOVEMENT
 from adjit.passes.simplify.padding import PADDING
+from adjit.passes.simplify.products import PRODUCTS
 from adjit.passes.simplify.reductions import REDUCTIONS
 from adjit.passes.simplify.rewrite import merge, rewrite
 from adjit.passes.simplify.windows import WINDOWS
 
-RULES = merge(CONSTANTS, COMPLEX, ALGEBRA, MOVEMENT, PADDING, REDUCTIONS, WINDOWS)
+RULES = merge(CONSTANTS, COMPLEX, ALGEBRA, MOVEMENT, PADDING, PRODUCTS, REDUCTIONS, WINDOWS)
 
 
 def simplify(graph: Graph, options: Options) -> Graph:
-    """Apply the rules of `constants`, `algebra`, `movement`, `padding`, `reductions` and `windows` to all ops in one walk.
+    """Apply the rules of `constants`, `algebra`, `movement`, `padding`, `products`, `reductions` and `windows` to all ops in one walk.
 
     Ops that a rule leaves unused are dropped by `eliminate_dead_code`.
 
