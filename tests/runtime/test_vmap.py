@@ -203,6 +203,15 @@ def test_gradient_of_vmap_is_that_of_the_loop() -> None:
             np.testing.assert_allclose(found[name], value, rtol=tolerance, atol=tolerance)
 
 
+def test_gradient_by_what_the_examples_share() -> None:
+    """A user's rule gives the cotangent of each example, which are summed; no NaN of a branch that is not taken gets into the sum."""
+    for fun, args in ((tripled, (X, A[0])), (lambda x, m: guarded_product(m, x), (X, A[0]))):
+        found = aj.grad(lambda x, m, fun=fun: np.sum(aj.vmap(fun, (0, None))(x, m)), (0, 1))(*args)
+        expected = aj.grad(lambda x, m, fun=fun: sum(fun(x[example], m) for example in range(SIZE)), (0, 1))(*args)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-13)
+
+
 def test_transforms_compose_in_any_order() -> None:
     np.testing.assert_allclose(aj.vmap(aj.grad(lambda x: np.sum(aj.vmap(np.sin)(x) ** 2)))(X), 2 * np.sin(X) * np.cos(X))
     second = aj.hessian(lambda x: np.sum(aj.vmap(aj.grad(lambda v: v ** 3))(x) ** 2))(X[0])
