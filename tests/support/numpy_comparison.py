@@ -66,8 +66,6 @@ def compare(found: Any, wanted: Any, rounding: float, what: str) -> None:
             if one != other:
                 raise Differs(f"{path} is {one!r}, not {other!r}")
             continue
-        if type(other) in (bool, int) and type(one) is not type(other):
-            raise Differs(f"{path} is {one!r}, not {other!r}")
         array, expected = np.asarray(one), np.asarray(other)
         if (array.dtype, array.shape) != (expected.dtype, expected.shape):
             raise Differs(f"{path} is {array.dtype}{array.shape}, not {expected.dtype}{expected.shape}")
