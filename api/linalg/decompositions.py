@@ -54,6 +54,8 @@ def qr(a: Any, mode: str = "reduced") -> Any:
         raise ValueError(f"Unrecognized mode '{mode}'")
     array = _matrices(a, "qr")
     rows, columns = array.shape[-2:]
+    q: Any
+    r: Any
     if array.size:
         q, r = map(wrap, ops.qr.emit(array.value, complete=mode == "complete"))
     else:

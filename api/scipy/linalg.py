@@ -221,7 +221,7 @@ def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
         raise ShapeError(f"solve_sylvester: q has shape {q.shape}, expected (..., {a.shape[-1]}, {b.shape[-1]})", find_user_location())
     dtype = np.result_type(a.dtype, b.dtype, q.dtype)
     stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2], q.shape[:-2])
-    return wrap(ops.sylvester(*(np.broadcast_to(x.astype(dtype), (*stack, *x.shape[-2:])).value for x in (a, b, q))))
+    return wrap(ops.sylvester(*(as_traced(np.broadcast_to(x.astype(dtype), (*stack, *x.shape[-2:]))).value for x in (a, b, q))))
 
 
 @_scipy
@@ -239,7 +239,7 @@ def solve_banded(l_and_u: tuple[int, int], ab: Any, b: Any, overwrite_ab: bool =
     vector = right.ndim == 1
     right = right[:, None] if vector else right
     stack = np.broadcast_shapes(ab.shape[:-2], right.shape[:-2])
-    given = [np.broadcast_to(x.astype(dtype), (*stack, *x.shape[-2:])).value for x in (ab, right)]
+    given = [as_traced(np.broadcast_to(x.astype(dtype), (*stack, *x.shape[-2:]))).value for x in (ab, right)]
     found = wrap(ops.banded_solve(*given, lower=int(lower), upper=int(upper), transpose=False))
     return found[..., 0] if vector else found
 

@@ -149,7 +149,7 @@ def sized(a: TensorType, *sizes: int, dtype: np.dtype | None = None) -> TensorTy
 def positive_definite(*shape: int, dtype: np.dtype = F64, seed: int = 0) -> np.ndarray:
     """Matrices a aᵀ + n, whose eigenvalues are positive and far from each other."""
     a = uniform(shape, seed=seed)
-    return (a @ a.swapaxes(-1, -2) + shape[-1] * np.eye(shape[-1])).astype(dtype)
+    return np.asarray(a @ a.swapaxes(-1, -2) + shape[-1] * np.eye(shape[-1]), dtype)
 
 
 def matrix_samples(*shapes: tuple[int, ...], make: Callable[..., np.ndarray] = uniform, attrs: dict[str, Any] | None = None,

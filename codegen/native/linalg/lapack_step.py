@@ -38,10 +38,10 @@ class LapackStep(StepBuilder):
         super().__init__(target)
         self.op = op
         self.stack = op.operands[0].type.shape[:-2]
-        self.dtype = op.operands[0].type.dtype
-        self.size, self.real = self.dtype.itemsize, element_type(self.dtype)
+        self.precision = op.operands[0].type.dtype
+        self.size, self.real = self.precision.itemsize, element_type(self.precision)
         self.work = math.prod(self.stack) * (operations / OPERATIONS_PER_NS * self.size / 8 + NS_PER_MATRIX)
-        self.one = literal(1.0, self.dtype)
+        self.one = literal(1.0, self.precision)
         self.split_of_stack = split_iterations((math.prod(self.stack),), self.work)
 
     @contextmanager
@@ -93,7 +93,7 @@ class LapackStep(StepBuilder):
         """True if the sum of the absolute values is finite."""
         passed = [("ptr", self._pointer(count)), ("ptr", numbers), ("ptr", self._pointer(1))]
         name = external_symbol(BLAS, ("s" if self.size == 4 else "d") + "asum", self.real, ["ptr"] * 3)
-        return self.let(f"fcmp olt {self.real} {self.call(self.real, name, *passed)}, {literal(math.inf, self.dtype)}")
+        return self.let(f"fcmp olt {self.real} {self.call(self.real, name, *passed)}, {literal(math.inf, self.precision)}")
 
     def numbers(self, count: int, size: int = 0) -> str:
         """Scratch memory for `count` elements of the dtype, or of `size` bytes."""
@@ -105,7 +105,7 @@ class LapackStep(StepBuilder):
         failed = self.compare("ne", self.load("i32", info), 0, "i32")
         with self.if_(failed):
             for pointer, count in results:
-                write_move(self, Move(self.size, (Axis(count, 0, 1),), bits=element_bits(math.nan, self.dtype)), "", pointer)
+                write_move(self, Move(self.size, (Axis(count, 0, 1),), bits=element_bits(math.nan, self.precision)), "", pointer)
         with self.if_(self.not_(failed)):
             yield
 
