@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PACKAGES := ir tracer passes codegen eager runtime
 
-.PHONY: demo test lint types pytest accuracy bench bench-programs bench-compare bench-targets bench-report clean
+.PHONY: demo test lint types pytest accuracy bench bench-programs bench-functions bench-compare bench-targets bench-report clean
 .DEFAULT_GOAL := test
 
 demo: .venv/installed
@@ -45,6 +45,10 @@ bench: bench-harness
 bench-programs: bench-harness
 	$(BENCH) benchmarks/programs_run.py $(if $(FRESH),--fresh) $(if $(PROGRAMS),--programs "$(PROGRAMS)") $(if $(PEERS),--peers "$(PEERS)") \
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(RESULTS),--results $(RESULTS))
+
+# Every function of NumPy, compiled, beside NumPy's own, at 10 and at a million elements: the ten with the highest ratio.
+bench-functions: .venv/installed
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/numpy_functions.py
 
 # What got slower between two files of results: make bench-compare BEFORE=old.json AFTER=new.json
 BEFORE ?= benchmarks/results/comparison.before.json

@@ -198,9 +198,9 @@ def _fmod(a: Value, b: Value) -> Value:
 
 
 def signbit(x: Value) -> Value:
-    """True for negative numbers and for -0.0, whose reciprocal is negative."""
-    zero = constant(0.0, x.type.dtype, x.type.shape)
-    return ops.logical_or(ops.less(x, zero), ops.logical_and(ops.equal(x, zero), ops.less(ops.reciprocal(x), zero)))
+    """True for negative numbers and for -0.0, and for NaN whose sign bit is set."""
+    bits = ops.bitcast(x)
+    return ops.less(bits, ops.full_like(bits, 0))
 
 
 def _copysign(a: Value, b: Value) -> Value:
