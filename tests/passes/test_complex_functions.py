@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from support.complex_cases import special_numbers
 from support.each import parametrize_within
 
+import adjit as aj
 from adjit.ir.builder import trace_graph
 from adjit.ir.definition import DEFINITIONS
 from adjit.ir.interpreter import interpret
@@ -87,3 +89,14 @@ def test_special_pairs(name: str) -> None:
         np.testing.assert_allclose(found[known], expected[known], rtol=1e-14)
     else:
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", [C64, C128])
+def test_special_numbers_in_machine_code(dtype: np.dtype, exhaustive: bool) -> None:
+    names = [name for name in FUNCTIONS if name not in ELSEWHERE][::1 if exhaustive else 3]
+    z = special_numbers(dtype)
+    for name, result in zip(names, aj.compile(lambda z: tuple(getattr(np, name)(z) for name in names))(z), strict=True):
+        for number, found, expected in zip(z, result, of_numpy(name, z), strict=True):
+            size = abs(expected)
+            assert same_part(found.real, expected.real, size, dtype), (name, number, found, expected)
+            assert same_part(found.imag, expected.imag, size, dtype), (name, number, found, expected)
