@@ -258,6 +258,16 @@ def test_examples_of_a_callback_run_in_turn_and_explain_says_so() -> None:
     assert "within vmap" not in aj.compile(lambda x: aj.vmap(np.sin)(x)).explain(X)
 
 
+def test_tensors_and_modules_are_mapped() -> None:
+    x, layer = aj.tensor(X, requires_grad=True), aj.nn.Linear(4, 3)
+    aj.vmap(lambda v: (v * v).sum())(x).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), 2 * X)
+    found = aj.vmap(layer)(x)
+    np.testing.assert_allclose(found.detach().numpy(), layer(x).detach().numpy(), rtol=1e-5)
+    found.sum().backward()
+    np.testing.assert_allclose(layer.weight.grad.numpy(), np.tile(X.sum(0), (3, 1)), rtol=1e-5)
+
+
 # -- decisions
 
 
