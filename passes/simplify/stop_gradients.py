@@ -6,7 +6,7 @@ from adjit.ir.graph import Graph, Op, Value
 from adjit.passes.options import Options
 from adjit.passes.simplify.rewrite import Rewriter, RuleTable, rewrite
 
-RULES = RuleTable()
+RULES = RuleTable(of_complex=True)
 
 
 @RULES.rule("stop_gradient")
