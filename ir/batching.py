@@ -140,15 +140,14 @@ def inline_batched(graph: Graph, operands: Sequence[Value], size: int) -> list[V
 
 
 @contextmanager
-def _remembered_regions() -> Iterator[None]:
+def _remembered_regions() -> Iterator[dict[Any, Any]]:
     """Remember the regions that `batch_region` makes until the outermost graph is done: calls of one function share theirs, and rules of
     loops ask several times which values become batched."""
     context = thread.context
     outermost = context.batched_regions is None
     try:
-        if outermost:
-            context.batched_regions = {}
-        yield
+        known = context.batched_regions = {} if context.batched_regions is None else context.batched_regions
+        yield known
     finally:
         if outermost:
             context.batched_regions = None
@@ -156,8 +155,7 @@ def _remembered_regions() -> Iterator[None]:
 
 def batch_region(graph: Graph, flags: Sequence[bool], size: int, force: Sequence[bool] = ()) -> Graph:
     """Copy of a region whose parameters are batched where `flags` says so, and results where they have to be, or where `force` says so."""
-    with _remembered_regions():
-        known = thread.context.batched_regions
+    with _remembered_regions() as known:
         key = id(graph), tuple(flags), size, tuple(force)
         if key not in known:
             region = batch_region(graph, flags, size) if force else _batched(graph, flags, size, ())
