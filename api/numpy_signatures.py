@@ -32,10 +32,10 @@ def describe(function: Function, numpy_function: Any) -> Function:
     return function
 
 
-def describe_special(function: Function, operands: int, name: str) -> Function:
+def describe_special(function: Function, operands: int, name: str, results: int = 1) -> Function:
     """Give `function`, which replaces a ufunc of scipy.special, its signature."""
     if "__signature__" not in vars(function):
-        _describe_elementwise(function, operands, f"special.{name}")
+        _describe_elementwise(function, operands, f"special.{name}", results)
     return function
 
 
@@ -48,13 +48,14 @@ def example(name: str) -> str:
     return f"{imports}>>> import adjit as aj\n>>> {call}\n{result}"
 
 
-def _describe_elementwise(function: Function, operands: int, name: str) -> None:
+def _describe_elementwise(function: Function, operands: int, name: str, results: int = 1) -> None:
     names = ["x"] if operands == 1 else [f"x{number + 1}" for number in range(operands)]
     options = {"where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
     _set(function, Signature([
         *(Parameter(operand, Parameter.POSITIONAL_ONLY) for operand in names),
         Parameter("out", Parameter.POSITIONAL_OR_KEYWORD, default=None),
-        *(Parameter(option, Parameter.KEYWORD_ONLY, default=default) for option, default in options.items())]), _ELEMENTWISE, name)
+        *(Parameter(option, Parameter.KEYWORD_ONLY, default=default) for option, default in options.items())],
+        return_annotation=f"tuple[{', '.join(['Array'] * results)}]" if results > 1 else Signature.empty), _ELEMENTWISE, name)
 
 
 def _describe(function: Function, numpy_function: Any) -> None:

@@ -1,4 +1,4 @@
-"""Special functions by SciPy's names, for plain arrays, traced arrays and tensors; SciPy itself is not needed.
+"""Special functions by SciPy's names, for plain arrays, traced arrays and tensors.
 
     >>> import numpy as np
     >>> import adjit as aj
@@ -10,7 +10,13 @@
 Error functions: `erf`, `erfc`, `erfcx`, `erfinv`, `ndtr`, `log_ndtr`. Gamma function: `gammaln`, `gamma`, `rgamma`, `gammasgn`, `psi`
 (`digamma`), `polygamma`, `multigammaln`, `beta`, `betaln`. Bessel functions: `i0`, `i0e`, `i1`, `i1e`. Logistic: `expit`, `logit`,
 `log_expit`, `softplus`. Entropy: `entr`, `rel_entr`, `kl_div`, `xlogy`, `xlog1py`. Transformations and losses: `boxcox`, `boxcox1p`,
-`huber`, `pseudo_huber`. Exponentials and logarithms: `exp2`, `exp10`, `expm1`, `log1p`, `cbrt`, `logsumexp`, `softmax`, `log_softmax`.
+`huber`, `pseudo_huber`. Exponentials and logarithms: `exp2`, `exp10`, `expm1`, `log1p`, `cbrt`, `logsumexp`, `softmax`, `log_softmax`. And
+`zeta`.
+
+With SciPy installed, more than a hundred others, which SciPy computes (`docs/scipy.md` has the table): incomplete gamma and beta functions
+and their inverses, Bessel, Airy, Kelvin, Struve and parabolic cylinder functions, elliptic integrals, exponential integrals, hypergeometric
+functions, orthogonal polynomials, distribution functions. Native programs call SciPy's functions of C. In an argument without a closed
+form of the derivative, such as the order of a Bessel function, a derivative is refused with `NonDifferentiableError`.
 
 Those that are ufuncs in SciPy take its `out=` and `where=`, and `scipy.special.gammaln(x)` itself works on traced arrays and tensors.
 """
@@ -20,14 +26,16 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from adjit.ir.ops.external_functions import FUNCTIONS as _EXTERNAL
 from adjit.ir.spelling import nearest as _nearest
 from adjit.numpy_signatures import describe_special
 from adjit.tracer.functions.composites import log_softmax, logsumexp, softmax
-from adjit.tracer.functions.special import OF_TWO, multigammaln, polygamma
+from adjit.tracer.functions.external import external_function
+from adjit.tracer.functions.special import OF_TWO, multigammaln, polygamma, zeta
 from adjit.tracer.registry import FUNCTIONS
 
 _UFUNCS = {name[1]: function for name, function in FUNCTIONS.items() if isinstance(name, tuple) and name[0] == "scipy.special"}
-_UFUNCS["digamma"] = _UFUNCS["psi"]
+_UFUNCS |= {"digamma": _UFUNCS["psi"], **{name: external_function(name) for name in _EXTERNAL}}
 
 
 def __getattr__(name: str) -> Any:
@@ -38,6 +46,8 @@ def __getattr__(name: str) -> Any:
         exists = hasattr(sys.modules.get("scipy.special"), name)
         reason = f"scipy.special.{name} has no rule" if exists else f"there is no such function with a rule{_nearest(name, __dir__())}"
         raise AttributeError(f"module 'adjit.special' has no attribute {name!r}: {reason}") from None
+    if name in _EXTERNAL:
+        return describe_special(function, _EXTERNAL[name].arity, name, len(_EXTERNAL[name].derivatives))
     return describe_special(function, 2 if name in OF_TWO else 1, name)
 
 
@@ -45,4 +55,4 @@ def __dir__() -> list[str]:
     return sorted([*__all__, *_UFUNCS])
 
 
-__all__ = ["log_softmax", "logsumexp", "multigammaln", "polygamma", "softmax"]
+__all__ = ["log_softmax", "logsumexp", "multigammaln", "polygamma", "softmax", "zeta"]

@@ -53,7 +53,7 @@ from adjit.nn.functional.arguments import Array, Reduction
 
 """
 
-ARRAYS = ("input", "weight", "bias", "a", "b", "x", "x1", "x2")
+ARRAYS = ("input", "weight", "bias", "a", "b", "x", "x1", "x2", "x3", "x4")
 """Parameters without a type that take arrays."""
 
 OF_UFUNCS = {"out": "NDArray | None", "where": "Any", "casting": "str", "order": "str", "dtype": "Any", "subok": "bool"}

@@ -24,6 +24,7 @@ The ops of the IR. This page is made from the op records in `ir/ops/` by `docs/m
 
 KINDS = {
     Kind.ELEMENTWISE: "Operands of one dtype and shape; each element of the result is made of the elements in the same place.",
+    Kind.EXTERNAL: "As elementwise ops, by calls of a compiled function of another library, which machine code makes without Python.",
     Kind.REDUCTION: "Elements along `axes` are combined, and these dimensions disappear.",
     Kind.MOVEMENT: "Elements move to other places; none is computed, but for the sums of `add_slice`.",
     Kind.INDEXING: "Elements move from or to places that are data. Indices are i64, at least 0 and below the size of the axis.",

@@ -92,7 +92,7 @@ def batch_axis(op: Op, operands: Sequence[Value], size: int) -> tuple[Value, ...
 
 
 BY_KIND: dict[Kind, BatchingRule] = {Kind.ELEMENTWISE: batch_alike, Kind.WINDOW: batch_alike, Kind.REDUCTION: batch_axes,
-                                     Kind.SCAN: batch_axis, Kind.LINALG: batch_alike}
+                                     Kind.SCAN: batch_axis, Kind.EXTERNAL: batch_alike, Kind.LINALG: batch_alike}
 """Rules of the kinds whose records need not state one."""
 
 

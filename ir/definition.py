@@ -23,14 +23,22 @@ from adjit.ir.types import TensorType
 Infer = Callable[..., "TensorType | tuple[TensorType, ...]"]
 Evaluate = Callable[..., Any]
 Terms = Callable[["Sequence[tuple[int, ...]]", "tuple[int, ...]", Attributes], int]
-VectorJacobianProduct = Callable[[Any, tuple[Value, ...], tuple[Value, ...], Attributes], "Sequence[Value | None]"]
+VectorJacobianProduct = Callable[[Any, tuple[Value, ...], tuple[Value, ...], Attributes], "Sequence[Value | NoDerivative | None]"]
 BatchingRule = Callable[[Op, "Sequence[Value]", int], "Sequence[Value]"]
+
+
+@dataclass(frozen=True, slots=True)
+class NoDerivative:
+    """Cotangent of an operand in which an op has no derivative: an error where it is asked for, and `reason` says why."""
+
+    reason: str
 
 
 class Kind(Enum):
     """Class of ops that a backend lowers alike; there is one emitter for each kind."""
 
     ELEMENTWISE = "elementwise"   # same shape in and out; has scalar code
+    EXTERNAL = "external"         # same shape in and out; calls a compiled function of another library for each element
     REDUCTION = "reduction"       # combines along `axes`, which disappear
     MOVEMENT = "movement"         # elements move, none is computed
     INDEXING = "indexing"         # elements move to or from positions given by data
@@ -95,8 +103,9 @@ class OpDefinition:
                An op with regions also gets `regions=`.
     evaluate   `evaluate(*arrays, **attrs)`: the meaning, in NumPy. Results may share memory with operands.
     vjp        `vjp(cotangent, operands, results, attrs)` returns one cotangent an operand, written with ops; None means
-               zero. With several results, `cotangent` is a tuple that may hold None. `vjp=None` is for ops without a
-               differentiable result (integers, bools) or that are never differentiated (planned stage).
+               zero, `NoDerivative` an error where it is needed. With several results, `cotangent` is a tuple that may hold
+               None. `vjp=None` is for ops without a differentiable result (integers, bools) or that are never differentiated
+               (planned stage).
     batch      `batch(op, operands, size)` returns the results of `op` for a batch of examples, written with ops: of the operands, at least
                one has the batch axis, of `size`, as a further first dimension, and so have the results (those of ops with regions may
                lack it). "kind": the rule of the kind (`adjit.ir.batching`), if it has one. None: a loop over the examples.
@@ -240,7 +249,7 @@ _NEEDED = ((Kind.ELEMENTWISE, "cost"), (Kind.ELEMENTWISE, "rounding"), (Kind.RED
            (Kind.REGION, "region_use"))
 """Traits without which records of a kind are incomplete."""
 
-_BATCHED_BY_KIND = (Kind.ELEMENTWISE, Kind.REDUCTION, Kind.WINDOW, Kind.SCAN, Kind.LINALG, Kind.CREATION)
+_BATCHED_BY_KIND = (Kind.ELEMENTWISE, Kind.EXTERNAL, Kind.REDUCTION, Kind.WINDOW, Kind.SCAN, Kind.LINALG, Kind.CREATION)
 """Kinds whose ops are batched alike; ops without operands are never batched."""
 
 DEFINITIONS: dict[str, OpDefinition] = {}

@@ -5,12 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adjit.ir.errors import UnsupportedError
+from adjit.ir.lazy_module import LazyModule
 from adjit.tracer.user_location import find_user_location
+
+if TYPE_CHECKING:
+    from adjit.tracer.functions import external
+else:
+    external = LazyModule("adjit.tracer.functions.external")
 
 Function = Callable[..., Any]
 
@@ -51,7 +57,7 @@ def find(numpy_function: Any) -> Function:
         import_module(_ON_DEMAND[numpy_function.__module__])
         found = FUNCTIONS.get(numpy_function)
     if found is None and isinstance(numpy_function, np.ufunc):
-        found = FUNCTIONS.get(("scipy.special", numpy_function.__name__))
+        found = special_function(numpy_function.__name__)
     if found is None and (getattr(numpy_function, "__module__", None) or "").startswith("numpy.polynomial"):
         return numpy_function._implementation       # type: ignore[no-any-return]  # NumPy's, in Python
     if found is None:
@@ -63,6 +69,14 @@ def reason_against(name: str) -> str:
     """Why the function with this full name has no rule; empty if it is not known."""
     inner = name.removeprefix("numpy.")
     return REFUSED.get(inner) or REFUSED.get(f"{inner.rpartition('.')[0]}.*", "")
+
+
+def special_function(name: str) -> Function | None:
+    """Return adjit's function for the ufunc of scipy.special with this name, if it has a rule."""
+    found = FUNCTIONS.get(("scipy.special", name))
+    if found is None and not hasattr(np, name):
+        found = external.external_function(name) if name in external.NAMES else None
+    return found
 
 
 def full_name(numpy_function: Any) -> str:

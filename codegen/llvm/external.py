@@ -83,18 +83,30 @@ def address_of(symbol: str) -> int:
     if module.startswith((LOOP, DATA)):
         return _address_in_ufunc(module.startswith(LOOP), module.removeprefix(LOOP).removeprefix(DATA), name, kinds)
     try:
-        capsules = import_module(module).__pyx_capi__
+        signature = _signature(module, name)
     except ImportError as error:
         raise UnsupportedError(f"the program calls {name} of {module}, which cannot be imported: {error}",
                                hint="pip install scipy") from error
-    get_name, get_pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
-    get_name.restype, get_name.argtypes = ctypes.c_char_p, (ctypes.py_object,)
-    get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-    signature = get_name(capsules[name]) if name in capsules else b""
-    if _kinds_of(signature.decode()) != kinds:
+    if _kinds_of(signature) != kinds:
         raise UnsupportedError(f"the program calls {name} of {module}, which this version of SciPy "
-                               f"{f'declares as {signature.decode()}' if signature else 'does not have'}", hint="pip install -U scipy")
-    return int(get_pointer(capsules[name], signature))
+                               f"{f'declares as {signature}' if signature else 'does not have'}", hint="pip install -U scipy")
+    get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    return int(get_pointer(import_module(module).__pyx_capi__[name], signature.encode()))
+
+
+def kinds_of_function(module: str, name: str) -> str:
+    """The kinds of result and arguments of a function; "" if the module has none by this name, or it has arguments that programs do not
+    pass. Raises `ImportError`."""
+    return _kinds_of(_signature(module, name))
+
+
+def _signature(module: str, name: str) -> str:
+    """The signature that a capsule has; "" if there is no capsule of this name."""
+    get_name = ctypes.pythonapi.PyCapsule_GetName
+    get_name.restype, get_name.argtypes = ctypes.c_char_p, (ctypes.py_object,)
+    capsules = import_module(module).__pyx_capi__
+    return get_name(capsules[name]).decode() if name in capsules else ""
 
 
 _NO_DATA = ctypes.c_int64()

@@ -31,6 +31,7 @@ Lowering = Callable[[Op, Mapping[int, int], Target], tuple[StepCode, ...]]
 
 OF_KIND: dict[Kind, str] = {
     Kind.ELEMENTWISE: "kernels.fused.lower_elementwise",
+    Kind.EXTERNAL: "external.lower_external",
     Kind.MOVEMENT: "arrays.movement.lower_movement",
     Kind.REDUCTION: "arrays.reductions.lower_reduction",
     Kind.WINDOW: "conv.pooling.lower_windows",

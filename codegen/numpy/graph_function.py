@@ -32,7 +32,7 @@ from adjit.ir.ops.traits import CONTROL_FLOW, HOST_CALLS
 from adjit.ir.types import Shape, TensorType, is_complex
 
 _RESHAPE = re.compile(r"(v\d+) = (\w+)\.reshape\(k\d+\)")
-_NEW_ARRAYS = (Kind.ELEMENTWISE, Kind.SCAN)
+_NEW_ARRAYS = (Kind.ELEMENTWISE, Kind.EXTERNAL, Kind.SCAN)
 """Kinds of ops whose results share no memory with their operands, unless an op has its own `write_` method."""
 
 _SMALL_BYTES = 1 << 14

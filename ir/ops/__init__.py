@@ -59,6 +59,7 @@ from adjit.ir.ops.elementwise_math import (
     tan,
     tanh,
 )
+from adjit.ir.ops.external import external
 from adjit.ir.ops.factors import cholesky, lu, lu_inverse, lu_solve, triangular_solve
 from adjit.ir.ops.fourier import fft, irfft, rfft
 from adjit.ir.ops.guard import guard
@@ -90,7 +91,7 @@ __all__ = [
     "banded_solve", "bitcast", "bitwise_and", "bitwise_or", "bitwise_xor", "broadcast", "callback", "cbrt", "ceil", "checkpoint",
     "cholesky", "complex", "concatenate", "cond", "conj", "constant", "convert", "convolution", "convolution_kernel_gradient", "cos",
     "cosh", "cumprod", "cumsum", "custom_call", "digamma", "divide", "eigh", "eigvalsh", "equal", "erf", "erfc", "erfcx", "erfinv",
-    "exp", "exp2", "expm1", "fft", "flip", "floor", "floor_divide", "fmax", "fmin", "free", "full_like", "fused", "greater",
+    "exp", "exp2", "expm1", "external", "fft", "flip", "floor", "floor_divide", "fmax", "fmin", "free", "full_like", "fused", "greater",
     "greater_equal", "guard", "hypot", "i0e", "i1e", "imag", "invert", "iota", "irfft", "isfinite", "isinf", "isnan", "left_shift",
     "less", "less_equal", "lgamma", "log", "log10", "log1p", "log2", "logaddexp", "logical_and", "logical_not", "logical_or",
     "logical_xor", "lu", "lu_inverse", "lu_solve", "matmul", "matmul_epilogue", "maximum", "minimum", "multiply", "negative",

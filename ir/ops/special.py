@@ -101,7 +101,7 @@ def _hurwitz_zeta(s: int, x: Value, terms: int = 8) -> Value:
     square_of_w = square(w)
     rest = full_like(x, 0.0)
     for j in range(terms, 0, -1):
-        factor = _bernoulli(2 * j) * math.prod(range(s, s + 2 * j - 1)) / math.factorial(2 * j)
+        factor = bernoulli(2 * j) * math.prod(range(s, s + 2 * j - 1)) / math.factorial(2 * j)
         rest = plus(multiply(rest, square_of_w), float(factor))
     tail = plus(multiply(w, plus(multiply(w, rest), 0.5)), 1.0 / (s - 1))
     return add(total, multiply(_whole_power(w, s - 1), tail))
@@ -114,7 +114,8 @@ def _whole_power(x: Value, exponent: int) -> Value:
     return multiply(half, x) if exponent % 2 else half
 
 
-def _bernoulli(n: int) -> fractions.Fraction:
+def bernoulli(n: int) -> fractions.Fraction:
+    """The Bernoulli number with this index."""
     numbers = [fractions.Fraction(1)]
     for m in range(1, n + 1):
         numbers.append(-sum((math.comb(m + 1, k) * numbers[k] for k in range(m)), fractions.Fraction(0)) / (m + 1))

@@ -17,7 +17,7 @@ from adjit.ir.graph import Graph, Op, Value
 from adjit.ir.ops.traits import CONTROL_FLOW
 from adjit.ir.types import is_inexact
 from adjit.passes.autodiff.activity import varied_carries
-from adjit.passes.autodiff.reverse_ad import append_copy, conjugated, no_derivative, run_backward, run_forward, zeros_like
+from adjit.passes.autodiff.reverse_ad import append_copy, checked, conjugated, no_derivative, run_backward, run_forward, zeros_like
 
 
 def run_tangents(builder: GraphBuilder, region: Graph, arguments: Sequence[Value],
@@ -60,7 +60,8 @@ def _push(builder: GraphBuilder, op: Op, operands: tuple[Value, ...], given: Map
 
     def pull(known: Sequence[Value], cotangents: Sequence[Value]) -> Sequence[Value | None]:
         wanted = tuple(value if is_inexact(value.type.dtype) else None for value in cotangents)
-        return rule(wanted if len(wanted) > 1 else wanted[0], tuple(known[:count]), tuple(known[count:]), op.attrs)
+        pulled = rule(wanted if len(wanted) > 1 else wanted[0], tuple(known[:count]), tuple(known[count:]), op.attrs)
+        return checked(pulled, given, op)
 
     return results, _pull_back_twice(builder, (*operands, *results), results, given, pull)
 

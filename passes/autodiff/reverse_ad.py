@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
+from adjit.ir.definition import NoDerivative
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import NonDifferentiableError, Role, VerificationError
 from adjit.ir.graph import Graph, Op, Value, needed_ops
@@ -145,7 +146,7 @@ def run_backward(builder: GraphBuilder, forward: Forward, seeds: Mapping[int, Va
             if not wanted or given.count(None) == len(given):
                 continue
             start = len(builder.ops)
-            pulled = _pull_back(builder, forward, op, given, wanted, cotangents)
+            pulled = checked(_pull_back(builder, forward, op, given, wanted, cotangents), wanted, op)
             builder.ops[start:] = needed_ops(builder.ops[start:], (value for index in wanted if (value := pulled[index]) is not None))
             for index in wanted:
                 contribution = pulled[index]
@@ -163,7 +164,7 @@ def run_backward(builder: GraphBuilder, forward: Forward, seeds: Mapping[int, Va
 
 
 def _pull_back(builder: GraphBuilder, forward: Forward, op: Op, given: tuple[Value | None, ...],
-               wanted: Sequence[int], cotangents: Cotangents) -> Sequence[Value | None]:
+               wanted: Sequence[int], cotangents: Cotangents) -> Sequence[Value | NoDerivative | None]:
     """Cotangents of the operands of one op, from those of its results. Loops and branches may take what is known of them from `cotangents`,
     and add to it."""
     operands = tuple(map(forward.values.__getitem__, op.operands))
@@ -185,6 +186,16 @@ def _pull_back(builder: GraphBuilder, forward: Forward, op: Op, given: tuple[Val
         raise VerificationError(f"the derivative of {op.name} gives {len(pulled)} cotangents for {len(operands)} operands", op.loc,
                                 hint=f"correct the derivative rule of {op.name}")
     return pulled
+
+
+def checked(pulled: Sequence[Value | NoDerivative | None], wanted: Iterable[int], op: Op) -> Sequence[Value | None]:
+    """The cotangents of the operands `wanted`; raises `NonDifferentiableError` for one that does not exist."""
+    for index in wanted:
+        cotangent = pulled[index]
+        if isinstance(cotangent, NoDerivative):
+            raise NonDifferentiableError(cotangent.reason, op.loc,
+                                         hint="wrap this argument in adjit.stop_gradient to treat it as a constant")
+    return [None if isinstance(cotangent, NoDerivative) else cotangent for cotangent in pulled]
 
 
 def no_derivative(op: Op, what: str) -> NonDifferentiableError:

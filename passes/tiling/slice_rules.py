@@ -54,7 +54,7 @@ def infer_operand_axes(op: Op, axis: int, batch: int = 0) -> OperandAxes | None:
         return None
     if batch:
         return _axes_of_batches(op, axis, batch)
-    if op.definition.kind is Kind.ELEMENTWISE:
+    if op.definition.kind in (Kind.ELEMENTWISE, Kind.EXTERNAL):
         return (axis,) * len(op.operands)
     rule = _RULES.get(op.name) or (_reduction if op.definition.kind is Kind.REDUCTION else None)
     return None if rule is None else rule(op, axis)

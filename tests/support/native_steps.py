@@ -25,6 +25,7 @@ import numpy as np
 import pytest
 from support.object_code import undefined_symbols
 
+from adjit.codegen.llvm.external import PREFIX, address_of, external_symbols
 from adjit.codegen.llvm.module import Definition
 from adjit.codegen.llvm.target import Target, host_targets, machine
 from adjit.codegen.native.program_code import StepCode
@@ -104,8 +105,10 @@ def load_together(programs: Sequence[Sequence[StepCode]], target: Target) -> lis
     module = llvm.parse_assembly(module_text(different))
     module.verify()
     code = machine(target).emit_object(module)
-    assert undefined_symbols(code) <= {"memcpy", "memset"}
+    assert {symbol for symbol in undefined_symbols(code) if not symbol.startswith(PREFIX)} <= {"memcpy", "memset"}
     builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+    for symbol in external_symbols(code):
+        builder.import_symbol(symbol, address_of(symbol))
     for number in range(len(different)):
         builder.export_symbol(f"run{number}")
     library = builder.link(_linker(), f"steps_{next(_numbers)}")

@@ -105,7 +105,7 @@ def gradient_graph(graph: Graph, wrt: int) -> Graph:
             contributions = op.definition.vjp(
                 given if len(given) > 1 else given[0], tuple(known[v] for v in op.operands), tuple(known[v] for v in op.results), op.attrs)
             for operand, contribution in zip(op.operands, contributions, strict=True):
-                if contribution is not None:
+                if isinstance(contribution, Value):     # samples are differentiated where there is a derivative
                     cotangents[operand] = add(cotangents[operand], contribution) if operand in cotangents else contribution
         target = graph.params[wrt]
         return builder.build([cotangents[target] if target in cotangents else full_like(known[target], 0.0)])

@@ -14,6 +14,7 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Value
+from adjit.ir.ops.special import bernoulli
 from adjit.ir.ops.special import polygamma as derivative_of_digamma
 from adjit.ir.types import F64
 from adjit.tracer.array import TracedArray, wrap
@@ -254,6 +255,64 @@ def polygamma(n: int, x: Any) -> TracedArray:
                                hint="call polygamma once for each order")
     value = floating(x).value
     return wrap({0: ops.digamma, 1: ops.trigamma}[n](value) if n < 2 else derivative_of_digamma(int(n), value))
+
+
+_ZETA_TERMS = 10
+_ZETA_CORRECTIONS = 12
+
+
+def _hurwitz(s: Value, q: Value) -> Value:
+    """Sum of (q + k)^-s for q > 0, by Euler and Maclaurin's formula (DLMF 25.11.9), which continues it below s = 1."""
+    less_s = ops.negative(s)
+    total = ops.power(q, less_s)
+    for k in range(1, _ZETA_TERMS):
+        total = ops.add(total, ops.power(_plus(q, float(k)), less_s))
+    w = _plus(q, float(_ZETA_TERMS))
+    last, factor = ops.power(w, less_s), ops.divide(s, w)
+    rest = _number(s, 0.5)
+    for j in range(1, _ZETA_CORRECTIONS + 1):
+        rest = ops.add(rest, _scaled(factor, float(bernoulli(2 * j)) / math.factorial(2 * j)))
+        factor = ops.divide(ops.multiply(factor, ops.multiply(_plus(s, 2.0 * j - 1.0), _plus(s, 2.0 * j))), ops.square(w))
+    rest = ops.add(rest, ops.divide(w, _plus(s, -1.0)))
+    return ops.add(total, ops.multiply(last, rest))
+
+
+def _riemann(s: Value) -> Value:
+    """The zeta function; negative arguments by the reflection formula (DLMF 25.4.1), with exact zeros."""
+    below = _below(s, 0.0)
+    mirrored = ops.select(below, ops.subtract(_number(s, 1.0), s), s)
+    value = _hurwitz(mirrored, _number(s, 1.0))
+    half = _scaled(ops.select(below, s, _number(s, 0.0)), 0.5)
+    whole = ops.rint(half)
+    odd = ops.abs(ops.subtract(whole, _scaled(ops.rint(_scaled(whole, 0.5)), 2.0)))
+    sine = ops.multiply(ops.sin(_scaled(ops.subtract(half, whole), math.pi)), _plus(_scaled(odd, -2.0), 1.0))
+    growth = ops.exp(ops.subtract(ops.lgamma(mirrored), _scaled(mirrored, math.log(2.0 * math.pi))))
+    reflected = _scaled(ops.multiply(ops.multiply(growth, sine), value), 2.0)
+    return ops.select(below, reflected, ops.select(_is(s, math.inf), _number(s, 1.0), value))
+
+
+@dispatched
+def zeta(x: Any, q: Any = None) -> TracedArray:
+    """Riemann's zeta function of `x`, or Hurwitz's: the sum of (q + k)^-x over k = 0, 1, ... for x > 1, with derivatives in both.
+
+    Hurwitz's is NaN for x < 1 and for q < 0 (infinite at 0, -1, ...), where SciPy has values for whole x.
+
+    >>> float(zeta(2.0).round(6))
+    1.644934
+    """
+    if q is None:
+        s = floating(x)
+        return wrap(convert(_riemann(convert(s.value, F64)), s.dtype))
+    s, shift = FUNCTIONS[np.broadcast_arrays](floating(x), floating(q))
+    dtype = np.promote_types(s.dtype, shift.dtype)
+    s, shift = convert(s.value, F64), convert(shift.value, F64)
+    good = ops.logical_and(ops.greater(s, _number(s, 1.0)), ops.greater(shift, _number(shift, 0.0)))
+    value = _hurwitz(ops.select(good, s, _number(s, 2.0)), ops.select(good, shift, _number(s, 1.0)))
+    pole = ops.logical_and(ops.less_equal(shift, _number(s, 0.0)), ops.equal(ops.floor(shift), shift))
+    infinite = ops.logical_or(_is(s, 1.0), ops.logical_and(pole, ops.greater(s, _number(s, 1.0))))
+    unknown = ops.logical_or(ops.isnan(s), ops.isnan(shift))
+    other = ops.select(ops.logical_and(infinite, ops.logical_not(unknown)), _number(s, math.inf), _number(s, math.nan))
+    return wrap(convert(ops.select(good, value, other), dtype))
 
 
 @dispatched

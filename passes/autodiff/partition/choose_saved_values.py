@@ -43,9 +43,9 @@ CHEAP, MATERIALIZED, TRANSCENDENTAL, COLLECTIVE, CONTRACTION = 1, 2, 3, 4, 5
 
 RECOMPUTE_COSTS = {
     Kind.ELEMENTWISE: CHEAP, Kind.MOVEMENT: CHEAP, Kind.REDUCTION: COLLECTIVE, Kind.SCAN: COLLECTIVE, Kind.INDEXING: COLLECTIVE,
-    Kind.CONTRACTION: CONTRACTION, Kind.WINDOW: COLLECTIVE}
+    Kind.CONTRACTION: CONTRACTION, Kind.WINDOW: COLLECTIVE, Kind.EXTERNAL: CONTRACTION}
 
-READERS_FROM_MEMORY = (Kind.CONTRACTION, Kind.WINDOW, Kind.INDEXING, Kind.SCAN, Kind.LINALG, Kind.REGION)
+READERS_FROM_MEMORY = (Kind.CONTRACTION, Kind.WINDOW, Kind.INDEXING, Kind.SCAN, Kind.LINALG, Kind.REGION, Kind.EXTERNAL)
 
 MAX_DROP_ATTEMPTS = 32
 """Most ops (the most expensive ones) that are tried to be left out of a choice that fits."""
@@ -261,6 +261,8 @@ def _operations(op: Op, cost: int) -> int:
     """Rough number of operations of `op`, which has this cost grade."""
     if op.definition.kind is Kind.CONTRACTION:
         return OPERATIONS_PER_ELEMENT[CONTRACTION] * terms_of(op) * op.result.type.size
+    if op.definition.kind is Kind.EXTERNAL:
+        return 10 * OPERATIONS_PER_ELEMENT[TRANSCENDENTAL] * op.result.type.size
     return OPERATIONS_PER_ELEMENT[cost] * max((value.type.size for value in (*op.operands, op.result)), default=1)
 
 

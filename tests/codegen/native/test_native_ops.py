@@ -77,7 +77,7 @@ class Checks:
 
 
 @for_each_target
-@pytest.mark.parametrize("kind", [Kind.MOVEMENT, Kind.INDEXING, Kind.CREATION, Kind.REDUCTION, Kind.SCAN, Kind.CONTRACTION],
+@pytest.mark.parametrize("kind", [Kind.MOVEMENT, Kind.INDEXING, Kind.CREATION, Kind.REDUCTION, Kind.SCAN, Kind.CONTRACTION, Kind.EXTERNAL],
                          ids=lambda kind: kind.name)
 def test_samples(kind: Kind, target: Target, exhaustive: bool) -> None:
     """All on the best target that this machine has, on others the first one of each dtype."""

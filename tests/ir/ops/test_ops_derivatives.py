@@ -89,7 +89,7 @@ def test_a_zero_cotangent_contributes_zero(definition: OpDefinition, dtype: np.d
 
 
 @for_each_op(Kind.ELEMENTWISE, Kind.REDUCTION, Kind.MOVEMENT, Kind.INDEXING, Kind.CONTRACTION, Kind.WINDOW, Kind.SCAN, Kind.LINALG,
-             where=has_derivative,
+             Kind.EXTERNAL, where=has_derivative,
              in_one_item=True)
 def test_cotangents_have_the_types_of_the_operands(definition: OpDefinition) -> None:
     """For every float operand of every sample, in its own dtype."""

@@ -55,6 +55,10 @@ CONVOLUTION = {"stride": (1, 1), "low": (0, 0), "high": (0, 0), "interior": (0, 
 WINDOWS = {"sizes": (2, 2), "stride": (2, 2), "low": (0, 0), "high": (0, 0), "interior": (0, 0), "dilation": (1, 1)}
 
 CASES: list[tuple[OpDefinition, list[str], dict[str, Any], type[AdjitError], str]] = [
+    (ops.external, ["f64[2]"], {"function": "gammainc", "output": 0}, DTypeError, "gammainc takes 2 operands, got 1"),
+    (ops.external, ["f64[2]"], {"function": "k0", "output": 1}, DTypeError, "there is no result 1 of a function 'k0'"),
+    (ops.external, ["f64[2]"], {"function": "no", "output": 0}, DTypeError, "there is no result 0 of a function 'no'"),
+    (ops.external, ["i64[2]"], {"function": "k0", "output": 0}, DTypeError, "a float dtype is needed, got i64[2]"),
     (ops.exp, ["i64[2]"], {}, DTypeError, "a float or complex dtype is needed, got i64[2]\n    convert the operand with .astype first"),
     (ops.negative, ["bool[2]"], {}, DTypeError, "an integer, float or complex dtype is needed, got bool[2]"),
     (ops.left_shift, ["f32[2]", "f32[2]"], {}, DTypeError, "an integer dtype is needed, got f32[2]"),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.special
+import scipy.special.cython_special
 from support.op_cases import assert_identical, for_each_op, for_each_sample
 
 from adjit.ir import ops
@@ -205,6 +206,16 @@ def fourier(x: np.ndarray, axis: int, sign: int, half: np.ndarray | None = None)
     return np.moveaxis(np.moveaxis(x, axis, -1) @ turns, -1, axis).astype(np.result_type(x.dtype, np.complex64))
 
 
+def external(*arrays: np.ndarray, function: str, output: int) -> np.ndarray:
+    """The C functions of SciPy, called by Python one number at a time."""
+    def scalar(*numbers: float) -> Any:
+        if function == "sici":      # Python has it of complex numbers alone
+            return scipy.special.sici(*numbers)[output]
+        return getattr(scipy.special.cython_special, function)(*numbers)
+
+    return np.asarray(np.vectorize(scalar, otypes=[float])(*(array.astype(float) for array in arrays))).astype(arrays[0].dtype)
+
+
 ORACLES: dict[str, Callable[..., Any]] = {
     "add_slice": lambda base, update, start, step: updated(base, update, start, step, adding=True),
     "argsort": lambda x, axis: np.apply_along_axis(
@@ -236,6 +247,7 @@ ORACLES: dict[str, Callable[..., Any]] = {
     "rfft": lambda x, axis: np.take(fourier(x, axis, -1), range(x.shape[axis] // 2 + 1), axis),
     "irfft": lambda x, axis, length: fourier(
         np.concatenate([x, np.conj(np.flip(np.take(x, range(1, (length + 1) // 2), axis), axis))], axis), axis, 1, x).real,
+    "external": external,
     "flip": lambda x, axes: x[tuple(slice(None, None, -1 if axis in axes else None) for axis in range(x.ndim))],
     "i0e": lambda x: scipy.special.i0e(x),
     "i1e": lambda x: scipy.special.i1e(x),

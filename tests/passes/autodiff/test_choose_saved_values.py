@@ -244,7 +244,7 @@ def test_a_cut_avoids_endless_edges() -> None:
 def test_kinds_have_a_grade_or_are_never_run_again() -> None:
     """A new kind of op has to be thought about here."""
     assert set(Kind) == {Kind.ELEMENTWISE, Kind.MOVEMENT, Kind.REDUCTION, Kind.SCAN, Kind.INDEXING, Kind.CONTRACTION,
-                         Kind.CREATION, Kind.REGION, Kind.MEMORY, Kind.CHECK, Kind.WINDOW, Kind.LINALG}
+                         Kind.CREATION, Kind.REGION, Kind.MEMORY, Kind.CHECK, Kind.WINDOW, Kind.LINALG, Kind.EXTERNAL}
 
 
 def test_printed_text_of_a_choice_parses() -> None:

@@ -23,7 +23,7 @@ PROVIDED = {"memcpy", "memset"}
 
 
 @pytest.mark.parametrize("target", [pytest.param(LEVELS["x86-64-v2"], id="v2"), pytest.param(NEON, id="neon")])
-@pytest.mark.parametrize("kind", [kind for kind in Kind if kind not in (Kind.REGION, Kind.MEMORY, Kind.CHECK, Kind.LINALG)],
+@pytest.mark.parametrize("kind", [kind for kind in Kind if kind not in (Kind.REGION, Kind.MEMORY, Kind.CHECK, Kind.LINALG, Kind.EXTERNAL)],
                          ids=lambda kind: kind.name)
 def test_ops_need_nothing_of_libc(kind: Kind, target: Target) -> None:
     """Those of a kind in one module, for LLVM takes milliseconds for each; where it asks for more, the ops are looked at one by one."""

@@ -1,0 +1,48 @@
+"""Distributions of `scipy.stats`, for traced arrays, tensors and plain arrays.
+
+    >>> import numpy as np
+    >>> import adjit as aj
+    >>> import adjit.scipy.stats as stats
+    >>> data = np.array([0.5, 1.5, 1.0])
+    >>> loss = lambda mean: -np.sum(stats.norm.logpdf(data, loc=mean, scale=0.5))
+    >>> aj.grad(loss)(0.0)
+    np.float64(-12.0)
+    >>> float(stats.gamma(2.0, scale=3.0).cdf(1.0).round(6))
+    0.044625
+
+`pdf`, `logpdf` (of whole numbers `pmf`, `logpmf`), `cdf`, `logcdf`, `sf`, `logsf`, `ppf`, `isf`, `mean`, `var`, `std` and `entropy`, with
+SciPy's parameters, and SciPy's values at the edges, outside of the support and for bad parameters. What has no closed form raises
+`UnsupportedError`; a derivative without one, such as that of the gamma distribution's `cdf` in its shape, `NonDifferentiableError`.
+Random numbers are drawn with `adjit.random`. SciPy is needed for the functions of `scipy.special` that it computes (`docs/scipy.md`).
+"""
+
+from __future__ import annotations
+
+from adjit.scipy.stats import discrete, on_an_interval, on_the_line, positive
+from adjit.scipy.stats.distribution import Distribution
+from adjit.scipy.stats.multivariate import multivariate_normal
+
+_CLASSES: dict[str, type[Distribution]] = {
+    "arcsine": on_an_interval.ArcSine, "bernoulli": discrete.Bernoulli, "beta": on_an_interval.Beta, "betabinom": discrete.BetaBinom,
+    "betaprime": positive.BetaPrime, "binom": discrete.Binom, "burr12": positive.Burr12, "cauchy": on_the_line.Cauchy,
+    "chi": positive.Chi, "chi2": positive.Chi2, "dlaplace": discrete.DLaplace, "erlang": positive.Gamma, "expon": positive.Expon,
+    "exponnorm": on_the_line.ExponNorm, "exponweib": positive.ExponWeib, "f": positive.FisherF, "fisk": positive.Fisk,
+    "gamma": positive.Gamma, "genextreme": on_the_line.GenExtreme, "gengamma": positive.GenGamma, "gennorm": on_the_line.GenNorm,
+    "genpareto": positive.GenPareto, "geom": discrete.Geom, "gompertz": positive.Gompertz, "gumbel_l": on_the_line.GumbelL,
+    "gumbel_r": on_the_line.GumbelR, "halfcauchy": positive.HalfCauchy, "halflogistic": positive.HalfLogistic,
+    "halfnorm": positive.HalfNorm, "hypergeom": discrete.HyperGeom, "hypsecant": on_the_line.HypSecant, "invgamma": positive.InvGamma,
+    "invgauss": positive.InvGauss, "invweibull": positive.InvWeibull, "johnsonsb": on_an_interval.JohnsonSB,
+    "johnsonsu": on_the_line.JohnsonSU, "laplace": on_the_line.Laplace, "laplace_asymmetric": on_the_line.LaplaceAsymmetric,
+    "levy": positive.Levy, "loggamma": on_the_line.LogGamma, "logistic": on_the_line.Logistic, "lognorm": positive.LogNorm,
+    "logser": discrete.LogSer, "loguniform": on_an_interval.LogUniform, "lomax": positive.Lomax, "maxwell": positive.Maxwell,
+    "moyal": on_the_line.Moyal, "nakagami": positive.Nakagami, "nbinom": discrete.NegativeBinom, "ncx2": positive.NonCentralChi2,
+    "norm": on_the_line.Norm, "pareto": positive.Pareto, "planck": discrete.Planck, "poisson": discrete.Poisson,
+    "powerlaw": on_an_interval.PowerLaw, "randint": discrete.RandInt, "rayleigh": positive.Rayleigh,
+    "reciprocal": on_an_interval.LogUniform, "semicircular": on_an_interval.SemiCircular, "skewnorm": on_the_line.SkewNorm,
+    "t": on_the_line.StudentT, "triang": on_an_interval.Triang, "truncexpon": on_an_interval.TruncExpon,
+    "truncnorm": on_an_interval.TruncNorm, "uniform": on_an_interval.Uniform, "vonmises": on_the_line.VonMises, "wald": positive.Wald,
+    "weibull_max": positive.WeibullMax, "weibull_min": positive.WeibullMin, "zipf": discrete.Zipf,
+}
+globals().update({name: make(name) for name, make in _CLASSES.items()})
+
+__all__ = [*sorted(_CLASSES), "multivariate_normal"]

@@ -1,0 +1,356 @@
+"""What distributions have in common: SciPy's arguments, and its values at the edges, outside of the support and for bad parameters."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from adjit.ir.errors import UnsupportedError
+from adjit.ir.types import F64
+from adjit.tracer.array import as_traced
+from adjit.tracer.dispatch import dispatched
+from adjit.tracer.functions.composites import stop_gradient
+from adjit.tracer.promotion import as_operand, common_dtype
+from adjit.tracer.registry import FUNCTIONS
+from adjit.tracer.user_location import find_user_location
+
+
+class Distribution:
+    """Distribution by SciPy's name. Functions of a variable take it first, then the shape parameters, `loc` and (if continuous) `scale`.
+
+    Float32 arguments give float32 results, where SciPy gives float64.
+    """
+
+    shapes: tuple[str, ...] = ()
+    """Names of the shape parameters."""
+    defaults: ClassVar[dict[str, float]] = {}
+    """Default values of shape parameters."""
+    of_variable: tuple[str, ...] = ()
+    """Public functions of a variable."""
+    placed: tuple[str, ...] = ("loc", "scale")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        for public, of_variable in (*((function, True) for function in self.of_variable), *((moment, False) for moment in _MOMENTS)):
+            setattr(self, public, self._entry(public, of_variable))
+
+    def _entry(self, public: str, of_variable: bool) -> Callable[..., Any]:
+        names = (*self._variables(public)[:of_variable], *self.shapes, *self.placed)
+        defaults = {**self.defaults, "loc": 0, "scale": 1}
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if len(args) > len(names):
+                raise TypeError(f"{self.name}.{public}() takes {len(names)} arguments, {len(args)} were given")
+            given = dict(zip(names, args, strict=False))
+            for key, value in kwargs.items():
+                if key not in names or key in given:
+                    raise TypeError(f"{self.name}.{public}() got {'two values for' if key in given else 'no'} argument {key!r}")
+                given[key] = value
+            if missing := [key for key in names if key not in given and key not in defaults]:
+                raise TypeError(f"{self.name}.{public}() missing {len(missing)} required argument: {', '.join(map(repr, missing))}")
+            return getattr(self, f"_public_{public}")(*_floats([given.get(key, defaults.get(key)) for key in names]))
+
+        call.__name__ = public
+        call.__qualname__ = f"{self.name}.{public}"
+        call.__doc__ = f"Equivalent of `scipy.stats.{self.name}.{public}`."
+        call.__signature__ = inspect.Signature([        # type: ignore[attr-defined]
+            inspect.Parameter(key, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=defaults.get(key, inspect.Parameter.empty))
+            for key in names])
+        return dispatched(call)
+
+    def _variables(self, public: str) -> tuple[str]:
+        return ("q",) if public in ("ppf", "isf") else ("x",)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Frozen:
+        return Frozen(self, args, kwargs)
+
+    def __repr__(self) -> str:
+        return f"<adjit.scipy.stats.{self.name}>"
+
+    # -- what a distribution states, of the standard variable
+
+    def _valid(self, *shapes: Any) -> Any:
+        """True where the shape parameters are good; as in SciPy, positive ones by default."""
+        good: Any = True
+        for shape in shapes:
+            good = good & (shape > 0)
+        return good
+
+    def _support(self, *shapes: Any) -> tuple[Any, Any]:
+        return -math.inf, math.inf
+
+    def _mean(self, *shapes: Any) -> Any:
+        raise self._not_closed("mean")
+
+    def _var(self, *shapes: Any) -> Any:
+        raise self._not_closed("var")
+
+    def _entropy(self, *shapes: Any) -> Any:
+        raise self._not_closed("entropy")
+
+    def _not_closed(self, what: str) -> UnsupportedError:
+        return UnsupportedError(f"{self.name}.{what} has no closed form here", find_user_location(),
+                                hint=f"call scipy.stats.{self.name}.{what} on plain numbers outside of the compiled function")
+
+
+class Frozen:
+    """Distribution with its parameters: `norm(loc=1.0).logpdf(x)` is `norm.logpdf(x, loc=1.0)`."""
+
+    def __init__(self, distribution: Distribution, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.dist, self.args, self.kwds = distribution, args, kwargs
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _MOMENTS:
+            return functools.partial(getattr(self.dist, name), *self.args, **self.kwds)
+        if name not in self.dist.of_variable:
+            raise AttributeError(f"a distribution has no attribute {name!r}; there are {', '.join((*self.dist.of_variable, *_MOMENTS))}")
+        function, args, kwds = getattr(self.dist, name), self.args, self.kwds
+        return lambda x: function(x, *args, **kwds)
+
+
+_MOMENTS = ("mean", "var", "std", "entropy")
+
+
+def _floats(values: list[Any]) -> list[Any]:
+    """The values as arrays of their common float dtype."""
+    dtype = common_dtype([as_operand(value) for value in values])
+    if dtype.kind != "f":
+        dtype = F64
+    return [FUNCTIONS["astype"](as_traced(value), dtype) for value in values]
+
+
+def chosen(*cases: tuple[Any, Any], otherwise: Any) -> Any:
+    """The value of the first case whose condition holds."""
+    for condition, value in reversed(cases):
+        otherwise = np.where(condition, value, otherwise)
+    return otherwise
+
+
+class Continuous(Distribution):
+    """Continuous distribution. `_logpdf` (or `_pdf`), `_cdf` and `_ppf` are those of the standard variable, within the support.
+
+    `_sf`, `_logcdf`, `_logsf` and `_isf` are stated where they are more exact than what follows from the others.
+    """
+
+    of_variable = ("pdf", "logpdf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf")
+
+    def _pdf(self, x: Any, *shapes: Any) -> Any:
+        return np.exp(self._logpdf(x, *shapes))
+
+    def _logpdf(self, x: Any, *shapes: Any) -> Any:
+        return np.log(self._pdf(x, *shapes))
+
+    def _cdf(self, x: Any, *shapes: Any) -> Any:
+        raise self._not_closed("cdf")
+
+    def _sf(self, x: Any, *shapes: Any) -> Any:
+        return 1.0 - self._cdf(x, *shapes)
+
+    def _logcdf(self, x: Any, *shapes: Any) -> Any:
+        return np.log(self._cdf(x, *shapes))
+
+    def _logsf(self, x: Any, *shapes: Any) -> Any:
+        return np.log(self._sf(x, *shapes))
+
+    def _ppf(self, q: Any, *shapes: Any) -> Any:
+        raise self._not_closed("ppf")
+
+    def _isf(self, q: Any, *shapes: Any) -> Any:
+        return self._ppf(1.0 - q, *shapes)
+
+    def _public_logpdf(self, x: Any, *parameters: Any) -> Any:
+        return self._density(x, parameters, lambda y, shapes, scale: self._logpdf(y, *shapes) - np.log(scale), -math.inf)
+
+    def _public_pdf(self, x: Any, *parameters: Any) -> Any:
+        return self._density(x, parameters, lambda y, shapes, scale: self._pdf(y, *shapes) / scale, 0.0)
+
+    def _density(self, x: Any, parameters: tuple[Any, ...], value: Callable[..., Any], outside: float) -> Any:
+        *shapes, loc, scale = parameters
+        y = (x - loc) / scale
+        low, high = self._support(*shapes)
+        within = (y >= low) & (y <= high) & np.isfinite(y)
+        good = self._valid(*shapes) & (scale > 0)
+        return chosen((~good | np.isnan(x), math.nan), (within, value(y, shapes, scale)), otherwise=outside)
+
+    def _public_cdf(self, x: Any, *parameters: Any) -> Any:
+        return self._share(x, parameters, self._cdf, 0.0, 1.0)
+
+    def _public_logcdf(self, x: Any, *parameters: Any) -> Any:
+        return self._share(x, parameters, self._logcdf, -math.inf, 0.0)
+
+    def _public_sf(self, x: Any, *parameters: Any) -> Any:
+        return self._share(x, parameters, self._sf, 1.0, 0.0)
+
+    def _public_logsf(self, x: Any, *parameters: Any) -> Any:
+        return self._share(x, parameters, self._logsf, 0.0, -math.inf)
+
+    def _share(self, x: Any, parameters: tuple[Any, ...], value: Callable[..., Any], below: float, above: float) -> Any:
+        *shapes, loc, scale = parameters
+        y = (x - loc) / scale
+        low, high = self._support(*shapes)
+        good = self._valid(*shapes) & (scale > 0)
+        return chosen((~good | np.isnan(x), math.nan), (y <= low, below), (y >= high, above), otherwise=value(y, *shapes))
+
+    def _public_ppf(self, q: Any, *parameters: Any) -> Any:
+        return self._quantile(q, parameters, self._ppf, 0.0, 1.0)
+
+    def _public_isf(self, q: Any, *parameters: Any) -> Any:
+        return self._quantile(q, parameters, self._isf, 1.0, 0.0)
+
+    def _quantile(self, q: Any, parameters: tuple[Any, ...], value: Callable[..., Any], at_low: float, at_high: float) -> Any:
+        *shapes, loc, scale = parameters
+        low, high = self._support(*shapes)
+        good = self._valid(*shapes) & (scale > 0) & (q >= 0) & (q <= 1)
+        y = chosen((q == at_low, low), (q == at_high, high), otherwise=value(q, *shapes))
+        return np.where(good, y * scale + loc, math.nan)
+
+    def _public_mean(self, *parameters: Any) -> Any:
+        *shapes, loc, scale = parameters
+        return self._checked(parameters, self._mean(*shapes) * scale + loc)
+
+    def _public_var(self, *parameters: Any) -> Any:
+        *shapes, _, scale = parameters
+        return self._checked(parameters, self._var(*shapes) * np.square(scale))
+
+    def _public_std(self, *parameters: Any) -> Any:
+        return np.sqrt(self._public_var(*parameters))
+
+    def _public_entropy(self, *parameters: Any) -> Any:
+        *shapes, _, scale = parameters
+        return self._checked(parameters, self._entropy(*shapes) + np.log(scale))
+
+    def _checked(self, parameters: tuple[Any, ...], value: Any) -> Any:
+        *shapes, _, scale = parameters
+        return np.where(self._valid(*shapes) & (scale > 0), value, math.nan)
+
+
+class Symmetric(Continuous):
+    """Distribution that is symmetric around 0."""
+
+    def _sf(self, x: Any, *shapes: Any) -> Any:
+        return self._cdf(-x, *shapes)
+
+    def _logsf(self, x: Any, *shapes: Any) -> Any:
+        return self._logcdf(-x, *shapes)
+
+    def _isf(self, q: Any, *shapes: Any) -> Any:
+        return -self._ppf(q, *shapes)
+
+    def _mean(self, *shapes: Any) -> Any:
+        return 0.0
+
+
+class Positive(Continuous):
+    """Distribution on positive numbers, 0 included where its density is finite there."""
+
+    def _support(self, *shapes: Any) -> tuple[Any, Any]:
+        return 0.0, math.inf
+
+
+class Discrete(Distribution):
+    """Distribution on whole numbers; `_logpmf`, `_cdf` (of whole numbers within the support) and `_ppf` are stated."""
+
+    of_variable = ("pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf")
+    placed = ("loc",)
+
+    def _variables(self, public: str) -> tuple[str]:
+        return ("q",) if public in ("ppf", "isf") else ("k",)
+
+    def _logpmf(self, k: Any, *shapes: Any) -> Any:
+        return np.log(self._pmf(k, *shapes))
+
+    def _pmf(self, k: Any, *shapes: Any) -> Any:
+        return np.exp(self._logpmf(k, *shapes))
+
+    def _cdf(self, k: Any, *shapes: Any) -> Any:
+        raise self._not_closed("cdf")
+
+    def _sf(self, k: Any, *shapes: Any) -> Any:
+        return 1.0 - self._cdf(k, *shapes)
+
+    def _logcdf(self, k: Any, *shapes: Any) -> Any:
+        return np.log(self._cdf(k, *shapes))
+
+    def _logsf(self, k: Any, *shapes: Any) -> Any:
+        return np.log(self._sf(k, *shapes))
+
+    def _ppf(self, q: Any, *shapes: Any) -> Any:
+        raise self._not_closed("ppf")
+
+    def _isf(self, q: Any, *shapes: Any) -> Any:
+        return self._ppf(1.0 - q, *shapes)
+
+    def _public_logpmf(self, k: Any, *parameters: Any) -> Any:
+        return self._mass(k, parameters, self._logpmf, -math.inf)
+
+    def _public_pmf(self, k: Any, *parameters: Any) -> Any:
+        return self._mass(k, parameters, self._pmf, 0.0)
+
+    def _mass(self, k: Any, parameters: tuple[Any, ...], value: Callable[..., Any], outside: float) -> Any:
+        *shapes, loc = parameters
+        y = k - loc
+        low, high = self._support(*shapes)
+        within = (y >= low) & (y <= high) & (np.floor(y) == y) & np.isfinite(y)
+        return chosen((~self._good(shapes) | np.isnan(k), math.nan), (within, value(y, *shapes)), otherwise=outside)
+
+    def _good(self, shapes: list[Any]) -> Any:
+        return self._valid(*shapes) & np.True_
+
+    def _public_cdf(self, k: Any, *parameters: Any) -> Any:
+        return self._share(k, parameters, self._cdf, 0.0, 1.0)
+
+    def _public_logcdf(self, k: Any, *parameters: Any) -> Any:
+        return self._share(k, parameters, self._logcdf, -math.inf, 0.0)
+
+    def _public_sf(self, k: Any, *parameters: Any) -> Any:
+        return self._share(k, parameters, self._sf, 1.0, 0.0)
+
+    def _public_logsf(self, k: Any, *parameters: Any) -> Any:
+        return self._share(k, parameters, self._logsf, 0.0, -math.inf)
+
+    def _share(self, k: Any, parameters: tuple[Any, ...], value: Callable[..., Any], below: float, above: float) -> Any:
+        *shapes, loc = parameters
+        y = k - loc
+        low, high = self._support(*shapes)
+        return chosen((~self._good(shapes) | np.isnan(k), math.nan), (y < low, below), (y >= high, above),
+                      otherwise=value(np.floor(y), *shapes))
+
+    def _public_ppf(self, q: Any, *parameters: Any) -> Any:
+        return self._quantile(q, parameters, self._ppf, 0.0, 1.0)
+
+    def _public_isf(self, q: Any, *parameters: Any) -> Any:
+        return self._quantile(q, parameters, self._isf, 1.0, 0.0)
+
+    def _quantile(self, q: Any, parameters: tuple[Any, ...], value: Callable[..., Any], at_low: float, at_high: float) -> Any:
+        *shapes, loc = parameters
+        low, high = self._support(*shapes)
+        good = self._good(shapes) & (q >= 0) & (q <= 1)
+        y = chosen((q == at_low, low - 1.0), (q == at_high, high), otherwise=stop_gradient(value(q, *shapes)))
+        return np.where(good, y + loc, math.nan)
+
+    def _public_mean(self, *parameters: Any) -> Any:
+        *shapes, loc = parameters
+        return np.where(self._good(shapes), self._mean(*shapes) + loc, math.nan)
+
+    def _public_var(self, *parameters: Any) -> Any:
+        *shapes, _ = parameters
+        return np.where(self._good(shapes), self._var(*shapes), math.nan)
+
+    def _public_std(self, *parameters: Any) -> Any:
+        return np.sqrt(self._public_var(*parameters))
+
+    def _public_entropy(self, *parameters: Any) -> Any:
+        *shapes, _ = parameters
+        return np.where(self._good(shapes), self._entropy(*shapes), math.nan)
+
+    def _found(self, q: Any, guess: Any, shapes: tuple[Any, ...]) -> Any:
+        """The smallest whole number whose share is at least q, next to `guess`, where the share would be q exactly."""
+        low, _ = self._support(*shapes)
+        above = np.ceil(guess)
+        below = np.maximum(above - 1.0, low)
+        return np.where(self._cdf(below, *shapes) >= q, below, above)

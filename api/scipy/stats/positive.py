@@ -1,0 +1,847 @@
+"""Distributions on the positive numbers. Formulas are those of `scipy.stats`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from adjit import special as sc
+from adjit.scipy.stats.distribution import Continuous, Positive
+from adjit.scipy.stats.on_the_line import log_normal_density
+
+_EULER = 0.5772156649015329
+_ROOT_2_OVER_PI = math.sqrt(2.0 / math.pi)
+
+
+class Expon(Positive):
+    def _logpdf(self, x: Any) -> Any:
+        return -x
+
+    def _cdf(self, x: Any) -> Any:
+        return -np.expm1(-x)
+
+    def _sf(self, x: Any) -> Any:
+        return np.exp(-x)
+
+    def _logsf(self, x: Any) -> Any:
+        return -x
+
+    def _ppf(self, q: Any) -> Any:
+        return -np.log1p(-q)
+
+    def _isf(self, q: Any) -> Any:
+        return -np.log(q)
+
+    def _mean(self) -> Any:
+        return 1.0
+
+    def _var(self) -> Any:
+        return 1.0
+
+    def _entropy(self) -> Any:
+        return 1.0
+
+
+class Gamma(Positive):
+    shapes = ("a",)
+
+    def _logpdf(self, x: Any, a: Any) -> Any:
+        return sc.xlogy(a - 1.0, x) - x - sc.gammaln(a)
+
+    def _cdf(self, x: Any, a: Any) -> Any:
+        return sc.gammainc(a, x)
+
+    def _sf(self, x: Any, a: Any) -> Any:
+        return sc.gammaincc(a, x)
+
+    def _ppf(self, q: Any, a: Any) -> Any:
+        return sc.gammaincinv(a, q)
+
+    def _isf(self, q: Any, a: Any) -> Any:
+        return sc.gammainccinv(a, q)
+
+    def _mean(self, a: Any) -> Any:
+        return a
+
+    def _var(self, a: Any) -> Any:
+        return a
+
+    def _entropy(self, a: Any) -> Any:
+        return sc.digamma(a) * (1.0 - a) + a + sc.gammaln(a)
+
+
+class Chi2(Positive):
+    shapes = ("df",)
+
+    def _logpdf(self, x: Any, df: Any) -> Any:
+        return sc.xlogy(0.5 * df - 1.0, x) - 0.5 * x - sc.gammaln(0.5 * df) - 0.5 * math.log(2.0) * df
+
+    def _cdf(self, x: Any, df: Any) -> Any:
+        return sc.chdtr(df, x)
+
+    def _sf(self, x: Any, df: Any) -> Any:
+        return sc.chdtrc(df, x)
+
+    def _ppf(self, q: Any, df: Any) -> Any:
+        return 2.0 * sc.gammaincinv(0.5 * df, q)
+
+    def _isf(self, q: Any, df: Any) -> Any:
+        return sc.chdtri(df, q)
+
+    def _mean(self, df: Any) -> Any:
+        return df
+
+    def _var(self, df: Any) -> Any:
+        return 2.0 * df
+
+    def _entropy(self, df: Any) -> Any:
+        half = 0.5 * df
+        return half + math.log(2.0) + sc.gammaln(half) + (1.0 - half) * sc.digamma(half)
+
+
+class Chi(Positive):
+    shapes = ("df",)
+
+    def _logpdf(self, x: Any, df: Any) -> Any:
+        return math.log(2.0) - 0.5 * math.log(2.0) * df - sc.gammaln(0.5 * df) + sc.xlogy(df - 1.0, x) - 0.5 * np.square(x)
+
+    def _cdf(self, x: Any, df: Any) -> Any:
+        return sc.gammainc(0.5 * df, 0.5 * np.square(x))
+
+    def _sf(self, x: Any, df: Any) -> Any:
+        return sc.gammaincc(0.5 * df, 0.5 * np.square(x))
+
+    def _ppf(self, q: Any, df: Any) -> Any:
+        return np.sqrt(2.0 * sc.gammaincinv(0.5 * df, q))
+
+    def _isf(self, q: Any, df: Any) -> Any:
+        return np.sqrt(2.0 * sc.gammainccinv(0.5 * df, q))
+
+    def _mean(self, df: Any) -> Any:
+        return math.sqrt(2.0) * sc.poch(0.5 * df, 0.5)
+
+    def _var(self, df: Any) -> Any:
+        return df - np.square(self._mean(df))
+
+    def _entropy(self, df: Any) -> Any:
+        half = 0.5 * df
+        return sc.gammaln(half) + 0.5 * (df - math.log(2.0) - (df - 1.0) * sc.digamma(half))
+
+
+class HalfNorm(Positive):
+    def _logpdf(self, x: Any) -> Any:
+        return log_normal_density(x) + math.log(2.0)
+
+    def _cdf(self, x: Any) -> Any:
+        return sc.erf(x / math.sqrt(2.0))
+
+    def _sf(self, x: Any) -> Any:
+        return 2.0 * sc.ndtr(-x)
+
+    def _logsf(self, x: Any) -> Any:
+        return math.log(2.0) + sc.log_ndtr(-x)
+
+    def _ppf(self, q: Any) -> Any:
+        return sc.ndtri((1.0 + q) / 2.0)
+
+    def _isf(self, q: Any) -> Any:
+        return -sc.ndtri(q / 2.0)
+
+    def _mean(self) -> Any:
+        return _ROOT_2_OVER_PI
+
+    def _var(self) -> Any:
+        return 1.0 - 2.0 / math.pi
+
+    def _entropy(self) -> Any:
+        return 0.5 * math.log(math.pi / 2.0) + 0.5
+
+
+class HalfCauchy(Positive):
+    def _logpdf(self, x: Any) -> Any:
+        return math.log(2.0 / math.pi) - np.log1p(np.square(x))
+
+    def _cdf(self, x: Any) -> Any:
+        return 2.0 / math.pi * np.arctan(x)
+
+    def _sf(self, x: Any) -> Any:
+        return 2.0 / math.pi * np.arctan2(1.0, x)
+
+    def _ppf(self, q: Any) -> Any:
+        return np.tan(math.pi / 2.0 * q)
+
+    def _isf(self, q: Any) -> Any:
+        return 1.0 / np.tan(math.pi / 2.0 * q)
+
+    def _mean(self) -> Any:
+        return math.inf
+
+    def _var(self) -> Any:
+        return math.inf
+
+    def _entropy(self) -> Any:
+        return math.log(2.0 * math.pi)
+
+
+class HalfLogistic(Positive):
+    def _logpdf(self, x: Any) -> Any:
+        return math.log(2.0) - x - 2.0 * np.log1p(np.exp(-x))
+
+    def _cdf(self, x: Any) -> Any:
+        return np.tanh(0.5 * x)
+
+    def _sf(self, x: Any) -> Any:
+        return 2.0 * sc.expit(-x)
+
+    def _ppf(self, q: Any) -> Any:
+        return 2.0 * np.arctanh(q)
+
+    def _isf(self, q: Any) -> Any:
+        return np.where(q < 0.5, -sc.logit(0.5 * q), 2.0 * np.arctanh(1.0 - q))
+
+    def _mean(self) -> Any:
+        return 2.0 * math.log(2.0)
+
+    def _var(self) -> Any:
+        return math.pi**2 / 3.0 - 4.0 * math.log(2.0)**2
+
+    def _entropy(self) -> Any:
+        return 2.0 - math.log(2.0)
+
+
+class Rayleigh(Positive):
+    def _logpdf(self, x: Any) -> Any:
+        return np.log(x) - 0.5 * np.square(x)
+
+    def _cdf(self, x: Any) -> Any:
+        return -np.expm1(-0.5 * np.square(x))
+
+    def _sf(self, x: Any) -> Any:
+        return np.exp(-0.5 * np.square(x))
+
+    def _logsf(self, x: Any) -> Any:
+        return -0.5 * np.square(x)
+
+    def _ppf(self, q: Any) -> Any:
+        return np.sqrt(-2.0 * np.log1p(-q))
+
+    def _isf(self, q: Any) -> Any:
+        return np.sqrt(-2.0 * np.log(q))
+
+    def _mean(self) -> Any:
+        return math.sqrt(math.pi / 2.0)
+
+    def _var(self) -> Any:
+        return 2.0 - math.pi / 2.0
+
+    def _entropy(self) -> Any:
+        return _EULER / 2.0 + 1.0 - 0.5 * math.log(2.0)
+
+
+class Maxwell(Positive):
+    def _logpdf(self, x: Any) -> Any:
+        return 0.5 * math.log(2.0 / math.pi) + 2.0 * np.log(x) - 0.5 * np.square(x)
+
+    def _cdf(self, x: Any) -> Any:
+        return sc.gammainc(1.5, 0.5 * np.square(x))
+
+    def _sf(self, x: Any) -> Any:
+        return sc.gammaincc(1.5, 0.5 * np.square(x))
+
+    def _ppf(self, q: Any) -> Any:
+        return np.sqrt(2.0 * sc.gammaincinv(1.5, q))
+
+    def _isf(self, q: Any) -> Any:
+        return np.sqrt(2.0 * sc.gammainccinv(1.5, q))
+
+    def _mean(self) -> Any:
+        return 2.0 * _ROOT_2_OVER_PI
+
+    def _var(self) -> Any:
+        return 3.0 - 8.0 / math.pi
+
+    def _entropy(self) -> Any:
+        return _EULER + 0.5 * math.log(2.0 * math.pi) - 0.5
+
+
+class LogNorm(Positive):
+    shapes = ("s",)
+
+    def _logpdf(self, x: Any, s: Any) -> Any:
+        return np.where(x == 0, -math.inf, log_normal_density(np.log(x) / s) - np.log(s) - np.log(x))
+
+    def _cdf(self, x: Any, s: Any) -> Any:
+        return sc.ndtr(np.log(x) / s)
+
+    def _logcdf(self, x: Any, s: Any) -> Any:
+        return sc.log_ndtr(np.log(x) / s)
+
+    def _sf(self, x: Any, s: Any) -> Any:
+        return sc.ndtr(-np.log(x) / s)
+
+    def _logsf(self, x: Any, s: Any) -> Any:
+        return sc.log_ndtr(-np.log(x) / s)
+
+    def _ppf(self, q: Any, s: Any) -> Any:
+        return np.exp(s * sc.ndtri(q))
+
+    def _isf(self, q: Any, s: Any) -> Any:
+        return np.exp(-s * sc.ndtri(q))
+
+    def _mean(self, s: Any) -> Any:
+        return np.exp(0.5 * np.square(s))
+
+    def _var(self, s: Any) -> Any:
+        return np.exp(np.square(s)) * np.expm1(np.square(s))
+
+    def _entropy(self, s: Any) -> Any:
+        return 0.5 * (1.0 + math.log(2.0 * math.pi)) + np.log(s)
+
+
+class WeibullMin(Positive):
+    shapes = ("c",)
+
+    def _logpdf(self, x: Any, c: Any) -> Any:
+        return np.log(c) + sc.xlogy(c - 1.0, x) - np.power(x, c)
+
+    def _cdf(self, x: Any, c: Any) -> Any:
+        return -np.expm1(-np.power(x, c))
+
+    def _sf(self, x: Any, c: Any) -> Any:
+        return np.exp(-np.power(x, c))
+
+    def _logsf(self, x: Any, c: Any) -> Any:
+        return -np.power(x, c)
+
+    def _ppf(self, q: Any, c: Any) -> Any:
+        return np.power(-np.log1p(-q), 1.0 / c)
+
+    def _isf(self, q: Any, c: Any) -> Any:
+        return np.power(-np.log(q), 1.0 / c)
+
+    def _mean(self, c: Any) -> Any:
+        return sc.gamma(1.0 + 1.0 / c)
+
+    def _var(self, c: Any) -> Any:
+        return sc.gamma(1.0 + 2.0 / c) - np.square(self._mean(c))
+
+    def _entropy(self, c: Any) -> Any:
+        return -_EULER / c - np.log(c) + _EULER + 1.0
+
+
+class WeibullMax(Continuous):
+    shapes = ("c",)
+
+    def _support(self, c: Any) -> tuple[Any, Any]:
+        return -math.inf, 0.0
+
+    def _logpdf(self, x: Any, c: Any) -> Any:
+        return np.log(c) + sc.xlogy(c - 1.0, -x) - np.power(-x, c)
+
+    def _cdf(self, x: Any, c: Any) -> Any:
+        return np.exp(-np.power(-x, c))
+
+    def _logcdf(self, x: Any, c: Any) -> Any:
+        return -np.power(-x, c)
+
+    def _sf(self, x: Any, c: Any) -> Any:
+        return -np.expm1(-np.power(-x, c))
+
+    def _ppf(self, q: Any, c: Any) -> Any:
+        return -np.power(-np.log(q), 1.0 / c)
+
+    def _mean(self, c: Any) -> Any:
+        return -sc.gamma(1.0 + 1.0 / c)
+
+    def _var(self, c: Any) -> Any:
+        return sc.gamma(1.0 + 2.0 / c) - np.square(self._mean(c))
+
+    def _entropy(self, c: Any) -> Any:
+        return -_EULER / c - np.log(c) + _EULER + 1.0
+
+
+class InvWeibull(Positive):
+    shapes = ("c",)
+
+    def _logpdf(self, x: Any, c: Any) -> Any:
+        return np.where(x == 0, -math.inf, np.log(c) - (c + 1.0) * np.log(x) - np.power(x, -c))
+
+    def _cdf(self, x: Any, c: Any) -> Any:
+        return np.exp(-np.power(x, -c))
+
+    def _logcdf(self, x: Any, c: Any) -> Any:
+        return -np.power(x, -c)
+
+    def _sf(self, x: Any, c: Any) -> Any:
+        return -np.expm1(-np.power(x, -c))
+
+    def _ppf(self, q: Any, c: Any) -> Any:
+        return np.power(-np.log(q), -1.0 / c)
+
+    def _isf(self, q: Any, c: Any) -> Any:
+        return np.power(-np.log1p(-q), -1.0 / c)
+
+    def _mean(self, c: Any) -> Any:
+        return np.where(c > 1.0, sc.gamma(1.0 - 1.0 / c), math.inf)
+
+    def _entropy(self, c: Any) -> Any:
+        return 1.0 + _EULER + _EULER / c - np.log(c)
+
+
+class Pareto(Continuous):
+    shapes = ("b",)
+
+    def _support(self, b: Any) -> tuple[Any, Any]:
+        return 1.0, math.inf
+
+    def _logpdf(self, x: Any, b: Any) -> Any:
+        return np.log(b) - (b + 1.0) * np.log(x)
+
+    def _cdf(self, x: Any, b: Any) -> Any:
+        return -np.expm1(-b * np.log(x))
+
+    def _sf(self, x: Any, b: Any) -> Any:
+        return np.power(x, -b)
+
+    def _logsf(self, x: Any, b: Any) -> Any:
+        return -b * np.log(x)
+
+    def _ppf(self, q: Any, b: Any) -> Any:
+        return np.exp(-np.log1p(-q) / b)
+
+    def _isf(self, q: Any, b: Any) -> Any:
+        return np.power(q, -1.0 / b)
+
+    def _mean(self, b: Any) -> Any:
+        return np.where(b > 1.0, b / (b - 1.0), math.inf)
+
+    def _var(self, b: Any) -> Any:
+        return np.where(b > 2.0, b / (b - 2.0) / np.square(b - 1.0), math.inf)
+
+    def _entropy(self, b: Any) -> Any:
+        return 1.0 + 1.0 / b - np.log(b)
+
+
+class Lomax(Positive):
+    shapes = ("c",)
+
+    def _logpdf(self, x: Any, c: Any) -> Any:
+        return np.log(c) - (c + 1.0) * np.log1p(x)
+
+    def _cdf(self, x: Any, c: Any) -> Any:
+        return -np.expm1(-c * np.log1p(x))
+
+    def _sf(self, x: Any, c: Any) -> Any:
+        return np.exp(-c * np.log1p(x))
+
+    def _logsf(self, x: Any, c: Any) -> Any:
+        return -c * np.log1p(x)
+
+    def _ppf(self, q: Any, c: Any) -> Any:
+        return np.expm1(-np.log1p(-q) / c)
+
+    def _isf(self, q: Any, c: Any) -> Any:
+        return np.expm1(-np.log(q) / c)
+
+    def _mean(self, c: Any) -> Any:
+        return np.where(c > 1.0, 1.0 / (c - 1.0), math.inf)
+
+    def _var(self, c: Any) -> Any:
+        return np.where(c > 2.0, c / (c - 2.0) / np.square(c - 1.0), math.inf)
+
+    def _entropy(self, c: Any) -> Any:
+        return 1.0 + 1.0 / c - np.log(c)
+
+
+class GenPareto(Continuous):
+    """SciPy's sign: c < 0 has an upper end, c = 0 is the exponential distribution."""
+
+    shapes = ("c",)
+
+    def _valid(self, c: Any) -> Any:
+        return np.isfinite(c)
+
+    def _support(self, c: Any) -> tuple[Any, Any]:
+        return 0.0, np.where(c < 0, -1.0 / np.where(c < 0, c, -1.0), math.inf)
+
+    def _logsf(self, x: Any, c: Any) -> Any:
+        """-log(1 + c x) / c; near c = 0 by its series, which keeps the derivative in c."""
+        u = c * x
+        near = np.abs(u) < 1e-5
+        series = -x * (1.0 - u / 2.0 + np.square(u) / 3.0 - u * np.square(u) / 4.0)
+        return np.where(near, series, -np.log1p(u) / np.where(near, 1.0, c))
+
+    def _logpdf(self, x: Any, c: Any) -> Any:
+        u = c * x
+        near = np.abs(u) < 1e-5
+        return np.where(near, self._logsf(x, c) - np.log1p(u), -sc.xlog1py(c + 1.0, u) / np.where(near, 1.0, c))
+
+    def _cdf(self, x: Any, c: Any) -> Any:
+        return -np.expm1(self._logsf(x, c))
+
+    def _sf(self, x: Any, c: Any) -> Any:
+        return np.exp(self._logsf(x, c))
+
+    def _ppf(self, q: Any, c: Any) -> Any:
+        return self._place(-np.log1p(-q), c)
+
+    def _isf(self, q: Any, c: Any) -> Any:
+        return self._place(-np.log(q), c)
+
+    def _place(self, x: Any, c: Any) -> Any:
+        return np.where(c == 0, x, np.expm1(c * x) / np.where(c == 0, 1.0, c))
+
+    def _mean(self, c: Any) -> Any:
+        return np.where(c < 1.0, 1.0 / (1.0 - c), math.inf)
+
+    def _var(self, c: Any) -> Any:
+        return np.where(c < 0.5, 1.0 / np.square(1.0 - c) / (1.0 - 2.0 * c), math.inf)
+
+    def _entropy(self, c: Any) -> Any:
+        return 1.0 + c
+
+
+class Fisk(Positive):
+    shapes = ("c",)
+
+    def _logpdf(self, x: Any, c: Any) -> Any:
+        return np.log(c) + sc.xlogy(c - 1.0, x) - 2.0 * np.log1p(np.power(x, c))
+
+    def _cdf(self, x: Any, c: Any) -> Any:
+        return sc.expit(c * np.log(x))
+
+    def _logcdf(self, x: Any, c: Any) -> Any:
+        return sc.log_expit(c * np.log(x))
+
+    def _sf(self, x: Any, c: Any) -> Any:
+        return sc.expit(-c * np.log(x))
+
+    def _logsf(self, x: Any, c: Any) -> Any:
+        return sc.log_expit(-c * np.log(x))
+
+    def _ppf(self, q: Any, c: Any) -> Any:
+        return np.exp(sc.logit(q) / c)
+
+    def _isf(self, q: Any, c: Any) -> Any:
+        return np.exp(-sc.logit(q) / c)
+
+    def _mean(self, c: Any) -> Any:
+        return np.where(c > 1.0, math.pi / c / np.sin(math.pi / c), math.inf)
+
+    def _entropy(self, c: Any) -> Any:
+        return 2.0 - np.log(c)
+
+
+class Burr12(Positive):
+    shapes = ("c", "d")
+
+    def _logpdf(self, x: Any, c: Any, d: Any) -> Any:
+        return np.log(c) + np.log(d) + sc.xlogy(c - 1.0, x) - (d + 1.0) * np.log1p(np.power(x, c))
+
+    def _cdf(self, x: Any, c: Any, d: Any) -> Any:
+        return -np.expm1(self._logsf(x, c, d))
+
+    def _sf(self, x: Any, c: Any, d: Any) -> Any:
+        return np.exp(self._logsf(x, c, d))
+
+    def _logsf(self, x: Any, c: Any, d: Any) -> Any:
+        return -d * np.log1p(np.power(x, c))
+
+    def _ppf(self, q: Any, c: Any, d: Any) -> Any:
+        return np.power(np.expm1(-np.log1p(-q) / d), 1.0 / c)
+
+    def _isf(self, q: Any, c: Any, d: Any) -> Any:
+        return np.power(np.expm1(-np.log(q) / d), 1.0 / c)
+
+
+class InvGamma(Positive):
+    shapes = ("a",)
+
+    def _logpdf(self, x: Any, a: Any) -> Any:
+        return np.where(x == 0, -math.inf, -(a + 1.0) * np.log(x) - sc.gammaln(a) - 1.0 / x)
+
+    def _cdf(self, x: Any, a: Any) -> Any:
+        return sc.gammaincc(a, 1.0 / x)
+
+    def _sf(self, x: Any, a: Any) -> Any:
+        return sc.gammainc(a, 1.0 / x)
+
+    def _ppf(self, q: Any, a: Any) -> Any:
+        return 1.0 / sc.gammainccinv(a, q)
+
+    def _isf(self, q: Any, a: Any) -> Any:
+        return 1.0 / sc.gammaincinv(a, q)
+
+    def _mean(self, a: Any) -> Any:
+        return np.where(a > 1.0, 1.0 / (a - 1.0), math.inf)
+
+    def _var(self, a: Any) -> Any:
+        return np.where(a > 2.0, 1.0 / np.square(a - 1.0) / (a - 2.0), math.inf)
+
+    def _entropy(self, a: Any) -> Any:
+        return a - (a + 1.0) * sc.digamma(a) + sc.gammaln(a)
+
+
+class InvGauss(Positive):
+    shapes = ("mu",)
+
+    def _logpdf(self, x: Any, mu: Any) -> Any:
+        return np.where(x == 0, -math.inf, -0.5 * math.log(2.0 * math.pi) - 1.5 * np.log(x) - np.square((x - mu) / mu) / (2.0 * x))
+
+    def _parts(self, x: Any, mu: Any) -> tuple[Any, Any]:
+        root = 1.0 / np.sqrt(x)
+        return root * (x / mu - 1.0), 2.0 / mu + sc.log_ndtr(-root * (x + mu) / mu)
+
+    def _logcdf(self, x: Any, mu: Any) -> Any:
+        z, b = self._parts(x, mu)
+        a = sc.log_ndtr(z)
+        return a + np.log1p(np.exp(b - a))
+
+    def _logsf(self, x: Any, mu: Any) -> Any:
+        z, b = self._parts(x, mu)
+        a = sc.log_ndtr(-z)
+        return a + np.log1p(-np.exp(b - a))
+
+    def _cdf(self, x: Any, mu: Any) -> Any:
+        return np.exp(self._logcdf(x, mu))
+
+    def _sf(self, x: Any, mu: Any) -> Any:
+        return np.exp(self._logsf(x, mu))
+
+    def _mean(self, mu: Any) -> Any:
+        return mu
+
+    def _var(self, mu: Any) -> Any:
+        return mu * np.square(mu)
+
+
+class Wald(InvGauss):
+    """The inverse Gaussian distribution of mean 1."""
+
+    shapes = ()
+
+    def _logpdf(self, x: Any) -> Any:
+        return super()._logpdf(x, 1.0)
+
+    def _parts(self, x: Any, mu: Any = 1.0) -> tuple[Any, Any]:
+        return super()._parts(x, 1.0)
+
+    def _logcdf(self, x: Any) -> Any:
+        return super()._logcdf(x, 1.0)
+
+    def _logsf(self, x: Any) -> Any:
+        return super()._logsf(x, 1.0)
+
+    def _cdf(self, x: Any) -> Any:
+        return np.exp(self._logcdf(x))
+
+    def _sf(self, x: Any) -> Any:
+        return np.exp(self._logsf(x))
+
+    def _mean(self) -> Any:
+        return 1.0
+
+    def _var(self) -> Any:
+        return 1.0
+
+
+class Levy(Positive):
+    def _logpdf(self, x: Any) -> Any:
+        return np.where(x == 0, -math.inf, -0.5 * math.log(2.0 * math.pi) - 1.5 * np.log(x) - 0.5 / x)
+
+    def _cdf(self, x: Any) -> Any:
+        return sc.erfc(np.sqrt(0.5 / x))
+
+    def _sf(self, x: Any) -> Any:
+        return sc.erf(np.sqrt(0.5 / x))
+
+    def _ppf(self, q: Any) -> Any:
+        return 1.0 / np.square(sc.ndtri(0.5 * q))
+
+    def _isf(self, q: Any) -> Any:
+        return 0.5 / np.square(sc.erfinv(q))
+
+    def _mean(self) -> Any:
+        return math.inf
+
+    def _var(self) -> Any:
+        return math.inf
+
+    def _entropy(self) -> Any:
+        return (1.0 + 3.0 * _EULER + math.log(16.0 * math.pi)) / 2.0
+
+
+class FisherF(Positive):
+    shapes = ("dfn", "dfd")
+
+    def _logpdf(self, x: Any, dfn: Any, dfd: Any) -> Any:
+        half_n, half_d = 0.5 * dfn, 0.5 * dfd
+        return half_d * np.log(dfd) + half_n * np.log(dfn) + sc.xlogy(half_n - 1.0, x) - (half_n + half_d) * np.log(dfd + dfn * x) \
+            - sc.betaln(half_n, half_d)
+
+    def _cdf(self, x: Any, dfn: Any, dfd: Any) -> Any:
+        return sc.fdtr(dfn, dfd, x)
+
+    def _sf(self, x: Any, dfn: Any, dfd: Any) -> Any:
+        return sc.fdtrc(dfn, dfd, x)
+
+    def _ppf(self, q: Any, dfn: Any, dfd: Any) -> Any:
+        return sc.fdtri(dfn, dfd, q)
+
+    def _mean(self, dfn: Any, dfd: Any) -> Any:
+        return np.where(dfd > 2.0, dfd / (dfd - 2.0), math.inf)
+
+    def _var(self, dfn: Any, dfd: Any) -> Any:
+        return np.where(dfd > 4.0, 2.0 * np.square(dfd) * (dfn + dfd - 2.0) / (dfn * np.square(dfd - 2.0) * (dfd - 4.0)), math.inf)
+
+    def _entropy(self, dfn: Any, dfd: Any) -> Any:
+        half_n, half_d = 0.5 * dfn, 0.5 * dfd
+        total = half_n + half_d
+        return np.log(dfd) - np.log(dfn) + sc.betaln(half_n, half_d) + (1.0 - half_n) * sc.digamma(half_n) \
+            - (1.0 + half_d) * sc.digamma(half_d) + total * sc.digamma(total)
+
+
+class BetaPrime(Positive):
+    shapes = ("a", "b")
+
+    def _logpdf(self, x: Any, a: Any, b: Any) -> Any:
+        return sc.xlogy(a - 1.0, x) - (a + b) * np.log1p(x) - sc.betaln(a, b)
+
+    def _cdf(self, x: Any, a: Any, b: Any) -> Any:
+        return np.where(x > 1.0, sc.betaincc(b, a, 1.0 / (1.0 + x)), sc.betainc(a, b, x / (1.0 + x)))
+
+    def _sf(self, x: Any, a: Any, b: Any) -> Any:
+        return np.where(x > 1.0, sc.betainc(b, a, 1.0 / (1.0 + x)), sc.betaincc(a, b, x / (1.0 + x)))
+
+    def _ppf(self, q: Any, a: Any, b: Any) -> Any:
+        place, rest = sc.betaincinv(a, b, q), sc.betainccinv(b, a, q)
+        return np.where(place > 0.9999, 1.0 / rest - 1.0, place / (1.0 - place))
+
+    def _mean(self, a: Any, b: Any) -> Any:
+        return np.where(b > 1.0, a / (b - 1.0), math.inf)
+
+    def _var(self, a: Any, b: Any) -> Any:
+        return np.where(b > 2.0, a * (a + b - 1.0) / ((b - 2.0) * np.square(b - 1.0)), math.inf)
+
+
+class GenGamma(Positive):
+    shapes = ("a", "c")
+
+    def _valid(self, a: Any, c: Any) -> Any:
+        return (a > 0) & (c != 0)
+
+    def _logpdf(self, x: Any, a: Any, c: Any) -> Any:
+        inner = np.log(np.abs(c)) + sc.xlogy(c * a - 1.0, x) - np.power(x, c) - sc.gammaln(a)
+        return np.where((x != 0) | (c > 0), inner, -math.inf)
+
+    def _cdf(self, x: Any, a: Any, c: Any) -> Any:
+        power = np.power(x, c)
+        return np.where(c > 0, sc.gammainc(a, power), sc.gammaincc(a, power))
+
+    def _sf(self, x: Any, a: Any, c: Any) -> Any:
+        power = np.power(x, c)
+        return np.where(c > 0, sc.gammaincc(a, power), sc.gammainc(a, power))
+
+    def _ppf(self, q: Any, a: Any, c: Any) -> Any:
+        return np.power(np.where(c > 0, sc.gammaincinv(a, q), sc.gammainccinv(a, q)), 1.0 / c)
+
+    def _isf(self, q: Any, a: Any, c: Any) -> Any:
+        return np.power(np.where(c > 0, sc.gammainccinv(a, q), sc.gammaincinv(a, q)), 1.0 / c)
+
+    def _mean(self, a: Any, c: Any) -> Any:
+        return sc.poch(a, 1.0 / c)
+
+    def _var(self, a: Any, c: Any) -> Any:
+        return sc.poch(a, 2.0 / c) - np.square(self._mean(a, c))
+
+    def _entropy(self, a: Any, c: Any) -> Any:
+        return a * (1.0 - sc.digamma(a)) + sc.digamma(a) / c + sc.gammaln(a) - np.log(np.abs(c))
+
+
+class Gompertz(Positive):
+    shapes = ("c",)
+
+    def _logpdf(self, x: Any, c: Any) -> Any:
+        return np.log(c) + x - c * np.expm1(x)
+
+    def _cdf(self, x: Any, c: Any) -> Any:
+        return -np.expm1(-c * np.expm1(x))
+
+    def _sf(self, x: Any, c: Any) -> Any:
+        return np.exp(-c * np.expm1(x))
+
+    def _logsf(self, x: Any, c: Any) -> Any:
+        return -c * np.expm1(x)
+
+    def _ppf(self, q: Any, c: Any) -> Any:
+        return np.log1p(-np.log1p(-q) / c)
+
+    def _isf(self, q: Any, c: Any) -> Any:
+        return np.log1p(-np.log(q) / c)
+
+
+class ExponWeib(Positive):
+    shapes = ("a", "c")
+
+    def _logpdf(self, x: Any, a: Any, c: Any) -> Any:
+        power = np.power(x, c)
+        return np.log(a) + np.log(c) + sc.xlogy(a - 1.0, -np.expm1(-power)) - power + sc.xlogy(c - 1.0, x)
+
+    def _cdf(self, x: Any, a: Any, c: Any) -> Any:
+        return np.power(-np.expm1(-np.power(x, c)), a)
+
+    def _sf(self, x: Any, a: Any, c: Any) -> Any:
+        return -np.expm1(a * np.log1p(-np.exp(-np.power(x, c))))
+
+    def _ppf(self, q: Any, a: Any, c: Any) -> Any:
+        return np.power(-np.log1p(-np.power(q, 1.0 / a)), 1.0 / c)
+
+    def _isf(self, q: Any, a: Any, c: Any) -> Any:
+        return np.power(-np.log(-np.expm1(np.log1p(-q) / a)), 1.0 / c)
+
+
+class NonCentralChi2(Positive):
+    shapes = ("df", "nc")
+
+    def _valid(self, df: Any, nc: Any) -> Any:
+        return (df > 0) & np.isfinite(df) & (nc >= 0)
+
+    def _logpdf(self, x: Any, df: Any, nc: Any) -> Any:
+        order, root_x, root_nc = 0.5 * df - 1.0, np.sqrt(x), np.sqrt(nc)
+        return math.log(0.5) - 0.5 * np.square(root_x - root_nc) + 0.5 * sc.xlogy(order, x / nc) + np.log(sc.ive(order, root_x * root_nc))
+
+    def _cdf(self, x: Any, df: Any, nc: Any) -> Any:
+        return sc.chndtr(x, df, nc)
+
+    def _mean(self, df: Any, nc: Any) -> Any:
+        return df + nc
+
+    def _var(self, df: Any, nc: Any) -> Any:
+        return 2.0 * (df + 2.0 * nc)
+
+
+class Nakagami(Positive):
+    shapes = ("nu",)
+
+    def _logpdf(self, x: Any, nu: Any) -> Any:
+        return math.log(2.0) + sc.xlogy(nu, nu) - sc.gammaln(nu) + sc.xlogy(2.0 * nu - 1.0, x) - nu * np.square(x)
+
+    def _cdf(self, x: Any, nu: Any) -> Any:
+        return sc.gammainc(nu, nu * np.square(x))
+
+    def _sf(self, x: Any, nu: Any) -> Any:
+        return sc.gammaincc(nu, nu * np.square(x))
+
+    def _ppf(self, q: Any, nu: Any) -> Any:
+        return np.sqrt(1.0 / nu * sc.gammaincinv(nu, q))
+
+    def _isf(self, q: Any, nu: Any) -> Any:
+        return np.sqrt(1.0 / nu * sc.gammainccinv(nu, q))
+
+    def _mean(self, nu: Any) -> Any:
+        return sc.poch(nu, 0.5) / np.sqrt(nu)
+
+    def _var(self, nu: Any) -> Any:
+        return 1.0 - np.square(self._mean(nu))

@@ -1,0 +1,447 @@
+"""Functions of `scipy.special` that the op `external` calls, with their derivatives as formulas in ops.
+
+Formulas are those of the Digital Library of Mathematical Functions (DLMF, https://dlmf.nist.gov); beside a formula stands its number. A
+rule gets the result and the operands, and returns the local derivative.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from adjit.ir.dataclass import dataclass
+from adjit.ir.definition import DEFINITIONS
+from adjit.ir.graph import Value
+from adjit.ir.ops.arithmetic import add, divide, floor, multiply, negative, reciprocal, rint, sign, square, subtract
+from adjit.ir.ops.comparison import equal, less
+from adjit.ir.ops.creation import full_like
+from adjit.ir.ops.elementwise_math import cos, cosh, erf, exp, log, log1p, one_minus, plus, power, scaled, sin, sinh, sqrt
+from adjit.ir.ops.selection import select
+from adjit.ir.ops.special import digamma, lgamma
+
+Rule = Callable[..., Value]
+Derivative = Rule | str | None
+"""Rule of a derivative; the reason why there is none; None if the derivative is 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalFunction:
+    """Function of `arity` numbers; `derivatives` has a tuple for each result, with a derivative for each operand."""
+
+    arity: int
+    derivatives: tuple[tuple[Derivative, ...], ...]
+
+
+FUNCTIONS: dict[str, ExternalFunction] = {}
+
+NOT_CLOSED = "it has no closed form"
+ORDER = "the derivative in the order has no closed form"
+WHOLE = "it is made for whole numbers"
+
+
+def _function(name: str, *derivatives: Derivative) -> None:
+    FUNCTIONS[name] = ExternalFunction(len(derivatives), (derivatives,))
+
+
+def _functions(name: str, arity: int, *outputs: tuple[Derivative, ...]) -> None:
+    FUNCTIONS[name] = ExternalFunction(arity, outputs)
+
+
+def call(function: str, *operands: Value, output: int = 0) -> Value:
+    """Emit the function on these operands."""
+    return DEFINITIONS["external"](*operands, function=function, output=output)
+
+
+def _number(x: Value, number: float) -> Value:
+    return full_like(x, number)
+
+
+def _minus(rule: Rule) -> Rule:
+    return lambda y, *xs: negative(rule(y, *xs))
+
+
+def _inverse(rule: Rule) -> Rule:
+    """Derivative of an inverse in its last operand: the reciprocal of `rule`, the derivative of the function at the result."""
+    return lambda y, *xs: reciprocal(rule(xs[-1], *xs[:-1], y))
+
+
+def _log_beta(a: Value, b: Value) -> Value:
+    return subtract(add(lgamma(a), lgamma(b)), lgamma(add(a, b)))
+
+
+def _times_log(x: Value, y: Value) -> Value:
+    """x log(y), 0 where x is 0."""
+    nothing = equal(x, _number(x, 0.0))
+    return select(nothing, _number(x, 0.0), multiply(x, log(select(nothing, _number(y, 1.0), y))))
+
+
+# -- gamma and beta functions: DLMF 8.8.13, 8.17.22
+
+
+def _gamma_density(y: Value, a: Value, x: Value) -> Value:
+    return exp(subtract(subtract(_times_log(plus(a, -1.0), x), x), lgamma(a)))
+
+
+def _log_minus(x: Value) -> Value:
+    return log1p(negative(x))
+
+
+def _beta_density(y: Value, a: Value, b: Value, x: Value) -> Value:
+    nothing = equal(b, _number(b, 1.0))
+    rest = select(nothing, _number(x, 0.0), multiply(plus(b, -1.0), _log_minus(select(nothing, _number(x, 0.0), x))))
+    return exp(subtract(add(_times_log(plus(a, -1.0), x), rest), _log_beta(a, b)))
+
+
+_function("gammainc", NOT_CLOSED, _gamma_density)
+_function("gammaincc", NOT_CLOSED, _minus(_gamma_density))
+_function("gammaincinv", NOT_CLOSED, _inverse(_gamma_density))
+_function("gammainccinv", NOT_CLOSED, _minus(_inverse(_gamma_density)))
+_function("betainc", NOT_CLOSED, NOT_CLOSED, _beta_density)
+_function("betaincc", NOT_CLOSED, NOT_CLOSED, _minus(_beta_density))
+_function("betaincinv", NOT_CLOSED, NOT_CLOSED, _inverse(_beta_density))
+_function("betainccinv", NOT_CLOSED, NOT_CLOSED, _minus(_inverse(_beta_density)))
+_function("loggamma", lambda y, x: digamma(x))
+_function("binom", lambda y, n, k: multiply(y, subtract(digamma(plus(n, 1.0)), digamma(plus(subtract(n, k), 1.0)))),
+          lambda y, n, k: multiply(y, subtract(digamma(plus(subtract(n, k), 1.0)), digamma(plus(k, 1.0)))))
+_function("poch", lambda y, a, m: multiply(y, subtract(digamma(add(a, m)), digamma(a))), lambda y, a, m: multiply(y, digamma(add(a, m))))
+
+# -- distribution functions, by the densities that they integrate
+
+
+def _student_density(y: Value, df: Value, t: Value) -> Value:
+    half = scaled(df, 0.5)
+    constant = subtract(negative(_log_beta(half, _number(df, 0.5))), scaled(log(df), 0.5))
+    return exp(subtract(constant, multiply(plus(half, 0.5), log1p(divide(square(t), df)))))
+
+
+def _chi2_density(y: Value, df: Value, x: Value) -> Value:
+    return scaled(_gamma_density(y, scaled(df, 0.5), scaled(x, 0.5)), 0.5)
+
+
+def _f_density(y: Value, n: Value, d: Value, x: Value) -> Value:
+    """Density of beta(n / 2, d / 2) at n x / (n x + d), times the derivative of that in x."""
+    total = add(multiply(n, x), d)
+    place, slope = divide(multiply(n, x), total), divide(multiply(n, d), square(total))
+    return multiply(_beta_density(y, scaled(n, 0.5), scaled(d, 0.5), place), slope)
+
+
+def _poisson_mass(y: Value, k: Value, m: Value) -> Value:
+    whole = floor(k)
+    return exp(subtract(subtract(_times_log(whole, m), m), lgamma(plus(whole, 1.0))))
+
+
+def _binomial_slope(y: Value, k: Value, n: Value, p: Value) -> Value:
+    """Slope in p of the sum up to k: minus the density of beta(k + 1, n - k) at p; none if k is n."""
+    whole = floor(k)
+    rest = subtract(n, whole)
+    full = equal(rest, _number(n, 0.0))
+    return select(full, _number(p, 0.0), negative(_beta_density(y, plus(whole, 1.0), select(full, _number(n, 1.0), rest), p)))
+
+
+def _chndtr_density(y: Value, x: Value, df: Value, nc: Value) -> Value:
+    """Density of the noncentral chi-squared distribution, by a modified Bessel function; nc > 0."""
+    root_x, root_nc, order = sqrt(x), sqrt(nc), plus(scaled(df, 0.5), -1.0)
+    exponent = add(scaled(square(subtract(root_x, root_nc)), -0.5), scaled(multiply(order, log(divide(x, nc))), 0.5))
+    return scaled(multiply(exp(exponent), call("ive", order, multiply(root_x, root_nc))), 0.5)
+
+
+_function("ndtri", lambda y, p: scaled(exp(scaled(square(y), 0.5)), math.sqrt(2.0 * math.pi)))
+_function("ndtri_exp", lambda y, p: scaled(exp(add(p, scaled(square(y), 0.5))), math.sqrt(2.0 * math.pi)))
+_function("stdtr", NOT_CLOSED, _student_density)
+_function("stdtrit", NOT_CLOSED, _inverse(_student_density))
+_function("chdtr", NOT_CLOSED, _chi2_density)
+_function("chdtrc", NOT_CLOSED, _minus(_chi2_density))
+_function("chdtri", NOT_CLOSED, _minus(_inverse(_chi2_density)))
+_function("fdtr", NOT_CLOSED, NOT_CLOSED, _f_density)
+_function("fdtrc", NOT_CLOSED, NOT_CLOSED, _minus(_f_density))
+_function("fdtri", NOT_CLOSED, NOT_CLOSED, _inverse(_f_density))
+_function("gdtr", lambda y, a, b, x: multiply(x, _gamma_density(y, b, multiply(a, x))), NOT_CLOSED,
+          lambda y, a, b, x: multiply(a, _gamma_density(y, b, multiply(a, x))))
+_function("gdtrc", lambda y, a, b, x: negative(multiply(x, _gamma_density(y, b, multiply(a, x)))), NOT_CLOSED,
+          lambda y, a, b, x: negative(multiply(a, _gamma_density(y, b, multiply(a, x)))))
+_function("pdtr", None, _minus(_poisson_mass))
+_function("pdtrc", None, _poisson_mass)
+_function("bdtr", None, WHOLE, _binomial_slope)
+_function("bdtrc", None, WHOLE, _minus(_binomial_slope))
+_function("nbdtr", None, WHOLE, lambda y, k, n, p: _beta_density(y, n, plus(floor(k), 1.0), p))
+_function("nbdtrc", None, WHOLE, lambda y, k, n, p: negative(_beta_density(y, n, plus(floor(k), 1.0), p)))
+_function("bdtrik", NOT_CLOSED, NOT_CLOSED, NOT_CLOSED)
+_function("nbdtrik", NOT_CLOSED, NOT_CLOSED, NOT_CLOSED)
+_function("pdtrik", NOT_CLOSED, NOT_CLOSED)
+_function("chndtr", _chndtr_density, NOT_CLOSED,
+          lambda y, x, df, nc: scaled(subtract(call("chndtr", x, plus(df, 2.0), nc), y), 0.5))
+_function("owens_t",
+          lambda y, h, a: scaled(multiply(exp(scaled(square(h), -0.5)), erf(scaled(multiply(a, h), math.sqrt(0.5)))),
+                                 -0.5 / math.sqrt(2.0 * math.pi)),
+          lambda y, h, a: divide(exp(scaled(multiply(square(h), plus(square(a), 1.0)), -0.5)),
+                                 scaled(plus(square(a), 1.0), 2.0 * math.pi)))
+
+# -- Bessel functions: DLMF 10.6.1, 10.29.1, and 11.4.28, 11.4.32 of Struve
+
+
+def _half_difference(name: str) -> Rule:
+    return lambda y, v, x: scaled(subtract(call(name, plus(v, -1.0), x), call(name, plus(v, 1.0), x)), 0.5)
+
+
+def _half_sum(name: str) -> Rule:
+    return lambda y, v, x: scaled(add(call(name, plus(v, -1.0), x), call(name, plus(v, 1.0), x)), 0.5)
+
+
+def _struve(name: str, combine: Rule) -> Rule:
+    """Half of: f of order v - 1, -+ f of order v + 1, + (x / 2)^v / (sqrt(pi) gamma(v + 3 / 2))."""
+    def rule(y: Value, v: Value, x: Value) -> Value:
+        term = scaled(divide(power(scaled(x, 0.5), v), exp(lgamma(plus(v, 1.5)))), 1.0 / math.sqrt(math.pi))
+        pair = combine(call(name, plus(v, -1.0), x), call(name, plus(v, 1.0), x))
+        return scaled((add if name == "struve" else subtract)(pair, term if name == "struve" else negative(term)), 0.5)
+    return rule
+
+
+for _name in ("jv", "yv", "yn", "jve", "yve"):
+    _function(_name, ORDER, _half_difference(_name))
+_function("iv", ORDER, _half_sum("iv"))
+_function("ive", ORDER, lambda y, v, x: subtract(_half_sum("ive")(y, v, x), multiply(sign(x), y)))
+for _name in ("kv", "kn"):
+    _function(_name, ORDER, _minus(_half_sum(_name)))
+_function("kve", ORDER, lambda y, v, x: subtract(y, _half_sum("kve")(y, v, x)))
+_function("j0", lambda y, x: negative(call("j1", x)))
+_function("j1", lambda y, x: scaled(subtract(call("j0", x), call("jv", _number(x, 2.0), x)), 0.5))
+_function("y0", lambda y, x: negative(call("y1", x)))
+_function("y1", lambda y, x: subtract(call("y0", x), divide(y, x)))
+_function("k0", lambda y, x: negative(call("k1", x)))
+_function("k1", lambda y, x: negative(add(call("k0", x), divide(y, x))))
+_function("k0e", lambda y, x: subtract(y, call("k1e", x)))
+_function("k1e", lambda y, x: subtract(subtract(y, call("k0e", x)), divide(y, x)))
+_function("struve", ORDER, _struve("struve", subtract))
+_function("modstruve", ORDER, _struve("modstruve", add))
+_function("wright_bessel", NOT_CLOSED, NOT_CLOSED, lambda y, a, b, x: call("wright_bessel", a, add(a, b), x))
+
+
+def _root(x: Value) -> Value:
+    """The square root; 0 below 0, where scaled Airy functions are not scaled."""
+    above = less(_number(x, 0.0), x)
+    return select(above, sqrt(select(above, x, _number(x, 1.0))), _number(x, 0.0))
+
+
+_functions("airy", 1, (lambda y, x: call("airy", x, output=1),), (lambda y, x: multiply(x, call("airy", x)),),
+           (lambda y, x: call("airy", x, output=3),), (lambda y, x: multiply(x, call("airy", x, output=2)),))
+_functions("airye", 1,
+           (lambda y, x: add(call("airye", x, output=1), multiply(_root(x), y)),),
+           (lambda y, x: add(multiply(x, call("airye", x)), multiply(_root(x), y)),),
+           (lambda y, x: subtract(call("airye", x, output=3), multiply(_root(x), y)),),
+           (lambda y, x: subtract(multiply(x, call("airye", x, output=2)), multiply(_root(x), y)),))
+_function("ber", lambda y, x: call("berp", x))       # DLMF 10.61.3
+_function("bei", lambda y, x: call("beip", x))
+_function("ker", lambda y, x: call("kerp", x))
+_function("kei", lambda y, x: call("keip", x))
+_function("berp", lambda y, x: negative(add(call("bei", x), divide(y, x))))
+_function("beip", lambda y, x: subtract(call("ber", x), divide(y, x)))
+_function("kerp", lambda y, x: negative(add(call("kei", x), divide(y, x))))
+_function("keip", lambda y, x: subtract(call("ker", x), divide(y, x)))
+_functions("pbdv", 2, (ORDER, lambda y, v, x: call("pbdv", v, x, output=1)),       # DLMF 12.2.4
+           (ORDER, lambda y, v, x: multiply(subtract(scaled(square(x), 0.25), plus(v, 0.5)), call("pbdv", v, x))))
+_functions("pbvv", 2, (ORDER, lambda y, v, x: call("pbvv", v, x, output=1)),
+           (ORDER, lambda y, v, x: multiply(subtract(scaled(square(x), 0.25), plus(v, 0.5)), call("pbvv", v, x))))
+_functions("pbwa", 2, (ORDER, lambda y, a, x: call("pbwa", a, x, output=1)),       # DLMF 12.14.1
+           (ORDER, lambda y, a, x: multiply(subtract(a, scaled(square(x), 0.25)), call("pbwa", a, x))))
+_functions("itj0y0", 1, (lambda y, x: call("j0", x),), (lambda y, x: call("y0", x),))
+_functions("iti0k0", 1, (lambda y, x: call("iv", _number(x, 0.0), x),), (lambda y, x: call("k0", x),))
+_functions("it2j0y0", 1, (lambda y, x: divide(one_minus(call("j0", x)), x),), (lambda y, x: negative(divide(call("y0", x), x)),))
+_functions("it2i0k0", 1, (lambda y, x: divide(plus(call("iv", _number(x, 0.0), x), -1.0), x),),
+           (lambda y, x: negative(divide(call("k0", x), x)),))
+_functions("itairy", 1, (lambda y, x: call("airy", x),), (lambda y, x: call("airy", x, output=2),),
+           (lambda y, x: call("airy", negative(x)),), (lambda y, x: call("airy", negative(x), output=2),))
+_function("itstruve0", lambda y, x: call("struve", _number(x, 0.0), x))
+_function("it2struve0", lambda y, x: negative(divide(call("struve", _number(x, 0.0), x), x)))
+_function("itmodstruve0", lambda y, x: call("modstruve", _number(x, 0.0), x))
+
+# -- error functions and exponential integrals: DLMF 6.2, 7.2, 7.18.10, 8.19.13
+
+_function("erfcinv", lambda y, x: scaled(exp(square(y)), -0.5 * math.sqrt(math.pi)))
+_function("erfi", lambda y, x: scaled(exp(square(x)), 2.0 / math.sqrt(math.pi)))
+_function("dawsn", lambda y, x: one_minus(scaled(multiply(x, y), 2.0)))
+_function("expi", lambda y, x: divide(exp(x), x))
+_function("exp1", lambda y, x: negative(divide(exp(negative(x)), x)))
+
+
+def _expn_slope(y: Value, n: Value, x: Value) -> Value:
+    """Minus the function of order n - 1; that of order -1 is e^-x (1 + 1 / x) / x."""
+    first = equal(n, _number(n, 0.0))
+    below = divide(multiply(exp(negative(x)), plus(reciprocal(x), 1.0)), x)
+    return negative(select(first, below, call("expn", select(first, _number(n, 1.0), plus(n, -1.0)), x)))
+
+
+def _ratio_at_zero(numerator: Rule, limit: float) -> Rule:
+    """`numerator(x) / x`, and the limit at 0."""
+    def rule(y: Value, x: Value) -> Value:
+        zero = equal(x, _number(x, 0.0))
+        safe = select(zero, _number(x, 1.0), x)
+        return select(zero, _number(x, limit), divide(numerator(safe), safe))
+    return rule
+
+
+def _quarter_turns(function: Rule) -> Rule:
+    return lambda y, x: function(scaled(square(x), 0.5 * math.pi))
+
+
+_function("expn", WHOLE, _expn_slope)
+_functions("sici", 1, (_ratio_at_zero(sin, 1.0),), (lambda y, x: divide(cos(x), x),))
+_functions("shichi", 1, (_ratio_at_zero(sinh, 1.0),), (lambda y, x: divide(cosh(x), x),))
+_functions("fresnel", 1, (_quarter_turns(sin),), (_quarter_turns(cos),))
+
+
+def _spence_slope(y: Value, x: Value) -> Value:
+    """log(x) / (1 - x), -1 at 1."""
+    one = equal(x, _number(x, 1.0))
+    safe = select(one, _number(x, 2.0), x)
+    return select(one, _number(x, -1.0), divide(log(safe), one_minus(safe)))
+
+
+_function("spence", _spence_slope)
+
+# -- elliptic integrals, by Carlson's symmetric ones (DLMF 19.25), which do not cancel
+
+
+def _rd(x: Value, y: Value, z: Value) -> Value:
+    return call("elliprd", x, y, z)
+
+
+def _complete_d(m: Value) -> Value:
+    """(K - E) / m."""
+    return scaled(_rd(_number(m, 0.0), one_minus(m), _number(m, 1.0)), 1.0 / 3.0)
+
+
+def _incomplete_d(phi: Value, m: Value) -> Value:
+    """(F - E) / m: that of the angle within half a turn, and twice the complete one for each turn."""
+    turns = rint(scaled(phi, 1.0 / math.pi))
+    angle = subtract(phi, scaled(turns, math.pi))
+    s, c = sin(angle), cos(angle)
+    part = scaled(multiply(multiply(s, square(s)), _rd(square(c), one_minus(multiply(m, square(s))), _number(m, 1.0))), 1.0 / 3.0)
+    return add(part, scaled(multiply(turns, _complete_d(m)), 2.0))
+
+
+def _delta(phi: Value, m: Value) -> Value:
+    return sqrt(one_minus(multiply(m, square(sin(phi)))))
+
+
+def _f_slope(f: Value, phi: Value, m: Value) -> Value:
+    """Derivative of F(phi, m) in m."""
+    return divide(subtract(subtract(f, _incomplete_d(phi, m)), divide(multiply(sin(phi), cos(phi)), _delta(phi, m))),
+                  scaled(one_minus(m), 2.0))
+
+
+_function("ellipk", lambda y, m: divide(subtract(y, _complete_d(m)), scaled(one_minus(m), 2.0)))
+_function("ellipkm1", lambda y, p: divide(subtract(scaled(_rd(_number(p, 0.0), p, _number(p, 1.0)), 1.0 / 3.0), y), scaled(p, 2.0)))
+_function("ellipe", lambda y, m: scaled(_complete_d(m), -0.5))
+_function("ellipkinc", lambda y, phi, m: reciprocal(_delta(phi, m)), _f_slope)
+_function("ellipeinc", lambda y, phi, m: _delta(phi, m), lambda y, phi, m: scaled(_incomplete_d(phi, m), -0.5))
+
+
+def _amplitude_slope(u: Value, m: Value) -> Value:
+    """Derivative of the amplitude in m, as F(amplitude, m) = u."""
+    phi = call("ellipj", u, m, output=3)
+    return negative(multiply(_f_slope(u, phi, m), call("ellipj", u, m, output=2)))
+
+
+def _jacobi(output: int) -> Callable[[Value, Value], Value]:
+    return lambda u, m: call("ellipj", u, m, output=output)
+
+
+_sn, _cn, _dn = (_jacobi(output) for output in range(3))
+_functions(
+    "ellipj", 2,       # DLMF 22.13.1
+    (lambda y, u, m: multiply(_cn(u, m), _dn(u, m)), lambda y, u, m: multiply(_cn(u, m), _amplitude_slope(u, m))),
+    (lambda y, u, m: negative(multiply(_sn(u, m), _dn(u, m))), lambda y, u, m: negative(multiply(_sn(u, m), _amplitude_slope(u, m)))),
+    (lambda y, u, m: negative(multiply(m, multiply(_sn(u, m), _cn(u, m)))),
+     lambda y, u, m: negative(divide(add(scaled(square(_sn(u, m)), 0.5), multiply(multiply(m, multiply(_sn(u, m), _cn(u, m))),
+                                                                                 _amplitude_slope(u, m))), y))),
+    (lambda y, u, m: _dn(u, m), lambda y, u, m: _amplitude_slope(u, m)))
+
+
+def _rd_mixed(y: Value, x: Value, z: Value, other: Value) -> Value:
+    """Derivative of R_D(x, other, z) in x: by Euler and Poisson's equation (DLMF 19.18.5), from R_F, whose derivative it is."""
+    return divide(subtract(y, _rd(other, z, x)), scaled(subtract(z, x), 2.0))
+
+
+def _rd_last(d: Value, x: Value, y: Value, z: Value) -> Value:
+    """Derivative of R_D in z: the function is homogeneous of degree -3 / 2."""
+    total = add(multiply(x, _rd_mixed(d, x, z, y)), multiply(y, _rd_mixed(d, y, z, x)))
+    return negative(divide(add(scaled(d, 1.5), total), z))
+
+
+_function("elliprf", lambda f, x, y, z: scaled(_rd(y, z, x), -1.0 / 6.0), lambda f, x, y, z: scaled(_rd(z, x, y), -1.0 / 6.0),
+          lambda f, x, y, z: scaled(_rd(x, y, z), -1.0 / 6.0))        # DLMF 19.18.1
+_function("elliprd", lambda d, x, y, z: _rd_mixed(d, x, z, y), lambda d, x, y, z: _rd_mixed(d, y, z, x), _rd_last)
+_function("elliprc", lambda c, x, y: divide(subtract(c, reciprocal(sqrt(x))), scaled(subtract(y, x), 2.0)),
+          lambda c, x, y: divide(subtract(c, divide(sqrt(x), y)), scaled(subtract(x, y), 2.0)))
+
+# -- hypergeometric functions: DLMF 13.3.15, 13.3.22, 15.5.1
+
+PARAMETER = "the derivative in a parameter has no closed form"
+_function("hyp2f1", PARAMETER, PARAMETER, PARAMETER,
+          lambda y, a, b, c, z: multiply(divide(multiply(a, b), c), call("hyp2f1", plus(a, 1.0), plus(b, 1.0), plus(c, 1.0), z)))
+_function("hyp1f1", PARAMETER, PARAMETER, lambda y, a, b, x: multiply(divide(a, b), call("hyp1f1", plus(a, 1.0), plus(b, 1.0), x)))
+_function("hyp0f1", PARAMETER, lambda y, v, x: divide(call("hyp0f1", plus(v, 1.0), x), v))
+_function("hyperu", PARAMETER, PARAMETER, lambda y, a, b, x: negative(multiply(a, call("hyperu", plus(a, 1.0), plus(b, 1.0), x))))
+
+# -- orthogonal polynomials: DLMF 18.9.15 to 18.9.23
+
+
+def _of_lower_degree(factor: Rule, polynomial: Rule) -> Rule:
+    """`factor(n) * polynomial(n - 1)`, 0 for the constant one."""
+    def rule(y: Value, n: Value, *others: Value) -> Value:
+        constant = equal(n, _number(n, 0.0))
+        lower = polynomial(select(constant, _number(n, 0.0), plus(n, -1.0)), *others)
+        return select(constant, _number(n, 0.0), multiply(factor(n, *others), lower))
+    return rule
+
+
+def _ones(x: Value) -> Value:
+    return _number(x, 1.0)
+
+
+DEGREE = "the derivative in the degree has no closed form"
+_function("eval_jacobi", DEGREE, PARAMETER, PARAMETER, _of_lower_degree(
+    lambda n, a, b, x: scaled(plus(add(n, add(a, b)), 1.0), 0.5), lambda n, a, b, x: call("eval_jacobi", n, plus(a, 1.0), plus(b, 1.0), x)))
+_function("eval_legendre", DEGREE, _of_lower_degree(
+    lambda n, x: scaled(plus(n, 1.0), 0.5), lambda n, x: call("eval_jacobi", n, _ones(n), _ones(n), x)))
+_function("eval_gegenbauer", DEGREE, PARAMETER, _of_lower_degree(
+    lambda n, a, x: scaled(a, 2.0), lambda n, a, x: call("eval_gegenbauer", n, plus(a, 1.0), x)))
+_function("eval_chebyt", DEGREE, _of_lower_degree(lambda n, x: n, lambda n, x: call("eval_chebyu", n, x)))
+_function("eval_chebyu", DEGREE, _of_lower_degree(
+    lambda n, x: _number(n, 2.0), lambda n, x: call("eval_gegenbauer", n, _number(n, 2.0), x)))
+_function("eval_laguerre", DEGREE, _of_lower_degree(
+    lambda n, x: _number(n, -1.0), lambda n, x: call("eval_genlaguerre", n, _ones(n), x)))
+_function("eval_genlaguerre", DEGREE, PARAMETER, _of_lower_degree(
+    lambda n, a, x: _number(n, -1.0), lambda n, a, x: call("eval_genlaguerre", n, plus(a, 1.0), x)))
+
+# -- elementary functions
+
+_DEGREE = math.pi / 180.0
+
+
+def _inverse_box(moved: float) -> Rule:
+    """Derivative in p of (1 + p y)^(1/p): the result, times (y / (1 + p y) - log(1 + p y) / p) / p; -y^2 / 2 for p = 0."""
+    def rule(result: Value, y: Value, p: Value) -> Value:
+        zero = equal(p, _number(p, 0.0))
+        safe = select(zero, _ones(p), p)
+        inner = plus(multiply(safe, y), 1.0)
+        slope = divide(subtract(divide(y, inner), divide(log1p(multiply(safe, y)), safe)), safe)
+        return multiply(plus(result, moved), select(zero, scaled(square(y), -0.5), slope))
+    return rule
+
+
+_function("inv_boxcox", lambda result, y, p: divide(result, plus(multiply(p, y), 1.0)), _inverse_box(0.0))
+_function("inv_boxcox1p", lambda result, y, p: divide(plus(result, 1.0), plus(multiply(p, y), 1.0)), _inverse_box(1.0))
+_function("exprel", lambda y, x: _exprel_slope(x))
+_function("cosm1", lambda y, x: negative(sin(x)))
+_function("powm1", lambda y, a, b: multiply(b, power(a, plus(b, -1.0))), lambda y, a, b: multiply(plus(y, 1.0), log(a)))
+_function("sindg", lambda y, x: scaled(call("cosdg", x), _DEGREE))
+_function("cosdg", lambda y, x: scaled(call("sindg", x), -_DEGREE))
+_function("tandg", lambda y, x: scaled(plus(square(y), 1.0), _DEGREE))
+_function("cotdg", lambda y, x: scaled(plus(square(y), 1.0), -_DEGREE))
+_function("wrightomega", lambda y, x: divide(y, plus(y, 1.0)))
+
+
+def _exprel_slope(x: Value) -> Value:
+    """((x - 1) e^x + 1) / x^2, which is M(2, 3, x) / 2."""
+    return scaled(call("hyp1f1", _number(x, 2.0), _number(x, 3.0), x), 0.5)

@@ -1,0 +1,180 @@
+"""Functions that SciPy computes: values on every backend against SciPy's, derivatives against central differences, what is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.special
+from support.each import parametrize_within
+from support.tracing import run_traced
+
+import adjit as aj
+from adjit.errors import DTypeError, NonDifferentiableError
+from adjit.ir.ops.external_functions import FUNCTIONS
+
+pytestmark = [pytest.mark.filterwarnings("ignore::RuntimeWarning"), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+
+PLUS, UNIT, FEW = (0.5, 3.0), (0.1, 0.9), (0.0, 5.0)
+DOMAINS: dict[str, list[tuple[float, float]]] = {
+    **{name: [PLUS] * known.arity for name, known in FUNCTIONS.items()},
+    "gammaincinv": [PLUS, UNIT], "gammainccinv": [PLUS, UNIT], "binom": [(3, 6), (0.5, 2.5)], "ndtri": [UNIT], "ndtri_exp": [(-3, -0.1)],
+    **{key: [PLUS, PLUS, UNIT] for key in ("betainc", "betaincc", "betaincinv", "betainccinv", "fdtri")},
+    "stdtrit": [PLUS, UNIT], "chdtri": [PLUS, UNIT], "pdtr": [(0.2, 3.8), PLUS], "pdtrc": [(0.2, 3.8), PLUS], "pdtrik": [UNIT, PLUS],
+    **{key: [(0.2, 2.8), (4, 4), UNIT] for key in ("bdtr", "bdtrc", "nbdtr", "nbdtrc")}, "bdtrik": [UNIT, (4, 4), UNIT],
+    "nbdtrik": [UNIT, (4, 4), UNIT], "erfcinv": [UNIT], "ellipk": [(-2, 0.9)], "ellipkm1": [UNIT], "ellipe": [(-2, 0.9)],
+    "ellipkinc": [(-5, 5), UNIT], "ellipeinc": [(-5, 5), UNIT], "ellipj": [(0.2, 3), UNIT], "hyp2f1": [PLUS, PLUS, PLUS, (-0.8, 0.8)],
+    "eval_jacobi": [FEW, PLUS, PLUS, UNIT], "eval_gegenbauer": [FEW, PLUS, UNIT], "eval_genlaguerre": [FEW, PLUS, UNIT],
+    **{key: [FEW, UNIT] for key in ("eval_legendre", "eval_chebyt", "eval_chebyu", "eval_laguerre")},
+    "expn": [(0, 4), PLUS], "yn": [(0, 4), PLUS], "kn": [(0, 4), PLUS], "inv_boxcox": [PLUS, (0.2, 1)], "inv_boxcox1p": [PLUS, (0.2, 1)],
+}
+
+
+def arguments(name: str, size: int = 12) -> list[np.ndarray]:
+    generator = np.random.default_rng(3)
+    arrays = [generator.uniform(*ends, size) for ends in DOMAINS[name]]
+    if name in ("expn", "yn", "kn") or name.startswith("eval_"):
+        arrays[0] = np.round(arrays[0])
+    return arrays
+
+
+def results(found: Any) -> tuple[Any, ...]:
+    return found if isinstance(found, tuple) else (found,)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("backend", ["native", "numba", "interpret"])
+def test_programs_compute_what_scipy_computes(backend: str, dtype: type) -> None:
+    """All functions in one program: in float64 the same bits, in float32 those of the rounded result."""
+    given = {name: [array.astype(dtype) for array in arguments(name)] for name in FUNCTIONS}
+    program = aj.compile(lambda given: [getattr(scipy.special, name)(*given[name]) for name in FUNCTIONS], backend=backend)
+    for name, found in zip(FUNCTIONS, program(given), strict=True):
+        expected = getattr(scipy.special, name)(*(array.astype(np.float64) for array in given[name]))
+        for ours, theirs in zip(results(found), results(expected), strict=True):
+            assert ours.dtype == dtype
+            np.testing.assert_array_equal(ours, theirs.astype(dtype), err_msg=name)
+
+
+def value(name: str, output: int) -> Any:
+    return lambda *arrays: results(getattr(aj.special, name)(*arrays))[output]
+
+
+CASES = {f"{name}-{output}-{number}": (name, output, number, rule) for name, known in FUNCTIONS.items()
+         for output, rules in enumerate(known.derivatives) for number, rule in enumerate(rules)}
+
+
+@parametrize_within("case", [case for case, (*_, rule) in CASES.items() if callable(rule)])
+def test_derivatives(case: str) -> None:
+    name, output, number, _ = CASES[case]
+    arrays, function, h = arguments(name, 8), value(name, output), 1e-5
+    up, down = ([array + sign * h if i == number else array for i, array in enumerate(arrays)] for sign in (1, -1))
+    gradient = aj.compile(aj.grad(lambda *arrays: np.sum(function(*arrays)), argnums=number), backend="interpret")
+    np.testing.assert_allclose(gradient(*arrays), (function(*up) - function(*down)) / (2 * h), rtol=1e-6, atol=1e-6)
+
+
+TWICE = {"gammainc": 1, "betainc": 2, "jv": 1, "kv": 1, "k1e": 0, "airy": 0, "ellipk": 0, "ellipe": 0, "ellipkinc": 0, "ellipj": 0,
+         "hyp2f1": 3,
+         "eval_legendre": 1, "ndtri": 0, "gammaincinv": 1, "stdtr": 1, "sici": 0, "struve": 1, "binom": 1, "expn": 1, "chndtr": 0}
+
+
+@parametrize_within("name", TWICE)
+def test_second_derivatives(name: str) -> None:
+    arrays, function, number, h = arguments(name, 5), value(name, 0), TWICE[name], 1e-5
+    first = aj.compile(aj.grad(lambda *arrays: np.sum(function(*arrays)), argnums=number), backend="interpret")
+    second = aj.compile(aj.grad(lambda *arrays: np.sum(first(*arrays)), argnums=number), backend="interpret")
+    up, down = ([array + sign * h if i == number else array for i, array in enumerate(arrays)] for sign in (1, -1))
+    np.testing.assert_allclose(second(*arrays), (first(*up) - first(*down)) / (2 * h), rtol=1e-5, atol=1e-5)
+
+
+@parametrize_within("case", [case for case, (*_, rule) in CASES.items() if isinstance(rule, str)])
+def test_what_has_no_derivative_is_refused(case: str) -> None:
+    name, output, number, _ = CASES[case]
+    with pytest.raises(NonDifferentiableError, match=rf"{name} has no derivative in its argument {number + 1}: .* (form|numbers)"):
+        aj.grad(lambda *arrays: np.sum(value(name, output)(*arrays)), argnums=number)(*arguments(name, 2))
+
+
+def test_other_arguments_have_derivatives_all_the_same() -> None:
+    """Also forward, and with tensors."""
+    a, x = np.array([0.5, 2.0]), np.array([1.0, 3.0])
+    density = x ** (a - 1) * np.exp(-x) / scipy.special.gamma(a)
+    _, tangent = aj.jvp(lambda x: scipy.special.gammainc(a, x), (x,), (np.ones(2),))
+    np.testing.assert_allclose(tangent, density, rtol=1e-13)
+    with pytest.raises(NonDifferentiableError, match="argument 1"):
+        aj.jvp(lambda a: scipy.special.gammainc(a, x), (a,), (np.ones(2),))
+    tensor = aj.tensor(x, requires_grad=True)
+    scipy.special.gammainc(a, tensor).sum().backward()
+    np.testing.assert_allclose(tensor.grad.numpy(), density, rtol=1e-13)
+    shape = aj.tensor(a, requires_grad=True)
+    with pytest.raises(NonDifferentiableError, match="argument 1"):
+        aj.special.gammainc(shape, tensor).sum().backward()
+
+
+def test_dtypes_shapes_and_options() -> None:
+    column, row = np.array([[0.5], [1.5]]), np.array([1, 2, 3])
+    expected = scipy.special.jv(column, row)
+    for found in (aj.special.jv(column, row), run_traced(scipy.special.jv, column, row)):
+        np.testing.assert_array_equal(found, expected)
+    for given in ((np.float32(0.5), np.float32(2)), (1, np.float32(2)), (0.5, 2), (np.int64(1), np.float32(2))):
+        assert aj.special.jv(*given).dtype == scipy.special.jv(*given).dtype
+    out = np.empty((2, 3))
+    assert aj.special.jv(column, row, out=out) is out
+    np.testing.assert_array_equal(out, expected)
+    assert aj.special.k0(np.empty((0, 2))).shape == (0, 2)
+    assert isinstance(aj.special.sici(1.0), tuple)
+    strided = np.arange(1.0, 13.0).reshape(3, 4).T[::2]
+    np.testing.assert_array_equal(aj.special.k0(strided), scipy.special.k0(strided))
+    with pytest.raises(DTypeError):
+        aj.special.kv(1j, 2.0)
+    with pytest.raises(ValueError, match="cannot be broadcast"):
+        aj.special.jv(np.ones(2), np.ones(3))
+    with pytest.raises(TypeError, match="takes 2 operands"):
+        aj.special.jv(1.0)
+
+
+def test_masked_arrays_stay_masked() -> None:
+    x = np.array([0.5, -1.0, 2.0])
+    found = aj.compile(lambda x: np.sum(scipy.special.k0(x[x > 0])))(x)
+    assert found == pytest.approx(scipy.special.k0([0.5, 2.0]).sum())
+
+
+def test_loops_call_them() -> None:
+    def step(carry: Any, x: Any) -> tuple[Any, Any]:
+        carry = carry + scipy.special.jv(0.5, x)
+        return carry, carry
+
+    x = np.linspace(0.5, 3.0, 6)
+    total, _ = aj.compile(lambda x: aj.scan(step, x[0] * 0.0, x))(x)
+    assert total == pytest.approx(scipy.special.jv(0.5, x).sum())
+
+
+def test_zeta() -> None:
+    x = np.array([-7.3, -4.0, -1.0, -0.5, 0.0, 0.3, 0.999, 1.0, 1.01, 2.0, 10.0, 200.0, np.inf, np.nan])
+    np.testing.assert_allclose(aj.special.zeta(x), scipy.special.zeta(x), rtol=1e-14)
+    s, q = np.meshgrid([0.5, 1.0, 1.2, 2.0, 5.5, 20.0, 100.0], [0.01, 0.5, 1.0, 3.3, 30.0, 200.0, 0.0, -1.0, np.nan])
+    np.testing.assert_allclose(aj.special.zeta(s, q), scipy.special.zeta(s, q), rtol=1e-14)
+    s, q = s[1:6, 2:6], q[1:6, 2:6]
+    along_s, along_q = aj.grad(lambda s, q: np.sum(aj.special.zeta(s, q)), argnums=(0, 1))(s, q)
+    np.testing.assert_allclose(along_q, -s * scipy.special.zeta(s + 1, q), rtol=1e-12)
+    h = 1e-5
+    np.testing.assert_allclose(along_s, (scipy.special.zeta(s + h, q) - scipy.special.zeta(s - h, q)) / (2 * h), rtol=1e-6, atol=1e-8)
+    assert aj.grad(aj.special.zeta)(2.0) == pytest.approx(-0.9375482543158437)      # of Riemann's function
+
+
+def test_without_scipy_it_says_what_is_missing() -> None:
+    code = """
+import sys
+sys.modules["scipy"] = None
+import numpy as np, adjit as aj
+import adjit.scipy.stats as stats
+assert abs(stats.norm.cdf(0.5) - 0.6914624612740131) < 1e-15
+try:
+    aj.special.gammainc(1.0, 2.0)
+except NotImplementedError as error:
+    assert "SciPy is not installed" in str(error) and "adjit[scipy]" in str(error), error
+else:
+    raise AssertionError
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,174 @@
+"""Distributions against those of `scipy.stats`: values in the support, at its edges and outside, quantiles, moments, bad parameters;
+derivatives against central differences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.stats
+from support.each import parametrize_within
+
+import adjit as aj
+import adjit.scipy.stats as stats
+from adjit.errors import NonDifferentiableError, UnsupportedError
+
+pytestmark = [pytest.mark.filterwarnings("ignore::RuntimeWarning"), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+
+SHAPES: dict[str, tuple[float, ...]] = {
+    "t": (3.5,), "skewnorm": (2.0,), "exponnorm": (1.5,), "gennorm": (1.3,), "johnsonsu": (0.5, 1.7), "loggamma": (1.7,),
+    "laplace_asymmetric": (2.0,), "genextreme": (0.3,), "vonmises": (2.0,), "beta": (2.3, 0.6), "powerlaw": (1.7,), "triang": (0.3,),
+    "truncnorm": (-1.0, 2.0), "loguniform": (0.5, 3.0), "reciprocal": (0.5, 3.0), "johnsonsb": (0.5, 1.7), "truncexpon": (2.5,),
+    "gamma": (2.5,), "erlang": (2.0,), "chi2": (3.0,), "chi": (3.0,), "lognorm": (0.7,), "weibull_min": (1.7,), "weibull_max": (1.7,),
+    "invweibull": (2.3,), "pareto": (2.7,), "lomax": (2.5,), "genpareto": (0.2,), "fisk": (2.5,), "burr12": (2.0, 3.0), "invgamma": (3.0,),
+    "invgauss": (0.7,), "f": (3.0, 5.0), "betaprime": (2.0, 3.5), "gengamma": (2.0, 1.5), "gompertz": (0.7,), "exponweib": (2.0, 1.5),
+    "ncx2": (3.0, 2.0), "nakagami": (1.7,), "bernoulli": (0.3,), "binom": (7, 0.4), "poisson": (2.5,), "geom": (0.3,),
+    "nbinom": (3.5, 0.4), "betabinom": (7, 2.0, 3.0), "hypergeom": (20, 7, 12), "randint": (2, 9), "zipf": (2.5,), "logser": (0.6,),
+    "dlaplace": (0.8,), "planck": (0.5,)}
+NAMES = [name for name in stats.__all__ if name != "multivariate_normal"]
+DISCRETE = {name for name in NAMES if hasattr(getattr(stats, name), "pmf")}
+POINTS = np.array([-30, -3, -1, -0.3, 0, 0.1, 0.5, 1, 1.3, 2.0, 3.3, 20, np.nan])
+WHOLE = np.array([-3, -1, 0, 0.5, 1, 2, 3, 4.5, 7, 8, 12, 30, np.nan])
+SHARES = np.array([-0.1, 0, 1e-9, 0.01, 0.3, 0.5, 0.77, 0.999, 1, 1.2, np.nan])
+FURTHER = {("gompertz", "logsf"), ("moyal", "logpdf"), ("skewnorm", "logcdf")}
+"""Where one of both has digits left and the other none."""
+NOT_CLOSED = {
+    "betabinom cdf", "exponnorm ppf", "hypergeom cdf", "invgauss ppf", "logser cdf", "ncx2 ppf", "semicircular ppf", "skewnorm ppf",
+    "vonmises cdf", "wald ppf", "zipf ppf"}
+
+
+def functions(name: str) -> tuple[str, ...]:
+    return getattr(stats, name).of_variable
+
+
+@parametrize_within("name", NAMES)
+def test_values_are_those_of_scipy(name: str) -> None:
+    ours, theirs, shapes = getattr(stats, name), getattr(scipy.stats, name), SHAPES.get(name, ())
+    for function in functions(name):
+        x = SHARES if function in ("ppf", "isf") else WHOLE if name in DISCRETE else POINTS
+        for place in ((), (1,)) if name in DISCRETE else ((), (0.5, 2.0)):
+            expected = getattr(theirs, function)(x, *shapes, *place)
+            try:
+                found = getattr(ours, function)(x, *shapes, *place)
+            except UnsupportedError:
+                group = "ppf" if function in ("ppf", "isf") else "cdf"
+                assert NOT_CLOSED & {f"{name} {group}", f"{name} cdf"}, function
+                continue
+            if (name, function) in FURTHER:
+                both = np.isfinite(expected) & np.isfinite(found) & (expected > -20)
+                found, expected = found[both], expected[both]
+            np.testing.assert_allclose(found, expected, rtol=2e-10, atol=1e-13, err_msg=function)
+
+
+@parametrize_within("name", NAMES)
+def test_moments_are_those_of_scipy(name: str) -> None:
+    ours, theirs, shapes = getattr(stats, name), getattr(scipy.stats, name), SHAPES.get(name, ())
+    place = (1,) if name in DISCRETE else (0.5, 2.0)
+    for moment in ("mean", "var", "std", "entropy"):
+        try:
+            found = getattr(ours, moment)(*shapes, *place)
+        except UnsupportedError:
+            continue
+        np.testing.assert_allclose(found, getattr(theirs, moment)(*shapes, *place), rtol=1e-9, err_msg=moment)
+
+
+@parametrize_within("name", [name for name in NAMES if SHAPES.get(name)])
+def test_bad_parameters_give_what_scipy_gives(name: str) -> None:
+    function = "logpmf" if name in DISCRETE else "logpdf"
+    for bad in (-1.0, np.nan):
+        shapes = [bad] * len(SHAPES[name])
+        found = getattr(getattr(stats, name), function)(1.0, *shapes)
+        np.testing.assert_allclose(found, getattr(getattr(scipy.stats, name), function)(1.0, *shapes))
+    if name not in DISCRETE:
+        assert np.isnan(getattr(stats, name).pdf(1.0, *SHAPES[name], 0.0, -1.0))
+
+
+@parametrize_within("name", NAMES)
+def test_log_densities_have_derivatives(name: str) -> None:
+    """In the variable and every parameter, at points within the support."""
+    shapes = SHAPES.get(name, ())
+    if name in DISCRETE:
+        function = getattr(stats, name).logpmf
+        arguments: list[Any] = [np.array([0.0, 1.0] if name == "bernoulli" else [3.0, 5.0]), *shapes, 0]
+        numbers = [i for i in range(1, len(arguments) - 1) if isinstance(arguments[i], float)]
+    else:
+        function = getattr(stats, name).logpdf
+        unit = getattr(scipy.stats, name).ppf([0.25, 0.83], *shapes)
+        arguments = [0.4 + 1.5 * unit, *shapes, 0.4, 1.5]
+        numbers = [i for i in range(len(arguments)) if (name, i) != ("ncx2", 1)]
+    total = lambda *arguments: np.sum(function(*arguments))     # noqa: E731
+    h = 1e-6
+    for number in numbers:
+        up, down = ([x + sign * h if i == number else x for i, x in enumerate(arguments)] for sign in (1, -1))
+        found = aj.grad(total, argnums=number)(*arguments)
+        difference = (function(*up) - function(*down)) / (2 * h)
+        expected = difference if number == 0 else np.sum(difference)
+        np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-7, err_msg=f"argument {number}")
+
+
+@parametrize_within("name", sorted({*NAMES} - DISCRETE - {"vonmises"}))
+def test_distribution_functions_have_the_density_as_derivative(name: str) -> None:
+    ours, shapes = getattr(stats, name), SHAPES.get(name, ())
+    x = getattr(scipy.stats, name).ppf([0.2, 0.6, 0.9], *shapes)
+    density = ours.pdf(x, *shapes)
+    np.testing.assert_allclose(aj.grad(lambda x: np.sum(ours.cdf(x, *shapes)))(x), density, rtol=1e-8)
+    np.testing.assert_allclose(aj.grad(lambda x: np.sum(ours.logsf(x, *shapes)))(x), -density / ours.sf(x, *shapes), rtol=1e-8)
+    if f"{name} ppf" not in NOT_CLOSED:
+        slope = aj.grad(lambda q: np.sum(ours.ppf(q, *shapes)))(np.array([0.2, 0.6, 0.9]))
+        np.testing.assert_allclose(slope, 1 / density, rtol=1e-7)
+
+
+def test_outside_of_the_support_gradients_are_zero() -> None:
+    gradient = aj.grad(lambda x, a: np.sum(stats.gamma.pdf(x, a)), argnums=(0, 1))(np.array([-1.0, -2.0]), 2.0)
+    np.testing.assert_array_equal(gradient[0], [0.0, 0.0])
+    assert gradient[1] == 0.0
+
+
+def test_a_parameter_without_a_closed_derivative_is_refused() -> None:
+    with pytest.raises(NonDifferentiableError, match=r"scipy\.special\.gammainc has no derivative in its argument 1"):
+        aj.grad(lambda a: stats.gamma.cdf(1.0, a))(2.0)
+
+
+@pytest.mark.parametrize("backend", ["native", "numba", "interpret"])
+def test_backends_and_tensors_agree(backend: str) -> None:
+    x = np.array([[0.5, 1.5], [2.5, 0.1]])
+    program = aj.compile(lambda x, a: (stats.gamma.logpdf(x, a, scale=2.0), stats.gamma.cdf(x, a, scale=2.0), stats.norm.logcdf(x)),
+                         backend=backend)
+    expected = scipy.stats.gamma.logpdf(x, 2.5, scale=2.0), scipy.stats.gamma.cdf(x, 2.5, scale=2.0), scipy.stats.norm.logcdf(x)
+    for found, want in zip(program(x, 2.5), expected, strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-12)
+    tensor = aj.tensor(x, requires_grad=True)
+    stats.gamma.logpdf(tensor, 2.5, scale=2.0).sum().backward()
+    np.testing.assert_allclose(tensor.grad.numpy(), 1.5 / x - 0.5, rtol=1e-12)
+
+
+def test_arguments_as_in_scipy() -> None:
+    x = np.array([0.5, 1.5])
+    expected = scipy.stats.gamma.logpdf(x, a=2.0, loc=0.1, scale=3.0)
+    for found in (stats.gamma.logpdf(x, 2.0, 0.1, 3.0), stats.gamma.logpdf(x=x, a=2.0, loc=0.1, scale=3.0),
+                  stats.gamma(2.0, loc=0.1, scale=3.0).logpdf(x), stats.gamma.logpdf(list(x), 2, 0.1, scale=3)):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert stats.norm(1.0, 2.0).mean() == 1.0
+    assert stats.norm.logpdf(np.float32([1.0]), 0.5).dtype == np.float32
+    assert stats.norm.logpdf(np.ones((2, 1)), np.zeros(3)).shape == (2, 3)
+    for arguments, message in (((), "missing 1 required argument: 'a'"), ((1.0, 2.0, 3.0, 4.0), "takes 4 arguments")):
+        with pytest.raises(TypeError, match=message):
+            stats.gamma.logpdf(x, *arguments)
+    with pytest.raises(TypeError, match="no argument 'mean'"):
+        stats.norm.logpdf(x, mean=1.0)
+    with pytest.raises(AttributeError, match="no attribute 'pmf'"):
+        _ = stats.norm(1.0).pmf
+
+
+def test_normal_distribution_of_vectors() -> None:
+    generator = np.random.default_rng(0)
+    x, mean, root = generator.normal(size=(5, 3)), generator.normal(size=3), generator.normal(size=(3, 3))
+    cov = root @ root.T + np.eye(3)
+    for arguments in ((x, mean, cov), (x[0], mean, cov), (x, None, cov), (x, mean, np.array([1.0, 2.0, 3.0])), (x, mean, 2.0),
+                      (x[:, 0], 0.5, 2.0), (0.3, 0.5, 2.0)):
+        theirs = scipy.stats.multivariate_normal
+        np.testing.assert_allclose(stats.multivariate_normal.logpdf(*arguments), theirs.logpdf(*arguments), rtol=1e-12)
+        np.testing.assert_allclose(stats.multivariate_normal.pdf(*arguments), theirs.pdf(*arguments), rtol=1e-12)
+    slope = aj.grad(lambda mean: np.sum(stats.multivariate_normal.logpdf(x, mean, cov)))(mean)
+    np.testing.assert_allclose(slope, np.linalg.solve(cov, (x - mean).sum(0)), rtol=1e-10)
