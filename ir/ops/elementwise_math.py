@@ -35,7 +35,7 @@ def over(local: Local) -> VectorJacobianProduct:
 
 def minus(rule: VectorJacobianProduct) -> VectorJacobianProduct:
     return lambda ct, operands, results, attrs: tuple(
-        None if value is None else negative(value) for value in rule(ct, operands, results, attrs))
+        negative(value) if isinstance(value, Value) else value for value in rule(ct, operands, results, attrs))
 
 
 def plus(value: Value, number: float) -> Value:

@@ -301,11 +301,11 @@ def zeta(x: Any, q: Any = None) -> TracedArray:
     1.644934
     """
     if q is None:
-        s = floating(x)
-        return wrap(convert(_riemann(convert(s.value, F64)), s.dtype))
-    s, shift = FUNCTIONS[np.broadcast_arrays](floating(x), floating(q))
-    dtype = np.promote_types(s.dtype, shift.dtype)
-    s, shift = convert(s.value, F64), convert(shift.value, F64)
+        array = floating(x)
+        return wrap(convert(_riemann(convert(array.value, F64)), array.dtype))
+    given = FUNCTIONS[np.broadcast_arrays](floating(x), floating(q))
+    dtype = np.promote_types(given[0].dtype, given[1].dtype)
+    s, shift = (convert(each.value, F64) for each in given)
     good = ops.logical_and(ops.greater(s, _number(s, 1.0)), ops.greater(shift, _number(shift, 0.0)))
     value = _hurwitz(ops.select(good, s, _number(s, 2.0)), ops.select(good, shift, _number(s, 1.0)))
     pole = ops.logical_and(ops.less_equal(shift, _number(s, 0.0)), ops.equal(ops.floor(shift), shift))

@@ -617,22 +617,19 @@ class InvGauss(Positive):
         return mu * np.square(mu)
 
 
-class Wald(InvGauss):
+class Wald(Positive):
     """The inverse Gaussian distribution of mean 1."""
 
-    shapes = ()
+    _general = InvGauss("invgauss")
 
     def _logpdf(self, x: Any) -> Any:
-        return super()._logpdf(x, 1.0)
-
-    def _parts(self, x: Any, mu: Any = 1.0) -> tuple[Any, Any]:
-        return super()._parts(x, 1.0)
+        return self._general._logpdf(x, 1.0)
 
     def _logcdf(self, x: Any) -> Any:
-        return super()._logcdf(x, 1.0)
+        return self._general._logcdf(x, 1.0)
 
     def _logsf(self, x: Any) -> Any:
-        return super()._logsf(x, 1.0)
+        return self._general._logsf(x, 1.0)
 
     def _cdf(self, x: Any) -> Any:
         return np.exp(self._logcdf(x))
