@@ -18,30 +18,29 @@ Random numbers are drawn with `adjit.random`. SciPy is needed for the functions 
 
 from __future__ import annotations
 
-from adjit.scipy.stats import discrete, on_an_interval, on_the_line, positive
+from adjit.scipy.stats import discrete, on_an_interval, on_the_line, positive, weibull_and_pareto
 from adjit.scipy.stats.distribution import Distribution
 from adjit.scipy.stats.multivariate import multivariate_normal
 
 _CLASSES: dict[str, type[Distribution]] = {
     "arcsine": on_an_interval.ArcSine, "bernoulli": discrete.Bernoulli, "beta": on_an_interval.Beta, "betabinom": discrete.BetaBinom,
-    "betaprime": positive.BetaPrime, "binom": discrete.Binom, "burr12": positive.Burr12, "cauchy": on_the_line.Cauchy,
-    "chi": positive.Chi, "chi2": positive.Chi2, "dlaplace": discrete.DLaplace, "erlang": positive.Gamma, "expon": positive.Expon,
-    "exponnorm": on_the_line.ExponNorm, "exponweib": positive.ExponWeib, "f": positive.FisherF, "fisk": positive.Fisk,
-    "gamma": positive.Gamma, "genextreme": on_the_line.GenExtreme, "gengamma": positive.GenGamma, "gennorm": on_the_line.GenNorm,
-    "genpareto": positive.GenPareto, "geom": discrete.Geom, "gompertz": positive.Gompertz, "gumbel_l": on_the_line.GumbelL,
-    "gumbel_r": on_the_line.GumbelR, "halfcauchy": positive.HalfCauchy, "halflogistic": positive.HalfLogistic,
-    "halfnorm": positive.HalfNorm, "hypergeom": discrete.HyperGeom, "hypsecant": on_the_line.HypSecant, "invgamma": positive.InvGamma,
-    "invgauss": positive.InvGauss, "invweibull": positive.InvWeibull, "johnsonsb": on_an_interval.JohnsonSB,
-    "johnsonsu": on_the_line.JohnsonSU, "laplace": on_the_line.Laplace, "laplace_asymmetric": on_the_line.LaplaceAsymmetric,
-    "levy": positive.Levy, "loggamma": on_the_line.LogGamma, "logistic": on_the_line.Logistic, "lognorm": positive.LogNorm,
-    "logser": discrete.LogSer, "loguniform": on_an_interval.LogUniform, "lomax": positive.Lomax, "maxwell": positive.Maxwell,
-    "moyal": on_the_line.Moyal, "nakagami": positive.Nakagami, "nbinom": discrete.NegativeBinom, "ncx2": positive.NonCentralChi2,
-    "norm": on_the_line.Norm, "pareto": positive.Pareto, "planck": discrete.Planck, "poisson": discrete.Poisson,
-    "powerlaw": on_an_interval.PowerLaw, "randint": discrete.RandInt, "rayleigh": positive.Rayleigh,
-    "reciprocal": on_an_interval.LogUniform, "semicircular": on_an_interval.SemiCircular, "skewnorm": on_the_line.SkewNorm,
-    "t": on_the_line.StudentT, "triang": on_an_interval.Triang, "truncexpon": on_an_interval.TruncExpon,
-    "truncnorm": on_an_interval.TruncNorm, "uniform": on_an_interval.Uniform, "vonmises": on_the_line.VonMises, "wald": positive.Wald,
-    "weibull_max": positive.WeibullMax, "weibull_min": positive.WeibullMin, "zipf": discrete.Zipf,
+    "betaprime": positive.BetaPrime, "binom": discrete.Binom, "burr12": weibull_and_pareto.Burr12, "cauchy": on_the_line.Cauchy, "chi":
+    positive.Chi, "chi2": positive.Chi2, "dlaplace": discrete.DLaplace, "erlang": positive.Gamma, "expon": positive.Expon, "exponnorm":
+    on_the_line.ExponNorm, "exponweib": positive.ExponWeib, "f": positive.FisherF, "fisk": weibull_and_pareto.Fisk, "gamma": positive.Gamma,
+    "genextreme": on_the_line.GenExtreme, "gengamma": positive.GenGamma, "gennorm": on_the_line.GenNorm, "genpareto":
+    weibull_and_pareto.GenPareto, "geom": discrete.Geom, "gompertz": positive.Gompertz, "gumbel_l": on_the_line.GumbelL, "gumbel_r":
+    on_the_line.GumbelR, "halfcauchy": positive.HalfCauchy, "halflogistic": positive.HalfLogistic, "halfnorm": positive.HalfNorm,
+    "hypergeom": discrete.HyperGeom, "hypsecant": on_the_line.HypSecant, "invgamma": positive.InvGamma, "invgauss": positive.InvGauss,
+    "invweibull": weibull_and_pareto.InvWeibull, "johnsonsb": on_an_interval.JohnsonSB, "johnsonsu": on_the_line.JohnsonSU, "laplace":
+    on_the_line.Laplace, "laplace_asymmetric": on_the_line.LaplaceAsymmetric, "levy": positive.Levy, "loggamma": on_the_line.LogGamma,
+    "logistic": on_the_line.Logistic, "lognorm": positive.LogNorm, "logser": discrete.LogSer, "loguniform": on_an_interval.LogUniform,
+    "lomax": weibull_and_pareto.Lomax, "maxwell": positive.Maxwell, "moyal": on_the_line.Moyal, "nakagami": positive.Nakagami, "nbinom":
+    discrete.NegativeBinom, "ncx2": positive.NonCentralChi2, "norm": on_the_line.Norm, "pareto": weibull_and_pareto.Pareto, "planck":
+    discrete.Planck, "poisson": discrete.Poisson, "powerlaw": on_an_interval.PowerLaw, "randint": discrete.RandInt, "rayleigh":
+    positive.Rayleigh, "reciprocal": on_an_interval.LogUniform, "semicircular": on_an_interval.SemiCircular, "skewnorm":
+    on_the_line.SkewNorm, "t": on_the_line.StudentT, "triang": on_an_interval.Triang, "truncexpon": on_an_interval.TruncExpon, "truncnorm":
+    on_an_interval.TruncNorm, "uniform": on_an_interval.Uniform, "vonmises": on_the_line.VonMises, "wald": positive.Wald, "weibull_max":
+    weibull_and_pareto.WeibullMax, "weibull_min": weibull_and_pareto.WeibullMin, "zipf": discrete.Zipf,
 }
 globals().update({name: make(name) for name, make in _CLASSES.items()})
 
