@@ -127,7 +127,7 @@ def _address_in_ufunc(is_loop: bool, module: str, name: str, types: str) -> int:
     except ImportError:
         ufunc = None
     letters = [text.replace("->", "") for text in ufunc.types] if ufunc is not None else []
-    if types not in letters or sys.implementation.name != "cpython":
+    if ufunc is None or types not in letters or sys.implementation.name != "cpython":
         raise UnsupportedError(f"the program calls {name} of {module}, which NumPy {np.__version__} does not have",
                                hint="install another NumPy, or compile with backend='numba'")
     head = _UFunc.from_address(id(ufunc) + object.__basicsize__)

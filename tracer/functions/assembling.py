@@ -219,7 +219,7 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]
     x, sizes = as_traced(indices), as_shape(shape)
     if x.dtype.kind not in "iu":
         raise TypeError("only int indices permitted")
-    place = FUNCTIONS["astype"](x, I64)
+    place: Any = FUNCTIONS["astype"](x, I64)
     place = _checked(place, FUNCTIONS[np.greater_equal](place, 0) & FUNCTIONS[np.less](place, math.prod(sizes)))
     parts = []
     for size in reversed(sizes) if order == "C" else sizes:

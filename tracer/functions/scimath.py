@@ -40,6 +40,7 @@ def _unary(ufunc: np.ufunc, outside: Check) -> None:
     implements(getattr(np.lib.scimath, name))(function)
 
 
+_ufunc: np.ufunc
 for _ufunc in (np.sqrt, np.log, np.log2, np.log10):
     _unary(_ufunc, _below_zero)
 for _ufunc in (np.arccos, np.arcsin, np.arctanh):

@@ -165,7 +165,7 @@ def _intersection(ar1: Any, ar2: Any, assume_unique: bool) -> tuple[TracedArray,
     ordered = FUNCTIONS[np.take](joined, order)
     twice = FUNCTIONS[np.equal](ordered[1:], ordered[:-1])
     first, second = order[:-1][twice], order[1:][twice] - x.size
-    if of_x is not None:
+    if of_x is not None and of_y is not None:
         first, second = of_x[first], of_y[second]
     return ordered[:-1][twice], first, second
 

@@ -290,7 +290,7 @@ def roots(p: Any) -> TracedArray:
         return wrap(lowering.constant(0, np.dtype(np.float64), (0,)), scalar=False)
     first = known_integer(FUNCTIONS[np.argmax](there), *asked)
     zeros = known_integer(FUNCTIONS[np.argmax](there[::-1]), *asked)
-    kept = coefficients[first:coefficients.size - zeros]
+    kept: Any = coefficients[first:coefficients.size - zeros]
     kept = kept if kept.dtype.kind in "fc" else FUNCTIONS["astype"](kept, np.float64)
     if kept.size < 2:
         return wrap(lowering.constant(0.0, kept.dtype, (zeros,)), scalar=False)
