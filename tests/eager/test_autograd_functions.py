@@ -96,21 +96,39 @@ SPECIAL: dict[str, Case] = {
     "place": (written(lambda a, b: np.place(a, A > 0.5, b[0])), [A, B]), "put": (written(lambda a, b: np.put(a, [1, 4], b[0])), [A, B]),
     "put_along_axis": (written(lambda a, b: np.put_along_axis(a, ROWS[:, :1], b[:, :1], 1)), [A, B]),
     "putmask": (written(lambda a, b: np.putmask(a, A > 0.5, b)), [A, B]),
+    "array_equiv": (np.array_equiv, [A, B]), "geomspace": (lambda a, b: np.geomspace(a, b, 5), [A, B]),
+    "logspace": (lambda a, b: np.logspace(a, b, 5), [A, B]), "ldexp": (lambda a: np.ldexp(a, ROWS), [A]),
+    "logn": (lambda a, b: np.lib.scimath.logn(a + 1.0, b), [A, B]), "poly": (np.poly, [LONG]), "polydiv": (np.polydiv, [LONG, A[0]]),
+    "vecmat": (np.vecmat, [LONG[:2], A]),
+    "sliding_window_view": (lambda a: np.lib.stride_tricks.sliding_window_view(a, 2, axis=1), [A]),
     "at": (written(lambda a, b: np.multiply.at(a, ([0, 0, 1], [1, 1, 2]), b[1])), [A, B]),
 }
 # Of integers or bools.
-DISCRETE = ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "invert")
+DISCRETE: dict[str, Case] = {
+    **{name: (getattr(np, name), [np.array([1, 6, 3]), np.array([2, 3, 1])])
+       for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "gcd", "lcm")},
+    "invert": (np.invert, [np.array([1, 6, 3])]), "bitwise_count": (np.bitwise_count, [np.array([1, -6, 3])]),
+    "ix_": (np.ix_, [np.array([0, 2]), np.array([1, 0, 1])]), "packbits": (np.packbits, [ROWS]),
+    "unpackbits": (np.unpackbits, [np.array([3, 200], np.uint8)]),
+    "ravel_multi_index": (lambda i, j: np.ravel_multi_index((i, j), (3, 4)), [np.array([0, 2]), np.array([3, 1])]),
+    "unravel_index": (lambda i: np.unravel_index(i, (3, 4)), [np.array([0, 7, 11])])}
+# Their results are texts, dtypes and orders of contraction: NumPy's own.
+ANSWERS: dict[str, Callable[[Any], Any]] = {
+    "array2string": np.array2string, "array_repr": np.array_repr, "array_str": np.array_str, "common_type": np.common_type,
+    "min_scalar_type": np.min_scalar_type, "einsum_path": lambda a: np.einsum_path("ij,kj->ik", a, a)}
+# They are known, and need what is not.
+REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {"roots": (np.roots, "eigvals has no rule")}
 # They answer questions about arrays.
 NOT_HERE = ("matrix_rank", "can_cast", "result_type", "iscomplexobj", "isrealobj", "ndim", "shape", "size", "empty_like")
 # Their results have shapes that depend on values.
 DEPENDENT: dict[str, Callable[[Any], Any]] = {
     "argwhere": np.argwhere, "extract": lambda x: np.extract(x > 0.5, x), "flatnonzero": np.flatnonzero, "nonzero": np.nonzero,
     "unique": np.unique, "union1d": lambda x: np.union1d(x, x), "trim_zeros": np.trim_zeros,
-    "intersect1d": lambda x: np.intersect1d(x, x), "setdiff1d": lambda x: np.setdiff1d(x, x),
+    "setxor1d": lambda x: np.setxor1d(x, x[:2]), "intersect1d": lambda x: np.intersect1d(x, x), "setdiff1d": lambda x: np.setdiff1d(x, x),
     "compress_by_values": lambda x: np.compress(x, x)}
 
 NAMES = sorted({function.__name__ for function in FUNCTIONS if callable(function)}
-               - set(DISCRETE) - set(NOT_HERE) - set(DEPENDENT) | {"at"})
+               - set(DISCRETE) - set(ANSWERS) - set(REFUSED) - set(NOT_HERE) - set(DEPENDENT) | {"at"})
 
 
 def case(name: str) -> Case:
@@ -175,11 +193,24 @@ def test_values_and_gradients(name: str) -> None:
 
 @pytest.mark.parametrize("name", DISCRETE)
 def test_integers(name: str) -> None:
-    function = getattr(np, name)
-    arrays = [np.array([1, 6, 3]), np.array([2, 3, 1])][:function.nin]
-    result = function(*map(aj.tensor, arrays))
-    assert isinstance(result, Tensor)
-    np.testing.assert_array_equal(result.numpy(), function(*arrays))
+    function, arrays = DISCRETE[name]
+    results, expected = as_list(function(*map(aj.tensor, arrays))), as_list(function(*arrays))
+    for result, array in zip(results, expected, strict=True):
+        assert isinstance(result, Tensor)
+        assert result.dtype == array.dtype
+        np.testing.assert_array_equal(result.numpy(), array)
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_answers_about_tensors_are_those_of_numpy(name: str) -> None:
+    assert ANSWERS[name](aj.tensor(A, requires_grad=True)) == ANSWERS[name](A)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals_name_what_is_missing(name: str) -> None:
+    function, missing = REFUSED[name]
+    with pytest.raises(aj.errors.UnsupportedError, match=missing):
+        function(aj.tensor(LONG))
 
 
 @pytest.mark.parametrize("name", DEPENDENT)
