@@ -110,7 +110,7 @@ class Program:
     def recorded(self) -> ProgramDescriptor | None:
         """The descriptor for the fast path, made at the first access after all code is ready; None if calls must go through Python."""
         if not self.is_recorded and isinstance(self.executable, NativeExecutable):
-            if self.executable.is_alone():
+            if self.executable.is_alone() or self.trace.stored:
                 return None
             self.record = program_descriptor.make_program_descriptor(self, self.trace, self.executable, self.tensors, self.flow)
         self.is_recorded = True
@@ -219,6 +219,8 @@ class Program:
         saved = arrays if not self.trace.writes or self.tensors is None or self.tensors.operation is None else self._saved(arrays)
         results = self._run_writing(signature, captured, prepared, passed) if self.trace.writes else self.executable.run(prepared, passed)
         self.runs += 1
+        for each in self.trace.stored:
+            each.store()
         if self.tensors is None:
             return self.trace.rebuild(results)
         return self.tensors.finish(saved, results, signature.all_leaves)

@@ -30,7 +30,8 @@ from adjit.tracer.guards.module_owner import module_of
 from adjit.tracer.guards.nondeterminism import nondeterminism_reported
 from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.guards.side_effects import KeptValue, check_side_effects
-from adjit.tracer.guards.source import names_in
+from adjit.tracer.guards.source import MISSING, names_in, rebind
+from adjit.tracer.guards.stored_values import StoredPlaces, StoredValue, stored_values
 from adjit.tracer.guards.trace_guards import TraceGuards, make_guards
 from adjit.tracer.reentrancy import isolated_from_handlers
 from adjit.tracer.scope import Pairs, Scope, active_scope, entered, is_tracing
@@ -98,6 +99,7 @@ class Trace:
     early: tuple[np.ndarray, ...] = ()
     wanted: tuple[np.ndarray, ...] = ()
     kept: tuple[KeptValue, ...] = ()        # values of the trace in state that the function reads
+    stored: tuple[StoredValue, ...] = ()    # numbers in state that each call stores
 
     def rebuild(self, results: Sequence[Any]) -> Tree:
         """Build the function's result from one array for each result of the graph."""
@@ -157,6 +159,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     roots = trace_roots(fun, signature)
     known = Reachability(roots) if reachability is None else reachability
     before = known.by_key()
+    places = StoredPlaces(known)
     scope.outside_roots = [*roots, *(item for source in known.found for item in (source.value, source.holder))]
     with entered(scope):
         names, contents = iter(signature.value_names()), iter(signature.leaves)
@@ -182,7 +185,8 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         if scope.flow is not None:
             scope.flow.arguments = tuple(argument for argument in arguments if argument is not None and argument.shape)
         with logging_access(source.value for source in known.found if _has_numbers(source.value)) as observation, \
-                nondeterminism_reported(roots, known.found), numpy_functions().in_force(), fresh_arrays(scope, arrays):
+                nondeterminism_reported(roots, known.found), numpy_functions().in_force(), fresh_arrays(scope, arrays), \
+                _stores_watched(scope, places, roots):
             result = _call(fun, traced_args, traced_kwargs)
             if scope.flow is not None:
                 scope.flow.finish(result)
@@ -207,11 +211,15 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             forms = flow.forms = {**flow.forms, **forms}
             viewed = flow.viewed = flow.viewed | viewed
             scope.depends_on_strides = flow.depends_on_strides = flow.depends_on_strides or scope.depends_on_strides
-        own, kept = check_side_effects(before, after)
-        guards = make_guards(before, after, captures, own, read, forms, viewed)
+        own, kept = check_side_effects(before, after, places)
+        stored = places.stored(after)
+        unread = {key for key, source in after.by_key().items() if places.has(source)}
+        guards = make_guards(before, after, captures, own | unread, read, forms, viewed)
         if flow is not None:
             flow.guards.append(guards)
-            flow.changes_state = flow.changes_state or bool(own)
+            flow.changes_state = flow.changes_state or bool(own) or bool(stored)
+            if flow.exploring:      # this call does not go the way that was traced
+                places.take_back(after)
         scope.outside_roots.clear()         # what the function made and stored may end now
         _warn_of_unguarded(after, fun)
         for index, source, _ in reversed(guards.captured):
@@ -227,7 +235,25 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     return Trace(graph, signature, out_tree, out_leaves, guards.arrays, guards, decisions, frozenset(in_order), writes, same,
                  _read_through_views(scope),
                  tuple(taken.array for taken in scope.taken.values() if any(id(array) in observation.read for array, _ in taken.classes)),
-                 kept)
+                 kept, stored_values(stored))
+
+
+@contextmanager
+def _stores_watched(scope: Scope, places: StoredPlaces, roots: Sequence[Any]) -> Iterator[None]:
+    """Tell what a function stores; where the trace is to be made again, take back what it stored."""
+    try:
+        with places.marked():
+            yield
+    except BaseException:
+        flow = None if scope.root.values is None else scope.root.values.flow
+        if flow is not None and (flow.exploring or scope.lifted):
+            after = Reachability(roots, places.known, scope.host_functions)
+            flow.changes_state = flow.changes_state or bool(places.stored(after))
+            places.take_back(after)
+            for key, source in reversed(after.by_key().items()):
+                if isinstance(source.value, LiftedNumber):
+                    rebind(source.read, places.before[key].value if key in places.before else MISSING)
+        raise
 
 
 def _read_through_views(scope: Scope) -> tuple[np.ndarray, ...]:

@@ -427,6 +427,176 @@ def test_numbers_that_are_stored_outside_stay_numbers() -> None:
         assert type(last) is int
 
 
+class Solver:
+    """Methods that store numbers, and read them at most behind that."""
+
+    def counted(self, x):
+        n = 0
+        while x > 1.0:
+            x = x / 2
+            n += 1
+        self.n = n
+        return x
+
+    def counting(self, x):
+        y = 0.0 * x
+        for _ in range(2):
+            y = y + x
+        self.n = 0
+        while x > 1.0:
+            x = x / 2
+            self.n += 1
+        return x + y
+
+    def flagged(self, x):
+        self.ok = True
+        if x > 5:
+            self.ok = False
+        return x * 2
+
+    def sometimes(self, x):
+        if x > 5:
+            self.label = "large"
+        elif x < 1:
+            self.label = None
+        return x * 2
+
+
+def method(name):
+    def make():
+        solver = Solver()
+        return getattr(solver, name), lambda: vars(solver)
+    return make
+
+
+number = 0
+
+
+def global_counter():
+    def counting(x):
+        global number
+        number = 0
+        while x > 1.0:
+            x = x / 2
+            number += 1
+        return x
+    return counting, lambda: number
+
+
+def global_stored():
+    def counted(x):
+        global last
+        n = 0
+        while x > 1.0:
+            x = x / 2
+            n += 1
+        last = n
+        return x
+    return counted, lambda: last
+
+
+def cell_counter():
+    number = 0
+
+    def counting(x):
+        nonlocal number
+        number = 0
+        while x > 1.0:
+            x = x / 2
+            number += 1
+        return x
+    return counting, lambda: number
+
+
+def slot():
+    class Slots:
+        __slots__ = ("n",)
+
+    slots = Slots()
+
+    def counting(x):
+        slots.n = 0
+        while x > 1.0:
+            x = x / 2
+            slots.n += 1
+        return x
+    return counting, lambda: slots.n
+
+
+@pytest.mark.parametrize("transform", [aj.compile, lambda f: aj.compile(aj.value_and_grad(f), backend="interpret")])
+@pytest.mark.parametrize("numbers", [(8.0, 8.0, 16.0, 8.0, 0.5, 2.0, 8.0), (0.5, 0.5, 8.0, 16.0, 2.0, 0.5, 8.0)])
+@pytest.mark.parametrize("make", [*map(method, ("counted", "counting", "flagged", "sometimes")), global_counter, global_stored,
+                                  cell_counter, slot])
+def test_each_call_stores_its_numbers_outside(make: Any, numbers: Any, transform: Any) -> None:
+    plain, plain_state = make()
+    expected = []
+    for x in numbers:
+        expected.append((plain(np.float64(x)), repr(plain_state())))
+    function, state = make()
+    compiled = transform(function)
+    for x, (result, then) in zip(numbers, expected, strict=True):
+        found = compiled(np.float64(x))
+        assert (found[0] if type(found) is tuple else found) == result
+        assert repr(state()) == then
+
+
+def test_a_place_that_others_change_is_stored_again() -> None:
+    solver = Solver()
+    compiled = aj.compile(solver.flagged)
+    for x in (8.0, 0.5, 8.0, 0.5):
+        solver.ok = "changed"
+        compiled(x)
+        assert solver.ok is (x < 5)
+    assert compiled.cache_info().traces == 2
+    compiled = aj.compile(solver.sometimes)
+    for x in (2.0, 8.0, 2.0, 2.0):      # a way that stores nothing leaves what is there
+        solver.label = "before"
+        compiled(x)
+        assert solver.label == ("large" if x > 5 else "before")
+    assert compiled.cache_info().traces == 2
+
+
+class Stepping(Solver):
+    """A counter that another method adds to, which may be another object's."""
+
+    def step(self):
+        self.n += 1
+
+    def stepping(self, x):
+        self.n = 0
+        while x > 1.0:
+            x = x / 2
+            self.step()
+        return x
+
+
+def test_a_number_that_may_be_read_before_it_is_stored_is_refused_and_as_before() -> None:
+    solver = Stepping()
+    solver.n = 7
+    compiled = aj.compile(solver.stepping)
+    for x in (8.0, 16.0, 8.0):
+        with pytest.raises(aj.errors.TraceError, match=r"changes self\.n from 7 to ., and reads it too"):
+            compiled(x)
+        assert solver.n == 7
+
+
+def test_a_lifted_number_that_is_kept_in_a_list_is_taken_away_for_the_next_trace() -> None:
+    history: list[int] = []
+
+    def counted(x):
+        n = 0
+        while x > 1.0:
+            x = x / 2
+            n += 1
+        history.append(n)
+        return x
+
+    compiled = aj.compile(counted)
+    for x in (8.0, 16.0, 8.0):
+        assert compiled(x) == 1.0
+        assert {type(item) for item in history} == {int}
+
+
 def test_transforms_exports_and_methods_give_numbers(tmp_path: Any) -> None:
     with_count = aj.compile(aj.value_and_grad(newton, has_aux=True), backend="interpret")
     for number in (2.0, 1e4):

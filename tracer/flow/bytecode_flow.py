@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dis
 import inspect
+import itertools
 import sys
 from functools import lru_cache
 from types import CodeType
@@ -244,3 +245,68 @@ def _two(names: object, instruction: dis.Instruction) -> tuple[str, str]:
     if not isinstance(names, tuple):
         raise TypeError(f"{instruction} in Python {sys.version}")
     return names
+
+
+Name = tuple[str, str]
+"""Kind ("attribute" or "variable") and name of a binding that lives on behind a call."""
+
+_STORING = {"STORE_ATTR": "attribute", "STORE_GLOBAL": "variable", "STORE_NAME": "variable", "STORE_DEREF": "variable"}
+_LOADING = {**dict.fromkeys(("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "DELETE_ATTR"), "attribute"), **dict.fromkeys(
+    ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS", "DELETE_GLOBAL",
+     "DELETE_NAME", "DELETE_DEREF"), "variable")}
+
+
+@lru_cache(maxsize=1024)
+def stored_and_read(code: CodeType) -> tuple[frozenset[Name], frozenset[Name]]:
+    """Names that a code object and its nested ones store, and those that they may read before they have stored them in the same object."""
+    instructions = [i for i in dis.get_instructions(code) if i.opname not in _SILENT or i.is_jump_target]
+    index_at = {instruction.offset: index for index, instruction in enumerate(instructions)}
+    successors = [_successors(instructions, index, index_at) for index in range(len(instructions))]
+    handlers = _handlers(code, instructions, index_at)
+    local = {name for i in instructions if i.opname.startswith(("STORE_FAST", "STORE_DEREF", "STORE_GLOBAL", "DELETE_"))
+             for name in (i.argval if isinstance(i.argval, tuple) else (i.argval,))}
+    stores = {index: (_STORING[i.opname], i.argval, _owner(instructions, index, local))
+              for index, i in enumerate(instructions) if i.opname in _STORING}
+    done: dict[int, frozenset[object]] = {0: frozenset()}       # what is stored on all ways to an instruction
+    waiting = [0]
+    while waiting:
+        index = waiting.pop()
+        after = done[index] | ({stores[index]} if index in stores and stores[index][2] is not None else frozenset())
+        ways = [(each, after) for each in successors[index]]
+        ways += [(handlers[index][0], done[index])] if index in handlers else []
+        for following, known in ways:
+            common = done[following] & known if following in done else known
+            if done.get(following) != common:
+                done[following] = common
+                waiting.append(following)
+    read: set[Name] = {(_LOADING[i.opname], i.argval) for index, i in enumerate(instructions) if i.opname in _LOADING and (
+        i.opname.startswith("DELETE") or (_LOADING[i.opname], i.argval, _owner(instructions, index, local)) not in done.get(index, ()))}
+    stored: set[Name] = {(kind, name) for kind, name, _ in stores.values()}
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            both = stored_and_read(inner)
+            stored |= both[0]
+            read |= both[1]
+    return frozenset(stored), frozenset(read)
+
+
+@lru_cache(maxsize=1024)
+def reset_by(code: CodeType) -> frozenset[Name]:
+    """Names that a code object and its nested ones store, other than what `+=` and the like store."""
+    steps = [i for i in dis.get_instructions(code) if i.opname not in _SILENT | {"SWAP"}]
+    return frozenset((_STORING[step.opname], step.argval) for before, step in itertools.pairwise(steps) if step.opname in _STORING and not (
+        before.opname == "BINARY_OP" and before.argrepr.endswith("="))).union(*(
+            reset_by(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
+
+
+def _owner(instructions: list[dis.Instruction], index: int, local: set[str]) -> str | None:
+    """The variable, never bound anew, whose attribute an instruction stores or loads; "" for a variable itself, None if it is not known."""
+    if "ATTR" not in instructions[index].opname and instructions[index].opname != "LOAD_METHOD":
+        return ""
+    before = instructions[index - 1]
+    if before.opname == "COPY" and before.arg == 1:
+        before = instructions[index - 2]
+    if before.is_jump_target or not before.opname.startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_GLOBAL")):
+        return None
+    name = before.argval[-1] if isinstance(before.argval, tuple) else before.argval
+    return None if name in local else str(name)

@@ -41,6 +41,7 @@ import numpy as np
 from adjit.tracer.array import TracedArray
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_wrapper import ArrayWrapper, IdentityKeyed
+from adjit.tracer.flow.bytecode_flow import stored_and_read
 from adjit.tracer.guards.bytecode import (
     EVERYTHING,
     FORMATS,
@@ -132,7 +133,7 @@ class Reachability:
 
     `found` are the sources, `codes` the code of the user's functions. `unguarded` are objects, with their paths, that may change in ways
     that only their library's code could tell. `calls_libraries`: the code names functions that are not followed, and may read any array.
-    `stored`: names of values that are stored into items, see `stored_by`.
+    `stored`: names of values that are stored into items, see `stored_by`. `stored_variables`: globals that the code binds.
     """
 
     def __init__(self, roots: Sequence[Any], known: Reachability | None = None, host: Sequence[Any] = ()):
@@ -150,6 +151,7 @@ class Reachability:
         self.names = mentions.names
         self.found = walk.found
         self.codes = walk.codes
+        self.stored_variables = walk.stored_variables
         self.unguarded = walk.unguarded
         self.calls_libraries = walk.calls_libraries or not mentions.names.isdisjoint(_READERS)
         self.stored = frozenset[str]().union(*map(stored_by, walk.codes))
@@ -182,6 +184,7 @@ class _Walk:
         self.texts: dict[CodeType, None] = {}           # code of these texts
         self.found: list[Source] = []
         self.codes: list[CodeType] = []
+        self.stored_variables: list[Source] = []
         self.unguarded: dict[str, Any] = {}
         self.calls_libraries = False
         self.kinds: set[type] = set()
@@ -385,6 +388,8 @@ class _Walk:
             variables = {*variables, *(variable for variable in scope if not variable.startswith("__"))}
         for variable in sorted(variables):
             yield Source(variable, partial(read_item, scope, variable), scope.get(variable, MISSING), scope)
+        self.stored_variables += [Source(variable, partial(read_item, scope, variable), scope.get(variable, MISSING), scope)
+                                  for kind, variable in sorted(stored_and_read(code)[0]) if kind == "variable"]
         yield from self.attributes(function, vars(function), name)
         if self.optional or EVERYTHING in self.names:
             yield Source(f"keys({name}.__dict__)", partial(tuple, vars(function)), tuple(vars(function)), vars(function), False)

@@ -14,6 +14,7 @@ from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.guards.bytecode import FILLS, Reads, reads_of
 from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.guards.source import MISSING, Source, rebind
+from adjit.tracer.guards.stored_values import StoredPlaces
 from adjit.tracer.guards.trace_guards import NUMBERS, same
 from adjit.tracer.user_location import find_user_location
 
@@ -33,9 +34,10 @@ class KeptValue(NamedTuple):
         rebind(self.source.read, self.before)
 
 
-def check_side_effects(before: Mapping[Key, Source], after: Reachability) -> tuple[set[Key], tuple[KeptValue, ...]]:
+def check_side_effects(before: Mapping[Key, Source], after: Reachability, places: StoredPlaces) -> tuple[set[Key], tuple[KeptValue, ...]]:
     """Return the keys of sources that the function changes, and that its result does not depend on; and values that it keeps where it
-    reads: whether the result depends on what the call before kept shows in another trace.
+    reads: whether the result depends on what the call before kept shows in another trace. What each call stores before it reads it, in
+    `places`, is neither.
 
     Raises `TraceError` if a number or the length of a list changed during the trace, and the function reads it for more than to change it.
     Other sources that the function changes and reads are compared with their values before the trace: a container that is filled once (a
@@ -46,6 +48,8 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability) -> tup
     reads = _Reads(after.codes)
     for key, source in after.by_key().items():
         then = before[key].value if key in before else MISSING
+        if places.has(source):
+            continue
         if same(source.value, then):
             if _COUNT.fullmatch(source.path) and reads.fills(source.path) and not reads.of(source.path, whole=True):
                 own.add(key)        # a memo, which may get more entries, or a container that is only filled
@@ -53,16 +57,25 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability) -> tup
             own.add(key)
             if reads.of(source.path, whole=source.path.startswith("len(")):
                 kept.append(KeptValue(source, then))
-        elif not reads.of(source.path):
+        elif not reads.of(source.path) and not places.is_reset(source):
             own.add(key)
         elif issubclass(type(then), NUMBERS) and issubclass(type(source.value), NUMBERS) and (
                 not source.path.startswith("len(") or isinstance(source.holder, (list, deque))):
+            _take_numbers_back(before, after)
             raise TraceError(
                 f"the compiled function changes {source.path} from {then!r} to {source.value!r}, and reads it too: the compiled program "
                 "would always use the number of the trace", find_user_location(),
                 hint="hold the number in a tensor and write to it in place (count += 1), pass it as an argument, or change it outside of "
                      "the function")
     return own, tuple(kept)
+
+
+def _take_numbers_back(before: Mapping[Key, Source], after: Reachability) -> None:
+    """Bind the numbers again that the sources held before the trace."""
+    for key, source in reversed(after.by_key().items()):
+        then = before[key].value if key in before else MISSING
+        if issubclass(type(then), NUMBERS) and issubclass(type(source.value), NUMBERS) and not same(source.value, then):
+            rebind(source.read, then)
 
 
 class _Reads:
