@@ -100,6 +100,7 @@ class Scope:
         self.flow: Any = None           # recorder of the decisions on values that are made in it
         self.cells: list[weakref.ref[Any]] = []         # its arrays that own their content, if it has such a recorder
         self.lifted: list[weakref.ref[Any]] = []        # numbers of Python's that are traced; of the outermost scope
+        self.not_liftable: set[Any] = set()             # variables of which Python needs the number; of the outermost scope
         self.outside_roots: list[Any] = []      # objects from before the trace that the function reaches; of the outermost scope
         self._outside: set[int] | None = None
         self.counted = False                                   # whether it is one of the `open_traces`

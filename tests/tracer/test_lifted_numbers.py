@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -617,3 +618,80 @@ def test_transforms_exports_and_methods_give_numbers(tmp_path: Any) -> None:
         return t, k
 
     assert [tensors(aj.tensor([size, size]))[1] for size in (3.0, 9.0)] == [3, 5]
+
+
+def helper_by_identity(flag):
+    return 1.0 if flag is True else 2.0
+
+
+def by_identity(x):
+    flag = False
+    for i in range(3):
+        if x > i:
+            flag = not flag
+    match flag:
+        case True:
+            return x * 2
+        case False:
+            return x * 3
+        case _:
+            return x * 1000
+
+
+def by_identity_of_a_comparison(x):
+    flag = False
+    for i in range(3):
+        if x > i:
+            flag = i > 0
+    return x if flag is False else 2 * x
+
+
+def by_identity_elsewhere(x):
+    flag = False
+    for i in range(3):
+        if x > i:
+            flag = not flag
+    return x * helper_by_identity(flag)
+
+
+def caught(x):
+    count = 0
+    for i in range(3):
+        if x > i:
+            count += 1
+    try:
+        return x * 2.0**-count
+    except:                 # noqa: E722
+        return -x
+
+
+def left_in_finally(x):
+    count = 0
+    while x > 0.2:
+        x = x - 0.5
+        count += 1
+    for _ in range(1):
+        try:
+            x = x * float(f"{count}")
+        finally:
+            break           # noqa: B012
+    return x
+
+
+def suppressed(x):
+    count, y = 0, x
+    while y > 0.2:
+        y = y - 0.5
+        count += 1
+    with contextlib.suppress(BaseException):
+        return x * [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0][count]
+    return -x
+
+
+@pytest.mark.filterwarnings("ignore:calls of")
+@pytest.mark.parametrize("function", [by_identity, by_identity_of_a_comparison, by_identity_elsewhere, caught, left_in_finally, suppressed])
+def test_numbers_are_python_numbers_where_identity_or_exceptions_tell(function):
+    """Identity of objects, and handlers of any exception: both would see that a traced scalar is none."""
+    for values in ((0.5, 1.5, -1.0, 2.7, 0.1), (2.7, -1.0, 1.5, 0.5, 0.1)):
+        compiled = aj.compile(function, backend="interpret")
+        assert [float(compiled(x)) for x in values] == [float(function(x)) for x in values]

@@ -9,12 +9,13 @@ import sys
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import is_
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op, Value, attributes_key
 from adjit.ir.types import TensorType
+from adjit.tracer.flow.identity_uses import asks_for_identity
 from adjit.tracer.user_location import is_ours
 
 Key = Any
@@ -72,6 +73,7 @@ class FlowGraph:
         self.checked: set[Key] = set()      # points at which the program checks what holds for lifted numbers: nor there
         self.lifted: set[Source] = set()    # variables whose numbers are part of the state
         self.fixed: set[Source] = set()     # variables that hold numbers which Python needs
+        self._identity: dict[CodeType, bool] = {}
         self.lifts = True       # whether there may be lifted variables
         self._varying: set[Source] = set()      # variables by whose numbers alone ways differ
         self._seen: dict[Hashable, dict[Source, Any]] = {}      # numbers of variables at a point, by all else
@@ -113,6 +115,13 @@ class FlowGraph:
         new = self._varying - self.lifted - self.fixed if self.lifts else set()
         self.lifted |= new
         return bool(new)
+
+    def asks_for_identity(self, frame: FrameType) -> bool:
+        """True if code that runs at a point compares objects by identity: then no number is lifted."""
+        known = self._identity.get(frame.f_code)
+        if known is None:
+            known = self._identity[frame.f_code] = asks_for_identity(frame)
+        return known
 
     def unlifted(self, sources: Collection[Source] | None) -> FlowGraph:
         """Make a graph without what was recorded, in which these variables are not lifted; None: no variable is."""

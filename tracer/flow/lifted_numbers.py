@@ -36,11 +36,14 @@ MAX_DRIFT = 256
 
 class NotLiftable(BaseException):
     """Raised where a lifted number would have to be a Python number; `sources` are the variables that it comes from. The functions that
-    are traced do not catch it, as they might an `Exception`."""
+    are traced do not catch it, as they might an `Exception`; where they do, `check_escaped` raises it again."""
 
     def __init__(self, sources: frozenset[Source]):
         super().__init__(sources)
         self.sources = sources
+        scope = active_scope()
+        if scope is not None:
+            scope.root.not_liftable |= sources
 
 
 class LiftedNumber(TracedArray):
@@ -152,7 +155,9 @@ def lifted_integer(value: Value, scope: Scope, sources: frozenset[Source], bound
 
 def check_escaped(scope: Scope, leaves: Sequence[Any]) -> None:
     """Raise `NotLiftable` if a lifted number lives on behind a trace, but for these leaves of its result: where the function stored a
-    Python number, there has to be one."""
+    Python number, there has to be one; or if the function caught the exception."""
+    if scope.root.not_liftable:
+        raise NotLiftable(frozenset(scope.root.not_liftable))
     counts, escaped = Counter(map(id, leaves)), []
     for reference in scope.lifted:
         number = reference()

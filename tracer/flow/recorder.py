@@ -165,7 +165,7 @@ class FlowRecorder:
             values.answer(condition, self.builder, "bool", find_user_location(), True, None if key is None else ("checked", key))
 
     def _lift(self, source: Source, number: Any) -> LiftedNumber | LiftedRange | None:
-        if source not in self.graph.lifted:
+        if source not in self.graph.lifted or self.graph.asks_for_identity(user_frame()):
             return None
         return LiftedRange(number, source, self.scope) if type(number) is RANGE_ITERATOR else lift(number, source, self.scope)
 
