@@ -109,6 +109,8 @@ def _name_of(source: Source) -> Name | None:
         return "attribute", holder.__name__
     if read.func is read_cell or (read.func is read_item and isinstance(holder, dict) and source.path == read.args[1]):
         return "variable", source.path
+    if read.func is read_item and isinstance(holder, dict) and source.path.endswith(f".{read.args[1]}"):   # of a namespace, a module
+        return "attribute", read.args[1]
     return None
 
 
