@@ -202,6 +202,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                 updates.append((id(taken.array), taken.cell.value))
             values, out_tree, out_leaves = collect_results(result, updates)
             writes = tuple(zip(written, range(len(values) - len(written), len(values)), strict=True))
+        scope.arguments = ()        # they hold the scope
         captures = tuple(scope.captures.values())
         after = Reachability(roots, known, scope.host_functions)
         read, forms, viewed = _contents(after, observation, scope), observation.forms, observation.viewed

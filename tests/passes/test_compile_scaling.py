@@ -140,8 +140,8 @@ def test_calls_of_one_rule_share_its_regions() -> None:
     traced_graph = trace_function(*filtered(6), {}).graph
     function = next(op.regions[0] for op in traced_graph.ops if op.name == "vjp")
     calls = [op for op in function.ops if op.name == "custom_call"]
-    assert len(calls) == 12
-    assert len({tuple(map(id, op.regions)) for op in calls}) == 2
+    assert len(calls) == 6
+    assert len({tuple(map(id, op.regions)) for op in calls}) == 1
 
 
 def test_no_garbage_is_collected_while_a_program_is_traced() -> None:

@@ -45,7 +45,7 @@ def caused(x: Any) -> Any:
 
 
 def unsupported(x: Any) -> Any:
-    return np.linalg.svd(x[:, None] * x)[1][0]
+    return np.sum(x) + np.shares_memory(x, x)
 
 
 class Layer(nn.Module):

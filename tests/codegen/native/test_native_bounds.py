@@ -100,7 +100,7 @@ def run_under_valgrind(harness: Path, cases: Sequence[Case]) -> None:
         assert done.returncode == 0, done.stderr
     for case in cases:
         for found, wanted in zip(case.results(), case.wanted, strict=True):
-            assert np.array_equal(found, wanted, equal_nan=found.dtype.kind == "f"), case.files[0].stem
+            assert np.array_equal(found, wanted, equal_nan=found.dtype.kind in "fc"), case.files[0].stem
 
 
 def samples(exhaustive: bool) -> Iterator[tuple[str, Graph, Sequence[np.ndarray]]]:
@@ -108,6 +108,8 @@ def samples(exhaustive: bool) -> Iterator[tuple[str, Graph, Sequence[np.ndarray]
     op."""
     for name, definition, sample in op_cases():
         elementwise, first = definition.kind is Kind.ELEMENTWISE, name.endswith("-0")
+        if definition.external is not None or definition.kind is Kind.EXTERNAL:
+            continue        # the harness links no other library
         if (first or not elementwise) if exhaustive else (first and not elementwise) or definition.kind is Kind.WINDOW:
             yield name, sample_graph(definition, sample), sample.arrays
 
