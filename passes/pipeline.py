@@ -19,6 +19,7 @@ from adjit.passes.choose_layouts import choose_layouts
 from adjit.passes.complex_numbers.split_complex import split_complex
 from adjit.passes.fusion.fuse_epilogues import describe_epilogues, fuse_epilogues
 from adjit.passes.fusion.fuse_kernels import fuse_kernels
+from adjit.passes.loops.batch_loops import batch_loops
 from adjit.passes.loops.hoist_views import hoist_views
 from adjit.passes.loops.roll_loops import describe_loops, roll_loops
 from adjit.passes.memory.plan_memory import plan_memory
@@ -119,6 +120,7 @@ LOWER: tuple[Pass, ...] = (
 ROLL: tuple[Pass, ...] = (
     Pass("roll_loops", roll_loops, Stage.TRACED, describe_loops, local=False),
     Pass("hoist_views", hoist_views, Stage.TRACED, local=False),
+    Pass("batch_loops", batch_loops, Stage.TRACED, local=False),
 )
 """Passes that make a traced graph small; the cache of programs knows graphs as they leave them."""
 

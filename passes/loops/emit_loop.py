@@ -14,6 +14,7 @@ from adjit.ir.types import TensorType
 from adjit.passes.loops.match_operands import MOVING, Invariant, Local, Match, Relation, Varying
 from adjit.passes.loops.moving_slices import (
     Move,
+    as_type,
     can_emit_rows,
     emit_fill,
     emit_numbers,
@@ -23,6 +24,7 @@ from adjit.passes.loops.moving_slices import (
     emit_write,
     find_moves,
     is_fill,
+    join_axes,
 )
 from adjit.passes.loops.number_values import NumberedGraph
 from adjit.passes.loops.slice_groups import OpenBuilder, SliceGroup, emit_group, find_group, slice_of
@@ -55,6 +57,7 @@ class LoopEmitter:
                         - numbered.first_operand[self.stretch.start]).tolist()
         self.result_of = (numbered.first_result[self.stretch.start:self.stretch.start + self.stretch.period + 1] - self.first).tolist()
         self.moves: dict[int, tuple[Move, ...]] = {}
+        self.moving: dict[int, Op] = {}
         self.groups: dict[tuple[int, ...], SliceGroup] = {}
         self._find_moves()
         self._check_varying(max_copied_bytes)
@@ -74,7 +77,7 @@ class LoopEmitter:
             if op.name in MOVING and (moves := find_moves(self.numbered.sequence[start + place:start + period * trips:period])):
                 if isinstance(self.relation(place, 0), Varying):
                     raise NotALoopError("it takes slices of different arrays")
-                self.moves[place] = moves
+                self.moving[place], self.moves[place] = join_axes(op, moves)
 
     def _check_varying(self, max_copied_bytes: int) -> None:
         nbytes = 0
@@ -114,7 +117,7 @@ class LoopEmitter:
             base = self.relation(place, 0) if op.name == "update_slice" else None
             if isinstance(base, Local) and base.result == result and base.delay == 1 and readers[result] == [base] \
                     and self.used_after.get(result, [self.stretch.trips - 1]) == [self.stretch.trips - 1] \
-                    and is_fill(op, self.moves.get(place, ())):
+                    and is_fill(self.moving.get(place, op), self.moves.get(place, ())):
                 found[result] = place
         return found
 
@@ -198,10 +201,13 @@ class LoopEmitter:
         builder.append(Op(ops.reshape, (row,), (value,), {"shape": shape}, (), self.body[0].loc, self.body[0].role))
 
     def _emit_fill(self, builder: OpenBuilder, place: int, rows: Value, value: Value) -> None:
-        op, base = self.body[place], self.relation(place, 0)
+        op, base = self.moving[place], self.relation(place, 0)
         assert isinstance(base, Local)
         with builder.at(op.loc, op.role):
-            emit_fill(op, self.outer(base.initial[0]), rows, self.moves[place][0])
+            filled = as_type(self.outer(base.initial[0]), op.result.type)
+            count, update = rows.type.shape[0], op.operands[1].type
+            filled = emit_fill(op, filled, as_type(rows, update.with_shape((count, *update.shape))), self.moves[place][0])
+            as_type(filled, value.type)
         made = builder.ops.pop()
         builder.append(made.with_operands(made.operands, (value,)))
 
@@ -211,8 +217,10 @@ class LoopEmitter:
         for place, op in enumerate(self.body):
             moves = self.moves.get(place, ())
             base = self.relation(place, 0) if moves else None
-            if op.name == "slice" and isinstance(base, Invariant) and can_emit_rows(op, moves, self.stretch.trips):
-                region.add_rows(("slice", place), emit_rows(op, self.outer(base.number), moves, self.stretch.trips))
+            moving, trips = self.moving.get(place, op), self.stretch.trips
+            if op.name == "slice" and isinstance(base, Invariant) and can_emit_rows(moving, moves, trips):
+                rows = emit_rows(moving, as_type(self.outer(base.number), moving.operands[0].type), moves, trips)
+                region.add_rows(("slice", place), as_type(rows, rows.type.with_shape((trips, *op.result.type.shape))))
                 continue
             if self.result_of[place] not in self.fills:
                 for move in moves:
@@ -302,9 +310,9 @@ class _Body:
             return [self.row_at["slice", place]]
         if moves:
             starts = [self.row_at[(move.starts,)] for move in moves]
-            if op.name == "slice":
-                return [emit_read(op, self._operand(place, 0, made), moves, starts)]
-            return [emit_write(op, self._operand(place, 0, made), self._operand(place, 1, made), moves, starts)]
+            moving = self.loop.moving[place]
+            given = [as_type(self._operand(place, index, made), value.type) for index, value in enumerate(moving.operands)]
+            return [as_type((emit_read if op.name == "slice" else emit_write)(moving, *given, moves, starts), op.result.type)]
         operands = tuple(self._operand(place, index, made) for index in range(len(op.operands)))
         results = tuple(Value(value.type, value.name) for value in op.results)
         self.builder.append(Op(op.definition, operands, results, op.attrs, op.regions, op.loc, op.role))

@@ -28,11 +28,42 @@ def find_moves(found: Sequence[Op]) -> tuple[Move, ...]:
     if all(op.attrs is found[0].attrs or op.attrs["start"] == found[0].attrs["start"] for op in found):
         return ()
     starts = np.array([op.attrs["start"] for op in found], np.int64)
-    moves = []
-    for axis in np.flatnonzero((starts != starts[0]).any(axis=0)).tolist():
-        steps = np.diff(starts[:, axis])
-        moves.append(Move(axis, tuple(starts[:, axis].tolist()), int(steps[0]) if (steps == steps[0]).all() else None))
-    return tuple(moves)
+    return tuple(_move(axis, starts[:, axis]) for axis in np.flatnonzero((starts != starts[0]).any(axis=0)).tolist())
+
+
+def join_axes(op: Op, moves: Sequence[Move]) -> tuple[Op, tuple[Move, ...]]:
+    """Slice or write of one element along each of the first axes, as one along these axes joined to one, which moves along that one alone;
+    as they are where the places of `moves` are others."""
+    rank, widths = op.operands[0].type.rank, op.operands[-1 if op.name == "update_slice" else 0].type.shape
+    if op.name == "slice":
+        widths = op.result.type.shape
+    joined = next((axis for axis in range(rank) if widths[axis] != 1), rank)
+    if len(moves) < 2 or moves[-1].axis >= joined:
+        return op, tuple(moves)
+    sizes, start = op.operands[0].type.shape[:joined], op.attrs["start"]
+    found = {move.axis: np.array(move.starts, np.int64) for move in moves}
+    flat = sum(found.get(axis, start[axis]) * math.prod(sizes[axis + 1:]) for axis in range(joined))
+    assert isinstance(flat, np.ndarray)
+    attrs = {"start": (int(flat[0]), *start[joined:]), "step": (1, *op.attrs["step"][joined:])}
+    if op.name == "slice":
+        attrs["stop"] = (int(flat[0]) + 1, *op.attrs["stop"][joined:])
+    operands, results = ([Value(_joined(value.type, joined)) for value in values] for values in (op.operands, op.results))
+    return Op(op.definition, tuple(operands), tuple(results), attrs, (), op.loc, op.role), (_move(0, flat),)
+
+
+def _joined(type: TensorType, count: int) -> TensorType:
+    """Type with the first `count` axes joined to one."""
+    return type.with_shape((math.prod(type.shape[:count]), *type.shape[count:]))
+
+
+def as_type(value: Value, type: TensorType) -> Value:
+    """Value in another shape of as many elements."""
+    return value if value.type == type else ops.reshape(value, shape=type.shape)
+
+
+def _move(axis: int, starts: np.ndarray) -> Move:
+    steps = np.diff(starts)
+    return Move(axis, tuple(starts.tolist()), int(steps[0]) if (steps == steps[0]).all() else None)
 
 
 def emit_numbers(numbers: Sequence[float], type: TensorType) -> Value:
@@ -84,10 +115,9 @@ MAX_GATHERED_BYTES = 1 << 20
 
 def can_emit_rows(op: Op, moves: Sequence[Move], count: int) -> bool:
     """True if `emit_rows` can read what a slice is in each iteration; if not, the loop reads it."""
-    shape = op.result.type.shape
     if len(moves) == 1 and _are_blocks(op, moves[0]):
         return True
-    return op.result.type.nbytes * count <= MAX_GATHERED_BYTES and (len(moves) == 1 or all(shape[move.axis] == 1 for move in moves))
+    return op.result.type.nbytes * count <= MAX_GATHERED_BYTES
 
 
 def _are_blocks(op: Op, move: Move) -> bool:
@@ -98,7 +128,7 @@ def _are_blocks(op: Op, move: Move) -> bool:
 def emit_rows(op: Op, base: Value, moves: Sequence[Move], count: int) -> Value:
     """What the slice `op` of `base` is in each iteration, in rows."""
     if len(moves) > 1:
-        return _emit_elements(op, base, moves, count)
+        return _emit_windows(op, base, moves, count)
     (move,), shape = moves, op.result.type.shape
     axis, width, stride = move.axis, shape[move.axis], op.attrs["step"][move.axis]
     if _are_blocks(op, move):
@@ -128,20 +158,19 @@ def _emit_blocks(op: Op, base: Value, move: Move, count: int) -> Value:
     return ops.reshape(_to_front(value, axis), shape=(count, *op.result.type.shape))
 
 
-def _emit_elements(op: Op, base: Value, moves: Sequence[Move], count: int) -> Value:
-    """Slices of one element along several axes."""
-    axes, shape = [move.axis for move in moves], op.result.type.shape
-    sizes = [base.type.shape[axis] for axis in axes]
-    part = _fixed_part(op, base, axes)
-    order = (*axes, *(axis for axis in range(part.type.rank) if axis not in axes))
-    if order != tuple(range(part.type.rank)):
-        part = ops.transpose(part, permutation=order)
-    part = ops.reshape(part, shape=(math.prod(sizes), *part.type.shape[len(axes):]))
-    starts = np.array([move.starts for move in moves])
-    flat = np.ravel_multi_index(tuple(starts), tuple(sizes))
-    steps = np.diff(flat)
-    found = ops.take(part, emit_starts(Move(0, tuple(flat.tolist()), int(steps[0]) if (steps == steps[0]).all() else None)), axis=0)
-    return ops.reshape(found, shape=(count, *shape))
+def _emit_windows(op: Op, base: Value, moves: Sequence[Move], count: int) -> Value:
+    """Slices that move along several axes: one `take` of places in the axes up to the last of these, joined."""
+    joined, shape = moves[-1].axis + 1, op.result.type.shape
+    sizes, found = base.type.shape[:joined], {move.axis: np.array(move.starts, np.int64) for move in moves}
+    begin, within = np.zeros(count, np.int64), np.zeros((), np.int64)
+    for axis, size in enumerate(sizes):
+        begin = begin * size + found.get(axis, op.attrs["start"][axis])
+        within = within[..., np.newaxis] * size + op.attrs["step"][axis] * np.arange(shape[axis])
+    places = (count, *shape[:joined])
+    indices = ops.add(ops.broadcast(ops.table(**table_attributes(begin)), shape=places, axes=(0,)),
+                      ops.broadcast(ops.table(**table_attributes(within)), shape=places, axes=tuple(range(1, joined + 1))))
+    part = _fixed_part(op, base, range(joined))
+    return ops.take(as_type(part, _joined(part.type, joined)), indices, axis=0)
 
 
 def emit_read(op: Op, base: Value, moves: Sequence[Move], starts: Sequence[Value]) -> Value:

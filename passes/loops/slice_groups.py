@@ -10,7 +10,7 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.emitter import emitting
 from adjit.ir.graph import Graph, Op, Value, needed_ops, producers
-from adjit.passes.loops.moving_slices import Move, can_emit_rows, emit_rows, find_moves
+from adjit.passes.loops.moving_slices import Move, as_type, can_emit_rows, emit_rows, find_moves, join_axes
 
 MIN_JOINED = 8
 """Slices of one array in a row that are joined to one."""
@@ -31,7 +31,7 @@ def find_group(found: Sequence[Op | None]) -> SliceGroup | None:
                                 and op.attrs["step"] == first.attrs["step"] for op in found):
         return None
     moves = find_moves([op for op in found if op is not None])
-    return SliceGroup(first, moves) if moves and can_emit_rows(first, moves, len(found)) else None
+    return SliceGroup(first, moves) if moves and can_emit_rows(*join_axes(first, moves), len(found)) else None
 
 
 def slice_of(value: Value, producer: dict[Value, Op]) -> Op | None:
@@ -104,7 +104,8 @@ def _longest_group(slices: Sequence[Op | None], begin: int) -> tuple[SliceGroup 
 
 def emit_group(group: SliceGroup, count: int, base: Value) -> Value:
     """Slices of a group in rows."""
-    return emit_rows(group.op, base, group.moves, count)
+    op, moves = join_axes(group.op, group.moves)
+    return emit_rows(op, as_type(base, op.operands[0].type), moves, count)
 
 
 def _emit_joined(group: SliceGroup, count: int, like: Value, axis: int) -> Value:
