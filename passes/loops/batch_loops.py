@@ -97,6 +97,8 @@ def _independent_ops(op: Op) -> list[Op]:
 def _can_batch(op: Op, length: int, varying: Collection[Value]) -> bool:
     if op.definition.is_check or op.definition.region_use is not None or (op.operands and rule_of(op.definition) is None):
         return False
+    if op.definition.kind is Kind.INDEXING and (op.name != "take" or op.operands[0] in varying):
+        return False        # an index out of range would be told of another axis
     sizes = [value.type.nbytes for value in op.results] if not varying.isdisjoint(op.operands) else [0]
     return max(sizes) <= min(MAX_ITERATION_BYTES, MAX_BATCHED_BYTES // length)
 
