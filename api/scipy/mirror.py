@@ -1,0 +1,97 @@
+"""What the modules of `adjit.scipy` have in common: SciPy's own functions for plain arrays, and names that have no rule."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import Any, ParamSpec
+
+import numpy as np
+
+from adjit.ir.errors import UnsupportedError
+from adjit.ir.spelling import nearest
+from adjit.tracer.array import contains_traced
+from adjit.tracer.array_wrapper import find_wrapper
+from adjit.tracer.dispatch import dispatched
+from adjit.tracer.trace import is_tracing
+from adjit.tracer.user_location import find_user_location
+
+P = ParamSpec("P")
+
+
+def scipys(module: str) -> ModuleType:
+    """Import a module of SciPy; raises `UnsupportedError` if SciPy is not installed."""
+    try:
+        return import_module(f"scipy.{module}")
+    except ImportError:
+        raise UnsupportedError(f"this needs scipy.{module}, and SciPy is not installed", find_user_location(),
+                               hint="pip install 'adjit[scipy]'") from None
+
+
+def is_plain(*args: Any, **kwargs: Any) -> bool:
+    """True for a call outside of a trace that has no tensors among its arguments."""
+    return not is_tracing() and find_wrapper(args, kwargs) is None
+
+
+def mirrors(module: str, static: Sequence[str] = ()) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
+    """Make a function over traced arrays SciPy's own, the one of this name in `scipy.module`, for plain arrays outside of a trace.
+
+    Arguments that are `static` have to be known while tracing: the function gets tuples in place of their arrays.
+    """
+
+    def make(function: Callable[P, Any]) -> Callable[P, Any]:
+        within = dispatched(function)
+        places = [(list(inspect.signature(function).parameters).index(name), name) for name in static]
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+            if is_plain(*args, **kwargs):
+                return getattr(scipys(module), function.__name__)(*args, **kwargs)
+            for place, name in places:
+                if name in kwargs:
+                    kwargs[name] = _as_tuples(kwargs[name])
+                elif place < len(args):
+                    args = (*args[:place], _as_tuples(args[place]), *args[place + 1:])      # type: ignore[assignment]
+            return within(*args, **kwargs)
+
+        return call
+
+    return make
+
+
+def _as_tuples(x: Any) -> Any:
+    if isinstance(x, (np.ndarray, np.generic)):
+        x = x.tolist()
+    return tuple(map(_as_tuples, x)) if isinstance(x, (list, tuple)) else x
+
+
+def without_rule(module: str, public: list[str]) -> Callable[[str], Any]:
+    """Make the `__getattr__` of a module: what else SciPy's module has. Functions of it take plain arrays only."""
+
+    def find(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module 'adjit.scipy.{module}' has no attribute {name!r}")
+        theirs = scipys(module)
+        if not hasattr(theirs, name):
+            raise AttributeError(f"module 'adjit.scipy.{module}' has no attribute {name!r}: there is no scipy.{module}.{name}"
+                                 f"{nearest(name, public)}")
+        found = getattr(theirs, name)
+        if isinstance(found, (type, ModuleType)) or not callable(found):
+            return found
+        return _for_plain_arrays(found, f"scipy.{module}.{name}")
+
+    return find
+
+
+def _for_plain_arrays(function: Callable[P, Any], name: str) -> Callable[P, Any]:
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+        if find_wrapper(args, kwargs) is not None or any(map(contains_traced, (*args, *kwargs.values()))):
+            raise UnsupportedError(f"{name} has no rule for traced arrays and tensors", find_user_location(),
+                                   hint="call it on plain arrays outside of the compiled function")
+        return function(*args, **kwargs)
+
+    return call

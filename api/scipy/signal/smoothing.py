@@ -1,0 +1,98 @@
+"""Linear maps of signals by fixed weights: trends, polynomials in a moving window, analytic signals."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from adjit.scipy.mirror import mirrors, scipys
+from adjit.scipy.ndimage.filters import correlate1d
+from adjit.scipy.sliding import inexact
+from adjit.tracer.functions.shapes import normalize_axis
+
+
+@mirrors("signal", static=("bp",))
+def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: bool = False) -> Any:
+    """Equivalent of `scipy.signal.detrend`.
+
+    >>> import numpy as np
+    >>> detrend(np.array([1.0, 2.0, 6.0]), type="constant")
+    array([-2., -1.,  3.])
+    """
+    if type not in ("linear", "l", "constant", "c"):
+        raise ValueError("Trend type must be 'linear' or 'constant'.")
+    (x,) = inexact(data)
+    axis = normalize_axis(axis, x.ndim)
+    if type in ("constant", "c"):
+        return x - np.mean(x, axis, keepdims=True)
+    size = x.shape[axis]
+    breaks = sorted({0, size, *np.atleast_1d(np.asarray(bp)).astype(int).tolist()})
+    if breaks[-1] > size:
+        raise ValueError("Breakpoints must be less than length of data along given axis.")
+    x, parts = np.moveaxis(x, axis, -1), []
+    for start, stop in itertools.pairwise(breaks):
+        ramp = np.arange(1.0, stop - start + 1) / (stop - start)
+        basis = np.linalg.qr(np.stack([ramp, np.ones_like(ramp)], axis=1))[0].astype(x.dtype)
+        part = x[..., start:stop]
+        parts.append(part - (part @ basis) @ basis.T)
+    return np.moveaxis(np.concatenate(parts, axis=-1), -1, axis)
+
+
+@mirrors("signal")
+def savgol_filter(x: Any, window_length: int, polyorder: int, deriv: int = 0, delta: float = 1.0, axis: int = -1, mode: str = "interp",
+                  cval: float = 0.0) -> Any:
+    """Equivalent of `scipy.signal.savgol_filter`. The weights are SciPy's, which has to be installed.
+
+    >>> import numpy as np
+    >>> savgol_filter(np.arange(6.0) ** 2, 5, 2).round(6)
+    array([ 0.,  1.,  4.,  9., 16., 25.])
+    """
+    if mode not in ("mirror", "constant", "nearest", "interp", "wrap"):
+        raise ValueError("mode must be 'mirror', 'constant', 'nearest' 'wrap' or 'interp'.")
+    (x,) = inexact(x)
+    axis = normalize_axis(axis, x.ndim)
+
+    def weights(**place: Any) -> np.ndarray:
+        found: np.ndarray = scipys("signal").savgol_coeffs(window_length, polyorder, deriv=deriv, delta=delta, use="dot", **place)
+        return found.astype(x.dtype)
+
+    middle, half = weights(), window_length // 2
+    origin = 0 if window_length % 2 else -1       # SciPy's weights are those of a convolution
+    if mode != "interp":
+        return correlate1d(x, middle, axis, mode=mode, cval=cval, origin=origin)
+    if window_length > x.shape[axis]:
+        raise ValueError("If mode is 'interp', window_length must be less than or equal to the size of x.")
+    inner = np.moveaxis(correlate1d(x, middle, axis, mode="constant", origin=origin), axis, -1)
+    if not half:
+        return np.moveaxis(inner, -1, axis)
+    x = np.moveaxis(x, axis, -1)
+    first = np.stack([weights(pos=place) for place in range(half)], axis=1)
+    last = np.stack([weights(pos=place) for place in range(window_length - half, window_length)], axis=1)
+    edges = x[..., :window_length] @ first, x[..., x.shape[-1] - window_length:] @ last
+    return np.moveaxis(np.concatenate([edges[0], inner[..., half:x.shape[-1] - half], edges[1]], axis=-1), -1, axis)
+
+
+@mirrors("signal")
+def hilbert(x: Any, N: int | None = None, axis: int = -1) -> Any:
+    """Equivalent of `scipy.signal.hilbert`: the analytic signal.
+
+    >>> import numpy as np
+    >>> hilbert(np.array([1.0, 0.0, -1.0, 0.0])).round(6)
+    array([ 1.+0.j,  0.+1.j, -1.-0.j,  0.-1.j])
+    """
+    (x,) = inexact(x)
+    if x.dtype.kind == "c":
+        raise ValueError("x must be real.")
+    axis = normalize_axis(axis, x.ndim)
+    length = x.shape[axis] if N is None else N
+    if length <= 0:
+        raise ValueError("N must be positive.")
+    factors = np.zeros(length, x.dtype)
+    factors[0] = 1.0
+    factors[1:(length + 1) // 2] = 2.0
+    if length % 2 == 0:
+        factors[length // 2] = 1.0
+    spectrum = np.moveaxis(np.fft.fft(x, length, axis=axis), axis, -1) * factors
+    return np.moveaxis(np.fft.ifft(spectrum), -1, axis)
