@@ -13,10 +13,8 @@ SciPy raises `LinAlgError`, the result is NaN or infinite. The functions of `num
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from importlib import import_module
-from typing import Any, ParamSpec
+from typing import Any
 
 import numpy as np
 
@@ -27,11 +25,9 @@ from adjit.linalg import functions as systems
 from adjit.linalg.functions import floating, square
 from adjit.runtime.control_flow import fori_loop, scan, while_loop
 from adjit.runtime.transforms import stop_gradient
+from adjit.scipy.mirror import mirrors, without_rule
 from adjit.tracer.array import as_traced, wrap
-from adjit.tracer.array_wrapper import find_wrapper
-from adjit.tracer.dispatch import dispatched
 from adjit.tracer.functions.creation import arange, eye, zeros
-from adjit.tracer.trace import is_tracing
 from adjit.tracer.user_location import find_user_location
 
 __all__ = [
@@ -39,20 +35,13 @@ __all__ = [
     "norm", "pinv", "qr", "solve", "solve_banded", "solve_sylvester", "solve_triangular", "sqrtm", "svd", "svdvals", "toeplitz",
 ]
 
-P = ParamSpec("P")
+_scipy = mirrors("linalg")
+_others = without_rule("linalg", __all__)
 
 
-def _scipy(function: Callable[P, Any]) -> Callable[P, Any]:
-    """Make the function SciPy's own for plain arrays outside of a trace."""
-    within = dispatched(function)
-
-    @functools.wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> Any:
-        if not is_tracing() and find_wrapper(args, kwargs) is None:
-            return getattr(import_module("scipy.linalg"), function.__name__)(*args, **kwargs)
-        return within(*args, **kwargs)
-
-    return call
+def __getattr__(name: str) -> Any:
+    """Return what else SciPy's module has under this name, for plain arrays."""
+    return _others(name)
 
 
 def _t(a: Any) -> Any:

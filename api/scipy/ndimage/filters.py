@@ -126,9 +126,8 @@ def _in_all_axes(weights: Any, axes: Any, origin: Any, ndim: int) -> tuple[Any, 
     origins = [0] * ndim
     for axis, place in zip(along, per_axis(origin, len(along), "origin"), strict=True):
         origins[axis] = int(place)
-    order = sorted(range(len(along)), key=lambda k: along[k])
-    weights = np.transpose(weights, order)
-    return np.reshape(weights, tuple(weights.shape[sorted(along).index(axis)] if axis in along else 1 for axis in range(ndim))), origins
+    sizes = iter(weights.shape)     # as in SciPy, dimensions of the kernel are in the order of the array's, however axes are ordered
+    return np.reshape(weights, tuple(next(sizes) if axis in along else 1 for axis in range(ndim))), origins
 
 
 def _in_windows(input: Any, weights: Any, output: Any, mode: str, cval: Any, origins: Sequence[int]) -> Any:
@@ -340,7 +339,7 @@ def gaussian_laplace(input: Any, sigma: Any, output: Any = None, mode: Any = "re
 
     >>> import numpy as np
     >>> gaussian_laplace(np.array([0.0, 1.0, 0.0]), 1.0, radius=1).round(4)
-    array([ 0.2741, -0.5481,  0.2741])
+    array([ 0.    , -0.4519,  0.    ])
     """
     return _added_up(input, axes, mode, output, lambda x, axis, each: _gaussian_derivative(
         x, axis, each, 2, sigma, axes, cval, kwargs))
