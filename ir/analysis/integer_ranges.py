@@ -17,7 +17,8 @@ Range = tuple[int, int]
 Ranges = dict[Value, Range]
 """Range of each value of integers or bools that is bounded."""
 
-SAME_VALUES = ("reshape", "transpose", "flip", "slice", "broadcast", "stop_gradient", "take", "take_along_axis", "reduce_max", "reduce_min")
+SAME_VALUES = ("reshape", "transpose", "flip", "slice", "broadcast", "stop_gradient", "take", "take_along_axis", "reduce_max", "reduce_min",
+               "sort", "cummax", "cummin")
 """Ops whose results have elements of the first operand alone."""
 
 EITHER = ("concatenate", "update_slice")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,9 +11,13 @@ from adjit.ir.definition import Kind, OpDefinition, Sample, define
 from adjit.ir.errors import ShapeError
 from adjit.ir.graph import Attributes, Value
 from adjit.ir.ops.arithmetic import add, multiply, strong_multiply
+from adjit.ir.ops.comparison import not_equal
+from adjit.ir.ops.creation import full_like, iota
+from adjit.ir.ops.indexing import scatter_add_along_axis
 from adjit.ir.ops.movement import pad, slice
-from adjit.ir.ops.rules import NUMBER, drop_axes, require, require_axis
+from adjit.ir.ops.rules import NUMBER, REAL, drop_axes, require, require_axis
 from adjit.ir.ops.sampling import INTEGERS, edges, uniform
+from adjit.ir.ops.selection import select
 from adjit.ir.types import BOOL, F32, F64, I64, TensorType
 
 # -- cumulative sum and product
@@ -98,7 +103,41 @@ cumprod: OpDefinition = define(
     "`axis`, from the end where `reverse`; in the dtype of the operand. The derivative is right where elements are 0.",
     infer=_infer_cumulative, evaluate=_cumulative(np.cumprod), vjp=_cumprod_vjp, samples=_cumprod_samples)
 
+
+
+def _infer_extremes(x: TensorType, *, axis: int, reverse: bool) -> TensorType:
+    require(x, REAL)
+    require_axis(axis, x)
+    return x
+
+
+def _extremes_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:
+    """The cotangent of each result, to the element that was the first extreme."""
+    (x,), (extreme,), axis, reverse = operands, results, attrs["axis"], attrs["reverse"]
+    place = iota(dtype=I64, shape=x.type.shape, axis=axis)
+    changed = not_equal(extreme, shifted(extreme, axis, -1 if reverse else 1, 0.0))
+    border = full_like(place, x.type.shape[axis] - 1 if reverse else 0)
+    last = (cummin if reverse else cummax)(select(changed, place, border), axis=axis, reverse=reverse)
+    return (scatter_add_along_axis(full_like(x, 0), last, ct, axis=axis),)
+
+
+def _extremes_samples() -> Iterator[Sample]:
+    for sample in _cumulative_samples():
+        (x,) = sample.arrays
+        yield replace(sample, arrays=(np.sin(37 * x) if sample.differentiable else x,))
+
+
+cummax, cummin = (
+    define(name, Kind.SCAN, arity=1, attributes={"axis": int, "reverse": bool}, doc=f"The {which} of all elements up to each one along "
+           "`axis`, from the end where `reverse`; NaN where one of them is.",
+           infer=_infer_extremes, evaluate=_cumulative(function.accumulate), vjp=_extremes_vjp, samples=_extremes_samples)
+    for name, function, which in (("cummax", np.maximum, "largest"), ("cummin", np.minimum, "smallest")))
+
 # -- sorting and indices of extrema
+
+
+MIN_SEARCHED = 1 << 14
+"""Elements of a line from which on a small part of the sorted line is looked for, without sorting all of it."""
 
 
 def _infer_argsort(x: TensorType, *, axis: int) -> TensorType:
@@ -127,6 +166,45 @@ argsort: OpDefinition = define(
     "argsort", Kind.SCAN, arity=1, attributes={"axis": int}, vjp=None,
     doc="The indices that sort the elements along `axis` in ascending order; equal elements keep their order, NaN comes last.",
     infer=_infer_argsort, evaluate=lambda x, *, axis: np.argsort(x, axis, kind="stable"), samples=_order_samples)
+
+def _infer_sort(x: TensorType, *, axis: int, first: int, count: int) -> TensorType:
+    require_axis(axis, x)
+    if not 0 <= first <= first + count <= x.shape[axis]:
+        raise ShapeError(f"places {first} to {first + count} are not among the {x.shape[axis]} elements of {x} along axis {axis}")
+    return x.with_shape((*x.shape[:axis], count, *x.shape[axis + 1:]))
+
+
+def _evaluate_sort(x: np.ndarray, *, axis: int, first: int, count: int) -> np.ndarray:
+    return np.split(np.sort(x, axis, kind="stable"), (first, first + count), axis)[1]
+
+
+def _sort_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:
+    """The cotangents, put where the elements came from."""
+    (x,), axis, shape = operands, attrs["axis"], operands[0].type.shape
+    start = [0] * len(shape)
+    start[axis] = attrs["first"]
+    stop = *shape[:axis], attrs["first"] + attrs["count"], *shape[axis + 1:]
+    order = slice(argsort(x, axis=axis), start=tuple(start), stop=stop, step=(1,) * len(shape))
+    return (scatter_add_along_axis(full_like(x, 0), order, ct, axis=axis),)
+
+
+def _sort_samples() -> Iterator[Sample]:
+    for axis in (0, 1, 2):
+        yield Sample((uniform((2, 3, 4)),), {"axis": axis, "first": 0, "count": 2 + axis}, differentiable=(0,))
+        yield Sample((uniform((2, 3, 4)),), {"axis": axis, "first": 1, "count": 1}, differentiable=(0,))
+    yield Sample((np.zeros((0, 3)),), {"axis": 1, "first": 0, "count": 3}, differentiable=(0,))
+    yield Sample((uniform((40, 2), dtype=F32),), {"axis": 0, "first": 3, "count": 37})
+    for dtype in (F32, F64, *INTEGERS, BOOL):
+        short = np.stack([edges(dtype), edges(dtype)[::-1], np.ones_like(edges(dtype))])
+        for elements in (short, np.concatenate([short] * (40 // short.shape[1] + 1), axis=1)):
+            yield Sample((elements,), {"axis": 1, "first": 0, "count": elements.shape[1]})
+
+
+sort: OpDefinition = define(
+    "sort", Kind.SCAN, arity=1, attributes={"axis": int, "first": int, "count": int},
+    doc="The elements along `axis` in ascending order, `count` of them from place `first` on; NaN comes last. The derivative is that of "
+    "the permutation, which keeps the order of equal elements.",
+    infer=_infer_sort, evaluate=_evaluate_sort, vjp=_sort_vjp, samples=_sort_samples)
 
 argmax, argmin = (
     define(name, Kind.SCAN, arity=1, attributes={"axis": int}, vjp=None, numpy=function,

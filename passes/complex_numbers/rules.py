@@ -173,6 +173,16 @@ def _argsort(op: Op, operands: Sequence[Any], producers: Producers) -> Value:
     return order
 
 
+def _sort(op: Op, operands: Sequence[Any], producers: Producers) -> Pair:
+    """The elements at the indices that sort them."""
+    axis, first, shape = op.attrs["axis"], op.attrs["first"], op.operands[0].type.shape
+    start, stop = (tuple(place if i == axis else whole for i, whole in enumerate(all)) for place, all in (
+        (first, (0,) * len(shape)), (first + op.attrs["count"], shape)))
+    order = ops.slice(_argsort(op, operands, producers), start=start, stop=stop, step=(1,) * len(shape))
+    real, imag = (ops.take_along_axis(part, order, axis=axis) for part in operands[0])
+    return real, imag
+
+
 def _extreme_index(x: Pair, axis: int, largest: bool) -> Value:
     """Index of the first extreme element, the first NaN if there is one: the real parts decide, then the imaginary ones."""
     shape = x[0].type.shape
@@ -240,7 +250,7 @@ RULES: dict[str, Rule] = {
         "scatter_set", "window_sum"), _by_parts),
     **dict.fromkeys(("matmul", "convolution", "convolution_kernel_gradient"), _bilinear),
     "constant": _constant, "table": _table, "convert": _convert, "view_as_real": _view_as_real, "view_as_complex": _view_as_complex,
-    "reduce_prod": _reduce_prod, "cumprod": _cumprod, "argsort": _argsort, "argmax": _argmax, "argmin": _argmax,
+    "reduce_prod": _reduce_prod, "cumprod": _cumprod, "argsort": _argsort, "sort": _sort, "argmax": _argmax, "argmin": _argmax,
     "reduce_max": _reduce_extremum, "reduce_min": _reduce_extremum, "power": _power,
 }
 

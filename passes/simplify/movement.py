@@ -259,6 +259,30 @@ def slice_before_transpose(op: Op, graph: Rewriter) -> Value | None:
     return ops.transpose(ops.slice(inner.operands[0], start=start, stop=stop, step=step), permutation=order)
 
 
+@MOVEMENT.rule("slice", any_operand=("sort",))
+def slice_of_sorted(op: Op, graph: Rewriter) -> Value | None:
+    """Sorted elements of which nothing but a part is used are those of the part."""
+    whole = graph.producer(op.operands[0], "sort")
+    if whole is None or not graph.used_once(op.operands[0]):
+        return None
+    axis, shape = whole.attrs["axis"], op.operands[0].type.shape
+    begin, end = op.attrs["start"][axis], op.attrs["stop"][axis]
+    if op.attrs["step"][axis] != 1 or end - begin == shape[axis]:
+        return None
+    part = ops.sort(whole.operands[0], axis=axis, first=whole.attrs["first"] + begin, count=end - begin)
+    return ops.slice(part, start=_with(op.attrs["start"], axis, 0), stop=_with(op.attrs["stop"], axis, end - begin), step=op.attrs["step"])
+
+
+@MOVEMENT.rule("sort", any_operand=("transpose",))
+def sort_before_transpose(op: Op, graph: Rewriter) -> Value | None:
+    """sort(transpose(x)) -> transpose(sort(x)): lines along the last axis are sorted where they lie, and a part of them is smaller."""
+    inner = graph.producer(op.operands[0], "transpose")
+    if inner is None:
+        return None
+    order = inner.attrs["permutation"]
+    return ops.transpose(ops.sort(inner.operands[0], **{**op.attrs, "axis": order[op.attrs["axis"]]}), permutation=order)
+
+
 @MOVEMENT.rule("transpose", any_operand=("concatenate",))
 def transpose_before_concatenate(op: Op, graph: Rewriter) -> Value | None:
     """transpose(concatenate(x, y)) -> concatenate(transpose(x), transpose(y)), if movement ops made x and y: the transposes merge with

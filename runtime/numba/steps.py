@@ -273,6 +273,7 @@ _BINDERS: dict[str, Binder] = {
     "take": _take, "take_along_axis": _take_along_axis, "scatter_add_along_axis": _scatter_along_axis,
     "scatter_add": _scatter, "scatter_set": _scatter,
     "cumsum": _cumulative(np.add), "cumprod": _cumulative(np.multiply),
+    "cummax": _cumulative(np.maximum), "cummin": _cumulative(np.minimum),
     "argmax": _arg_extremum(np.argmax), "argmin": _arg_extremum(np.argmin),
 }
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir import ops
+from adjit.ir.ops.cumulative import MIN_SEARCHED
 from adjit.ir.types import F64, I64, is_complex
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
@@ -29,6 +30,12 @@ _INTERPOLATED = {"interpolated_inverted_cdf": (0.0, 1.0), "hazen": (0.5, 0.5), "
 _STEPS = {"inverted_cdf": 1.0, "closest_observation": 1.5, "averaged_inverted_cdf": 1.0}
 """Methods that choose an element, or the middle of two, and what is subtracted from its place."""
 
+_CHOOSING = ("lower", "higher", "nearest", "inverted_cdf", "closest_observation")
+"""Methods whose results are elements."""
+
+_FEW = 4
+"""Number of quantiles up to which each is looked for, rather than all elements sorted."""
+
 _METHODS = ("linear", "lower", "higher", "nearest", "midpoint", *_INTERPOLATED, *_STEPS)
 
 
@@ -37,7 +44,7 @@ def _apply(ufunc: Any, *operands: Any) -> Any:
     return FUNCTIONS[ufunc](*operands) if any(isinstance(x, TracedArray) for x in operands) else ufunc(*operands)
 
 
-def _by_definition(ordered: TracedArray, q: Any, method: str, count: Any) -> TracedArray:
+def _by_definition(ordered: _Ordered, q: Any, method: str, count: Any) -> TracedArray:
     """Quantile by one of the methods with a place of its own, along the first axis of sorted rows."""
     if method in _STEPS:
         place = count * q - _STEPS[method]
@@ -94,8 +101,27 @@ def _rows(a: Any, axis: Any) -> tuple[TracedArray, tuple[int, ...]]:
     return reshape_to(front, (math.prod(x.shape[i] for i in axes), *(front.shape[len(axes):] if axes else x.shape))), axes
 
 
-def _at(ordered: TracedArray, place: Any) -> TracedArray:
+class _Ordered:
+    """Sorted rows, of which few long ones are looked for one by one."""
+
+    def __init__(self, rows: TracedArray, few: bool) -> None:
+        self._rows, self._few, self.dtype = rows, few and rows.shape[0] >= MIN_SEARCHED, rows.dtype
+
+    @property
+    def whole(self) -> TracedArray:
+        return sort(self._rows, 0)
+
+    def part(self, first: int, count: int) -> TracedArray:
+        """`count` rows from `first` on."""
+        return wrap(ops.sort(self._rows.value, axis=0, first=first, count=count)) if self._few else self.whole[first:first + count]
+
+
+def _at(ordered: _Ordered | TracedArray, place: Any) -> TracedArray:
     """Rows of `ordered` at places (numbers, or an array that has a place for each element of a row)."""
+    if isinstance(ordered, _Ordered):
+        if not isinstance(place, TracedArray):
+            return ordered.part(int(place), 1)[0]       # type: ignore[no-any-return]
+        ordered = ordered.whole
     if not isinstance(place, TracedArray):
         return ordered[int(place)]      # type: ignore[no-any-return]
     if not place.ndim:
@@ -110,7 +136,7 @@ def _between(low: TracedArray, high: TracedArray, t: Any) -> TracedArray:
     return FUNCTIONS[np.where](near, high - difference * (1 - t), low + difference * t)     # type: ignore[no-any-return]
 
 
-def _quantile_of(ordered: TracedArray, q: Any, method: str, count: Any) -> TracedArray:
+def _quantile_of(ordered: Any, q: Any, method: str, count: Any) -> TracedArray:
     """One quantile along the first axis of sorted rows, of which the first `count` count."""
     if method in _INTERPOLATED or method in _STEPS:
         return _by_definition(ordered, q, method, count)
@@ -122,10 +148,11 @@ def _quantile_of(ordered: TracedArray, q: Any, method: str, count: Any) -> Trace
         step = place - low if method == "linear" else place.dtype.type(0.5 if low != np.ceil(place) else 0)
         start = int(min(max(places, 0), count - 1))
         if method in ("linear", "midpoint"):
-            after, t = ordered[min(start + 1, count - 1)], place.dtype.type(step)
-            difference = after - ordered[start]
-            return after - difference * (1 - t) if t >= 0.5 else ordered[start] + difference * t    # type: ignore[no-any-return]
-        return ordered[start]       # type: ignore[no-any-return]
+            pair, t = ordered.part(start, min(2, count - start)), place.dtype.type(step)
+            before, after = pair[0], pair[-1]
+            difference = after - before
+            return after - difference * (1 - t) if t >= 0.5 else before + difference * t    # type: ignore[no-any-return]
+        return _at(ordered, start)
     last = maximum(count - 1, 0)
     place = last * as_traced(q)
     low = FUNCTIONS[np.floor](place)
@@ -134,6 +161,7 @@ def _quantile_of(ordered: TracedArray, q: Any, method: str, count: Any) -> Trace
     if method not in ("linear", "midpoint"):
         return _at(ordered, start)
     t = place - low if method == "linear" else FUNCTIONS[np.where](FUNCTIONS[np.equal](place, low), 0.0, 0.5)
+    t = FUNCTIONS["astype"](t, q.dtype)
     return _between(_at(ordered, start), _at(ordered, minimum(start + 1, last)), t)
 
 
@@ -143,14 +171,14 @@ def _quantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: Any, 
     x = as_array(a)
     if not isinstance(q, TracedArray) and not ((np.asarray(q) >= 0).all() and (np.asarray(q) <= 1).all()):
         raise ValueError("Quantiles must be in the range [0, 1]")
-    dtype = x.dtype if x.dtype.kind == "f" else np.dtype(F64)
+    dtype = x.dtype if x.dtype.kind == "f" or (x.dtype.kind in "iu" and method in _CHOOSING) else np.dtype(F64)
     rows, axes = _rows(FUNCTIONS["astype"](x, dtype), axis)
     if not rows.shape[0]:
         raise IndexError(f"{name} of no elements")
     missing = FUNCTIONS[np.isnan](rows)
     count: Any = rows.shape[0]
     if weights is None:
-        ordered = sort(rows, 0)
+        ordered: Any = _Ordered(rows, not ignore_nan and not isinstance(q, TracedArray) and np.size(q) <= _FEW)
     else:
         w, order = _weight_rows(weights, x, axis, method), FUNCTIONS[np.argsort](rows, axis=0)
         w = FUNCTIONS[np.where](missing, 0, w) if ignore_nan else w
@@ -162,16 +190,17 @@ def _quantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: Any, 
         count = FUNCTIONS[np.sum](~missing, axis=0)
         nothing = FUNCTIONS[np.equal](count, 0)
     else:
-        nothing = FUNCTIONS[np.isnan](ordered[-1])
+        nothing = FUNCTIONS[np.any](missing, axis=0)
 
     def one(number: Any) -> TracedArray:
         result = _quantile_of(ordered, number, method, count) if weights is None else _by_weights(ordered, cumulative, number, count)
-        return FUNCTIONS[np.where](nothing, result.dtype.type(np.nan), result)      # type: ignore[no-any-return]
+        return FUNCTIONS[np.where](nothing, dtype.type(np.nan), result) if dtype.kind == "f" else result    # type: ignore[no-any-return]
 
     if isinstance(q, TracedArray):
         levels: Any = q
     else:
-        levels = np.asarray(q, dtype) if isinstance(q, (int, float)) and not isinstance(q, np.generic) else np.asarray(q)
+        is_plain = isinstance(q, (int, float)) and not isinstance(q, np.generic)
+        levels = np.asarray(q, dtype if dtype.kind == "f" else F64) if is_plain else np.asarray(q)
         levels = levels.astype(F64) if levels.dtype.kind != "f" else levels
     flat = [one(number) for number in (ravel(levels) if isinstance(levels, TracedArray) else levels.reshape(-1))]
     shape = levels.shape
@@ -226,16 +255,23 @@ def _median(a: Any, axis: Any, out: Any, keepdims: Any, ignore_nan: bool, name: 
     if not size:
         result = FUNCTIONS[np.full_like](rows, np.nan, shape=rows.shape[1:])
     else:
-        ordered = sort(rows, 0)
+        missing = FUNCTIONS[np.isnan](rows)
         if ignore_nan:
-            count = FUNCTIONS[np.sum](~FUNCTIONS[np.isnan](rows), axis=0)
-            nothing = FUNCTIONS[np.equal](count, 0)
-            halves = FUNCTIONS[np.floor_divide]
-            low, high = halves(FUNCTIONS[np.maximum](count - 1, 0), 2), FUNCTIONS[np.minimum](halves(count, 2), size - 1)
+            # In pairs, NaN counts as -inf and inf: so the middle is where it is without them, or one place lower if their number is odd.
+            number = FUNCTIONS[np.cumsum](missing, axis=0)
+            even = FUNCTIONS[np.equal](number % 2, 0)
+            filled = FUNCTIONS[np.where](missing, FUNCTIONS[np.where](even, rows.dtype.type(-np.inf), rows.dtype.type(np.inf)), rows)
+            first = max(size - 3, 0) // 2
+            places = wrap(ops.sort(filled.value, axis=0, first=first, count=size // 2 - first + 1))
+            even, nothing = even[-1], FUNCTIONS[np.equal](number[-1], size)
+            low = FUNCTIONS[np.where](even, (size - 1) // 2, max(size - 2, 0) // 2)
+            high = FUNCTIONS[np.where](even, size // 2, (size - 1) // 2)
+            middle = _at(places, low - first), _at(places, high - first)
         else:
             low, high = (size - 1) // 2, size // 2
-            nothing = FUNCTIONS[np.isnan](ordered[-1])
-        result = _middle(_at(ordered, low), _at(ordered, high), low, high, nothing)
+            pair = wrap(ops.sort(rows.value, axis=0, first=low, count=high - low + 1))
+            middle, nothing = (pair[0], pair[-1]), FUNCTIONS[np.any](missing, axis=0)
+        result = _middle(*middle, low, high, nothing)
     if keepdims is True:
         result = expand_dims(result, tuple(sorted(axes)))
     return store(wrap(result.value), out, name=name)

@@ -32,6 +32,8 @@ _ASSOCIATIVE = (np.add, np.multiply, np.maximum, np.minimum, np.fmax, np.fmin, n
                 np.bitwise_or, np.bitwise_xor, np.logical_and, np.logical_or, np.logical_xor)
 
 
+_EXTREMES = {np.maximum: ops.cummax, np.minimum: ops.cummin}
+
 _OTHERWISE_REORDERABLE = (np.gcd, np.equal, np.not_equal)
 
 
@@ -161,6 +163,8 @@ def _accumulate_of(ufunc: np.ufunc) -> Callable[..., Any]:
         if not x.ndim:
             raise TypeError("cannot accumulate on a scalar")
         dim = normalize_axis(axis, x.ndim)
+        if ufunc in _EXTREMES and x.dtype.kind in "iuf":
+            return store(wrap(_EXTREMES[ufunc](x.value, axis=dim, reverse=False), scalar=False), out, name=ufunc.__name__)
         front, size = _axis_size(x, dim)
         if ufunc in _ASSOCIATIVE and size > _FEW:
             result = running(ufunc, front)

@@ -10,6 +10,8 @@ import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.errors import ArgumentError, ShapeError
+from adjit.ir.graph import Value
+from adjit.ir.ops.cumulative import MIN_SEARCHED
 from adjit.ir.types import BOOL, I64
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, scalar_refused, wrap
@@ -123,18 +125,42 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None, mode: 
 
 @implements(np.partition)
 def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> TracedArray:
-    """Equivalent of `numpy.partition`: the whole array is sorted, which is a partition at every place."""
+    """Equivalent of `numpy.partition`."""
     x = as_array(a)
     _check_kth(x, kth, axis)
+    if order is None and _is_searched(x, kth, axis):
+        x, dim = (ravel(x), 0) if axis is None else (x, normalize_axis(axis, x.ndim))
+        return wrap(ops.take_along_axis(x.value, _partition_order(x, kth, dim), axis=dim))
     return sort(x, axis, None, order)
 
 
 @implements(np.argpartition)
 def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> TracedArray:
-    """Equivalent of `numpy.argpartition`: the whole array is sorted."""
+    """Equivalent of `numpy.argpartition`."""
     x = as_array(a)
     _check_kth(x, kth, axis)
+    if order is None and _is_searched(x, kth, axis):
+        x, dim = (ravel(x), 0) if axis is None else (x, normalize_axis(axis, x.ndim))
+        return wrap(_partition_order(x, kth, dim))
     return argsort(x, axis, None, order)
+
+
+def _is_searched(x: TracedArray, kth: Any, axis: int | None) -> bool:
+    """True if the element at the one place is looked for; else the whole array is sorted, which is a partition at every place."""
+    size = x.size if axis is None else x.shape[normalize_axis(axis, x.ndim)]
+    return not isinstance(kth, TracedArray) and np.size(kth) == 1 and size >= MIN_SEARCHED and x.dtype.kind != "c"
+
+
+def _partition_order(x: TracedArray, kth: Any, axis: int) -> Value:
+    """Indices of the elements before the one at the place, of its equals, and of those behind it."""
+    place = int(np.asarray(kth).reshape(())) % x.shape[axis]
+    middle = FUNCTIONS[np.broadcast_to](wrap(ops.sort(x.value, axis=axis, first=place, count=1)), x.shape)
+    before, behind = FUNCTIONS[np.less](x, middle), FUNCTIONS[np.greater](x, middle)
+    if x.dtype.kind == "f":
+        before |= FUNCTIONS[np.isnan](middle) & ~FUNCTIONS[np.isnan](x)
+        behind |= FUNCTIONS[np.isnan](x) & ~FUNCTIONS[np.isnan](middle)
+    group = 1 + FUNCTIONS["astype"](behind, np.int8) - FUNCTIONS["astype"](before, np.int8)
+    return ops.argsort(group.value, axis=axis)
 
 
 def _check_kth(x: TracedArray, kth: Any, axis: int | None) -> None:

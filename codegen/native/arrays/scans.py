@@ -1,4 +1,4 @@
-"""Steps of cumulative sums and products: one element after the other, several lines at once."""
+"""Steps of cumulative sums, products and extremes: one element after the other, several lines at once."""
 
 from __future__ import annotations
 
@@ -18,15 +18,17 @@ MAX_LINES_AT_ONCE = 4
 
 NS_PER_ADDITION = 1.5
 
+_REDUCTIONS = {"cumsum": ops.reduce_sum, "cumprod": ops.reduce_prod, "cummax": ops.reduce_max, "cummin": ops.reduce_min}
+
 
 def lower_cumulative(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
-    """The steps of `cumsum` or `cumprod`, with the same order of additions as NumPy's."""
+    """The steps of `cumsum`, `cumprod`, `cummax` or `cummin`, with the same order of additions as NumPy's."""
     type, axis = op.result.type, op.attrs["axis"]
     if not type.size:
         return ()
     before, count, after = math.prod(type.shape[:axis]), type.shape[axis], math.prod(type.shape[axis + 1:])
     text = StepBuilder(target)
-    c = Combiner.of(ops.reduce_sum if op.name == "cumsum" else ops.reduce_prod, type.dtype)
+    c = Combiner.of(_REDUCTIONS[op.name], type.dtype)
     if c.is_rounded:
         c = replace(c, neutral=literal(-0.0, type.dtype))      # preserves a first element of -0.0
     # The lines: adjacent vectors along the dimensions after the axis; or, if there are none, single elements of rows.

@@ -18,7 +18,7 @@ from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition
 from adjit.ir.graph import Op, Value
 from adjit.ir.interpreter import evaluate
 from adjit.ir.ops.traits import TRANSFORMS
-from adjit.ir.types import SHORT_NAMES
+from adjit.ir.types import F32, F64, I64, SHORT_NAMES
 
 pytestmark = pytest.mark.skipif(not TARGET_CASES, reason="no x86-64 process")
 IN_ANY_ORDER = {"reduce_sum": 8, "reduce_prod": 8, "reduce_max": 0, "reduce_min": 0, "matmul": 64}
@@ -195,6 +195,27 @@ def check_reductions_and_scans(seed: int, check: Checks) -> None:
         check(name, x, axes=axes, **how)
     for name in ("argmax", "argmin", "argsort"):
         check(name, x, axis=axis, **how)
+    for name in ("cummax", "cummin") if x.dtype.kind != "b" else ():
+        check(name, x, axis=axis, reverse=bool(rng.integers(2)), **how)
+    count = int(rng.integers(x.shape[axis] + 1))
+    check("sort", x, axis=axis, first=int(rng.integers(x.shape[axis] - count + 1)), count=count, **how)
+
+
+@for_each_target
+@pytest.mark.parametrize("dtype", [F64, F32, I64, np.dtype(np.uint32), np.dtype(np.int16), np.dtype(np.bool_)], ids=str)
+def test_sorts(dtype: np.dtype, target: Target, exhaustive: bool) -> None:
+    """Lines of few and of many elements, with NaN and zeros of both signs, with few different elements; whole, and a part of long ones."""
+    rng = np.random.default_rng(0)
+    specials = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, -np.nan, 5e-324, 1e30])
+    with Checks(target) as check, np.errstate(all="ignore"):
+        for count in (64, 65, 3000, 20_000) if target is BEST or exhaustive else (65, 20_000):
+            for x in (rng.normal(0.0, 1e9, (2, count)), rng.choice(specials, (2, count)), rng.integers(0, 3, (2, count))):
+                line = (x if dtype.kind != "b" else x > 0).astype(dtype)
+                check("sort", line, axis=1, first=0, count=count)
+                check("argsort", line, axis=1)
+                if not np.signbit(x[x == 0]).any():     # of zeros of both signs any may be in a part
+                    check("sort", line, axis=1, first=count // 3, count=2)
+                    check("sort", line.reshape(count, 2), axis=0, first=count - 3, count=3)
 
 
 @for_each_target

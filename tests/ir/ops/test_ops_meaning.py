@@ -216,6 +216,29 @@ def external(*arrays: np.ndarray, function: str, output: int) -> np.ndarray:
     return np.asarray(np.vectorize(scalar, otypes=[float])(*(array.astype(float) for array in arrays))).astype(arrays[0].dtype)
 
 
+def running(better: Callable[[Any, Any], bool]) -> Callable[..., np.ndarray]:
+    """The best element so far, or the first NaN."""
+    def along(row: np.ndarray) -> np.ndarray:
+        best, found = row[:1], []
+        for k in range(len(row)):
+            best = best if np.isnan(best[0]) or not (np.isnan(row[k]) or better(row[k], best[0]) or row[k] == best[0]) else row[k:k + 1]
+            found.append(best)
+        return np.concatenate(found)
+
+    def compute(x: np.ndarray, axis: int, reverse: bool) -> np.ndarray:
+        if not x.size:
+            return x
+        return np.flip(np.apply_along_axis(along, axis, np.flip(x, axis)), axis) if reverse else np.apply_along_axis(along, axis, x)
+    return compute
+
+
+def sorted_part(x: np.ndarray, axis: int, first: int, count: int) -> np.ndarray:
+    if not x.size:
+        return x
+    return np.apply_along_axis(
+        lambda row: np.array(sorted(row, key=lambda e: (e != e, e if e == e else 0)), x.dtype)[first:first + count], axis, x)
+
+
 ORACLES: dict[str, Callable[..., Any]] = {
     "add_slice": lambda base, update, start, step: updated(base, update, start, step, adding=True),
     "argsort": lambda x, axis: np.apply_along_axis(
@@ -223,6 +246,7 @@ ORACLES: dict[str, Callable[..., Any]] = {
         if x.size else np.zeros(x.shape, I64),
     "bitcast": lambda x: np.frombuffer(x.tobytes(), {"f": f"i{x.itemsize}", "i": f"f{x.itemsize}"}[x.dtype.kind]).reshape(x.shape),
     "broadcast": broadcasted,
+    "cummax": running(lambda a, b: a > b), "cummin": running(lambda a, b: a < b), "sort": sorted_part,
     "convolution": convolved, "convolution_kernel_gradient": kernel_gradient,
     "window_max": pooled(max, -np.inf), "window_max_scatter": scattered_to_largest, "window_max_take": taken_at_largest,
     "window_max_share": shared_by_largest,
