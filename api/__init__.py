@@ -38,7 +38,7 @@ from adjit.runtime.transforms import (
 from adjit.runtime.vmap import vmap
 
 if TYPE_CHECKING:
-    from adjit import fft, nn, optim, special, tensor_function_names, viz  # `tensor_function_names` is a stub
+    from adjit import fft, func, nn, optim, special, tensor_function_names, viz  # `tensor_function_names` is a stub
     from adjit.runtime.exports.load import load
     from adjit.runtime.parameter_vectors import check_grads, ravel_pytree
     from adjit.tensor_function_names import *  # noqa: F403
@@ -46,22 +46,24 @@ if TYPE_CHECKING:
 __all__ = [
     "CompiledFunction", "Tensor", "__version__", "as_tensor", "autograd", "check_grads",
     "checkpoint", "compile", "cond", "custom_vjp", "enable_grad",
-    "errors", "fft", "fori_loop", "from_dlpack", "get_rng_state", "grad", "hessian", "hvp", "is_grad_enabled", "jacfwd", "jacobian",
+    "errors", "fft", "fori_loop", "from_dlpack", "func", "get_rng_state", "grad", "hessian", "hvp", "is_grad_enabled", "jacfwd", "jacobian",
     "jacrev", "jvp", "linalg", "load", "manual_seed", "nn", "no_grad", "numpy", "optim", "pure_callback", "random", "ravel_pytree", "scan",
     "set_grad_enabled", "set_rng_state", "special", "stop_gradient", "tensor", "value_and_grad", "viz", "vjp", "vmap", "while_loop",
 ]
 if TYPE_CHECKING:
     __all__ += tensor_function_names.__all__        # type: ignore[has-type]
 
-_ON_DEMAND = ("fft", "nn", "optim", "special", "viz")
+_ON_DEMAND = ("fft", "func", "nn", "optim", "special", "viz")
 _MODULES = {"load": "adjit.runtime.exports.load", "check_grads": "adjit.runtime.parameter_vectors",
             "ravel_pytree": "adjit.runtime.parameter_vectors"}
 _ELSEWHERE = {
     "jit": "aj.compile compiles a function", "pmap": "aj.vmap maps over an axis, on all cores", "pjit": "aj.compile compiles a function",
     "elementwise_grad": "aj.grad(lambda x: np.sum(f(x))) has the derivatives of an elementwise f",
     "lax": "aj.scan, aj.cond, aj.while_loop and aj.fori_loop are functions of adjit", "make_jvp": "aj.jvp(f, primals, tangents)",
-    "make_vjp": "aj.vjp(f, *primals)", "make_hvp": "aj.hvp(f, primals, tangents)", "multigrad": "aj.grad(f, argnums=(0, 1))",
-    "grad_and_value": "aj.value_and_grad", "remat": "aj.checkpoint", "primitive": "aj.custom_vjp, or aj.pure_callback for other code",
+    "make_vjp": "aj.vjp(f, *primals)", "make_hvp": "aj.hvp(f, primals, tangents)",
+    "multigrad": "aj.grad(f, argnums=(0, 1))",
+    "grad_and_value": "aj.value_and_grad; adjit.func has it by this name", "remat": "aj.checkpoint",
+    "primitive": "aj.custom_vjp, or aj.pure_callback for other code",
     "defvjp": "aj.custom_vjp(f), then f.defvjp(forward, backward)", "custom_jvp": "aj.custom_vjp", "custom_gradient": "aj.custom_vjp",
     "jnp": "adjit.numpy, or NumPy itself", "tree_map": "optree.tree_map", "tree": "optree has functions for trees",
     "tree_util": "optree has functions for trees", "flatten_util": "aj.ravel_pytree", "GradientTape": "aj.value_and_grad",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -73,9 +76,23 @@ def _word(counter: TracedArray, key: TracedArray) -> TracedArray:
 default_generator = Generator()
 
 
+_source: ContextVar[Callable[[], Any] | None] = ContextVar("key_source", default=None)
+
+
 def next_key() -> Any:
-    """Make a new key with the default generator, see `Generator.next_key`."""
-    return default_generator.next_key()
+    """Make a new key with the default generator, see `Generator.next_key`; or with the function of `keys_from`."""
+    source = _source.get()
+    return default_generator.next_key() if source is None else source()
+
+
+@contextmanager
+def keys_from(source: Callable[[], Any]) -> Iterator[None]:
+    """Context in which keys come from `source`, not from the default generator."""
+    token = _source.set(source)
+    try:
+        yield
+    finally:
+        _source.reset(token)
 
 
 def manual_seed(seed: int) -> Generator:

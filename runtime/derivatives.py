@@ -36,10 +36,9 @@ class Primal:
     out_tree: TreeSpec
     outputs: tuple[TensorType, ...]
 
-    def run(self) -> Any:
-        """The output of the function."""
-        results = ops.vjp.emit(*self.region.operands, regions=(self.region.graph,), wrt=(), cotangents=())
-        return self.rebuild(results)[0]
+    def run(self) -> tuple[Any, Any]:
+        """The output and the auxiliary output of the function."""
+        return self.rebuild(ops.vjp.emit(*self.region.operands, regions=(self.region.graph,), wrt=(), cotangents=()))
 
     def pull_back(self, seeds: Mapping[int, Value]) -> tuple[Any, Any, list[TracedArray]]:
         """The output, the auxiliary output, and the cotangents of the argument leaves. `seeds` has the cotangents of outputs, by index."""
@@ -49,12 +48,12 @@ class Primal:
             array.assign(value)
         return *self.rebuild(results[:count]), [wrap(value) for value in results[count:]]
 
-    def push_forward(self, tangents: Sequence[Value]) -> tuple[Any, Any]:
-        """The output and its tangent; `tangents` are given for all argument leaves."""
+    def push_forward(self, tangents: Sequence[Value]) -> tuple[Any, Any, Any]:
+        """The output, the auxiliary output, and the tangent of the output; `tangents` are given for all argument leaves."""
         results = self._pushforward(self.region.operands, tangents)
         count = len(self.region.graph.results)
         pushed = [wrap(value) for value in results[count + len(self.arguments.leaves):]]
-        return self.rebuild(results[:count])[0], unflatten(self.out_tree, pushed)
+        return *self.rebuild(results[:count]), unflatten(self.out_tree, pushed)
 
     def pushed(self, operands: Sequence[Value], tangents: Sequence[Value]) -> tuple[Value, ...]:
         """The tangents of the outputs alone, for these operands of the region."""

@@ -33,17 +33,18 @@ Mode = Literal["auto", "forward", "reverse"]
 
 
 @overload
-def jacobian(fun: np.ufunc, argnums: Argnums = 0) -> Callable[..., Any]: ...
+def jacobian(fun: np.ufunc, argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]: ...
 
 
 @overload
-def jacobian(fun: Callable[P, Any], argnums: Argnums = 0) -> Callable[P, Any]: ...
+def jacobian(fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[P, Any]: ...
 
 
-def jacobian(fun: Function, argnums: Argnums = 0) -> Function:
+def jacobian(fun: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
     """The Jacobian of `fun`: for every leaf of the output the tree of the argument (for a tuple `argnums`, a tuple of trees), each leaf an
     array of shape `output.shape + argument.shape`. A list of numbers, as argument or output, counts as the array of them. Raises the same
-    errors as `grad`, except for the shape of the output.
+    errors as `grad`, except for the shape of the output. With `has_aux` the function returns (output, anything), and the result is
+    (Jacobian, anything).
 
     It is `jacfwd` where the differentiated arguments have at most as many elements as the outputs, else `jacrev`, which also serves for
     functions with `pure_callback`.
@@ -53,18 +54,18 @@ def jacobian(fun: Function, argnums: Argnums = 0) -> Function:
     array([[2., 0.],
            [0., 4.]])
     """
-    return _jacobian(fun, argnums, "auto", "jacobian")
+    return _jacobian(fun, argnums, "auto", "jacobian", has_aux)
 
 
 @overload
-def jacfwd(fun: np.ufunc, argnums: Argnums = 0) -> Callable[..., Any]: ...
+def jacfwd(fun: np.ufunc, argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]: ...
 
 
 @overload
-def jacfwd(fun: Callable[P, Any], argnums: Argnums = 0) -> Callable[P, Any]: ...
+def jacfwd(fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[P, Any]: ...
 
 
-def jacfwd(fun: Function, argnums: Argnums = 0) -> Function:
+def jacfwd(fun: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
     """`jacobian` in forward mode: a batch of as many tangents as the differentiated arguments have elements.
 
     >>> import numpy as np
@@ -73,18 +74,18 @@ def jacfwd(fun: Function, argnums: Argnums = 0) -> Function:
            [1., 1.],
            [2., 1.]])
     """
-    return _jacobian(fun, argnums, "forward", "jacfwd")
+    return _jacobian(fun, argnums, "forward", "jacfwd", has_aux)
 
 
 @overload
-def jacrev(fun: np.ufunc, argnums: Argnums = 0) -> Callable[..., Any]: ...
+def jacrev(fun: np.ufunc, argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]: ...
 
 
 @overload
-def jacrev(fun: Callable[P, Any], argnums: Argnums = 0) -> Callable[P, Any]: ...
+def jacrev(fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[P, Any]: ...
 
 
-def jacrev(fun: Function, argnums: Argnums = 0) -> Function:
+def jacrev(fun: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
     """`jacobian` in reverse mode: a batch of as many cotangents as the outputs have elements.
 
     >>> import numpy as np
@@ -92,18 +93,18 @@ def jacrev(fun: Function, argnums: Argnums = 0) -> Function:
     array([[1., 1., 1.],
            [3., 2., 0.]])
     """
-    return _jacobian(fun, argnums, "reverse", "jacrev")
+    return _jacobian(fun, argnums, "reverse", "jacrev", has_aux)
 
 
 @overload
-def hessian(fun: np.ufunc, argnums: Argnums = 0) -> Callable[..., Any]: ...
+def hessian(fun: np.ufunc, argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]: ...
 
 
 @overload
-def hessian(fun: Callable[P, Any], argnums: Argnums = 0) -> Callable[P, Any]: ...
+def hessian(fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[P, Any]: ...
 
 
-def hessian(fun: Function, argnums: Argnums = 0) -> Function:
+def hessian(fun: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
     """The matrix of second derivatives of a scalar function: `jacobian(grad(fun))`, forward mode over reverse mode.
 
     >>> import numpy as np
@@ -111,17 +112,18 @@ def hessian(fun: Function, argnums: Argnums = 0) -> Function:
     array([[0., 1.],
            [1., 0.]])
     """
-    return _jacobian(grad(fun, argnums), argnums, "auto", "jacobian")
+    return _jacobian(grad(fun, argnums, has_aux), argnums, "auto", "jacobian", has_aux)
 
 
-def _jacobian(fun: Function, argnums: Argnums, mode: Mode, name: str) -> Function:
+def _jacobian(fun: Function, argnums: Argnums, mode: Mode, name: str, has_aux: bool) -> Function:
     numbers = argument_numbers(argnums)
 
     def matrix(*args: Any, **kwargs: Any) -> Any:
-        primal = trace_primal(fun, args, kwargs, as_tuple(numbers), name, lists_are_arrays=True)
-        return _matrix(primal, numbers, _mode_for_complex(primal, mode, f"{name} of {describe(fun)}"))
+        primal = trace_primal(fun, args, kwargs, as_tuple(numbers), name, has_aux, lists_are_arrays=True)
+        found = _matrix(primal, numbers, _mode_for_complex(primal, mode, f"{name} of {describe(fun)}"))
+        return (found, primal.run()[1]) if has_aux else found
 
-    return transform(fun, name, (numbers,), matrix)
+    return transform(fun, name, (numbers, has_aux), matrix)
 
 
 def _mode_for_complex(primal: Primal, mode: Mode, what: str) -> Mode:

@@ -172,15 +172,20 @@ def vjp(fun: Callable[[*Primals], R], *primals: *Primals) -> tuple[R, Callable[[
 
 
 @overload
-def vjp(fun: Callable[..., R], *primals: Any) -> tuple[R, Callable[[Any], tuple[Any, ...]]]: ...
+def vjp(fun: Callable[..., R], *primals: Any, has_aux: Literal[False] = False) -> tuple[R, Callable[[Any], tuple[Any, ...]]]: ...
+
+
+@overload
+def vjp(fun: Callable[..., tuple[R, Aux]], *primals: Any, has_aux: Literal[True]) -> tuple[R, Callable[[Any], tuple[Any, ...]], Aux]: ...
 
 
 @user_frames_only       # type: ignore[misc]
-def vjp(fun: Function, *primals: Any) -> tuple[Any, Function]:
+def vjp(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """`(fun(*primals), pullback)`; `pullback(cotangent)` is a tuple with one cotangent per primal, with the primal's tree.
 
-    The cotangent has the tree, shapes and dtypes of the output. All primals and outputs must be floats (`NonDifferentiableError`); a
-    cotangent that does not match raises `ShapeError` or `DTypeError`.
+    The cotangent has the tree, shapes and dtypes of the output. With `has_aux` the function returns (output, anything), and the result is
+    (output, pullback, anything). All primals and outputs must be floats (`NonDifferentiableError`); a cotangent that does not match raises
+    `ShapeError` or `DTypeError`.
 
     >>> import numpy as np
     >>> out, pullback = vjp(lambda x, y: x * y, np.array([1.0, 2.0]), np.array([3.0, 4.0]))
@@ -188,20 +193,30 @@ def vjp(fun: Function, *primals: Any) -> tuple[Any, Function]:
     (array([ 3., 40.]), array([ 1., 20.]))
     """
     numbers = tuple(range(len(primals)))
-    forward, backward = _programs(fun, numbers, "vjp")
-    if is_tracing():
-        if any(isinstance(leaf, ArrayWrapper) for leaf in flatten(primals)[0]):
-            return forward.fun(primals, {}), lambda cotangent: backward.fun(primals, {}, cotangent)
-        primal = trace_primal(fun, primals, {}, numbers, "vjp")
-        return primal.run(), functools.partial(_pull_back, primal)
-    saved = _map(_copy, primals)      # the pullback is at these values, even if the arrays are written to later
-    return forward(saved, {}), lambda cotangent: backward(saved, {}, cotangent)
+    forward, backward = _programs(fun, numbers, "vjp", has_aux)
+    if is_tracing() and not any(isinstance(leaf, ArrayWrapper) for leaf in flatten(primals)[0]):
+        primal = trace_primal(fun, primals, {}, numbers, "vjp", has_aux)
+        (output, aux), pullback = primal.run(), functools.partial(_pull_back, primal)
+    elif is_tracing():
+        (output, aux), pullback = forward.fun(primals, {}), functools.partial(backward.fun, primals, {})
+    else:
+        saved = _map(_copy, primals)      # the pullback is at these values, even if the arrays are written to later
+        (output, aux), pullback = forward(saved, {}), functools.partial(backward, saved, {})
+    return (output, pullback, aux) if has_aux else (output, pullback)
 
 
-@user_frames_only
-def jvp(fun: Callable[..., R], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[R, R]:
+@overload
+def jvp(fun: Callable[..., R], primals: Sequence[Any], tangents: Sequence[Any], has_aux: Literal[False] = False) -> tuple[R, R]: ...
+
+
+@overload
+def jvp(fun: Callable[..., tuple[R, Aux]], primals: Sequence[Any], tangents: Sequence[Any], has_aux: Literal[True]) -> tuple[R, R, Aux]: ...
+
+
+@user_frames_only       # type: ignore[misc]
+def jvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> tuple[Any, ...]:
     """`(fun(*primals), tangent)`: the derivative of `fun` at `primals` along `tangents`, which have the primals' trees, shapes and dtypes.
-    Raises the same errors as `vjp`.
+    With `has_aux` the function returns (output, anything), and the result is (output, tangent, anything). Raises the same errors as `vjp`.
 
     >>> import numpy as np
     >>> value, tangent = jvp(np.sin, (0.0,), (2.0,))
@@ -209,17 +224,18 @@ def jvp(fun: Callable[..., R], primals: Sequence[Any], tangents: Sequence[Any]) 
     (0.0, 2.0)
     """
 
-    def push(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
-        primal = trace_primal(fun, primals, {}, range(len(primals)), "jvp")
+    def push(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, ...]:
+        primal = trace_primal(fun, primals, {}, range(len(primals)), "jvp", has_aux)
         types = [value.type for value in primal.region.graph.params[:len(primal.arguments.leaves)]]
         leaves = match_leaves(primal.arguments.tree, types, tangents, "tangents")
-        return primal.push_forward(traced_values(leaves))
+        output, aux, tangent = primal.push_forward(traced_values(leaves))
+        return (output, tangent, aux) if has_aux else (output, tangent)
 
     for given, what in ((primals, "primals"), (tangents, "tangents")):
         if not isinstance(given, (tuple, list)):
             raise TraceError(f"jvp of {describe(fun)}: the {what} are a {type(given).__name__}, expected a tuple, one item per argument",
                              find_user_location(), hint=f"write ({what[:-1]},) for a single one")
-    result: tuple[R, R] = transform(fun, "jvp", (), push, like_fun=False)(tuple(primals), tuple(tangents))
+    result: tuple[Any, ...] = transform(fun, "jvp", (has_aux,), push, like_fun=False)(tuple(primals), tuple(tangents))
     return result
 
 
@@ -400,16 +416,16 @@ def _pull_back(primal: Primal, cotangent: Any) -> tuple[Any, ...]:
     return primal.gradients(pulled)
 
 
-def _programs(fun: Function, numbers: tuple[int, ...], transform: str) -> tuple[CompiledFunction, CompiledFunction]:
-    """Two compiled functions: the output from (args, kwargs), and the pullback from (args, kwargs, cotangent)."""
+def _programs(fun: Function, numbers: tuple[int, ...], transform: str, has_aux: bool) -> tuple[CompiledFunction, CompiledFunction]:
+    """Two compiled functions: output and auxiliary output from (args, kwargs), and the pullback from (args, kwargs, cotangent)."""
 
     def forward(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return trace_primal(fun, args, kwargs, numbers, transform).run()
+        return trace_primal(fun, args, kwargs, numbers, transform, has_aux).run()
 
     def backward(args: tuple[Any, ...], kwargs: dict[str, Any], cotangent: Any) -> tuple[Any, ...]:
-        return _pull_back(trace_primal(fun, args, kwargs, numbers, transform), cotangent)
+        return _pull_back(trace_primal(fun, args, kwargs, numbers, transform, has_aux), cotangent)
 
-    return kept(fun, ("pullback", transform, numbers), lambda: (
+    return kept(fun, ("pullback", transform, numbers, has_aux), lambda: (
         _compiled(fun, f"{transform}_output", _on_wrappers(forward), like_fun=False),
         _compiled(fun, f"{transform}_pullback", _on_wrappers(backward), like_fun=False)))
 

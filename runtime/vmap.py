@@ -72,6 +72,27 @@ def vmap(fun: Callable[..., R], in_axes: Any = 0, out_axes: Any = 0, axis_size: 
     return transform(fun, "vmap", (tuple(entries), spec, axis_size), mapped)
 
 
+def number_of_examples(fun: Function, args: tuple[Any, ...], in_axes: Any) -> int:
+    """The number of examples in arguments. Raises the errors of a call of `vmap`."""
+    return _mapped_arguments(fun, args, {}, in_axes, None, f"vmap of {describe(fun)}").size
+
+
+def map_in_chunks(mapped: Function, args: tuple[Any, ...], in_axes: Any, out_axes: Any, chunk: int) -> Any:
+    """Results of `mapped`, a function of `vmap` with these axes, called for `chunk` examples after the other, and joined."""
+    what = describe(mapped)
+    given, tree = _mapped_arguments(mapped, args, {}, in_axes, None, what), flatten(args)[1]
+    parts = []
+    for start in range(0, given.size, chunk):
+        leaves = [leaf if axis is None else leaf[(*(slice(None),) * axis, slice(start, start + chunk))]
+                  for leaf, axis in zip(given.leaves, given.axes, strict=True)]
+        parts.append(flatten(mapped(*unflatten(tree, leaves))))
+    out_tree = parts[0][1]
+    places = _axes_of_results(unflatten(out_tree, range(out_tree.num_leaves)), out_axes, what)
+    columns = zip(*(leaves for leaves, _ in parts), strict=True)
+    return unflatten(out_tree, [column[0] if axis is None else np.concatenate(column, axis)
+                                for column, axis in zip(columns, places, strict=True)])
+
+
 def emit_batched(graph: Graph, operands: Sequence[Value], size: int) -> list[Value]:
     """Append `graph` to the trace under way, for a batch of `size` examples of those operands that have one dimension more than its
     parameters; returns the results, of which some may not be batched."""
