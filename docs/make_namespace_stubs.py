@@ -61,6 +61,7 @@ SCALARS = ("cond", "det", "matrix_norm", "norm", "logsumexp", "vector_norm")
 """Functions whose results are arrays or scalars; so are those of functions with a parameter `reduction`."""
 
 OF_TUPLES = '''
+def eig(a: TensorLike) -> Any: ...
 def eigh(a: TensorLike, UPLO: str = ...) -> Any: ...
 def lstsq(a: TensorLike, b: TensorLike, rcond: Any = ...) -> tuple[Any, Any, Any, Any]: ...
 def matrix_rank(A: TensorLike, tol: Any = ..., hermitian: bool = ..., *, rtol: Any = ...) -> Any: ...
@@ -173,7 +174,7 @@ def random_stub() -> str:
 
 
 def linalg_stub() -> str:
-    names = [name for name in linalg.__all__ if name not in ("eigh", "lstsq", "matrix_rank", "multi_dot", "qr", "slogdet", "svd")]
+    names = [name for name in linalg.__all__ if name not in ("eig", "eigh", "lstsq", "matrix_rank", "multi_dot", "qr", "slogdet", "svd")]
     return IMPORTS + listed(linalg.__all__) + definitions(names, linalg, "TensorLike") + OF_TUPLES
 
 

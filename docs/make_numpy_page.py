@@ -33,8 +33,7 @@ What of NumPy has a rule for traced arrays: every name that NumPy {np.__version_
 `docs/make_numpy_page.py` from NumPy's own list and adjit's tables; a test keeps it up to date.
 
 *yes*: shapes, dtypes and values are NumPy's, and derivatives go through wherever there are any. What has no rule is an error that names
-your line. What is made of plain arrays alone (`np.loadtxt`) stays NumPy's. `np.roots`, and `np.poly` of a matrix, need `eigvals`
-of traced values, which has no rule yet.
+your line. What is made of plain arrays alone (`np.loadtxt`) stays NumPy's.
 """
 
 

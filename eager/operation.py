@@ -152,7 +152,7 @@ class Operation:
         joint, slots = _join(self.graph, self.wanted, active, self.force_requires_grad)
         inputs = len(self.graph.params)
         partition = split_joint(self.optimize(joint), inputs, self.results, recomputed_ops=self.recomputed)
-        if self.has_rules:
+        if self.has_rules or any(op.definition.first_alone for op in self.graph.ops):      # vectors that are saved depend on eigenvalues
             partition = _keeping_all(partition, inputs)
         self.graph, self.saved = partition.forward, partition.saved
         hidden = len(self.graph.results) - self.results

@@ -143,6 +143,8 @@ class OpDefinition:
                      "d" double, "f" float, "l" and "i" integers of 64 and 32 bits. Operands are converted; an argument without an
                      operand is 0. `("scipy.special.cython_special", "gammaln", "dd")`. Such an op is an error without SciPy, and in
                      libraries for C.
+    first_alone      name of the op that computes the first result alone, in less time; without a derivative, so it replaces the op where
+                     nothing is differentiated any more.
     """
 
     name: str
@@ -177,6 +179,7 @@ class OpDefinition:
     region_use: RegionUse | None = None
     runs: str = ""
     external: tuple[str, ...] | None = None
+    first_alone: str = ""
     is_check: bool = field(init=False)
     """True if an op without results is needed all the same: it may stop the program."""
 

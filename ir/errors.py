@@ -53,10 +53,10 @@ class AdjitError(Exception):
     >>> import numpy as np
     >>> import adjit as aj
     >>> try:
-    ...     aj.compile(lambda x: np.linalg.eig(x))(np.eye(2))
+    ...     aj.compile(lambda x: np.is_busday(x))(np.eye(2))
     ... except AdjitError as error:
     ...     print(error.message)
-    numpy.linalg.eig has no rule for traced arrays
+    numpy.is_busday has no rule for traced arrays
     """
 
     def __init__(self, message: str, location: Location | None = None, hint: str | None = None):

@@ -32,6 +32,7 @@ from adjit.passes.simplify.dead_code import eliminate_dead_code
 from adjit.passes.simplify.loops import simplify_loops
 from adjit.passes.simplify.simplify import simplify
 from adjit.passes.simplify.stop_gradients import remove_stop_gradients
+from adjit.passes.simplify.unneeded_results import drop_unneeded_results
 from adjit.passes.tiling.tile_batch import describe_tiles, tile_batch
 from adjit.passes.tiling.tile_weight_updates import describe_updates, tile_weight_updates
 
@@ -98,6 +99,12 @@ class PipelineResult:
 SPLIT = Pass("split_complex", split_complex, Stage.OPTIMIZED, local=False)
 """Pass before simplification, so that pairs are simplified as what they are, reals."""
 
+FINISH: tuple[Pass, ...] = (
+    Pass("remove_stop_gradients", remove_stop_gradients, Stage.OPTIMIZED),
+    Pass("drop_unneeded_results", drop_unneeded_results, Stage.OPTIMIZED),
+)
+"""Passes after the last derivative."""
+
 SIMPLIFY: tuple[Pass, ...] = (
     Pass("simplify", simplify, Stage.OPTIMIZED),
     Pass("eliminate_common_subexpressions", eliminate_common_subexpressions, Stage.OPTIMIZED),
@@ -127,7 +134,7 @@ ROLL: tuple[Pass, ...] = (
 PIPELINE: tuple[Pass, ...] = (
     *ROLL,
     Pass("differentiate", differentiate, Stage.ADJOINT, local=False),
-    Pass("remove_stop_gradients", remove_stop_gradients, Stage.OPTIMIZED),
+    *FINISH,
     SPLIT,
     *SIMPLIFY,
     Pass("choose_saved_values", choose_saved_values, Stage.OPTIMIZED, describe_saved_values),
@@ -136,11 +143,11 @@ PIPELINE: tuple[Pass, ...] = (
 """Passes from a traced graph to a planned one."""
 
 JOINT: tuple[Pass, ...] = tuple(replace(step, ensures=Stage.ADJOINT) for step in PIPELINE
-                                if step not in (*ROLL, *LOWER, SPLIT) and step.name != "remove_stop_gradients")
+                                if step not in (*ROLL, *LOWER, *FINISH, SPLIT))
 """Passes for a joint graph, made of a graph whose loops are rolled, that will be split. Stop-gradient marks stay, as the halves can be
 differentiated again."""
 
-HALF: tuple[Pass, ...] = (Pass("remove_stop_gradients", remove_stop_gradients, Stage.OPTIMIZED), SPLIT, *SIMPLIFY, *LOWER)
+HALF: tuple[Pass, ...] = (*FINISH, SPLIT, *SIMPLIFY, *LOWER)
 """Passes for one half of a joint graph."""
 
 

@@ -32,7 +32,7 @@ from adjit.tracer.flow.text_uses import use_of_text
 from adjit.tracer.guards.array_access import WRITING_FUNCTIONS
 from adjit.tracer.lowering import Strides, constant, contiguous_strides, reshape, transpose
 from adjit.tracer.registry import FUNCTIONS, find, unsupported
-from adjit.tracer.scope import Scope, active_scope, transposed_from
+from adjit.tracer.scope import Scope, active_scope, is_within_batch, transposed_from
 from adjit.tracer.tracebacks import user_frames_only
 from adjit.tracer.user_location import find_user_location, functions_of, is_ours, is_within_store
 from adjit.tracer.value_guards import DisagreeingExamplesError, UnknownValueError
@@ -593,6 +593,17 @@ def known_value(x: TracedArray) -> bool | int | float:
 def known_array(x: TracedArray) -> np.ndarray:
     """The content of an array of up to `MAX_KNOWN_ELEMENTS` elements for the call that is being traced, as `known_value`."""
     return np.array(x.tolist(), x.dtype).reshape(x.shape)
+
+
+def known_true(x: TracedArray) -> bool:
+    """True if a bool is true for the call that is being traced, where Python can decide on values, with a guard; never within `vmap`, as
+    examples may disagree later."""
+    if is_within_batch():
+        return False
+    try:
+        return bool(x)
+    except TraceError:
+        return False
 
 
 def _not_one(x: TracedArray, kind: str) -> Exception:

@@ -27,7 +27,6 @@ _ALTERNATIVES = {short: alternative for names, alternative in {
     "view getfield": ".astype converts values, .reshape gives another shape",
     "linspace": "adjit.numpy.linspace takes traced bounds",
     "geomspace logspace": "np.exp of adjit.numpy.linspace is supported",
-    "eig eigvals": "of numpy.linalg, eigh and eigvalsh of symmetric matrices are supported, and svd",
 }.items() for short in names.split()}
 
 
@@ -40,7 +39,6 @@ REFUSED = {name: reason for reason, names in {
                                                                         "ndarray.dumps",
     "bytes in memory, which a traced array does not have": "ndarray.base ndarray.ctypes ndarray.data ndarray.tobytes ndarray.byteswap "
                                                            "may_share_memory shares_memory ndarray.flags ndarray.setflags ndarray.strides",
-    "not supported": "linalg.eig linalg.eigvals",
     "a traced array does not change its shape in place: x = np.resize(x, shape)": "ndarray.resize",
 }.items() for name in names.split()}
 """Names without a rule, by what follows `numpy.`, and why; `module.*` is a whole module."""

@@ -175,6 +175,14 @@ def active_scope() -> Scope | None:
     return scopes[-1] if scopes else None
 
 
+def is_within_batch() -> bool:
+    """True in a function that `vmap` traces for one example: what Python decides there has to hold for all examples."""
+    scope = active_scope()
+    while scope is not None and not getattr(scope.builder, "example_of", None):
+        scope = scope.parent
+    return scope is not None
+
+
 def is_tracing() -> bool:
     """True if a trace is under way in this thread."""
     scopes: list[Scope] = thread.context.scopes

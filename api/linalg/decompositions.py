@@ -1,4 +1,4 @@
-"""QR factors, singular values, eigenvalues of symmetric matrices, and what is made of them. They need SciPy, for its LAPACK."""
+"""QR factors, singular values, eigenvalues, and what is made of them. They need SciPy, for its LAPACK."""
 
 from __future__ import annotations
 
@@ -8,27 +8,25 @@ import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.errors import ShapeError, UnsupportedError
+from adjit.ir.types import real_dtype
 from adjit.linalg import rules
 from adjit.linalg.functions import floating as as_float
 from adjit.linalg.functions import inv, norm, square, stands_for
 from adjit.runtime.transforms import stop_gradient
-from adjit.tracer.array import TracedArray, as_traced, wrap
+from adjit.tracer.array import TracedArray, as_traced, known_true, wrap
 from adjit.tracer.functions.creation import eye, zeros
 from adjit.tracer.user_location import find_user_location
 
 
 def _matrices(a: Any, name: str) -> TracedArray:
-    array = _real(a, name)
+    array = as_float(a)
     if array.ndim < 2:
         raise ShapeError(f"{name}: an array of shape {array.shape} is no matrix", find_user_location(), hint="matrices have two dimensions")
     return array
 
 
-def _real(a: Any, name: str) -> TracedArray:
-    array = as_float(a)
-    if array.dtype.kind == "c":
-        raise UnsupportedError(f"{name} of complex matrices", find_user_location(), hint="real matrices are supported")
-    return array
+def _real_dtype(a: TracedArray) -> np.dtype:
+    return real_dtype(a.dtype)
 
 
 def _identity(a: TracedArray, size: int) -> Any:
@@ -37,7 +35,7 @@ def _identity(a: TracedArray, size: int) -> Any:
 
 @stands_for(np.linalg.qr)
 def qr(a: Any, mode: str = "reduced") -> Any:
-    """Equivalent of `numpy.linalg.qr`, modes "reduced", "complete" and "r"; signs are LAPACK's.
+    """Equivalent of `numpy.linalg.qr`, modes "reduced", "complete" and "r"; signs are LAPACK's, the diagonal of r is real.
 
     The derivative is that for matrices whose first columns are linearly independent. In mode "complete", columns of q beyond those of the
     matrix have none. Raises `UnsupportedError` for mode "raw".
@@ -68,7 +66,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
 @stands_for(np.linalg.svd)
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
-    """Equivalent of `numpy.linalg.svd`; signs are LAPACK's. NaN where NumPy raises `LinAlgError`.
+    """Equivalent of `numpy.linalg.svd`; signs and phases are LAPACK's. NaN where NumPy raises `LinAlgError`.
 
     Singular vectors beyond those of the singular values (`full_matrices` of tall or wide matrices) have no derivative. Singular values that
     are equal up to rounding count as equal: see the page on derivatives.
@@ -87,12 +85,12 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
         w, v = eigh(array)
         order = np.argsort(-np.abs(w), axis=-1)
         w, v = np.take_along_axis(w, order, -1), np.take_along_axis(v, order[..., None, :], -1)
-        return result(v, np.abs(w), np.swapaxes(v * np.where(w < 0, -1.0, 1.0).astype(w.dtype)[..., None, :], -2, -1))
+        return result(v, np.abs(w), np.conjugate(np.swapaxes(v * np.where(w < 0, -1.0, 1.0).astype(w.dtype)[..., None, :], -2, -1)))
     if array.size:
         return result(*map(wrap, ops.svd.emit(array.value, full=bool(full_matrices))))
     count = min(rows, columns)
     left, right = _identity(array, rows), _identity(array, columns)
-    return result(np.copy(left if full_matrices else left[..., :count]), zeros((*array.shape[:-2], count), array.dtype),
+    return result(np.copy(left if full_matrices else left[..., :count]), zeros((*array.shape[:-2], count), _real_dtype(array)),
                   np.copy(right if full_matrices else right[..., :count, :]))
 
 
@@ -104,7 +102,9 @@ def svdvals(x: Any, /) -> Any:
     array([2., 1.])
     """
     array = _matrices(x, "svdvals")
-    return wrap(ops.svdvals(array.value)) if array.size else zeros((*array.shape[:-2], min(array.shape[-2:])), array.dtype)
+    if not array.size:
+        return zeros((*array.shape[:-2], min(array.shape[-2:])), _real_dtype(array))
+    return wrap(ops.svdvals(array.value))
 
 
 if hasattr(np.linalg, "svdvals"):
@@ -119,9 +119,10 @@ def _triangle(uplo: str) -> bool:
 
 @stands_for(np.linalg.eigh)
 def eigh(a: Any, UPLO: str = "L") -> Any:
-    """Equivalent of `numpy.linalg.eigh`, of real symmetric matrices; signs are LAPACK's. NaN where NumPy raises `LinAlgError`.
+    """Equivalent of `numpy.linalg.eigh`, of symmetric and Hermitian matrices; signs and phases are LAPACK's. NaN where NumPy raises
+    `LinAlgError`.
 
-    The derivative is the derivative in a symmetric matrix. Eigenvalues that are equal up to rounding count as equal: see the page on
+    The derivative is the derivative in a symmetric or Hermitian matrix. Eigenvalues that are equal up to rounding count as equal: see the
     derivatives.
 
     >>> import numpy as np
@@ -129,23 +130,64 @@ def eigh(a: Any, UPLO: str = "L") -> Any:
     >>> np.round(w, 9)
     array([1., 3.])
     """
-    array, lower = square(_real(a, "eigh"), "eigh"), _triangle(UPLO)
+    array, lower = square(a, "eigh"), _triangle(UPLO)
     result: Any = type(np.linalg.eigh(np.eye(1)))
     if not array.size:
-        return result(zeros(array.shape[:-1], array.dtype), np.copy(array))
+        return result(zeros(array.shape[:-1], _real_dtype(array)), np.copy(array))
     return result(*map(wrap, ops.eigh.emit(rules.from_triangle(array).value, lower=lower)))
 
 
 @stands_for(np.linalg.eigvalsh)
 def eigvalsh(a: Any, UPLO: str = "L") -> Any:
-    """Equivalent of `numpy.linalg.eigvalsh`, of real symmetric matrices; derivative as of `eigh`.
+    """Equivalent of `numpy.linalg.eigvalsh`, of symmetric and Hermitian matrices; derivative as of `eigh`.
 
     >>> import numpy as np
     >>> np.round(eigvalsh(np.array([[2.0, 1.0], [1.0, 2.0]])), 9)
     array([1., 3.])
     """
-    array, lower = square(_real(a, "eigvalsh"), "eigvalsh"), _triangle(UPLO)
-    return wrap(ops.eigvalsh(rules.from_triangle(array).value, lower=lower)) if array.size else zeros(array.shape[:-1], array.dtype)
+    array, lower = square(a, "eigvalsh"), _triangle(UPLO)
+    if not array.size:
+        return zeros(array.shape[:-1], _real_dtype(array))
+    return wrap(ops.eigvalsh(rules.from_triangle(array).value, lower=lower))
+
+
+@stands_for(np.linalg.eig)
+def eig(a: Any) -> Any:
+    """Equivalent of `numpy.linalg.eig`; order, signs and phases are LAPACK's. NaN where NumPy raises `LinAlgError`.
+
+    Results for real matrices are real where no eigenvalue has an imaginary part: a decision on values, which the program guards. Where a
+    program cannot decide on values (in `vmap`, bodies of loops and branches) and for tensors they are complex always.
+
+    The derivative of vectors is that of vectors of length 1 whose largest component stays real. Eigenvalues that are equal up to rounding
+    count as equal: see the page on derivatives. It is infinite or NaN where a matrix has no basis of eigenvectors.
+
+    >>> import numpy as np
+    >>> w, v = eig(np.array([[2.0, 1.0], [0.0, 3.0]]))
+    >>> w
+    array([2., 3.])
+    """
+    array = square(a, "eig")
+    result: Any = type(np.linalg.eig(np.eye(1)))
+    if not array.size:
+        return result(zeros(array.shape[:-1], array.dtype), np.copy(array))
+    w, v = map(wrap, ops.eig.emit(array.value))
+    return result(np.real(w), np.real(v)) if _are_real(array, w) else result(w, v)
+
+
+@stands_for(np.linalg.eigvals)
+def eigvals(a: Any) -> Any:
+    """Equivalent of `numpy.linalg.eigvals`; real or complex, and with derivatives, as the eigenvalues of `eig`.
+
+    >>> import numpy as np
+    >>> eigvals(np.array([[2.0, 1.0], [0.0, 3.0]]))
+    array([2., 3.])
+    """
+    return eig(a)[0]
+
+
+def _are_real(a: TracedArray, w: Any) -> bool:
+    """True for eigenvalues of real matrices without imaginary parts, in this call."""
+    return a.dtype.kind == "f" and known_true(np.all(np.imag(stop_gradient(w)) == 0))
 
 
 @stands_for(np.linalg.matrix_rank)
@@ -156,7 +198,7 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
     >>> int(matrix_rank(np.ones((3, 3))))
     1
     """
-    array = stop_gradient(_real(A, "matrix_rank"))
+    array = stop_gradient(as_float(A))
     if array.ndim < 2:
         return np.any(array != 0).astype(np.int64)
     s = np.abs(eigvalsh(array)) if hermitian else svdvals(array)

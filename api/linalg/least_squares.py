@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir.errors import UnsupportedError
+from adjit.ir.types import real_dtype
 from adjit.linalg import rules
 from adjit.linalg.decompositions import eigh, svd
 from adjit.linalg.functions import floating as as_float
@@ -31,7 +32,7 @@ def _pseudoinverse(a: Any, bound: Any) -> Any:
     constant (Golub and Pereyra, 1973)."""
     u, s, vh = svd(a, full_matrices=False)
     inverted = _inverted(s, bound * np.max(s, axis=-1, keepdims=True))
-    return (_t(vh) * inverted[..., None, :]) @ _t(u)
+    return (_adjoint(vh) * inverted[..., None, :]) @ _adjoint(u)
 
 
 def _pseudoinverse_forward(a: Any, bound: Any) -> tuple[Any, Any]:
@@ -40,11 +41,16 @@ def _pseudoinverse_forward(a: Any, bound: Any) -> tuple[Any, Any]:
 
 
 def _pseudoinverse_backward(residuals: Any, cotangent: Any) -> tuple[Any, None]:
-    """Of dP = -P dA P + (1 - P A) dAᵀ Pᵀ P + P Pᵀ dAᵀ (1 - A P)."""
+    """Of dP = -P dA P + (1 - P A) dAᴴ Pᴴ P + P Pᴴ dAᴴ (1 - A P)."""
     a, p = residuals
-    turned, square, inner = _t(cotangent), p @ _t(p), p @ _t(cotangent)
-    found = turned @ square - a @ (inner @ square) + _t(p) @ (inner - inner @ (p @ a))
-    return found - _t(p) @ cotangent @ _t(p), None
+    turned = _adjoint(cotangent)
+    square, inner = p @ _adjoint(p), p @ turned
+    found = turned @ square - a @ (inner @ square) + _adjoint(p) @ (inner - inner @ (p @ a))
+    return found - _adjoint(p) @ cotangent @ _adjoint(p), None
+
+
+def _adjoint(a: Any) -> Any:
+    return np.conjugate(_t(a))
 
 
 def _t(a: Any) -> Any:
@@ -60,7 +66,8 @@ def _pseudoinverse_of(a: Any, bound: Any) -> Any:
 
 def _bound(a: Any, rcond: Any, default: float) -> Any:
     """The tolerance for singular values, relative to the largest one, as an array [*stack, 1]."""
-    bound = np.asarray(default, a.dtype) if rcond is None else stop_gradient(as_float(rcond)).astype(a.dtype)
+    dtype = real_dtype(a.dtype)
+    bound = np.asarray(default, dtype) if rcond is None else stop_gradient(as_float(rcond)).astype(dtype)
     return np.broadcast_to(bound[..., None], (*a.shape[:-2], 1))
 
 
@@ -86,13 +93,13 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
         bound = _bound(x, rcond if rtol is None else rtol, default)
         if hermitian:
             w, v = eigh(x)
-            return (v * _signed_inverse(w, bound)[..., None, :]) @ _t(v)
+            return (v * _signed_inverse(w, bound)[..., None, :]) @ _adjoint(v)
         return _pseudoinverse_of(x, bound)
     if x.ndim != 2:
         raise UnsupportedError("pinv of several matrices without LAPACK", find_user_location(), hint="call it for one after the other")
     wide = x.shape[0] < x.shape[1]
     q, r = qr_of(x.T if wide else x)
-    result = solve_triangular(r, q.T, lower=False)
+    result = solve_triangular(r, _adjoint(q), lower=False)
     return result.T if wide else result
 
 
@@ -127,7 +134,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
         q, r = qr_of(x)
         solution = solve_triangular(r, FUNCTIONS[np.matmul](q.T, y), lower=False)
     elif not x.size:
-        solution, rank, s = zeros((count, *y.shape[1:]), dtype), np.int32(0), zeros((0,), dtype)
+        solution, rank, s = zeros((count, *y.shape[1:]), dtype), np.int32(0), zeros((0,), real_dtype(dtype))
     else:
         exact = rcond is not None and isinstance(rcond, (int, float)) and rcond < 0
         bound = _bound(x, float(np.finfo(dtype).eps) if exact else rcond, _default_bound(x))
@@ -135,8 +142,8 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
         s = svd(x, full_matrices=False).S
         rank = np.sum(stop_gradient(s) > bound * np.max(stop_gradient(s))).astype(np.int32)
     residual = y - FUNCTIONS[np.matmul](x, solution)
-    squares = FUNCTIONS[np.sum](FUNCTIONS[np.square](residual), axis=0)
-    left = FUNCTIONS[np.atleast_1d](squares) if rows > count else FUNCTIONS[np.zeros_like](x, shape=(0,))
+    squares = FUNCTIONS[np.sum](FUNCTIONS[np.square](np.abs(residual) if residual.dtype.kind == "c" else residual), axis=0)
+    left = FUNCTIONS[np.atleast_1d](squares) if rows > count else zeros((0,), real_dtype(dtype))
     return solution, left, rank, s
 
 

@@ -31,8 +31,8 @@ def pure_vjp(fun: Callable[..., Any]) -> custom_vjp[..., Any]:
 
 
 def by_lapack(a: Any) -> bool:
-    """True if LAPACK does the work for such matrices: blocks of our own do it for complex ones."""
-    return has_lapack() and a.dtype.kind == "f"
+    """True if LAPACK does the work for such matrices."""
+    return has_lapack() and a.dtype.kind in "fc"
 
 
 def lower_factor(a: Any) -> Any:
@@ -46,7 +46,7 @@ def from_triangle(a: Any) -> Any:
     return a
 
 
-from_triangle.defvjp(lambda a: (a, None), lambda _, cotangent: (0.5 * (cotangent + _t(cotangent)),))
+from_triangle.defvjp(lambda a: (a, None), lambda _, cotangent: (0.5 * (cotangent + _adjoint(cotangent)),))
 
 
 @pure_vjp
@@ -134,8 +134,9 @@ class LapackFactored:
         return _lu_det(self.factors, self.pivots, self.a)
 
     def sign(self) -> Any:
-        """-1, 0 or 1: the sign of the determinant."""
-        return stop_gradient(np.prod(np.sign(_diagonal(self.factors)), axis=-1) * _parity_of_swaps(self.pivots, self.a.dtype))
+        """-1, 0 or 1: the sign of the determinant; of a complex one, its direction."""
+        sign = stop_gradient(np.prod(np.sign(_diagonal(self.factors)), axis=-1) * _parity_of_swaps(self.pivots, self.a.dtype))
+        return sign * np.exp(1j * _lu_turn(self.factors, self.pivots, self.a)) if np.iscomplexobj(sign) else sign
 
 
 def _lu_inverse(factors: Any, pivots: Any, a: Any) -> Any:
@@ -150,7 +151,18 @@ def _lu_log_abs_det(factors: Any, pivots: Any, a: Any) -> Any:
 
 _lu_log_abs_det.defvjp(
     lambda *given: (_lu_log_abs_det(*given), given),
-    lambda given, cotangent: (None, None, cotangent[..., None, None] * _lu_inverse(*given)))
+    lambda given, cotangent: (None, None, cotangent[..., None, None] * np.conjugate(_lu_inverse(*given))))
+
+
+@pure_vjp
+def _lu_turn(factors: Any, pivots: Any, a: Any) -> Any:
+    """0, with the derivative of the angle of a complex determinant."""
+    return np.zeros_like(np.real(_diagonal(factors)[..., 0]))
+
+
+_lu_turn.defvjp(
+    lambda *given: (_lu_turn(*given), given),
+    lambda given, cotangent: (None, None, 1j * cotangent[..., None, None] * np.conjugate(_lu_inverse(*given))))
 
 
 @pure_vjp
@@ -164,7 +176,7 @@ def _lu_det_forward(*given: Any) -> tuple[Any, Any]:
 
 
 def _lu_det_backward(given: Any, cotangent: Any) -> tuple[Any, ...]:
-    return None, None, (cotangent * _lu_det(*given))[..., None, None] * _lu_inverse(*given)
+    return None, None, (cotangent * np.conjugate(_lu_det(*given)))[..., None, None] * np.conjugate(_lu_inverse(*given))
 
 
 _lu_det.defvjp(_lu_det_forward, _lu_det_backward)
@@ -300,3 +312,7 @@ def _rows(a: Any, order: Any) -> Any:
 
 def _t(a: Any) -> Any:
     return np.swapaxes(a, -2, -1)
+
+
+def _adjoint(a: Any) -> Any:
+    return np.conjugate(_t(a))

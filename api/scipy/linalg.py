@@ -20,6 +20,7 @@ import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.errors import ShapeError, UnsupportedError
+from adjit.ir.types import real_dtype
 from adjit.linalg import cholesky, decompositions, det, eigvalsh, inv, norm, pinv, rules, svdvals
 from adjit.linalg import functions as systems
 from adjit.linalg.functions import floating, square
@@ -31,8 +32,9 @@ from adjit.tracer.functions.creation import arange, eye, zeros
 from adjit.tracer.user_location import find_user_location
 
 __all__ = [
-    "block_diag", "cho_factor", "cho_solve", "cholesky", "det", "eigh", "eigvalsh", "expm", "inv", "logm", "lu", "lu_factor", "lu_solve",
-    "norm", "pinv", "qr", "solve", "solve_banded", "solve_sylvester", "solve_triangular", "sqrtm", "svd", "svdvals", "toeplitz",
+    "block_diag", "cho_factor", "cho_solve", "cholesky", "det", "eig", "eigh", "eigvals", "eigvalsh", "expm", "inv", "logm", "lu",
+    "lu_factor", "lu_solve", "norm", "pinv", "qr", "solve", "solve_banded", "solve_sylvester", "solve_triangular", "sqrtm", "svd",
+    "svdvals", "toeplitz",
 ]
 
 _scipy = mirrors("linalg")
@@ -46,6 +48,10 @@ def __getattr__(name: str) -> Any:
 
 def _t(a: Any) -> Any:
     return np.swapaxes(a, -2, -1)
+
+
+def _adjoint(a: Any) -> Any:
+    return np.conjugate(_t(a))
 
 
 def _identity(a: Any) -> Any:
@@ -72,16 +78,26 @@ def solve(a: Any, b: Any, lower: bool = False, overwrite_a: bool = False, overwr
     if kind in ("lower triangular", "upper triangular"):
         return systems.solve_triangular(a, b, trans=int(transposed), lower=kind == "lower triangular")
     if kind in ("pos", "positive definite"):
-        return _cho_solve(rules.lower_factor(a if lower else _t(a)), b)
-    if kind in ("sym", "her", "symmetric", "hermitian"):
+        return _cho_solve(rules.lower_factor(a if lower else _adjoint(a)), b)
+    if kind in ("sym", "symmetric"):
         a = np.tril(a) + _t(np.tril(a, -1)) if lower else np.triu(a) + _t(np.triu(a, 1))
+    if kind in ("her", "hermitian"):
+        a = _hermitian(a, lower)
     return systems.solve(_t(a) if transposed else a, b)
+
+
+def _hermitian(a: Any, lower: bool) -> Any:
+    """The matrix of which one triangle is given, and the real parts of the diagonal."""
+    diagonal = np.real(np.where(np.eye(a.shape[-1], dtype=bool), a, np.zeros_like(a)))
+    half = np.tril(a, -1) if lower else np.triu(a, 1)
+    return half + _adjoint(half) + diagonal
 
 
 @_scipy
 def solve_triangular(a: Any, b: Any, trans: int | str = 0, lower: bool = False, unit_diagonal: bool = False, overwrite_b: bool = False,
                      check_finite: bool = True) -> Any:
-    """Equivalent of `scipy.linalg.solve_triangular`: x of a @ x = b (of a.T @ x = b with `trans` 1 or "T"); only one triangle is read.
+    """Equivalent of `scipy.linalg.solve_triangular`: x of a @ x = b (of a.T @ x = b with `trans` 1 or "T", of a.conj().T @ x = b
+    with 2 or "C"); only one triangle is read.
 
     >>> import numpy as np
     >>> solve_triangular(np.array([[2.0, 0.0], [1.0, 1.0]]), np.array([2.0, 3.0]), lower=True)
@@ -90,6 +106,8 @@ def solve_triangular(a: Any, b: Any, trans: int | str = 0, lower: bool = False, 
     a = square(a, "solve_triangular")
     if unit_diagonal:
         a = np.where(np.eye(a.shape[-1], dtype=bool), np.asarray(1.0, a.dtype), a)
+    if trans in (2, "C"):
+        a, trans = np.conjugate(a), 1
     return systems.solve_triangular(a, b, trans=trans, lower=lower)
 
 
@@ -104,7 +122,7 @@ def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_fin
            [0., 1.]])
     """
     a = square(a, "cho_factor")
-    return (rules.lower_factor(a), True) if lower else (_t(rules.lower_factor(_t(a))), False)
+    return (rules.lower_factor(a), True) if lower else (_adjoint(rules.lower_factor(_adjoint(a))), False)
 
 
 @_scipy
@@ -117,18 +135,18 @@ def cho_solve(c_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False, 
     """
     c, lower = c_and_lower
     c = square(c, "cho_solve")
-    return _cho_solve(c if lower else _t(c), b)
+    return _cho_solve(c if lower else _adjoint(c), b)
 
 
 def _cho_solve(factor: Any, b: Any) -> Any:
-    return systems.solve_triangular(factor, systems.solve_triangular(factor, b, lower=True), trans=1, lower=True)
+    return systems.solve_triangular(np.conjugate(factor), systems.solve_triangular(factor, b, lower=True), trans=1, lower=True)
 
 
 def _packed(a: Any, name: str) -> tuple[Any, Any, Any]:
     """LU factors in one matrix, the swaps, and the order of rows."""
     a = floating(a)
-    if a.dtype.kind == "c" or a.ndim < 2:
-        raise UnsupportedError(f"{name} of {a.dtype} of shape {a.shape}", find_user_location(), hint="real matrices are supported")
+    if a.ndim < 2:
+        raise ShapeError(f"{name}: an array of shape {a.shape} is no matrix", find_user_location(), hint="matrices have two dimensions")
     factors, pivots, order = map(wrap, ops.lu.emit(a.value))
     return _t(factors), pivots, order
 
@@ -153,7 +171,7 @@ def lu(a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite:
         return np.take_along_axis(lower, np.broadcast_to(inverse[..., None], lower.shape), -2), upper
     if p_indices:
         return inverse.astype(np.int32), lower, upper
-    return (inverse[..., :, None] == arange(rows)).astype(packed.dtype), lower, upper
+    return (inverse[..., :, None] == arange(rows)).astype(real_dtype(packed.dtype)), lower, upper
 
 
 @_scipy
@@ -170,7 +188,8 @@ def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> t
 
 @_scipy
 def lu_solve(lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True) -> Any:
-    """Equivalent of `scipy.linalg.lu_solve`, of one matrix: the solution by what `lu_factor` gives; of a.T @ x = b with `trans` 1 or 2.
+    """Equivalent of `scipy.linalg.lu_solve`, of one matrix: the solution by what `lu_factor` gives; of a.T @ x = b with `trans` 1, of
+    a.conj().T @ x = b with 2.
 
     >>> import numpy as np
     >>> lu_solve(lu_factor(np.array([[0.0, 1.0], [2.0, 4.0]])), np.array([1.0, 6.0]))
@@ -190,6 +209,8 @@ def lu_solve(lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0, overwrite_b: b
 
     order = scan(swap, rows, (rows, swaps))[0]
     unit = np.where(np.eye(packed.shape[-1], dtype=bool), np.asarray(1.0, packed.dtype), np.tril(packed))
+    if trans == 2:
+        packed, unit = np.conjugate(packed), np.conjugate(unit)
     if trans:
         half = systems.solve_triangular(packed, right, trans=1)
         return np.take(systems.solve_triangular(unit, half, trans=1, lower=True), np.argsort(order), axis=0)
@@ -255,14 +276,43 @@ def eigh(a: Any, b: Any = None, lower: bool = True, eigvals_only: bool = False, 
     if b is None:
         return decompositions.eigvalsh(a, triangle) if eigvals_only else tuple(decompositions.eigh(a, triangle))
     a, b = square(a, "eigh"), square(b, "eigh")
-    whole = np.tril(a) + _t(np.tril(a, -1)) if lower else np.triu(a) + _t(np.triu(a, 1))
-    factor = rules.lower_factor(b if lower else _t(b))
-    half = systems.solve_triangular(factor, whole, lower=True)
-    inner = _t(systems.solve_triangular(factor, _t(half), lower=True))
+    factor = rules.lower_factor(b if lower else _adjoint(b))
+    half = systems.solve_triangular(factor, _hermitian(a, lower), lower=True)
+    inner = _adjoint(systems.solve_triangular(factor, _adjoint(half), lower=True))
     if eigvals_only:
         return decompositions.eigvalsh(inner)
     w, v = decompositions.eigh(inner)
-    return w, systems.solve_triangular(factor, v, trans=1, lower=True)
+    return w, systems.solve_triangular(np.conjugate(factor), v, trans=1, lower=True)
+
+
+@_scipy
+def eig(a: Any, b: Any = None, left: bool = False, right: bool = True, overwrite_a: bool = False, overwrite_b: bool = False,
+        check_finite: bool = True, homogeneous_eigvals: bool = False) -> Any:
+    """Equivalent of `scipy.linalg.eig`: complex eigenvalues, and right eigenvectors, which are real as those of `numpy.linalg.eig`.
+
+    Raises `UnsupportedError` for two matrices and for left eigenvectors.
+
+    >>> import numpy as np
+    >>> eig(np.array([[2.0, 1.0], [0.0, 3.0]]))[0]
+    array([2.+0.j, 3.+0.j])
+    """
+    if b is not None or left or homogeneous_eigvals:
+        raise UnsupportedError("eig of two matrices, and left eigenvectors", find_user_location(),
+                               hint="eig(solve(b, a)) where b is not singular; right eigenvectors of a.conj().T are left ones of a")
+    w, v = decompositions.eig(a)
+    w = w if w.dtype.kind == "c" else w + np.zeros_like(w) * 1j
+    return (w, v) if right else w
+
+
+@_scipy
+def eigvals(a: Any, b: Any = None, overwrite_a: bool = False, check_finite: bool = True, homogeneous_eigvals: bool = False) -> Any:
+    """Equivalent of `scipy.linalg.eigvals`: complex eigenvalues, in the order of `eig`.
+
+    >>> import numpy as np
+    >>> eigvals(np.array([[2.0, 1.0], [0.0, 3.0]]))
+    array([2.+0.j, 3.+0.j])
+    """
+    return eig.__wrapped__(a, b, right=False, homogeneous_eigvals=homogeneous_eigvals)      # type: ignore[attr-defined]
 
 
 @_scipy
@@ -306,12 +356,12 @@ revisited", 2005)."""
 
 def _by_frechet_derivative(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Give a function of matrices its derivative: that in a direction e is the upper right block of the function of [[a, e], [0, a]]
-    (Higham, "Functions of Matrices", 2008, 3.6); the rule is that of the transposed matrix, in the direction of the cotangent."""
+    (Higham, "Functions of Matrices", 2008, 3.6); the rule is that of the adjoint matrix, in the direction of the cotangent."""
     rule = rules.pure_vjp(function)
 
     def backward(a: Any, cotangent: Any) -> tuple[Any]:
         size = a.shape[-1]
-        turned = _t(a)
+        turned = _adjoint(a)
         top = np.concatenate([turned, cotangent], axis=-1)
         bottom = np.concatenate([np.zeros_like(turned), turned], axis=-1)
         return (rule(np.concatenate([top, bottom], axis=-2))[..., :size, size:],)
@@ -375,7 +425,7 @@ def _sqrtm_of(a: Any) -> Any:
         _, _, error, count = state
         return (error > tolerance) & (count < 100)
 
-    start = (a, a, np.asarray(np.inf, a.dtype), np.asarray(0))
+    start = (a, a, np.asarray(np.inf, real_dtype(a.dtype)), np.asarray(0))
     _, x, error, _ = while_loop(goes_on, step, start)
     return np.where(error < 1e3 * tolerance, x, np.asarray(np.nan, a.dtype))
 
@@ -385,8 +435,8 @@ _sqrtm = _by_frechet_derivative(_sqrtm_of)
 
 @_scipy
 def sqrtm(A: Any, disp: bool = True, blocksize: int = 64) -> Any:
-    """Equivalent of `scipy.linalg.sqrtm`, where the result is real: the principal root of matrices without eigenvalues on the negative real
-    axis, which are not singular. Of others the result is NaN.
+    """Equivalent of `scipy.linalg.sqrtm`, in the dtype of the matrix: the principal root of matrices without eigenvalues on the negative
+    real axis, which are not singular. Of others the result is NaN.
 
     >>> import numpy as np
     >>> np.round(sqrtm(np.array([[4.0, 0.0], [0.0, 9.0]])), 9)
@@ -424,8 +474,8 @@ _logm = _by_frechet_derivative(_logm_of)
 
 @_scipy
 def logm(A: Any, disp: bool = True) -> Any:
-    """Equivalent of `scipy.linalg.logm`, where the result is real: of matrices without eigenvalues on the negative real axis, which are not
-    singular. Of others the result is NaN.
+    """Equivalent of `scipy.linalg.logm`, in the dtype of the matrix: of matrices without eigenvalues on the negative real axis, which are
+    not singular. Of others the result is NaN.
 
     >>> import numpy as np
     >>> np.round(logm(np.eye(2)), 9) + 0.0

@@ -46,7 +46,8 @@ LOOP, DATA = "loop.", "data."
 KINDS = {"void": "v", "ptr": "p", "double": "d", "float": "f", "i32": "i", "i64": "l"}
 _SYMBOL = re.compile(rb"adjit_external\.[\w.]+")
 _C_TYPES = {"void": "v", "double": "d", "float": "f", "int": "i", "long": "l", "Py_ssize_t": "l", "d": "d", "s": "f"}
-_POINTERS = frozenset(("char", "int", "double", "float", "d", "s", "c", "z", "_Bool", "void"))
+_POINTERS = frozenset(("char", "int", "double", "float", "d", "s", "c", "z", "_Bool", "void", "__pyx_t_double_complex",
+                       "__pyx_t_float_complex"))
 """Types that arguments may point to. LAPACK of 64-bit integers is none of them."""
 
 

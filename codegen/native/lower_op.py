@@ -59,6 +59,7 @@ LOWERINGS: dict[str, str] = {
     **{name: f"linalg.factors.lower_{name}" for name in ("cholesky", "lu", "lu_inverse", "lu_solve", "triangular_solve")},
     **{name: f"linalg.decompositions.lower_{name}" for name in ("eigh", "qr", "svd", "svdvals")},
     **{name: f"linalg.systems.lower_{name}" for name in ("banded_solve", "sylvester")},
+    "eig": "linalg.eigenvalues.lower_eig", "eigvals": "linalg.eigenvalues.lower_eig",
     "eigvalsh": "linalg.decompositions.lower_eigh",
 }
 """Module and function, by the name of the op, for ops of the other kinds."""

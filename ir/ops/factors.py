@@ -23,12 +23,18 @@ from adjit.ir.ops.indexing import take_along_axis
 from adjit.ir.ops.matrices import (
     BLAS,
     LAPACK,
+    adjoint,
+    adjoint_product,
     below,
+    conjugate,
     diagonal_halved,
     each_matrix,
+    hermitian_diagonal,
     index_along,
     lower,
     matrix_samples,
+    numbers,
+    of_adjoints,
     off_diagonal,
     part,
     positive_definite,
@@ -42,7 +48,7 @@ from adjit.ir.ops.matrices import (
 from adjit.ir.ops.movement import concatenate
 from adjit.ir.ops.sampling import uniform
 from adjit.ir.ops.selection import select
-from adjit.ir.types import F32, F64, I64, TensorType
+from adjit.ir.types import C64, C128, F32, F64, I64, TensorType
 
 scipy_linalg: Any = LazyModule("scipy.linalg")
 
@@ -62,17 +68,17 @@ def _infer_cholesky(a: TensorType) -> TensorType:
 
 def _cholesky_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> Cotangents:
     (factor,) = results
-    inner = lower(diagonal_halved(product(factor, ct, turn_a=True)))
-    left = triangular_solve(factor, inner, lower=True, transpose=True, unit=False)
-    both = triangular_solve(factor, turned(left), lower=True, transpose=True, unit=False)
-    return (diagonal_halved(lower(add(both, turned(both)))),)
+    inner = hermitian_diagonal(lower(diagonal_halved(adjoint_product(factor, ct, turn_a=True))))
+    left = triangular_solve(conjugate(factor), inner, lower=True, transpose=True, unit=False)
+    both = triangular_solve(conjugate(factor), adjoint(left), lower=True, transpose=True, unit=False)
+    return (diagonal_halved(lower(add(both, adjoint(both)))),)
 
 
 cholesky: OpDefinition = define(
     "cholesky", Kind.LINALG, arity=1, external=(LAPACK, "dpotrf"),
-    doc="The lower factor L of a = L Lᵀ. Only the lower triangle of the operand is read, and has a derivative. NaN if the matrix is not "
+    doc="The lower factor L of a = L Lᴴ. Only the lower triangle of the operand is read, and has a derivative. NaN if the matrix is not "
         "positive definite.",
-    infer=_infer_cholesky, evaluate=_evaluate_cholesky, vjp=_cholesky_vjp, numpy=np.linalg.cholesky,
+    infer=_infer_cholesky, evaluate=_evaluate_cholesky, vjp=of_adjoints(_cholesky_vjp), numpy=np.linalg.cholesky,
     samples=lambda: iter([*matrix_samples((4, 4), (2, 3, 3), (1, 1), make=positive_definite), Sample((-np.eye(3),))]))
 
 
@@ -120,6 +126,9 @@ def _triangular_samples() -> Iterator[Sample]:
         yield Sample((a[0], uniform((4, 3))), attrs, (0, 1))
         yield Sample((a, uniform((2, 4, 1))), attrs, (0, 1))
         yield Sample((a[0].astype(F32), uniform((4, 2), dtype=F32)), attrs)
+        if number in (1, 2, 7):
+            yield Sample((positive_definite(4, 4, dtype=C128), numbers((4, 1 + number), C128)), attrs, (0, 1))
+            yield Sample((positive_definite(4, 4, dtype=C64), numbers((4, 2), C64)), attrs)
     yield Sample((np.zeros((0, 3, 3)), np.zeros((0, 3, 2))), {"lower": True, "transpose": False, "unit": False})
 
 
@@ -221,16 +230,16 @@ def _lu_solve_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, 
 
 
 def _factored(*shape: int, dtype: np.dtype = F64) -> tuple[np.ndarray, ...]:
-    a = uniform(shape, dtype=dtype)
+    a = numbers(shape, dtype)
     return a, *_evaluate_lu(a)
 
 
 def _lu_solve_samples() -> Iterator[Sample]:
     for transpose in (False, True):
         for shape, count in (((4, 4), 3), ((2, 3, 3), 1), ((5, 5), 1)):
-            for dtype in (F64, F32):
+            for dtype in (F64, F32, C128, C64):
                 a, factors, _, order = _factored(*shape, dtype=dtype)
-                yield Sample((a, factors, order, uniform((*shape[:-1], count), dtype=dtype)), {"transpose": transpose})
+                yield Sample((a, factors, order, numbers((*shape[:-1], count), dtype)), {"transpose": transpose})
 
 
 lu_solve: OpDefinition = define(
@@ -266,7 +275,7 @@ def _lu_inverse_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value
 
 def _lu_inverse_samples() -> Iterator[Sample]:
     for shape in ((4, 4), (2, 3, 3), (1, 1)):
-        for dtype in (F64, F32):
+        for dtype in (F64, F32, C128, C64):
             yield Sample(_factored(*shape, dtype=dtype)[:3])
 
 

@@ -7,20 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from adjit.ir.definition import Sample
+from adjit.ir.definition import Sample, VectorJacobianProduct
 from adjit.ir.errors import ShapeError
-from adjit.ir.graph import Value
-from adjit.ir.ops.arithmetic import add
-from adjit.ir.ops.broadcasting import broadcast
+from adjit.ir.graph import Attributes, Value
+from adjit.ir.ops.arithmetic import add, multiply
+from adjit.ir.ops.broadcasting import broadcast, reduce_sum
 from adjit.ir.ops.comparison import equal, greater, greater_equal, less_equal
+from adjit.ir.ops.complex_numbers import conj, real
 from adjit.ir.ops.contraction import matmul
 from adjit.ir.ops.creation import full_like, iota
 from adjit.ir.ops.elementwise_math import scaled
 from adjit.ir.ops.movement import slice, transpose
-from adjit.ir.ops.rules import FLOAT, require, require_dtype
+from adjit.ir.ops.rules import INEXACT, require, require_dtype
 from adjit.ir.ops.sampling import uniform
-from adjit.ir.ops.selection import select
-from adjit.ir.types import F32, F64, I64, TensorType
+from adjit.ir.ops.selection import convert, select
+from adjit.ir.types import C64, C128, F32, F64, I64, TensorType, is_complex
 
 LAPACK, BLAS = "scipy.linalg.cython_lapack", "scipy.linalg.cython_blas"
 
@@ -34,6 +35,37 @@ def turned(a: Value) -> Value:
 
 def product(a: Value, b: Value, turn_a: bool = False, turn_b: bool = False) -> Value:
     return matmul(a, b, transpose_a=turn_a, transpose_b=turn_b)
+
+
+def conjugate(a: Value) -> Value:
+    return conj(a) if is_complex(a.type.dtype) else a
+
+
+def adjoint(a: Value) -> Value:
+    return conjugate(turned(a))
+
+
+def adjoint_product(a: Value, b: Value, turn_a: bool = False, turn_b: bool = False) -> Value:
+    """Product of matrices, or of their conjugate transposes."""
+    return product(conjugate(a) if turn_a else a, conjugate(b) if turn_b else b, turn_a, turn_b)
+
+
+def real_part(a: Value) -> Value:
+    return real(a) if is_complex(a.type.dtype) else a
+
+
+def of_adjoints(rule: VectorJacobianProduct) -> VectorJacobianProduct:
+    """The derivative rule of an op that is not holomorphic, from one in which cotangents are paired as Re(conj(ct) t)."""
+    def vjp(ct: Any, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Any, ...]:
+        given = tuple(None if each is None else conjugate(each) for each in ct) if isinstance(ct, tuple) else conjugate(ct)
+        return tuple(None if found is None else conjugate(found) for found in rule(given, operands, results, attrs))
+
+    return vjp
+
+
+def in_dtype_of(values: Value, like: Value) -> Value:
+    """Real values as complex ones beside complex ones."""
+    return values if values.type.dtype == like.type.dtype else convert(values, dtype=like.type.dtype)
 
 
 def index_along(a: Value, axis: int) -> Value:
@@ -61,6 +93,13 @@ def diagonal_halved(a: Value) -> Value:
     return select(equal(index_along(a, -2), index_along(a, -1)), scaled(a, 0.5), a)
 
 
+def hermitian_diagonal(a: Value) -> Value:
+    """The matrix with the real parts of its diagonal."""
+    if not is_complex(a.type.dtype):
+        return a
+    return select(equal(index_along(a, -2), index_along(a, -1)), in_dtype_of(real(a), a), a)
+
+
 def off_diagonal(a: Value) -> Value:
     return select(equal(index_along(a, -2), index_along(a, -1)), full_like(a, 0.0), a)
 
@@ -77,6 +116,24 @@ def along_columns(values: Value, like: Value) -> Value:
 
 def along_rows(values: Value, like: Value) -> Value:
     return broadcast(values, shape=like.type.shape, axes=tuple(range(like.type.rank - 1)))
+
+
+def scale_columns(a: Value, factors: Value) -> Value:
+    return multiply(a, in_dtype_of(along_columns(factors, a), a))
+
+
+def scale_rows(a: Value, factors: Value) -> Value:
+    return multiply(a, in_dtype_of(along_rows(factors, a), a))
+
+
+def diagonal_parts(a: Value) -> Value:
+    """The diagonal of square matrices, [*stack, n]."""
+    return reduce_sum(where(equal(index_along(a, -2), index_along(a, -1)), a), axes=(a.type.rank - 2,))
+
+
+def times_i(a: Value, like: Value) -> Value:
+    """Real values times i."""
+    return multiply(in_dtype_of(a, like), full_like(in_dtype_of(a, like), 1j))
 
 
 def part(a: Value, rows: tuple[int, int] | None = None, columns: tuple[int, int] | None = None) -> Value:
@@ -101,10 +158,13 @@ def sum_of(values: list[Value | None], like: Value) -> Value:
 # -- matrices, in NumPy
 
 
-def each_matrix(function: Callable[..., Any], *arrays: np.ndarray, shapes: tuple[tuple[int, ...], ...]) -> tuple[np.ndarray, ...]:
-    """Results of a function of matrices for each matrix of a stack; NaN where it fails. `shapes` are those of one matrix's results."""
+def each_matrix(function: Callable[..., Any], *arrays: np.ndarray, shapes: tuple[tuple[int, ...], ...],
+                dtypes: tuple[np.dtype, ...] = ()) -> tuple[np.ndarray, ...]:
+    """Results of a function of matrices for each matrix of a stack; NaN where it fails. `shapes` are those of one matrix's results,
+    `dtypes` their dtypes, if they are not the operand's."""
     stack = arrays[0].shape[:-2]
-    results = [np.full((*stack, *shape), np.nan, arrays[0].dtype) for shape in shapes]
+    results = [np.full((*stack, *shape), complex(np.nan, np.nan) if dtype.kind == "c" else np.nan, dtype)
+               for shape, dtype in zip(shapes, dtypes or (arrays[0].dtype,) * len(shapes), strict=True)]
     for index in np.ndindex(stack):
         try:
             found = function(*(array[index] for array in arrays))
@@ -119,9 +179,9 @@ def each_matrix(function: Callable[..., Any], *arrays: np.ndarray, shapes: tuple
 
 
 def require_matrices(*types: TensorType) -> None:
-    """Raise `DTypeError` or `ShapeError` unless all are stacks, of one shape, of matrices of floats that have elements."""
+    """Raise `DTypeError` or `ShapeError` unless all are stacks, of one shape, of inexact matrices that have elements."""
     for type in types:
-        require(type, FLOAT)
+        require(type, INEXACT)
         require_dtype(types[0], type)
         if type.rank < 2 or 0 in type.shape[-2:]:
             raise ShapeError(f"matrices with elements are needed, got {type}")
@@ -146,17 +206,27 @@ def sized(a: TensorType, *sizes: int, dtype: np.dtype | None = None) -> TensorTy
 # -- samples
 
 
+def numbers(shape: tuple[int, ...], dtype: np.dtype = F64, seed: int = 0) -> np.ndarray:
+    """Numbers of a dtype; complex ones with two independent parts."""
+    real = uniform(shape, seed=seed)
+    return np.asarray(real + 1j * uniform(shape, seed=seed + 50) if is_complex(dtype) else real, dtype)
+
+
 def positive_definite(*shape: int, dtype: np.dtype = F64, seed: int = 0) -> np.ndarray:
-    """Matrices a aᵀ + n, whose eigenvalues are positive and far from each other."""
-    a = uniform(shape, seed=seed)
-    return np.asarray(a @ a.swapaxes(-1, -2) + shape[-1] * np.eye(shape[-1]), dtype)
+    """Matrices a aᴴ + n, whose eigenvalues are positive and far from each other."""
+    a = numbers(shape, C128 if is_complex(dtype) else F64, seed)
+    return np.asarray(a @ a.swapaxes(-1, -2).conj() + shape[-1] * np.eye(shape[-1]), dtype)
 
 
-def matrix_samples(*shapes: tuple[int, ...], make: Callable[..., np.ndarray] = uniform, attrs: dict[str, Any] | None = None,
-            twice: bool = True) -> Iterator[Sample]:
-    """Samples of one operand: matrices of these shapes, differentiable in float64."""
-    for shape in shapes:
-        yield Sample((make(shape) if make is uniform else make(*shape),), attrs or {}, (0,), twice)
-    shape = shapes[0]
-    yield Sample((make(shape, dtype=F32) if make is uniform else make(*shape, dtype=F32),), attrs or {})
-    yield Sample((np.zeros((0, *shape)),), attrs or {})
+def matrix_samples(*shapes: tuple[int, ...], make: Callable[..., np.ndarray] = numbers, attrs: dict[str, Any] | None = None,
+                   twice: bool = True) -> Iterator[Sample]:
+    """Samples of one operand: matrices of these shapes, differentiable in float64 and complex128."""
+    def matrix(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        return make(shape, dtype) if make is numbers else make(*shape, dtype=dtype)
+
+    for dtype in (F64, C128):
+        for shape in shapes:
+            yield Sample((matrix(shape, dtype),), attrs or {}, (0,), twice)
+        yield Sample((np.zeros((0, *shapes[0]), dtype),), attrs or {})
+    for dtype in (F32, C64):
+        yield Sample((matrix(shapes[0], dtype),), attrs or {})

@@ -57,6 +57,8 @@ def _sylvester_samples() -> Iterator[Sample]:
         q = uniform((*stack, rows, columns), seed=4)
         yield Sample((a, b, q), {}, (0, 1, 2))
         yield Sample((a.astype(F32), b.astype(F32), q.astype(F32)))
+        turned_round = 1.0 + 0.3j * uniform(q.shape, seed=5)
+        yield Sample((a + 0.5j * uniform(a.shape, seed=6), b + 0.5j * uniform(b.shape, seed=7), q * turned_round), {}, (0, 1, 2))
 
 
 sylvester: OpDefinition = define(
@@ -117,6 +119,7 @@ def _banded_samples() -> Iterator[Sample]:
             b, attrs = uniform((*stack, size, 2)), {"lower": lower, "upper": upper, "transpose": transpose}
             yield Sample((bands, b), attrs, (0, 1))
             yield Sample((bands.astype(F32), b.astype(F32)), attrs)
+            yield Sample((bands + 0.5j * uniform(bands.shape, seed=5), b + 1j * uniform(b.shape, seed=6)), attrs, (0, 1))
 
 
 banded_solve: OpDefinition = define(

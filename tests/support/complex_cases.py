@@ -12,7 +12,8 @@ from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition, Sample
 from adjit.ir.errors import DTypeError
 from adjit.ir.types import C64, C128, F32, F64
 
-PRIMITIVE = tuple(kind for kind in Kind if kind not in (Kind.REGION, Kind.MEMORY, Kind.CHECK, Kind.CREATION))
+PRIMITIVE = tuple(kind for kind in Kind if kind not in (Kind.REGION, Kind.MEMORY, Kind.CHECK, Kind.CREATION, Kind.LINALG))
+"""Matrix ops take complex numbers as they are, and have samples of them."""
 
 
 def with_imaginary_parts(array: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition, Sample
 from adjit.ir.emitter import emitting
 from adjit.ir.graph import Graph, Value
 from adjit.ir.interpreter import interpret
-from adjit.ir.ops import add, concatenate, full_like, reshape
+from adjit.ir.ops import add, concatenate, full_like, reshape, view_as_real
 from adjit.ir.types import TensorType
 
 Case = tuple[str, OpDefinition, Sample]
@@ -75,12 +75,14 @@ def type_of(array: np.ndarray) -> TensorType:
 
 
 def sample_graph(definition: OpDefinition, sample: Sample) -> Graph:
-    """Make the graph of one call of the op: a parameter for every array of the sample. The floats of several results become one."""
+    """Make the graph of one call of the op: a parameter for every array of the sample. The floats of several results, and the
+    parts of complex ones, become one."""
     def call(*values: Value) -> list[Value]:
         results = definition.emit(*values, **sample.attrs)
         if len(results) == 1:
             return list(results)
-        return [concatenate(*(reshape(x, shape=(x.type.size,)) for x in results if x.type.dtype.kind == "f"), axis=0)]
+        floats = [view_as_real(x) if x.type.dtype.kind == "c" else x for x in results if x.type.dtype.kind in "fc"]
+        return [concatenate(*(reshape(x, shape=(x.type.size,)) for x in floats), axis=0)]
 
     return trace_graph("sample", [type_of(array) for array in sample.arrays], call)
 

@@ -14,7 +14,7 @@ ANY_CONTENT = ("empty_like",)
 """Functions whose results may hold any numbers."""
 ANY_ORDER = ("argpartition(x,(0,2))", "unique_values(i)")
 """Calls whose results NumPy promises in no order."""
-REFUSED = ("polyfit(x,y,2,full=True)", "polyfit(x,y,1,full=True)", "sort_complex", "angle", "roots")
+REFUSED = ("polyfit(x,y,2,full=True)", "polyfit(x,y,1,full=True)", "sort_complex", "angle")
 """Calls that may be refused."""
 
 EVERY = 12

@@ -12,7 +12,7 @@ from adjit.ir import ops
 from adjit.ir.errors import ShapeError
 from adjit.ir.types import I64
 from adjit.tracer import lowering
-from adjit.tracer.array import TracedArray, as_traced, wrap
+from adjit.tracer.array import TracedArray, as_traced, known_true, wrap
 from adjit.tracer.dispatch import implements
 from adjit.tracer.functions.composites import floating
 from adjit.tracer.functions.indexing import fixed
@@ -271,11 +271,17 @@ def poly(seq_of_zeros: Any) -> TracedArray:
     if zeros.ndim != 1:
         raise ValueError("input must be 1d or non-empty square 2d array.")
     zeros = zeros if zeros.dtype.kind in "fc" else FUNCTIONS["astype"](zeros, np.float64)
+    of_reals = zeros.dtype.kind == "c" and _come_in_pairs(zeros)
     result = wrap(lowering.constant(1.0, zeros.dtype, (1,)), scalar=False)
     for i in range(zeros.size):
         zero = FUNCTIONS[np.zeros_like](result[:1])
         result = FUNCTIONS[np.concatenate]([result, zero]) - FUNCTIONS[np.concatenate]([zero, result * zeros[i]])
-    return result if zeros.size else result[0]
+    return (FUNCTIONS[np.real](result) if of_reals else result) if zeros.size else result[0]
+
+
+def _come_in_pairs(zeros: TracedArray) -> bool:
+    """True if zeros are conjugates of each other, for this call: then the polynomial is real."""
+    return known_true(FUNCTIONS[np.all](FUNCTIONS[np.sort](zeros) == FUNCTIONS[np.sort](FUNCTIONS[np.conjugate](zeros))))
 
 
 @implements(np.roots)

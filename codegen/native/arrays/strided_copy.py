@@ -130,7 +130,7 @@ def _transposed_axis(move: Move) -> int | None:
 
 def _plan(move: Move, target: Target) -> _Rows:
     transposed = _transposed_axis(move)
-    if transposed is not None and not move.added:
+    if transposed is not None and not move.added and move.size in MAX_TILE:
         return _Tiles(move, target, transposed)
     return _Rows(move, target)
 

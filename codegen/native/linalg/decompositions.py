@@ -42,8 +42,9 @@ def lower_svd(op: Op, shared: Shared, target: Target) -> tuple[StepCode, ...]:
         working, integers, info = text.numbers(_svd_length(rows, columns)), text.numbers(8 * count, 4), text.numbers(1, 4)
         text.turn(a, matrix, rows, columns)
         text.lapack("gesdd", "A" if (wide, tall) == (rows, columns) else "S", rows, columns, matrix, rows, s, left, rows, right, tall,
-                    working, _svd_length(rows, columns), integers, info)
-        with text.unless_failed(info, (u, rows * wide), (s, count), (vh, tall * columns)):
+                    working, _svd_length(rows, columns), *_svd_reals(text, rows, columns), integers, info)
+        parts = text.parts_each
+        with text.unless_failed(info, (u, parts * rows * wide), (s, count), (vh, parts * tall * columns)):
             text.turn(left, u, wide, rows)
             text.turn(right, vh, columns, tall)
     return text.finished()
@@ -58,8 +59,8 @@ def lower_svdvals(op: Op, shared: Shared, target: Target) -> tuple[StepCode, ...
         matrix, working = text.numbers(rows * columns), text.numbers(_svd_length(rows, columns))
         integers, info = text.numbers(8 * count, 4), text.numbers(1, 4)
         text.turn(a, matrix, rows, columns)
-        text.lapack("gesdd", "N", rows, columns, matrix, rows, s, working, 1, working, 1, working, _svd_length(rows, columns), integers,
-                    info)
+        text.lapack("gesdd", "N", rows, columns, matrix, rows, s, working, 1, working, 1, working, _svd_length(rows, columns),
+                    *_svd_reals(text, rows, columns), integers, info)
         with text.unless_failed(info, (s, count)):
             pass
     return text.finished()
@@ -71,6 +72,12 @@ def _svd_length(rows: int, columns: int) -> int:
     return 4 * count * count + 10 * count + (rows + columns) * BLOCK
 
 
+def _svd_reals(text: LapackStep, rows: int, columns: int) -> tuple[str, ...]:
+    """The working memory of reals, which `gesdd` of complex matrices needs."""
+    count, largest = min(rows, columns), max(rows, columns)
+    return (text.reals(max(5 * count * count + 7 * count, 2 * (largest + count) * count + count)),) if text.is_complex else ()
+
+
 def lower_eigh(op: Op, shared: Shared, target: Target) -> tuple[StepCode, ...]:
     """The step of `eigh` and `eigvalsh`."""
     size, vectors = op.results[0].type.shape[-1], len(op.results) > 1
@@ -80,9 +87,10 @@ def lower_eigh(op: Op, shared: Shared, target: Target) -> tuple[StepCode, ...]:
         matrix, working = text.numbers(size * size), text.numbers(length)
         integers, info = text.numbers(3 + 5 * size, 4), text.numbers(1, 4)
         text.turn(a, matrix, size, size)
-        text.lapack("syevd", "V" if vectors else "N", "L" if op.attrs["lower"] else "U", size, matrix, size, w, working, length, integers,
-                    3 + 5 * size, info)
-        with text.unless_failed(info, (w, size), *((pointer, size * size) for pointer in v)):
+        reals = (text.reals(1 + 5 * size + 2 * size * size), 1 + 5 * size + 2 * size * size) if text.is_complex else ()
+        text.lapack("syevd", "V" if vectors else "N", "L" if op.attrs["lower"] else "U", size, matrix, size, w, working, length, *reals,
+                    integers, 3 + 5 * size, info)
+        with text.unless_failed(info, (w, size), *((pointer, text.parts_each * size * size) for pointer in v)):
             for pointer in v:
                 text.turn(matrix, pointer, size, size)
     return text.finished()

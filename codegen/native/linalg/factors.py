@@ -24,7 +24,7 @@ def lower_cholesky(op: Op, shared: Shared, target: Target) -> tuple[StepCode, ..
         info = text.numbers(1, 4)
         text.copy(factor, a, size * size * text.size)
         text.lapack("potrf", "U", size, factor, size, info)
-        with text.unless_failed(info, (factor, size * size)), text.for_range(0, size) as row:
+        with text.unless_failed(info, (factor, text.parts_each * size * size)), text.for_range(0, size) as row:
             begin = text.at(factor, text.size, (row.counter, size + 1), 1)
             text.zero(begin, text.sub(size - 1, row.counter))
     return text.finished()
@@ -108,7 +108,7 @@ def lower_lu_inverse(op: Op, shared: Shared, target: Target) -> tuple[StepCode, 
         with text.if_(finite):
             text.copy(inverse, factors, size * size * text.size)
             text.lapack("getri", size, inverse, size, swaps, working, size * BLOCK, info)
-            with text.unless_failed(info, (inverse, size * size)):
+            with text.unless_failed(info, (inverse, text.parts_each * size * size)):
                 pass
         with text.if_(text.not_(finite)):       # `getri` loses infinities and NaN where systems of equations, which NumPy solves, do not
             text.zero(inverse, size * size)

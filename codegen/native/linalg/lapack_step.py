@@ -23,6 +23,10 @@ from adjit.codegen.native.program_code import StepCode
 from adjit.codegen.native.step_builder import StepBuilder, element_bits, element_type, literal, split_iterations
 from adjit.ir.graph import Op
 from adjit.ir.ops.matrices import BLAS, LAPACK
+from adjit.ir.types import is_complex, real_dtype
+
+_OF_COMPLEX = {"orgqr": "ungqr", "orghr": "unghr", "syevd": "heevd"}
+"""Names of routines for complex matrices, by those for real ones, without the letter of the dtype."""
 
 BLOCK = 64
 """Columns of a block for which routines get working memory; OpenBLAS and reference LAPACK use 32 or 64."""
@@ -38,9 +42,13 @@ class LapackStep(StepBuilder):
         super().__init__(target)
         self.op = op
         self.stack = op.operands[0].type.shape[:-2]
-        self.precision = op.operands[0].type.dtype
-        self.size, self.real = self.precision.itemsize, element_type(self.precision)
-        self.work = math.prod(self.stack) * (operations / OPERATIONS_PER_NS * self.size / 8 + NS_PER_MATRIX)
+        dtype = op.operands[0].type.dtype
+        self.is_complex = is_complex(dtype)
+        self.precision = real_dtype(dtype)
+        self.parts_each = 2 if self.is_complex else 1
+        self.size, self.real_size, self.real = dtype.itemsize, self.precision.itemsize, element_type(self.precision)
+        operations *= 4 if self.is_complex else 1
+        self.work = math.prod(self.stack) * (operations / OPERATIONS_PER_NS * self.real_size / 8 + NS_PER_MATRIX)
         self.one = literal(1.0, self.precision)
         self.split_of_stack = split_iterations((math.prod(self.stack),), self.work)
 
@@ -66,15 +74,16 @@ class LapackStep(StepBuilder):
     # -- calls
 
     def lapack(self, name: str, *arguments: int | float | str) -> None:
-        """Call a routine, by its name without the letter of the dtype. Arguments are integers, letters, numbers, or pointers (`%...`)."""
-        self._routine(LAPACK, name, arguments)
+        """Call a routine, by its name without the letter of the dtype. Arguments are integers, letters, numbers, or pointers (`%...`).
+        Names of routines for real matrices stand for those for complex ones."""
+        self._routine(LAPACK, _OF_COMPLEX.get(name, name) if self.is_complex else name, arguments)
 
     def blas(self, name: str, *arguments: int | float | str) -> None:
         self._routine(BLAS, name, arguments)
 
     def _routine(self, module: str, name: str, arguments: Sequence[int | float | str]) -> None:
         passed = [("ptr", self._pointer(argument)) for argument in arguments]
-        letter = "s" if self.size == 4 else "d"
+        letter = ("cz" if self.is_complex else "sd")[self.real_size == 8]
         self.call("void", external_symbol(module, letter + name, "void", ["ptr"] * len(passed)), *passed)
 
     def _pointer(self, argument: int | float | str) -> str:
@@ -82,30 +91,44 @@ class LapackStep(StepBuilder):
         if isinstance(argument, str) and argument[0] == "%":
             return argument
         if isinstance(argument, float):
-            kind, value = ("float", "double")[self.size == 8], f"0x{element_bits(argument, np.dtype(np.float64)):016X}"
+            kind, value = self.real, f"0x{element_bits(argument, np.dtype(np.float64)):016X}"
+            if self.is_complex:
+                name = f"adjit_complex_{kind}_{value}"
+                self.shared[name] = Definition(name, f"@{name} = internal constant {{{kind}, {kind}}} {{{kind} {value}, {kind} 0.0}}")
+                return self.use(f"@{name}")
         else:
             kind, value = ("i8", str(ord(argument))) if isinstance(argument, str) else ("i32", str(argument))
         name = f"adjit_{kind}_{value}"
         self.shared[name] = Definition(name, f"@{name} = internal constant {kind} {value}")
         return self.use(f"@{name}")
 
+    @property
+    def adjoint(self) -> str:
+        """The letter for the conjugate transpose."""
+        return "C" if self.is_complex else "T"
+
     def finite_sum(self, numbers: str, count: int) -> str:
         """True if the sum of the absolute values is finite."""
         passed = [("ptr", self._pointer(count)), ("ptr", numbers), ("ptr", self._pointer(1))]
-        name = external_symbol(BLAS, ("s" if self.size == 4 else "d") + "asum", self.real, ["ptr"] * 3)
+        letters = (("sc", "dz") if self.is_complex else ("s", "d"))[self.real_size == 8]
+        name = external_symbol(BLAS, letters + "asum", self.real, ["ptr"] * 3)
         return self.let(f"fcmp olt {self.real} {self.call(self.real, name, *passed)}, {literal(math.inf, self.precision)}")
 
     def numbers(self, count: int, size: int = 0) -> str:
         """Scratch memory for `count` elements of the dtype, or of `size` bytes."""
         return self.scratch(max(count, 1) * (size or self.size))
 
+    def reals(self, count: int) -> str:
+        """Scratch memory for `count` reals."""
+        return self.numbers(count, self.real_size)
+
     @contextmanager
     def unless_failed(self, info: str, *results: tuple[str, int]) -> Iterator[None]:
-        """The block that runs if `info` is 0; else results, each a pointer and a number of elements, become NaN."""
+        """The block that runs if `info` is 0; else results, each a pointer and a number of reals, become NaN."""
         failed = self.compare("ne", self.load("i32", info), 0, "i32")
         with self.if_(failed):
             for pointer, count in results:
-                write_move(self, Move(self.size, (Axis(count, 0, 1),), bits=element_bits(math.nan, self.precision)), "", pointer)
+                write_move(self, Move(self.real_size, (Axis(count, 0, 1),), bits=element_bits(math.nan, self.precision)), "", pointer)
         with self.if_(self.not_(failed)):
             yield
 
@@ -114,7 +137,9 @@ class LapackStep(StepBuilder):
     def turn(self, source: str, to: str, rows: int, columns: int, source_columns: int = 0, to_rows: int = 0) -> None:
         """Copy a matrix of rows and columns, of which `source` has `source_columns` a row, column by column, `to_rows` a column."""
         source_columns, to_rows = source_columns or columns, to_rows or rows
-        write_move(self, Move(self.size, (Axis(columns, 1, to_rows), Axis(rows, source_columns, 1))), source, to)
+        parts = self.parts_each
+        axes = Axis(columns, parts, parts * to_rows), Axis(rows, parts * source_columns, parts)
+        write_move(self, Move(self.real_size, (*axes, Axis(2, 1, 1)) if self.is_complex else axes), source, to)
 
     def zero(self, pointer: str, count: Value) -> None:
         """Set `count` elements to zero."""

@@ -23,23 +23,24 @@ def lower_sylvester(op: Op, shared: Shared, target: Target) -> tuple[StepCode, .
         forms = [text.numbers(2 * size * size) for size in (rows, columns)]
         largest = max(rows, columns)
         working, values, half = text.numbers(largest * BLOCK), text.numbers(3 * largest), text.numbers(rows * columns)
+        reals = text.parts_each * rows * columns
         text.store("i32", text.select(finite, "i32", 0, 1), info)
-        with text.unless_failed(info, (x, rows * columns)):
+        with text.unless_failed(info, (x, reals)):
             for matrix, form, size in ((a, forms[0], rows), (b, forms[1], columns)):
                 _schur(text, matrix, form, size, working, largest * BLOCK, values, info)
             (upper_a, vectors_a), (upper_b, vectors_b) = ((form, text.at(form, text.size, size * size))
                                                            for form, size in zip(forms, (rows, columns), strict=True))
             solution = text.numbers(rows * columns)
             text.turn(q, solution, rows, columns)
-            text.blas("gemm", "T", "N", rows, columns, rows, 1.0, vectors_a, rows, solution, rows, 0.0, half, rows)
+            text.blas("gemm", text.adjoint, "N", rows, columns, rows, 1.0, vectors_a, rows, solution, rows, 0.0, half, rows)
             text.blas("gemm", "N", "N", rows, columns, columns, 1.0, half, rows, vectors_b, columns, 0.0, solution, rows)
             text.lapack("trsyl", "N", "N", 1, rows, columns, upper_a, rows, upper_b, columns, solution, rows, scale, info)
             text.blas("gemm", "N", "N", rows, columns, rows, 1.0, vectors_a, rows, solution, rows, 0.0, half, rows)
-            text.blas("gemm", "N", "T", rows, columns, columns, 1.0, half, rows, vectors_b, columns, 0.0, solution, rows)
+            text.blas("gemm", "N", text.adjoint, rows, columns, columns, 1.0, half, rows, vectors_b, columns, 0.0, solution, rows)
             text.turn(solution, x, columns, rows)
             factor = text.let(f"fdiv {text.real} {text.one}, {text.load(text.real, scale)}")
-            with text.for_range(0, rows * columns) as loop:
-                place = text.at(x, text.size, loop.counter)
+            with text.for_range(0, reals) as loop:
+                place = text.at(x, text.real_size, loop.counter)
                 text.store(text.real, text.let(f"fmul {text.real} {text.load(text.real, place)}, {factor}"), place)
     return text.finished()
 
@@ -52,7 +53,8 @@ def _schur(text: LapackStep, matrix: str, form: str, size: int, working: str, le
     text.lapack("gehrd", size, 1, size, form, size, scales, working, length, info)
     text.copy(vectors, form, size * size * text.size)
     text.lapack("orghr", size, 1, size, vectors, size, scales, working, length, info)
-    text.lapack("hseqr", "S", "V", size, 1, size, form, size, real, imaginary, vectors, size, working, length, info)
+    numbers = (real,) if text.is_complex else (real, imaginary)
+    text.lapack("hseqr", "S", "V", size, 1, size, form, size, *numbers, vectors, size, working, length, info)
 
 
 def lower_banded_solve(op: Op, shared: Shared, target: Target) -> tuple[StepCode, ...]:
@@ -68,7 +70,7 @@ def lower_banded_solve(op: Op, shared: Shared, target: Target) -> tuple[StepCode
         text.turn(bands, text.at(matrix, text.size, lower), lower + upper + 1, size, to_rows=height)
         text.turn(b, right, size, columns)
         text.lapack("gbtrf", size, size, lower, upper, matrix, height, swaps, info)
-        with text.unless_failed(info, (x, size * columns)):
+        with text.unless_failed(info, (x, text.parts_each * size * columns)):
             text.lapack("gbtrs", "T" if op.attrs["transpose"] else "N", size, lower, upper, columns, matrix, height, swaps, right, size,
                         info)
             text.turn(right, x, columns, size)

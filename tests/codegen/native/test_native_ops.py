@@ -90,6 +90,22 @@ def test_samples(kind: Kind, target: Target, exhaustive: bool) -> None:
             for number, sample in enumerate(samples if exhaustive or target is BEST else first_of_each_dtype(samples)):
                 check(record.name, *sample.arrays, of=f"sample {number}", **sample.attrs)
 
+def test_samples_of_matrices() -> None:
+    """All results, up to rounding: LAPACK takes other ways for whole stacks."""
+    cases = [(f"{record.name} of sample {number}", op_of(record, sample.arrays, sample.attrs), sample.arrays)
+             for record in DEFINITIONS.values() if record.kind is Kind.LINALG for number, sample in enumerate(record.samples())]
+    codes = load_together([lower_op(op, {}, BEST) for _, op, _ in cases], BEST)
+
+    def check(code: LoadedSteps, op: Op, arrays: tuple[np.ndarray, ...]) -> None:
+        found = run_steps(code, arrays, [result.type for result in op.results], 0, BEST)
+        for one, expected in zip(found, evaluate(op.definition, arrays, op.attrs), strict=True):
+            assert (one.dtype, one.shape) == (expected.dtype, expected.shape)
+            if op.name == "eig" and one is not found[0] and arrays[0].dtype in (np.float32, np.complex64):
+                one, expected = np.abs(one), np.abs(expected)       # NumPy computes in float64, where signs may be others
+            tolerance = 2e-4 if one.dtype in (np.float32, np.complex64) else 1e-11
+            np.testing.assert_allclose(one, expected, rtol=tolerance, atol=tolerance)
+
+    for_each([(name, (code, op, arrays)) for code, (name, op, arrays) in zip(codes, cases, strict=True)], check)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in Kind if kind not in (Kind.REGION, Kind.MEMORY, Kind.CHECK)], ids=lambda kind: kind.name)

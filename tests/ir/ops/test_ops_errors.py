@@ -180,7 +180,7 @@ CASES: list[tuple[OpDefinition, list[str], dict[str, Any], type[AdjitError], str
     (ops.iota, [], {"dtype": F64, "shape": (2,), "axis": 1}, ShapeError, "axis 1 is out of range for f64[2]"),
     (ops.iota, [], {"dtype": BOOL, "shape": (2,), "axis": 0}, DTypeError, "an integer or float dtype is needed, got bool[2]"),
     *((op, ["f64[2,3,4]"], attrs, ShapeError, "square matrices are needed, got f64[2,3,4]") for op, attrs in (
-        (ops.cholesky, {}), (ops.eigh, {"lower": True}), (ops.eigvalsh, {"lower": True}))),
+        (ops.cholesky, {}), (ops.eigh, {"lower": True}), (ops.eigvalsh, {"lower": True}), (ops.eig, {}), (ops.eigvals, {}))),
     *((op, ["f64[2,0]"], attrs, ShapeError, "matrices with elements are needed, got f64[2,0]") for op, attrs in (
         (ops.lu, {}), (ops.qr, {"complete": False}), (ops.svd, {"full": False}), (ops.svdvals, {}))),
     (ops.triangular_solve, ["f64[3,3]", "f64[2,3]"], {"lower": True, "transpose": False, "unit": False}, ShapeError,
@@ -189,7 +189,7 @@ CASES: list[tuple[OpDefinition, list[str], dict[str, Any], type[AdjitError], str
     (ops.sylvester, ["f64[3,3]", "f64[2,2]", "f64[3,3]"], {}, ShapeError, "a matrix of 2 columns is needed"),
     (ops.banded_solve, ["f64[2,4]", "f64[4,1]"], {"lower": 1, "upper": 1, "transpose": False}, ShapeError, "1 diagonals below"),
     (ops.lu_inverse, ["f64[3,3]", "f32[3,3]", "i64[3]"], {}, DTypeError, "operands of different dtypes"),
-    (ops.cholesky, ["i32[3,3]"], {}, DTypeError, "a float dtype is needed, got i32[3,3]"),
+    (ops.cholesky, ["i32[3,3]"], {}, DTypeError, "a float or complex dtype is needed, got i32[3,3]"),
     (ops.guard, ["bool[2]"], {"expected": True, "number": 0}, ShapeError, "a guard takes a scalar, got bool[2]"),
 ]
 
