@@ -23,6 +23,7 @@ from adjit.eager.functional import shapes
 from adjit.eager.generator import next_key
 from adjit.eager.node_names import raw
 from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, as_tensor, check_device, tensor
+from adjit.ir.types import is_float
 from adjit.numpy_signatures import example
 from adjit.tracer import random
 from adjit.tracer.functions import creation
@@ -323,7 +324,7 @@ def _sizes(given: tuple[Any, ...], size: Any = None) -> tuple[int, ...]:
 
 
 def _default(dtype: np.dtype) -> np.dtype:
-    return DEFAULT_FLOAT if dtype.kind == "f" else np.dtype(np.int64)
+    return DEFAULT_FLOAT if is_float(dtype) else np.dtype(np.int64)
 
 
 def _drawn(draw: Callable[..., Any], size: tuple[int, ...], dtype: np.dtype, requires_grad: bool, device: Any) -> Tensor:

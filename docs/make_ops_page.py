@@ -8,7 +8,7 @@ from pathlib import Path
 import adjit.ir.ops  # noqa: F401  (fills DEFINITIONS)
 from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition
 from adjit.ir.errors import DTypeError
-from adjit.ir.types import F64, SHORT_NAMES, TensorType, is_float, is_integer
+from adjit.ir.types import F64, SHORT_NAMES, TensorType, is_float, is_half, is_integer
 
 PAGE = Path(__file__).with_name("ops.md")
 
@@ -39,7 +39,7 @@ KINDS = {
 }
 
 CLASSES = {
-    "floats": {name for name, dtype in SHORT_NAMES.items() if is_float(dtype)},
+    "floats": {name for name, dtype in SHORT_NAMES.items() if is_float(dtype) and not is_half(dtype)},
     "integers": {name for name, dtype in SHORT_NAMES.items() if is_integer(dtype)},
     "bool": {"bool"},
 }

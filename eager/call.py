@@ -212,6 +212,6 @@ def differentiable(operand: Any) -> bool:
 
 def integers_as_floats(args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Convert Python integers to floats in arithmetic with a float tensor, so that they are no part of the key."""
-    if any(type(arg) is int for arg in args) and any(isinstance(arg, (Tensor, TracedArray)) and arg.dtype.kind in "fc" for arg in args):
+    if any(type(arg) is int for arg in args) and any(isinstance(arg, (Tensor, TracedArray)) and is_inexact(arg.dtype) for arg in args):
         return tuple(float(arg) if type(arg) is int else arg for arg in args)
     return args

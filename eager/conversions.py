@@ -20,7 +20,7 @@ from adjit.eager.lost_gradients import check_number
 from adjit.eager.node_names import raw
 from adjit.eager.tensor import Tensor, check_device, new_tensor, note_wrapper, own_tensor, tensor
 from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError
-from adjit.ir.types import is_complex
+from adjit.ir.types import is_complex, is_float
 from adjit.tracer.array import TracedArray, wrap, write_refused
 from adjit.tracer.array_checks import check_array, is_ndarray
 from adjit.tracer.functions import creation
@@ -315,7 +315,7 @@ def _nbytes(self: Tensor) -> int:
 
 def _is_floating_point(self: Tensor) -> bool:
     """True if the dtype is float32 or float64."""
-    return self.dtype.kind == "f"
+    return is_float(self.dtype)
 
 
 # -- transposed

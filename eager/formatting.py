@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir.dataclass import dataclass
+from adjit.ir.types import is_float
 
 PRECISION = 4               # digits after the decimal point
 SUMMARIZE_ABOVE = 1000      # elements
@@ -72,7 +73,7 @@ def _number_format(array: np.ndarray) -> _NumberFormat:
 
     Zeros, infinities and NaN do not count for the choice, nor for the width.
     """
-    if array.dtype.kind != "f":
+    if not is_float(array.dtype):
         return _NumberFormat(str, max(len(str(number)) for number in array.reshape(-1).tolist()))
     significant = array[np.isfinite(array) & (array != 0)].astype(np.float64)
     if not significant.size:

@@ -10,7 +10,7 @@ import numpy as np
 
 from adjit.eager.functional import elementwise, reductions
 from adjit.eager.tensor import DEFAULT_FLOAT, Tensor
-from adjit.ir.types import C128, F64
+from adjit.ir.types import C128, F64, is_inexact
 from adjit.tracer.array import TracedArray
 from adjit.tracer.functions import composites
 from adjit.tracer.registry import FUNCTIONS
@@ -54,7 +54,7 @@ def needs_floats(function: Function, args: tuple[Any, ...], kwargs: Mapping[str,
         return False
     for position, arg in enumerate((*args, *kwargs.values())):
         if isinstance(arg, (Tensor, TracedArray, np.ndarray, np.generic)) and not (isinstance(arg, TracedArray) and arg.weak):
-            if arg.dtype.kind in "fc":
+            if is_inexact(arg.dtype):
                 if arg.dtype in (F64, C128):
                     return False
                 floats = True
@@ -75,4 +75,4 @@ def with_floats(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, 
 
 
 def _is_integer(arg: Any) -> bool:
-    return isinstance(arg, (Tensor, TracedArray, np.ndarray, np.generic)) and arg.dtype.kind not in "fc"
+    return isinstance(arg, (Tensor, TracedArray, np.ndarray, np.generic)) and not is_inexact(arg.dtype)

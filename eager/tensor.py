@@ -14,7 +14,7 @@ import numpy as np
 from adjit.eager.modes import modes
 from adjit.ir import ops
 from adjit.ir.errors import ShapeError, UnsupportedError
-from adjit.ir.types import complex_dtype
+from adjit.ir.types import complex_dtype, is_float, is_inexact
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, wrap
 from adjit.tracer.array_checks import check_array
 from adjit.tracer.array_wrapper import ArrayWrapper
@@ -153,10 +153,10 @@ def _content(data: Any, dtype: Any, copy: bool) -> Any:
         raise ShapeError(f"tensor(data): {error}", find_user_location(), hint="nested lists have one length at each depth") from error
     if dtype is not None:
         wanted = dtype_argument(dtype)
-    elif isinstance(data, (np.ndarray, np.generic)) or array.dtype.kind not in "fc" or _holds_arrays(data):
+    elif isinstance(data, (np.ndarray, np.generic)) or not is_inexact(array.dtype) or _holds_arrays(data):
         wanted = check_array(array, "tensor(data)", find_user_location())
     else:
-        wanted = DEFAULT_FLOAT if array.dtype.kind == "f" else complex_dtype(DEFAULT_FLOAT)
+        wanted = DEFAULT_FLOAT if is_float(array.dtype) else complex_dtype(DEFAULT_FLOAT)
     content = np.array(array, wanted, copy=True if copy else None, order="C" if copy else "K", ndmin=0)
     return _constant(content, copy) if is_tracing() else content
 

@@ -7,18 +7,25 @@ fails when it is made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from enum import Enum, IntEnum
 from functools import lru_cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from adjit.ir.dataclass import dataclass
 from adjit.ir.emitter import current_emitter
+from adjit.ir.errors import DTypeError
 from adjit.ir.graph import Attributes, Graph, Op, Value
-from adjit.ir.types import TensorType
+from adjit.ir.lazy_module import LazyModule
+from adjit.ir.types import TensorType, is_half
+
+if TYPE_CHECKING:
+    from adjit.ir import half_floats
+else:
+    half_floats = LazyModule("adjit.ir.half_floats")
 
 Infer = Callable[..., "TensorType | tuple[TensorType, ...]"]
 Evaluate = Callable[..., Any]
@@ -145,6 +152,8 @@ class OpDefinition:
                      libraries for C.
     first_alone      name of the op that computes the first result alone, in less time; without a derivative, so it replaces the op where
                      nothing is differentiated any more.
+    half             computes nothing of float16 and bfloat16 operands, and works on them as they are stored. Any other op is emitted in
+                     float32 (`ir/half_floats.py`). Ops with regions have it.
     """
 
     name: str
@@ -180,11 +189,13 @@ class OpDefinition:
     runs: str = ""
     external: tuple[str, ...] | None = None
     first_alone: str = ""
+    half: bool = False
     is_check: bool = field(init=False)
     """True if an op without results is needed all the same: it may stop the program."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_check", self.kind is Kind.CHECK)       # read for each op many times
+        object.__setattr__(self, "half", self.half or self.kind in (Kind.REGION, Kind.MEMORY))
         if not self.doc or not callable(self.infer) or not callable(self.evaluate) or not callable(self.samples):
             raise ValueError(f"op record {self.name!r} is incomplete")
         if (self.kind in (Kind.ELEMENTWISE, Kind.REDUCTION)) != (self.scalar is not None):
@@ -216,6 +227,9 @@ class OpDefinition:
             inferred = self.infer(*types, **attrs)
             return inferred if isinstance(inferred, tuple) else (inferred,)
         if known is None:
+            if not self.half and self.name != "convert" and any(type.is_half for type in types):
+                raise DTypeError(f"{next(type for type in types if type.is_half)} is stored only: this op computes in f32",
+                                 hint="convert the operand first")
             inferred = self.infer(*types, **attrs)
             found = tuple(map(_shared_type, inferred)) if isinstance(inferred, tuple) else (_shared_type(inferred),)
             if len(_known_types) >= _MAX_KNOWN_TYPES:
@@ -225,15 +239,26 @@ class OpDefinition:
 
     def __call__(self, *operands: Value, **attrs: Any) -> Value:
         """Emit this op into the current emitter; returns the only result."""
-        (value,) = current_emitter().emit(self, operands, attrs)
+        (value,) = half_floats.emit_wide(self, operands, attrs, ()) if not self.half and _of_halves(operands, attrs) \
+            else current_emitter().emit(self, operands, attrs)
         return value
 
     def emit(self, *operands: Value, regions: Sequence[Graph] = (), **attrs: Any) -> tuple[Value, ...]:
         """Emit this op into the current emitter; returns all results."""
+        if not self.half and _of_halves(operands, attrs):
+            return half_floats.emit_wide(self, operands, attrs, tuple(regions))
         return current_emitter().emit(self, operands, attrs, tuple(regions))
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
+
+
+def _of_halves(operands: Sequence[Value], attrs: Mapping[str, Any]) -> bool:
+    """True if an operand, or the dtype asked for, is float16 or bfloat16."""
+    for value in operands:
+        if value.type.is_half:
+            return True
+    return "dtype" in attrs and is_half(attrs["dtype"])
 
 
 @lru_cache(maxsize=4096)

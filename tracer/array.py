@@ -25,7 +25,7 @@ from adjit.ir.errors import ArgumentError, DTypeError, Location, TraceError, Uns
 from adjit.ir.graph import Value
 from adjit.ir.interpreter import ArrayValue
 from adjit.ir.ops import stop_gradient
-from adjit.ir.types import TensorType, check_dtype
+from adjit.ir.types import TensorType, check_dtype, dtype_kind, is_inexact
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.flow.flow_graph import FlowMismatch
 from adjit.tracer.flow.text_uses import use_of_text
@@ -420,7 +420,7 @@ class TracedArray:
 
     def _number(self, what: str, hint: str) -> Any:
         """The value for this call, as the number that `.item()` gives."""
-        return self._known({"b": "bool", "f": "float", "c": "complex"}.get(self.dtype.kind, "int"), what, hint)
+        return self._known({"b": "bool", "f": "float", "c": "complex"}.get(dtype_kind(self.dtype), "int"), what, hint)
 
     def __bool__(self) -> bool:
         if is_within_store():
@@ -459,7 +459,7 @@ class TracedArray:
 
     def without_derivative(self) -> TracedArray:
         """The array for a use that has no derivative in Python either: as a text, as a key of a dict."""
-        if self.dtype.kind not in "fc" or not self.scope.open:
+        if not is_inexact(self.dtype) or not self.scope.open:
             return self
         with emitting(self.scope.builder):
             return traced_array(stop_gradient(self.value), self.scope)
@@ -677,7 +677,7 @@ def class_of(type: TensorType, weak: bool, scalar: bool | None = None) -> builti
     """Class of the traced arrays of a type."""
     if type.shape or scalar is False:
         return TracedNDArray
-    number: Any = type.dtype.type if not weak else _PYTHON_NUMBERS.get(type.dtype.kind, int)
+    number: Any = type.dtype.type if not weak else _PYTHON_NUMBERS.get(dtype_kind(type.dtype), int)
     return _scalar_class(number)
 
 

@@ -18,7 +18,7 @@ from adjit.ir.definition import OpDefinition
 from adjit.ir.errors import AdjitError
 from adjit.ir.graph import Value
 from adjit.ir.thread_context import thread
-from adjit.ir.types import TensorType
+from adjit.ir.types import TensorType, dtype_kind, is_float
 from adjit.tracer.array import ORDINARY, TracedArray, class_of
 from adjit.tracer.dispatch import with_layout
 from adjit.tracer.lowering import broadcast, broadcast_shapes, convert
@@ -86,11 +86,11 @@ def apply_directly(ufunc: np.ufunc, inputs: tuple[Any, ...], operator: bool) -> 
         if type(value) is Value:
             if value.type.shape != shape or value.type.dtype is not dtype:
                 values[index] = broadcast(convert(value, dtype), shape)
-        elif dtype.kind == "f" and type(value) is float and dtype.itemsize == 8:
+        elif is_float(dtype) and type(value) is float and dtype.itemsize == 8:
             (values[index],) = builder.emit(ops.constant, (), {"value": value, "dtype": dtype, "shape": shape})
         else:
             values[index] = to_value(value, dtype, shape)
-    if type(lower) is OpDefinition:
+    if type(lower) is OpDefinition and not values[0].type.is_half:
         (result,) = builder.emit(lower, values, {})
     else:
         result = lower(*values)
@@ -113,7 +113,7 @@ def _plan(ufunc: np.ufunc, inputs: tuple[Any, ...], operator: bool) -> _Plan | N
         shape = broadcast_shapes(*map(shape_of, inputs))
     except (AdjitError, ValueError):
         return None
-    weak = operator and dtypes[-1].kind in "fic" and all(map(is_weak, inputs))
+    weak = operator and dtype_kind(dtypes[-1]) in "fic" and all(map(is_weak, inputs))
     operands = tuple(x._value.type if isinstance(x, TracedArray) else None for x in inputs)
     return _Plan(operands, dtypes[:ufunc.nin], shape, dtypes[-1], class_of(TensorType(dtypes[-1], shape), weak), weak)
 

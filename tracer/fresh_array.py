@@ -33,6 +33,7 @@ from adjit.ir.emitter import emitting
 from adjit.ir.errors import TraceError, UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.ops.creation import table_attributes
+from adjit.ir.types import dtype_kind, is_inexact
 from adjit.tracer import lowering
 from adjit.tracer.array import FRESH, WRITTEN, TracedArray, apply_ufunc, as_traced, contains_traced, traced_array, view_of, wrap
 from adjit.tracer.array_checks import check_array, is_ndarray
@@ -135,7 +136,7 @@ def written(array: Any) -> Any:
     with emitting(scope.builder):
         cell = traced_array(_constant(plain), scope, scalar=False, strides=_steps(plain))
     if plain.flags.writeable:       # C code that reads the memory all the same gets no number that looks right
-        plain.fill(np.nan if plain.dtype.kind in "fc" else plain.dtype.kind != "b" and np.iinfo(plain.dtype).min)
+        plain.fill(np.nan if is_inexact(plain.dtype) else plain.dtype.kind != "b" and np.iinfo(plain.dtype).min)
     _stand_for(root, cell)
     made = standing_for(array)
     assert made is not None
@@ -369,7 +370,7 @@ def _constant(array: np.ndarray) -> Value:
     number = array.reshape(-1)[0]
     if (bits == bits[0]).all() and (number == number or number.tobytes() == dtype.type(np.nan).tobytes()):
         return lowering.constant(number, dtype, array.shape)
-    if array.ndim == 1 and array.size > 2 and dtype.kind in "iuf":
+    if array.ndim == 1 and array.size > 2 and dtype_kind(dtype) in "iuf":
         sequence = _sequence(array)
         if sequence is not None:
             return sequence
@@ -429,7 +430,7 @@ class Call:
         """Return a result with fresh arrays in place of new ordinary arrays, and of views of fresh ones."""
         if isinstance(x, (list, tuple)):
             return type(x)(map(self.result, x)) if type(x) in (list, tuple) else type(x)(*map(self.result, x))
-        if type(x) is not np.ndarray or x.dtype.kind not in "fiubc":
+        if type(x) is not np.ndarray or dtype_kind(x.dtype) not in "fiubc":
             return x
         if id(x) in self.given and self.given[id(x)][0] is x:
             return self.given[id(x)][1]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir.errors import TraceError, UnsupportedError
-from adjit.ir.types import SHORT_NAMES
+from adjit.ir.types import SHORT_NAMES, dtype_kind
 from adjit.tracer.array import FRESH, WRITTEN, TracedArray, wrap
 from adjit.tracer.caught_errors import is_caught
 from adjit.tracer.fresh_array import has_traced, lent, made, opened
@@ -171,7 +171,7 @@ def _array_class(own: Function) -> Function:
     """Replacement for the class of arrays: an array without a buffer has content that is known, one with a buffer is a view."""
     def zeros(*args: Any, **kwargs: Any) -> Any:
         array = own(*args, **kwargs)
-        if array.dtype.kind in "fiubc":
+        if dtype_kind(array.dtype) in "fiubc":
             array.fill(0)
         return array
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir.errors import DTypeError, UnsupportedError
-from adjit.ir.types import F64, I64
+from adjit.ir.types import F64, I64, dtype_kind, is_float
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.caught_errors import is_caught
 from adjit.tracer.fresh_array import has_traced, opened
@@ -193,7 +193,7 @@ def _are_comparable(items: Sequence[Any]) -> bool:
         return False
     (dtype,) = traced
     plain = [item for item in items if not issubclass(type(item), TracedArray)]
-    return dtype.kind in "iuf" and all(type(item) in (int, float)[:1 + (dtype.kind == "f")] or
+    return dtype_kind(dtype) in "iuf" and all(type(item) in (int, float)[:1 + (is_float(dtype))] or
                                        (issubclass(type(item), np.generic) and item.dtype == dtype) for item in plain)
 
 
@@ -225,10 +225,10 @@ def _raise_as_python(own: Function, given: Sequence[Any], result: TracedArray) -
     """Raise the exception of a function of `math` for the values of this call, if it has one: where NaN comes of numbers, or infinity of
     finite ones (`math_1` in CPython's Modules/mathmodule.c)."""
     numbers = [_double(x) for x in given]
-    bad = find(np.isnan)(result) if result.dtype.kind == "f" else find(np.isfinite)(numbers[0]) == False   # noqa: E712
+    bad = find(np.isnan)(result) if is_float(result.dtype) else find(np.isfinite)(numbers[0]) == False   # noqa: E712
     infinite = find(np.isinf)(result)
     for number in numbers:
-        if result.dtype.kind == "f":
+        if is_float(result.dtype):
             bad = bad & ~find(np.isnan)(number)
         infinite = infinite & find(np.isfinite)(number)
     if bool(bad | infinite):

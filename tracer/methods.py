@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from adjit.ir.types import dtype_kind
 from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.caught_errors import is_caught
 from adjit.tracer.direct import apply_directly
@@ -47,7 +48,7 @@ def _apply(ufunc: np.ufunc, *inputs: Any) -> Any:
     if not all(map(_operand, inputs)):
         return NotImplemented
     result = FUNCTIONS[ufunc](*inputs)
-    if isinstance(result, TracedArray) and result.dtype.kind in "fic" and all(map(is_weak, inputs)):
+    if isinstance(result, TracedArray) and dtype_kind(result.dtype) in "fic" and all(map(is_weak, inputs)):
         return wrap(result.value, weak=True)
     return result
 

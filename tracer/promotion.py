@@ -9,12 +9,11 @@ from typing import Any, Literal
 import numpy as np
 
 from adjit.ir.errors import DTypeError
-from adjit.ir.types import C128, F64, I64, SHORT_NAMES, check_dtype, in_native_order
+from adjit.ir.types import C128, F64, I64, SUPPORTED_DTYPES, bfloat16, check_dtype, dtype_kind, is_supported
 from adjit.tracer.array import TracedArray, as_traced
 from adjit.tracer.lowering import broadcast, constant, convert
 from adjit.tracer.user_location import find_user_location
 
-_SUPPORTED = frozenset(SHORT_NAMES.values())
 Operand = TracedArray | np.generic | bool | int | float | complex
 Casting = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
 Kind = np.dtype | type      # a dtype, or `int`, `float` or `complex` for a weak scalar
@@ -38,7 +37,7 @@ def shape_of(x: Operand) -> tuple[int, ...]:
 def kind_of(x: Operand) -> Kind:
     """Return the kind of `x` in promotion."""
     if isinstance(x, TracedArray):
-        return x.dtype if not x.weak else _WEAK_KINDS.get(x.dtype.kind, int)
+        return x.dtype if not x.weak else _WEAK_KINDS.get(dtype_kind(x.dtype), int)
     if isinstance(x, np.generic):
         return check_dtype(x.dtype)
     return np.dtype(np.bool_) if isinstance(x, bool) else next(kind for kind in (float, int, complex) if isinstance(x, kind))
@@ -108,17 +107,12 @@ def _supported_dtypes(ufunc: np.ufunc, kinds: tuple[Kind, ...], dtype: np.dtype 
     return dtypes
 
 
-def is_supported(dtype: np.dtype) -> bool:
-    """True if the IR has this dtype."""
-    return in_native_order(dtype) in _SUPPORTED
-
-
 def dtype_argument(dtype: Any) -> np.dtype:
     """Return the dtype that a user named; raises `DTypeError` if it is not supported."""
-    target = np.dtype(dtype)
+    target = bfloat16() if isinstance(dtype, str) and dtype == "bfloat16" else np.dtype(dtype)
     if not is_supported(target):
         raise DTypeError(f"{target}: this dtype is not supported", find_user_location(),
-                         hint="supported: bool, (u)int8 to (u)int64, float32, float64, complex64, complex128")
+                         hint=f"supported: {SUPPORTED_DTYPES}")
     return check_dtype(target)
 
 

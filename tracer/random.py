@@ -11,7 +11,7 @@ import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.errors import DTypeError, ShapeError
-from adjit.ir.types import U64
+from adjit.ir.types import U64, is_float
 from adjit.tracer.array import as_traced, wrap
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.lowering import broadcast, iota
@@ -176,7 +176,7 @@ def _check_key(key: Array) -> Array:
 
 def _floating(dtype: Any, function: str) -> Any:
     dtype = np.dtype(dtype)
-    if dtype.kind != "f":
+    if not is_float(dtype):
         raise DTypeError(f"random.{function} gives floating-point numbers, not {dtype}", find_user_location())
     return dtype
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import TraceError, UnsupportedError
-from adjit.ir.types import C128, F64, SHORT_NAMES, TensorType, check_dtype
+from adjit.ir.types import C128, F64, SHORT_NAMES, TensorType, check_dtype, is_half
 from adjit.tracer.array import TracedArray
 from adjit.tracer.array_checks import check_array
 from adjit.tracer.array_wrapper import ArrayWrapper, IdentityKeyed, held_by
@@ -115,7 +115,7 @@ def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
     keys: list[tuple[Any, ...]] = []
     wrappers: list[ArrayWrapper] = []
     for index, leaf in enumerate(all_leaves):
-        if (type(leaf) is np.ndarray or type(leaf) in ORIGINAL_CLASS) and (dtype := leaf.dtype) in _NATIVE:
+        if (type(leaf) is np.ndarray or type(leaf) in ORIGINAL_CLASS) and ((dtype := leaf.dtype) in _NATIVE or is_half(dtype)):
             arrays.append(leaf)
             keys.append((dtype, leaf.shape) if leaf.shape else (dtype, (), np.ndarray))
         elif type(leaf) is float:

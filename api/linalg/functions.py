@@ -12,7 +12,7 @@ import numpy as np
 
 from adjit.ir.errors import ShapeError
 from adjit.ir.lazy_module import LazyModule
-from adjit.ir.types import F64
+from adjit.ir.types import F64, is_inexact
 from adjit.tracer.array import TracedArray, as_traced
 from adjit.tracer.array_wrapper import find_wrapper
 from adjit.tracer.caught_errors import is_caught
@@ -212,7 +212,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 def floating(x: Any) -> TracedArray:
     """The array in its dtype if that is a float, else as float64."""
     array = as_traced(x)
-    if array.dtype.kind in "fc":
+    if is_inexact(array.dtype):
         return array
     converted: TracedArray = array.astype(F64)
     return converted

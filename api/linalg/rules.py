@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir import ops
+from adjit.ir.types import is_inexact
 from adjit.linalg.factorizations import cholesky_factor, lu_factors, substitute
 from adjit.runtime.custom_vjp import custom_vjp
 from adjit.runtime.transforms import stop_gradient
@@ -32,7 +33,7 @@ def pure_vjp(fun: Callable[..., Any]) -> custom_vjp[..., Any]:
 
 def by_lapack(a: Any) -> bool:
     """True if LAPACK does the work for such matrices."""
-    return has_lapack() and a.dtype.kind in "fc"
+    return has_lapack() and is_inexact(a.dtype)
 
 
 def lower_factor(a: Any) -> Any:

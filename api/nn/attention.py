@@ -10,6 +10,7 @@ import numpy as np
 
 from adjit.eager.tensor import Tensor, check_device
 from adjit.ir.errors import ArgumentError, DTypeError, ShapeError
+from adjit.ir.types import dtype_kind
 from adjit.nn import functional, init
 from adjit.nn.containers import ModuleList
 from adjit.nn.functional.attention import attention_weights
@@ -164,7 +165,7 @@ def _merged_mask(mask: Array | None, padding: Array | None, query_shape: tuple[i
 
 def _additive(mask: Array, dtype: Any, name: str) -> Array:
     mask = as_traced(mask)
-    if mask.dtype.kind not in "bf":
+    if dtype_kind(mask.dtype) not in "bf":
         raise DTypeError(f"MultiheadAttention: {name} is bool (True: takes no part) or floating-point (added), got {mask.dtype}",
                          find_user_location())
     return np.where(mask, -np.inf, 0.0).astype(dtype) if mask.dtype.kind == "b" else mask.astype(dtype)

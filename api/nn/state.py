@@ -13,6 +13,7 @@ import numpy as np
 from adjit.eager.modes import no_grad
 from adjit.eager.tensor import Tensor, as_tensor, tensor
 from adjit.ir.errors import DTypeError, StateError
+from adjit.ir.types import dtype_kind
 from adjit.nn.state_structure import STRUCTURE, decoded, encoded, is_flat
 from adjit.tracer.user_location import find_user_location
 
@@ -60,7 +61,7 @@ def _content(value: Any) -> Tensor | np.ndarray | str:
         array = np.asarray(value) if hasattr(value, "__array__") else np.from_dlpack(value)
     except (TypeError, RuntimeError, ValueError, BufferError) as error:     # on a GPU, or of a dtype that NumPy lacks
         return f"a {type(value).__module__}.{type(value).__name__} that is no array in the memory of the CPU: {error}"
-    return array if array.dtype.kind in "biuf" else f"the dtype {array.dtype}"
+    return array if dtype_kind(array.dtype) in "biuf" else f"the dtype {array.dtype}"
 
 
 def _misfit(key: str, target: Tensor, content: Any) -> str | None:

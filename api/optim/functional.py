@@ -27,6 +27,7 @@ from adjit.eager.tensor import Tensor, new_tensor, own_tensor
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import ArgumentError, DTypeError, Role, ShapeError
+from adjit.ir.types import is_float
 from adjit.optim.rules import (
     Rule,
     adagrad_rule,
@@ -229,7 +230,7 @@ def _optimizer(name: str, rule: Rule, numbers: dict[str, Any], State: Any, field
     def init(params: Tree) -> Tree:
         leaves, spec = flatten(params)
         for path, leaf in zip(paths(spec), leaves, strict=True):
-            if _dtype(leaf).kind != "f":
+            if not is_float(_dtype(leaf)):
                 raise DTypeError(f"params{path} has dtype {_dtype(leaf)}; an optimiser updates floating-point arrays",
                                  find_user_location(), hint="keep other arrays out of the tree of parameters")
         made = {field: unflatten(spec, [_full_like(leaf, initial) for leaf in leaves]) for field in columns}

@@ -10,6 +10,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.types import SHORT_NAMES
 
 C_TYPES = {"f32": "float", "f64": "double", "bool": "uint8_t", "c64": "float _Complex", "c128": "double _Complex",
+           "f16": "uint16_t", "bf16": "uint16_t",       # their bits: C has no such type everywhere
            **{f"i{n}": f"int{n}_t" for n in (8, 16, 32, 64)},
            **{f"u{n}": f"uint{n}_t" for n in (8, 16, 32, 64)}}
 """The C type of an element, by dtype."""

@@ -7,7 +7,7 @@ from adjit.codegen.llvm.target import Target
 _BITS = {
     "sse2": ("one.d", 26), "sse3": ("one.c", 0), "ssse3": ("one.c", 9), "fma": ("one.c", 12), "sse4.1": ("one.c", 19),
     "sse4.2": ("one.c", 20), "avx2": ("seven.b", 5), "avx512f": ("seven.b", 16), "avx512dq": ("seven.b", 17), "avx512bw": ("seven.b", 30),
-    "avx512vl": ("seven.b", 31)}
+    "avx512vl": ("seven.b", 31), "f16c": ("one.c", 29)}
 """Register of CPUID (leaf 1 or 7) and bit, by feature."""
 
 RUNS_SYMBOL = "adjit_runs"

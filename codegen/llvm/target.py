@@ -41,6 +41,11 @@ class Target:
         return "avx512f" in self.features
 
     @property
+    def f16c(self) -> bool:
+        """True if the target has instructions that convert float16, as all processors with AVX-512 or of 64-bit ARM have."""
+        return self.avx512 or "f16c" in self.features or self.triple.startswith("aarch64")
+
+    @property
     def feature_text(self) -> str:
         """The features in LLVM's syntax: `+avx2,+fma`."""
         return ",".join(f"+{feature}" for feature in self.features)
@@ -53,7 +58,7 @@ class Target:
 TARGETS: dict[str, Target] = {
     target.name: target for target in (
         Target("avx512", 64, 32, True, ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma")),
-        Target("avx2", 32, 16, True, ("avx2", "fma")),
+        Target("avx2", 32, 16, True, ("avx2", "fma", "f16c")),
         Target("sse2", 16, 16, False, ("sse2",)))}
 """Targets by name, the best first."""
 

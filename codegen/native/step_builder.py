@@ -19,6 +19,7 @@ from adjit.codegen.llvm.vectors import VectorBuilder
 from adjit.codegen.native.program_code import SIGNATURE, StepCode
 from adjit.ir.dataclass import dataclass
 from adjit.ir.memory_sizes import aligned
+from adjit.ir.types import is_half
 
 NS_PER_TASK = 1 << 12
 MAX_TASKS = 64
@@ -55,7 +56,7 @@ def element_bits(value: float, dtype: np.dtype) -> int:
 
 def literal(value: float, dtype: np.dtype) -> str:
     """A number of this dtype in LLVM's syntax."""
-    if dtype.kind == "f":
+    if dtype.kind == "f" and not is_half(dtype):
         return f"0x{element_bits(float(dtype.type(value)), np.dtype(np.float64)):016X}"
     return str(element_bits(value, dtype))
 

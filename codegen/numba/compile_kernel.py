@@ -15,7 +15,7 @@ from adjit.codegen.llvm.link import CompiledObject, LoadedKernel
 from adjit.codegen.numba.kernel_source import KernelSource
 from adjit.codegen.numba.scalar_functions import native_helpers, python_helpers
 from adjit.codegen.process.off_main_thread import check_cancelled, off_main_thread
-from adjit.ir.types import SHORT_NAMES
+from adjit.ir.types import SHORT_NAMES, is_half
 
 _VIEW_BYTES = 1 << 40
 """Bytes that the view behind a pointer spans: kernels know their bounds, pointers do not."""
@@ -40,7 +40,8 @@ def compile_source(source: KernelSource) -> CompiledObject:
     from numba import types
     from numba.core import compiler, compiler_lock
 
-    kinds = {name: getattr(types, np.dtype(dtype).name) for name, dtype in SHORT_NAMES.items() if name != "bool"}
+    kinds = {name: getattr(types, np.dtype(dtype).name) for name, dtype in SHORT_NAMES.items()
+             if name != "bool" and not is_half(dtype)}
     signature = [kinds[a.dtype] if a.kind == "size" else types.CPointer(kinds[a.dtype]) for a in source.arguments]
     typing_context, target_context = _target()
     with compiler_lock.global_compiler_lock:

@@ -13,6 +13,7 @@ import numpy as np
 
 from adjit.codegen.llvm.compensated_sums import BLOCK_ADDITIONS
 from adjit.codegen.numba.scalar_code import expression, identity, literal, reduction_step
+from adjit.codegen.vector_math.half import register_type
 from adjit.ir.analysis.iteration_space import full_map, split_at_rows, split_map
 from adjit.ir.analysis.kernel_schedule import KernelSchedule, has_row_work, schedule_kernel
 from adjit.ir.dataclass import dataclass
@@ -98,7 +99,7 @@ class _Writer:
             self.arguments[name] = KernelArgument("size", getattr(s, name), "i64")
 
     def argument(self, name: str, kind: str, index: int, value: Value) -> str:
-        dtype = short_name(value.type.dtype)
+        dtype = register_type(value.type.dtype)
         self.arguments[name] = KernelArgument(kind, index, "u8" if dtype == "bool" else dtype)
         return name
 

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from adjit.codegen.vector_math.half import number_bits, register_type
 from adjit.ir.graph import Op
-from adjit.ir.types import short_name
+from adjit.ir.types import is_half, short_name
 
 _CALL = re.compile(r"\b([A-Za-z_]\w*)\(")
 _ARITHMETIC = re.compile(r"\} [-+*/] \{")
@@ -21,6 +22,8 @@ def literal(value: bool | int | float, dtype: np.dtype) -> str:
     """A number of this dtype: `f32(0.5)`."""
     if dtype == np.bool_:
         return str(bool(value))
+    if is_half(dtype):
+        return f"u16({number_bits(value, dtype)})"
     if dtype.kind != "f":
         return f"{short_name(dtype)}({int(value)})"
     number = float(dtype.type(value))
@@ -37,7 +40,7 @@ def expression(op: Op, names: Sequence[str], helpers: dict[str, None]) -> str:
         if dtype == result:
             return names[0]
     else:
-        suffix = short_name(dtype)
+        suffix = register_type(dtype)
     template = str(op.definition.scalar)
     if dtype == np.bool_ and _ARITHMETIC.search(template):
         template = f"{op.name}({', '.join(f'{{{i}}}' for i in range(len(names)))})"       # True + True is 2 in Python

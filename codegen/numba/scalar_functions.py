@@ -19,13 +19,14 @@ from adjit.codegen.llvm.builder import Builder
 from adjit.codegen.llvm.external import address_of, external_symbols
 from adjit.codegen.llvm.scalar_calls import scalar_call
 from adjit.codegen.process.off_main_thread import off_main_thread
+from adjit.codegen.vector_math import half
 from adjit.codegen.vector_math.functions import BINARY, UNARY
-from adjit.codegen.vector_math.language import Value, convert, select
+from adjit.codegen.vector_math.language import Value, select
 from adjit.codegen.vector_math.llvm_printer import llvm_type, print_function
 from adjit.ir import ops
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import DEFINITIONS, OpDefinition
-from adjit.ir.types import SHORT_NAMES
+from adjit.ir.types import SHORT_NAMES, is_half
 
 Helper = Callable[..., Any]
 
@@ -85,15 +86,16 @@ def helper(name: str) -> HelperFunction:
         return _external(name, record, type)
     definition: Callable[..., Value]
     types: tuple[str, ...]
-    if type in SHORT_NAMES and operation in UNARY:
+    in_register = type in SHORT_NAMES and half.in_register(type) == type
+    if in_register and operation in UNARY:
         definition, types = UNARY[operation], (type,)
-    elif type in SHORT_NAMES and operation in BINARY:
+    elif in_register and operation in BINARY:
         definition, types = BINARY[operation], (type, type)
-    elif type in SHORT_NAMES and operation == "select":
+    elif in_register and operation == "select":
         definition, types = select, ("bool", type, type)
     elif operation.startswith("convert_") and type in SHORT_NAMES:
         target, (operation, _, source) = type, operation.partition("_")
-        definition, types = (lambda x: convert(x, target)), (source,)
+        definition, types = (lambda x: half.convert(x, source, target)), (half.in_register(source),)
     else:
         raise KeyError(f"no scalar function is called {name!r}")
     text, result_type = print_function(_symbol(name), definition, types, processor_has_fma(), vector_bits())
@@ -188,6 +190,8 @@ def _python(name: str) -> Helper:
         return lambda *numbers: getattr(ops, operation).evaluate(*(np.asarray(x, SHORT_NAMES[type]) for x in numbers))[()]
     function = helper(name)
     result = SHORT_NAMES[function.result_type]
+    if function.operation == "convert" and (source := _source(name)) != type and "f16" in source + type:
+        return _half_conversion(SHORT_NAMES[source], SHORT_NAMES[type])
     evaluate = _STEPS[function.operation] if function.operation in _STEPS else getattr(ops, function.operation).evaluate
     attributes = {"dtype": result} if function.operation == "convert" else {}
 
@@ -197,4 +201,20 @@ def _python(name: str) -> Helper:
             return result.type(evaluate(*arrays, **attributes))
 
     call.__name__ = name
+    return call
+
+
+def _source(name: str) -> str:
+    """The dtype that `convert_f16_f32` converts from."""
+    return name.split("_")[1]
+
+
+def _half_conversion(source: np.dtype, target: np.dtype) -> Helper:
+    """The conversion of a half, which is a 16-bit integer in kernels."""
+    given, made = (np.dtype(np.uint16) if is_half(dtype) else dtype for dtype in (source, target))
+
+    def call(x: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return np.asarray(x, given).view(source).astype(target).view(made)[()]
+
     return call

@@ -87,6 +87,9 @@ class Emitter(ABC):
             return number
         return Value(self, self.literal(number, type), type)
 
+    has_half_instructions = False
+    """True if the target has instructions between float16 and float32: `widen_half` and `narrow_half`."""
+
     def has_exponent_instructions(self, type: str) -> bool:
         """True if the target has instructions for `scale`, `exponent` and `mantissa` on values of this type."""
         return False

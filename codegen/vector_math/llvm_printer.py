@@ -44,13 +44,14 @@ def llvm_type(type: str) -> str:
 
 
 class LLVMPrinter(Emitter):
-    """The text of one function body, `width` elements at a time (1: scalars); `avx512`: for a processor that has it. Names of values begin
-    with `prefix`, block labels count from `label`, and the first block is `block`.
+    """The text of one function body, `width` elements at a time (1: scalars); `avx512`, `half`: for a processor that has it, or
+    conversions of float16. Names of values begin with `prefix`, block labels count from `label`, and the first block is `block`.
     """
 
-    def __init__(self, fused: bool, width: int = 1, avx512: bool = False, prefix: str = "v", label: str = "", block: str = "body") -> None:
+    def __init__(self, fused: bool, width: int = 1, avx512: bool = False, prefix: str = "v", label: str = "", block: str = "body",
+                 half: bool = False) -> None:
         super().__init__(fused)
-        self.width, self.avx512 = width, avx512
+        self.width, self.avx512, self.has_half_instructions = width, avx512, half
         self.lines: list[str] = []
         self.declarations: set[str] = set()
         self.tables: dict[str, str] = {}
@@ -64,6 +65,9 @@ class LLVMPrinter(Emitter):
 
     def has_exponent_instructions(self, type: str) -> bool:
         return self.avx512 and self.width * int(type[1:]) in (128, 256, 512)
+
+    def _halves(self) -> str:
+        return "half" if self.width == 1 else f"<{self.width} x half>"
 
     def literal(self, number: Number, type: str) -> str:
         text = element_literal(number, type)
@@ -80,6 +84,10 @@ class LLVMPrinter(Emitter):
             return self._assign(f"bitcast {source} {names[0]} to {target}")
         if code == "convert":
             return self._convert(first, type)
+        if code == "widen_half":
+            return self._assign(f"fpext {self._halves()} {self._assign(f'bitcast {source} {names[0]} to {self._halves()}')} to {target}")
+        if code == "narrow_half":
+            return self._assign(f"bitcast {self._halves()} {self._assign(f'fptrunc {source} {names[0]} to {self._halves()}')} to {target}")
         if code == "invert":
             return self._assign(f"xor {source} {names[0]}, {self.literal(-1, first.type)}")
         if code == "negate":

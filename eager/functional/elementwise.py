@@ -8,6 +8,7 @@ import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.errors import DTypeError, ShapeError
+from adjit.ir.types import is_float
 from adjit.tracer import lowering, random
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.functions import creation
@@ -20,7 +21,7 @@ Array = Any
 def floating(x: Array, name: str) -> Array:
     """Return `x` for a function `name` of floats only; raises `DTypeError` for other dtypes, as PyTorch does."""
     x = as_traced(x)
-    if x.dtype.kind != "f":
+    if not is_float(x.dtype):
         raise DTypeError(f"{name} takes floating-point tensors, got {x.dtype}", find_user_location(),
                          hint="convert the tensor first: x.float() or x.double()")
     return x
@@ -45,7 +46,7 @@ def divide(x: Array, other: Array, rounding_mode: Literal["floor", "trunc"] | No
         return down
     if rounding_mode != "trunc":
         raise ValueError(f"div: rounding_mode is None, 'floor' or 'trunc', got {rounding_mode!r}")
-    if down.dtype.kind == "f":
+    if is_float(down.dtype):
         return np.trunc(np.divide(x, other))
     return np.where((down < 0) & (down * other != x), down + 1, down)
 
@@ -63,7 +64,7 @@ def rsqrt(x: Array) -> Array:
 def relu(x: Array) -> Array:
     """Larger of `x` and 0; the derivative at 0 is 0."""
     x = as_traced(x)
-    return wrap(ops.relu(x.value)) if x.dtype.kind == "f" else np.maximum(x, 0)
+    return wrap(ops.relu(x.value)) if is_float(x.dtype) else np.maximum(x, 0)
 
 
 def frac(x: Array) -> Array:
@@ -205,6 +206,6 @@ def bernoulli(x: Array, key: Array, p: Array = 0.5) -> Array:
 
 def _checked_floating(x: Array, name: str) -> Array:
     x = as_traced(x)
-    if x.dtype.kind != "f":
+    if not is_float(x.dtype):
         raise DTypeError(f"{name} fills floating-point tensors, this one is {x.dtype}", find_user_location())
     return x

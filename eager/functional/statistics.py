@@ -10,6 +10,7 @@ from adjit.eager.functional.elementwise import floating
 from adjit.eager.functional.indexing import argsort
 from adjit.eager.functional.reductions import Dim, ValuesAndIndices, sum
 from adjit.ir.errors import ShapeError
+from adjit.ir.types import is_float
 from adjit.tracer.array import as_traced
 from adjit.tracer.functions.shapes import normalize_axis
 from adjit.tracer.user_location import find_user_location
@@ -31,7 +32,7 @@ def median(x: Array, dim: int | None = None, keepdim: bool = False) -> Array | V
     order = argsort(x, axis)
     before = (slice(None),) * axis
     indices = order[(*before, slice((size - 1) // 2, (size - 1) // 2 + 1))]
-    if x.dtype.kind == "f":
+    if is_float(x.dtype):
         indices = np.where(np.any(np.isnan(x), axis=axis, keepdims=True), order[(*before, slice(size - 1, size))], indices)
     values = np.take_along_axis(x, indices, axis=axis)
     return ValuesAndIndices(values, indices) if keepdim else ValuesAndIndices(np.squeeze(values, axis), np.squeeze(indices, axis))
@@ -45,7 +46,7 @@ def diff(x: Array, n: int = 1, dim: int = -1) -> Array:
 def nansum(x: Array, dim: Dim = None, keepdim: bool = False) -> Array:
     """The sum of the elements that are not NaN."""
     x = as_traced(x)
-    return sum(np.where(np.isnan(x), 0, x) if x.dtype.kind == "f" else x, dim, keepdim)
+    return sum(np.where(np.isnan(x), 0, x) if is_float(x.dtype) else x, dim, keepdim)
 
 
 def nanmean(x: Array, dim: Dim = None, keepdim: bool = False) -> Array:

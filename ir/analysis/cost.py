@@ -6,6 +6,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.graph import Graph, Op
 from adjit.ir.ops.traits import ALIASES, NESTED_PROGRAMS
+from adjit.ir.types import is_float
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ def terms_of(op: Op) -> int:
 
 def _operations(op: Op) -> int:
     kind = op.definition.kind
-    if not op.results or not op.operands or op.operands[0].type.dtype.kind != "f":
+    if not op.results or not op.operands or not is_float(op.operands[0].type.dtype):
         return 0
     if kind is Kind.CONTRACTION:
         return 2 * op.result.type.size * terms_of(op)

@@ -44,7 +44,7 @@ def _broadcast_samples() -> Iterator[Sample]:
 
 
 broadcast: OpDefinition = define(
-    "broadcast", Kind.MOVEMENT, arity=1, attributes={"shape": tuple, "axes": tuple},
+    "broadcast", Kind.MOVEMENT, half=True, arity=1, attributes={"shape": tuple, "axes": tuple},
     doc="The operand repeated along new dimensions: its dimension i is dimension `axes[i]` of `shape`.",
     batch=lambda op, operands, size: emit_again(
         op, operands, shape=(size, *op.attrs["shape"]), axes=(0, *(axis + 1 for axis in op.attrs["axes"]))),

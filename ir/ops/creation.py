@@ -40,7 +40,7 @@ def _constant_samples() -> Iterator[Sample]:
 
 
 constant: OpDefinition = define(
-    "constant", Kind.CREATION, arity=0, attributes={"value": (bool, int, float, complex), "dtype": np.dtype, "shape": tuple},
+    "constant", Kind.CREATION, half=True, arity=0, attributes={"value": (bool, int, float, complex), "dtype": np.dtype, "shape": tuple},
     doc="An array filled with one number.",
     infer=_infer_constant, evaluate=_evaluate_constant, vjp=lambda ct, operands, results, attrs: (), samples=_constant_samples,
     cost=OpCost.FREE, uniform=True)
@@ -100,7 +100,7 @@ def table_attributes(array: np.ndarray) -> dict[str, Any]:
 
 
 table: OpDefinition = define(
-    "table", Kind.CREATION, arity=0, attributes={"data": bytes, "dtype": np.dtype, "shape": tuple},
+    "table", Kind.CREATION, half=True, arity=0, attributes={"data": bytes, "dtype": np.dtype, "shape": tuple},
     doc="An array constant; `data` are the bytes of its elements, in C order.",
     infer=_infer_table, evaluate=_evaluate_table, vjp=lambda ct, operands, results, attrs: (), samples=_table_samples)
 

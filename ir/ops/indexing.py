@@ -197,7 +197,8 @@ def _batch_scatter(op: Op, operands: Sequence[Value], size: int) -> Sequence[Val
 
 
 take: OpDefinition = define(
-    "take", Kind.INDEXING, arity=2, attributes={"axis": int}, marks=MARKS, doc="Slices of the first operand along `axis`, at the indices.",
+    "take", Kind.INDEXING, half=True, arity=2, attributes={"axis": int}, marks=MARKS,
+    doc="Slices of the first operand along `axis`, at the indices.",
     infer=_infer_take, evaluate=_evaluate_take, samples=_take_samples, batch=_batch_take,
     vjp=lambda ct, operands, results, attrs: (scatter_add(full_like(operands[0], 0.0), operands[1], ct, axis=attrs["axis"]), None))
 
@@ -208,7 +209,7 @@ scatter_add: OpDefinition = define(
     vjp=lambda ct, operands, results, attrs: (ct, None, take(ct, operands[1], axis=attrs["axis"])))
 
 scatter_set: OpDefinition = define(
-    "scatter_set", Kind.INDEXING, arity=3, attributes={"axis": int}, marks=MARKS,
+    "scatter_set", Kind.INDEXING, half=True, arity=3, attributes={"axis": int}, marks=MARKS,
     doc="The base with the updates in place of its slices along `axis`, at the indices; of repeated indices the last one counts, and only "
         "its update gets the cotangent.",
     infer=_infer_scatter, evaluate=_evaluate_scatter_set, vjp=_scatter_set_vjp, samples=_scatter_samples, updates=True,
@@ -263,7 +264,7 @@ def _scatter_along_samples() -> Iterator[Sample]:
 
 
 take_along_axis: OpDefinition = define(
-    "take_along_axis", Kind.INDEXING, arity=2, attributes={"axis": int}, marks=MARKS, numpy=np.take_along_axis,
+    "take_along_axis", Kind.INDEXING, half=True, arity=2, attributes={"axis": int}, marks=MARKS, numpy=np.take_along_axis,
     doc="For every index the element of the first operand at this index along `axis`; the other coordinates are those of the index.",
     infer=_infer_take_along, evaluate=_evaluate_take_along, samples=_take_along_samples, batch=batch_axis,
     vjp=lambda ct, operands, results, attrs: (

@@ -39,7 +39,8 @@ def _reshape_samples() -> Iterator[Sample]:
 
 
 reshape: OpDefinition = define(
-    "reshape", Kind.MOVEMENT, arity=1, attributes={"shape": tuple}, doc="The same elements, in row-major order, in another shape.",
+    "reshape", Kind.MOVEMENT, half=True, arity=1, attributes={"shape": tuple},
+    doc="The same elements, in row-major order, in another shape.",
     infer=_infer_reshape, evaluate=lambda x, *, shape: x.reshape(shape), samples=_reshape_samples,
     batch=lambda op, operands, size: emit_again(op, operands, shape=(size, *op.attrs["shape"])),
     cost=OpCost.FREE, alias=True, view=True, nonfinite=1,
@@ -66,7 +67,7 @@ def _transpose_samples() -> Iterator[Sample]:
 
 
 transpose: OpDefinition = define(
-    "transpose", Kind.MOVEMENT, arity=1, attributes={"permutation": tuple},
+    "transpose", Kind.MOVEMENT, half=True, arity=1, attributes={"permutation": tuple},
     doc="Dimensions in another order: dimension i of the result is dimension `permutation[i]` of the operand.",
     infer=_infer_transpose, evaluate=lambda x, *, permutation: x.transpose(permutation), vjp=_transpose_vjp, samples=_transpose_samples,
     batch=lambda op, operands, size: emit_again(op, operands, permutation=(0, *(axis + 1 for axis in op.attrs["permutation"]))),
@@ -86,7 +87,7 @@ def _flip_samples() -> Iterator[Sample]:
 
 
 flip: OpDefinition = define(
-    "flip", Kind.MOVEMENT, arity=1, attributes={"axes": tuple}, doc="The order of the elements along `axes` reversed.",
+    "flip", Kind.MOVEMENT, half=True, arity=1, attributes={"axes": tuple}, doc="The order of the elements along `axes` reversed.",
     infer=_infer_flip, evaluate=lambda x, *, axes: np.flip(x, axes), samples=_flip_samples, view=True, batch=batch_axes,
     vjp=lambda ct, operands, results, attrs: (flip(ct, axes=attrs["axes"]),))
 
@@ -133,7 +134,7 @@ def _slice_samples() -> Iterator[Sample]:
 
 
 slice: OpDefinition = define(
-    "slice", Kind.MOVEMENT, arity=1, attributes={"start": tuple, "stop": tuple, "step": tuple},
+    "slice", Kind.MOVEMENT, half=True, arity=1, attributes={"start": tuple, "stop": tuple, "step": tuple},
     doc="Every `step`th element of each dimension, from `start` up to `stop`; steps are positive.",
     infer=_infer_slice, evaluate=_evaluate_slice, vjp=_slice_vjp, samples=_slice_samples, view=True,
     batch=lambda op, operands, size: emit_again(
@@ -177,7 +178,8 @@ def _pad_samples() -> Iterator[Sample]:
 
 
 pad: OpDefinition = define(
-    "pad", Kind.MOVEMENT, arity=1, attributes={"low": tuple, "high": tuple, "interior": tuple, "value": (bool, int, float, complex)},
+    "pad", Kind.MOVEMENT, half=True, arity=1,
+    attributes={"low": tuple, "high": tuple, "interior": tuple, "value": (bool, int, float, complex)},
     doc="The operand with copies of `value` around it: `low` before, `high` after, and `interior` between neighbours.",
     infer=_infer_pad, evaluate=_evaluate_pad, vjp=_pad_vjp, samples=_pad_samples,
     batch=lambda op, operands, size: emit_again(op, operands, **{name: (0, *op.attrs[name]) for name in ("low", "high", "interior")}))
@@ -218,7 +220,7 @@ def _concatenate_samples() -> Iterator[Sample]:
 
 
 concatenate: OpDefinition = define(
-    "concatenate", Kind.MOVEMENT, attributes={"axis": int}, doc="The operands one after the other along `axis`.",
+    "concatenate", Kind.MOVEMENT, half=True, attributes={"axis": int}, doc="The operands one after the other along `axis`.",
     infer=_infer_concatenate, evaluate=lambda *arrays, axis: np.concatenate(arrays, axis), vjp=_concatenate_vjp,
     samples=_concatenate_samples, batch=batch_axis)
 
@@ -263,7 +265,7 @@ def _batch_update(op: Op, operands: Sequence[Value], size: int) -> Operands:
 
 
 update_slice: OpDefinition = define(
-    "update_slice", Kind.MOVEMENT, arity=2, attributes={"start": tuple, "step": tuple},
+    "update_slice", Kind.MOVEMENT, half=True, arity=2, attributes={"start": tuple, "step": tuple},
     doc="The base with the update written to every `step`th index of each dimension from `start` on.",
     infer=_infer_update_slice, evaluate=_evaluate_update_slice, vjp=_update_slice_vjp, samples=_update_slice_samples,
     batch=_batch_update, updates=True)

@@ -19,7 +19,7 @@ from adjit.ir.ops.movement import reshape, transpose
 from adjit.ir.ops.rules import ANY, NUMBER
 from adjit.ir.ops.sampling import BOTH_BOOLS, INTEGERS
 from adjit.ir.ops.selection import select
-from adjit.ir.types import BOOL
+from adjit.ir.types import BOOL, is_float
 
 Operands = tuple[Value, ...]
 
@@ -69,13 +69,13 @@ def _extremum_vjp(worse: OpDefinition, ct: Value, x: Value, extremum: Value, axe
 def _lowest(dtype: np.dtype) -> Any:
     if dtype.kind == "c":
         return dtype.type(complex(-np.inf, -np.inf))
-    return dtype.type(-np.inf) if dtype.kind == "f" else dtype.type(False if dtype.kind == "b" else np.iinfo(dtype).min)
+    return dtype.type(-np.inf) if is_float(dtype) else dtype.type(False if dtype.kind == "b" else np.iinfo(dtype).min)
 
 
 def _highest(dtype: np.dtype) -> Any:
     if dtype.kind == "c":
         return dtype.type(complex(np.inf, np.inf))
-    return dtype.type(np.inf) if dtype.kind == "f" else dtype.type(True if dtype.kind == "b" else np.iinfo(dtype).max)
+    return dtype.type(np.inf) if is_float(dtype) else dtype.type(True if dtype.kind == "b" else np.iinfo(dtype).max)
 
 
 _TIES = "Elements that tie share the cotangent equally; all elements if the result is NaN."

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from adjit.ir.errors import DTypeError, ShapeError
-from adjit.ir.types import BOOL, I64, Shape, TensorType
+from adjit.ir.types import BOOL, I64, Shape, TensorType, dtype_kind
 
 FLOAT, COMPLEX, INEXACT, INTEGER, REAL, NUMBER, ANY = "f", "c", "fc", "iu", "iuf", "iufc", "biufc"
 """Classes of dtypes, by the letters of `dtype.kind`."""
@@ -20,7 +20,7 @@ _CLASS_NAMES = {
 
 def require(type: TensorType, kinds: str) -> None:
     """Raise `DTypeError` unless the dtype is of one of `kinds`."""
-    if type.dtype.kind not in kinds:
+    if dtype_kind(type.dtype) not in kinds:
         raise DTypeError(f"{_CLASS_NAMES[kinds]} dtype is needed, got {type}", hint="convert the operand with .astype first")
 
 

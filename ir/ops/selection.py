@@ -15,7 +15,23 @@ from adjit.ir.ops.complex_numbers import real
 from adjit.ir.ops.creation import full_like
 from adjit.ir.ops.rules import ANY, FLOAT, require_same, same_as_operands
 from adjit.ir.ops.sampling import FLOATS, INTEGERS, binary_samples, edge_pairs, edges, ends_of_integers, unary_samples, uniform
-from adjit.ir.types import BOOL, F32, F64, I32, I64, SHORT_NAMES, U32, U64, TensorType, is_complex, is_float, is_inexact
+from adjit.ir.types import (
+    BOOL,
+    F16,
+    F32,
+    F64,
+    I32,
+    I64,
+    SHORT_NAMES,
+    U32,
+    U64,
+    TensorType,
+    converts_at_once,
+    is_complex,
+    is_float,
+    is_half,
+    is_inexact,
+)
 
 
 def _infer_select(condition: TensorType, a: TensorType, b: TensorType) -> TensorType:
@@ -37,13 +53,13 @@ def _select_samples() -> Iterator[Sample]:
     yield Sample((condition, uniform((2, 3)), uniform((2, 3), seed=1)), differentiable=(1, 2))
     yield Sample((np.array(True), uniform(()), uniform((), seed=1)), differentiable=(1, 2))
     yield Sample((np.zeros((0,), BOOL), uniform((0,)), uniform((0,))))
-    for dtype in (*FLOATS, *INTEGERS, BOOL):
+    for dtype in (F16, *FLOATS, *INTEGERS, BOOL):
         left, right = edge_pairs(dtype)
         yield Sample((np.arange(left.size).reshape(left.shape) % 3 == 0, left, right))
 
 
 select: OpDefinition = define(
-    "select", Kind.ELEMENTWISE, arity=3, numpy=np.where,
+    "select", Kind.ELEMENTWISE, half=True, arity=3, numpy=np.where,
     doc="The second operand where the condition holds, else the third. The one that is not chosen gets cotangent 0.",
     infer=_infer_select, evaluate=np.where, scalar="select({0}, {1}, {2})", vjp=_select_vjp, samples=_select_samples,
     cost=OpCost.CHEAP, rounding=Rounding.NONE, same_alone=True)
@@ -52,7 +68,7 @@ select: OpDefinition = define(
 def convert_array(x: np.ndarray, *, dtype: np.dtype) -> np.ndarray:
     """Array in another dtype. C, and so NumPy too, leaves the conversion of a float that does not fit an integer undefined. Here the result
     is the same on every machine: the one that NumPy computes for single elements on x86-64."""
-    if x.dtype.kind != "f" or dtype.kind not in "iu":
+    if not is_float(x.dtype) or dtype.kind not in "iu":
         return x.astype(dtype, copy=False)
     if dtype == U64:
         far = x >= 2.0**63
@@ -71,6 +87,8 @@ def _truncate(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
 def _infer_convert(x: TensorType, *, dtype: np.dtype) -> TensorType:
     if is_complex(x.dtype) and not is_complex(dtype):
         raise DTypeError(f"{x} cannot be converted to {dtype}", hint="take the real part first, or compare with 0")
+    if not converts_at_once(x.dtype, dtype):
+        raise DTypeError(f"{x} is converted to {dtype} through f32")
     return x.with_dtype(dtype)
 
 
@@ -88,6 +106,10 @@ def _convert_samples() -> Iterator[Sample]:
     yield Sample((edges(F64),), {"dtype": F32})
     for target in SHORT_NAMES.values():
         if is_complex(target):
+            continue
+        if is_half(target):
+            yield from (Sample((edges(source),), {"dtype": target}) for source in FLOATS)
+            yield Sample((edges(target),), {"dtype": F32})
             continue
         yield Sample((np.array([[0.0, 1.9, 2.5, 100.7]]),), {"dtype": target})
         for source in FLOATS:
@@ -129,9 +151,10 @@ bitcast: OpDefinition = define(
     vjp=None, cost=OpCost.CHEAP, rounding=Rounding.NONE, same_alone=True)
 
 stop_gradient: OpDefinition = define(
-    "stop_gradient", Kind.ELEMENTWISE, arity=1, doc="The operand, as a constant for differentiation: its derivative counts as 0.",
+    "stop_gradient", Kind.ELEMENTWISE, half=True, arity=1,
+    doc="The operand, as a constant for differentiation: its derivative counts as 0.",
     infer=same_as_operands(ANY), evaluate=lambda x: x, scalar="{0}", vjp=lambda ct, operands, results, attrs: (None,),
-    samples=lambda: unary_samples(-2, 2, differentiable=False, others=(*INTEGERS, BOOL)),
+    samples=lambda: unary_samples(-2, 2, differentiable=False, others=(F16, *INTEGERS, BOOL)),
     cost=OpCost.MODERATE, rounding=Rounding.NONE, view=True)
 
 

@@ -6,6 +6,7 @@ halves are linear in the number of ops; recursion follows the nesting of checkpo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from adjit.ir.errors import NonDifferentiableError, Role, VerificationError
 from adjit.ir.graph import Graph, Op, Value, needed_ops
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.traits import CONTROL_FLOW, HOST_CALLS
-from adjit.ir.types import is_complex
+from adjit.ir.types import is_complex, is_float
 from adjit.passes.autodiff.activity import active_values
 from adjit.passes.autodiff.cotangents import Cotangents
 from adjit.passes.autodiff.partition.choose_saved_values import choose_saved_values
@@ -41,7 +42,7 @@ class Forward:
 
     `active` holds the values of the region that take part in the derivative, `values` the builder's value for each value of the region,
     `residuals` the values that the forward rule of a custom call saves for its backward rule, `pull_back` the backward halves of loops and
-    branches.
+    branches, `rounded` the halves that results in float32 of ops on halves are rounded to.
     """
 
     region: Graph
@@ -49,6 +50,7 @@ class Forward:
     values: dict[Value, Value] = field(default_factory=dict)
     residuals: dict[Op, tuple[Value, ...]] = field(default_factory=dict)
     pull_back: dict[Op, reverse_control_flow.PullBack] = field(default_factory=dict)
+    rounded: dict[Value, Value] = field(default_factory=dict)
 
     @property
     def results(self) -> tuple[Value, ...]:
@@ -80,7 +82,21 @@ def run_forward(builder: GraphBuilder, region: Graph, arguments: Sequence[Value]
         else:
             results = append_copy(builder, op, operands, op.regions, role)
         values.update(zip(op.results, results, strict=True))
+    forward.rounded.update(_rounded_results(region))
     return forward
+
+
+def _rounded_results(region: Graph) -> dict[Value, Value]:
+    """Results of ops on float16 and bfloat16, in float32, by which nothing but the rounded value is made: derivative rules read that one,
+    as the rest of the program does. So what is saved has half the bytes."""
+    half = {op.operands[0]: op.result for op in region.ops if op.name == "convert" and op.result.type.is_half}
+    if not half:
+        return half
+    uses = Counter(value for op in region.ops for value in op.operands)
+    uses.update(region.results)
+    widened = {op.result for op in region.ops if op.name == "convert" and op.operands[0].type.is_half}
+    return {op.result: half[op.result] for op in region.ops if len(op.results) == 1 and uses[op.result] == 1 and op.result in half
+            and all(value in widened for value in op.operands if is_float(value.type.dtype))}
 
 
 def partition_region(region: Graph, wrt: Sequence[int], seeded: Sequence[int], summed: Sequence[int] = ()) -> Partition:
@@ -172,7 +188,8 @@ def _pull_back(builder: GraphBuilder, forward: Forward, op: Op, given: tuple[Val
         seeds = {index: cotangent for index, cotangent in enumerate(given) if cotangent is not None}
         recomputed = run_forward(builder, op.regions[0], operands, wanted, seeds, Role.RECOMPUTE)
         return run_backward(builder, recomputed, seeds)
-    results = tuple(map(forward.values.__getitem__, op.results))
+    results = tuple([ops.convert(forward.values[forward.rounded[value]], dtype=value.type.dtype) if value in forward.rounded
+                     else forward.values[value] for value in op.results])
     if op.name == "custom_call":
         return _apply_custom_rule(builder, forward, op, results, given, wanted)
     if op.name in CONTROL_FLOW:

@@ -46,6 +46,7 @@ from adjit.ir.analysis.kernel_schedule import schedule_kernel
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Value, needed_ops, readers
 from adjit.ir.ops.region import fused, matmul_epilogue
 from adjit.ir.ops.traits import CHEAP, FREE_IN_KERNELS
+from adjit.ir.types import is_float
 from adjit.passes.options import Options
 from adjit.passes.regions import in_regions
 
@@ -99,7 +100,7 @@ def describe_epilogues(before: Graph, after: Graph, options: Options) -> str:
 
 
 def _takes_epilogue(op: Op) -> bool:
-    if op.name != "matmul" or op.result.type.dtype.kind != "f" or op.result.type.dtype.itemsize < 4 or op.result.type.rank != 2:
+    if op.name != "matmul" or not is_float(op.result.type.dtype) or op.result.type.dtype.itemsize < 4 or op.result.type.rank != 2:
         return False
     rows, columns = op.result.type.shape
     inner = op.operands[0].type.shape[0 if op.attrs["transpose_a"] else 1]

@@ -16,7 +16,7 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.graph import Op, Value
 from adjit.ir.ops.traits import SAME_ELEMENTS
-from adjit.ir.types import is_float, is_integer
+from adjit.ir.types import converts_at_once, is_float, is_half, is_integer
 from adjit.passes.simplify.rewrite import Number, Rewriter, RuleTable
 
 ALGEBRA = RuleTable()
@@ -320,7 +320,7 @@ def convert_once(op: Op, graph: Rewriter) -> Value | None:
     if inner is None:
         return None
     source, middle = inner.operands[0].type.dtype, operand.type.dtype
-    if not keeps_every_number(source, middle):
+    if not keeps_every_number(source, middle) or (source != target and not converts_at_once(source, target)):
         return None
     if is_float(target) or target.kind == "b" or not is_float(middle) or keeps_every_number(source, target):
         return ops.convert(inner.operands[0], dtype=target)
@@ -335,7 +335,7 @@ def keeps_every_number(source: np.dtype, target: np.dtype) -> bool:
     """
     if source == target or source.kind == "b":
         return True
-    if target.kind == "b":
+    if target.kind == "b" or is_half(target):
         return False
     if is_float(target):
         digits = np.finfo(target).nmant + 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from adjit.ir import ops
 from adjit.ir.graph import Op, Value
+from adjit.ir.types import is_float
 from adjit.passes.simplify.rewrite import Rewriter, RuleTable
 
 WINDOWS = RuleTable()
@@ -105,7 +106,7 @@ def shared_among_largest(op: Op, graph: Rewriter) -> Value | None:
 def _lies_in_windows(x: Value, axes: tuple[int, ...]) -> bool:
     """True if `axes` are the second and the last of the last four axes, none of which has size 1."""
     rank = x.type.rank
-    return rank >= 4 and axes == (rank - 3, rank - 1) and min(x.type.shape[rank - 4:]) > 1 and x.type.dtype.kind == "f"
+    return rank >= 4 and axes == (rank - 3, rank - 1) and min(x.type.shape[rank - 4:]) > 1 and is_float(x.type.dtype)
 
 
 def _merged(x: Value) -> Value:

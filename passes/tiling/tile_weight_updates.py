@@ -33,7 +33,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.graph import Attributes, Graph, Op, Value, producers, readers
 from adjit.ir.ops import tiled
-from adjit.ir.types import Shape, TensorType
+from adjit.ir.types import Shape, TensorType, is_float
 from adjit.passes.options import Options
 from adjit.passes.simplify.dead_code import eliminate_dead_code
 
@@ -79,7 +79,7 @@ def _count(matmul: Op, cache_bytes: int) -> int:
     to stay in the cache as well.
     """
     (rows, _), nbytes = matmul.result.type.shape, matmul.result.type.nbytes
-    if matmul.result.type.dtype.kind != "f" or matmul.operands[1].type.nbytes > cache_bytes / 2 or nbytes < cache_bytes / 8:
+    if not is_float(matmul.result.type.dtype) or matmul.operands[1].type.nbytes > cache_bytes / 2 or nbytes < cache_bytes / 8:
         return 0
     min_count = max(MIN_TILES, -(-nbytes * 16 // cache_bytes))
     counts = [count for count in range(min_count, rows // MIN_TILE_ROWS + 1) if rows % count == 0]

@@ -184,7 +184,7 @@ TAIL = "  return %x\n}"
     ("¦grph @g() {", "expected 'graph'"),
     ("graph ¦g() {", "expected a name that starts with '@'"),
     ("graph @g(%x¦) {", "expected ':'"),
-    ("graph @g(%x: ¦f16[2]) {", "unknown dtype (one of bool, i8"),
+    ("graph @g(%x: ¦f24[2]) {", "unknown dtype (one of bool, i8"),
     ("graph @g(%x: f32[¦2.5]) {", "expected a size"),
     ("graph @g(%x: f32[¦-2]) {", "expected a size"),
     ("graph @g(%x: f32[2,¦]) {", "expected a size"),

@@ -16,7 +16,7 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.control_flow import emit_cond, emit_while
 from adjit.ir.emitter import current_emitter
 from adjit.ir.graph import Op, Value
-from adjit.ir.types import BOOL, TensorType
+from adjit.ir.types import BOOL, TensorType, is_float
 from adjit.tracer.flow.flow_graph import Block, FlowGraph, Key, cycles, immediate_postdominators, reachable
 
 State = tuple[Value, ...]
@@ -342,7 +342,7 @@ def _bool(value: bool) -> Value:
 
 
 def _zero(type: TensorType) -> bool | int | float:
-    return False if type.dtype == BOOL else 0.0 if type.dtype.kind == "f" else 0
+    return False if type.dtype == BOOL else 0.0 if is_float(type.dtype) else 0
 
 
 def _both(first: Value | None, second: Value | None) -> Value | None:

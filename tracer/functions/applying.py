@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.ir.types import BOOL, F64, I64
+from adjit.ir.types import BOOL, F64, I64, is_float
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.dispatch import implements
@@ -120,4 +120,4 @@ def _as_number(x: TracedArray) -> TracedArray:
     """Element of an array as the Python number that `.item()` gives."""
     if x.dtype == BOOL:
         return x
-    return wrap(lowering.convert(x.value, F64 if x.dtype.kind == "f" else I64), weak=True)
+    return wrap(lowering.convert(x.value, F64 if is_float(x.dtype) else I64), weak=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.graph import Value
-from adjit.ir.types import BOOL, is_complex
+from adjit.ir.types import BOOL, is_complex, is_float
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, view_of, wrap
 from adjit.tracer.dispatch import implements
@@ -21,8 +21,7 @@ def _conjugate(x: Value) -> Value:
     return ops.conj(x) if is_complex(x.type.dtype) else x
 
 
-elementwise(np.conjugate, _conjugate)
-LOWERINGS[np.conjugate] = _conjugate
+LOWERINGS[np.conjugate] = elementwise(np.conjugate, _conjugate)
 
 
 def _part(x: TracedArray, name: str) -> TracedArray:
@@ -58,7 +57,7 @@ def angle(z: Any, deg: bool = False) -> TracedArray:
     if is_complex(x.dtype):
         part = ops.arctan2(ops.imag(x.value), ops.real(x.value))
     else:
-        value = convert(x.value, np.result_type(x.dtype, np.float16) if x.dtype.kind == "f" else np.dtype(np.float64))
+        value = convert(x.value, x.dtype if is_float(x.dtype) else np.result_type(x.dtype, np.float16))
         part = ops.arctan2(lowering.constant(0.0, value.type.dtype, value.type.shape), value)
     result = wrap(part)
     return result * (180 / np.pi) if deg else result

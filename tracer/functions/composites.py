@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir import ops
-from adjit.ir.types import F64, is_complex
+from adjit.ir.types import F64, float_limits, is_complex, is_float, is_inexact
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.dispatch import dispatched, implements
@@ -31,7 +31,7 @@ def stop_gradient(x: Any) -> TracedArray:
 
 def floating(x: Any) -> TracedArray:
     array = as_traced(x)
-    return array if array.dtype.kind in "fc" else FUNCTIONS["astype"](array, F64)
+    return array if is_inexact(array.dtype) else FUNCTIONS["astype"](array, F64)
 
 
 def _highest(x: TracedArray, axis: Any) -> TracedArray:
@@ -157,7 +157,7 @@ def vector_norm(x: TracedArray, ord: float, axis: Any, keepdims: bool) -> Any:
 def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
     """Equivalent of `numpy.isclose`."""
     x, y = as_traced(a), as_traced(b)
-    if y.dtype.kind not in "fc":
+    if not is_inexact(y.dtype):
         y = FUNCTIONS["astype"](y, common_dtype([as_operand(y), 1.0]))
     near = FUNCTIONS[np.less_equal](FUNCTIONS[np.absolute](FUNCTIONS[np.subtract](x, y)), atol + rtol * FUNCTIONS[np.absolute](y))
     result = (near & FUNCTIONS[np.isfinite](y)) | FUNCTIONS[np.equal](x, y)
@@ -218,11 +218,12 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
     result = array
     if is_complex(array.dtype):
         result = wrap(ops.complex(*(nan_to_num(wrap(part(array.value)), True, nan, posinf, neginf).value for part in (ops.real, ops.imag))))
-    if array.dtype.kind == "f":
-        limits = np.finfo(array.dtype)
+    if is_float(array.dtype):
+        limits = float_limits(array.dtype)
         result = where(FUNCTIONS[np.isnan](array), nan, array)
         result = where(FUNCTIONS[np.equal](array, np.inf), float(limits.max) if posinf is None else posinf, result)
         result = where(FUNCTIONS[np.equal](array, -np.inf), float(limits.min) if neginf is None else neginf, result)
+        result = FUNCTIONS["astype"](result, array.dtype)
     if copy:
         return wrap(result.value)
     array[...] = result

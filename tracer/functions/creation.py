@@ -10,7 +10,7 @@ import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.errors import ArgumentError
-from adjit.ir.types import F64, I64, real_dtype
+from adjit.ir.types import F64, I64, is_inexact, real_dtype
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, known_value, view_of, wrap
 from adjit.tracer.dispatch import implements, makes
@@ -201,7 +201,7 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
         raise ValueError(f"Number of samples, {count}, must be non-negative.")
     parts = count - 1 if endpoint else count
     low, high = as_traced(start), as_traced(stop)
-    low, high = (x if x.dtype.kind in "fc" else FUNCTIONS["astype"](x, F64) for x in (low, high))
+    low, high = (x if is_inexact(x.dtype) else FUNCTIONS["astype"](x, F64) for x in (low, high))
     width = FUNCTIONS[np.subtract](high, low)
     index = wrap(lowering.iota(real_dtype(width.dtype), (count,), 0)) if count else zeros(0, width.dtype)
     index = FUNCTIONS[np.reshape](index, (count, *(1,) * width.ndim))
@@ -233,7 +233,7 @@ def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: 
 @implements(np.geomspace)
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
     """Equivalent of `numpy.geomspace` of numbers of one sign. Bounds that are 0 or of different signs give NaN if they are traced."""
-    low, high = (x if x.dtype.kind in "fc" else FUNCTIONS["astype"](x, F64) for x in (as_traced(start), as_traced(stop)))
+    low, high = (x if is_inexact(x.dtype) else FUNCTIONS["astype"](x, F64) for x in (as_traced(start), as_traced(stop)))
     for bound in (start, stop):
         if not contains_traced(bound) and np.any(np.equal(bound, 0)):
             raise ValueError("Geometric sequence cannot include zero")

@@ -11,7 +11,7 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.errors import ShapeError
 from adjit.ir.graph import Value
-from adjit.ir.types import F32, F64, complex_dtype, is_complex
+from adjit.ir.types import F32, F64, complex_dtype, is_complex, is_inexact
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.dispatch import implements
@@ -27,7 +27,7 @@ SWAPPED = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": 
 def _inexact(x: Any) -> Value:
     """The value as floats or complex numbers: others become float64."""
     value = as_traced(x).value
-    return value if value.type.dtype.kind in "fc" else lowering.convert(value, F64)
+    return value if is_inexact(value.type.dtype) else lowering.convert(value, F64)
 
 
 def _complex(x: Any) -> Value:

@@ -12,7 +12,7 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.errors import ShapeError
 from adjit.ir.graph import Value
-from adjit.ir.types import BOOL, I64, check_dtype
+from adjit.ir.types import BOOL, I64, check_dtype, is_float
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, wrap
 from adjit.tracer.dispatch import implements
@@ -293,7 +293,7 @@ def _statistics(x: TracedArray, axis: int, pair: tuple[int, int], mode: str, len
         if length == 0 and mode in ("maximum", "minimum"):
             raise ValueError("stat_length of 0 yields no value for padding")
         value = FUNCTIONS[_STATISTICS[mode]](_end(x, axis, side, size if length is None else min(length, size)), axis=axis, keepdims=True)
-        value = FUNCTIONS[np.round](value) if x.dtype.kind in "iu" and value.dtype.kind == "f" else value
+        value = FUNCTIONS[np.round](value) if x.dtype.kind in "iu" and is_float(value.dtype) else value
         values.append(FUNCTIONS[np.repeat](value, width, axis))
     return values
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.graph import Value
-from adjit.ir.types import BOOL, I64
+from adjit.ir.types import BOOL, I64, is_float, is_inexact
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.functions import composites, contraction, reductions, selecting, shapes, ufuncs
@@ -156,7 +156,7 @@ rule(reductions.sum, reductions.prod, reductions.any, reductions.all, reductions
 
 def lowest(dtype: np.dtype, sign: int = 1) -> Any:
     """Neutral element of `max`; of `min` for sign -1."""
-    if dtype.kind in "fc":
+    if is_inexact(dtype):
         return -math.inf * sign
     if dtype == BOOL:
         return sign < 0
@@ -204,7 +204,7 @@ def _arg_extremum(sign: int) -> Call:
             return NotImplemented
         found = best(x)
         same = FUNCTIONS[np.equal](x.whole, found)
-        if x.dtype.kind == "f":     # NaN counts as the largest and as the smallest
+        if is_float(x.dtype):     # NaN counts as the largest and as the smallest
             same = FUNCTIONS[np.logical_or](same, FUNCTIONS[np.isnan](x.whole))
         place = ops.argmax(ops.logical_and(same.value, x.mask), axis=0)
         return wrap(ops.take(ranks(x.mask), place, axis=0))
@@ -254,7 +254,7 @@ def _with_neutral(number: float) -> Call:
         x = first(args)
         if not is_lazy(x) or any(map(is_lazy, (*args[1:], *kwargs.values()))):
             return NotImplemented
-        x = x if x.dtype.kind in "fc" else FUNCTIONS["astype"](x, np.float64)
+        x = x if is_inexact(x.dtype) else FUNCTIONS["astype"](x, np.float64)
         axes = _reduced_axes(x, args, kwargs)
         if x.axis not in axes:
             return _along_others(function, x, axes, args[1:], kwargs)

@@ -10,7 +10,7 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.graph import Value
 from adjit.ir.interpreter import ArrayValue
-from adjit.ir.types import F64, I32, I64
+from adjit.ir.types import F16, F32, F64, I32, I64, float_limits
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.dispatch import implements
@@ -67,14 +67,17 @@ def frexp(x: Any, out1: Any = None, out2: Any = None, /, *, out: Any = None, whe
     operand = as_operand(x)
     dtypes = resolve(np.frexp, (operand,), dtype, casting)
     value = to_value(operand, dtypes[0], as_traced(operand).shape)
+    value = lowering.convert(value, F32) if value.type.is_half else value
     exponent = _exponent(value)
-    mantissa = _scaled(value, ops.negative(exponent))
+    mantissa = lowering.convert(_scaled(value, ops.negative(exponent)), dtypes[1])
     return store_all((wrap(mantissa), wrap(lowering.convert(exponent, dtypes[2]))), (out1, out2), out, casting, "frexp", where)
 
 
 def _next(x: Value, towards: Value) -> Value:
     """The float after x on the way to another, as a constant."""
     x, towards = ops.stop_gradient(x), ops.stop_gradient(towards)
+    if x.type.is_half:
+        return _next_half(x, towards)
     bits = ops.bitcast(x)
     zero, one = _number(x, 0.0), _number(bits, 1)
     away = ops.equal(ops.less(x, towards), ops.greater(x, zero))
@@ -84,6 +87,28 @@ def _next(x: Value, towards: Value) -> Value:
     moved = ops.select(ops.equal(x, zero), from_zero, moved)
     moved = ops.select(ops.equal(x, towards), towards, moved)
     return ops.select(ops.logical_or(ops.isnan(x), ops.isnan(towards)), ops.add(x, towards), moved)
+
+
+def _next_half(x: Value, towards: Value) -> Value:
+    """`_next` of float16 and bfloat16. Their numbers are the float32 whose last bits are 0; float16 has fewer exponents."""
+    dtype, x, towards = x.type.dtype, lowering.convert(x, F32), lowering.convert(towards, F32)
+    bits, zero = ops.bitcast(x), _number(x, 0.0)
+    step = _number(bits, 1 << (13 if dtype == F16 else 16))
+    up = ops.less(x, towards)
+    moved = ops.bitcast(ops.select(ops.equal(up, ops.greater(x, zero)), ops.add(bits, step), ops.subtract(bits, step)))
+    unit = float(float_limits(dtype).smallest_subnormal)
+    by_unit = ops.add(x, ops.select(up, _number(x, unit), _number(x, -unit)))
+    by_unit = ops.select(ops.logical_and(ops.equal(by_unit, zero), ops.less(x, zero)), ops.negative(zero), by_unit)
+    small = ops.equal(x, zero)
+    if dtype == F16:
+        largest = _number(x, 65504.0)
+        moved = ops.select(ops.isinf(x), ops.select(up, ops.negative(largest), largest), moved)
+        small = ops.less_equal(ops.abs(x), _number(x, 2.0**-14))
+        small = ops.logical_and(small, ops.logical_or(ops.less(ops.abs(x), _number(x, 2.0**-14)), ops.not_equal(up, ops.greater(x, zero))))
+    moved = ops.select(small, by_unit, moved)
+    moved = ops.select(ops.equal(x, towards), x if dtype == F16 else towards, moved)
+    moved = ops.select(ops.logical_or(ops.isnan(x), ops.isnan(towards)), ops.add(x, towards), moved)
+    return lowering.convert(moved, dtype)
 
 
 def _nextafter(x: Value, towards: Value) -> Value:
@@ -97,10 +122,15 @@ def _nextafter(x: Value, towards: Value) -> Value:
 def _spacing(x: Value) -> Value:
     """Distance to the next float away from zero, with the sign of x."""
     infinite = _number(x, np.inf)
-    sign = ops.less(x, _number(x, 0.0))
+    sign = ops.less(x, _number(x, -np.inf if x.type.dtype == F16 else 0.0))      # of float16 NumPy's is the distance to the next larger
     following = _next(x, ops.select(sign, ops.negative(infinite), infinite))
     start = ops.stop_gradient(x)
     distance = ops.subtract(following, start)
+    if x.type.is_half:      # NumPy's and ml_dtypes' own: above the largest number is infinity, and float16 has no sign
+        size = ops.abs(distance)
+        is_negative = ops.less(ops.bitcast(lowering.convert(start, F32)), ops.constant(value=0, dtype=I32, shape=x.type.shape))
+        signed = size if x.type.dtype == F16 else ops.select(is_negative, ops.negative(size), size)
+        return ops.select(ops.isfinite(x), signed, _number(x, np.nan))
     top = ops.select(sign, ops.negative(_number(x, _top_spacing(x))), _number(x, _top_spacing(x)))
     return ops.select(ops.logical_and(ops.isinf(following), ops.isfinite(x)), top,
                       ops.select(ops.isfinite(x), distance, _number(x, np.nan)))
@@ -160,7 +190,7 @@ _LOWERINGS: dict[np.ufunc, Callable[..., Value]] = {
     **({np.bitwise_count: _count_of_bits} if hasattr(np, "bitwise_count") else {}),
 }
 for _ufunc, _lower in _LOWERINGS.items():
-    elementwise(_ufunc, _lower)
+    elementwise(_ufunc, _lower, of_halves=_lower in (_nextafter, _spacing))
 
 
 # -- bits of bytes

@@ -10,7 +10,7 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.errors import ShapeError
 from adjit.ir.graph import Value
-from adjit.ir.types import BOOL, F64, is_complex, is_inexact, real_dtype
+from adjit.ir.types import BOOL, F32, F64, is_complex, is_half, is_inexact, real_dtype
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.dispatch import dispatched, implements
@@ -73,7 +73,7 @@ def extremum(ufunc: np.ufunc, op: Reduce, sign: int) -> Callable[..., Any]:
             if not given(initial):
                 raise ValueError(f"reduction operation '{ufunc.__name__}' does not have an identity, so to use a where mask one has to "
                                  "specify 'initial'")
-            limits = np.finfo(x.dtype) if is_inexact(x.dtype) else np.iinfo(x.dtype) if x.dtype != BOOL else None
+            limits = np.iinfo(x.dtype) if x.dtype != BOOL and not is_inexact(x.dtype) else None
             neutral = (-np.inf * sign if is_inexact(x.dtype) else sign < 0 if limits is None else limits.min if sign > 0 else limits.max)
             x = masked(x, where, neutral)
         axes = normalize_reduced(axis, x.ndim)
@@ -136,10 +136,10 @@ def _element_count(x: TracedArray, axis: Any, keepdims: Any, mask: Any) -> Any:
 
 @implements(np.mean)
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
-    """Equivalent of `numpy.mean`; integers and bools are averaged in float64."""
+    """Equivalent of `numpy.mean`; integers and bools are averaged in float64, float16 and bfloat16 in float32."""
     x = as_traced(a)
     target = dtype_argument(dtype) if dtype is not None else (x.dtype if is_inexact(x.dtype) else F64)
-    total = sum(x, axis=axis, dtype=target, keepdims=keepdims, where=where)
+    total = sum(x, axis=axis, dtype=F32 if is_half(target) else target, keepdims=keepdims, where=where)
     result = FUNCTIONS["astype"](total / _element_count(x, axis, keepdims, where), target)
     return store(result, out, name="mean")
 
@@ -158,10 +158,10 @@ FUNCTIONS["square of length"] = _square_length
 @implements(np.var)
 def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *, where: Any = True,
         mean: Any = _no_value, correction: Any = _no_value) -> Any:
-    """Equivalent of `numpy.var`: the mean square of the deviations from the mean."""
+    """Equivalent of `numpy.var`: the mean square of the deviations from the mean, of float16 and bfloat16 computed in float32."""
     x = as_traced(a)
     target = dtype_argument(dtype) if dtype is not None else (x.dtype if is_inexact(x.dtype) else F64)
-    x = x if is_complex(x.dtype) and not is_complex(target) else wrap(lowering.convert(x.value, target))
+    x = x if is_complex(x.dtype) and not is_complex(target) else wrap(lowering.convert(x.value, F32 if is_half(target) else target))
     center = mean if given(mean) else FUNCTIONS[np.mean](x, axis=axis, keepdims=True, where=where)
     total = sum(_square_length(x - center), axis=axis, keepdims=keepdims, where=where)
     count = _element_count(x, axis, keepdims, where) - (correction if given(correction) else ddof)

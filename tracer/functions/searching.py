@@ -13,7 +13,7 @@ from adjit.ir import ops
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.interpreter import ArrayValue
-from adjit.ir.types import F64, I64
+from adjit.ir.types import F64, I64, is_float, is_inexact
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.dispatch import implements
@@ -32,7 +32,7 @@ _FEW = 24
 def below(a: Value, b: Value) -> Value:
     """True where `a` is sorted before `b`: NaN comes last."""
     less = ops.less(a, b)
-    if a.type.dtype.kind not in "fc":
+    if not is_inexact(a.type.dtype):
         return less
     return ops.logical_or(less, ops.logical_and(ops.isnan(b), ops.logical_not(ops.isnan(a))))
 
@@ -204,7 +204,7 @@ def _edges(x: TracedArray, bins: Any, range: Any) -> TracedArray:
     same = FUNCTIONS[np.equal](first, last)
     first, last = FUNCTIONS[np.where](same, first - 0.5, first), FUNCTIONS[np.where](same, last + 0.5, last)
     edges = linspace(first, last, count + 1)
-    dtype = np.result_type(F64, x.dtype) if x.dtype.kind != "f" else x.dtype
+    dtype = np.result_type(F64, x.dtype) if not is_float(x.dtype) else x.dtype
     return edges if dtype == F64 else FUNCTIONS["astype"](edges, dtype)     # type: ignore[no-any-return]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.graph import Value
-from adjit.ir.types import BOOL, I64, Shape
+from adjit.ir.types import BOOL, I64, Shape, is_inexact
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.dispatch import implements
@@ -24,7 +24,7 @@ def _sorted_starts(values: Value, equal_nan: bool = True) -> Value:
     size = values.type.shape[0]
     after, before = lowering.slice_axis(values, 0, 1, size), lowering.slice_axis(values, 0, 0, size - 1)
     differs = ops.not_equal(after, before)
-    if values.type.dtype.kind in "fc" and equal_nan:
+    if is_inexact(values.type.dtype) and equal_nan:
         differs = ops.logical_and(differs, ops.logical_not(ops.logical_and(ops.isnan(after), ops.isnan(before))))
     return ops.concatenate(lowering.constant(True, BOOL, (1,)), differs, axis=0)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.errors import ShapeError
-from adjit.ir.types import I64
+from adjit.ir.types import I64, is_float, is_inexact
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, known_true, wrap
 from adjit.tracer.dispatch import implements
@@ -27,7 +27,7 @@ def _slid(x: TracedArray, kernel: TracedArray, low: int, high: int) -> TracedArr
     """Sums of products of `kernel`, not turned, with windows of `x`, which has zeros around it."""
     dtype = common_dtype([as_operand(x), as_operand(kernel)])
     values, weights = (FUNCTIONS["astype"](each, dtype) for each in (x, kernel))
-    if dtype.kind in "fc":
+    if is_inexact(dtype):
         image, filters = (lowering.reshape(each.value, (1, 1, each.size)) for each in (values, weights))
         result = ops.convolution(image, filters, stride=(1,), low=(low,), high=(high,), interior=(0,), dilation=(1,), groups=1)
         return wrap(lowering.reshape(result, (result.type.size,)), scalar=False)
@@ -83,7 +83,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     if edge_order not in (1, 2):
         raise ValueError("'edge_order' greater than 2 not supported")
     spacings = [1.0] * len(axes) if not varargs else list(varargs) * (len(axes) if len(varargs) == 1 else 1)
-    x = x if x.dtype.kind in "fc" else FUNCTIONS["astype"](x, np.float64)
+    x = x if is_inexact(x.dtype) else FUNCTIONS["astype"](x, np.float64)
     results = [moveaxis(_slopes(moveaxis(x, dim, 0), spacing, edge_order), 0, dim) for dim, spacing in zip(axes, spacings, strict=True)]
     return results[0] if len(axes) == 1 else tuple(results)
 
@@ -250,7 +250,7 @@ def polydiv(u: Any, v: Any) -> tuple[TracedArray, TracedArray]:
     """Equivalent of `numpy.polydiv`. How many leading coefficients of the rest are 0 is known from a guard."""
     x, y = _coefficients(u), _coefficients(v)
     dtype = (x[0] + y[0]).dtype
-    rest, divisor = (FUNCTIONS["astype"](each, np.result_type(dtype, np.float64) if dtype.kind != "f" else dtype) for each in (x, y))
+    rest, divisor = (FUNCTIONS["astype"](each, np.result_type(dtype, np.float64) if not is_float(dtype) else dtype) for each in (x, y))
     count, degree = x.size - y.size + 1, y.size - 1
     quotient: list[TracedArray] = []
     for place in range(count):
@@ -270,7 +270,7 @@ def poly(seq_of_zeros: Any) -> TracedArray:
         zeros = find(np.linalg.eigvals)(zeros)
     if zeros.ndim != 1:
         raise ValueError("input must be 1d or non-empty square 2d array.")
-    zeros = zeros if zeros.dtype.kind in "fc" else FUNCTIONS["astype"](zeros, np.float64)
+    zeros = zeros if is_inexact(zeros.dtype) else FUNCTIONS["astype"](zeros, np.float64)
     of_reals = zeros.dtype.kind == "c" and _come_in_pairs(zeros)
     result = wrap(lowering.constant(1.0, zeros.dtype, (1,)), scalar=False)
     for i in range(zeros.size):
@@ -297,7 +297,7 @@ def roots(p: Any) -> TracedArray:
     first = known_integer(FUNCTIONS[np.argmax](there), *asked)
     zeros = known_integer(FUNCTIONS[np.argmax](there[::-1]), *asked)
     kept: Any = coefficients[first:coefficients.size - zeros]
-    kept = kept if kept.dtype.kind in "fc" else FUNCTIONS["astype"](kept, np.float64)
+    kept = kept if is_inexact(kept.dtype) else FUNCTIONS["astype"](kept, np.float64)
     if kept.size < 2:
         return wrap(lowering.constant(0.0, kept.dtype, (zeros,)), scalar=False)
     companion = FUNCTIONS[np.diag](FUNCTIONS[np.ones_like](kept[2:]), -1)

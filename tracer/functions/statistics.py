@@ -10,7 +10,7 @@ import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.ops.cumulative import MIN_SEARCHED
-from adjit.ir.types import F64, I64, is_complex
+from adjit.ir.types import F64, I64, is_complex, is_float, is_inexact
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.dispatch import implements
@@ -171,7 +171,7 @@ def _quantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: Any, 
     x = as_array(a)
     if not isinstance(q, TracedArray) and not ((np.asarray(q) >= 0).all() and (np.asarray(q) <= 1).all()):
         raise ValueError("Quantiles must be in the range [0, 1]")
-    dtype = x.dtype if x.dtype.kind == "f" or (x.dtype.kind in "iu" and method in _CHOOSING) else np.dtype(F64)
+    dtype = x.dtype if is_float(x.dtype) or (x.dtype.kind in "iu" and method in _CHOOSING) else np.dtype(F64)
     rows, axes = _rows(FUNCTIONS["astype"](x, dtype), axis)
     if not rows.shape[0]:
         raise IndexError(f"{name} of no elements")
@@ -200,8 +200,8 @@ def _quantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: Any, 
         levels: Any = q
     else:
         is_plain = isinstance(q, (int, float)) and not isinstance(q, np.generic)
-        levels = np.asarray(q, dtype if dtype.kind == "f" else F64) if is_plain else np.asarray(q)
-        levels = levels.astype(F64) if levels.dtype.kind != "f" else levels
+        levels = np.asarray(q, dtype if is_float(dtype) else F64) if is_plain else np.asarray(q)
+        levels = levels.astype(F64) if not is_float(levels.dtype) else levels
     flat = [one(number) for number in (ravel(levels) if isinstance(levels, TracedArray) else levels.reshape(-1))]
     shape = levels.shape
     result = FUNCTIONS[np.stack](flat) if shape else flat[0]
@@ -215,9 +215,9 @@ def _quantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: Any, 
 def _scaled(q: Any, x: Any) -> Any:
     """Percentiles as quantiles."""
     dtype = as_traced(x).dtype
-    hundred = dtype.type(100) if dtype.kind == "f" else 100
+    hundred = dtype.type(100) if is_float(dtype) else 100
     return FUNCTIONS[np.true_divide](q, hundred) if isinstance(q, TracedArray) else np.true_divide(q, hundred) if np.ndim(q) or isinstance(
-        q, np.generic) else dtype.type(q / 100) if dtype.kind == "f" else q / 100
+        q, np.generic) else dtype.type(q / 100) if is_float(dtype) else q / 100
 
 
 @implements(np.quantile)
@@ -250,7 +250,7 @@ def nanpercentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_i
 
 def _median(a: Any, axis: Any, out: Any, keepdims: Any, ignore_nan: bool, name: str) -> Any:
     x = as_array(a)
-    rows, axes = _rows(FUNCTIONS["astype"](x, x.dtype if x.dtype.kind in "fc" else F64), axis)
+    rows, axes = _rows(FUNCTIONS["astype"](x, x.dtype if is_inexact(x.dtype) else F64), axis)
     size = rows.shape[0]
     if not size:
         result = FUNCTIONS[np.full_like](rows, np.nan, shape=rows.shape[1:])
@@ -305,7 +305,7 @@ def _of_chosen(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
     if not is_lazy(x) or x.ndim != 1 or given.pop("axis", None) not in (None, 0, -1) or given.keys() - {"method"} or len(args) > 3 or (
             name == "median" and len(args) > 1) or np.ndim(q):
         return NotImplemented
-    if x.dtype.kind != "f":
+    if not is_float(x.dtype):
         x = FUNCTIONS["astype"](x, F64)
     ordered = sort(x, 0)
     count = wrap(traced_count(ordered.mask))        # type: ignore[attr-defined]
@@ -332,7 +332,7 @@ def _without_nan(name: str, function: Callable[..., Any], neutral: float) -> Cal
     def call(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = np._NoValue,
              where: Any = np._NoValue) -> Any:
         x = as_traced(a)
-        x = FUNCTIONS[np.where](FUNCTIONS[np.isnan](x), x.dtype.type(neutral), x) if x.dtype.kind in "fc" else x
+        x = FUNCTIONS[np.where](FUNCTIONS[np.isnan](x), x.dtype.type(neutral), x) if is_inexact(x.dtype) else x
         return function(x, axis, dtype, out, keepdims, initial, where if reductions.given(where) else True)
 
     return _named(name, call)
@@ -379,7 +379,7 @@ def _nan_extremum(name: str, function: Callable[..., Any], sign: int) -> Callabl
     def call(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = np._NoValue, where: Any = np._NoValue) -> Any:
         x = as_traced(a)
         masked = {"where": where} if reductions.given(where) else {}
-        if x.dtype.kind not in "fc":
+        if not is_inexact(x.dtype):
             return function(x, axis, out, keepdims, initial, **masked)
         missing = FUNCTIONS[np.isnan](x)
         result = function(FUNCTIONS[np.where](missing, x.dtype.type(-math.inf * sign), x), axis, None, keepdims, initial, **masked)
@@ -396,7 +396,7 @@ nanmax, nanmin = _nan_extremum("nanmax", reductions.max, 1), _nan_extremum("nanm
 def _nan_place(name: str, function: Callable[..., Any], sign: int) -> Callable[..., Any]:
     def call(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
         x = as_traced(a)
-        if x.dtype.kind not in "fc":
+        if not is_inexact(x.dtype):
             return function(x, axis, out, keepdims=keepdims)
         missing = FUNCTIONS[np.isnan](x)
         index = function(FUNCTIONS[np.where](missing, x.dtype.type(-math.inf * sign), x), axis, keepdims=keepdims)
@@ -414,7 +414,7 @@ nanargmax, nanargmin = _nan_place("nanargmax", reductions.argmax, 1), _nan_place
 def _nan_cumulative(name: str, function: Callable[..., Any], neutral: float) -> Callable[..., Any]:
     def call(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
         x = as_traced(a)
-        x = FUNCTIONS[np.where](FUNCTIONS[np.isnan](x), x.dtype.type(neutral), x) if x.dtype.kind in "fc" else x
+        x = FUNCTIONS[np.where](FUNCTIONS[np.isnan](x), x.dtype.type(neutral), x) if is_inexact(x.dtype) else x
         return function(x, axis, dtype, out)
 
     return _named(name, call)

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from adjit.ir import ops
+from adjit.ir.definition import OpDefinition
 from adjit.ir.errors import DTypeError, ShapeError, UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.interpreter import ArrayValue
-from adjit.ir.types import BOOL, F64, is_complex, is_float, is_inexact
+from adjit.ir.types import BOOL, F32, F64, is_complex, is_float, is_half, is_inexact
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, scalar_refused, wrap, write_refused
 from adjit.tracer.direct import LOWERINGS, apply_directly
@@ -25,6 +26,7 @@ from adjit.tracer.promotion import (
     as_operand,
     common_dtype,
     dtype_argument,
+    is_weak,
     kind_of,
     loop_dtypes,
     loop_of,
@@ -109,10 +111,13 @@ def _shape_with_out(shape: tuple[int, ...], out: Any) -> tuple[int, ...]:
     return target if fits else shape
 
 
-def elementwise(ufunc: np.ufunc, lower: Lower, scipy_name: str | None = None) -> None:
+def elementwise(ufunc: np.ufunc, lower: Lower, scipy_name: str | None = None, of_halves: bool = False) -> Lower:
     """Register `lower` for `ufunc`, or, with `scipy_name`, for the ufunc of scipy.special that has the same dtypes. `lower` gets values of
-    the loop's dtypes and of one shape."""
+    the loop's dtypes and of one shape, but float32 for float16 and bfloat16, unless it is made for them: `of_halves`. Returns what computes
+    the ufunc."""
     name = scipy_name or ufunc.__name__
+    if not isinstance(lower, OpDefinition) and not of_halves:
+        lower = _rounded_once(lower)
 
     def call(*inputs: Any, out: Any = None, where: Any = True, dtype: Any = None, casting: Casting = "same_kind",
              order: str = "K", subok: bool = True, signature: Any = None) -> Any:
@@ -131,6 +136,13 @@ def elementwise(ufunc: np.ufunc, lower: Lower, scipy_name: str | None = None) ->
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"Equivalent of `{'scipy.special' if scipy_name else 'numpy'}.{name}`."
     implements(("scipy.special", scipy_name) if scipy_name else ufunc)(call)
+    return lower
+
+
+def _rounded_once(lower: Lower) -> Lower:
+    """Compute a function of several ops in float32 where the loop's dtype is float16 or bfloat16: only the result is rounded, as in NumPy.
+    """
+    return lambda *xs: lower(*(convert(x, F32) if x.type.is_half else x for x in xs))
 
 
 def _same(x: Value) -> Value:
@@ -246,8 +258,7 @@ _LOWERINGS: dict[np.ufunc, Lower] = {
     np.left_shift: ops.left_shift, np.right_shift: ops.right_shift,
 }
 for _ufunc, _lower in _LOWERINGS.items():
-    elementwise(_ufunc, _lower)
-LOWERINGS.update(_LOWERINGS)
+    LOWERINGS[_ufunc] = elementwise(_ufunc, _lower)
 del LOWERINGS[np.power]     # the exponent decides on the op
 
 _general_power = FUNCTIONS[np.power]
@@ -345,7 +356,10 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: 
     if high is None:
         return FUNCTIONS[np.maximum](a, low, out=out, **kwargs)
     operands = tuple(map(as_operand, (a, low, high)))
-    dtype = common_dtype(operands) if kwargs.get("dtype") is None else dtype_argument(kwargs["dtype"])
+    if kwargs.get("dtype") is not None:
+        dtype = dtype_argument(kwargs["dtype"])
+    else:       # of bfloat16 and a Python number, loops have another dtype than `result_type` says
+        dtype = resolve(np.maximum, operands[:2])[0] if is_half(kind) and all(map(is_weak, operands[1:])) else common_dtype(operands)
     shape = broadcast_shapes("clip", *operands)
     x, lowest, highest = (to_value(operand, dtype, shape) for operand in operands)
     return store(wrap(ops.minimum(ops.maximum(x, lowest), highest)), out, kwargs.get("casting", "same_kind"), "clip")
@@ -365,8 +379,8 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     value = x.value
     if is_complex(x.dtype):
         return store(wrap(by_parts(lambda part: round(wrap(part), decimals).value)(value)), out, name="round")
-    if x.dtype.kind == "f" or decimals < 0:
-        floating = convert(value, x.dtype if x.dtype.kind == "f" else F64)
+    if is_float(x.dtype) or decimals < 0:
+        floating = convert(value, x.dtype if is_float(x.dtype) else F64)
         scale = constant(10.0 ** abs(decimals), floating.type.dtype, x.shape)
         if decimals > 0:
             value = ops.divide(ops.rint(ops.multiply(floating, scale)), scale)

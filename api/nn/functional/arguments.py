@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, NoReturn, Protocol
 
 from adjit.ir.errors import ArgumentError, DTypeError, ShapeError
+from adjit.ir.types import is_float
 from adjit.tracer.array import as_traced
 from adjit.tracer.user_location import find_user_location
 
@@ -45,7 +46,7 @@ class Array(Protocol):
 def floating(x: Array, function: str) -> Any:
     """Return `x` as a traced array of floats; raises `DTypeError`."""
     array = as_traced(x)
-    if array.dtype.kind != "f":
+    if not is_float(array.dtype):
         raise DTypeError(f"{function} takes floating-point arrays, got {array.dtype}", find_user_location(),
                          hint="convert the array with .astype(np.float32) or .astype(np.float64) first")
     return array
@@ -66,7 +67,7 @@ def pair(prediction: Array, target: Array, function: str) -> tuple[Any, Any]:
     if prediction.shape != target.shape:
         raise ShapeError(f"{function}: the prediction has shape {prediction.shape}, the target {target.shape}", find_user_location(),
                          hint="reshape one of them; they are not broadcast")
-    return prediction, target if target.dtype.kind == "f" else target.astype(prediction.dtype)
+    return prediction, target if is_float(target.dtype) else target.astype(prediction.dtype)
 
 
 def parameter(array: Array | None, shape: tuple[int, ...], function: str, what: str) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.errors import ArgumentError
-from adjit.ir.types import I64
+from adjit.ir.types import I64, dtype_kind
 from adjit.nn.functional.arguments import Array, floating, refuse_shape
 from adjit.nn.functional.dropout_layers import drop, new_key
 from adjit.tracer.array import as_traced, wrap
@@ -62,7 +62,7 @@ def attention_weights(scores: Any, mask: Any | None) -> Any:
     """Softmax of the scores along the last axis; zeros if the mask excludes all elements of a row."""
     if mask is not None:
         mask = as_traced(mask)
-        if mask.dtype.kind not in "bf":
+        if dtype_kind(mask.dtype) not in "bf":
             floating(mask, "scaled_dot_product_attention: attn_mask (bool: True takes part; floats are added)")
         try:
             fits = np.broadcast_shapes(mask.shape, scores.shape) == scores.shape

@@ -13,7 +13,7 @@ from adjit.eager.functional import matmul as matmul
 from adjit.eager.functional import shapes
 from adjit.ir import ops
 from adjit.ir.errors import ArgumentError
-from adjit.ir.types import I64
+from adjit.ir.types import I64, is_float
 from adjit.nn.functional.arguments import Array, floating, integers, parameter, refuse_shape
 from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.array_wrapper import ArrayWrapper
@@ -41,7 +41,7 @@ def linear(input: Any, weight: Any, bias: Any | None = None) -> Any:
     """
     if isinstance(weight, ArrayWrapper) and len(weight.array.shape) == 2:
         array = input.array if isinstance(input, ArrayWrapper) else input
-        if isinstance(array, (np.ndarray, TracedArray)) and array.dtype.kind == "f":
+        if isinstance(array, (np.ndarray, TracedArray)) and is_float(array.dtype):
             return _on_tensors(input, array.shape, weight, bias)
     return _linear(input, weight, bias)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from adjit.eager.checks import check_range, checked, known
 from adjit.ir.errors import ArgumentError
+from adjit.ir.types import is_float
 from adjit.nn.functional.activations import log_softmax, logsigmoid
 from adjit.nn.functional.arguments import Array, Reduction, floating, integers, pair, parameter, refuse_shape
 from adjit.nn.functional.linear_layers import is_label
@@ -55,7 +56,7 @@ def cross_entropy(input: Array, target: Array, weight: Array | None = None, igno
     weight = _class_weight(weight, logits, axis, "cross_entropy")
     target = as_traced(target)
     log_probabilities = log_softmax(logits, axis)
-    if target.dtype.kind == "f":
+    if is_float(target.dtype):
         if target.shape != logits.shape:
             refuse_shape(f"cross_entropy: the target is {target.dtype}, so it holds probabilities, and has the shape of the input, "
                          f"{logits.shape}; got {target.shape}", "labels of classes are integers: target.astype(np.int64)")

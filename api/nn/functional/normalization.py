@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir.errors import ArgumentError
+from adjit.ir.types import float_limits
 from adjit.nn.functional.arguments import Array, dimension, floating, parameter, refuse_shape
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.user_location import find_user_location
@@ -160,5 +161,5 @@ def rms_norm(input: Array, normalized_shape: int | Sequence[int], weight: Array 
         refuse_shape(f"rms_norm: normalized_shape {shape} is not the end of the shape {x.shape}")
     weight = parameter(weight, shape, "rms_norm", "weight")
     square = np.mean(x * x, axis=tuple(range(x.ndim - len(shape), x.ndim)), keepdims=True)
-    normal = x / np.sqrt(square + (float(np.finfo(x.dtype).eps) if eps is None else eps))
+    normal = x / np.sqrt(square + (float(float_limits(x.dtype).eps) if eps is None else eps))
     return normal if weight is None else normal * weight

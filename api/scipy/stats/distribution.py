@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from adjit.ir.errors import UnsupportedError
-from adjit.ir.types import F64
+from adjit.ir.types import F64, is_float
 from adjit.tracer.array import as_traced
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.functions.composites import stop_gradient
@@ -119,7 +119,7 @@ _MOMENTS = ("mean", "var", "std", "entropy")
 def _floats(values: list[Any]) -> list[Any]:
     """The values as arrays of their common float dtype."""
     dtype = common_dtype([as_operand(value) for value in values])
-    if dtype.kind != "f":
+    if not is_float(dtype):
         dtype = F64
     return [FUNCTIONS["astype"](as_traced(value), dtype) for value in values]
 

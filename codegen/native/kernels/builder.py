@@ -12,9 +12,10 @@ from adjit.codegen.llvm.module import Definition
 from adjit.codegen.llvm.target import Target
 from adjit.codegen.llvm.vectors import Count, VectorBuilder
 from adjit.codegen.native.kernels.scalar_templates import BLOCK, NUMBER, OPERANDS, Template, template_of
+from adjit.codegen.vector_math.half import number_bits, register_type
 from adjit.codegen.vector_math.llvm_printer import element_literal, llvm_type
 from adjit.ir.graph import Op
-from adjit.ir.types import is_complex, real_dtype, short_name
+from adjit.ir.types import is_complex, is_half, real_dtype, short_name
 
 Index = str | int
 """A number of elements: a value or a known number."""
@@ -33,7 +34,7 @@ class KernelBuilder(VectorBuilder):
         """The LLVM type of values in registers: i1 for bool. A complex number is two lanes."""
         if is_complex(dtype):
             return f"<{2 * width} x {llvm_type(short_name(real_dtype(dtype)))}>"
-        scalar = llvm_type(short_name(dtype))
+        scalar = llvm_type(register_type(dtype))
         return scalar if width == 1 else f"<{width} x {scalar}>"
 
     def cell(self, dtype: np.dtype, width: int = 1) -> str:
@@ -41,7 +42,7 @@ class KernelBuilder(VectorBuilder):
         return self.element(np.dtype(np.uint8) if dtype == np.bool_ else dtype, width)
 
     def literal(self, number: bool | int | float, dtype: np.dtype, width: int = 1) -> str:
-        text = element_literal(dtype.type(number).item(), short_name(dtype))
+        text = str(number_bits(number, dtype)) if is_half(dtype) else element_literal(dtype.type(number).item(), short_name(dtype))
         return text if width == 1 else f"splat ({self.element(dtype)} {text})"
 
     # -- memory

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from adjit.codegen.llvm.builder import Builder
 from adjit.codegen.llvm.module import Definition, Function
 from adjit.codegen.llvm.target import Target
-from adjit.codegen.vector_math import arithmetic
+from adjit.codegen.vector_math import arithmetic, half
 from adjit.codegen.vector_math.functions import BINARY, UNARY
-from adjit.codegen.vector_math.language import Value, convert, fma, select, slow_path
+from adjit.codegen.vector_math.language import Value, fma, select, slow_path
 from adjit.codegen.vector_math.llvm_printer import UNLIKELY, LLVMPrinter, llvm_type
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
@@ -123,8 +123,9 @@ def template(name: str, types: tuple[str, ...], converted: str, width: int, targ
     """The template of the op with this name on operands of these dtypes; `converted` is the result dtype of a conversion."""
     if name in _BORDERS:
         return _BORDERS[name](types[0], width)
-    printer = LLVMPrinter(target.fma, width, target.avx512, prefix=f"t{NUMBER}.", label=f"{NUMBER}.", block=BLOCK)
-    result = _definition(name, converted)(*[Value(printer, mark, type) for mark, type in zip(OPERANDS, types, strict=False)])
+    printer = LLVMPrinter(target.fma, width, target.avx512, prefix=f"t{NUMBER}.", label=f"{NUMBER}.", block=BLOCK, half=target.f16c)
+    operands = [Value(printer, mark, half.in_register(type)) for mark, type in zip(OPERANDS, types, strict=False)]
+    result = (partial(half.convert, source=types[0], target=converted) if name == "convert" else _definition(name))(*operands)
     if len(printer.lines) > _MAX_INLINED_INSTRUCTIONS:
         return _call(name, types, result, printer)
     text = "\n".join(printer.lines)
@@ -193,9 +194,7 @@ def _shared(printer: LLVMPrinter, branches: bool) -> dict[str, Definition]:
     return shared | {"!0": Definition("!0", UNLIKELY)} if branches else shared
 
 
-def _definition(name: str, converted: str) -> Callable[..., Value]:
-    if name == "convert":
-        return partial(convert, type=converted)
+def _definition(name: str) -> Callable[..., Value]:
     return _OTHERS.get(name) or UNARY.get(name) or BINARY[name]
 
 

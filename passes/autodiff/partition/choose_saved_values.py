@@ -198,7 +198,7 @@ class _Partitioner:
             if op.result in in_memory:
                 if op.definition.alias:
                     in_memory.add(op.operands[0])
-                elif op.name != "broadcast":
+                elif op.name != "broadcast" and not (op.operands and op.operands[0].type.is_half):     # to read half the bytes pays
                     cost = max(cost, MATERIALIZED)
             costs[op] = cost
         return dict(reversed(costs.items()))
