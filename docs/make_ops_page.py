@@ -17,7 +17,8 @@ HEAD = """\
 
 The ops of the IR. This page is made from the op records in `ir/ops/` by `docs/make_ops_page.py`; a test keeps it up to date.
 
-- *Dtypes*: what the type rule takes as data; indices are i64 and conditions bool.
+- *Dtypes*: what the type rule takes as data; indices are i64 and conditions bool. What takes f16 takes bf16; other ops of halves are
+  emitted in f32, between conversions.
 - *Derivative*: whether there is a rule. Every rule is checked against finite differences, also when differentiated again.
 - *NumPy*: the function that means the same, where there is one.
 """

@@ -49,6 +49,8 @@ constant: OpDefinition = define(
 def _infer_iota(*, dtype: np.dtype, shape: Shape, axis: int) -> TensorType:
     type = _checked(dtype, shape)
     require(type, REAL)
+    if type.is_half:
+        raise DTypeError(f"{type} is stored only: iota computes in f32")
     require_axis(axis, type)
     return type
 
