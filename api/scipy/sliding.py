@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir import ops
+from adjit.ir.types import is_inexact
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.promotion import as_operand, common_dtype
@@ -17,7 +18,7 @@ def inexact(*arrays: Any) -> tuple[TracedArray, ...]:
     """The arrays in their common dtype, float64 if that is none of floats or complex numbers."""
     given = [as_traced(array) for array in arrays]
     dtype = common_dtype([as_operand(array) for array in given])
-    return tuple(array.astype(dtype if dtype.kind in "fc" else np.float64, copy=False) for array in given)
+    return tuple(array.astype(dtype if is_inexact(dtype) else np.float64, copy=False) for array in given)
 
 
 def slid(x: Any, kernel: Any, low: Sequence[int], high: Sequence[int]) -> Any:
@@ -25,7 +26,7 @@ def slid(x: Any, kernel: Any, low: Sequence[int], high: Sequence[int]) -> Any:
     """
     dtype = common_dtype([as_operand(x), as_operand(kernel)])
     x, kernel = x.astype(dtype, copy=False), kernel.astype(dtype, copy=False)
-    if dtype.kind in "fc":
+    if is_inexact(dtype):
         one, rank = (1,) * x.ndim, x.ndim
         images, kernels = (lowering.reshape(each.value, (1, 1, *each.shape)) for each in (x, kernel))
         found = ops.convolution(images, kernels, stride=one, low=tuple(low), high=tuple(high), interior=(0,) * rank, dilation=one, groups=1)

@@ -194,7 +194,7 @@ def _quantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: Any, 
 
     def one(number: Any) -> TracedArray:
         result = _quantile_of(ordered, number, method, count) if weights is None else _by_weights(ordered, cumulative, number, count)
-        return FUNCTIONS[np.where](nothing, dtype.type(np.nan), result) if dtype.kind == "f" else result    # type: ignore[no-any-return]
+        return FUNCTIONS[np.where](nothing, dtype.type(np.nan), result) if is_float(dtype) else result    # type: ignore[no-any-return]
 
     if isinstance(q, TracedArray):
         levels: Any = q

@@ -13,7 +13,7 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.errors import ShapeError, UnsupportedError
 from adjit.ir.graph import Value
-from adjit.ir.types import BOOL, I64
+from adjit.ir.types import BOOL, I64, dtype_kind
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.dispatch import dispatched
@@ -163,7 +163,7 @@ def _accumulate_of(ufunc: np.ufunc) -> Callable[..., Any]:
         if not x.ndim:
             raise TypeError("cannot accumulate on a scalar")
         dim = normalize_axis(axis, x.ndim)
-        if ufunc in _EXTREMES and x.dtype.kind in "iuf":
+        if ufunc in _EXTREMES and dtype_kind(x.dtype) in "iuf":
             return store(wrap(_EXTREMES[ufunc](x.value, axis=dim, reverse=False), scalar=False), out, name=ufunc.__name__)
         front, size = _axis_size(x, dim)
         if ufunc in _ASSOCIATIVE and size > _FEW:

@@ -12,7 +12,7 @@ from adjit.ir import ops
 from adjit.ir.errors import ArgumentError, ShapeError
 from adjit.ir.graph import Value
 from adjit.ir.ops.cumulative import MIN_SEARCHED
-from adjit.ir.types import BOOL, I64
+from adjit.ir.types import BOOL, I64, is_float
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, scalar_refused, wrap
 from adjit.tracer.dispatch import implements
@@ -156,7 +156,7 @@ def _partition_order(x: TracedArray, kth: Any, axis: int) -> Value:
     place = int(np.asarray(kth).reshape(())) % x.shape[axis]
     middle = FUNCTIONS[np.broadcast_to](wrap(ops.sort(x.value, axis=axis, first=place, count=1)), x.shape)
     before, behind = FUNCTIONS[np.less](x, middle), FUNCTIONS[np.greater](x, middle)
-    if x.dtype.kind == "f":
+    if is_float(x.dtype):
         before |= FUNCTIONS[np.isnan](middle) & ~FUNCTIONS[np.isnan](x)
         behind |= FUNCTIONS[np.isnan](x) & ~FUNCTIONS[np.isnan](middle)
     group = 1 + FUNCTIONS["astype"](behind, np.int8) - FUNCTIONS["astype"](before, np.int8)
