@@ -36,6 +36,9 @@ SHORT_NAMES: dict[str, np.dtype] = _ShortNames({
     "f16": np.dtype(np.float16), "f32": np.dtype(np.float32), "f64": np.dtype(np.float64),
     "c64": np.dtype(np.complex64), "c128": np.dtype(np.complex128),
 })
+HALVES = ("f16", "bf16")
+"""Short names of the dtypes that are stored in 16 bits and computed in float32."""
+
 _NAME_OF: dict[np.dtype, str] = {dtype: name for name, dtype in SHORT_NAMES.items()}
 
 BOOL = SHORT_NAMES["bool"]

@@ -14,9 +14,7 @@ import numpy as np
 
 from adjit.codegen.vector_math import language
 from adjit.codegen.vector_math.language import Value, select, to_bits, to_float
-from adjit.ir.types import is_half, short_name
-
-_HALVES = ("f16", "bf16")
+from adjit.ir.types import HALVES, is_half, short_name
 
 
 def register_type(dtype: np.dtype) -> str:
@@ -30,7 +28,7 @@ def register_type(dtype: np.dtype) -> str:
 
 def in_register(name: str) -> str:
     """`register_type` of the dtype with this short name."""
-    return "u16" if name in _HALVES else name
+    return "u16" if name in HALVES else name
 
 
 def number_bits(value: float, dtype: np.dtype) -> int:

@@ -10,13 +10,13 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.errors import ShapeError
 from adjit.ir.graph import Value
-from adjit.ir.types import BOOL, I64
+from adjit.ir.types import BOOL, I64, is_half
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.dispatch import implements
 from adjit.tracer.functions.shapes import as_array, moveaxis, normalize_axes
 from adjit.tracer.functions.ufuncs import store
-from adjit.tracer.promotion import Casting, resolve
+from adjit.tracer.promotion import Casting, common_dtype, resolve
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.user_location import find_user_location
 
@@ -113,7 +113,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     if not x.ndim or not y.ndim:
         return FUNCTIONS[np.multiply](x, y, out=out)
     if y.ndim <= 2:
-        return matmul(x, y, out=out)
+        return store(_in_common_dtype(matmul(x, y), x, y), out, name="dot") if is_half(x.dtype) else matmul(x, y, out=out)
     return store(tensordot(x, y, axes=((-1,), (-2,))), out, name="dot")
 
 
@@ -129,7 +129,13 @@ def inner(a: Any, b: Any, /) -> Any:
 @implements(np.vdot)
 def vdot(a: Any, b: Any, /) -> Any:
     """Equivalent of `numpy.vdot`."""
-    return matmul(FUNCTIONS[np.conjugate](FUNCTIONS[np.ravel](a)), FUNCTIONS[np.ravel](b))
+    x, y = FUNCTIONS[np.conjugate](FUNCTIONS[np.ravel](a)), FUNCTIONS[np.ravel](b)
+    return _in_common_dtype(matmul(x, y), x, y)
+
+
+def _in_common_dtype(product: TracedArray, x: TracedArray, y: TracedArray) -> Any:
+    """The product in the dtype of both operands: of bfloat16 `matmul` alone is float32."""
+    return FUNCTIONS["astype"](product, common_dtype((x, y))) if is_half(x.dtype) else product
 
 
 @implements(np.outer)
@@ -155,4 +161,5 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     left = lowering.reshape(lowering.transpose(lowering.convert(x.value, loops[0]), (*rest_x, *first)), (math.prod(rows), summed))
     right = lowering.reshape(lowering.transpose(lowering.convert(y.value, loops[1]), (*second, *rest_y)), (summed, math.prod(columns)))
     shape = (*rows, *columns)
-    return wrap(lowering.reshape(contract(left, right), shape), scalar=False, strides=lowering.contiguous_strides(shape))
+    product = wrap(lowering.reshape(contract(left, right), shape), scalar=False, strides=lowering.contiguous_strides(shape))
+    return _in_common_dtype(product, x, y)

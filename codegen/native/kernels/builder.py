@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,10 +13,15 @@ from adjit.codegen.llvm.module import Definition
 from adjit.codegen.llvm.target import Target
 from adjit.codegen.llvm.vectors import Count, VectorBuilder
 from adjit.codegen.native.kernels.scalar_templates import BLOCK, NUMBER, OPERANDS, Template, template_of
-from adjit.codegen.vector_math.half import number_bits, register_type
 from adjit.codegen.vector_math.llvm_printer import element_literal, llvm_type
 from adjit.ir.graph import Op
+from adjit.ir.lazy_module import LazyModule
 from adjit.ir.types import is_complex, is_half, real_dtype, short_name
+
+if TYPE_CHECKING:
+    from adjit.codegen.vector_math import half
+else:
+    half = LazyModule("adjit.codegen.vector_math.half")
 
 Index = str | int
 """A number of elements: a value or a known number."""
@@ -34,7 +40,7 @@ class KernelBuilder(VectorBuilder):
         """The LLVM type of values in registers: i1 for bool. A complex number is two lanes."""
         if is_complex(dtype):
             return f"<{2 * width} x {llvm_type(short_name(real_dtype(dtype)))}>"
-        scalar = llvm_type(register_type(dtype))
+        scalar = "i16" if is_half(dtype) else llvm_type(short_name(dtype))
         return scalar if width == 1 else f"<{width} x {scalar}>"
 
     def cell(self, dtype: np.dtype, width: int = 1) -> str:
@@ -42,7 +48,7 @@ class KernelBuilder(VectorBuilder):
         return self.element(np.dtype(np.uint8) if dtype == np.bool_ else dtype, width)
 
     def literal(self, number: bool | int | float, dtype: np.dtype, width: int = 1) -> str:
-        text = str(number_bits(number, dtype)) if is_half(dtype) else element_literal(dtype.type(number).item(), short_name(dtype))
+        text = str(half.number_bits(number, dtype)) if is_half(dtype) else element_literal(dtype.type(number).item(), short_name(dtype))
         return text if width == 1 else f"splat ({self.element(dtype)} {text})"
 
     # -- memory

@@ -18,20 +18,21 @@ from typing import TYPE_CHECKING
 from adjit.codegen.llvm.builder import Builder
 from adjit.codegen.llvm.module import Definition, Function
 from adjit.codegen.llvm.target import Target
-from adjit.codegen.vector_math import arithmetic, half
+from adjit.codegen.vector_math import arithmetic
 from adjit.codegen.vector_math.functions import BINARY, UNARY
-from adjit.codegen.vector_math.language import Value, fma, select, slow_path
+from adjit.codegen.vector_math.language import Value, convert, fma, select, slow_path
 from adjit.codegen.vector_math.llvm_printer import UNLIKELY, LLVMPrinter, llvm_type
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.graph import Op
 from adjit.ir.lazy_module import LazyModule
-from adjit.ir.types import short_name
+from adjit.ir.types import HALVES, short_name
 
 if TYPE_CHECKING:
     from adjit.codegen.llvm import scalar_calls
+    from adjit.codegen.vector_math import half
 else:
-    scalar_calls = LazyModule("adjit.codegen.llvm.scalar_calls")
+    scalar_calls, half = LazyModule("adjit.codegen.llvm.scalar_calls"), LazyModule("adjit.codegen.vector_math.half")
 
 NUMBER, BLOCK, OPERANDS = "\x01", "\x02", "\x03\x04\x05\x06"
 """Marks for unique names, for the block before the instructions, and for the operands."""
@@ -124,8 +125,8 @@ def template(name: str, types: tuple[str, ...], converted: str, width: int, targ
     if name in _BORDERS:
         return _BORDERS[name](types[0], width)
     printer = LLVMPrinter(target.fma, width, target.avx512, prefix=f"t{NUMBER}.", label=f"{NUMBER}.", block=BLOCK, half=target.f16c)
-    operands = [Value(printer, mark, half.in_register(type)) for mark, type in zip(OPERANDS, types, strict=False)]
-    result = (partial(half.convert, source=types[0], target=converted) if name == "convert" else _definition(name))(*operands)
+    operands = [Value(printer, mark, "u16" if type in HALVES else type) for mark, type in zip(OPERANDS, types, strict=False)]
+    result = _definition(name, types[0], converted)(*operands)
     if len(printer.lines) > _MAX_INLINED_INSTRUCTIONS:
         return _call(name, types, result, printer)
     text = "\n".join(printer.lines)
@@ -194,7 +195,10 @@ def _shared(printer: LLVMPrinter, branches: bool) -> dict[str, Definition]:
     return shared | {"!0": Definition("!0", UNLIKELY)} if branches else shared
 
 
-def _definition(name: str) -> Callable[..., Value]:
+def _definition(name: str, source: str, converted: str) -> Callable[..., Value]:
+    if name == "convert":
+        of_halves = source in HALVES or converted in HALVES
+        return partial(half.convert, source=source, target=converted) if of_halves else partial(convert, type=converted)
     return _OTHERS.get(name) or UNARY.get(name) or BINARY[name]
 
 
