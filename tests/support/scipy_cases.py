@@ -62,6 +62,7 @@ def total(results: Any) -> Any:
         if part.dtype.kind == "c":
             part = part.real + 0.5 * part.imag
         if part.dtype.kind == "f":
+            part = np.where(np.isfinite(part), part, 0.0)
             found = found + np.sum(np.cos(np.arange(float(np.prod(part.shape))).reshape(part.shape) + number) * part)
     return found
 

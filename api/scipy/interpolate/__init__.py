@@ -1,0 +1,34 @@
+"""Interpolation of `scipy.interpolate`, for traced arrays and tensors; what is made of plain arrays outside of a trace is SciPy's.
+
+    >>> import numpy as np
+    >>> import adjit as aj
+    >>> from adjit.scipy import interpolate
+    >>> x = np.linspace(0.0, 3.0, 4)
+    >>> spline = interpolate.CubicSpline(x, x ** 3)
+    >>> aj.grad(spline)(1.5).round(6)
+    np.float64(6.75)
+
+Values, and where it makes sense knots, may be traced; derivatives go to them and to the places asked for. Results are float64. What else
+SciPy's module has takes plain arrays alone (`docs/scipy.md`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjit.scipy.interpolate.bsplines import BSpline, make_interp_spline
+from adjit.scipy.interpolate.polynomials import Akima1DInterpolator, CubicHermiteSpline, CubicSpline, PchipInterpolator, PPoly
+from adjit.scipy.interpolate.tables import RegularGridInterpolator, interp1d, interpn
+from adjit.scipy.mirror import without_rule
+
+__all__ = [
+    "Akima1DInterpolator", "BSpline", "CubicHermiteSpline", "CubicSpline", "PPoly", "PchipInterpolator", "RegularGridInterpolator",
+    "interp1d", "interpn", "make_interp_spline",
+]
+
+_others = without_rule("interpolate", __all__)
+
+
+def __getattr__(name: str) -> Any:
+    """Return what else SciPy's module has under this name, for plain arrays."""
+    return _others(name)

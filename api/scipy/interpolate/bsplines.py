@@ -1,0 +1,181 @@
+"""B-splines by knots and coefficients, and those that go through given points."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from adjit.ir.errors import ShapeError, UnsupportedError
+from adjit.scipy import linalg
+from adjit.scipy.interpolate.polynomials import Interpolator, column, float64, into_place, over
+from adjit.scipy.mirror import is_plain, scipys
+from adjit.tracer.array import TracedArray
+from adjit.tracer.array_wrapper import ArrayWrapper
+from adjit.tracer.dispatch import dispatched
+from adjit.tracer.functions.indexing import freeze
+from adjit.tracer.functions.shapes import normalize_axis
+from adjit.tracer.user_location import find_user_location
+
+
+def _derived(t: Any, c: Any, k: int, nu: int) -> tuple[Any, Any, int]:
+    """Knots, coefficients and degree of the derivative of order `nu`, which is not more than `k`."""
+    for _ in range(nu):
+        widths = column(t[k + 1:k + c.shape[0]] - t[1:c.shape[0]], c)
+        c, t, k = k * over(c[1:] - c[:-1], widths), t[1:-1], k - 1
+    return t, c, k
+
+
+@dispatched
+def _evaluated(t: Any, c: Any, x: Any, k: int, nu: int, extrapolate: Any, axis: int) -> Any:
+    """Values by de Boor's recursion, in the interval of each place."""
+    t, c, x = float64(t), float64(c), float64(x)
+    c = np.moveaxis(c, axis, 0)
+    count = t.size - k - 1
+    c = c[:count]
+    at, x = x.shape, np.ravel(x)
+    first, last = t[k], t[count]
+    if extrapolate == "periodic":
+        x = first + (x - first) % (last - first)
+    nowhere = np.isnan(x)
+    if not extrapolate:
+        nowhere = nowhere | (x < first) | (x > last)
+    if nu > k:
+        found = np.zeros((x.size, *c.shape[1:]))
+    else:
+        t, c, k = _derived(t, c, k, nu)
+        index = np.clip(np.searchsorted(t[k:t.size - k], x, side="right") - 1, 0, t.size - 2 * k - 2) + k
+        knots = [np.take(t, index + offset) for offset in range(1 - k, k + 1)]       # knots[j] has the offset j + 1 - k
+        parts = [np.take(c, index - k + j, axis=0) for j in range(k + 1)]
+        for r in range(1, k + 1):
+            for j in range(k, r - 1, -1):
+                left, right = knots[j - 1], knots[j + k - r]
+                share = column(over(x - left, right - left), parts[j])
+                parts[j] = (1.0 - share) * parts[j - 1] + share * parts[j]
+        found = parts[k]
+    return into_place(np.where(column(nowhere, found), math.nan, found), at, axis)
+
+
+class BSpline(Interpolator):
+    """Equivalent of `scipy.interpolate.BSpline`, of real coefficients: the spline of degree `k` with the knots `t` [n + k + 1] and the
+    coefficients `c` [n, ...], `axis` being that of the first. `t` and `c` may be traced.
+
+    >>> import numpy as np
+    >>> import adjit as aj
+    >>> t = np.array([0.0, 0.0, 1.0, 2.0, 2.0])
+    >>> aj.grad(lambda c: BSpline(t, c, 1)(0.25))(np.array([1.0, 3.0, 2.0]))
+    array([0.75, 0.25, 0.  ])
+    """
+
+    def __init__(self, t: Any, c: Any, k: int, extrapolate: Any = True, axis: int = 0) -> None:
+        if is_plain(t, c):
+            self._take(scipys("interpolate").BSpline(t, c, k, extrapolate, axis))
+            return
+        axis = normalize_axis(axis, np.ndim(c))
+        if np.ndim(t) != 1 or np.shape(t)[0] < 2 * k + 2 or np.shape(c)[axis] < np.shape(t)[0] - k - 1:
+            raise ShapeError(f"knots of shape {np.shape(t)} do not fit to coefficients of shape {np.shape(c)} and degree {k}",
+                             find_user_location())
+        self.t, self.c, self.k, self.extrapolate, self.axis = t, c, int(k), extrapolate, axis
+
+    def _take(self, theirs: Any) -> None:
+        self._theirs = theirs
+        self.t, self.k, self.extrapolate, self.axis = theirs.t, theirs.k, theirs.extrapolate, theirs.axis
+        self.c = np.moveaxis(theirs.c, 0, theirs.axis)      # SciPy's object has the axis first
+
+    def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
+        """Return the value at `x`, or the derivative of order `nu`.
+
+        >>> import numpy as np
+        >>> float(BSpline(np.array([0.0, 0.0, 1.0, 1.0]), np.array([1.0, 3.0]), 1)(0.5, 1))
+        2.0
+        """
+        if self._is_plain(x):
+            return self._theirs(x, nu, extrapolate)
+        return _evaluated(self.t, self.c, x, self.k, int(nu), self.extrapolate if extrapolate is None else extrapolate, self.axis)
+
+
+def _around(theirs: Any) -> BSpline:
+    found = BSpline.__new__(BSpline)
+    found._take(theirs)
+    return found
+
+
+_ALIASES = {"clamped": [(1, 0.0)], "natural": [(2, 0.0)], "not-a-knot": None}
+
+
+def _conditions(bc_type: Any) -> tuple[Any, Any]:
+    """Derivatives that are given at both ends: lists of (order, value), or None."""
+    if bc_type is None or isinstance(bc_type, str):
+        bc_type = (bc_type, bc_type)
+    first, last = (_ALIASES[each] if isinstance(each, str) and each in _ALIASES else each for each in bc_type)
+    return first, last
+
+
+@dispatched
+def _coefficients(bands: Any, y: Any, first: list[Any], last: list[Any], degree: int, axis: int) -> Any:
+    y = np.moveaxis(float64(y), axis, 0)
+    given = [[np.broadcast_to(float64(value), y.shape[1:])[None] for value in values] for values in (first, last)]
+    right = np.concatenate([*given[0], y, *given[1]])
+    found = linalg.solve_banded((degree, degree), bands, np.reshape(right, (right.shape[0], -1)))
+    return np.moveaxis(np.reshape(found, right.shape), 0, axis)
+
+
+@dispatched
+def _mapped(matrix: Any, y: Any, axis: int) -> Any:
+    return np.moveaxis(np.tensordot(matrix, np.moveaxis(float64(y), axis, 0)[:-1], 1), 0, axis)
+
+
+def _collocation(x: np.ndarray, t: np.ndarray, k: int, first: list[Any], last: list[Any]) -> np.ndarray:
+    """Bands of the matrix of the values at `x` of the splines that are 1 in one coefficient, with rows of derivatives at both ends."""
+    count = t.size - k - 1
+    bands = np.zeros((2 * k + 1, count))
+    values = scipys("interpolate").BSpline.design_matrix(x, t, k).tocoo()
+    rows = values.row + len(first)
+    bands[k + rows - values.col, values.col] = values.data
+    for orders, place, row, columns in ((first, x[0], 0, np.arange(min(k + 1, count))),
+                                        (last, x[-1], count - len(last), np.arange(max(count - k - 1, 0), count))):
+        unit = np.zeros((count, columns.size))
+        unit[columns, np.arange(columns.size)] = 1.0
+        for number, (order, _) in enumerate(orders):
+            slopes = scipys("interpolate").BSpline(t, unit, k)(place, order)
+            inside = np.abs(row + number - columns) <= k
+            bands[k + row + number - columns[inside], columns[inside]] = slopes[inside]
+    return bands
+
+
+def make_interp_spline(x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any = None, axis: int = 0, check_finite: bool = True) -> BSpline:
+    """Equivalent of `scipy.interpolate.make_interp_spline`: the B-spline of degree `k` through values `y` at known places `x`; derivatives
+    go to `y` and to the values of derivatives at the ends. Raises `UnsupportedError` for traced `x` or `t`.
+
+    >>> import numpy as np
+    >>> make_interp_spline(np.arange(5.0), np.arange(5.0) ** 2)(1.5).round(6)
+    np.float64(2.25)
+    """
+    first, last = _conditions(bc_type) if bc_type != "periodic" else (None, None)
+    values = [value for _, value in (*(first or ()), *(last or ()))]
+    if is_plain(x, y, t, values):
+        return _around(scipys("interpolate").make_interp_spline(x, y, k, t, bc_type, axis, check_finite))
+    for known in (x, t):
+        if isinstance(known, (TracedArray, ArrayWrapper)):
+            raise UnsupportedError("make_interp_spline at traced places or knots", find_user_location(),
+                                   hint="pass x and t as plain arrays from outside, or use CubicSpline, which takes traced ones")
+        if isinstance(known, np.ndarray):
+            freeze(known)
+    places = np.asarray(x, dtype=np.float64)
+    axis = normalize_axis(axis, np.ndim(y))
+    if np.shape(y)[axis] != places.size:
+        raise ShapeError(f"{places.size} places do not fit to values of shape {np.shape(y)} along axis {axis}", find_user_location())
+    orders = None if bc_type is None else bc_type if isinstance(bc_type, str) else tuple(
+        None if each is None else [(order, 0.0) for order, _ in each] for each in (first, last))
+    theirs = scipys("interpolate")
+    knots = theirs.make_interp_spline(places, np.zeros(places.size), k, t, orders).t
+    if bc_type == "periodic":
+        unit = np.eye(places.size - 1)
+        matrix = theirs.make_interp_spline(places, np.concatenate([unit, unit[:1]]), k, t, "periodic").c
+        return BSpline(knots, _mapped(matrix, y, axis), k, axis=axis)
+    if k == 0 or (k == 1 and t is None):
+        return BSpline(knots, y, k, axis=axis)
+    bands = _collocation(places, knots, k, first or [], last or [])
+    given = [[value for _, value in each or ()] for each in (first, last)]
+    return BSpline(knots, _coefficients(bands, y, *given, k, axis), k, axis=axis)
