@@ -316,8 +316,7 @@ def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
         left -= 1
         known = flow is not None and bool(flow.blocks)
         if flow is not None:
-            flow.recorders.clear()
-            flow.structured.clear()
+            flow.begin()
         try:
             trace, captured = trace_with_tensors(fun, args, kwargs, static_names, signature, arrays, () if known else outcomes, flow)
         except NotLiftable as error:

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import adjit as aj
+from adjit.ir import interpreter
+from adjit.tracer import value_guards
 from adjit.tracer.flow.flow_graph import EndOfExploration, FlowGraph
 
 
@@ -278,6 +280,85 @@ def test_maxima_of_scalars_are_chosen_in_the_program() -> None:
         assert [np.float64(number).tobytes() for number in expected] == [np.float64(number).tobytes() for number in found]
     assert compiled.cache_info().traces == 1
     np.testing.assert_array_equal(aj.grad(lambda x: max(x[0], x[1]) * min(x[2], 1.0))(np.array([1.0, 2.0, 0.5])), [0, 0.5, 2.0])
+
+
+def returned_as_it_is(x):
+    if np.sum(x) > 1:
+        x = x * 2
+    return x
+
+
+def written_behind_a_branch(x):
+    if np.sum(x) > 1:
+        x = x * 2
+    if x[0] > 0.3:
+        x += 1
+    else:
+        x -= 1
+    return x
+
+
+def written_behind_a_loop(x):
+    while np.sum(x) > 1:
+        x = x * 0.5
+    if x[0] > 0.3:
+        x[0] = 7
+    return x.sum()
+
+
+def view_written_behind_a_branch(x):
+    y = x[1:]
+    if np.sum(x) > 1:
+        y = y * 2
+    if y[0] > 0:
+        y += 1
+    return y * 2
+
+
+@pytest.mark.parametrize("numbers", [(2.0, 0.0, 5.0, 0.0, 3.0, 0.4), (0.0, 2.0, 0.4, 5.0), (0.4, 0.4, 3.0, 0.35, 0.0)])
+@pytest.mark.parametrize("function", [returned_as_it_is, written_behind_a_branch, written_behind_a_loop, view_written_behind_a_branch],
+                         ids=lambda function: function.__name__)
+def test_an_argument_is_told_apart_from_an_array_of_the_function(function: Callable[..., Any], numbers: tuple[float, ...]) -> None:
+    """On one way a variable holds the argument, which a write would change for the caller, on the other a new array."""
+    compiled = aj.compile(function, backend="interpret")
+    for number in numbers:
+        given, expected = np.full(2, number), np.full(2, number)
+        np.testing.assert_array_equal(compiled(given), function(expected))
+        np.testing.assert_array_equal(given, expected)
+    of_scalars = aj.compile(returned_as_it_is, backend="interpret")
+    assert [type(of_scalars(np.float64(number))) for number in numbers] == [np.float64] * len(numbers)
+
+
+def test_a_loop_is_traced_in_time_linear_in_its_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Left by its condition in one call and by its bound in another: the loop is evaluated for a few points, not for each round."""
+    def solve(a, most):
+        x = a
+        for _ in range(most):
+            step = 0.1 * (np.cos(x) - a * x)
+            x = x + step
+            if abs(step) < 1e-8:
+                break
+        return x
+
+    def evaluated(rounds: int) -> int:
+        count = 0
+
+        def counting(*arguments: Any) -> Any:
+            nonlocal count
+            count += 1
+            return evaluate(*arguments)
+
+        compiled = aj.compile(solve, static="most", backend="interpret")
+        assert compiled(2.0, rounds) == solve(2.0, rounds)
+        with monkeypatch.context() as patched:
+            patched.setattr(interpreter, "evaluate", counting)
+            patched.setattr(value_guards, "evaluate", counting)
+            assert compiled(30.0, rounds) == solve(30.0, rounds)
+        assert compiled.cache_info().traces == 2
+        return count
+
+    evaluate = interpreter.evaluate
+    assert evaluated(200) < 2.3 * evaluated(100)
 
 
 def test_an_exploration_ends_though_the_way_has_no_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ Key = Any
 """Number of a point, or `structured.BACK`."""
 
 Source = tuple[object, ...]
-"""A variable: its code and its name."""
+"""A variable: its code and its name; or what is reached from there by attributes and items: their names."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,6 +78,7 @@ class FlowGraph:
         self._varying: set[Source] = set()      # variables by whose numbers alone ways differ
         self._seen: dict[Hashable, dict[Source, Any]] = {}      # numbers of variables at a point, by all else
         self.structured: set[Key] = set()       # points at which branches and loops of the last trace begin
+        self.growing = False    # whether the last trace goes ways that nobody had seen: it will be made again, and emits no more of them
         self.exploring = False
         self.points_left = 0        # that may be passed while exploring
         self.recorders: list[Any] = []
@@ -88,6 +89,7 @@ class FlowGraph:
         self.depends_on_strides = False
         self.changes_state = False      # whether the function changes what not only its own frames hold: no point shows it
         self._analysis: tuple[dict[Key, Key | None], dict[Key, frozenset[Key]]] | None = None       # of the present blocks
+        self._sources: dict[Key, tuple[Source, ...]] = {}       # variables that hold numbers at a point
         self._families: dict[Key, int] = {}         # points that differ in counters alone, as the iterations of a loop
         self._family_numbers: dict[Hashable, int] = {}
         self._outcomes: dict[int, set[bool]] = {}           # of all points of a family
@@ -104,8 +106,9 @@ class FlowGraph:
                 self._families[known] = self._family_numbers.setdefault(family, len(self._family_numbers))
         return known
 
-    def note_numbers(self, key: Hashable, numbers: Sequence[tuple[Source, Any]]) -> None:
-        """Note the numbers that variables hold at a point with this key, which says all else."""
+    def note_numbers(self, point: Key, key: Hashable, numbers: Sequence[tuple[Source, Any]]) -> None:
+        """Note the numbers that variables hold at a point; `key` says all else."""
+        self._sources.setdefault(point, tuple(source for source, _ in numbers))
         fixed = tuple((source, repr(number)) for source, number in numbers if source in self.fixed)
         seen = self._seen.setdefault((key, fixed), dict(numbers))
         self._varying.update(source for source, number in numbers if repr(seen.get(source)) != repr(number))
@@ -114,7 +117,17 @@ class FlowGraph:
         """Lift the variables by whose numbers alone ways differ; returns whether there are new ones."""
         new = self._varying - self.lifted - self.fixed if self.lifts else set()
         self.lifted |= new
+        if new:
+            self._forget({key for key, sources in self._sources.items() if not new.isdisjoint(sources)})
         return bool(new)
+
+    def _forget(self, keys: set[Key]) -> None:
+        """Forget points that no trace will come by again, and what leads to them."""
+        for key in keys:
+            del self._sources[key]
+        self.blocks = {key: left for key, blocks in self.blocks.items() if key not in keys and (
+            left := {outcome: block for outcome, block in blocks.items() if block.end not in keys})}
+        self._analysis = None
 
     def asks_for_identity(self, frame: FrameType) -> bool:
         """True if code that runs at a point compares objects by identity: then no number is lifted."""
@@ -182,6 +195,12 @@ class FlowGraph:
         """True if what the traces read besides the arguments is what it was, and each array is the same object."""
         return all((now := guards.current()) is not None and all(map(is_, now, guards.arrays)) for guards in self.guards)
 
+    def begin(self) -> None:
+        """Begin a trace that emits what is known."""
+        self.recorders.clear()
+        self.structured.clear()
+        self.growing = False
+
     def learned(self) -> bool:
         """True if another trace would have fewer guards than the last one."""
         return any(recorder.learned() for recorder in self.recorders)
@@ -197,7 +216,7 @@ class FlowGraph:
         if start in self._families:
             self._outcomes.setdefault(self._families[start], set()).add(outcome)
         if outcome not in known or known[outcome].end != block.end:
-            self._analysis = None
+            self._analysis, self.growing = None, True
         known[outcome] = block      # the newest one, whose regions have the outcomes that were seen since
 
     def kept_items(self, start: Key, members: frozenset[Key]) -> dict[Key, list[int | None]]:

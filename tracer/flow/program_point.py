@@ -12,6 +12,7 @@ import gc
 import struct
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from operator import length_hint
 from types import (
     BuiltinFunctionType,
@@ -44,6 +45,12 @@ from adjit.tracer.user_location import is_ours
 
 LARGEST = 4000
 """Most objects that a key describes. What takes longer to describe than to trace again is not worth it."""
+
+MAX_LIFTED_ITEMS = 16
+"""Longest list whose numbers may become part of the state one by one."""
+
+MAX_NESTING = 8
+"""Most names on the way from a frame to a number that may become part of the state."""
 
 _LARGEST_CONTENT = 1 << 16      # bytes of an array whose content is part of a key
 
@@ -79,10 +86,11 @@ class ProgramPoint:
         return self.key, self.counters, *((source, _exact(number)) for source, number in self.numbers)
 
 
-def point_of_decision(frame: FrameType, outside: Collection[int], arguments: Sequence[TracedArray],
+def point_of_decision(frame: FrameType, outside: Collection[int], given: Sequence[TracedArray], arguments: Sequence[TracedArray],
                       living: Callable[[], Sequence[TracedArray]], lifted: Lifted) -> ProgramPoint | None:
     """Point at which the code of `frame` decides on the truth of a value. `outside` are the identities of objects
-    that are older than the trace. The content of `arguments` counts in any case. `living` gives
+    that are older than the trace. `given` are arrays of the caller, which would see a write. The content of `arguments` counts in any
+    case. `living` gives
     the arrays of the trace that own their content; it is called last, since the `f_locals` of a frame hold what its variables held when
     they were last read. `lifted` makes the traced number that takes the place of a variable's.
 
@@ -90,7 +98,7 @@ def point_of_decision(frame: FrameType, outside: Collection[int], arguments: Seq
     """
     if not READABLE:
         return None
-    description = _Description(outside, lifted)
+    description = _Description(outside, lifted, given)
     try:
         _describe_frames(description, frame)
         description.arguments(arguments)
@@ -101,7 +109,7 @@ def point_of_decision(frame: FrameType, outside: Collection[int], arguments: Seq
 
 def point_of_result(result: Any, outside: Collection[int], arguments: Sequence[TracedArray], region: bool) -> ProgramPoint | None:
     """Point at which a function has returned `result`. Of a `region` the functions count that go on behind it."""
-    description = _Description(outside, _as_it_is, result=True)
+    description = _Description(outside, _as_it_is, (), result=True)
     try:
         description.key.append("result")
         description.add(result)
@@ -114,6 +122,7 @@ def point_of_result(result: Any, outside: Collection[int], arguments: Sequence[T
 
 
 def _describe_frames(description: _Description, frame: FrameType) -> None:
+    description.enter(frame)
     code = flow_of(frame.f_code)
     decision = None if code is None else code.decisions.get(frame.f_lasti)
     while True:
@@ -159,8 +168,9 @@ def _describe_callers(description: _Description, frame: FrameType | None) -> Non
 class _Description:
     """Key, counters and state of a point, while they are collected."""
 
-    def __init__(self, outside: Collection[int], lifted: Lifted, result: bool = False) -> None:
+    def __init__(self, outside: Collection[int], lifted: Lifted, given: Sequence[TracedArray], result: bool = False) -> None:
         self._outside, self._lifted = outside, lifted
+        self._given = {id(array): number for number, array in enumerate(given)}
         self.result = result       # nothing is done to a result: what NumPy would make of it does not count
         self.key: list[Any] = []
         self.counters: list[int] = []
@@ -172,6 +182,17 @@ class _Description:
         self._met: list[Any] = []
         self._roots: dict[int, int] = {}        # of fresh arrays, by the identity of the array that owns the memory
         self._dead: set[int] = set()        # arrays that only dead variables hold
+        self._cells: set[int] = set()       # cells of variables that frames within the trace made
+        self._lifts_held = False        # whether numbers that containers and objects hold may be lifted
+
+    def enter(self, frame: FrameType | None) -> None:
+        """Begin with the innermost of the frames that will be described."""
+        self._lifts_held = True
+        while frame is not None and not is_ours(frame.f_globals.get("__name__", "")):
+            code = frame.f_code
+            self._cells.update(id(cell_of(frame, name)) for name in code.co_cellvars)
+            self._lifts_held = self._lifts_held and "type" not in code.co_names
+            frame = frame.f_back
 
     def frame(self, frame: FrameType, decision: Decision, counting: frozenset[int], leaving: frozenset[int]) -> None:
         code, live = frame.f_code, decision.live
@@ -180,16 +201,16 @@ class _Description:
         for name, value in frame.f_locals.items():
             if name in shared:
                 self.key.append(name)
-                self.add(cell_of(frame, name))
+                self.add(cell_of(frame, name), (code, name))
             elif live is None or name in live:
                 self.key.append(name)
                 if isinstance(value, LiftedNumber) and id(value) in self._numbers and value.scope is active_scope():      # `best = k`
                     value = value.copied()
                     set_local(frame, name, value)
                 if is_liftable(value) and "type" not in code.co_names:
-                    self._number(frame, name, value)
+                    self._number((code, name), value, partial(set_local, frame, name))
                 else:
-                    self.add(value)
+                    self.add(value, (code, name))
             else:
                 self._note_dead(value)
         self.key.append("stack")
@@ -200,14 +221,13 @@ class _Description:
             elif type(value) is RANGE_ITERATOR and place in leaving and "type" not in code.co_names:
                 self._range(frame, place, value)
             else:
-                self.add(value)
+                self.add(value, (code, place))
 
-    def _number(self, frame: FrameType, name: str, number: Any) -> None:
+    def _number(self, source: Source, number: Any, store: Callable[[Any], object]) -> None:
         """Describe the Python number that a variable holds: by the traced number that takes its place, if it is lifted."""
-        source = frame.f_code, name
         lifted = self._lifted(source, number)
         if lifted is not None:
-            set_local(frame, name, lifted)
+            store(lifted)
             self.add(lifted)
             return
         self.key.append(type(number))
@@ -254,8 +274,21 @@ class _Description:
             elif type(value) is dict:
                 waiting += value.values()
 
-    def add(self, value: Any) -> None:
-        """Describe an object, with all that it holds."""
+    def _held(self, value: Any, source: Source | None, name: Any, store: Callable[[Any], object]) -> None:
+        """Describe what a container or object with this `source` holds by a name; None: what is lifted there would outlive the trace."""
+        if source is None or not self._lifts_held:
+            self.add(value)
+            return
+        if isinstance(value, LiftedNumber) and id(value) in self._numbers and value.scope is active_scope():
+            value = value.copied()
+            store(value)
+        if is_liftable(value):
+            self._number((*source, name), value, store)
+        else:
+            self.add(value, (*source, name))
+
+    def add(self, value: Any, source: Source | None = None) -> None:
+        """Describe an object, with all that it holds. `source` is where it was met; None: its numbers are not lifted."""
         kind = type(value)
         if kind is int:
             self.key.append(int)
@@ -275,22 +308,27 @@ class _Description:
             self._met.append(value)
             if not self.result and id(value) in self._outside:
                 self.key += ("outside", id(value))      # other objects may be told apart from it, however equal
+                source = None
             if len(self._met) > LARGEST:
                 raise Indescribable
-            self._add_object(value, kind)
+            self._add_object(value, kind, source if source is None or len(source) < MAX_NESTING else None)
 
-    def _add_object(self, value: Any, kind: type) -> None:
+    def _add_object(self, value: Any, kind: type, source: Source | None) -> None:
         if issubclass(kind, TracedArray):
             self._add_array(value)
+        elif kind is list and len(value) <= MAX_LIFTED_ITEMS:
+            self.key += (kind, len(value))
+            for index, item in enumerate(value):
+                self._held(item, source, index, partial(value.__setitem__, index))
         elif kind in (list, tuple) or (issubclass(kind, tuple) and hasattr(kind, "_fields")):
             self.key += (kind, len(value))
-            for item in value:
-                self.add(item)
+            for index, item in enumerate(value):
+                self.add(item, None if source is None else (*source, index))
         elif kind is dict:
             self.key += (kind, len(value))
             for name, item in value.items():
                 self.add(name)
-                self.add(item)
+                self._held(item, source if type(name) is str else None, name, partial(value.__setitem__, name))
         elif kind in (set, frozenset):
             if not all(type(item) in (*_VALUES, int, float) for item in value):
                 raise Indescribable
@@ -309,20 +347,20 @@ class _Description:
             for part in (value.start, value.stop, value.step):
                 self.add(part)
         elif kind is FunctionType:
-            self._add_function(value)
+            self._add_function(value, source)
         elif kind is MethodType:
             self.key.append(kind)
-            self.add(value.__func__)
-            self.add(value.__self__)
+            self.add(value.__func__, None if source is None else (*source, "function"))
+            self.add(value.__self__, None if source is None else (*source, "self"))
         elif kind is CellType:
             self.key.append(kind)
-            self.add(_content(value))
+            self._held(_content(value), source if id(value) in self._cells else None, "cell", partial(setattr, value, "cell_contents"))
         elif kind is GeneratorType:
             self._add_generator(value)
         elif isinstance(value, _BY_IDENTITY):
             self._add_identity(value)
         else:
-            self._add_instance(value, kind)
+            self._add_instance(value, kind, source)
 
     def _add_identity(self, value: Any) -> None:
         self.key += ("object", id(value))
@@ -334,7 +372,8 @@ class _Description:
             self.key += (_class(array), value_type)
             self.state.append(array)
             return
-        self.key += (_class(array), value_type, array.weak, array.scalar, array.writable, array.layout_known, array._steps)
+        self.key += (_class(array), value_type, array.weak, array.scalar, array.writable, array.layout_known, array._steps,
+                     self._given.get(id(array)))
         if array.alias is None:
             self.state.append(array)
             return
@@ -371,13 +410,13 @@ class _Description:
             raise Indescribable
         self.key.append(fingerprint(whole))
 
-    def _add_function(self, function: FunctionType) -> None:
+    def _add_function(self, function: FunctionType, source: Source | None) -> None:
         self.key += (FunctionType, function.__code__, id(function.__globals__))
         self.kept.append(function.__globals__)
         self.add(function.__defaults__)
         self.add(function.__kwdefaults__)
-        for cell in function.__closure__ or ():
-            self.add(cell)
+        for index, cell in enumerate(function.__closure__ or ()):
+            self.add(cell, None if source is None else (*source, index))
         if function.__dict__:
             self.add(function.__dict__)
 
@@ -393,7 +432,7 @@ class _Description:
             if type(value) not in (FrameType, CodeType):
                 self.add(value)
 
-    def _add_instance(self, value: Any, kind: type) -> None:
+    def _add_instance(self, value: Any, kind: type, source: Source | None) -> None:
         """Describe an object of a class that is written in Python, with no other state than its attributes."""
         if not all(base is object or _is_written_in_python(base) for base in kind.__mro__):
             raise Indescribable
@@ -404,9 +443,9 @@ class _Description:
             return
         self.key += ("instance", id(kind))
         self.kept.append(kind)
-        for name, item in _attributes(value, kind):
+        for name, item, store in _attributes(value, kind):
             self.key.append(name)
-            self.add(item)
+            self._held(item, source, name, store)
 
 
 def _as_it_is(source: Source, number: Any) -> None:
@@ -444,15 +483,18 @@ def _content(cell: CellType) -> Any:
         return NotImplemented
 
 
-def _attributes(value: Any, kind: type) -> Iterator[tuple[str, Any]]:
-    yield from own_attributes(value).items()
+def _attributes(value: Any, kind: type) -> Iterator[tuple[str, Any, Callable[[Any], object]]]:
+    """Names and values of the attributes of an object, and what sets one without code of its class."""
+    own: Any = own_attributes(value)
+    yield from ((name, item, partial(own.__setitem__, name)) for name, item in own.items())
     for base in kind.__mro__:
         for name, member in base.__dict__.items():
             if isinstance(member, MemberDescriptorType):
                 try:
-                    yield name, member.__get__(value, kind)
+                    item = member.__get__(value, kind)
                 except AttributeError:
-                    yield name, NotImplemented
+                    item = NotImplemented
+                yield name, item, partial(member.__set__, value)
 
 
 def user_frame() -> FrameType:

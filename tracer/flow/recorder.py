@@ -85,8 +85,8 @@ class FlowRecorder:
             return array.told(kind)
         point = None
         if kind == "bool" and not self.scope.written:
-            point = point_of_decision(user_frame(), self.scope.root.outside(), self._arguments(), lambda: self._cells(array),
-                                      self._lift)
+            point = point_of_decision(user_frame(), self.scope.root.outside(), self.arguments, self._arguments(),
+                                      lambda: self._cells(array), self._lift)
         if point is None:
             self._start = None
             self._guard_checks()
@@ -96,7 +96,7 @@ class FlowRecorder:
         if outcome is None:
             if self._ahead is not None and self._ahead.goal == key:
                 state = self._catch_up(point, array)
-            if self._ahead is None and not self.graph.exploring:
+            if self._ahead is None and not self.graph.exploring and not self.graph.growing:
                 self._look_ahead(key, state)
             guarded = not self.is_ahead
             if guarded:
@@ -139,7 +139,7 @@ class FlowRecorder:
         state = (*values, *counts) if decided is None else (*values, *counts, decided)
         sharing = self._sharing(values)
         key = self._number((*point.whole_key, sharing), state, point.kept, (point.key, sharing))
-        self.graph.note_numbers((point.key, point.counters, sharing), point.numbers)
+        self.graph.note_numbers(key, (point.key, point.counters, sharing), point.numbers)
         if self._start is not None:
             self._record(self._start, list(self.builder.ops[self._start.position:]), state, key, point)
         else:
@@ -318,6 +318,7 @@ class FlowRecorder:
             return
         if ok is not None and not self._guard(ok, key):
             self.builder.take_back(position)        # this call goes a way that nobody went
+            self.graph.growing = True
             return
         assert structure.goal is not None
         self.graph.structured.add(key)
@@ -345,7 +346,8 @@ class FlowRecorder:
                 array._value = value
                 if isinstance(array, LiftedNumber):
                     values.vary(value)
-                array._version += array.alias is None       # views are part of a result only
+                given = any(array is argument for argument in self.scope.arguments)     # held by a variable: nothing was written to it
+                array._version += array.alias is None and not given      # views are part of a result only
         if decided is not None:
             decided._value = ahead.state[-1]
         return ahead.state

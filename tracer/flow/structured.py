@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
@@ -18,6 +18,8 @@ from adjit.ir.emitter import current_emitter
 from adjit.ir.graph import Op, Value
 from adjit.ir.types import BOOL, TensorType, is_float
 from adjit.tracer.flow.flow_graph import Block, FlowGraph, Key, cycles, immediate_postdominators, reachable
+
+Returned = TypeVar("Returned")
 
 State = tuple[Value, ...]
 """Values of the state at a point; at a decision the last one is what is decided on."""
@@ -35,11 +37,17 @@ MAX_COPIES = 2
 counts along each of them do not meet, and would be written in all their combinations."""
 
 
+MAX_FLAGS = 12
+"""Most points with an outcome that nobody has seen, one behind the other: what is behind such a point is code within a branch on its flag.
+Ways that part in each round of a loop, and do not come back, have as many of them as there were rounds."""
+
+
 class _Limits:
     """How much was emitted."""
 
     def __init__(self) -> None:
         self.depth = 0
+        self.flags = 0
         self.copies: Counter[int] = Counter()       # of blocks, by the identity of their ops
 
 
@@ -81,8 +89,21 @@ class Structure:
         while key != goal:
             key, state, ok = self._loop(key, state) if key in self._cycles else self._branch(key, state)
             if ok is not None:
-                return (state, ok) if key == goal else self._cond(ok, partial(self._run_to, key, state, goal), self._unknown(goal))
+                return (state, ok) if key == goal else self._cond(ok, self._flagged(partial(self._run_to, key, state, goal)),
+                                                                  self._unknown(goal))
         return state, None
+
+    def _flagged(self, run: Callable[[], Returned]) -> Callable[[], Returned]:
+        """Code behind a point with an outcome that nobody has seen."""
+        def flagged() -> Returned:
+            limits = self._limits
+            limits.flags += 1
+            if limits.flags > MAX_FLAGS:
+                raise Unstructured
+            result = run()
+            limits.flags -= 1
+            return result
+        return flagged
 
     def _branch(self, key: Key, state: State) -> tuple[Key, State, Value | None]:
         blocks = self.graph.blocks.get(key, {})
@@ -296,7 +317,7 @@ class _LoopBody:
             return run()
         structure = self._structure
         stopped = _Iteration(structure._zeros(self._header), structure._zeros(goal), _bool(False), _bool(False))
-        return self._unflat(emit_cond(ok, lambda: _flat(run()), lambda: _flat(stopped)), goal)
+        return self._unflat(emit_cond(ok, structure._flagged(lambda: _flat(run())), lambda: _flat(stopped)), goal)
 
     def _unflat(self, values: Sequence[Value], goal: Key) -> _Iteration:
         count = len(self._structure.graph.types[self._header])
