@@ -279,6 +279,9 @@ class CompiledFunction(Generic[P, R]):
         if alone and external_op(program.planned) is not None:
             with own_code():
                 program = compile_program(fun, args, kwargs, signature, native, "it is exported", flow=flow)
+        if program.trace.stored:
+            raise ExportError(f"{function_name(self.fun)} stores a value outside, {program.trace.stored[0].path}, at each call: a file "
+                              "has no such place", find_user_location(), hint="return the value")
         captured = program.current(signature)
         if captured is None:
             raise ExportError(f"state that {function_name(self.fun)} reads was changed while it was traced", find_user_location())

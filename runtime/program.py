@@ -219,8 +219,10 @@ class Program:
         saved = arrays if not self.trace.writes or self.tensors is None or self.tensors.operation is None else self._saved(arrays)
         results = self._run_writing(signature, captured, prepared, passed) if self.trace.writes else self.executable.run(prepared, passed)
         self.runs += 1
-        for each in self.trace.stored:
-            each.store()
+        if self.trace.stored:
+            made: dict[int, Any] = {}
+            for each in self.trace.stored:
+                each.store(results, made)
         if self.tensors is None:
             return self.trace.rebuild(results)
         return self.tensors.finish(saved, results, signature.all_leaves)

@@ -50,6 +50,7 @@ from adjit.tracer.guards.array_access import (
     words,
     writing,
 )
+from adjit.tracer.guards.container_log import ORIGINAL_KIND, unlogged
 from adjit.tracer.guards.content import fingerprint
 from adjit.tracer.registry import FUNCTIONS, find
 from adjit.tracer.scope import Pairs, Scope, Taken, active_scope, is_tracing
@@ -238,6 +239,8 @@ def opened(x: Any) -> Any:
         return x if held is None else held
     if kind in (list, tuple):
         return kind(map(opened, x)) if any(opened(item) is not item for item in x) else x
+    if kind in ORIGINAL_KIND:
+        return opened(unlogged(x))
     return {name: opened(item) for name, item in x.items()} if kind is dict else x
 
 
@@ -248,6 +251,8 @@ def has_traced(x: Any) -> bool:
         return standing_for(x) is not None
     if kind in (list, tuple):
         return any(map(has_traced, x))
+    if kind in ORIGINAL_KIND:
+        return has_traced(unlogged(x))
     return any(map(has_traced, x.values())) if kind is dict else issubclass(kind, TracedArray)
 
 

@@ -19,6 +19,7 @@ from adjit.tracer.functions import creation
 from adjit.tracer.functions.applying import call_vectorized
 from adjit.tracer.functions.shapes import in_order_of
 from adjit.tracer.guards.array_access import ORIGINAL_CLASS, note_all
+from adjit.tracer.guards.container_log import ORIGINAL_KIND
 from adjit.tracer.interception import Interception, calling_module
 from adjit.tracer.math_functions import add_math
 from adjit.tracer.promotion import as_operand, common_dtype
@@ -128,14 +129,14 @@ def _applying(own: Any) -> Function:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         for x in args:
-            if type(x) is list or type(x) is tuple:
+            if type(x) is list or type(x) is tuple or type(x) in ORIGINAL_KIND:
                 break
         else:
             return own(*args, **kwargs)
         if not is_tracing() or _is_library(calling_module()):
             return own(*args, **kwargs)
         if has_traced(args):
-            lists = (_array(opened(x)) if type(x) in (list, tuple) and has_traced(x) else x for x in args[kept:])
+            lists = (_array(opened(x)) if isinstance(x, (list, tuple)) and has_traced(x) else x for x in args[kept:])
             return own(*args[:kept], *lists, **kwargs)
         if kwargs.get("out") is not None or any(isinstance(x, np.ndarray) for x in args):
             return own(*args, **kwargs)

@@ -25,13 +25,14 @@ from adjit.tracer.fresh_array import KnownArrays, fresh_arrays
 from adjit.tracer.fresh_functions import numpy_functions
 from adjit.tracer.guards.array_access import AccessLog, logging_access
 from adjit.tracer.guards.bytecode import EVERYTHING
+from adjit.tracer.guards.container_log import ContainerLog, logging_containers
 from adjit.tracer.guards.content import ContentGuard, fingerprint
 from adjit.tracer.guards.module_owner import module_of
 from adjit.tracer.guards.nondeterminism import nondeterminism_reported
 from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.guards.side_effects import KeptValue, check_side_effects
 from adjit.tracer.guards.source import MISSING, names_in, rebind
-from adjit.tracer.guards.stored_values import StoredPlaces, StoredValue, stored_values
+from adjit.tracer.guards.stored_values import StoredPlaces, StoredValue, containers_changed_by, kept_as_they_are, stores_of
 from adjit.tracer.guards.trace_guards import TraceGuards, make_guards
 from adjit.tracer.reentrancy import isolated_from_handlers
 from adjit.tracer.scope import Pairs, Scope, active_scope, entered, is_tracing
@@ -99,7 +100,7 @@ class Trace:
     early: tuple[np.ndarray, ...] = ()
     wanted: tuple[np.ndarray, ...] = ()
     kept: tuple[KeptValue, ...] = ()        # values of the trace in state that the function reads
-    stored: tuple[StoredValue, ...] = ()    # numbers in state that each call stores
+    stored: tuple[StoredValue, ...] = ()    # what each call stores in state; arrays among them are further results of the graph
 
     def rebuild(self, results: Sequence[Any]) -> Tree:
         """Build the function's result from one array for each result of the graph."""
@@ -135,9 +136,10 @@ class RegionTrace:
 @isolated_from_handlers
 def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], *,
                    static_names: frozenset[str] = frozenset(), name: str | None = None, reachability: Reachability | None = None,
-                   arrays: KnownArrays | None = None, call_values: CallValues | None = None) -> Trace:
+                   arrays: KnownArrays | None = None, call_values: CallValues | None = None, takes_back: bool = False) -> Trace:
     """Trace `fun(*args, **kwargs)` at top level; `reachability` is the objects that the function reaches, if they are known, `arrays`
-    what is known of the arrays that it writes to. With `call_values` Python may decide on values of this call.
+    what is known of the arrays that it writes to. With `call_values` Python may decide on values of this call. With `takes_back` the trace
+    takes back what its program stores again.
 
     Raises `TraceError` for what cannot be traced, `UnsupportedError` for functions without a rule and arguments that
     are neither arrays nor trees of arrays.
@@ -185,13 +187,13 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         if scope.flow is not None:
             scope.flow.arguments = tuple(argument for argument in arguments if argument is not None and argument.shape)
         with logging_access(source.value for source in known.found if _has_numbers(source.value)) as observation, \
-                nondeterminism_reported(roots, known.found), numpy_functions().in_force(), fresh_arrays(scope, arrays), \
-                _stores_watched(scope, places, roots):
-            result = _call(fun, traced_args, traced_kwargs)
-            if scope.flow is not None:
-                scope.flow.finish(result)
-                check_escaped(scope, flatten(result)[0])
-            _check_arguments((traced_args, traced_kwargs), leaves, result, signature)
+                nondeterminism_reported(roots, known.found), numpy_functions().in_force(), fresh_arrays(scope, arrays):
+            with logging_containers(containers_changed_by(known)) as log, _stores_watched(scope, places, roots, log):
+                result = _call(fun, traced_args, traced_kwargs)
+                if scope.flow is not None:
+                    scope.flow.finish(result)
+                    check_escaped(scope, flatten(result)[0])
+                _check_arguments((traced_args, traced_kwargs), leaves, result, signature)
             written = {number: argument for number, argument in enumerate(arguments) if argument is not None and number not in first
                        and argument.written and argument.value is not builder.params[number]}
             updates = [(id(argument), argument.value) for argument in written.values()]
@@ -200,11 +202,12 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                                         if taken.cell.written):
                 written[len(arguments) + number] = taken.cell
                 updates.append((id(taken.array), taken.cell.value))
-            values, out_tree, out_leaves = collect_results(result, updates)
+            after = Reachability(roots, known, scope.host_functions)
+            stores = stores_of(places, log, after, scope, _arrays_in(result, updates))
+            values, out_tree, out_leaves = collect_results(result, updates, stores.arrays)
             writes = tuple(zip(written, range(len(values) - len(written), len(values)), strict=True))
         scope.arguments = ()        # they hold the scope
         captures = tuple(scope.captures.values())
-        after = Reachability(roots, known, scope.host_functions)
         read, forms, viewed = _contents(after, observation, scope), observation.forms, observation.viewed
         flow = None if call_values is None else call_values.flow
         if flow is not None:        # what other ways read counts, too: they are part of the graph
@@ -212,15 +215,24 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             forms = flow.forms = {**flow.forms, **forms}
             viewed = flow.viewed = flow.viewed | viewed
             scope.depends_on_strides = flow.depends_on_strides = flow.depends_on_strides or scope.depends_on_strides
-        own, kept = check_side_effects(before, after, places)
-        stored = places.stored(after)
-        unread = {key for key, source in after.by_key().items() if places.has(source)}
-        guards = make_guards(before, after, captures, own | unread, read, forms, viewed)
+        try:
+            own, kept = check_side_effects(before, after, places, stores.keys, log.depending())
+        except TraceError:
+            places.take_back(after)
+            log.restore()
+            raise
+        guards = make_guards(before, after, captures, own | stores.keys, read, forms, viewed)
+        guards = replace(guards, fixed=(*guards.fixed, *stores.others))
+        values_stored = (*stores.values, *kept_as_they_are(after, own))
+        if takes_back:
+            places.take_back(after, stores.keys)
+            log.restore(stores.numbers)
         if flow is not None:
             flow.guards.append(guards)
-            flow.changes_state = flow.changes_state or bool(own) or bool(stored)
+            flow.changes_state = flow.changes_state or bool(own) or bool(values_stored) or bool(stores.others)
             if flow.exploring:      # this call does not go the way that was traced
                 places.take_back(after)
+                log.restore()
         scope.outside_roots.clear()         # what the function made and stored may end now
         _warn_of_unguarded(after, fun)
         for index, source, _ in reversed(guards.captured):
@@ -236,11 +248,11 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     return Trace(graph, signature, out_tree, out_leaves, guards.arrays, guards, decisions, frozenset(in_order), writes, same,
                  _read_through_views(scope),
                  tuple(taken.array for taken in scope.taken.values() if any(id(array) in observation.read for array, _ in taken.classes)),
-                 kept, stored_values(stored))
+                 kept, values_stored)
 
 
 @contextmanager
-def _stores_watched(scope: Scope, places: StoredPlaces, roots: Sequence[Any]) -> Iterator[None]:
+def _stores_watched(scope: Scope, places: StoredPlaces, roots: Sequence[Any], log: ContainerLog) -> Iterator[None]:
     """Tell what a function stores; where the trace is to be made again, take back what it stored."""
     try:
         with places.marked():
@@ -249,8 +261,9 @@ def _stores_watched(scope: Scope, places: StoredPlaces, roots: Sequence[Any]) ->
         flow = None if scope.root.values is None else scope.root.values.flow
         if flow is not None and (flow.exploring or scope.lifted):
             after = Reachability(roots, places.known, scope.host_functions)
-            flow.changes_state = flow.changes_state or bool(places.stored(after))
+            flow.changes_state = flow.changes_state or bool(places.stored(after)) or bool(log.changes)
             places.take_back(after)
+            log.restore()
             for key, source in reversed(after.by_key().items()):
                 if isinstance(source.value, LiftedNumber):
                     rebind(source.read, places.before[key].value if key in places.before else MISSING)
@@ -448,14 +461,15 @@ def _check_arguments(arguments: Tree, leaves: Sequence[Any], result: Tree, signa
                              hint="return the new container: a compiled function does not change its arguments")
 
 
-def collect_results(result: Tree, written: Sequence[tuple[int, Value]] = ()) -> tuple[list[Value], TreeSpec, tuple[OutLeaf, ...]]:
-    """Return the values that a function returned, and the structure of its result. The contents of `written` arrays (their identity, and
-    the value) are the last values; they are not listed twice where such an array is returned."""
+def collect_results(result: Tree, written: Sequence[tuple[int, Value]] = (),
+                    stored: Sequence[Any] = ()) -> tuple[list[Value], TreeSpec, tuple[OutLeaf, ...]]:
+    """Return the values that a function returned, and the structure of its result; then those of arrays that it `stored`. The contents of
+    `written` arrays (their identity, and the value) are the last values; they are not listed twice where such an array is returned."""
     leaves, tree = flatten(result)
     values: list[Value] = []
     out: list[OutLeaf] = []
     updates = {identity: number for number, (identity, _) in enumerate(written)}
-    count = sum(isinstance(leaf, (TracedArray, np.ndarray, ArrayWrapper)) and id(leaf) not in updates for leaf in leaves)
+    count = len(_arrays_in(leaves, written)) + len(stored)
     for index, leaf in enumerate(leaves):
         if id(leaf) in updates:
             out.append(count + updates[id(leaf)])
@@ -465,7 +479,13 @@ def collect_results(result: Tree, written: Sequence[tuple[int, Value]] = ()) -> 
         else:
             check_result(leaf, tree, index)
             out.append(StaticLeaf(leaf))
-    return [*values, *(value for _, value in written)], tree, tuple(out)
+    return [*values, *map(unwrap, stored), *(value for _, value in written)], tree, tuple(out)
+
+
+def _arrays_in(result: Tree, written: Sequence[tuple[int, Value]]) -> list[Any]:
+    """Return the arrays in a result, but for those that are `written`."""
+    updates = {identity for identity, _ in written}
+    return [leaf for leaf in flatten(result)[0] if isinstance(leaf, (TracedArray, np.ndarray, ArrayWrapper)) and id(leaf) not in updates]
 
 
 def check_result(leaf: Any, tree: TreeSpec, index: int) -> None:

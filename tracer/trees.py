@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import re
+from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
@@ -57,6 +58,24 @@ _flat: dict[int, TreeSpec] = {}
 
 def unflatten(spec: TreeSpec, leaves: Iterable[Any]) -> Tree:
     return optree.tree_unflatten(spec, leaves)
+
+
+def register_container(kind: type, plain: Any) -> None:
+    """Register a class of containers that flatten as those of a plain class do, and are built as such."""
+    def children(node: Any) -> tuple[tuple[Any, ...], Any, tuple[Any, ...]]:
+        keys = tuple(node)
+        return tuple(node[key] for key in keys), keys, keys
+
+    def build(keys: Any, values: Iterable[Any]) -> Any:
+        made = plain()
+        made.update(zip(keys, values, strict=True))
+        return made
+
+    if issubclass(plain, dict):
+        optree.register_pytree_node(kind, children, build, path_entry_type=optree.MappingEntry, namespace=NAMESPACE)
+    elif issubclass(plain, (list, deque)):
+        optree.register_pytree_node(kind, lambda node: (tuple(node), None), lambda _, values: plain(values),
+                                    path_entry_type=optree.SequenceEntry, namespace=NAMESPACE)
 
 
 def is_static(leaf: Any) -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dis
 import os
+import re
 import sys
 import warnings
 from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Iterable
 from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
@@ -76,6 +78,29 @@ def return_location(function: Any, result: object = ...) -> Location | None:
         before = instruction
     found = [line for line, is_same in lines.items() if is_same or len(lines) == 1]
     return _location(code.co_filename, found[0] if len(found) == 1 else code.co_firstlineno, code.co_name)
+
+
+def line_that_changes(codes: Iterable[CodeType], path: str) -> Location | None:
+    """First line of some code that binds the variable or attribute with this path, or changes an item of it; None if no code shows it."""
+    names = re.findall(r"[A-Za-z_]\w*", re.sub(r"\[[^\[\]]*\]", "", path))
+    items: Location | None = None
+    for code in codes if names else ():
+        line, loaded = code.co_firstlineno, 0
+        for instruction in dis.get_instructions(code):
+            line = instruction.positions.lineno or line if instruction.positions else line
+            if instruction.opname in _BINDING and instruction.argval == names[-1]:
+                return _location(code.co_filename, line, code.co_name)
+            if instruction.opname.startswith("LOAD") and names[-1] in (
+                    instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)):
+                loaded = line
+            elif items is None and loaded == line and (instruction.opname in _CHANGING_ITEMS or instruction.argval in _FILLING):
+                items = _location(code.co_filename, line, code.co_name)
+    return items
+
+
+_BINDING = frozenset({"STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF", "STORE_NAME", "DELETE_ATTR"})
+_CHANGING_ITEMS = frozenset({"STORE_SUBSCR", "STORE_SLICE", "DELETE_SUBSCR"})
+_FILLING = frozenset({"append", "appendleft", "extend", "insert", "add", "update", "pop", "popleft", "remove", "setdefault", "set"})
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:

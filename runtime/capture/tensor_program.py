@@ -109,7 +109,7 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
         try:
             trace = trace_function(function, args, kwargs, static_names=static_names, name=function.__name__, reachability=reach,
                                    arrays=arrays,
-                                   call_values=CallValues(lambda graph: differentiate(graph, Options()), outcomes, flow))
+                                   call_values=CallValues(lambda graph: differentiate(graph, Options()), outcomes, flow), takes_back=True)
         except BaseException as error:
             before.restore(filled_later(watched))
             if isinstance(error, TraceError):

@@ -250,6 +250,9 @@ def _two(names: object, instruction: dis.Instruction) -> tuple[str, str]:
 Name = tuple[str, str]
 """Kind ("attribute" or "variable") and name of a binding that lives on behind a call."""
 
+Read = tuple[str, str, str | None]
+"""Kind and name of a binding that is read, and the variable whose attribute it is, as `_owner` gives it."""
+
 _STORING = {"STORE_ATTR": "attribute", "STORE_GLOBAL": "variable", "STORE_NAME": "variable", "STORE_DEREF": "variable"}
 _LOADING = {**dict.fromkeys(("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "DELETE_ATTR"), "attribute"), **dict.fromkeys(
     ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS", "DELETE_GLOBAL",
@@ -257,7 +260,7 @@ _LOADING = {**dict.fromkeys(("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "DEL
 
 
 @lru_cache(maxsize=1024)
-def stored_and_read(code: CodeType) -> tuple[frozenset[Name], frozenset[Name]]:
+def stored_and_read(code: CodeType) -> tuple[frozenset[Name], frozenset[Read]]:
     """Names that a code object and its nested ones store, and those that they may read before they have stored them in the same object."""
     instructions = [i for i in dis.get_instructions(code) if i.opname not in _SILENT or i.is_jump_target]
     index_at = {instruction.offset: index for index, instruction in enumerate(instructions)}
@@ -279,8 +282,10 @@ def stored_and_read(code: CodeType) -> tuple[frozenset[Name], frozenset[Name]]:
             if done.get(following) != common:
                 done[following] = common
                 waiting.append(following)
-    read: set[Name] = {(_LOADING[i.opname], i.argval) for index, i in enumerate(instructions) if i.opname in _LOADING and (
-        i.opname.startswith("DELETE") or (_LOADING[i.opname], i.argval, _owner(instructions, index, local)) not in done.get(index, ()))}
+    reads = {index: (_LOADING[i.opname], i.argval, _owner(instructions, index, local))
+             for index, i in enumerate(instructions) if i.opname in _LOADING}
+    read: set[Read] = {each for index, each in reads.items()
+                       if instructions[index].opname.startswith("DELETE") or each not in done.get(index, ())}
     stored: set[Name] = {(kind, name) for kind, name, _ in stores.values()}
     for inner in code.co_consts:
         if isinstance(inner, CodeType):

@@ -43,6 +43,11 @@ ATTRIBUTE_LOADS = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 """Instructions that load an attribute."""
 
 _FILLING = frozenset({"append", "appendleft", "extend", "insert", "add", "update", "clear"})
+_CHANGING = _FILLING | {
+    "extendleft", "pop", "popleft", "popitem", "remove", "discard", "setdefault", "sort", "reverse", "rotate", "move_to_end", "heappush",
+    "heappop", "heapify", "insort", "insort_left", "insort_right", "difference_update", "intersection_update",
+    "symmetric_difference_update", "__setitem__", "__delitem__", "__iadd__", "__ior__"}
+_CHANGING_STEPS = frozenset({"STORE_SUBSCR", "STORE_SLICE", "DELETE_SUBSCR"})
 _LOCALS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW"})
 _SILENT = frozenset({"CACHE", "EXTENDED_ARG", "PRECALL", "NOT_TAKEN", "RESUME", "NOP"})
 _WHOLE = frozenset({
@@ -143,6 +148,12 @@ def optional_attributes(code: CodeType) -> frozenset[str]:
     if not _CATCHING.isdisjoint(code.co_names) and any(step.opname == "CHECK_EXC_MATCH" for step in instructions(code)):
         found |= {step.argval for step in instructions(code) if step.opname in ATTRIBUTE_LOADS}
     return frozenset(found).union(*map(optional_attributes, nested_code(code)))
+
+
+@lru_cache(maxsize=4096)
+def deleted_by(code: CodeType) -> frozenset[str]:
+    """Return the names of attributes that a code object and its nested ones take away."""
+    return frozenset(step.argval for step in instructions(code) if step.opname == "DELETE_ATTR").union(*map(deleted_by, nested_code(code)))
 
 
 @lru_cache(maxsize=4096)
@@ -314,6 +325,14 @@ def stored_by(code: CodeType) -> frozenset[str]:
         if any(step.opname.startswith("LOAD_FAST") for step in value) and not (known and any(step.opname in _MAKING for step in value)):
             found.add(EVERYTHING)
     return frozenset(found).union(*map(stored_by, nested_code(code)))
+
+
+@lru_cache(maxsize=4096)
+def changes_containers(code: CodeType) -> bool:
+    """True if a code object, or a nested one, may change the items of a container."""
+    return not _CHANGING.isdisjoint(code.co_names) or any(
+        step.opname in _CHANGING_STEPS or (step.opname == "BINARY_OP" and step.argrepr in ("+=", "*=", "|=", "&=", "-=", "^="))
+        for step in instructions(code)) or any(map(changes_containers, nested_code(code)))
 
 
 def _computes_names(code: CodeType) -> bool:

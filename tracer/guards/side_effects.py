@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import CodeType
 from typing import Any, NamedTuple
 
 from adjit.ir.errors import TraceError
 from adjit.tracer.array import WRITTEN, TracedArray
 from adjit.tracer.array_wrapper import ArrayWrapper
-from adjit.tracer.guards.bytecode import FILLS, Reads, reads_of
+from adjit.tracer.guards.bytecode import FILLS, Reads, deleted_by, optional_attributes, reads_of
 from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.guards.source import MISSING, Source, rebind
 from adjit.tracer.guards.stored_values import StoredPlaces
 from adjit.tracer.guards.trace_guards import NUMBERS, same
-from adjit.tracer.user_location import find_user_location
+from adjit.tracer.user_location import find_user_location, line_that_changes
 
 Key = tuple[str, int]
 _COUNT = re.compile(r"(len|set|keys)\((.*)\)")
@@ -34,10 +34,11 @@ class KeptValue(NamedTuple):
         rebind(self.source.read, self.before)
 
 
-def check_side_effects(before: Mapping[Key, Source], after: Reachability, places: StoredPlaces) -> tuple[set[Key], tuple[KeptValue, ...]]:
+def check_side_effects(before: Mapping[Key, Source], after: Reachability, places: StoredPlaces,
+                       stored: Collection[Key], depending: Collection[int]) -> tuple[set[Key], tuple[KeptValue, ...]]:
     """Return the keys of sources that the function changes, and that its result does not depend on; and values that it keeps where it
-    reads: whether the result depends on what the call before kept shows in another trace. What each call stores before it reads it, in
-    `places`, is neither.
+    reads: whether the result depends on what the call before kept shows in another trace. What each call stores before it reads it, with a
+    key in `stored`, is neither. The result depends on what containers in `depending` held, by identity.
 
     Raises `TraceError` if a number or the length of a list changed during the trace, and the function reads it for more than to change it.
     Other sources that the function changes and reads are compared with their values before the trace: a container that is filled once (a
@@ -48,26 +49,53 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability, places
     reads = _Reads(after.codes)
     for key, source in after.by_key().items():
         then = before[key].value if key in before else MISSING
-        if places.has(source):
+        if key in stored:
             continue
         if same(source.value, then):
             if _COUNT.fullmatch(source.path) and reads.fills(source.path) and not reads.of(source.path, whole=True):
                 own.add(key)        # a memo, which may get more entries, or a container that is only filled
+        elif source.value is MISSING:
+            raise _deleted(before[key], after.codes)
         elif _is_traced(_added(source, then)):
             own.add(key)
             if reads.of(source.path, whole=source.path.startswith("len(")):
                 kept.append(KeptValue(source, then))
-        elif not reads.of(source.path) and not places.is_reset(source):
+        elif not reads.of(source.path) and not places.is_reset(source) and id(source.holder) not in depending:
             own.add(key)
         elif issubclass(type(then), NUMBERS) and issubclass(type(source.value), NUMBERS) and (
                 not source.path.startswith("len(") or isinstance(source.holder, (list, deque))):
             _take_numbers_back(before, after)
-            raise TraceError(
-                f"the compiled function changes {source.path} from {then!r} to {source.value!r}, and reads it too: the compiled program "
-                "would always use the number of the trace", find_user_location(),
-                hint="hold the number in a tensor and write to it in place (count += 1), pass it as an argument, or change it outside of "
-                     "the function")
+            raise _changed(source, then, reads.names(source.path) or places.is_reset(source), after.codes)
+    now = after.by_key()
+    for key, source in before.items():
+        if key not in now and key not in stored and isinstance(source.value, NUMBERS) and _is_attribute(source):
+            raise _deleted(source, after.codes)
     return own, tuple(kept)
+
+
+def _deleted(source: Source, codes: Sequence[CodeType]) -> TraceError:
+    """The error for a function that takes an attribute away, which is there again now."""
+    rebind(source.read, source.value)
+    return TraceError(f"the compiled function deletes {source.path}: later calls would not delete it again",
+                      line_that_changes(codes, source.path) or find_user_location(),
+                      hint="bind it to None instead, or delete it outside of the function")
+
+
+def _changed(source: Source, then: Any, is_read: bool, codes: Sequence[CodeType]) -> TraceError:
+    """The error for a number that a function changes."""
+    change = f"the compiled function changes {source.path} from {then!r} to {source.value!r}"
+    location = line_that_changes(codes, source.path) or find_user_location()
+    if is_read:
+        return TraceError(f"{change}, and reads it too: the compiled program would always use the number of the trace", location,
+                          hint="pass the number as an argument and return the new one (result, n = f(x, n)), or change it outside of the "
+                               "function; in a step of tensors it may be a tensor that is written to in place")
+    return TraceError(
+        f"{change} in a way that is not followed (setattr, __dict__, code of a library): later calls would not change it again", location,
+        hint="bind it by its name (place.name = value, place[key] = value), or return the value and store it outside")
+
+
+def _is_attribute(source: Source) -> bool:
+    return getattr(source.read, "func", None) is getattr and source.read() is MISSING
 
 
 def _take_numbers_back(before: Mapping[Key, Source], after: Reachability) -> None:
@@ -99,6 +127,8 @@ class _Reads:
         kind = "local" if default else "attribute" if "." in base else "variable"
         base = default[1] if default else base.rpartition(".")[2].removesuffix("()")
         counts = self._counted()
+        if kind == "attribute" and base in self._asked():
+            return True
         found = [counts.get((kind, base)), None if whole or counted else counts.get((f"{kind} item", base))]
         items = (f"{kind} item", base) in counts
         return any(count is not None and count > 0 for count in found) or not (items or found[0] is not None)
@@ -107,6 +137,18 @@ class _Reads:
         """True if the code fills the container whose length, keys or members this path is."""
         name = re.sub(r"\W", " ", path[path.index("(") + 1:-1]).split()
         return bool(name) and self._counted().get((FILLS, name[-1]), 0) > 0
+
+    def names(self, path: str) -> bool:
+        """True if the code names the source with this path to read it."""
+        base = re.sub(r"(\[[^\[\]]*\])+$", "", counted[2] if (counted := _COUNT.fullmatch(path)) else path)
+        base = default[1] if (default := re.fullmatch(r"\w+\((\w+)=\)", base)) else base
+        kinds = ("attribute",) if "." in base else ("variable", "local")
+        name, counts = base.rpartition(".")[2], self._counted()
+        return name in self._asked() or any(counts.get((f"{kind}{item}", name), 0) > 0 for kind in kinds for item in ("", " item"))
+
+    def _asked(self) -> frozenset[str]:
+        """Names of attributes that code asks for by their name as a text, or takes away."""
+        return frozenset().union(*(optional_attributes(code) | deleted_by(code) for code in self._codes))
 
     def _counted(self) -> Reads:
         if self._counts is None:

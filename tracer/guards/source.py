@@ -191,7 +191,8 @@ def rebind(read: Callable[[], Any], value: Any) -> bool:
     elif read.func is getattr and value is not MISSING:
         setattr(holder, args[1], value)
     elif read.func is getattr:
-        vars(holder).pop(args[1], None)
+        if args[1] in vars(holder):
+            delattr(holder, args[1])
     else:
         return False
     return True

@@ -1,0 +1,320 @@
+"""What a compiled function stores outside, in places that it does not read before, is that of each call: numbers, texts, arrays and
+containers of them, in attributes, variables and containers, whichever way was traced first."""
+
+from __future__ import annotations
+
+import copy
+import enum
+from collections import Counter, OrderedDict, UserDict, defaultdict, deque
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjit as aj
+from adjit.ir.errors import TraceError
+from adjit.tracer.guards.container_log import ORIGINAL_KIND, logging_containers
+
+
+def halved(x):
+    """A number of rounds that depends on the value."""
+    n = 0
+    while x > 1:
+        x, n = x / 2, n + 1
+    return x, n
+
+
+MAKERS: list[Callable[[], tuple[Any, Callable[[], Any]]]] = []
+
+
+def maker(make: Any) -> Any:
+    MAKERS.append(make)
+    return make
+
+
+def into(state: Any, store: Callable[[Any, Any, int], object], read: Callable[[Any], Any] = lambda state: state) -> None:
+    """Add a function that stores what depends on the value into a copy of `state`."""
+    def make() -> tuple[Any, Callable[[], Any]]:
+        held = copy.deepcopy(state)
+
+        def f(x):
+            y, n = halved(x)
+            store(held, y, n)
+            return y * 2
+        return f, lambda: read(held)
+    MAKERS.append(make)
+
+
+class Slots:
+    __slots__ = ("info", "n")
+
+
+class Plain(dict):
+    """A dict that may have attributes."""
+
+
+class Log:
+    def __init__(self):
+        self.items = []
+
+    def add(self, value):
+        self.items.append(value)
+
+
+class Color(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+into({"n": 0}, lambda d, y, n: d.__setitem__("n", n))
+into({}, lambda d, y, n: d.update(n=n, m=2))
+into({}, lambda d, y, n: d.update({n: y}))
+into({"a": {"n": 0}}, lambda d, y, n: d["a"].__setitem__("n", n))
+into([{"n": 0}, {"n": 0}], lambda d, y, n: d[1].__setitem__("n", n))
+into([0, 7], lambda d, y, n: d.__setitem__(0, n))
+into([], lambda d, y, n: d.append(n))
+into([], lambda d, y, n: d.append((n, y)))
+into([1, 2, 3], lambda d, y, n: d.insert(1, n))
+into([1, 2, 3, 4, 5, 6, 7], lambda d, y, n: d.__delitem__(slice(n, n + 1)))
+into([5], lambda d, y, n: (d.clear(), d.append(n), d.append(len(d))))
+into([5], lambda d, y, n: d.__setitem__(slice(None), [n, n + 1]))
+into(set(), lambda d, y, n: d.add(n))
+into({0, 1, 2, 3, 4}, lambda d, y, n: d.discard(n))
+into({0, 1, 2, 3, 4}, lambda d, y, n: d.difference_update([n]))
+into(deque(maxlen=3), lambda d, y, n: d.append(n))
+into(deque([0, 0]), lambda d, y, n: d.__setitem__(0, n))
+into(defaultdict(int), lambda d, y, n: d.__setitem__("n", n))
+into(OrderedDict(b=1, n=0), lambda d, y, n: (d.__setitem__("n", n), d.move_to_end("b")), lambda d: list(d.items()))
+into(Counter(), lambda d, y, n: d.__setitem__("n", n))
+into(UserDict(n=0), lambda d, y, n: d.__setitem__("n", n))
+into(Plain(), lambda d, y, n: d.__setitem__("n", n))
+into(Slots(), lambda d, y, n: setattr_of_slots(d, n), lambda d: (d.n, d.info))
+into(SimpleNamespace(), lambda d, y, n: store_text(d, n))
+into(SimpleNamespace(), lambda d, y, n: store_fresh(d, y, n))
+into(SimpleNamespace(), lambda d, y, n: store_shared(d, n), lambda d: (d.a, d.a is d.b))
+into(SimpleNamespace(v=None), lambda d, y, n: store_either(d, y, n))
+into({"v": None}, lambda d, y, n: d.__setitem__("v", np.stack([y, y * n]) if n > 1 else 0))
+into(Log(), lambda d, y, n: d.add(n), lambda d: d.items)
+into(Log(), lambda d, y, n: store_object(d, n), lambda d: d.last.items)
+
+
+def setattr_of_slots(place, n):
+    place.n = n
+    place.info = {n}
+
+
+def store_object(place, n):
+    place.last = Log()
+    place.last.add(n)
+
+
+def store_text(place, n):
+    place.text = f"{n} rounds"
+    place.color = Color.RED if n > 1 else Color.BLUE
+
+
+def store_fresh(place, y, n):
+    place.history = []
+    for k in range(4):
+        if n > k:
+            place.history.append(k)
+    place.info = {"n": n, "pair": (n, y), "inner": SimpleNamespace(n=n), "array": np.ones(2) * n}
+
+
+def store_shared(place, n):
+    place.a = [n]
+    place.b = place.a
+
+
+def store_either(place, y, n):
+    if n > 1:
+        place.v = y * 3
+    else:
+        place.v = n
+
+
+@maker
+def default_argument():
+    def f(x, log=[0]):      # noqa: B006
+        y, n = halved(x)
+        log[0] = n
+        return y
+    return f, lambda: f.__defaults__
+
+
+@maker
+def class_attribute():
+    class Solver:
+        n = 0
+
+    def f(x):
+        y, n = halved(x)
+        Solver.n = n
+        return y
+    return f, lambda: Solver.n
+
+
+@maker
+def read_behind_it():
+    stats, steps = {"n": 0}, [3]
+
+    def f(x):
+        stats["n"] = 0
+        steps.clear()
+        while x > 1:
+            x = x / 2
+            stats["n"] += 1
+            steps.append(stats["n"])
+        return x * stats["n"] + sum(steps)
+    return f, lambda: (stats, steps)
+
+
+@maker
+def what_it_finds_decides():
+    known = {"a": 1}
+
+    def f(x):
+        if x > 1:
+            known["a"] = 1
+        elif "a" in known:
+            del known["a"]
+        return x
+    return f, lambda: known
+
+
+@maker
+def returned_too():
+    held = SimpleNamespace()
+
+    def f(x):
+        held.last = x * 2
+        return held.last
+    return f, lambda: held.last
+
+
+def plainly(value: Any) -> str:
+    """Text of a state, in which NumPy's scalars are the numbers that they are."""
+    if isinstance(value, np.ndarray):
+        return f"array{value.tolist()}"
+    if isinstance(value, np.generic):
+        return repr(value.item())
+    if isinstance(value, (list, tuple, deque)):
+        return f"{type(value).__name__}({', '.join(map(plainly, value))})"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{plainly(key)}: {plainly(item)}' for key, item in value.items())}}}"
+    return plainly(vars(value)) if isinstance(value, SimpleNamespace) else repr(value)
+
+
+@pytest.mark.parametrize("numbers", [(2.0, 8.0, -1.0, 2.0, 0.3, -4.0, 8.0, 8.0), (0.5, 8.0, 0.5, 16.0, 0.5)])
+@pytest.mark.parametrize("number", range(len(MAKERS)))
+def test_each_call_stores_what_python_stores(number, numbers):
+    function, state = MAKERS[number]()
+    compiled = aj.compile(function, backend="interpret")
+    plain, expected = MAKERS[number]()
+    for x in numbers:
+        given = np.float64(x)
+        assert plainly(compiled(given)) == plainly(plain(given))
+        assert plainly(state()) == plainly(expected())
+
+
+def test_a_native_program_and_a_program_of_gradients_store():
+    log, last = [], SimpleNamespace()
+
+    def f(x):
+        y, n = halved(x)
+        log.append(n)
+        last.n = n
+        return y * y
+
+    for transform in (aj.compile, lambda f: aj.compile(aj.grad(f))):
+        compiled = transform(f)
+        log.clear()
+        for x in (8.0, 2.0, 8.0, 0.5):
+            compiled(x)
+            assert last.n == log[-1]
+        assert log == [3, 1, 3, 0]
+
+
+def test_what_was_stored_is_the_callers():
+    held = SimpleNamespace()
+
+    def f(x):
+        held.values = [x * 2]
+        held.array = np.array([x, x])
+        return x
+
+    compiled = aj.compile(f)
+    compiled(1.0)
+    held.values.append(5)
+    held.array[0] = 9
+    compiled(1.0)
+    assert held.values == [2.0]
+    assert held.array.tolist() == [1.0, 1.0]
+
+
+def test_a_refused_function_leaves_containers_as_they_were():
+    log, stats = [3], {"n": 1}
+
+    def f(x):
+        log.append(1)
+        stats["n"] += 1
+        return x * stats["n"] * len(log)
+
+    compiled = aj.compile(f)
+    for _ in range(2):
+        with pytest.raises(TraceError, match="and reads it too") as caught:
+            compiled(1.0)
+        assert caught.value.location.source() in ("log.append(1)", 'stats["n"] += 1')
+        assert log == [3]
+        assert stats == {"n": 1}
+
+
+def test_what_is_not_followed_is_refused_in_words_of_its_own():
+    held = SimpleNamespace(n=0)
+
+    def by_name(x):
+        setattr(held, "n", halved(x)[1])        # noqa: B010
+        return x
+
+    with pytest.raises(TraceError, match="in a way that is not followed"):
+        aj.compile(by_name)(8.0)
+
+    def deleting(x):
+        if hasattr(held, "n"):
+            del held.n
+        return x
+
+    with pytest.raises(TraceError, match=r"deletes held\.n: later calls would not") as caught:
+        aj.compile(deleting)(8.0)
+    assert caught.value.location.source() == "del held.n"
+    assert held.n == 0
+
+
+def test_logged_containers_are_those_that_they_were():
+    plain = [[1, 2], {"a": 1}, {3}, deque([1], 2), defaultdict(int, a=1), OrderedDict(a=1, b=2), Counter("ab"), Plain(a=1)]
+    kinds, before = list(map(type, plain)), copy.deepcopy(plain)
+    with logging_containers(plain) as log:
+        for container, kind in zip(plain, kinds, strict=True):
+            assert type(container) in ORIGINAL_KIND
+            assert isinstance(container, kind)
+            assert container.__class__ is kind
+            assert type(copy.copy(container)) is type(copy.deepcopy(container)) is kind
+            container.clear()
+    assert list(map(type, plain)) == kinds
+    assert not any(plain)
+    log.restore()
+    assert plain == before
+    assert plain[3].maxlen == 2
+
+
+def test_what_stores_is_not_exported(tmp_path):
+    held = SimpleNamespace()
+
+    def f(x):
+        held.last = x * 2
+        return x
+
+    with pytest.raises(aj.errors.ExportError, match=r"stores a value outside, held\.last, at each call"):
+        aj.compile(f).export(tmp_path / "f.adjit", 1.0)

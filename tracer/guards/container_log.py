@@ -1,0 +1,352 @@
+"""Log of what a traced function does to containers from outside: lists, dicts, sets and deques that it changes, and whether it read what it
+found there.
+
+    with logging_containers(containers) as log:
+        ...             # stats["n"] = 3 is in log.changes; stats["n"] before that would be in log.reads
+
+During the trace the containers are objects of a subclass of their class, with the same memory layout, whose methods log each use, as arrays
+are (`array_access`). They are the same objects for everyone who holds them; afterwards they have their own class again.
+"""
+
+from __future__ import annotations
+
+import copy
+import gc
+import os
+import threading
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from operator import is_
+from types import FunctionType
+from typing import Any, NamedTuple
+
+from adjit.tracer.guards.array_access import set_class
+from adjit.tracer.guards.source import MAX_GUARDED_ITEMS, Source, is_scalar
+from adjit.tracer.trees import register_container
+
+ALL = "all"
+"""Mark for a whole container among the keys that are read."""
+
+_KEPT = frozenset({
+    "__class__", "__class_getitem__", "__delattr__", "__dir__", "__doc__", "__getattribute__", "__getstate__", "__hash__", "__init__",
+    "__init_subclass__", "__missing__", "__module__", "__new__", "__setattr__", "__sizeof__", "__subclasshook__", "__dict__", "__weakref__",
+    "default_factory", "maxlen"})
+_PAIRS = frozenset({"update", "__ior__"})
+_ITEMS = frozenset({"extend", "extendleft", "__iadd__", "update", "difference_update", "intersection_update", "symmetric_difference_update",
+                    "__ior__", "__iand__", "__isub__", "__ixor__"})
+_BLIND: dict[type, frozenset[str]] = {
+    list: frozenset({"append", "extend", "insert", "reverse", "clear", "__setitem__", "__delitem__", "__iadd__", "__imul__"}),
+    dict: frozenset({"__setitem__", "update", "clear", "__ior__", "move_to_end"}),
+    set: frozenset({"add", "discard", "clear", "update", "difference_update", "intersection_update", "symmetric_difference_update",
+                    "__ior__", "__iand__", "__isub__", "__ixor__"}),
+    deque: frozenset({"append", "appendleft", "extend", "extendleft", "insert", "rotate", "reverse", "clear", "__setitem__", "__delitem__",
+                      "__iadd__", "__imul__"})}
+"""Methods that change a container whatever it holds: called again, they do the same again."""
+
+_DEPENDING: dict[type, frozenset[str]] = {
+    list: frozenset({"pop", "remove", "sort"}), dict: frozenset({"__delitem__", "pop", "popitem", "setdefault", "__missing__"}),
+    set: frozenset({"pop", "remove"}), deque: frozenset({"pop", "popleft", "remove"})}
+"""Methods that change a container by what it holds."""
+
+_AT_A_KEY = frozenset({"__getitem__", "__contains__", "get", "__setitem__", "add", "discard", "__delitem__", "pop", "setdefault", "remove"})
+_READING_AT: dict[type, frozenset[str]] = {
+    dict: frozenset({"__getitem__", "__contains__", "get"}), list: frozenset({"__getitem__"}), set: frozenset(), deque: frozenset()}
+_APPENDING = frozenset({"append", "extend", "__iadd__"})
+
+
+class Change(NamedTuple):
+    """Call of a method that changed a container."""
+
+    container: Any
+    kind: type
+    name: str
+    args: tuple[Any, ...]
+
+
+class ContainerLog:
+    """Uses of containers, by identity: `changes` in their order, `reads` the keys of what was read before it was stored, `written` the keys
+    of what was stored. Containers in `reset` were emptied: what they hold is the function's own. `asked` are those
+    of which more was read than an item."""
+
+    def __init__(self, containers: Iterable[Any]) -> None:
+        self.thread = threading.get_ident()
+        self.kinds: dict[int, tuple[Any, type]] = {}
+        self.before: dict[int, Any] = {}
+        self.changes: list[Change] = []
+        self.reads: dict[int, set[Any]] = {}
+        self.written: dict[int, set[Any]] = {}
+        self.reset: set[int] = set()
+        self.asked: set[int] = set()
+        for container in containers:
+            kind: Any = type(container)
+            base = base_of(kind)
+            if id(container) not in self.kinds and base is not None and _logged_class(kind) is not None:
+                self.kinds[id(container)] = container, kind
+                self.before[id(container)] = list(container.items() if base is dict else container)
+                self.reads[id(container)], self.written[id(container)] = set(), set()
+
+    def note_read(self, container: Any, key: Any, asked: bool = False) -> None:
+        """Log that an item, or `ALL`, is about to be read; `asked`: by more than its key, which `d[key] += 1` does to change it."""
+        number = id(container)
+        if number not in self.reset and (key is ALL or key not in self.written[number]):
+            self.reads[number].add(key)
+            if asked:
+                self.asked.add(number)
+
+    def note_change(self, container: Any, base: type, name: str, args: tuple[Any, ...]) -> None:
+        """Log that a method is about to change a container."""
+        number = id(container)
+        _, kind = self.kinds[number]
+        self.changes.append(Change(container, kind, name, args))
+        written = self.written[number]
+        if name == "clear" or (name in ("__setitem__", "__delitem__") and args[0] == slice(None)):
+            self.reset.add(number)
+        elif base in (dict, set) and name in _ITEMS | _PAIRS:
+            written.update(*args[:1])
+        elif name in _AT_A_KEY:
+            written.update(_keys(base, args[:1]))
+        elif base is deque or (base is list and name not in _APPENDING):
+            written.clear()         # items are at other places now
+
+    def restore(self, numbers: Iterable[int] | None = None) -> None:
+        """Give containers, all that are changed unless some are named, the content again that they had before."""
+        for number in {id(change.container) for change in self.changes} if numbers is None else numbers:
+            container, kind = self.kinds[number]
+            own: Any = kind
+            own.clear(container)
+            if issubclass(kind, dict):
+                for key, value in self.before[number]:
+                    own.__setitem__(container, key, value)
+            else:
+                (own.update if issubclass(kind, set) else own.extend)(container, self.before[number])
+
+    def repeatable(self) -> set[int]:
+        """Identities of the containers that were changed whatever they held before: each call of a program can do so again."""
+        found = set()
+        for number in {id(change.container) for change in self.changes}:
+            reads, written = self.reads[number], self.written[number]
+            _, kind = self.kinds[number]
+            if not self._is_complete(number):
+                continue
+            at_keys = issubclass(kind, dict) or (issubclass(kind, list) and all(
+                change.name == "__setitem__" for change in self.changes if id(change.container) == number))
+            if not reads or (at_keys and ALL not in reads and reads.isdisjoint(written) and len(self.before[number]) <= MAX_GUARDED_ITEMS):
+                found.add(number)
+        return found
+
+    def _is_complete(self, number: int) -> bool:
+        """True if the changes that are known of lead to what a container holds: functions written in C may change it unseen."""
+        container, kind = self.kinds[number]
+        made = _filled(kind, self.before[number], container)
+        for change in self.changes:
+            if change.container is container:
+                with suppress(Exception):
+                    getattr(kind, change.name)(made, *change.args)
+        return len(made) == len(container) and all(map(is_, _contents(made), _contents(container)))
+
+    def depending(self) -> set[int]:
+        """Identities of the containers that were changed after the function asked what they hold."""
+        return self.asked & set(filter(self._is_complete, {id(change.container) for change in self.changes})) - self.repeatable()
+
+    def is_stored(self, source: Source) -> bool:
+        """True for a source in a repeatable container that the function did not read before it stored it."""
+        number = id(source.holder)
+        reads, written = self.reads[number], self.written[number]
+        if not reads:
+            return not issubclass(self.kinds[number][1], dict) or number in self.reset or _is_count(source) or _key_of(source) in written
+        if _is_count(source):
+            _, kind = self.kinds[number]
+            return issubclass(kind, dict) and reads <= {key for key, _ in self.before[number]}
+        return _key_of(source) in written
+
+
+def _contents(container: Any) -> list[Any]:
+    return [*container, *(container.values() if isinstance(container, dict) else ())]
+
+
+def _is_count(source: Source) -> bool:
+    return source.path.startswith(("len(", "keys(", "set(")) or source.path.endswith("[...]")
+
+
+def _key_of(source: Source) -> Any:
+    args: Any = getattr(source.read, "args", ())
+    return args[1] if len(args) == 2 and is_scalar(args[1]) else ALL
+
+
+def _keys(base: type, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The key that a method is called with, if it says which item is meant; else none."""
+    known = len(args) == 1 and (is_scalar(args[0]) if base in (dict, set) else type(args[0]) is int and args[0] >= 0)
+    return args if known else ()
+
+
+_logs: list[ContainerLog] = []
+_lock = threading.Lock()
+
+
+def _log_of(container: Any) -> ContainerLog | None:
+    """The log of this thread's trace for a container."""
+    return next((log for log in reversed(_logs) if id(container) in log.kinds and log.thread == threading.get_ident()), None)
+
+
+ORIGINAL_KIND: dict[type, type] = {}
+"""Original class of each class of logged containers."""
+
+
+def kind_of(value: Any) -> type:
+    """The class of a value, which for a container that is logged is its own."""
+    return ORIGINAL_KIND.get(type(value), type(value))
+
+
+def items_unlogged(container: Any) -> list[Any]:
+    """Items of a list, dict, set or tuple, read by the tracer."""
+    if isinstance(container, dict):
+        return [*dict.__iter__(container), *dict.values(container)]
+    base: Any = next(base for base in (list, tuple, set, frozenset, deque) if isinstance(container, base))
+    return list(base.__iter__(container))
+
+
+def base_of(kind: type) -> type | None:
+    """The built-in class that a class of containers derives from; None if they are not logged."""
+    return next((base for base in _BLIND if issubclass(kind, base)), None)
+
+
+def _changing(name: str, base: type, own: Any) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        log = _log_of(self)
+        if log is None:
+            return own(self, *args, **kwargs)
+        if base is dict and name in _PAIRS:
+            if type(self) in ORIGINAL_KIND and ORIGINAL_KIND[type(self)] is Counter:
+                log.note_read(self, ALL)
+                return own(self, *args, **kwargs)
+            if name == "__ior__" and not isinstance(args[0], dict) and not isinstance(args[0], Iterable):
+                return NotImplemented
+            args, kwargs = (dict(*args, **kwargs),), {}
+        elif name in _ITEMS and base is not dict:
+            if name.startswith("__i") and base is set and not isinstance(args[0], (set, frozenset)):
+                return NotImplemented
+            args = tuple((list if base in (list, deque) else set)(items) for items in args)
+        if kwargs:
+            log.note_read(self, ALL)
+        if name in _BLIND[base]:
+            log.note_change(self, base, name, args)
+        else:
+            for key in (name in _AT_A_KEY and base in (dict, set) and _keys(base, args[:1])) or (ALL,):
+                log.note_read(self, key, asked=True)
+            log.note_change(self, base, name, args)
+        return own(self, *args, **kwargs)
+    return method
+
+
+def _reading(name: str, base: type, own: Any) -> Callable[..., Any]:
+    at_a_key = name in _READING_AT[base]
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        log = _log_of(self)
+        if log is not None:
+            for key in (at_a_key and _keys(base, args[:1])) or (ALL,):
+                log.note_read(self, key, asked=name != "__getitem__")
+        return own(self, *args, **kwargs)
+    return method
+
+
+def unlogged(self: Any) -> Any:
+    """An ordinary container with the same items."""
+    log = _log_of(self)
+    kind: Any = kind_of(self)
+    if log is not None:
+        log.note_read(self, ALL)
+    items = [(key, dict.__getitem__(self, key)) for key in kind.__iter__(self)] if issubclass(kind, dict) else items_unlogged(self)
+    return _filled(kind, items, self)
+
+
+def _filled(kind: Any, items: list[Any], like: Any) -> Any:
+    """A container of a class with these items, a dict's as pairs, and everything else as another one has it."""
+    made = kind.__new__(kind)
+    if issubclass(kind, deque):
+        deque.__init__(made, items, like.maxlen)
+    elif issubclass(kind, dict):
+        for key, value in items:
+            kind.__setitem__(made, key, value)
+    else:
+        (list.extend if issubclass(kind, list) else set.update)(made, items)
+    if issubclass(kind, defaultdict):
+        made.default_factory = like.default_factory
+    if hasattr(made, "__dict__"):
+        vars(made).update(vars(like))
+    return made
+
+
+@cache
+def _logged_class(kind: Any) -> type | None:
+    """Return the class of logged containers of this class; None if objects cannot change from one class to the other, or if the class has
+    its own code for what changes them."""
+    base = base_of(kind)
+    if base is None or kind in ORIGINAL_KIND:
+        return None
+    changing = _BLIND[base] | _DEPENDING[base]
+    if any(isinstance(getattr(kind, name, None), FunctionType) for name in changing) and kind is not Counter:
+        return None
+    made = type(kind.__name__, (kind,), {"__slots__": (), "__module__": kind.__module__})
+    layout = ("__basicsize__", "__itemsize__", "__dictoffset__", "__weakrefoffset__")
+    if any(getattr(made, name) != getattr(kind, name) for name in layout):
+        return None
+    for name in dir(kind):
+        own = getattr(kind, name)
+        if name not in _KEPT and callable(own):
+            setattr(made, name, (_changing if name in changing else _reading)(name, base, own))
+    attributes: Any
+    (attributes,) = gc.get_referents(vars(made))
+    attributes["__class__"] = property(lambda self: kind)       # `isinstance` reads it
+    methods: dict[str, Any] = {"__copy__": unlogged, "__deepcopy__": lambda self, memo: copy.deepcopy(unlogged(self), memo),
+                               "__reduce_ex__": lambda self, protocol: unlogged(self).__reduce_ex__(protocol)}
+    for name, method in methods.items():
+        setattr(made, name, method)
+    ORIGINAL_KIND[made] = kind
+    register_container(made, kind)
+    return made
+
+
+@contextmanager
+def logging_containers(containers: Iterable[Any]) -> Iterator[ContainerLog]:
+    """Log the uses of these containers within the block."""
+    log = ContainerLog(containers)
+    try:
+        with _lock:
+            _logs.append(log)
+            for container, kind in log.kinds.values():
+                logged = _logged_class(kind)
+                if logged is not None:
+                    set_class(container, logged)
+        yield log
+    finally:
+        try:
+            _end(log)
+        finally:
+            _end(log)       # Ctrl-C may have interrupted the first call
+
+
+def _end(log: ContainerLog) -> None:
+    """Give all containers their own class again, but for those that another trace logs."""
+    with _lock:
+        if log in _logs:
+            _logs.remove(log)
+        elsewhere = {number for other in _logs for number in other.kinds}
+        for number, (container, kind) in log.kinds.items():
+            if number not in elsewhere:
+                set_class(container, kind)
+
+
+def _end_elsewhere() -> None:
+    """End the logs of other threads in a forked child, which does not have these threads."""
+    global _lock
+    _lock = threading.Lock()
+    for log in list(_logs):
+        if log.thread != threading.get_ident():
+            _end(log)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_end_elsewhere)

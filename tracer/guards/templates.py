@@ -1,0 +1,125 @@
+"""Templates of values that a trace stored outside: each call of the program makes them anew, of its own results."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from enum import Enum
+from functools import partial
+from types import BuiltinFunctionType, FunctionType, MemberDescriptorType, ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from adjit.tracer.array import FRESH, WRITTEN, TracedArray, contains_traced
+from adjit.tracer.array_checks import is_ndarray
+from adjit.tracer.array_wrapper import ArrayWrapper
+from adjit.tracer.guards.source import MISSING, Source, is_scalar, own_attributes, read_slot
+from adjit.tracer.scope import Scope
+
+Template = Callable[[Sequence[Any], dict[int, Any]], Any]
+"""Function of the results of a call, and of the objects that were made for it, by number."""
+
+_FIXED = (type, ModuleType, BuiltinFunctionType, Enum, range, slice, BaseException)
+
+
+class NotRepeatableError(Exception):
+    """Raised for a value that a call cannot make again."""
+
+
+class TemplateMaker:
+    """Makes templates. `outside` are the objects that are older than the trace, by identity, `sources` the places where arrays are bound,
+    and `results` the arrays that the function returns. Others of `scope` that it stored become `arrays`, further results. `made` holds
+    the objects that calls make anew, and their tables of attributes, by identity."""
+
+    def __init__(self, outside: Collection[int], sources: Mapping[int, Source], results: Sequence[Any], scope: Scope | None):
+        self.outside, self.sources, self.scope = outside, sources, scope
+        self.arrays: list[Any] = []
+        self._results = {id(array): number for number, array in enumerate(results)}
+        self._first = len(results)
+        self.made: dict[int, Any] = {}
+        self._numbers: dict[int, int] = {}
+
+    def __call__(self, value: Any) -> Template:
+        """Make the template of a value. Raises `NotRepeatableError` if there is none."""
+        if id(value) in self._numbers:
+            number = self._numbers[id(value)]
+            return lambda _, made: made[number]
+        if isinstance(value, TracedArray) or (type(value) in FRESH and contains_traced(value)) or id(value) in WRITTEN:
+            return self._array(value)
+        if is_scalar(value) and type(value).__module__ in ("builtins", "numpy"):
+            return lambda *_: value
+        if isinstance(value, ArrayWrapper):
+            raise NotRepeatableError
+        if id(value) in self.outside or isinstance(value, _FIXED) or (isinstance(value, FunctionType) and not value.__closure__):
+            if is_ndarray(value):
+                if id(value) not in self.sources:
+                    raise NotRepeatableError
+                read = self.sources[id(value)].read
+                return lambda *_: read()
+            return lambda *_: value
+        if is_ndarray(value):
+            plain = np.array(value)
+            return lambda *_: plain.copy()
+        return self._made(value)
+
+    def _array(self, value: Any) -> Template:
+        """The template of an array of the trace; one of a region is dead, for whoever reads it."""
+        array = WRITTEN[id(value)][1] if id(value) in WRITTEN else value
+        if isinstance(array, TracedArray) and array.scope is not self.scope:
+            return lambda *_: array
+        if id(value) not in self._results:
+            self._results[id(value)] = self._first + len(self.arrays)
+            self.arrays.append(value)
+        number = self._results[id(value)]
+        return lambda results, _: results[number]
+
+    def _made(self, value: Any) -> Template:
+        number = len(self._numbers)
+        kind: Any = type(value)
+        if kind in (tuple, frozenset):
+            parts = [self(part) for part in value]
+            return lambda results, made: kind(part(results, made) for part in parts)
+        if issubclass(kind, tuple) and hasattr(kind, "_make"):
+            parts = [self(part) for part in value]
+            return lambda results, made: kind._make(part(results, made) for part in parts)
+        self._numbers[id(value)], self.made[id(value)] = number, value
+        if kind is dict:
+            pairs = [(self(key), self(item)) for key, item in value.items()]
+            return _filled(number, dict, lambda new, results, made: new.update(
+                (key(results, made), item(results, made)) for key, item in pairs))
+        if kind in (list, set, deque):
+            items = [self(item) for item in value]
+            extend = set.update if kind is set else kind.extend
+            limits = {"maxlen": value.maxlen} if kind is deque else {}
+            return _filled(number, partial(kind, **limits), lambda new, results, made: extend(new, [item(results, made) for item in items]))
+        if not _is_plain(kind):
+            raise NotRepeatableError
+        table = own_attributes(value)
+        self.made[id(table)] = table
+        attributes = [(name, self(item)) for name, item in table.items()]
+        slots = [(slot, self(read_slot(slot, value))) for base in kind.__mro__ for slot in vars(base).values()
+                 if isinstance(slot, MemberDescriptorType) and slot.__name__ != "__dict__" and read_slot(slot, value) is not MISSING]
+
+        def fill(new: Any, results: Sequence[Any], made: dict[int, Any]) -> None:
+            if attributes:
+                vars(new).update((name, item(results, made)) for name, item in attributes)
+            for slot, item in slots:
+                slot.__set__(new, item(results, made))
+        return _filled(number, lambda: kind.__new__(kind), fill)
+
+
+def _is_plain(kind: type) -> bool:
+    """True for a class whose objects are their attributes."""
+    return kind is SimpleNamespace or (kind.__new__ is object.__new__ and all(
+        not vars(base).keys().isdisjoint(("__dict__", "__slots__")) or "__weakref__" in vars(base) for base in kind.__mro__[:-1]))
+
+
+def _filled(number: int, empty: Callable[[], Any], fill: Callable[[Any, Sequence[Any], dict[int, Any]], object]) -> Template:
+    """The template of an object that is made once a call, and filled; it may hold itself."""
+    def template(results: Sequence[Any], made: dict[int, Any]) -> Any:
+        if number not in made:
+            made[number] = empty()
+            fill(made[number], results, made)
+        return made[number]
+    return template
