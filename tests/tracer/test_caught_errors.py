@@ -194,3 +194,59 @@ def test_an_error_state_that_raises_is_refused_where_it_decides():
         assert aj.compile(alone)(np.ones(2), np.zeros(2))[0] == np.inf
     with np.errstate(all="raise"):
         assert aj.compile(lambda a: 2 * a)(1.0) == 2.0
+
+
+TABLE = np.array([1.0, 2.0, 4.0])
+
+
+def counted_index(x):
+    n = 0
+    while x > 1:
+        x, n = x / 2, n + 1
+    try:
+        return TABLE[n] * x
+    except IndexError:
+        return -x
+
+
+def traced_index(x):
+    try:
+        return TABLE[np.argmax(np.array([x, 3.0])) * 3] + x
+    except LookupError:
+        return -x
+
+
+def taken(x):
+    try:
+        return np.take(TABLE, [0, np.argmin(np.array([x, 3.0])) * 5]).sum()
+    except IndexError:
+        return -x
+
+
+def written(x):
+    y = np.zeros(2)
+    try:
+        y[np.argmax(np.array([x, 3.0])) * 2] = x
+    except IndexError:
+        y[0] = -x
+    return y.sum()
+
+
+def until_the_end(x):
+    total, i = 0.0, 0
+    try:
+        while total < 20:
+            total = total + TABLE[i] * x
+            i += 1
+    except IndexError:
+        return -total
+    return total
+
+
+@pytest.mark.parametrize("function", [counted_index, traced_index, taken, written, until_the_end])
+def test_caught_errors_of_indices_are_raised(function):
+    compiled = aj.compile(function, backend="interpret")
+    for x in (2.0, 16.0, 0.5, 2.0, 4.0, 16.0):
+        assert compiled(x) == function(np.float64(x))
+    with pytest.raises(IndexError):
+        aj.compile(lambda x: TABLE[np.argmax(np.array([x, 3.0])) * 3])(2.0)

@@ -20,10 +20,11 @@ from adjit.ir.types import BOOL, I64
 from adjit.tracer import lowering
 from adjit.tracer.array import FRESH, ORDINARY, TracedArray, TracedNDArray, as_traced, contains_traced, scalar_refused, view_of, wrap
 from adjit.tracer.array_checks import is_ndarray
+from adjit.tracer.caught_errors import is_caught
 from adjit.tracer.dispatch import implements
 from adjit.tracer.functions.ufuncs import store
 from adjit.tracer.promotion import Casting, as_operand, shape_of, to_value
-from adjit.tracer.registry import FUNCTIONS
+from adjit.tracer.registry import FUNCTIONS, find
 from adjit.tracer.scope import active_scope
 from adjit.tracer.user_location import find_user_location, is_within_call
 
@@ -342,6 +343,14 @@ def _geometry(sizes: tuple[int, ...], items: tuple[Any, ...]) -> _Geometry:
     return _Geometry(bounds, tuple(flipped), tuple(len(range(*axis)) for axis in zip(*bounds, strict=True)), tuple(shape), tuple(factors))
 
 
+def decide_bounds(index: Any, size: int, axis: int) -> None:
+    """Raise `IndexingError` for a traced index that is out of bounds in this call, where the user's code catches that."""
+    if isinstance(index, TracedArray) and is_caught(IndexError):
+        outside = find(np.logical_or)(find(np.less)(index, -size), find(np.greater_equal)(index, size))
+        if outside.any() if outside.shape else outside:
+            raise IndexingError(f"index is out of bounds for axis {axis} with size {size}", find_user_location())
+
+
 def check_bounds(index: int, size: int, axis: int) -> int:
     """Return `index` counted from 0; raises `IndexingError`, as NumPy does."""
     if not -size <= index < size:
@@ -378,6 +387,7 @@ def fixed(indices: np.ndarray) -> np.ndarray:
 
 def as_index(entry: Any, size: int, axis: int) -> Value:
     """Convert an index array to i64 values; plain ones are checked now, as NumPy does."""
+    decide_bounds(entry, size, axis)
     if is_ndarray(entry):
         if entry.size:
             check_bounds(int(entry.min()), size, axis)
