@@ -18,7 +18,18 @@ from adjit.ir.ops.indexing import joined_index
 from adjit.ir.thread_context import thread
 from adjit.ir.types import BOOL, I64
 from adjit.tracer import lowering
-from adjit.tracer.array import FRESH, ORDINARY, TracedArray, TracedNDArray, as_traced, contains_traced, scalar_refused, view_of, wrap
+from adjit.tracer.array import (
+    FRESH,
+    ORDINARY,
+    TracedArray,
+    TracedNDArray,
+    as_traced,
+    contains_traced,
+    known_value,
+    scalar_refused,
+    view_of,
+    wrap,
+)
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.caught_errors import is_caught
 from adjit.tracer.dispatch import implements
@@ -347,7 +358,7 @@ def decide_bounds(index: Any, size: int, axis: int) -> None:
     """Raise `IndexingError` for a traced index that is out of bounds in this call, where the user's code catches that."""
     if isinstance(index, TracedArray) and is_caught(IndexError):
         outside = find(np.logical_or)(find(np.less)(index, -size), find(np.greater_equal)(index, size))
-        if outside.any() if outside.shape else outside:
+        if known_value(outside.any()):
             raise IndexingError(f"index is out of bounds for axis {axis} with size {size}", find_user_location())
 
 
