@@ -19,7 +19,7 @@ from adjit.ir.emitter import emitting
 from adjit.ir.errors import NonDifferentiableError
 from adjit.ir.graph import Graph, Value
 from adjit.ir.ops.traits import HOST_CALLS
-from adjit.ir.types import I64, TensorType, complex_dtype, is_complex
+from adjit.ir.types import I64, TensorType, complex_dtype, is_complex, real_dtype
 from adjit.runtime.derivatives import Primal, trace_primal
 from adjit.runtime.transform_arguments import describe
 from adjit.runtime.transforms import Argnums, Function, argument_numbers, as_tuple, grad, transform
@@ -33,39 +33,39 @@ Mode = Literal["auto", "forward", "reverse"]
 
 
 @overload
-def jacobian(fun: np.ufunc, argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]: ...
+def jacobian(fun: np.ufunc, argnums: Argnums = 0, has_aux: bool = False, *, holomorphic: bool = False) -> Callable[..., Any]: ...
 
 
 @overload
-def jacobian(fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[P, Any]: ...
+def jacobian(fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False, *, holomorphic: bool = False) -> Callable[P, Any]: ...
 
 
-def jacobian(fun: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
+def jacobian(fun: Function, argnums: Argnums = 0, has_aux: bool = False, *, holomorphic: bool = False) -> Function:
     """The Jacobian of `fun`: for every leaf of the output the tree of the argument (for a tuple `argnums`, a tuple of trees), each leaf an
     array of shape `output.shape + argument.shape`. A list of numbers, as argument or output, counts as the array of them. Raises the same
     errors as `grad`, except for the shape of the output. With `has_aux` the function returns (output, anything), and the result is
     (Jacobian, anything).
 
     It is `jacfwd` where the differentiated arguments have at most as many elements as the outputs, else `jacrev`, which also serves for
-    functions with `pure_callback`.
+    functions with `pure_callback`. With `holomorphic`, of complex arguments and outputs, it is the matrix of complex derivatives.
 
     >>> import numpy as np
     >>> jacobian(lambda x: x * x)(np.array([1.0, 2.0]))
     array([[2., 0.],
            [0., 4.]])
     """
-    return _jacobian(fun, argnums, "auto", "jacobian", has_aux)
+    return _jacobian(fun, argnums, "auto", "jacobian", has_aux, holomorphic)
 
 
 @overload
-def jacfwd(fun: np.ufunc, argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]: ...
+def jacfwd(fun: np.ufunc, argnums: Argnums = 0, has_aux: bool = False, *, holomorphic: bool = False) -> Callable[..., Any]: ...
 
 
 @overload
-def jacfwd(fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[P, Any]: ...
+def jacfwd(fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False, *, holomorphic: bool = False) -> Callable[P, Any]: ...
 
 
-def jacfwd(fun: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
+def jacfwd(fun: Function, argnums: Argnums = 0, has_aux: bool = False, *, holomorphic: bool = False) -> Function:
     """`jacobian` in forward mode: a batch of as many tangents as the differentiated arguments have elements.
 
     >>> import numpy as np
@@ -74,18 +74,18 @@ def jacfwd(fun: Function, argnums: Argnums = 0, has_aux: bool = False) -> Functi
            [1., 1.],
            [2., 1.]])
     """
-    return _jacobian(fun, argnums, "forward", "jacfwd", has_aux)
+    return _jacobian(fun, argnums, "forward", "jacfwd", has_aux, holomorphic)
 
 
 @overload
-def jacrev(fun: np.ufunc, argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]: ...
+def jacrev(fun: np.ufunc, argnums: Argnums = 0, has_aux: bool = False, *, holomorphic: bool = False) -> Callable[..., Any]: ...
 
 
 @overload
-def jacrev(fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[P, Any]: ...
+def jacrev(fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False, *, holomorphic: bool = False) -> Callable[P, Any]: ...
 
 
-def jacrev(fun: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
+def jacrev(fun: Function, argnums: Argnums = 0, has_aux: bool = False, *, holomorphic: bool = False) -> Function:
     """`jacobian` in reverse mode: a batch of as many cotangents as the outputs have elements.
 
     >>> import numpy as np
@@ -93,59 +93,64 @@ def jacrev(fun: Function, argnums: Argnums = 0, has_aux: bool = False) -> Functi
     array([[1., 1., 1.],
            [3., 2., 0.]])
     """
-    return _jacobian(fun, argnums, "reverse", "jacrev", has_aux)
+    return _jacobian(fun, argnums, "reverse", "jacrev", has_aux, holomorphic)
 
 
 @overload
-def hessian(fun: np.ufunc, argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]: ...
+def hessian(fun: np.ufunc, argnums: Argnums = 0, has_aux: bool = False, *, holomorphic: bool = False) -> Callable[..., Any]: ...
 
 
 @overload
-def hessian(fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[P, Any]: ...
+def hessian(fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False, *, holomorphic: bool = False) -> Callable[P, Any]: ...
 
 
-def hessian(fun: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
-    """The matrix of second derivatives of a scalar function: `jacobian(grad(fun))`, forward mode over reverse mode.
+def hessian(fun: Function, argnums: Argnums = 0, has_aux: bool = False, *, holomorphic: bool = False) -> Function:
+    """The matrix of second derivatives of a scalar function: `jacobian(grad(fun))`, forward mode over reverse mode. With `holomorphic`, of
+    a complex function of complex arguments, that of its complex derivatives; for a real function of them, take real and imaginary parts.
 
     >>> import numpy as np
     >>> hessian(lambda x: x[0] * x[1])(np.array([1.0, 2.0]))
     array([[0., 1.],
            [1., 0.]])
     """
-    return _jacobian(grad(fun, argnums, has_aux), argnums, "auto", "jacobian", has_aux)
+    return _jacobian(grad(fun, argnums, has_aux, holomorphic=holomorphic), argnums, "auto", "jacobian", has_aux, holomorphic)
 
 
-def _jacobian(fun: Function, argnums: Argnums, mode: Mode, name: str, has_aux: bool) -> Function:
+def _jacobian(fun: Function, argnums: Argnums, mode: Mode, name: str, has_aux: bool, holomorphic: bool) -> Function:
     numbers = argument_numbers(argnums)
 
     def matrix(*args: Any, **kwargs: Any) -> Any:
         primal = trace_primal(fun, args, kwargs, as_tuple(numbers), name, has_aux, lists_are_arrays=True)
-        found = _matrix(primal, numbers, _mode_for_complex(primal, mode, f"{name} of {describe(fun)}"))
+        found = _matrix(primal, numbers, *_mode_for_complex(primal, mode, f"{name} of {describe(fun)}", holomorphic))
         return (found, primal.run()[1]) if has_aux else found
 
-    return transform(fun, name, (numbers, has_aux), matrix)
+    return transform(fun, name, (numbers, has_aux, holomorphic), matrix)
 
 
-def _mode_for_complex(primal: Primal, mode: Mode, what: str) -> Mode:
-    """The mode for complex numbers: along a real argument all is known of a complex output, and of a real output in a complex argument.
-    Raises `NonDifferentiableError` where both are complex: the derivative has four parts, of which a complex number has two."""
-    arguments = any(is_complex(value.type.dtype) for value in primal.region.graph.params[:len(primal.arguments.leaves)])
-    outputs = any(is_complex(type.dtype) for type in primal.outputs)
-    if not arguments and not outputs:
-        return mode
-    needed: Mode = "forward" if outputs else "reverse"
-    if arguments and outputs:
+def _mode_for_complex(primal: Primal, mode: Mode, what: str, holomorphic: bool) -> tuple[Mode, bool]:
+    """The mode for complex numbers, and whether reverse mode gives conjugates: along a real argument all is known of a complex output,
+    and of a real output in a complex argument. Raises `NonDifferentiableError` where both are complex and the function is not said to be
+    holomorphic: the derivative has four parts, of which a complex number has two."""
+    arguments = [is_complex(value.type.dtype) for value in primal.region.graph.params[:len(primal.arguments.leaves)]]
+    outputs = [is_complex(type.dtype) for type in primal.outputs]
+    if holomorphic and not all((*arguments, *outputs)):
+        raise NonDifferentiableError(f"{what}: with holomorphic=True, outputs and arguments have to be complex", find_user_location(),
+                                     hint="convert them with .astype(complex), or leave holomorphic=True out")
+    if holomorphic or not any((*arguments, *outputs)):
+        return mode, holomorphic
+    needed: Mode = "forward" if any(outputs) else "reverse"
+    if any(arguments) and any(outputs):
         raise NonDifferentiableError(
             f"{what}: arguments and outputs are complex", find_user_location(),
-            hint="take the matrix with respect to real and imaginary parts (f of x + 1j * y, np.real of the output); or products with it: "
-                 "adjit.jvp, adjit.vjp, adjit.hvp")
+            hint="holomorphic=True for holomorphic functions; else take the matrix with respect to real and imaginary parts (f of x + 1j * "
+                 "y, np.real of the output), or products with it: adjit.jvp, adjit.vjp, adjit.hvp")
     if mode not in ("auto", needed):
-        raise NonDifferentiableError(f"{what}: {'an argument is' if arguments else 'an output is'} complex", find_user_location(),
-                                     hint=f"adjit.jacobian and adjit.jac{'fwd' if outputs else 'rev'} take it")
-    return needed
+        raise NonDifferentiableError(f"{what}: {'an argument is' if any(arguments) else 'an output is'} complex", find_user_location(),
+                                     hint=f"adjit.jacobian and adjit.jac{'fwd' if any(outputs) else 'rev'} take it")
+    return needed, False
 
 
-def _matrix(primal: Primal, numbers: int | tuple[int, ...], mode: Mode) -> Any:
+def _matrix(primal: Primal, numbers: int | tuple[int, ...], mode: Mode, conjugates: bool) -> Any:
     arguments = [value.type for value in primal.region.graph.params[:len(primal.arguments.leaves)]]
     rows, columns = sum(type.size for type in primal.outputs), sum(type.size for type in arguments)
     forward = mode == "forward" or (mode == "auto" and columns <= rows and not _calls_host(primal.region.graph))
@@ -154,6 +159,8 @@ def _matrix(primal: Primal, numbers: int | tuple[int, ...], mode: Mode) -> Any:
                   for output in primal.outputs]
     else:
         blocks = _pushed(primal, arguments, columns) if forward else _pulled(primal, arguments, rows)
+        if conjugates and not forward:
+            blocks = [[ops.conj(block) for block in row] for row in blocks]
     trees = [primal.gradients(list(map(wrap, row))) for row in blocks]
     return unflatten(primal.out_tree, [tree[0] if isinstance(numbers, int) else tree for tree in trees])
 
@@ -177,7 +184,7 @@ def _pushed(primal: Primal, arguments: Sequence[TensorType], count: int) -> list
 
 def _as(value: Value, dtype: np.dtype) -> Value:
     """`value` in the dtype of the argument, as in reverse mode."""
-    wanted = complex_dtype(dtype) if is_complex(value.type.dtype) else dtype
+    wanted = complex_dtype(real_dtype(dtype)) if is_complex(value.type.dtype) else dtype
     return value if value.type.dtype == wanted else ops.convert(value, dtype=wanted)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.errors import DTypeError, ShapeError
-from adjit.ir.types import U64, is_float
+from adjit.ir.types import U64, is_float, real_dtype
 from adjit.tracer.array import as_traced, wrap
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.lowering import broadcast, iota
@@ -85,19 +85,23 @@ def uniform(key: Array, shape: Shape = (), dtype: Any = np.float64, low: float |
 
 @dispatched
 def normal(key: Array, shape: Shape = (), dtype: Any = np.float64) -> Array:
-    """Draw numbers of the standard normal distribution, up to 8.6 standard deviations.
+    """Draw numbers of the standard normal distribution, up to 8.6 standard deviations; complex ones have independent parts of variance 1/2.
 
     Source: Box and Muller, A note on the generation of random normal deviates, 1958; each number takes two words of the generator.
 
     >>> normal(key(0), 3, np.float32).dtype
     dtype('float32')
     """
-    dtype, shape = _floating(dtype, "normal"), _shape(shape)
+    dtype, shape = np.dtype(dtype), _shape(shape)
+    is_complex = dtype.kind == "c"
+    dtype = real_dtype(dtype) if is_complex else _floating(dtype, "normal")
     count = math.prod(shape)
     # A radius from all 53 bits in either dtype: float32 has the range for the tail, if not the digits.
     bits = (_words(key, count) >> np.uint64(11)).astype(dtype)
-    radius = np.sqrt(-2.0 * np.log((bits + 0.5) * 2.0 ** -53))
+    radius = np.sqrt((-1.0 if is_complex else -2.0) * np.log((bits + 0.5) * 2.0 ** -53))
     angle = _unit(_words(key, count, _DRAWS + count), dtype) * (2.0 * math.pi)
+    if is_complex:
+        return (radius * np.cos(angle) + 1j * (radius * np.sin(angle))).reshape(shape)
     return (radius * np.cos(angle)).reshape(shape)
 
 

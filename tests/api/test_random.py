@@ -173,3 +173,15 @@ def test_random_numbers_are_differentiated_as_constants() -> None:
 def test_errors(call: Callable[[], Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         call()
+
+
+def test_complex_normal_numbers() -> None:
+    """Parts are independent, each of variance 1/2."""
+    numbers = random.normal(random.key(3), COUNT, np.complex128)
+    assert numbers.dtype == np.complex128
+    assert random.normal(random.key(3), 2, np.complex64).dtype == np.complex64
+    for part in (numbers.real, numbers.imag):
+        assert scipy.stats.kstest(part * np.sqrt(2), "norm").pvalue > 1e-3
+    assert abs(np.mean(numbers ** 2)) < 4 / np.sqrt(COUNT)
+    with pytest.raises(aj.errors.DTypeError, match="gives floating-point numbers"):
+        random.uniform(random.key(0), 3, np.complex128)

@@ -119,3 +119,20 @@ def test_tensors() -> None:
     assert isinstance(matrix, aj.Tensor)
     matrix.sum().backward()
     np.testing.assert_array_equal(x.grad.numpy(), np.full(3, 2.0))
+
+
+def test_holomorphic_functions() -> None:
+    """Matrices of complex derivatives, in both modes."""
+    def function(z: Any) -> Any:
+        return np.stack([z[0] ** 2 * z[1], np.exp(z[1]), 1j * z[0]])
+
+    z = np.array([1 + 2j, 0.3 - 1j])
+    expected = np.array([[2 * z[0] * z[1], z[0] ** 2], [0, np.exp(z[1])], [1j, 0]])
+    for transform in (aj.jacobian, aj.jacfwd, aj.jacrev):
+        np.testing.assert_allclose(transform(function, holomorphic=True)(z), expected, rtol=1e-12)
+    found = aj.hessian(lambda z: z[0] ** 3 * z[1], holomorphic=True)(z)
+    np.testing.assert_allclose(found, np.array([[6 * z[0] * z[1], 3 * z[0] ** 2], [3 * z[0] ** 2, 0]]), rtol=1e-12)
+    with pytest.raises(aj.errors.NonDifferentiableError, match="have to be complex"):
+        aj.jacobian(function, holomorphic=True)(z.real)
+    with pytest.raises(aj.errors.NonDifferentiableError, match="arguments and outputs are complex"):
+        aj.hessian(lambda z: np.abs(z[0]) ** 2)(z)
