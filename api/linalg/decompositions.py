@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir import ops
-from adjit.ir.errors import ShapeError, UnsupportedError
+from adjit.ir.errors import ShapeError
 from adjit.ir.types import real_dtype
 from adjit.linalg import rules
 from adjit.linalg.functions import floating as as_float
@@ -35,10 +35,10 @@ def _identity(a: TracedArray, size: int) -> Any:
 
 @stands_for(np.linalg.qr)
 def qr(a: Any, mode: str = "reduced") -> Any:
-    """Equivalent of `numpy.linalg.qr`, modes "reduced", "complete" and "r"; signs are LAPACK's, the diagonal of r is real.
+    """Equivalent of `numpy.linalg.qr`; signs are LAPACK's, the diagonal of r is real.
 
     The derivative is that for matrices whose first columns are linearly independent. In mode "complete", columns of q beyond those of the
-    matrix have none. Raises `UnsupportedError` for mode "raw".
+    matrix have none, nor have the results of mode "raw": asking for it is an error.
 
     >>> import numpy as np
     >>> q, r = qr(np.array([[3.0, 1.0], [4.0, 2.0]]))
@@ -48,7 +48,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     """
     if mode not in ("reduced", "complete", "r"):
         if mode == "raw":
-            raise UnsupportedError("qr(mode='raw')", find_user_location(), hint="mode='reduced', 'complete' and 'r' are supported")
+            return _raw_factors(_matrices(a, "qr"))
         raise ValueError(f"Unrecognized mode '{mode}'")
     array = _matrices(a, "qr")
     rows, columns = array.shape[-2:]
@@ -62,6 +62,14 @@ def qr(a: Any, mode: str = "reduced") -> Any:
         r = zeros((*array.shape[:-2], count, columns), array.dtype)
     pair: Any = type(np.linalg.qr(np.eye(1)))
     return r if mode == "r" else pair(q, r)
+
+
+def _raw_factors(a: TracedArray) -> tuple[Any, Any]:
+    rows, columns = a.shape[-2:]
+    if not a.size:
+        return zeros((*a.shape[:-2], columns, rows), a.dtype), zeros((*a.shape[:-2], min(rows, columns)), a.dtype)
+    packed, scales = map(wrap, ops.qr_raw.emit(a.value))
+    return packed, scales
 
 
 @stands_for(np.linalg.svd)

@@ -14,7 +14,7 @@ from adjit.linalg.decompositions import eigh, svd
 from adjit.linalg.functions import floating as as_float
 from adjit.linalg.functions import norm, solve_triangular, stands_for
 from adjit.runtime.transforms import stop_gradient
-from adjit.tracer.array import TracedArray
+from adjit.tracer.array import TracedArray, known_true
 from adjit.tracer.functions.creation import zeros
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.user_location import find_user_location
@@ -109,8 +109,10 @@ def _signed_inverse(w: Any, bound: Any) -> Any:
 
 @stands_for(np.linalg.lstsq)
 def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
-    """Equivalent of `numpy.linalg.lstsq`, but that the sums of squared residuals are there for any rank where there are more equations than
-    unknowns: shapes do not depend on values. The derivative of the solution is that for matrices of the same rank.
+    """Equivalent of `numpy.linalg.lstsq`. The derivative of the solution is that for matrices of the same rank.
+
+    Whether there are sums of squared residuals depends on the rank: a decision on values, which the program guards. Where a program cannot
+    decide on values (in `vmap`, bodies of loops and branches) they are there for any rank, where there are more equations than unknowns.
 
     Without SciPy, and in libraries for C, it is for matrices of full rank that are not wide: the rank is taken to be full, and the singular
     values are missing (None).
@@ -119,6 +121,13 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     >>> np.round(lstsq(np.array([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), np.array([1.0, 4.0, 3.0]))[0], 9)
     array([1., 2.])
     """
+    solution, squares, rank, s = _least_squares(a, b, rcond)
+    below = not isinstance(rank, int) and squares.size > 0 and known_true(rank < solution.shape[0])
+    return solution, squares[:0] if below else squares, rank, s
+
+
+def _least_squares(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any, Any]:
+    """Solution, sums of squared residuals if there are more equations than unknowns, rank and singular values."""
     x, y = as_float(a), as_float(b)
     if x.ndim != 2 or y.ndim not in (1, 2) or x.shape[0] != y.shape[0]:
         raise np.linalg.LinAlgError(f"Incompatible dimensions {x.shape} and {y.shape}")
@@ -183,7 +192,7 @@ def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: 
     scaled = matrix / scale
     if full and rcond is None:
         rcond = points.size * np.finfo(points.dtype).eps
-    solution, squares, rank, singular = lstsq(scaled, values, rcond)
+    solution, squares, rank, singular = (lstsq if full else _least_squares)(scaled, values, rcond)
     coefficients = (solution.T / scale).T
     if full:
         if singular is None:

@@ -330,18 +330,29 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, overwrite_a
 
 @_scipy
 def qr(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full", pivoting: bool = False, check_finite: bool = True) -> Any:
-    """Equivalent of `scipy.linalg.qr` without pivoting, modes "full", "economic" and "r".
+    """Equivalent of `scipy.linalg.qr`; with `pivoting` the last result is the order of columns, which counts as a constant, and the others
+    are factors of the matrix with this order. The results of mode "raw" have no derivative.
 
     >>> import numpy as np
     >>> qr(np.array([[3.0], [4.0]]), mode="r")
     (array([[-5.],
            [ 0.]]),)
     """
-    if pivoting or mode == "raw":
-        raise UnsupportedError("qr(pivoting=True) and qr(mode='raw')", find_user_location(), hint="the other modes are supported")
+    if mode not in ("full", "r", "economic", "raw"):
+        raise ValueError("Mode argument should be one of ['full', 'r', 'economic', 'raw']")
+    order: tuple[Any, ...] = ()
+    if pivoting:
+        a = floating(a)
+        columns = a.shape[-1]
+        found = wrap(ops.column_order(a.value)) if a.size else np.broadcast_to(arange(columns), (*a.shape[:-2], columns))
+        a, order = np.take_along_axis(a, np.broadcast_to(found[..., None, :], a.shape), -1), (found.astype(np.int32),)
     if mode == "r":
-        return (decompositions.qr(a, "complete").R,)
-    return tuple(decompositions.qr(a, "complete" if mode == "full" else "reduced"))
+        return decompositions.qr(a, "complete").R, *order
+    if mode == "raw":
+        packed, scales = decompositions.qr(a, "raw")
+        count = min(a.shape[-2:])
+        return (_t(packed), scales), np.triu(_t(packed))[..., :count, :], *order
+    return *decompositions.qr(a, "complete" if mode == "full" else "reduced"), *order
 
 
 # -- functions of matrices

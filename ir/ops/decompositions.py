@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from adjit.ir.definition import Kind, OpDefinition, Sample, define
+from adjit.ir.definition import Kind, NoDerivative, OpDefinition, Sample, define
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Attributes, Value
+from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.arithmetic import abs, add, divide, multiply, negative, strong_divide, subtract
 from adjit.ir.ops.broadcasting import broadcast, reduce_sum
 from adjit.ir.ops.comparison import equal, greater, less_equal
@@ -61,7 +63,9 @@ from adjit.ir.ops.matrices import (
 from adjit.ir.ops.movement import concatenate
 from adjit.ir.ops.reduction import reduce_max
 from adjit.ir.ops.selection import select
-from adjit.ir.types import C128, F64, TensorType, complex_dtype, is_complex, real_dtype
+from adjit.ir.types import C128, F64, I64, TensorType, complex_dtype, is_complex, real_dtype
+
+scipy_linalg: Any = LazyModule("scipy.linalg")
 
 Cotangents = tuple[Value | None, ...]
 Given = tuple[Value | None, ...]
@@ -123,6 +127,43 @@ qr: OpDefinition = define(
     "qr", Kind.LINALG, arity=1, attributes={"complete": bool}, external=(LAPACK, "dgeqrf"),
     doc="Orthonormal columns q and an upper triangle r, with a real diagonal, of a = q r; with `complete`, q is square.",
     infer=_infer_qr, evaluate=_evaluate_qr, vjp=of_adjoints(_qr_vjp), samples=_qr_samples, numpy=np.linalg.qr)
+
+
+
+def _infer_qr_raw(a: TensorType) -> tuple[TensorType, ...]:
+    require_matrices(a)
+    rows, columns = a.shape[-2:]
+    return sized(a, columns, rows), sized(a, min(rows, columns))
+
+
+def _qr_raw_vjp(cts: Given, operands: Operands, results: Operands, attrs: Attributes) -> tuple[NoDerivative]:
+    return (NoDerivative("LAPACK's reflections have no derivative rule, q and r have one"),)
+
+
+qr_raw: OpDefinition = define(
+    "qr_raw", Kind.LINALG, arity=1, external=(LAPACK, "dgeqrf"),
+    doc="The reflections whose product is q, and r, as LAPACK packs them, transposed; and the factors of the reflections.",
+    infer=_infer_qr_raw, evaluate=lambda a: tuple(np.linalg.qr(a, "raw")), vjp=_qr_raw_vjp,
+    samples=lambda: (replace(sample, differentiable=()) for sample in matrix_samples((4, 4), (2, 5, 3), (3, 5), (1, 1))))
+
+
+def _infer_column_order(a: TensorType) -> TensorType:
+    require_matrices(a)
+    return sized(a, a.shape[-1], dtype=I64)
+
+
+def _evaluate_column_order(a: np.ndarray) -> np.ndarray:
+    order = np.empty((*a.shape[:-2], a.shape[-1]), I64)
+    for index in np.ndindex(a.shape[:-2]):
+        order[index] = scipy_linalg.lapack.get_lapack_funcs("geqp3", (a,))(a[index])[1] - 1
+    return order
+
+
+column_order: OpDefinition = define(
+    "column_order", Kind.LINALG, arity=1, external=(LAPACK, "dgeqp3"),
+    doc="The order of columns in which QR factors have a diagonal of falling sizes: each column is the longest outside of those before.",
+    infer=_infer_column_order, evaluate=_evaluate_column_order, vjp=None,
+    samples=lambda: (replace(sample, differentiable=()) for sample in matrix_samples((4, 4), (2, 5, 3), (3, 5), (1, 1))))
 
 # -- singular values
 

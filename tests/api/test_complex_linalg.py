@@ -85,7 +85,9 @@ SCIPY: dict[str, tuple[Function, np.ndarray]] = {
     "eig": (lambda a: [linalg.eig(a), linalg.eigvals(a)], SQUARE),
     "eig of reals": (lambda a: [linalg.eig(a), linalg.eigvals(a), linalg.eig(a + a.T)], REAL),
     "eigh": (lambda a: linalg.eigh(a, positive(a), eigvals_only=True), SQUARE),
-    "qr": (lambda a: linalg.qr(a, mode="economic"), TALL),
+    "qr": (lambda a: [linalg.qr(a, mode=mode, pivoting=order) for mode in ("full", "r", "economic", "raw") for order in (False, True)],
+           TALL),
+    "qr of wide matrices": (lambda a: [linalg.qr(a.real, mode=mode, pivoting=True) for mode in ("economic", "raw")], WIDE),
 }
 
 

@@ -32,6 +32,33 @@ def lower_qr(op: Op, shared: Shared, target: Target) -> tuple[StepCode, ...]:
     return text.finished()
 
 
+def lower_qr_raw(op: Op, shared: Shared, target: Target) -> tuple[StepCode, ...]:
+    """The step of `qr_raw`."""
+    rows, columns = op.operands[0].type.shape[-2:]
+    text = LapackStep(op, target, 2.0 * rows * columns * min(rows, columns))
+    with text.each_matrix() as (a, packed, scales):
+        working, info = text.numbers(columns * BLOCK), text.numbers(1, 4)
+        text.turn(a, packed, rows, columns)
+        text.lapack("geqrf", rows, columns, packed, rows, scales, working, columns * BLOCK, info)
+    return text.finished()
+
+
+def lower_column_order(op: Op, shared: Shared, target: Target) -> tuple[StepCode, ...]:
+    """The step of `column_order`."""
+    rows, columns = op.operands[0].type.shape[-2:]
+    text = LapackStep(op, target, 2.0 * rows * columns * min(rows, columns))
+    length = 2 * columns + (columns + 1) * BLOCK
+    with text.each_matrix() as (a, order):
+        matrix, scales, working = text.numbers(rows * columns), text.numbers(min(rows, columns)), text.numbers(length)
+        reals = (text.reals(2 * columns),) if text.is_complex else ()
+        numbers, info = text.numbers(columns, 4), text.numbers(1, 4)
+        text.zero_bytes(numbers, 4 * columns)       # no column is bound to be the first
+        text.turn(a, matrix, rows, columns)
+        text.lapack("geqp3", rows, columns, matrix, rows, numbers, scales, working, length, *reals, info)
+        text.integers_at(numbers, order, columns, -1, widen=True)
+    return text.finished()
+
+
 def lower_svd(op: Op, shared: Shared, target: Target) -> tuple[StepCode, ...]:
     """The step of `svd`."""
     rows, columns = op.operands[0].type.shape[-2:]

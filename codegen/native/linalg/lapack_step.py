@@ -143,7 +143,10 @@ class LapackStep(StepBuilder):
 
     def zero(self, pointer: str, count: Value) -> None:
         """Set `count` elements to zero."""
-        self.call("void", "@llvm.memset.p0.i64", ("ptr", pointer), ("i8", 0), ("i64", self.mul(count, self.size)), ("i1", "false"))
+        self.zero_bytes(pointer, self.mul(count, self.size))
+
+    def zero_bytes(self, pointer: str, count: Value) -> None:
+        self.call("void", "@llvm.memset.p0.i64", ("ptr", pointer), ("i8", 0), ("i64", count), ("i1", "false"))
 
     def integers_at(self, source: str, to: str, count: int, add: int, widen: bool) -> None:
         """Copy 32-bit integers to 64-bit ones, or back, with a number added."""

@@ -58,6 +58,13 @@ def svd_pair(a: np.ndarray, u: np.ndarray, s: np.ndarray, vh: np.ndarray, full: 
     return u[..., :count] @ diagonal(s) @ vh[..., :count, :], a if not np.isnan(a).any() else np.full_like(a, np.nan)
 
 
+def falling(a: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sizes of the diagonal of r, and the same in falling order."""
+    np.testing.assert_array_equal(np.sort(order, axis=-1), np.broadcast_to(np.arange(a.shape[-1]), order.shape))
+    sizes = np.abs(np.diagonal(np.linalg.qr(np.take_along_axis(a, order[..., None, :], -1)).R, axis1=-2, axis2=-1))
+    return sizes, -np.sort(-sizes)
+
+
 def symmetric(a: np.ndarray, lower: bool) -> np.ndarray:
     part = triangle(a, lower)
     return part + adjoint(part) - diagonal(np.diagonal(a, axis1=-2, axis2=-1).real)
@@ -87,6 +94,9 @@ CHECKS: dict[str, Callable[..., tuple[np.ndarray, np.ndarray]]] = {
     "lu_solve": lambda a, factors, order, b, x, transpose: ((turned(a) if transpose else a) @ x, b),
     "lu_inverse": lambda a, factors, pivots, x: (turned(x), np.linalg.inv(a)),
     "qr": qr_pair,
+    "qr_raw": lambda a, packed, scales: (adjoint(triangle(turned(packed), False)[..., :min(a.shape[-2:]), :])
+                                         @ triangle(turned(packed), False)[..., :min(a.shape[-2:]), :], adjoint(a) @ a),
+    "column_order": falling,
     "svd": svd_pair,
     "svdvals": lambda a, s: (s, np.linalg.svd(a, compute_uv=False)),
     "eigh": lambda a, w, v, lower: (v @ diagonal(w) @ adjoint(v), symmetric(a, lower)),

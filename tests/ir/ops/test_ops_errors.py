@@ -182,7 +182,8 @@ CASES: list[tuple[OpDefinition, list[str], dict[str, Any], type[AdjitError], str
     *((op, ["f64[2,3,4]"], attrs, ShapeError, "square matrices are needed, got f64[2,3,4]") for op, attrs in (
         (ops.cholesky, {}), (ops.eigh, {"lower": True}), (ops.eigvalsh, {"lower": True}), (ops.eig, {}), (ops.eigvals, {}))),
     *((op, ["f64[2,0]"], attrs, ShapeError, "matrices with elements are needed, got f64[2,0]") for op, attrs in (
-        (ops.lu, {}), (ops.qr, {"complete": False}), (ops.svd, {"full": False}), (ops.svdvals, {}))),
+        (ops.lu, {}), (ops.qr, {"complete": False}), (ops.qr_raw, {}),
+        (ops.column_order, {}), (ops.svd, {"full": False}), (ops.svdvals, {}))),
     (ops.triangular_solve, ["f64[3,3]", "f64[2,3]"], {"lower": True, "transpose": False, "unit": False}, ShapeError,
      "matrices of 3 rows are needed"),
     (ops.lu_solve, ["f64[3,3]", "f64[3,3]", "i64[3]", "f64[2,3,1]"], {"transpose": False}, ShapeError, "stacks of different shapes"),
