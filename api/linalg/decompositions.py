@@ -195,7 +195,7 @@ def eigvals(a: Any) -> Any:
 
 def _are_real(a: TracedArray, w: Any) -> bool:
     """True for eigenvalues of real matrices without imaginary parts, in this call."""
-    return a.dtype.kind == "f" and known_true(np.all(np.imag(stop_gradient(w)) == 0))
+    return a.dtype.kind == "f" and known_true(as_traced(np.all(np.imag(stop_gradient(w)) == 0)))
 
 
 @stands_for(np.linalg.matrix_rank)

@@ -58,7 +58,7 @@ def of_adjoints(rule: VectorJacobianProduct) -> VectorJacobianProduct:
     """The derivative rule of an op that is not holomorphic, from one in which cotangents are paired as Re(conj(ct) t)."""
     def vjp(ct: Any, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Any, ...]:
         given = tuple(None if each is None else conjugate(each) for each in ct) if isinstance(ct, tuple) else conjugate(ct)
-        return tuple(None if found is None else conjugate(found) for found in rule(given, operands, results, attrs))
+        return tuple(conjugate(found) if isinstance(found, Value) else found for found in rule(given, operands, results, attrs))
 
     return vjp
 
