@@ -17,8 +17,10 @@ from adjit.passes.autodiff.differentiate import differentiate
 from adjit.passes.autodiff.partition.choose_saved_values import choose_saved_values, describe_saved_values
 from adjit.passes.choose_layouts import choose_layouts
 from adjit.passes.complex_numbers.split_complex import split_complex
+from adjit.passes.fusion.absorb_slices import absorb_slices
 from adjit.passes.fusion.fuse_epilogues import describe_epilogues, fuse_epilogues
 from adjit.passes.fusion.fuse_kernels import fuse_kernels
+from adjit.passes.fusion.share_padding import share_padding
 from adjit.passes.loops.batch_loops import batch_loops
 from adjit.passes.loops.hoist_views import hoist_views
 from adjit.passes.loops.roll_loops import describe_loops, roll_loops
@@ -118,8 +120,10 @@ LOWER: tuple[Pass, ...] = (
     Pass("prove_indices", prove_indices, Stage.OPTIMIZED, local=False),
     Pass("tile_batch", tile_batch, Stage.OPTIMIZED, describe_tiles, local=False),
     Pass("tile_weight_updates", tile_weight_updates, Stage.OPTIMIZED, describe_updates),
+    Pass("share_padding", share_padding, Stage.OPTIMIZED),
     Pass("fuse_kernels", fuse_kernels, Stage.FUSED),
     Pass("fuse_epilogues", fuse_epilogues, Stage.FUSED, describe_epilogues, local=False),
+    Pass("absorb_slices", absorb_slices, Stage.FUSED),
     Pass("schedule", schedule, Stage.FUSED),
     Pass("plan_memory", plan_memory, Stage.PLANNED, local=False),
 )

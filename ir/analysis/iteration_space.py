@@ -95,10 +95,12 @@ def infer_maps(graph: Graph, positions: int, rows: int = 0) -> dict[Value, Index
     """Map of every value of a fused region that runs over `positions` positions, in `rows` rows.
 
     A value with as many elements as there are positions is full; the other maps follow from the ops that connect the values. Values that
-    only single numbers connect with the rest are one a row if they have as many elements as there are rows.
+    only single numbers connect with the rest are one a row if they have as many elements as there are rows. The operand of a slice is an
+    array that the slice, which is full, is read from.
     """
     maps: dict[Value, IndexMap] = {}
     full = full_map(positions)
+    maps.update((op.operands[0], full_map(op.operands[0].type.size)) for op in graph.ops if op.name == "slice")
     values = [*graph.params, *(value for op in graph.ops for value in op.results)]
     for value in values:
         size = value.type.size
@@ -138,7 +140,7 @@ def _infer_forward(op: Op, maps: dict[Value, IndexMap]) -> None:
 
 
 def _infer_backward(op: Op, maps: dict[Value, IndexMap]) -> None:
-    if op.definition.kind is Kind.REDUCTION or op.result not in maps:
+    if op.definition.kind is Kind.REDUCTION or op.name == "slice" or op.result not in maps:
         return
     for value in op.operands:
         inferred = operand_map(op, maps[op.result])
@@ -174,6 +176,38 @@ def split_at_rows(index_map: IndexMap, columns: int) -> IndexMap | None:
         else:
             return None
     return tuple(digits)
+
+
+def contiguous_run(op: Op) -> int:
+    """Elements of a slice that lie together in its operand.
+
+    The last axes are whole, but for the first of them, along which the slice takes element after element.
+    """
+    run = 1
+    axes = zip(op.result.type.shape, op.operands[0].type.shape, op.attrs["step"], strict=True)
+    for size, whole, step in reversed(list(axes)):
+        if size > 1 and step != 1:
+            break
+        run *= size
+        if size != whole:
+            break
+    return run
+
+
+def row_starts(op: Op, columns: int) -> tuple[int, list[tuple[int, int, int]]]:
+    """First element of a slice in its operand, and digits of a row's number, with their weights, whose sum is the distance of the row's
+    first element from it: rows of `columns` elements, which lie together. A digit is `(row // stride) % size`."""
+    run, first, terms = contiguous_run(op), 0, []
+    inside, stride = 1, 1       # elements of the slice, and of the operand, for each step along an axis
+    for size, whole, start, step in zip(*(reversed(t) for t in (op.result.type.shape, op.operands[0].type.shape, op.attrs["start"],
+                                                                op.attrs["step"])), strict=True):
+        first += start * stride
+        if inside >= run and size > 1:
+            terms.append((size, inside // columns, step * stride))
+        inside, stride = inside * size, stride * whole
+    if run > columns:
+        terms.append((run // columns, 1, columns))
+    return first, terms
 
 
 def row_map(rows: int, columns: int) -> IndexMap:

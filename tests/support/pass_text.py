@@ -41,7 +41,7 @@ class Case:
     after: str
     stage: Stage
     approximately: bool = False
-    options: Options = field(default_factory=lambda: Options(cache_bytes=1 << 20, rolling=RollingRule(4, 8)))
+    options: Options = field(default_factory=lambda: Options(only_kernels=True, cache_bytes=1 << 20, rolling=RollingRule(4, 8)))
     path: Path | None = None
 
     def run(self) -> Graph:

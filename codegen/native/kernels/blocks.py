@@ -8,7 +8,7 @@ from adjit.codegen.llvm.compensated_sums import BLOCK_ADDITIONS
 from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.kernels.builder import Index
 from adjit.codegen.native.kernels.loops import Iteration, LoopWriter
-from adjit.codegen.native.kernels.plan import MAX_UNROLLED_INSTRUCTIONS, MAX_UNROLLED_VECTORS, LoopPlan, pattern_copies
+from adjit.codegen.native.kernels.plan import MAX_UNROLLED_INSTRUCTIONS, MAX_UNROLLED_VECTORS, LoopPlan, is_slice, pattern_copies
 from adjit.codegen.native.kernels.writer import Accumulators, Position
 from adjit.ir.analysis.kernel_schedule import KernelSchedule
 from adjit.ir.graph import Value
@@ -358,7 +358,7 @@ class BlockWriter(LoopWriter):
     def point_at_row(self, plan: LoopPlan) -> None:
         """Compute the start addresses of the row, before the loop over its columns."""
         for value in plan.leaves:
-            if value in self.pointers:
+            if value in self.pointers or is_slice(self.s.producer.get(value)):
                 self.leaf_pointer(value)
         for value, pointer, _, _ in self.rows_to_prefetch():
             self.row_pointer(pointer, value.type.dtype)
@@ -369,7 +369,7 @@ class BlockWriter(LoopWriter):
                 self.block_pointer(op.result)
 
     def leaf_pointer(self, value: Value) -> str | None:
-        if value in self.s.producer:        # cached by an earlier stage
+        if value in self.s.producer and not is_slice(self.s.producer[value]):       # cached by an earlier stage
             stored = self.s.is_stored(value) and self.s.extent(value) == "full"
             return self.row_pointer(self.results[value], value.type.dtype) if stored else self.block_pointer(value)
         return super().leaf_pointer(value)

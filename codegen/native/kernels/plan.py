@@ -72,7 +72,7 @@ class Walk:
             op = producer.get(value)
             if not self.is_vector(value):
                 uniforms.append(value)
-            elif op is None or op.name == "iota" or self.is_loaded(value):
+            elif op is None or op.name == "iota" or is_slice(op) or self.is_loaded(value):
                 leaves.append(value)
             else:
                 ops.add(op)
@@ -84,6 +84,11 @@ class Walk:
         made = set(products.values())
         return LoopPlan(tuple([value for value in sinks if value not in products]), tuple([op for op in ordered if op not in made]),
                         tuple(leaves), tuple(uniforms), reductions, products, length)
+
+
+def is_slice(op: Op | None) -> bool:
+    """True if an op is a slice, whose elements are read where they lie."""
+    return op is not None and op.name == "slice"
 
 
 def _only_summed(ops: Iterable[Op], stored: Iterable[Value], reductions: Iterable[Op]) -> dict[Value, Op]:
@@ -102,7 +107,8 @@ MAX_PATTERN_COPIES = 10
 def pattern_copies(schedule: KernelSchedule, lanes: int) -> int:
     """Number of consecutive vectors after which all repeated operands repeat, for a kernel of one column; 0 if there are too many."""
     copies = 1
-    for value in schedule.region.params:
+    sliced = {op.operands[0] for op in schedule.region.ops if is_slice(op)}
+    for value in (param for param in schedule.region.params if param not in sliced):
         for size, stride in schedule.maps[value] if schedule.extent(value) == "other" else ():
             period = stride if size * stride == schedule.rows else size * stride
             copies = math.lcm(copies, math.lcm(period, lanes) // lanes)
@@ -113,6 +119,8 @@ def flatten(schedule: KernelSchedule, lanes: int) -> KernelSchedule:
     """The kernel flattened to one column, if its rows are too short for vectors and every computed value has one element per position."""
     rows, columns = schedule.rows, schedule.columns
     if columns == 1 or rows == 1 or columns > MAX_PATTERN_COPIES * lanes or (columns % lanes == 0 and columns > lanes):
+        return schedule
+    if any(map(is_slice, schedule.region.ops)):
         return schedule
     if any(schedule.extent(op.result) not in ("full", "scalar") for op in schedule.region.ops if op.name not in FREE_IN_KERNELS) or any(
             schedule.extent(value) not in ("full", "scalar") for value in schedule.region.results):

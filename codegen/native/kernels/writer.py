@@ -11,10 +11,10 @@ import numpy as np
 from adjit.codegen.llvm.builder import Typed
 from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.kernels.builder import Index, KernelBuilder
-from adjit.codegen.native.kernels.plan import LoopPlan, Walk
+from adjit.codegen.native.kernels.plan import LoopPlan, Walk, is_slice
 from adjit.codegen.native.kernels.positions import Axis, Term, lane_pattern, scalar_index, vector_index, weighted
 from adjit.codegen.native.kernels.scalar_templates import MIN_EXACT_QUOTIENT, QUOTIENTS_BY_NUMBER, template
-from adjit.ir.analysis.iteration_space import split_at_rows, split_map
+from adjit.ir.analysis.iteration_space import row_starts, split_at_rows, split_map
 from adjit.ir.analysis.kernel_schedule import KernelSchedule
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op, Value
@@ -159,7 +159,7 @@ class KernelWriter:
             return self.text.splat(self.text.element(value.type.dtype), self.scalar(value))
         if op is not None and op.name == "iota":
             return self.iota(op, position)
-        if op is None or self.is_loaded(value):
+        if op is None or is_slice(op) or self.is_loaded(value):
             return self.load_leaf(value, position)
         names = [self.vector(operand, position) for operand in op.operands]
         if op.name in SAME_ELEMENTS:
@@ -238,6 +238,16 @@ class KernelWriter:
             name = self.scopes[-1][key] = self.text.at(pointer, self.text.cell(dtype), self.text.times(self.row, self.s.columns))
         return name
 
+    def slice_pointer(self, op: Op) -> str:
+        """The address of the current row of a slice, in the array that it is taken from."""
+        key = ("slice", op.result, self.row)
+        name = self.find(key)
+        if name is None:
+            first, terms = row_starts(op, self.s.columns)
+            place = self.text.plus(scalar_index(self.text, self.row, terms, self.s.rows), first)
+            name = self.scopes[-1][key] = self.text.at(self.pointers[op.operands[0]], self.text.cell(op.result.type.dtype), place)
+        return name
+
     def block_pointer(self, value: Value) -> str:
         """The address of the current block's row in an array with one row per block."""
         key = ("block", value)
@@ -249,7 +259,9 @@ class KernelWriter:
 
     def leaf_pointer(self, value: Value) -> str | None:
         """Base address of the value's vectors; None if they need index arithmetic."""
-        place = self.s.extent(value)
+        op, place = self.s.producer.get(value), self.s.extent(value)
+        if op is not None and is_slice(op):
+            return self.slice_pointer(op)
         if place == "column" or (self.flat and place == "row"):
             return self.pointers[value]
         return self.row_pointer(self.pointers[value], value.type.dtype) if place == "full" else None
