@@ -1,4 +1,4 @@
-"""Kernels that read slices where they lie, and paddings that are slices of one: values, what is written to memory, and where it is not done."""
+"""Kernels that read slices where they lie, and paddings that are slices of one: values, what is written to memory, where it is not done."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from support.python_loops import normal
 
 import adjit as aj
 from adjit.ir.graph import Graph, Op, walk
+from adjit.ir.parser import parse
 from adjit.ir.types import BOOL, C128, F32, F64, I32
+from adjit.passes.fusion.absorb_slices import absorb_slices
+from adjit.passes.options import Options
 
 
 def planned(function: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, Graph]:
@@ -191,3 +194,26 @@ def test_arrays_that_share_memory_in_several_ways() -> None:
 
     graph = check(function, normal(8, 40)[:8])
     assert len(sliced_by_kernels(graph)) >= 1
+
+
+def test_an_operand_in_the_memory_of_a_sliced_array_is_not_overwritten() -> None:
+    """The first kernel reads places of an array that it would have written over."""
+    graph = parse("""
+        graph @f(%x: f64[1360]) {
+          %u: f64[1360] = exp %x
+          %r: f64[34,40] = reshape %u {shape=(34, 40)}
+          %b: f64[32,32] = slice %r {start=(2, 4), step=(1, 1), stop=(34, 36)}
+          %s: f64[1024] = slice %u {start=(0,), step=(1,), stop=(1024,)}
+          %a: f64[32,32] = reshape %s {shape=(32, 32)}
+          %o: f64[32,32] = fused %a, %b {columns=1, in_place=(0, 1), rows=1024, scratch_bytes=0} [
+            graph @add_1(%0: f64[32,32], %1: f64[32,32]) {
+              %2: f64[32,32] = add %0, %1
+              return %2
+            }
+          ]
+          return %o
+        }""")
+    new = absorb_slices(graph, Options(only_kernels=True))
+    (kernel,) = (op for op in new.ops if op.name == "fused")
+    assert [value.type.shape for value in kernel.operands] == [(32, 32), (34, 40)]
+    assert kernel.attrs["in_place"] == ()
