@@ -47,7 +47,8 @@ def __getattr__(name: str) -> Any:
         reason = f"scipy.special.{name} has no rule" if exists else f"there is no such function with a rule{_nearest(name, __dir__())}"
         raise AttributeError(f"module 'adjit.special' has no attribute {name!r}: {reason}") from None
     if name in _EXTERNAL:
-        return describe_special(function, _EXTERNAL[name].arity, name, len(_EXTERNAL[name].derivatives))
+        known = _EXTERNAL[name]
+        return describe_special(function, known.arity - known.of_complex, name, 1 if known.of_complex else len(known.derivatives))
     return describe_special(function, 2 if name in OF_TWO else 1, name)
 
 

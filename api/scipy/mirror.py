@@ -79,8 +79,8 @@ def without_rule(module: str, public: list[str]) -> Callable[[str], Any]:
             raise AttributeError(f"module 'adjit.scipy.{module}' has no attribute {name!r}: there is no scipy.{module}.{name}"
                                  f"{nearest(name, public)}")
         found = getattr(theirs, name)
-        if isinstance(found, (type, ModuleType)) or not callable(found):
-            return found
+        if isinstance(found, (type, ModuleType, np.ufunc)) or not callable(found):
+            return found        # a ufunc asks its arguments
         return _for_plain_arrays(found, f"scipy.{module}.{name}")
 
     return find

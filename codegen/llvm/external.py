@@ -43,16 +43,20 @@ BLAS_STATE = f"{PREFIX}blas.state.p"
 LOOP, DATA = "loop.", "data."
 """Beginnings of the names of ufuncs' loops, and of their data."""
 
-KINDS = {"void": "v", "ptr": "p", "double": "d", "float": "f", "i32": "i", "i64": "l"}
+COMPLEX = "{ double, double }"
+"""LLVM type of a complex number that a function of C returns: both parts are in registers, and so are those of arguments."""
+
+KINDS = {"void": "v", COMPLEX: "z", "ptr": "p", "double": "d", "float": "f", "i32": "i", "i64": "l"}
 _SYMBOL = re.compile(rb"adjit_external\.[\w.]+")
-_C_TYPES = {"void": "v", "double": "d", "float": "f", "int": "i", "long": "l", "Py_ssize_t": "l", "d": "d", "s": "f"}
+_C_TYPES = {"__pyx_t_double_complex": "z", "void": "v", "double": "d", "float": "f", "int": "i", "long": "l", "Py_ssize_t": "l",
+            "d": "d", "s": "f"}
 _POINTERS = frozenset(("char", "int", "double", "float", "d", "s", "c", "z", "_Bool", "void", "__pyx_t_double_complex",
                        "__pyx_t_float_complex"))
 """Types that arguments may point to. LAPACK of 64-bit integers is none of them."""
 
 
 def external_symbol(module: str, name: str, result: str, arguments: Sequence[str]) -> str:
-    """The symbol of a function of C, as `@symbol`; `result` and `arguments` are LLVM types.
+    """The symbol of a function of C, as `@symbol`; `result` and `arguments` are LLVM types (`COMPLEX` for both parts of a complex number).
 
     >>> external_symbol("scipy.special.cython_special", "gammaln", "double", ("double",))
     '@adjit_external.scipy.special.cython_special.gammaln.dd'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from adjit.codegen.llvm.external import external_symbol, kinds_of_function
+from adjit.codegen.llvm.external import COMPLEX, external_symbol, kinds_of_function
 from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.program_code import StepCode
 from adjit.codegen.native.step_builder import StepBuilder, element_type, split_iterations
@@ -23,12 +23,14 @@ def lower_external(op: Op, shared: Mapping[int, int], target: Target) -> tuple[S
     type, count = op.result.type, len(op.operands)
     if not type.size:
         return ()
+    known = FUNCTIONS[op.attrs["function"]]
     name, kinds = _capsule(op.attrs["function"])
     outputs = kinds.count("p")
     text, element, size = StepBuilder(target), element_type(type.dtype), type.dtype.itemsize
     task_split = split_iterations((type.size,), work := type.size * NS_PER_CALL)
-    result = "void" if outputs else "double"
-    types = ["double"] * count + ["ptr"] * outputs + ["i32"] * kinds.count("i")
+    result = COMPLEX if known.of_complex else "void" if outputs else "double"
+    types = ["i64"] * known.whole + ["double"] * (count - known.whole) + ["ptr"] * outputs + ["i32"] * kinds.count("i")
+    kinds_of_types = [*types[:count - 2], COMPLEX, *types[count:]] if known.of_complex else types
     with text.step():
         operands, to = [text.place(number) for number in range(count)], text.place(count)
         cells = [text.alloca("double") for _ in range(outputs)]
@@ -37,8 +39,11 @@ def lower_external(op: Op, shared: Mapping[int, int], target: Target) -> tuple[S
                 loaded = [text.load(element, text.at(operand, size, (index, 1)), align=size) for operand in operands]
                 if element == "float":
                     loaded = [text.let(f"fpext float {value} to double") for value in loaded]
-                arguments = [*loaded, *cells, *["0"] * kinds.count("i")]
-                value = text.call(result, external_symbol(MODULE, name, result, types), *zip(types, arguments, strict=True))
+                whole = [text.call("i64", "@llvm.fptosi.sat.i64.f64", ("double", value)) for value in loaded[:known.whole]]
+                arguments = [*whole, *loaded[known.whole:], *cells, *["0"] * kinds.count("i")]
+                value = text.call(result, external_symbol(MODULE, name, result, kinds_of_types), *zip(types, arguments, strict=True))
+                if known.of_complex:
+                    value = text.let(f"extractvalue {COMPLEX} {value}, {op.attrs['output']}")
                 if outputs:
                     value = text.load("double", cells[op.attrs["output"]])
                 if element == "float":
@@ -52,8 +57,12 @@ def _capsule(function: str) -> tuple[str, str]:
     """Name and kinds of the function for doubles. Cython exports a function that has loops for several types once for each, under names
     that are numbered."""
     known = FUNCTIONS[function]
-    outputs = len(known.derivatives)
-    wanted = {f"v{'d' * known.arity}{'p' * outputs}"} if outputs > 1 else {f"d{'d' * known.arity}{end}" for end in ("", "i")}
+    outputs = 0 if known.of_complex else len(known.derivatives)
+    numbers = "l" * known.whole + "d" * (known.arity - known.whole)
+    if known.of_complex:
+        wanted = {f"z{numbers[:-2]}z{end}" for end in ("", "i")}
+    else:
+        wanted = {f"v{numbers}{'p' * outputs}"} if outputs > 1 else {f"d{numbers}{end}" for end in ("", "i")}
     for name in (function, *(f"__pyx_fuse_{number}{function}" for number in ("0", "1", "0_1", "1_0"))):
         kinds = kinds_of_function(MODULE, name)
         if kinds in wanted:

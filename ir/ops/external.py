@@ -18,7 +18,7 @@ from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.arithmetic import strong_multiply
 from adjit.ir.ops.rules import FLOAT, same_as_operands
 from adjit.ir.ops.sampling import edge_pairs, edges, uniform
-from adjit.ir.types import F32, F64, TensorType
+from adjit.ir.types import F32, F64, I64, TensorType
 
 if TYPE_CHECKING:
     from adjit.ir.ops import external_functions as table
@@ -51,8 +51,22 @@ def _infer(*types: TensorType, function: str, output: int) -> TensorType:
 
 def _evaluate(*arrays: np.ndarray, function: str, output: int) -> np.ndarray:
     """Results of the float64 loop, as machine code calls the functions of doubles."""
-    result = getattr(scipy_special(), function)(*(array.astype(F64, copy=False) for array in arrays))
+    known, given = table.FUNCTIONS[function], [array.astype(F64, copy=False) for array in arrays]
+    if known.whole:
+        given[:known.whole] = [array.astype(I64) for array in given[:known.whole]]
+    if known.of_complex:
+        given[-2:] = [complex_of(*given[-2:])]
+    result = getattr(scipy_special(), function)(*given)
+    if known.of_complex:
+        result = result.real, result.imag
     return np.asarray(result[output] if isinstance(result, tuple) else result).astype(arrays[0].dtype, copy=False)
+
+
+def complex_of(real: np.ndarray, imaginary: np.ndarray) -> np.ndarray:
+    """Complex numbers of these parts, also where they are infinite."""
+    found = np.empty(real.shape, np.complex128)
+    found.real, found.imag = real, imaginary
+    return found
 
 
 def _vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...],
@@ -83,6 +97,9 @@ def _samples() -> Iterator[Sample]:
     yield sample("sici", (0.5, 3), wrt=(0,), output=1)
     yield sample("jv", (0, 2), (0.5, 3), wrt=(1,))
     yield sample("jv", (0, 2), (0.5, 3), wrt=(), dtype=F32)
+    yield sample("eval_hermite", (0, 4), (0.5, 3), wrt=(1,))
+    yield sample("wofz", (-2, 2), (0.1, 2), wrt=(0, 1), output=1)
+    yield sample("wofz", (-2, 2), (0.1, 2), wrt=(), dtype=F32)
     for dtype in (F32, F64):
         yield Sample((edges(dtype),), {"function": "k0", "output": 0})
         yield Sample(edge_pairs(dtype), {"function": "gammaincc", "output": 0})

@@ -26,10 +26,16 @@ Derivative = Rule | str | None
 
 @dataclass(frozen=True, slots=True)
 class ExternalFunction:
-    """Function of `arity` numbers; `derivatives` has a tuple for each result, with a derivative for each operand."""
+    """Function of `arity` numbers; `derivatives` has a tuple for each result, with a derivative for each operand.
+
+    The first `whole` operands are whole numbers in C. A function `of_complex` numbers has their parts as its last two operands, and the
+    parts of its result as two results.
+    """
 
     arity: int
     derivatives: tuple[tuple[Derivative, ...], ...]
+    whole: int = 0
+    of_complex: bool = False
 
 
 FUNCTIONS: dict[str, ExternalFunction] = {}
@@ -39,8 +45,8 @@ ORDER = "the derivative in the order has no closed form"
 WHOLE = "it is made for whole numbers"
 
 
-def _function(name: str, *derivatives: Derivative) -> None:
-    FUNCTIONS[name] = ExternalFunction(len(derivatives), (derivatives,))
+def _function(name: str, *derivatives: Derivative, whole: int = 0) -> None:
+    FUNCTIONS[name] = ExternalFunction(len(derivatives), (derivatives,), whole)
 
 
 def _functions(name: str, arity: int, *outputs: tuple[Derivative, ...]) -> None:
@@ -170,6 +176,57 @@ _function("nbdtrik", NOT_CLOSED, NOT_CLOSED, NOT_CLOSED)
 _function("pdtrik", NOT_CLOSED, NOT_CLOSED)
 _function("chndtr", _chndtr_density, NOT_CLOSED,
           lambda y, x, df, nc: scaled(subtract(call("chndtr", x, plus(df, 2.0), nc), y), 0.5))
+_function("bdtri", None, WHOLE, _inverse(_binomial_slope))
+_function("nbdtri", None, WHOLE, _inverse(lambda y, k, n, p: _beta_density(y, n, plus(floor(k), 1.0), p)))
+_function("pdtri", None, _inverse(_minus(_poisson_mass)))
+_function("gdtria", lambda y, p, b, x: reciprocal(multiply(x, _gamma_density(p, b, multiply(y, x)))), NOT_CLOSED,
+          lambda y, p, b, x: negative(divide(y, x)))
+_function("gdtrix", lambda y, a, b, p: negative(divide(y, a)), NOT_CLOSED,
+          lambda y, a, b, p: reciprocal(multiply(a, _gamma_density(p, b, multiply(a, y)))))
+
+
+def _chndtr_in_nc(p: Value, x: Value, df: Value, nc: Value) -> Value:
+    """Derivative of the distribution function, whose value is p, in the noncentrality."""
+    return scaled(subtract(call("chndtr", x, plus(df, 2.0), nc), p), 0.5)
+
+
+_function("chndtrix", lambda y, p, df, nc: reciprocal(_chndtr_density(p, y, df, nc)), NOT_CLOSED,
+          lambda y, p, df, nc: negative(divide(_chndtr_in_nc(p, y, df, nc), _chndtr_density(p, y, df, nc))))
+_function("chndtrinc", lambda y, x, df, p: negative(divide(_chndtr_density(p, x, df, y), _chndtr_in_nc(p, x, df, y))), NOT_CLOSED,
+          lambda y, x, df, p: reciprocal(_chndtr_in_nc(p, x, df, y)))
+
+
+def _nct_density(y: Value, df: Value, nc: Value, t: Value) -> Value:
+    """Density of the noncentral t distribution: df / t times the difference of two distribution functions (Johnson, Kotz and Balakrishnan,
+    "Continuous Univariate Distributions", volume 2, 31.5)."""
+    zero = equal(t, _number(t, 0.0))
+    safe = select(zero, _number(t, 1.0), t)
+    wider = multiply(safe, sqrt(plus(scaled(reciprocal(df), 2.0), 1.0)))
+    inner = divide(multiply(df, subtract(call("nctdtr", plus(df, 2.0), nc, wider), call("nctdtr", df, nc, safe))), safe)
+    half = scaled(df, 0.5)
+    middle = exp(subtract(subtract(lgamma(plus(half, 0.5)), lgamma(half)), scaled(square(nc), 0.5)))
+    return select(zero, divide(middle, sqrt(scaled(df, math.pi))), inner)
+
+
+_function("nctdtr", NOT_CLOSED, NOT_CLOSED, _nct_density)
+_function("nctdtrit", NOT_CLOSED, NOT_CLOSED, _inverse(_nct_density))
+
+
+def _normal_odds(x: Value, mean: Value, deviation: Value) -> Value:
+    """Reciprocal of the standard normal density at a number of deviations from the mean."""
+    return scaled(exp(scaled(square(divide(subtract(x, mean), deviation)), 0.5)), math.sqrt(2.0 * math.pi))
+
+
+_function("nrdtrimn", lambda y, p, sd, x: negative(multiply(sd, _normal_odds(x, y, sd))), lambda y, p, sd, x: divide(subtract(y, x), sd),
+          lambda y, p, sd, x: _number(x, 1.0))
+_function("nrdtrisd", lambda y, mn, p, x: negative(divide(y, subtract(x, mn))),
+          lambda y, mn, p, x: negative(multiply(divide(square(y), subtract(x, mn)), _normal_odds(x, mn, y))),
+          lambda y, mn, p, x: divide(y, subtract(x, mn)))
+_function("tklmbda", lambda y, x, k: reciprocal(add(power(y, plus(k, -1.0)), power(one_minus(y), plus(k, -1.0)))), NOT_CLOSED)
+for _name, _arity in {"bdtrin": 3, "nbdtrin": 3, "btdtria": 3, "btdtrib": 3, "chdtriv": 2, "chndtridf": 3, "fdtridfd": 3, "gdtrib": 3,
+                      "ncfdtr": 4, "ncfdtri": 4, "ncfdtridfd": 4, "ncfdtridfn": 4, "ncfdtrinc": 4, "nctdtridf": 3, "nctdtrinc": 3,
+                      "stdtridf": 2, "kolmogorov": 1, "kolmogi": 1, "smirnov": 2, "smirnovi": 2}.items():
+    _function(_name, *[NOT_CLOSED] * _arity)
 _function("owens_t",
           lambda y, h, a: scaled(multiply(exp(scaled(square(h), -0.5)), erf(scaled(multiply(a, h), math.sqrt(0.5)))),
                                  -0.5 / math.sqrt(2.0 * math.pi)),
@@ -214,6 +271,8 @@ _function("k1e", lambda y, x: subtract(subtract(y, call("k0e", x)), divide(y, x)
 _function("struve", ORDER, _struve("struve", subtract))
 _function("modstruve", ORDER, _struve("modstruve", add))
 _function("wright_bessel", NOT_CLOSED, NOT_CLOSED, lambda y, a, b, x: call("wright_bessel", a, add(a, b), x))
+_function("log_wright_bessel", NOT_CLOSED, NOT_CLOSED, lambda y, a, b, x: exp(subtract(call("log_wright_bessel", a, add(a, b), x), y)))
+_function("besselpoly", NOT_CLOSED, NOT_CLOSED, NOT_CLOSED)
 
 
 def _root(x: Value) -> Value:
@@ -413,6 +472,105 @@ _function("eval_laguerre", DEGREE, _of_lower_degree(
     lambda n, x: _number(n, -1.0), lambda n, x: call("eval_genlaguerre", n, _ones(n), x)))
 _function("eval_genlaguerre", DEGREE, PARAMETER, _of_lower_degree(
     lambda n, a, x: _number(n, -1.0), lambda n, a, x: call("eval_genlaguerre", n, plus(a, 1.0), x)))
+_function("eval_chebyc", DEGREE, _of_lower_degree(lambda n, x: n, lambda n, x: call("eval_chebys", n, x)))
+_function("eval_chebys", DEGREE, _of_lower_degree(
+    lambda n, x: _ones(n), lambda n, x: call("eval_gegenbauer", n, _number(n, 2.0), scaled(x, 0.5))))
+_function("eval_hermite", WHOLE, _of_lower_degree(lambda n, x: scaled(n, 2.0), lambda n, x: call("eval_hermite", n, x)), whole=1)
+_function("eval_hermitenorm", WHOLE, _of_lower_degree(lambda n, x: n, lambda n, x: call("eval_hermitenorm", n, x)), whole=1)
+
+
+def _shifted(x: Value) -> Value:
+    return plus(scaled(x, 2.0), -1.0)
+
+
+_function("eval_sh_legendre", DEGREE, _of_lower_degree(
+    lambda n, x: plus(n, 1.0), lambda n, x: call("eval_jacobi", n, _ones(n), _ones(n), _shifted(x))))
+_function("eval_sh_chebyt", DEGREE, _of_lower_degree(
+    lambda n, x: scaled(n, 2.0), lambda n, x: call("eval_chebyu", n, _shifted(x))))
+_function("eval_sh_chebyu", DEGREE, _of_lower_degree(
+    lambda n, x: _number(n, 4.0), lambda n, x: call("eval_gegenbauer", n, _number(n, 2.0), _shifted(x))))
+_function("eval_sh_jacobi", DEGREE, PARAMETER, PARAMETER, _of_lower_degree(
+    lambda n, p, q, x: n, lambda n, p, q, x: call("eval_sh_jacobi", n, plus(p, 2.0), plus(q, 1.0), x)))
+_function("lpmv", DEGREE, DEGREE, lambda y, m, v, x: divide(       # DLMF 14.10.5
+    subtract(multiply(multiply(v, x), y), multiply(add(v, m), call("lpmv", m, plus(v, -1.0), x))), plus(square(x), -1.0)))
+
+# -- the arithmetic-geometric mean, by the complete integral of the first kind (DLMF 19.8.5)
+
+
+def _mean_slope(mean: Value, a: Value, b: Value) -> Value:
+    """Derivative of pi / 4 (a + b) / K(m) in a, with m = ((a - b) / (a + b))^2."""
+    total = add(a, b)
+    ratio = divide(subtract(a, b), total)
+    m = square(ratio)
+    k = call("ellipk", m)
+    slope = divide(subtract(k, _complete_d(m)), scaled(one_minus(m), 2.0))
+    inner = divide(multiply(scaled(multiply(slope, ratio), 4.0), b), multiply(k, total))
+    return scaled(divide(one_minus(inner), k), 0.25 * math.pi)
+
+
+_function("agm", _mean_slope, lambda mean, a, b: _mean_slope(mean, b, a))
+
+# -- complex numbers: derivatives of the real part u and the imaginary part v in x are those of v and -u in y
+
+
+def _faddeeva(output: int) -> Callable[[Value, Value], Value]:
+    return lambda x, y: call("wofz", x, y, output=output)
+
+
+_u, _v = _faddeeva(0), _faddeeva(1)
+
+
+def _real_slope(value: Value, x: Value, y: Value) -> Value:
+    """Real part of w' = -2 z w + 2i / sqrt(pi) (DLMF 7.10.2)."""
+    return scaled(subtract(multiply(x, _u(x, y)), multiply(y, _v(x, y))), -2.0)
+
+
+def _imaginary_slope(value: Value, x: Value, y: Value) -> Value:
+    return plus(scaled(add(multiply(x, _v(x, y)), multiply(y, _u(x, y))), -2.0), 2.0 / math.sqrt(math.pi))
+
+
+def _analytic(name: str, real: Rule, imaginary: Rule, *others: Derivative) -> None:
+    """State a function of complex numbers by the parts of its derivative; `others` are derivatives in the operands before."""
+    outputs = (*others, real, _minus(imaginary)), (*others, imaginary, real)
+    FUNCTIONS[name] = ExternalFunction(len(others) + 2, outputs, of_complex=True)
+
+
+_analytic("wofz", _real_slope, _imaginary_slope)
+
+
+def _hankel(name: str, turn: float) -> None:
+    """Half the difference of orders v - 1 and v + 1 (DLMF 10.6.1), plus i `turn` times the function."""
+    def part(output: int) -> Rule:
+        def slope(value: Value, v: Value, x: Value, y: Value) -> Value:
+            below, above = (call(name, plus(v, step), x, y, output=output) for step in (-1.0, 1.0))
+            half = scaled(subtract(below, above), 0.5)
+            if not turn:
+                return half
+            return add(half, scaled(call(name, v, x, y, output=1 - output), turn if output else -turn))
+        return slope
+    _analytic(name, part(0), part(1), ORDER)
+
+
+_hankel("hankel1", 0.0)
+_hankel("hankel2", 0.0)
+_hankel("hankel1e", -1.0)
+_hankel("hankel2e", 1.0)
+
+
+def _voigt(rule: Callable[[Value, Value, Value, Value, Value], Value]) -> Rule:
+    """Derivative of u(z) / (sigma sqrt(2 pi)) for z = (x + i gamma) / (sigma sqrt(2))."""
+    def slope(value: Value, x: Value, sigma: Value, gamma: Value) -> Value:
+        scale = scaled(sigma, math.sqrt(2.0))
+        a, b = divide(x, scale), divide(gamma, scale)
+        norm = scaled(sigma, math.sqrt(2.0 * math.pi))
+        along = rule(a, b, _real_slope(value, a, b), _imaginary_slope(value, a, b), multiply(value, norm))
+        return divide(along, multiply(norm, scale))
+    return slope
+
+
+_function("voigt_profile", _voigt(lambda a, b, u, v, w: u),
+          _voigt(lambda a, b, u, v, w: scaled(subtract(subtract(multiply(b, v), multiply(a, u)), w), math.sqrt(2.0))),
+          _voigt(lambda a, b, u, v, w: negative(v)))
 
 # -- elementary functions
 
@@ -439,6 +597,9 @@ _function("sindg", lambda y, x: scaled(call("cosdg", x), _DEGREE))
 _function("cosdg", lambda y, x: scaled(call("sindg", x), -_DEGREE))
 _function("tandg", lambda y, x: scaled(plus(square(y), 1.0), _DEGREE))
 _function("cotdg", lambda y, x: scaled(plus(square(y), 1.0), -_DEGREE))
+_function("zetac", NOT_CLOSED)
+_function("radian", lambda y, d, m, s: _number(d, _DEGREE), lambda y, d, m, s: _number(d, _DEGREE / 60.0),
+          lambda y, d, m, s: _number(d, _DEGREE / 3600.0))
 _function("wrightomega", lambda y, x: divide(y, plus(y, 1.0)))
 
 

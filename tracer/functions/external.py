@@ -31,21 +31,27 @@ NAMES = tuple(TABLE)
 def external_function(name: str) -> Callable[..., Any]:
     """Return the function with this name of scipy.special; raises `KeyError` if it has no rule."""
     known = TABLE[name]
+    count = known.arity - known.of_complex
 
     def call(*inputs: Any, out: Any = None, where: Any = True, dtype: Any = None, casting: Any = "same_kind", order: str = "K",
              subok: bool = True) -> Any:
-        if len(inputs) > known.arity:
-            inputs, out = inputs[:known.arity], inputs[known.arity:]
-        if len(inputs) != known.arity:
-            raise TypeError(f"{name}() takes {known.arity} operands, {len(inputs)} were given")
+        if len(inputs) > count:
+            inputs, out = inputs[:count], inputs[count:]
+        if len(inputs) != count:
+            raise TypeError(f"{name}() takes {count} operands, {len(inputs)} were given")
         if where is not True and out is None:
             raise UnsupportedError(f"{name}(where=...) without out= leaves elements undefined", find_user_location(),
                                    hint="write np.where(condition, result, other)")
         operands = tuple(map(as_operand, inputs))
         loop = resolve(_ufunc(name), operands, dtype, casting)[-1]
         shape = broadcast_shapes(name, *operands)
-        values = [to_value(x, loop, shape) for x in operands]
-        results = [wrap(ops.external(*values, function=name, output=output)) for output in range(len(known.derivatives))]
+        if known.of_complex:
+            number, real = to_value(operands[-1], loop, shape), np.empty(0, loop).real.dtype
+            values = [*(to_value(x, real, shape) for x in operands[:-1]), ops.real(number), ops.imag(number)]
+        else:
+            values = [to_value(x, loop, shape) for x in operands]
+        found = [ops.external(*values, function=name, output=output) for output in range(len(known.derivatives))]
+        results = [wrap(ops.complex(*found))] if known.of_complex else list(map(wrap, found))
         if out is not None:
             targets = out if isinstance(out, tuple) else (out,)
             results = [store(result, target, casting, name, where) for result, target in zip(results, targets, strict=True)]
