@@ -175,6 +175,7 @@ def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping
            values: CallValues) -> Call:
     builder = _OperationBuilder(getattr(function, "__name__", "function"), locate=find_user_location)
     scope = Scope(builder)
+    scope.as_pytorch = True
     scope.values = None if is_tracing() else values
     with entered(scope):
         params = []

@@ -20,7 +20,7 @@ from adjit.eager.lost_gradients import check_number
 from adjit.eager.node_names import raw
 from adjit.eager.tensor import Tensor, check_device, new_tensor, note_wrapper, own_tensor, tensor
 from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError
-from adjit.ir.types import is_complex, is_float
+from adjit.ir.types import bfloat16, is_complex, is_float
 from adjit.tracer.array import TracedArray, wrap, write_refused
 from adjit.tracer.array_checks import check_array, is_ndarray
 from adjit.tracer.functions import creation
@@ -32,7 +32,8 @@ from adjit.tracer.scope import is_tracing
 from adjit.tracer.tracebacks import hide_frames
 from adjit.tracer.user_location import find_user_location, is_within_store
 
-_DTYPES = {"float": np.float32, "double": np.float64, "short": np.int16, "int": np.int32, "long": np.int64, "bool": np.bool_}
+_DTYPES = {"float": np.float32, "double": np.float64, "short": np.int16, "int": np.int32, "long": np.int64, "bool": np.bool_,
+           "half": np.float16}
 
 
 def install() -> None:
@@ -51,7 +52,7 @@ def install() -> None:
         "new_tensor": _new_tensor, "new_zeros": _new(0),
         "new_ones": _new(1), "new_empty": _new(0), "new_full": _new_full, "__deepcopy__": _deepcopy, "__reduce__": _reduce,
     }
-    members |= {name: _to_dtype(np.dtype(dtype)) for name, dtype in _DTYPES.items()}
+    members |= {name: _to_dtype(np.dtype(dtype)) for name, dtype in _DTYPES.items()} | {"bfloat16": _bfloat16}
     for name, member in members.items():
         setattr(Tensor, name, member if member.__name__ == name else signatures.named(member, name))
     Tensor.device = "cpu"       # type: ignore[attr-defined]
@@ -77,6 +78,11 @@ def _to_dtype(dtype: np.dtype) -> Callable[[Tensor], Tensor]:
 
     method.__doc__ = f"The tensor as {dtype}; itself where it is already."
     return method
+
+
+def _bfloat16(self: Tensor) -> Tensor:
+    """The tensor as bfloat16; itself where it is already. Raises `DTypeError` without the package ml_dtypes."""
+    return _converted(self, bfloat16())
 
 
 def _to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False) -> Tensor:

@@ -10,7 +10,7 @@ import numpy as np
 
 from adjit.eager.functional import elementwise, reductions
 from adjit.eager.tensor import DEFAULT_FLOAT, Tensor
-from adjit.ir.types import C128, F64, is_inexact
+from adjit.ir.types import C128, F64, is_half, is_inexact
 from adjit.tracer.array import TracedArray
 from adjit.tracer.functions import composites
 from adjit.tracer.registry import FUNCTIONS
@@ -66,13 +66,20 @@ def needs_floats(function: Function, args: tuple[Any, ...], kwargs: Mapping[str,
 
 
 def with_floats(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], convert: Function) -> tuple[Any, Any]:
-    """Convert the integer operands among the arguments to float32."""
+    """Convert the integer operands among the arguments to float32, or to float16 or bfloat16 if that is the dtype of all floats."""
     condition = _CONDITION.get(function)
-    new = [convert(elementwise.to_dtype, (arg, DEFAULT_FLOAT)) if position != condition and _is_integer(arg) else arg
+    floats = {arg.dtype for arg in (*args, *kwargs.values()) if _is_array(arg) and is_inexact(arg.dtype)
+              and not (isinstance(arg, TracedArray) and arg.weak)}
+    target = floats.pop() if len(floats) == 1 and all(map(is_half, floats)) else DEFAULT_FLOAT
+    new = [convert(elementwise.to_dtype, (arg, target)) if position != condition and _is_integer(arg) else arg
            for position, arg in enumerate(args)]
-    return tuple(new), {name: convert(elementwise.to_dtype, (arg, DEFAULT_FLOAT)) if name != "condition" and _is_integer(arg) else arg
+    return tuple(new), {name: convert(elementwise.to_dtype, (arg, target)) if name != "condition" and _is_integer(arg) else arg
                         for name, arg in kwargs.items()}
 
 
 def _is_integer(arg: Any) -> bool:
-    return isinstance(arg, (Tensor, TracedArray, np.ndarray, np.generic)) and not is_inexact(arg.dtype)
+    return _is_array(arg) and not is_inexact(arg.dtype)
+
+
+def _is_array(arg: Any) -> bool:
+    return isinstance(arg, (Tensor, TracedArray, np.ndarray, np.generic))

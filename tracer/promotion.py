@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
 
 from adjit.ir.errors import DTypeError
-from adjit.ir.types import C128, F64, I64, SUPPORTED_DTYPES, bfloat16, check_dtype, dtype_kind, is_supported
+from adjit.ir.thread_context import thread
+from adjit.ir.types import C128, F16, F32, F64, I64, SUPPORTED_DTYPES, bfloat16, check_dtype, dtype_kind, is_half, is_supported
 from adjit.tracer.array import TracedArray, as_traced
 from adjit.tracer.lowering import broadcast, constant, convert
 from adjit.tracer.user_location import find_user_location
@@ -76,7 +77,29 @@ def loop_dtypes(ufunc: np.ufunc, kinds: tuple[Kind, ...], dtype: np.dtype | tupl
 def resolve(ufunc: np.ufunc, operands: Sequence[Operand], dtype: Any = None, casting: Casting = "same_kind") -> tuple[np.dtype, ...]:
     """Resolve dtypes as `loop_dtypes` does; raises `DTypeError` if NumPy raises, or if adjit does not have the loop's dtype."""
     asked = dtype if dtype is None or isinstance(dtype, tuple) else np.dtype(dtype)
-    return _supported_dtypes(ufunc, tuple(map(kind_of, operands)), asked, casting)
+    kinds = tuple(map(kind_of, operands))
+    if not _as_pytorch() or not any(map(_is_bfloat16, kinds)):
+        return _supported_dtypes(ufunc, kinds, asked, casting)
+    stand_in = _stand_in(kinds)
+    asked = tuple(map(stand_in, asked)) if isinstance(asked, tuple) else stand_in(asked)
+    dtypes = _supported_dtypes(ufunc, tuple(map(stand_in, kinds)), asked, casting)
+    return tuple(bfloat16() if dtype == F16 else dtype for dtype in dtypes)
+
+
+def _as_pytorch() -> bool:
+    """True within one operation of tensors, where bfloat16 promotes as in PyTorch: with a Python number to itself, not to float32."""
+    scopes = thread.context.scopes
+    return bool(scopes) and scopes[-1].as_pytorch
+
+
+def _is_bfloat16(kind: Any) -> bool:
+    return isinstance(kind, np.dtype) and is_half(kind) and kind != F16
+
+
+def _stand_in(kinds: Sequence[Kind]) -> Callable[[Any], Any]:
+    """What promotes in NumPy as bfloat16 does in PyTorch: float16, or beside float16 float32."""
+    dtype = F32 if F16 in kinds else F16
+    return lambda kind: dtype if _is_bfloat16(kind) else kind
 
 
 def loop_of(ufunc: np.ufunc, signature: Any) -> tuple[Any, ...]:
@@ -118,7 +141,11 @@ def dtype_argument(dtype: Any) -> np.dtype:
 
 def common_dtype(operands: Sequence[Operand]) -> np.dtype:
     """Return `np.result_type` of the operands."""
-    return check_dtype(np.result_type(*(kind(0) if isinstance(kind := kind_of(x), type) else kind for x in operands)))
+    kinds = [kind_of(x) for x in operands]
+    found = any(map(_is_bfloat16, kinds)) and _as_pytorch()
+    kinds = list(map(_stand_in(kinds), kinds)) if found else kinds
+    dtype = check_dtype(np.result_type(*(kind(0) if isinstance(kind, type) else kind for kind in kinds)))
+    return bfloat16() if found and dtype == F16 else dtype
 
 
 def sum_dtype(dtype: np.dtype) -> np.dtype:

@@ -11,10 +11,11 @@ import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.errors import DTypeError, ShapeError
-from adjit.ir.types import U64, is_float, real_dtype
+from adjit.ir.types import U64, float_limits, is_float, is_half, real_dtype
 from adjit.tracer.array import as_traced, wrap
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.lowering import broadcast, iota
+from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.user_location import find_user_location
 
 Array = Any
@@ -78,7 +79,7 @@ def uniform(key: Array, shape: Shape = (), dtype: Any = np.float64, low: float |
     dtype, shape = _floating(dtype, "uniform"), _shape(shape)
     unit = _unit(_words(key, math.prod(shape)), dtype).reshape(shape)
     if type(low) in (int, float) and type(high) in (int, float):
-        return unit if (low, high) == (0.0, 1.0) else unit * (high - low) + low
+        return unit if (low, high) == (0.0, 1.0) else unit * dtype.type(high - low) + dtype.type(low)
     low, high = as_traced(low).astype(dtype), as_traced(high).astype(dtype)
     return unit * (high - low) + low
 
@@ -92,7 +93,10 @@ def normal(key: Array, shape: Shape = (), dtype: Any = np.float64) -> Array:
     >>> normal(key(0), 3, np.float32).dtype
     dtype('float32')
     """
-    dtype, shape = np.dtype(dtype), _shape(shape)
+    dtype, shape = dtype_argument(dtype), _shape(shape)
+    if is_half(dtype):
+        single: Array = normal(key, shape, np.float32)
+        return single.astype(dtype)
     is_complex = dtype.kind == "c"
     dtype = real_dtype(dtype) if is_complex else _floating(dtype, "normal")
     count = math.prod(shape)
@@ -166,8 +170,8 @@ def _words(key: Array, count: int, start: int = _DRAWS) -> Array:
 
 def _unit(words: Array, dtype: Any) -> Array:
     """Convert words to numbers in [0, 1), from as many of the upper bits as the dtype has digits."""
-    digits = 53 if dtype == np.float64 else 24
-    return (words >> np.uint64(64 - digits)).astype(dtype) * 2.0 ** -digits
+    digits = 53 if dtype == np.float64 else 24 if dtype == np.float32 else int(float_limits(dtype).nmant) + 1
+    return (words >> np.uint64(64 - digits)).astype(dtype) * dtype.type(2.0 ** -digits)
 
 
 def _check_key(key: Array) -> Array:
@@ -179,7 +183,7 @@ def _check_key(key: Array) -> Array:
 
 
 def _floating(dtype: Any, function: str) -> Any:
-    dtype = np.dtype(dtype)
+    dtype = dtype_argument(dtype)
     if not is_float(dtype):
         raise DTypeError(f"random.{function} gives floating-point numbers, not {dtype}", find_user_location())
     return dtype

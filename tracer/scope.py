@@ -81,6 +81,7 @@ class Scope:
         self.evaluates = isinstance(builder, Evaluator)
         self.parent = parent
         self.batched: bool = parent is not None and parent.batched   # whether it is traced for one example, and stands for a batch of them
+        self.as_pytorch: bool = parent is not None and parent.as_pytorch     # whether bfloat16 promotes as that of tensors
         self.hands_writes_on = hands_writes_on                 # whether the region may write to arrays from outside of it
         self.written: dict[int, tuple[Any, Value]] = {}        # those arrays, by identity, and their values before
         self.open = True

@@ -16,6 +16,7 @@ from adjit.ir.errors import DTypeError, TraceError, UnsupportedError
 from adjit.ir.types import is_float
 from adjit.nn.parameter import Parameter
 from adjit.nn.state import IncompatibleKeys, load_into
+from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.scope import is_tracing
 from adjit.tracer.tracebacks import hide_frames
 from adjit.tracer.user_location import find_user_location
@@ -293,7 +294,7 @@ class Module(Stateful):
         check_device(device)
         if dtype is None:
             return self
-        wanted = dtype.dtype if isinstance(dtype, Tensor) else np.dtype(dtype)
+        wanted = dtype.dtype if isinstance(dtype, Tensor) else dtype_argument(dtype)
         if not is_float(wanted):
             raise DTypeError(f"modules have floating-point parameters, they cannot be converted to {wanted}", find_user_location())
         if is_tracing():
@@ -311,6 +312,19 @@ class Module(Stateful):
     def double(self) -> Self:
         """Convert to float64, see `to`."""
         return self.to(np.float64)
+
+    def half(self) -> Self:
+        """Convert to float16, see `to`."""
+        return self.to(np.float16)
+
+    def bfloat16(self) -> Self:
+        """Convert to bfloat16, see `to`; `DTypeError` is raised without the package ml_dtypes.
+
+        >>> from adjit.nn import Linear
+        >>> Linear(3, 2).bfloat16().weight.dtype
+        dtype(bfloat16)
+        """
+        return self.to("bfloat16")
 
     # -- hooks
 

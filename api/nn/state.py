@@ -15,6 +15,7 @@ from adjit.eager.tensor import Tensor, as_tensor, tensor
 from adjit.ir.errors import DTypeError, StateError
 from adjit.ir.types import dtype_kind
 from adjit.nn.state_structure import STRUCTURE, decoded, encoded, is_flat
+from adjit.runtime.exports.tensors_file import read_tensors
 from adjit.tracer.user_location import find_user_location
 
 
@@ -125,15 +126,24 @@ def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
     safetensors = _safetensors()
     content = Path(path).read_bytes()
     try:
-        arrays = safetensors.numpy.load(content)
+        arrays = _arrays(safetensors, content)
         header = json.loads(content[8:8 + int.from_bytes(content[:8], "little")])
-    except KeyError as error:       # NumPy has no bfloat16 and the like
+    except KeyError as error:       # NumPy has no dtypes of 8 bits and the like
         raise DTypeError(f"{os.fspath(path)} holds tensors of dtype {error.args[0]}", find_user_location()) from error
     except (safetensors.SafetensorError, ValueError) as error:
         raise StateError(f"{os.fspath(path)} is no whole safetensors file: {error}", find_user_location()) from error
     tensors = {name: tensor(array) for name, array in arrays.items()}
     structure = header.get("__metadata__", {}).get(STRUCTURE)
     return tensors if structure is None else decoded(json.loads(structure), tensors)
+
+
+def _arrays(safetensors: Any, content: bytes) -> dict[str, np.ndarray]:
+    try:
+        return safetensors.numpy.load(content)      # type: ignore[no-any-return]
+    except KeyError as error:       # the format is checked before; safetensors gives no arrays of bfloat16
+        if error.args[0] != "BF16":
+            raise
+        return read_tensors(content)
 
 
 def _safetensors() -> Any:

@@ -29,7 +29,7 @@ from adjit.ir.interpreter import evaluate
 from adjit.ir.ops.control_flow import run_control_flow
 from adjit.ir.ops.movement import inside, strided
 from adjit.ir.ops.traits import CONTROL_FLOW, HOST_CALLS
-from adjit.ir.types import Shape, TensorType, is_complex
+from adjit.ir.types import Shape, TensorType, is_complex, is_half
 
 _RESHAPE = re.compile(r"(v\d+) = (\w+)\.reshape\(k\d+\)")
 _NEW_ARRAYS = (Kind.ELEMENTWISE, Kind.EXTERNAL, Kind.SCAN)
@@ -231,7 +231,7 @@ class _Writer(FunctionText):
     def write_convert(self, op: Op) -> Binding:
         (x,), dtype = op.operands, op.attrs["dtype"]
         binding = self.bindings[x]
-        if x.type.dtype == dtype or (binding.weak and x.type.dtype == np.float64 and dtype.kind == "f"):
+        if x.type.dtype == dtype or (binding.weak and x.type.dtype == np.float64 and dtype.kind == "f" and not is_half(dtype)):
             return self.alias(binding)
         if binding.number is not None:
             (array,) = evaluate(op.definition, [np.asarray(self.bound[binding.text])], op.attrs)
@@ -397,7 +397,7 @@ def _nonfinite_witnesses(graph: Graph) -> dict[Value, Value]:
     Ops propagate infinities and NaN from the operands that their records list as `nonfinite`. So if the results are finite, the plain
     products were finite, and right.
     """
-    witness = {value: value for value in graph.results if value.type.dtype.kind == "f"}
+    witness = {value: value for value in graph.results if value.type.dtype.kind == "f" and not value.type.is_half}
     strong = []
     for op in reversed(graph.ops):
         if op.definition.strong and op.result in witness:

@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from adjit.ir.types import bfloat16
+
 _NAMES = {"f2": "F16", "f4": "F32", "f8": "F64", "b1": "BOOL", "i1": "I8", "i2": "I16", "i4": "I32", "i8": "I64", "u1": "U8", "u2": "U16",
-          "u4": "U32", "u8": "U64"}
-_DTYPES = {name: np.dtype(code) for code, name in _NAMES.items()}
+          "u4": "U32", "u8": "U64", "V2": "BF16"}
+_DTYPES = {name: np.dtype(code) for code, name in _NAMES.items() if name != "BF16"}
 
 
 def write_tensors(arrays: Mapping[str, np.ndarray]) -> bytes:
@@ -48,7 +50,8 @@ def read_tensors(content: bytes) -> dict[str, np.ndarray]:
     for name, entry in header.items():
         if name == "__metadata__":
             continue
-        dtype, shape, (begin, end) = _DTYPES.get(entry["dtype"]), entry["shape"], entry["data_offsets"]
+        dtype = bfloat16() if entry["dtype"] == "BF16" else _DTYPES.get(entry["dtype"])
+        shape, (begin, end) = entry["shape"], entry["data_offsets"]
         if dtype is None or not all(type(size) is int and size >= 0 for size in shape):
             raise ValueError(f"the array {name!r} has an unknown dtype")
         if not 0 <= begin <= end <= len(data) or end - begin != prod(shape) * dtype.itemsize:
