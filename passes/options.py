@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from adjit.ir.dataclass import dataclass
 
 
@@ -42,6 +44,7 @@ class Options:
                    backend.
     rolling        which Python loops become `scan` ops; None: all stay unrolled, and so they do with a memory budget, which knows
                    nothing of values within loops.
+    saved_dtype    float16 or bfloat16: the dtype in which the forward half saves floats for the backward half. None: their own.
     flush_subnormals  True if native programs flush subnormal numbers to zero. Constant folding in passes does not depend on it.
     """
 
@@ -50,3 +53,4 @@ class Options:
     cache_bytes: int | None = None
     flush_subnormals: bool = False
     rolling: RollingRule | None = None
+    saved_dtype: np.dtype | None = None

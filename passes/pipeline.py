@@ -15,6 +15,7 @@ from adjit.ir.verifier import Stage
 from adjit.ir.verifier import verify as verify_graph
 from adjit.passes.autodiff.differentiate import differentiate
 from adjit.passes.autodiff.partition.choose_saved_values import choose_saved_values, describe_saved_values
+from adjit.passes.autodiff.partition.narrow_saved_values import describe_narrow_values, narrow_saved_values
 from adjit.passes.choose_layouts import choose_layouts
 from adjit.passes.complex_numbers.split_complex import split_complex
 from adjit.passes.fusion.absorb_slices import absorb_slices
@@ -116,9 +117,15 @@ SIMPLIFY: tuple[Pass, ...] = (
     Pass("simplify_loops", simplify_loops, Stage.OPTIMIZED, local=False),
 )
 
-LOWER: tuple[Pass, ...] = (
+TILE: tuple[Pass, ...] = (
     Pass("prove_indices", prove_indices, Stage.OPTIMIZED, local=False),
     Pass("tile_batch", tile_batch, Stage.OPTIMIZED, describe_tiles, local=False),
+)
+
+NARROW = Pass("narrow_saved_values", narrow_saved_values, Stage.OPTIMIZED, describe_narrow_values, local=False)
+"""Pass after tiles, which save nothing in memory."""
+
+LOWER: tuple[Pass, ...] = (
     Pass("tile_weight_updates", tile_weight_updates, Stage.OPTIMIZED, describe_updates),
     Pass("share_padding", share_padding, Stage.OPTIMIZED),
     Pass("fuse_kernels", fuse_kernels, Stage.FUSED),
@@ -142,16 +149,18 @@ PIPELINE: tuple[Pass, ...] = (
     SPLIT,
     *SIMPLIFY,
     Pass("choose_saved_values", choose_saved_values, Stage.OPTIMIZED, describe_saved_values),
+    *TILE,
+    NARROW,
     *LOWER,
 )
 """Passes from a traced graph to a planned one."""
 
 JOINT: tuple[Pass, ...] = tuple(replace(step, ensures=Stage.ADJOINT) for step in PIPELINE
-                                if step not in (*ROLL, *LOWER, *FINISH, SPLIT))
+                                if step not in (*ROLL, *TILE, *LOWER, *FINISH, SPLIT))
 """Passes for a joint graph, made of a graph whose loops are rolled, that will be split. Stop-gradient marks stay, as the halves can be
 differentiated again."""
 
-HALF: tuple[Pass, ...] = (*FINISH, SPLIT, *SIMPLIFY, *LOWER)
+HALF: tuple[Pass, ...] = (*FINISH, SPLIT, *SIMPLIFY, *TILE, *LOWER)
 """Passes for one half of a joint graph."""
 
 

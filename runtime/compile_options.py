@@ -6,14 +6,18 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
 from adjit.codegen.llvm.target import is_installed
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import ArgumentError, UnsupportedError
+from adjit.ir.types import is_half
 from adjit.passes.options import Options, RollingRule
 from adjit.runtime import settings
 from adjit.runtime.machine import core_cache_bytes
 from adjit.runtime.native.code import native_is_supported
 from adjit.tracer.array_wrapper import IdentityKeyed
+from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.user_location import find_user_location
 
 DEVICES = ("cpu", "cuda")
@@ -31,6 +35,7 @@ class CompileOptions:
     memory_budget: int | float | None = None
     flush_subnormals: bool = False
     roll_loops: bool | None = None
+    saved_dtype: np.dtype | None = None
 
     @property
     def pass_options(self) -> Options:
@@ -38,11 +43,12 @@ class CompileOptions:
         native = self.backend == "native"
         rolls = settings.ROLL_LOOPS.get() if self.roll_loops is None else self.roll_loops
         return Options(self.memory_budget, native, core_cache_bytes() if native else None, self.flush_subnormals and native,
-                       RollingRule() if rolls else None)
+                       RollingRule() if rolls else None, self.saved_dtype)
 
 
 def make_compile_options(fun: Callable[..., Any], static: Names, donate: Names, backend: str, device: str, threads: int | None,
-                 memory_budget: int | float | None, flush_subnormals: bool, roll_loops: bool | None = None) -> CompileOptions:
+                 memory_budget: int | float | None, flush_subnormals: bool, roll_loops: bool | None = None,
+                         saved_dtype: Any = None) -> CompileOptions:
     """The options for `fun`. Raises `ValueError`, `TypeError` or `UnsupportedError`, which names the invalid option and the reason."""
     settings.check()
     static_names, donated_names = _argument_names(fun, "static", static), _argument_names(fun, "donate", donate)
@@ -57,7 +63,8 @@ def make_compile_options(fun: Callable[..., Any], static: Names, donate: Names, 
                                hint="use backend='native', or 'auto'")
     if roll_loops is not None and not isinstance(roll_loops, bool):
         raise TypeError(f"roll_loops= takes True, False or None, got {roll_loops!r}")
-    return CompileOptions(static_names, donated_names, _choose_backend(backend), threads, memory_budget, bool(flush_subnormals), roll_loops)
+    return CompileOptions(static_names, donated_names, _choose_backend(backend), threads, memory_budget, bool(flush_subnormals), roll_loops,
+                          _half_dtype(saved_dtype))
 
 
 def function_name(fun: Callable[..., Any]) -> str:
@@ -129,6 +136,13 @@ def _check_threads(threads: int | None) -> None:
         raise TypeError(f"threads= takes a number of threads, got {threads!r}")
     if threads is not None and threads < 1:
         raise ArgumentError(f"threads= has to be at least 1, got {threads}", find_user_location())
+
+
+def _half_dtype(dtype: Any) -> np.dtype | None:
+    found = None if dtype is None else dtype_argument(dtype)
+    if found is not None and not is_half(found):
+        raise ArgumentError(f"saved_dtype= takes 'bfloat16', 'float16' or None, got {dtype!r}", find_user_location())
+    return found
 
 
 def _check_budget(budget: int | float | None) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Container, Sequence
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
-from adjit.ir.errors import VerificationError
+from adjit.ir.errors import Role, VerificationError
 from adjit.ir.graph import Graph, Op, Value, needed_ops, producers
 from adjit.ir.ops.traits import VIEWS
 from adjit.ir.types import is_inexact
@@ -53,6 +53,11 @@ def split_joint(joint: Graph, inputs: int, results: int, saved: Sequence[SavedVa
     params, gradients = joint.params[:inputs], joint.results[results:]
     producer = producers(joint)
     forward_ops = set(needed_ops(joint.ops, joint.results[:results]))
+    made = {value for op in forward_ops for value in op.results}
+    for op in joint.ops:        # conversions of saved values to fewer bytes
+        if op.name == "convert" and op.role is Role.PRIMAL and op.result.type.is_half and made.issuperset(op.operands):
+            forward_ops.add(op)
+            made.add(op.result)
     dependents = _dependents(joint, joint.params)
     known = {value: SavedValue(True, index) for index, value in reversed([*enumerate(joint.results[:results])])}
     known.update((value, SavedValue(False, index)) for index, value in enumerate(params))
