@@ -117,15 +117,9 @@ SIMPLIFY: tuple[Pass, ...] = (
     Pass("simplify_loops", simplify_loops, Stage.OPTIMIZED, local=False),
 )
 
-TILE: tuple[Pass, ...] = (
+LOWER: tuple[Pass, ...] = (
     Pass("prove_indices", prove_indices, Stage.OPTIMIZED, local=False),
     Pass("tile_batch", tile_batch, Stage.OPTIMIZED, describe_tiles, local=False),
-)
-
-NARROW = Pass("narrow_saved_values", narrow_saved_values, Stage.OPTIMIZED, describe_narrow_values, local=False)
-"""Pass after tiles, which save nothing in memory."""
-
-LOWER: tuple[Pass, ...] = (
     Pass("tile_weight_updates", tile_weight_updates, Stage.OPTIMIZED, describe_updates),
     Pass("share_padding", share_padding, Stage.OPTIMIZED),
     Pass("fuse_kernels", fuse_kernels, Stage.FUSED),
@@ -149,18 +143,17 @@ PIPELINE: tuple[Pass, ...] = (
     SPLIT,
     *SIMPLIFY,
     Pass("choose_saved_values", choose_saved_values, Stage.OPTIMIZED, describe_saved_values),
-    *TILE,
-    NARROW,
+    Pass("narrow_saved_values", narrow_saved_values, Stage.OPTIMIZED, describe_narrow_values, local=False),
     *LOWER,
 )
 """Passes from a traced graph to a planned one."""
 
 JOINT: tuple[Pass, ...] = tuple(replace(step, ensures=Stage.ADJOINT) for step in PIPELINE
-                                if step not in (*ROLL, *TILE, *LOWER, *FINISH, SPLIT))
+                                if step not in (*ROLL, *LOWER, *FINISH, SPLIT))
 """Passes for a joint graph, made of a graph whose loops are rolled, that will be split. Stop-gradient marks stay, as the halves can be
 differentiated again."""
 
-HALF: tuple[Pass, ...] = (*FINISH, SPLIT, *SIMPLIFY, *TILE, *LOWER)
+HALF: tuple[Pass, ...] = (*FINISH, SPLIT, *SIMPLIFY, *LOWER)
 """Passes for one half of a joint graph."""
 
 

@@ -168,6 +168,8 @@ class _Fusion:
         """
         if embedding_stride(self.groups[consumer], self.groups[producer]) is None or self.order.dependents(producer, consumer) is None:
             return False
+        if not self.same_phase(consumer, producer) and _narrows(self.groups[producer]):
+            return False
         values = (self.graph.ops[index].result for index in self.order.members[consumer])
         readers = {self.order.owner[reader] for value in values for reader in self.readers[value]} - {consumer, producer}
         return all(self.order.dependents(producer, reader, excluding=consumer) is not None for reader in readers)
@@ -266,6 +268,11 @@ def _copy_views(value: Value, index_map: IndexMap, group: FusionGroup, copies: d
 
 SLOW_IN_NUMPY = TRANSCENDENTAL | STRONG
 """Ops for which a kernel beats a call of NumPy, which runs them in slow loops or through temporaries."""
+
+
+def _narrows(group: FusionGroup) -> bool:
+    """True if a group only rounds to float16 or bfloat16: then its operand, which is larger, need not be kept for the backward half."""
+    return all(op.name in FREE_IN_KERNELS or (op.name == "convert" and op.result.type.is_half) for op in group.ops)
 
 
 def _is_worth_a_kernel(group: FusionGroup) -> bool:

@@ -18,6 +18,9 @@ from adjit.ir.ops.traits import FREE_IN_TILES
 MIN_SIZE_RATIO = 8
 """Ratio of the bytes of a result to the bytes of a value that is saved instead, at least."""
 
+MAX_CONVERSIONS = 2
+"""Most ops from a float16 or bfloat16 to a result for which the half is written instead, though it is not that much smaller."""
+
 MAX_REMAT_OPS = 16
 """Most ops that run again for one result."""
 
@@ -61,7 +64,8 @@ class _Recomputation:
         if value in self.params or value in self.found or value in self.kept:
             return True
         op = self.producer[value]
-        if op in self.group and value.type.nbytes * MIN_SIZE_RATIO <= self.result.type.nbytes and op.definition.kind is not Kind.CREATION:
+        ratio = 2 if value.type.is_half and self.visited <= MAX_CONVERSIONS else MIN_SIZE_RATIO
+        if op in self.group and value.type.nbytes * ratio <= self.result.type.nbytes and op.definition.kind is not Kind.CREATION:
             self.kept.append(value)
             return True
         self.visited += 1
