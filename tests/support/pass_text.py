@@ -18,6 +18,7 @@ import numpy as np
 
 from adjit.ir.graph import Graph
 from adjit.ir.parser import parse
+from adjit.ir.types import F16
 from adjit.ir.verifier import Stage
 from adjit.passes.options import Options, RollingRule
 from adjit.passes.pipeline import PIPELINE
@@ -41,7 +42,8 @@ class Case:
     after: str
     stage: Stage
     approximately: bool = False
-    options: Options = field(default_factory=lambda: Options(only_kernels=True, cache_bytes=1 << 20, rolling=RollingRule(4, 8)))
+    options: Options = field(default_factory=lambda: Options(only_kernels=True, cache_bytes=1 << 20, rolling=RollingRule(4, 8),
+                                                             saved_dtype=F16))
     path: Path | None = None
 
     def run(self) -> Graph:
