@@ -41,7 +41,7 @@ class SignAndLogarithm(NamedTuple):
 """
 IMPORTS = HEAD + """# ruff: noqa: E501, F401, RUF100
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -64,6 +64,7 @@ OF_TUPLES = '''
 def eig(a: TensorLike) -> Any: ...
 def eigh(a: TensorLike, UPLO: str = ...) -> Any: ...
 def lstsq(a: TensorLike, b: TensorLike, rcond: Any = ...) -> tuple[Any, Any, Any, Any]: ...
+def matrix_function(a: TensorLike, fun: Callable[[Any], Any], UPLO: str = ...) -> Any: ...
 def matrix_rank(A: TensorLike, tol: Any = ..., hermitian: bool = ..., *, rtol: Any = ...) -> Any: ...
 def multi_dot(arrays: Sequence[Any], *, out: Any = ...) -> Any: ...
 def qr(a: TensorLike, mode: str = ...) -> Any: ...
@@ -174,7 +175,7 @@ def random_stub() -> str:
 
 
 def linalg_stub() -> str:
-    names = [name for name in linalg.__all__ if name not in ("eig", "eigh", "lstsq", "matrix_rank", "multi_dot", "qr", "slogdet", "svd")]
+    names = [name for name in linalg.__all__ if f"def {name}(" not in OF_TUPLES]
     return IMPORTS + listed(linalg.__all__) + definitions(names, linalg, "TensorLike") + OF_TUPLES
 
 

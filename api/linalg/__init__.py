@@ -9,7 +9,7 @@
 
 `cholesky`, `cond`, `det`, `eig`, `eigh`, `eigvals`, `eigvalsh`, `inv`, `lstsq`, `matrix_norm`, `matrix_power`, `matrix_rank`,
 `multi_dot`, `norm`, `pinv`, `qr`, `slogdet`, `solve`, `svd`, `svdvals`, `tensorinv`, `tensorsolve`, `vector_norm`; and as `scipy.linalg`
-has it, `solve_triangular`.
+has it, `solve_triangular`. `matrix_function` is a function of the eigenvalues of Hermitian matrices.
 
 LAPACK does the work, as SciPy brings it; without SciPy, and in libraries for C, blocks of our own do that of `cholesky`, `det`, `inv`,
 `slogdet`, `solve`, `solve_triangular`, and of `lstsq` and `pinv` of full rank. Functions of singular values, eigenvalues and QR factors
@@ -22,9 +22,11 @@ result is NaN or infinite. Matrices may be complex.
 from adjit.linalg.decompositions import cond, eig, eigh, eigvals, eigvalsh, matrix_rank, qr, svd, svdvals
 from adjit.linalg.functions import cholesky, det, inv, matrix_power, norm, slogdet, solve, solve_triangular
 from adjit.linalg.least_squares import lstsq, pinv
+from adjit.linalg.matrix_functions import matrix_function
 from adjit.linalg.products import matrix_norm, multi_dot, tensorinv, tensorsolve, vector_norm
 
 __all__ = [
-    "cholesky", "cond", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "matrix_norm", "matrix_power", "matrix_rank",
-    "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve", "vector_norm",
+    "cholesky", "cond", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "matrix_function", "matrix_norm", "matrix_power",
+    "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve",
+    "vector_norm",
 ]

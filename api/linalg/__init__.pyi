@@ -1,7 +1,7 @@
 # Written by: python docs/make_namespace_stubs.py
 # ruff: noqa: E501, F401, RUF100
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -21,6 +21,7 @@ __all__ = [
     "eigvalsh",
     "inv",
     "lstsq",
+    "matrix_function",
     "matrix_norm",
     "matrix_power",
     "matrix_rank",
@@ -140,6 +141,7 @@ def vector_norm(x: NDArray | Numbers, /, *, axis: Any = ..., keepdims: bool = ..
 def eig(a: TensorLike) -> Any: ...
 def eigh(a: TensorLike, UPLO: str = ...) -> Any: ...
 def lstsq(a: TensorLike, b: TensorLike, rcond: Any = ...) -> tuple[Any, Any, Any, Any]: ...
+def matrix_function(a: TensorLike, fun: Callable[[Any], Any], UPLO: str = ...) -> Any: ...
 def matrix_rank(A: TensorLike, tol: Any = ..., hermitian: bool = ..., *, rtol: Any = ...) -> Any: ...
 def multi_dot(arrays: Sequence[Any], *, out: Any = ...) -> Any: ...
 def qr(a: TensorLike, mode: str = ...) -> Any: ...

@@ -210,3 +210,66 @@ def test_vmap(function: Function) -> None:
 def test_what_does_not_fit(function: Function, kind: type[Exception], words: str) -> None:
     with pytest.raises(kind, match=words):
         aj.compile(function)(np.eye(3))
+
+
+SPECTRA = ([1.0, 2.0, 3.0], [2.0, 2.0, 5.0], [2.0, 2.0, 2.0], [2.0, 2.0 + 1e-9, 2.0001])
+
+
+def by_vectors(a: Any, fun: Function) -> Any:
+    w, v = np.linalg.eigh(a)
+    return (v * fun(w)) @ v.T
+
+
+@pytest.mark.parametrize("values", SPECTRA)
+def test_functions_of_symmetric_matrices(values: list[float]) -> None:
+    """Derivatives of two orders, with equal eigenvalues and with near ones."""
+    def fun(w: Any) -> Any:
+        return np.exp(w) + np.log(w)
+
+    q = np.linalg.qr(RANDOM.normal(size=(3, 3))).Q
+    a, along, weights = symmetric(q @ np.diag(values) @ q.T) / 2, symmetric(RANDOM.normal(size=(3, 3))), RANDOM.normal(size=(3, 3))
+
+    def function(a: Any) -> Any:
+        return np.sum(weights * aj.linalg.matrix_function(a, fun))
+
+    gradient, step = aj.grad(function), 1e-5 * along
+    np.testing.assert_allclose(aj.linalg.matrix_function(a, fun), by_vectors(a, fun), rtol=1e-12)
+    slope = np.sum(weights * (by_vectors(a + step, fun) - by_vectors(a - step, fun))) / 2e-5
+    np.testing.assert_allclose(np.sum(gradient(a) * along), slope, rtol=1e-6, atol=1e-7)
+    curvature = np.sum((gradient(a + step) - gradient(a - step)) * along) / 2e-5
+    np.testing.assert_allclose(np.sum(aj.hvp(function, (a,), (along,)) * along), curvature, rtol=1e-6, atol=1e-6)
+
+
+def test_functions_of_matrices_with_parameters() -> None:
+    """Mixed derivatives are the same in both orders; from the third one on they are NaN; tiny eigenvalues keep their digits."""
+    a = symmetric(SQUARE) / 2
+
+    def function(a: Any, t: Any) -> Any:
+        return weighted(aj.linalg.matrix_function(a, lambda w: np.exp(t * w), "U"))
+
+    def both(a: Any, t: Any) -> Any:
+        return np.sum(SYMMETRIC * aj.grad(function)(a, t))
+
+    slope = (both(a, 1.3 + 1e-6) - both(a, 1.3 - 1e-6)) / 2e-6
+    np.testing.assert_allclose(aj.grad(both, 1)(a, 1.3), slope, rtol=1e-6)
+    np.testing.assert_allclose(np.sum(SYMMETRIC * aj.grad(lambda a: aj.grad(function, 1)(a, 1.3))(a)), slope, rtol=1e-6)
+    third = aj.grad(lambda a: np.sum(aj.hvp(lambda a: function(a, 1.3), (a,), (SYMMETRIC,))))
+    assert np.isnan(third(a)).any()
+    tiny = aj.grad(lambda a: aj.linalg.matrix_function(a, np.log)[0, 1])(np.diag([1e-8, 2e-8, 1.0]))
+    np.testing.assert_allclose(tiny[0, 1], np.log(2) / 2e-8, rtol=1e-12)
+    assert aj.linalg.matrix_function(np.zeros((2, 0, 0)), np.exp).shape == (2, 0, 0)
+
+
+def test_functions_of_hermitian_matrices_and_stacks() -> None:
+    a = RANDOM.normal(size=(2, 3, 3)) + 1j * RANDOM.normal(size=(2, 3, 3))
+    a = a @ np.conjugate(np.swapaxes(a, -1, -2)) + np.eye(3)
+    found = aj.compile(lambda a: aj.linalg.matrix_function(a, np.sqrt))(a)
+    np.testing.assert_allclose(found @ found, a, rtol=1e-12, atol=1e-12)
+    along = a[::-1] * 0.3
+
+    def function(a: Any) -> Any:
+        root = aj.linalg.matrix_function(a, np.sqrt)
+        return weighted(root.real, root.imag)
+
+    slope = (function(a + 1e-6 * along) - function(a - 1e-6 * along)) / 2e-6
+    np.testing.assert_allclose(np.sum(np.conjugate(aj.grad(function)(a)) * along).real, slope, rtol=1e-7)

@@ -1,7 +1,7 @@
 # Written by: python docs/make_namespace_stubs.py
 # ruff: noqa: E501, F401, RUF100
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
 import numpy as np
