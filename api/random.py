@@ -13,6 +13,22 @@ Use a key once: two draws with one key are the same numbers. `split` and `fold_i
 is drawn with the old one. New keys are 64 random bits: among 2**20 keys, two are equal with probability 2**-25.
 """
 
+from typing import Any
+
+from adjit.ir.spelling import nearest
 from adjit.tracer.random import bernoulli, fold_in, key, normal, permutation, randint, split, uniform
 
 __all__ = ["bernoulli", "fold_in", "key", "normal", "permutation", "randint", "split", "uniform"]
+
+_ELSEWHERE = {
+    "PRNGKey": "key(seed)", "seed": "key(seed)", "default_rng": "key(seed)", "rand": "uniform(key, shape)", "random": "uniform(key, shape)",
+    "randn": "normal(key, shape)", "standard_normal": "normal(key, shape)", "shuffle": "permutation(key, x)",
+    "choice": "x[randint(key, shape, 0, len(x))]", "integers": "randint(key, shape, low, high)",
+    "exponential": "-np.log(uniform(key, shape))",
+}
+"""Names in other libraries, and what there is instead."""
+
+
+def __getattr__(name: str) -> Any:
+    there = f"; adjit.random has {_ELSEWHERE[name]}" if name in _ELSEWHERE else nearest(name, __all__)
+    raise AttributeError(f"module 'adjit.random' has no attribute {name!r}{there}")

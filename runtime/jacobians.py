@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Any, Literal, ParamSpec, overload
+from typing import Any, Literal, ParamSpec, Protocol, overload
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from adjit.ir.errors import NonDifferentiableError
 from adjit.ir.graph import Graph, Value
 from adjit.ir.ops.traits import HOST_CALLS
 from adjit.ir.types import I64, TensorType, complex_dtype, is_complex, real_dtype
+from adjit.runtime.as_typed import as_typed
 from adjit.runtime.derivatives import Primal, trace_primal
 from adjit.runtime.transform_arguments import describe
 from adjit.runtime.transforms import Argnums, Function, argument_numbers, as_tuple, grad, transform
@@ -32,14 +33,32 @@ P = ParamSpec("P")
 Mode = Literal["auto", "forward", "reverse"]
 
 
-@overload
-def jacobian(fun: np.ufunc, argnums: Argnums = 0, has_aux: bool = False, *, holomorphic: bool = False) -> Callable[..., Any]: ...
+class JacobianTransform(Protocol):
+    """Type of the transforms: called with a function, or without one as decorators."""
+
+    @overload
+    def __call__(self, fun: None = None, *, argnums: Argnums = 0, argnum: Argnums | None = None,
+                 argnames: str | Sequence[str] | None = None, has_aux: bool = False,
+                 holomorphic: bool = False) -> Callable[[Function], Callable[..., Any]]: ...
+
+    @overload
+    def __call__(self, fun: np.ufunc, argnums: Argnums = 0, has_aux: bool = False, *, holomorphic: bool = False) -> Callable[..., Any]: ...
+
+    @overload
+    def __call__(self, fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False, *,
+                 holomorphic: bool = False) -> Callable[P, Any]: ...
+
+    @overload
+    def __call__(self, fun: Function, *, argnum: Argnums | None = None, argnames: str | Sequence[str] | None = None,
+                 has_aux: bool = False, holomorphic: bool = False) -> Callable[..., Any]: ...
 
 
-@overload
-def jacobian(fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False, *, holomorphic: bool = False) -> Callable[P, Any]: ...
+def as_transform(transform: Callable[..., Function]) -> JacobianTransform:
+    """Give a transform the forms of `as_typed`, and their types."""
+    return as_typed(transform)      # type: ignore[return-value]
 
 
+@as_transform
 def jacobian(fun: Function, argnums: Argnums = 0, has_aux: bool = False, *, holomorphic: bool = False) -> Function:
     """The Jacobian of `fun`: for every leaf of the output the tree of the argument (for a tuple `argnums`, a tuple of trees), each leaf an
     array of shape `output.shape + argument.shape`. A list of numbers, as argument or output, counts as the array of them. Raises the same
@@ -57,14 +76,7 @@ def jacobian(fun: Function, argnums: Argnums = 0, has_aux: bool = False, *, holo
     return _jacobian(fun, argnums, "auto", "jacobian", has_aux, holomorphic)
 
 
-@overload
-def jacfwd(fun: np.ufunc, argnums: Argnums = 0, has_aux: bool = False, *, holomorphic: bool = False) -> Callable[..., Any]: ...
-
-
-@overload
-def jacfwd(fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False, *, holomorphic: bool = False) -> Callable[P, Any]: ...
-
-
+@as_transform
 def jacfwd(fun: Function, argnums: Argnums = 0, has_aux: bool = False, *, holomorphic: bool = False) -> Function:
     """`jacobian` in forward mode: a batch of as many tangents as the differentiated arguments have elements.
 
@@ -77,14 +89,7 @@ def jacfwd(fun: Function, argnums: Argnums = 0, has_aux: bool = False, *, holomo
     return _jacobian(fun, argnums, "forward", "jacfwd", has_aux, holomorphic)
 
 
-@overload
-def jacrev(fun: np.ufunc, argnums: Argnums = 0, has_aux: bool = False, *, holomorphic: bool = False) -> Callable[..., Any]: ...
-
-
-@overload
-def jacrev(fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False, *, holomorphic: bool = False) -> Callable[P, Any]: ...
-
-
+@as_transform
 def jacrev(fun: Function, argnums: Argnums = 0, has_aux: bool = False, *, holomorphic: bool = False) -> Function:
     """`jacobian` in reverse mode: a batch of as many cotangents as the outputs have elements.
 
@@ -96,14 +101,7 @@ def jacrev(fun: Function, argnums: Argnums = 0, has_aux: bool = False, *, holomo
     return _jacobian(fun, argnums, "reverse", "jacrev", has_aux, holomorphic)
 
 
-@overload
-def hessian(fun: np.ufunc, argnums: Argnums = 0, has_aux: bool = False, *, holomorphic: bool = False) -> Callable[..., Any]: ...
-
-
-@overload
-def hessian(fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False, *, holomorphic: bool = False) -> Callable[P, Any]: ...
-
-
+@as_transform
 def hessian(fun: Function, argnums: Argnums = 0, has_aux: bool = False, *, holomorphic: bool = False) -> Function:
     """The matrix of second derivatives of a scalar function: `jacobian(grad(fun))`, forward mode over reverse mode. With `holomorphic`, of
     a complex function of complex arguments, that of its complex derivatives; for a real function of them, take real and imaginary parts.

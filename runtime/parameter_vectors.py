@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -47,9 +47,10 @@ def ravel_pytree(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
     return vector, unravel
 
 
-def check_grads(fun: Callable[..., Any], args: Sequence[Any], order: int = 1, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-4
+def check_grads(fun: Callable[..., Any], args: Any, order: int = 1, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-4
                 ) -> None:
-    """Compare derivatives of `fun(*args)` with differences, up to `order`, along a random direction; trees of float64 in and out.
+    """Compare derivatives of `fun(*args)` with differences, up to `order`, along a random direction; trees of float64 in and out. A single
+    argument may be given as it is, if it is no tuple or list.
 
     Raises `NonDifferentiableError` where they differ by more than `atol` and `rtol` allow.
 
@@ -57,7 +58,7 @@ def check_grads(fun: Callable[..., Any], args: Sequence[Any], order: int = 1, ep
     >>> check_grads(lambda x: np.sin(x) * x, [np.array([1.0, 2.0])], order=2)
     """
     draw = np.random.default_rng(0)
-    point, unravel = ravel_pytree(tuple(args))
+    point, unravel = ravel_pytree(tuple(args) if isinstance(args, (tuple, list)) else (args,))
     direction = draw.normal(size=point.shape)
 
     def outputs(vector: Any) -> Any:

@@ -8,8 +8,9 @@ examples are done: there the function is batched, then differentiated.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -31,7 +32,15 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def vmap(fun: Callable[..., R], in_axes: Any = 0, out_axes: Any = 0, axis_size: int | None = None) -> Callable[..., R]:
+@overload
+def vmap(fun: None = None, in_axes: Any = 0, out_axes: Any = 0, axis_size: int | None = None) -> Callable[[Function], Function]: ...
+
+
+@overload
+def vmap(fun: Callable[..., R], in_axes: Any = 0, out_axes: Any = 0, axis_size: int | None = None) -> Callable[..., R]: ...
+
+
+def vmap(fun: Function | None = None, in_axes: Any = 0, out_axes: Any = 0, axis_size: int | None = None) -> Function:
     """`fun`, mapped over an axis of its arguments: the results are those of a loop over the examples, stacked, computed as one program of
     arrays.
 
@@ -39,7 +48,7 @@ def vmap(fun: Callable[..., R], in_axes: Any = 0, out_axes: Any = 0, axis_size: 
     for each. None is for an argument that all examples share. For an argument that is a tree, an entry may be a tree like its upper part:
     `in_axes=({"w": 0, "b": None},)`. Keyword arguments are mapped along their first axis. `out_axes` says in the same way where the axis of
     the examples is in each result; None is for a result that is the same for all. `axis_size`, the number of examples, has to be given only
-    if no argument has an axis.
+    if no argument has an axis. Without the function it is a decorator: `@vmap(in_axes=(0, None))`.
 
     `vmap` and the other transforms (`grad`, `jacobian`, `compile`, another `vmap`, ...) may be put around each other, and into functions of
     loops and branches, in any order. A `while_loop` goes on until it has ended for all examples; those that are done keep their state. A
@@ -60,6 +69,8 @@ def vmap(fun: Callable[..., R], in_axes: Any = 0, out_axes: Any = 0, axis_size: 
            [ 5.,  0.,  5.],
            [10.,  5.,  0.]])
     """
+    if fun is None:
+        return functools.partial(vmap, in_axes=in_axes, out_axes=out_axes, axis_size=axis_size)
     entries, spec = flatten((in_axes, out_axes))
     for entry in entries:
         if isinstance(entry, bool) or not hasattr(entry, "__index__"):

@@ -484,6 +484,8 @@ class TracedArray:
         if args:
             index = args[0] if len(args) == 1 else args
             return (self[index] if isinstance(index, tuple) else FUNCTIONS[np.ravel](self)[index]).item()
+        if self.size != 1:
+            raise ValueError("can only convert an array of size 1 to a Python scalar")
         return self._number(".item()", "keep the array, or return it from the compiled function and call .item() there")
 
     def tolist(self) -> Any:
@@ -536,7 +538,7 @@ class TracedArray:
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or not hasattr(np.ndarray, name):
-            raise AttributeError(f"'TracedArray' object has no attribute {name!r}")
+            raise AttributeError(f"'numpy.{self.dtype.type.__name__ if self.scalar else 'ndarray'}' object has no attribute {name!r}")
         raise unsupported(getattr(np.ndarray, name), f"numpy.ndarray.{name}")
 
     # -- indexing
@@ -608,11 +610,13 @@ def known_true(x: TracedArray) -> bool:
 
 def _not_one(x: TracedArray, kind: str) -> Exception:
     """NumPy's error for an array of several elements, or none."""
-    if kind != "bool":
-        return TypeError("only length-1 arrays can be converted to Python scalars")
-    if not x.size:
+    if kind == "bool" and not x.size:
         return ValueError("The truth value of an empty array is ambiguous. Use `array.size > 0` to check that an array is not empty.")
-    return ValueError("The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()")
+    try:
+        {"bool": bool, "int": int, "float": float, "complex": complex}[kind](np.broadcast_to(x.dtype.type(0), x.shape))
+    except (ValueError, TypeError) as error:
+        return error
+    return TypeError("only length-1 arrays can be converted to Python scalars")
 
 
 def scalar_refused(message: str) -> DTypeError:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable
-from typing import Any, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec
 
+from adjit.ir.lazy_module import LazyModule
 from adjit.ir.thread_context import run_detached, thread
 from adjit.tracer.array import ORDINARY, PLAIN, WRITTEN, TracedArray, contains_traced
 from adjit.tracer.array_wrapper import find_wrapper
@@ -14,22 +16,39 @@ from adjit.tracer.reentrancy import interrupts_evaluation, is_reentrant
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.scope import active_scope, entered, evaluating
 
+if TYPE_CHECKING:
+    from adjit.tracer import numpy_errors
+else:
+    numpy_errors = LazyModule("adjit.tracer.numpy_errors")
+
 P = ParamSpec("P")
 
+_OPERATORS: dict[str, Callable[..., Any]] = {"getitem": operator.getitem, "setitem": operator.setitem}
 
-def dispatched(function: Callable[P, Any], plain: Callable[..., Any] | None = None) -> Callable[P, Any]:
+
+def dispatched(function: Callable[P, Any], plain: Callable[..., Any] | None = None,
+               numpys: Callable[..., Any] | None = None) -> Callable[P, Any]:
     """Make `function`, written over traced arrays, callable with the caller's kind of arrays.
 
     Outside of a trace plain arrays go in, and ndarrays and NumPy scalars come out: of `plain`, NumPy's function, if there is one. Boxed
-    arrays are asked to make the call.
+    arrays are asked to make the call. Errors are those of `plain`, or of `numpys`, which does the same with arrays.
     """
+
+    def run(args: Any, kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except (ValueError, TypeError, IndexError, ArithmeticError) as error:
+            found = numpy_errors.as_numpy_raises(error, numpys or plain, args, kwargs)
+            if found is error:
+                raise
+            raise found from None
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> Any:
         scopes = thread.context.scopes
         if scopes and PLAIN.issuperset(map(type, args)) and not ORDINARY.isdisjoint(map(type, args)) and (
                 not kwargs or PLAIN.issuperset(map(type, kwargs.values()))):
-            result = function(*args, **kwargs)      # none of what is asked below
+            result = run(args, kwargs)      # none of what is asked below
             return result if scopes[-1].evaluates else with_layout(result, args)
         wrapper = find_wrapper(args, kwargs)
         if wrapper is not None:
@@ -44,7 +63,7 @@ def dispatched(function: Callable[P, Any], plain: Callable[..., Any] | None = No
                 chosen = apply_rule(function, args, kwargs)
                 if chosen is not NotImplemented:
                     return chosen
-            result = function(*args, **kwargs)
+            result = run(args, kwargs)
             return result if scope.evaluates else with_layout(result, args)
         if plain is not None and not any(map(contains_traced, (*args, *kwargs.values()))):      # these have escaped from their trace
             return plain(*args, **kwargs)
@@ -64,7 +83,7 @@ def implements(*numpy_functions: Any) -> Callable[[Callable[P, Any]], Callable[P
     (first, *_) = (*numpy_functions, None)
 
     def register(function: Callable[P, Any]) -> Callable[P, Any]:
-        call = dispatched(function, first if callable(first) else None)
+        call = dispatched(function, first if callable(first) else None, _OPERATORS.get(str(first)))
         for numpy_function in numpy_functions:
             FUNCTIONS[numpy_function] = call
         return call

@@ -43,7 +43,7 @@ def stands_for(numpy_function: Function) -> Callable[[Callable[P, Any]], Callabl
     """Register a function as adjit's for NumPy's; plain arrays outside of a trace still go to NumPy's."""
 
     def register(function: Callable[P, Any]) -> Callable[P, Any]:
-        within = dispatched(function)
+        within = dispatched(function, numpys=numpy_function)
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.ir.errors import UnsupportedError
+from adjit.ir.errors import ArgumentError, UnsupportedError
 from adjit.ir.types import real_dtype
 from adjit.linalg import rules
 from adjit.linalg.decompositions import eigh, svd
@@ -183,6 +183,10 @@ def qr_of(a: TracedArray) -> tuple[TracedArray, TracedArray]:
 def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False) -> Any:
     """Equivalent of `numpy.polyfit`."""
     points, values = as_float(x) + 0.0, as_float(y) + 0.0
+    if operator.index(deg) < 0:
+        raise ArgumentError("polyfit: expected deg >= 0", find_user_location())
+    if points.ndim == 1 and values.shape[:1] != points.shape:
+        raise TypeError("expected x and y to have same length")
     matrix = FUNCTIONS[np.vander](points, operator.index(deg) + 1)
     if w is not None:
         weights = as_float(w)

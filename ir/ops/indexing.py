@@ -57,7 +57,7 @@ def check_indices(indices: np.ndarray, size: int, axis: int) -> None:
         if lowest == OUTSIDE:
             raise IndexError("one of several indices is out of range for its axis")
         if lowest < 0 or highest >= size:
-            raise IndexError(f"index {lowest - size if lowest < 0 else highest} is out of range for axis {axis} of size {size}")
+            raise IndexError(f"index {lowest - size if lowest < 0 else highest} is out of bounds for axis {axis} with size {size}")
 
 
 def _at(axis: int, indices: np.ndarray) -> tuple[Any, ...]:

@@ -456,7 +456,7 @@ def test_indices_out_of_range(index: int) -> None:
         (lambda x, i, r: ops.scatter_add_along_axis(x, i, r, axis=0), (x, wide, row))]
     for function, arrays in cases:
         made = compile_graph(graph_of(lambda *values, function=function: [function(*values)], *arrays))
-        with pytest.raises(IndexError, match=f"index {index - 3 if index < 0 else index} is out of range for axis 0 of size 3"):
+        with pytest.raises(IndexError, match=f"index {index - 3 if index < 0 else index} is out of bounds for axis 0 with size 3"):
             made.run(*arrays)
 
 

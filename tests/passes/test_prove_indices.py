@@ -57,7 +57,7 @@ def test_indices_by_construction_are_proven_and_others_are_not() -> None:
         assert marks, name
         assert not marks[-1], name
     assert float(aj.compile(total(PROVEN["crosses zero"]))(x, k)) == pytest.approx(0.5 * sum(x[i - 3] for i in range(6)), rel=1e-14)
-    with pytest.raises(IndexError, match="index 6 is out of range for axis 0 of size 6"):
+    with pytest.raises(IndexError, match="index 6 is out of bounds for axis 0 with size 6"):
         aj.compile(total(OPEN["beyond"]))(x, k)
     with pytest.raises(IndexError):
         aj.compile(total(OPEN["data"]))(x, k + 2)

@@ -16,6 +16,8 @@ import adjit as aj
     (aj.nn.functional, "rellu", "did you mean 'relu'?"),
     (aj.numpy, "summ", "module 'adjit.numpy' has no attribute 'summ': there is no numpy.summ; did you mean 'sum'?"),
     (aj.numpy, "random", "or draw outside and pass the numbers"),
+    (aj.random, "PRNGKey", "module 'adjit.random' has no attribute 'PRNGKey'; adjit.random has key(seed)"),
+    (aj.random, "unifrom", "did you mean 'uniform'?"),
     (aj.special, "gamaln", "has no attribute 'gamaln': there is no such function with a rule; did you mean 'gammaln'?"),
 ])
 def test_the_nearest_name_is_named(module: Any, name: str, message: str) -> None:

@@ -628,9 +628,9 @@ def test_an_index_out_of_range_among_slices_is_named(backend: str, reverse: bool
     f, g = aj.compile(picked, backend=backend), aj.compile(counted, backend=backend)
     close(f(x, rows), 17.0)
     rows[1, 1] = 8
-    with pytest.raises(IndexError, match="index 8 is out of range for axis 0 of size 7"):
+    with pytest.raises(IndexError, match="index 8 is out of bounds for axis 0 with size 7"):
         f(x, rows)
-    with pytest.raises(IndexError, match="index 7 is out of range for axis 0 of size 7"):
+    with pytest.raises(IndexError, match="index 7 is out of bounds for axis 0 with size 7"):
         g(x, np.asarray(4))
 
 

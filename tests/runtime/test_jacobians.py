@@ -136,3 +136,38 @@ def test_holomorphic_functions() -> None:
         aj.jacobian(function, holomorphic=True)(z.real)
     with pytest.raises(aj.errors.NonDifferentiableError, match="arguments and outputs are complex"):
         aj.hessian(lambda z: np.abs(z[0]) ** 2)(z)
+
+
+@pytest.mark.parametrize("transform", [aj.jacobian, aj.jacfwd, aj.jacrev])
+def test_matrices_as_people_ask_for_them(transform: Any) -> None:
+    """As decorators with arguments, with argnum= and argnames=, of methods, with has_aux."""
+    def product(a: Any, b: Any) -> Any:
+        return a * b
+
+    class Model:
+        factor = 2.0
+
+        @transform
+        def scaled(self, a: Any) -> Any:
+            return self.factor * a
+
+    a, b = np.array([1.0, 2.0]), np.array([3.0, 4.0])
+    for made in (transform(argnums=1)(product), transform(product, argnum=1), transform(product, argnames="b"), transform(product, 1)):
+        np.testing.assert_array_equal(made(a, b), np.diag(a))
+    np.testing.assert_array_equal(transform(product, argnames="b")(a, b=b), np.diag(a))
+    np.testing.assert_array_equal(Model().scaled(a), 2.0 * np.eye(2))
+    matrix, aux = transform(lambda a: (a * a, {"sum": np.sum(a)}), has_aux=True)(a)
+    np.testing.assert_array_equal(matrix, np.diag(2 * a))
+    assert aux == {"sum": 3.0}
+
+
+def test_hessian_as_people_ask_for_it() -> None:
+    def cubic(a: Any, b: Any) -> Any:
+        return np.sum(a * b * b)
+
+    a, b = np.array([1.0, 2.0]), np.array([3.0, 4.0])
+    for made in (aj.hessian(argnums=1)(cubic), aj.hessian(cubic, argnum=1), aj.hessian(cubic, argnames="b")):
+        np.testing.assert_array_equal(made(a, b), np.diag(2 * a))
+    matrix, aux = aj.hessian(lambda b: (np.sum(b ** 3), b), has_aux=True)(b)
+    np.testing.assert_array_equal(matrix, np.diag(6 * b))
+    np.testing.assert_array_equal(aux, b)

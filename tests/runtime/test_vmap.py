@@ -355,3 +355,11 @@ def test_errors_say_what_does_not_fit(call: Callable[[], Any], kind: type[AdjitE
     error = error_of(call)
     assert isinstance(error, kind)
     assert text in str(error)
+
+
+def test_as_a_decorator_with_arguments() -> None:
+    @aj.vmap(in_axes=(0, None))
+    def product(a: Any, b: Any) -> Any:
+        return a * b
+
+    np.testing.assert_array_equal(product(np.arange(3.0), np.array([1.0, 2.0])), np.outer(np.arange(3.0), [1.0, 2.0]))

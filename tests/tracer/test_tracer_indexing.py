@@ -152,9 +152,9 @@ def test_traced_integers_as_indices():
 
 
 def test_an_index_that_turns_out_of_range_raises():
-    with pytest.raises(IndexError, match="index 3 is out of range for axis 0 of size 3"):
+    with pytest.raises(IndexError, match="index 3 is out of bounds for axis 0 with size 3"):
         run_traced(lambda x, i: x[i], np.arange(3.0), np.array([0, 3]))
-    with pytest.raises(IndexError, match="index -9 is out of range for axis 0 of size 3"):
+    with pytest.raises(IndexError, match="index -9 is out of bounds for axis 0 with size 3"):
         run_traced(lambda x, i: x[i], np.arange(3.0), np.int64(-9))
 
 

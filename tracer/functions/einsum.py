@@ -82,6 +82,8 @@ def _parse(operands: Sequence[Any]) -> tuple[list[str], str, list[TracedArray]]:
     if not arrow:
         counts = Counter("".join(labels.replace(".", "") for labels in left.split(",")).replace(",", ""))
         output = dots + "".join(sorted(label for label, count in counts.items() if count == 1))
+    if arrow and dots and "..." not in output:
+        raise ShapeError(f"einsum: the output {output!r} has no '...' for the dimensions of the operands there", find_user_location())
     output = output.replace("...", dots)
     unknown = set(output) - set("".join(inputs))
     if unknown or len(set(output)) != len(output) or not all(label in _LETTERS for label in "".join((output, *inputs))):

@@ -161,7 +161,8 @@ def _quantile_of(ordered: Any, q: Any, method: str, count: Any) -> TracedArray:
     if method not in ("linear", "midpoint"):
         return _at(ordered, start)
     t = place - low if method == "linear" else FUNCTIONS[np.where](FUNCTIONS[np.equal](place, low), 0.0, 0.5)
-    t = FUNCTIONS["astype"](t, q.dtype)
+    if isinstance(q, np.generic):
+        t = FUNCTIONS["astype"](t, q.dtype)
     return _between(_at(ordered, start), _at(ordered, minimum(start + 1, last)), t)
 
 

@@ -375,7 +375,7 @@ def test_indices_out_of_range(definition: OpDefinition, index: int) -> None:
     base, indices, updates = np.zeros((2, 3)), np.array([[0, index], [1, 1]]), np.ones((2, 2))
     if definition in (ops.take, ops.scatter_add, ops.scatter_set):
         indices = indices[0]
-    with pytest.raises(IndexError, match=rf"index {index - 3 if index < 0 else index} is out of range for axis 1 of size 3"):
+    with pytest.raises(IndexError, match=rf"index {index - 3 if index < 0 else index} is out of bounds for axis 1 with size 3"):
         evaluate(definition, [base, indices, updates][:definition.arity], {"axis": 1})
 
 

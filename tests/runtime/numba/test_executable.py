@@ -364,7 +364,7 @@ def test_bad_indices_name_the_users_line() -> None:
       %y: f32[2] @ result+0 = take %x, %i {axis=0}  # model.py:7 in pick
       return %y
     }"""
-    with pytest.raises(IndexError, match=r"(?s)take: index 4 is out of range for axis 0 of size 4.*model.py:7 in pick"):
+    with pytest.raises(IndexError, match=r"(?s)take: index 4 is out of bounds for axis 0 with size 4.*model.py:7 in pick"):
         run(text, np.zeros(4, np.float32), np.array([0, 4]))
 
 
