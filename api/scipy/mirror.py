@@ -13,6 +13,7 @@ import numpy as np
 
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.spelling import nearest
+from adjit.scipy.reasons import NOT_YET, REASONS
 from adjit.tracer.array import contains_traced
 from adjit.tracer.array_wrapper import find_wrapper
 from adjit.tracer.dispatch import dispatched
@@ -81,16 +82,17 @@ def without_rule(module: str, public: list[str]) -> Callable[[str], Any]:
         found = getattr(theirs, name)
         if isinstance(found, (type, ModuleType, np.ufunc)) or not callable(found):
             return found        # a ufunc asks its arguments
-        return _for_plain_arrays(found, f"scipy.{module}.{name}")
+        return _for_plain_arrays(found, f"scipy.{module}.{name}", REASONS.get(module, {}).get(name, NOT_YET))
 
     return find
 
 
-def _for_plain_arrays(function: Callable[P, Any], name: str) -> Callable[P, Any]:
+def _for_plain_arrays(function: Callable[P, Any], name: str, reason: str) -> Callable[P, Any]:
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> Any:
         if find_wrapper(args, kwargs) is not None or any(map(contains_traced, (*args, *kwargs.values()))):
-            raise UnsupportedError(f"{name} has no rule for traced arrays and tensors", find_user_location(),
+            because = "" if reason == NOT_YET else f": {reason}"
+            raise UnsupportedError(f"{name} has no rule for traced arrays and tensors{because}", find_user_location(),
                                    hint="call it on plain arrays outside of the compiled function")
         return function(*args, **kwargs)
 

@@ -184,8 +184,8 @@ def _derivative(function: Any, v: Any, z: Any, n: Any, sign: float, name: str) -
 def jvp(v: Any, z: Any, n: int = 1) -> Any:
     """Equivalent of `scipy.special.jvp`: the derivative of order `n` of the Bessel function of the first kind.
 
-    >>> float(jvp(0, 0.0))
-    0.0
+    >>> float(jvp(0, 1.0).round(6))
+    -0.440051
     """
     return _derivative(ours.jv, v, z, n, -1.0, "jvp")
 

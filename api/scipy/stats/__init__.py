@@ -18,6 +18,9 @@ Random numbers are drawn with `adjit.random`. SciPy is needed for the functions 
 
 from __future__ import annotations
 
+from typing import Any
+
+from adjit.scipy.mirror import without_rule
 from adjit.scipy.stats import discrete, on_an_interval, on_the_line, positive, weibull_and_pareto
 from adjit.scipy.stats.distribution import Distribution
 from adjit.scipy.stats.multivariate import multivariate_normal
@@ -45,3 +48,10 @@ _CLASSES: dict[str, type[Distribution]] = {
 globals().update({name: make(name) for name, make in _CLASSES.items()})
 
 __all__ = [*sorted(_CLASSES), "multivariate_normal"]
+
+_others = without_rule("stats", __all__)
+
+
+def __getattr__(name: str) -> Any:
+    """Return what else SciPy's module has under this name, for plain arrays."""
+    return _others(name)

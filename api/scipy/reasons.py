@@ -1,0 +1,135 @@
+"""Why functions of SciPy have no rule for traced arrays: part of the error's message, and of `docs/scipy.md`."""
+
+from __future__ import annotations
+
+DESIGN = "it designs or converts filters and systems, from plain numbers"
+MADE = "it makes constants from plain numbers"
+CONTENT = "values decide on the size of the result, or on which elements there are"
+CALLS = ("it calls a Python function until it is content; `as_callable` of a compiled function gives it a C function, `aj.grad` the "
+         "derivative")
+LABELS = "labels and whole numbers have no derivative"
+RANKS = "a test of a hypothesis, by ranks, counts or tables of a distribution"
+FITS = "it searches for what fits best; minimise a compiled `aj.value_and_grad` instead"
+RANDOM = "random numbers are drawn with `adjit.random`"
+CHECKS = "it answers a question about plain arrays"
+PLOTS = "it draws a picture"
+SCATTERED = "scattered points are triangulated or searched through"
+LOWER = "it gives access to a library of C or Fortran"
+NOT_YET = "not supported"
+
+_TEXT = {
+    "linalg": {
+        MADE: "circulant companion convolution_matrix dft diagsvd fiedler fiedler_companion hadamard hankel helmert hilbert invhilbert "
+              "invpascal leslie pascal khatri_rao",
+        CHECKS: "bandwidth ishermitian issymmetric",
+        LOWER: "find_best_blas_type get_blas_funcs get_lapack_funcs",
+        RANDOM: "clarkson_woodruff_transform",
+        CONTENT: "null_space orth",
+        CALLS: "funm",
+        NOT_YET: "cdf2rdf cho_solve_banded cholesky_banded coshm cosm cossin eig_banded eigh_tridiagonal eigvals_banded "
+                 "eigvalsh_tridiagonal expm_cond expm_frechet fractional_matrix_power hessenberg ldl lstsq matmul_toeplitz matrix_balance "
+                 "ordqz orthogonal_procrustes pinvh polar qr_delete qr_insert qr_multiply qr_update qz rq rsf2csf schur signm sinhm sinm "
+                 "solve_circulant solve_continuous_are solve_continuous_lyapunov solve_discrete_are solve_discrete_lyapunov "
+                 "solve_lyapunov solve_toeplitz solveh_banded subspace_angles tanhm tanm",
+    },
+    "integrate": {
+        CALLS: "cubature dblquad nquad nsum odeint qmc_quad quad quad_vec solve_bvp solve_ivp tanhsinh tplquad",
+        MADE: "lebedev_rule newton_cotes",
+    },
+    "signal": {
+        DESIGN: "abcd_normalize band_stop_obj bessel besselap bilinear bilinear_zpk buttap butter buttord cheb1ap cheb1ord cheb2ap "
+                "cheb2ord cheby1 cheby2 cont2discrete ellip ellipap ellipord findfreqs firls firwin firwin2 firwin_2d gammatone "
+                "iircomb iirdesign iirfilter iirnotch iirpeak kaiser_atten kaiser_beta kaiserord "
+                "lp2bp lp2bp_zpk lp2bs lp2bs_zpk lp2hp lp2hp_zpk lp2lp "
+                "lp2lp_zpk minimum_phase normalize place_poles remez savgol_coeffs sos2tf sos2zpk ss2tf ss2zpk tf2sos tf2ss tf2zpk "
+                "zpk2sos zpk2ss zpk2tf",
+        "of systems that are plain numbers": "bode dbode dfreqresp dimpulse dlsim dstep freqresp freqs freqs_zpk freqz freqz_sos freqz_zpk "
+                                             "group_delay impulse lsim sosfreqz step",
+        MADE: "chirp closest_STFT_dual_window correlation_lags czt_points gauss_spline gausspulse get_window max_len_seq sawtooth square "
+              "sweep_poly unit_impulse",
+        CHECKS: "check_COLA check_NOLA choose_conv_method",
+        CONTENT: "argrelextrema argrelmax argrelmin find_peaks find_peaks_cwt peak_prominences peak_widths unique_roots invres invresz "
+                 "residue residuez",
+        NOT_YET: "coherence csd cspline1d cspline1d_eval cspline2d czt decimate deconvolve envelope hilbert2 istft lfiltic lombscargle "
+                 "medfilt medfilt2d order_filter periodogram qspline1d qspline1d_eval qspline2d resample resample_poly sepfir2d "
+                 "spectrogram spline_filter stft symiirorder1 symiirorder2 upfirdn vectorstrength welch wiener zoom_fft",
+    },
+    "interpolate": {
+        SCATTERED: "griddata",
+        FITS: "bisplrep make_lsq_spline make_smoothing_spline make_splprep make_splrep splprep splrep generate_knots",
+        CALLS: "approximate_taylor_polynomial",
+        CONTENT: "sproot",
+        "its object is made of plain numbers; BSpline and PPoly have rules": "bisplev insert spalde splantider splder splev splint pade",
+        NOT_YET: "barycentric_interpolate krogh_interpolate lagrange pchip_interpolate",
+    },
+    "ndimage": {
+        LABELS: "binary_closing binary_dilation binary_erosion binary_fill_holes binary_hit_or_miss binary_opening binary_propagation "
+                "distance_transform_bf distance_transform_cdt distance_transform_edt find_objects generate_binary_structure "
+                "iterate_structure label value_indices watershed_ift histogram",
+        CALLS: "generic_filter generic_filter1d generic_gradient_magnitude generic_laplace geometric_transform labeled_comprehension "
+               "vectorized_filter",
+        "of labelled regions: use NumPy's reductions with `where=`": "center_of_mass extrema maximum maximum_position mean median minimum "
+                                                                    "minimum_position standard_deviation sum sum_labels variance",
+        NOT_YET: "black_tophat fourier_ellipsoid fourier_gaussian fourier_shift fourier_uniform grey_closing grey_dilation grey_erosion "
+                 "grey_opening morphological_gradient morphological_laplace spline_filter spline_filter1d white_tophat",
+    },
+    "spatial": {
+        PLOTS: "convex_hull_plot_2d delaunay_plot_2d voronoi_plot_2d",
+        SCATTERED: "tsearch",
+        "`distance.cdist` has a rule": "distance_matrix minkowski_distance minkowski_distance_p",
+        NOT_YET: "geometric_slerp procrustes",
+    },
+    "spatial.distance": {
+        CHECKS: "is_valid_dm is_valid_y num_obs_dm num_obs_y",
+        CONTENT: "directed_hausdorff",
+    },
+    "special": {
+        "settings of SciPy's own": "geterr seterr errstate",
+        "orthogonal polynomials as objects; `eval_*` have rules": "legendre chebyt chebyu chebyc chebys jacobi laguerre genlaguerre "
+                                                                  "hermite hermitenorm gegenbauer sh_legendre sh_chebyt sh_chebyu "
+                                                                  "sh_jacobi",
+        MADE: "ai_zeros bei_zeros beip_zeros ber_zeros bernoulli berp_zeros bi_zeros erf_zeros euler fresnel_zeros fresnelc_zeros "
+              "fresnels_zeros jn_zeros jnjnp_zeros jnp_zeros jnyn_zeros kei_zeros keip_zeros kelvin_zeros ker_zeros kerp_zeros "
+              "mathieu_even_coef mathieu_odd_coef obl_cv_seq pro_cv_seq y0_zeros y1_zeros y1p_zeros yn_zeros ynp_zeros roots_legendre "
+              "roots_chebyt roots_chebyu roots_chebyc roots_chebys roots_jacobi roots_laguerre roots_genlaguerre roots_hermite "
+              "roots_hermitenorm roots_gegenbauer roots_sh_legendre roots_sh_chebyt roots_sh_chebyu roots_sh_jacobi p_roots t_roots "
+              "u_roots c_roots s_roots j_roots l_roots la_roots h_roots he_roots cg_roots ps_roots ts_roots us_roots js_roots "
+              "factorial2 factorialk stirling2",
+        "its parts are `ber`, `bei`, `ker`, `kei` and their derivatives": "kelvin",
+        "`np.rint` has a rule": "round",
+        NOT_YET: "elliprg elliprj mathieu_a mathieu_b mathieu_cem mathieu_modcem1 mathieu_modcem2 mathieu_modsem1 mathieu_modsem2 "
+                 "mathieu_sem modfresnelm modfresnelp obl_ang1 obl_ang1_cv obl_cv obl_rad1 obl_rad1_cv obl_rad2 obl_rad2_cv pro_ang1 "
+                 "pro_ang1_cv pro_cv pro_rad1 pro_rad1_cv pro_rad2 pro_rad2_cv lmbda lqmn lqn pbdn_seq pbdv_seq pbvv_seq riccati_jn "
+                 "riccati_yn assoc_legendre_p assoc_legendre_p_all legendre_p legendre_p_all sph_harm_y sph_harm_y_all sph_legendre_p "
+                 "sph_legendre_p_all ellip_harm ellip_harm_2 ellip_normal",
+    },
+    "stats": {
+        RANKS: "alexandergovern anderson anderson_ksamp ansari barnard_exact bartlett binomtest boschloo_exact brunnermunzel bws_test "
+               "chatterjeexi chi2_contingency chisquare combine_pvalues cramervonmises cramervonmises_2samp dunnett epps_singleton_2samp "
+               "f_oneway false_discovery_control fisher_exact fligner friedmanchisquare goodness_of_fit jarque_bera kendalltau kruskal "
+               "ks_1samp ks_2samp kstest kurtosistest levene logrank mannwhitneyu median_test monte_carlo_test mood multiscale_graphcorr "
+               "normaltest page_trend_test pearsonr permutation_test pointbiserialr poisson_means_test power power_divergence "
+               "quantile_test ranksums shapiro skewtest somersd spearmanr spearmanrho ttest_1samp ttest_ind ttest_ind_from_stats "
+               "ttest_rel tukey_hsd weightedtau wilcoxon rankdata tiecorrect percentileofscore",
+        FITS: "bayes_mvs boxcox boxcox_normmax expectile fit linregress mvsdist ppcc_max siegelslopes theilslopes yeojohnson "
+              "yeojohnson_normmax",
+        PLOTS: "boxcox_normplot ppcc_plot probplot yeojohnson_normplot",
+        RANDOM: "bootstrap ortho_group random_correlation random_table sobol_indices special_ortho_group uniform_direction unitary_group",
+        CONTENT: "binned_statistic binned_statistic_2d binned_statistic_dd cumfreq ecdf mode relfreq sigmaclip trim1 trimboth",
+        "of distributions as objects": "abs exp log make_distribution order_statistic truncate",
+        "a distribution that `adjit.scipy.stats` does not have": "alpha anglit argus betanbinom boltzmann bradford burr cosine "
+            "crystalball dgamma dirichlet dirichlet_multinomial dpareto_lognorm dweibull exponpow fatiguelife foldcauchy foldnorm "
+            "gausshyper genexpon genhalflogistic genhyperbolic geninvgauss genlogistic gibrat halfgennorm invwishart irwinhall jf_skew_t "
+            "kappa3 kappa4 ksone kstwo kstwobign landau levy_l levy_stable loglaplace matrix_normal matrix_t mielke multinomial "
+            "multivariate_hypergeom multivariate_t ncf nchypergeom_fisher nchypergeom_wallenius nct nhypergeom normal_inverse_gamma "
+            "norminvgauss pearson3 poisson_binom powerlognorm powernorm rdist recipinvgauss rel_breitwigner rice skellam skewcauchy "
+            "studentized_range truncpareto truncweibull_min tukeylambda vonmises_fisher vonmises_line wishart wrapcauchy yulesimon zipfian",
+        NOT_YET: "boxcox_llf circmean circstd circvar describe differential_entropy directional_stats energy_distance entropy gmean gstd "
+                 "gzscore hmean iqr kstat kstatvar kurtosis lmoment median_abs_deviation moment obrientransform pmean quantile "
+                 "scoreatpercentile sem skew tmax tmean tmin trapezoid trim_mean tsem tstd tvar variation wasserstein_distance "
+                 "wasserstein_distance_nd yeojohnson_llf zmap zscore",
+    },
+}
+
+REASONS = {module: {name: reason for reason, names in reasons.items() for name in names.split()} for module, reasons in _TEXT.items()}
+"""Reason by module and name."""

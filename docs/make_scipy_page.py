@@ -1,0 +1,115 @@
+"""Writes `docs/scipy.md`, what of SciPy has a rule: `python docs/make_scipy_page.py`.
+
+The names are those in `__all__` of SciPy's modules; reasons are in `api/scipy/reasons.py`, derivatives in
+`ir/ops/external_functions.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import scipy
+
+from adjit.ir.ops.external_functions import FUNCTIONS, Derivative
+from adjit.scipy.reasons import REASONS
+from adjit.tracer.registry import special_function
+
+PAGE = Path(__file__).with_name("scipy.md")
+MODULES = ("special", "stats", "linalg", "integrate", "interpolate", "signal", "ndimage", "spatial", "spatial.distance")
+
+HEAD = f"""\
+# SciPy
+
+`pip install 'adjit[scipy]'`: SciPy is needed for the functions that it computes itself, and for plain arrays. Native programs call its
+functions of C. A user writes `import adjit.scipy.signal as signal`, and the rest of the line stays:
+
+- Traced arrays and tensors get adjit's functions, with derivatives.
+- Plain arrays outside of a trace get SciPy's own results.
+- Names without a rule are SciPy's own, for plain arrays; with traced ones they raise `UnsupportedError`, which says why.
+- What SciPy checks in values (knots in ascending order, `bounds_error=True`, a singular matrix) is not checked in traced ones: the result
+  is NaN or infinite, or the docstring says what it is.
+
+This page is made by `docs/make_scipy_page.py` from the names of SciPy {scipy.__version__}; a test keeps it up to date.
+"""
+
+
+def names(module: str) -> list[str]:
+    """Functions and distributions of a module, in order; no exceptions, classes of objects with a state, or submodules."""
+    theirs = import_module(f"scipy.{module}")
+    return sorted(name for name in theirs.__all__ if not isinstance(thing := getattr(theirs, name, None), ModuleType) and
+                  (not isinstance(thing, type) or name in import_module(f"adjit.scipy.{module}").__all__))
+
+
+def has_rule(module: str, name: str) -> bool:
+    if name in import_module(f"adjit.scipy.{module}").__all__:
+        return True
+    thing: Any = getattr(import_module(f"scipy.{module}"), name)
+    return module == "special" and special_function(getattr(thing, "__name__", name)) is not None
+
+
+def state(module: str, name: str) -> str:
+    """"yes", why not, or nothing if that is not known."""
+    return "yes" if has_rule(module, name) else REASONS[module].get(name, "")
+
+
+def unexplained() -> list[str]:
+    """Names of the installed SciPy that have neither a rule nor a reason."""
+    return [f"{module}.{name}" for module in MODULES for name in names(module) if not state(module, name)]
+
+
+def superfluous() -> list[str]:
+    """Names that have both."""
+    return [f"{module}.{name}" for module in MODULES for name in names(module) if has_rule(module, name) and name in REASONS[module]]
+
+
+def tables(module: str) -> Iterator[str]:
+    states = {name: state(module, name) for name in names(module)}
+    yes = [f"`{name}`" for name, answer in states.items() if answer == "yes"]
+    yield f"*yes* ({len(yes)}): {', '.join(yes)}\n"
+    refused: dict[str, list[str]] = {}
+    for name, answer in states.items():
+        if answer != "yes":
+            refused.setdefault(answer, []).append(f"`{name}`")
+    if refused:
+        yield "| no | because |"
+        yield "|---|---|"
+        for reason, members in refused.items():
+            yield f"| {', '.join(members)} | {reason} |"
+        yield ""
+
+
+def in_words(rule: Derivative) -> str:
+    return "yes" if callable(rule) else "0" if rule is None else f"no: {rule}"
+
+
+def derivatives() -> Iterator[str]:
+    yield "### Functions that SciPy computes\n"
+    yield "Beside each its derivatives, one for each argument (of the first result). Functions of complex numbers have one in theirs.\n"
+    yield "| function | derivatives |"
+    yield "|---|---|"
+    for name, known in FUNCTIONS.items():
+        rules = known.derivatives[0][:len(known.derivatives[0]) - known.of_complex]
+        yield f"| `{name}` | {', '.join(map(in_words, rules))} |"
+    yield ""
+
+
+def lines() -> Iterator[str]:
+    yield HEAD
+    for module in MODULES:
+        yield f"## scipy.{module}\n"
+        yield from tables(module)
+        if module == "special":
+            yield from derivatives()
+
+
+def page() -> str:
+    """The text of the page."""
+    return "\n".join(lines())
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
