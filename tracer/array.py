@@ -446,8 +446,8 @@ class TracedArray:
     def __complex__(self) -> complex:
         if is_within_store():
             raise self._stored()
-        number = self._known("complex", "complex()", "use NumPy's functions instead of those of cmath, .astype(complex) to "
-                                      "convert, or " + _STATIC)
+        number = self._known("complex" if self.dtype.kind == "c" else "float", "complex()", "write x + 1j * y, use .astype(complex) to "
+                             "convert, or " + _STATIC)
         return complex(number)
 
     def __index__(self) -> int:

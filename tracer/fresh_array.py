@@ -264,6 +264,12 @@ def _view(cell: TracedArray, root: np.ndarray, array: np.ndarray) -> TracedArray
     """Return the view of a cell that has the place in the memory of `root` that `array` has."""
     writeable = bool(array.flags.writeable)
     array, root = np.ndarray.view(array, np.ndarray), np.ndarray.view(root, np.ndarray)
+    if root.dtype.kind == "c" and array.dtype == root.real.dtype and not any(stride % root.itemsize for stride in array.strides):
+        start, part = divmod(array.__array_interface__["data"][0] - root.__array_interface__["data"][0], root.itemsize)
+        whole = np.lib.stride_tricks.as_strided(root.ravel("K")[start:], array.shape, array.strides)
+        view = FUNCTIONS[np.imag if part else np.real](_view(cell, root, whole))
+        view.writable = view.writable and writeable
+        return view
     if array.dtype != root.dtype:
         raise UnsupportedError(f"a view as {array.dtype} of an array of {root.dtype} that holds traced values", find_user_location(),
                                hint=".astype converts values")
@@ -550,10 +556,12 @@ def _member(name: str, own: Any) -> Any:
             held = standing_for(self)
             if name == "flat":
                 FreshElements(self)[:] = value
+            elif held is None and name in ("real", "imag") and has_traced(value):
+                setattr(written(self), name, opened(value))
             elif held is None:
                 own.__set__(self, value)
             else:
-                setattr(held, name, value)
+                setattr(held, name, opened(value))
                 if name == "shape":
                     own.__set__(self, value)
         return property(read, write)

@@ -14,6 +14,7 @@ from adjit.ir.errors import TraceError, UnsupportedError
 from adjit.ir.types import SHORT_NAMES, dtype_kind
 from adjit.tracer.array import FRESH, WRITTEN, TracedArray, wrap
 from adjit.tracer.caught_errors import is_caught
+from adjit.tracer.complex_functions import add_complex
 from adjit.tracer.fresh_array import has_traced, lent, made, opened
 from adjit.tracer.functions import creation
 from adjit.tracer.functions.applying import call_vectorized
@@ -291,6 +292,7 @@ def numpy_functions() -> Interception:
     """The functions of NumPy that act otherwise while a function is traced."""
     functions = Interception()
     add_math(functions)
+    add_complex(functions)
     function: Any
     for function in _CONVERSIONS:
         functions.add(function, _converting(function))

@@ -490,7 +490,7 @@ def _arrays_in(result: Tree, written: Sequence[tuple[int, Value]]) -> list[Any]:
 
 def check_result(leaf: Any, tree: TreeSpec, index: int) -> None:
     """Raise `UnsupportedError` if leaf number `index` of a result cannot be part of a result."""
-    if isinstance(leaf, (TracedArray, np.ndarray, float, np.generic)) or is_static(leaf):
+    if isinstance(leaf, (TracedArray, np.ndarray, float, complex, np.generic)) or is_static(leaf):
         return
     kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}"
     raise UnsupportedError(f"the function returns a {kind} at result{paths(tree)[index]}, neither an array nor a tree of arrays",
