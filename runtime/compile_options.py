@@ -26,7 +26,8 @@ Names = str | int | Iterable[str | int]
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """The options in effect. `backend` is "native", "numba" or "interpret"; `static` and `donate` are names of arguments."""
+    """The options in effect. `backend` is "native", "numba" or "interpret"; `static` and `donate` are names of arguments. A program that
+    `repeats` runs a function again for its derivative: what that stores outside was stored before."""
 
     static: frozenset[str] = frozenset()
     donate: frozenset[str] = frozenset()
@@ -36,6 +37,7 @@ class CompileOptions:
     flush_subnormals: bool = False
     roll_loops: bool | None = None
     saved_dtype: np.dtype | None = None
+    repeats: bool = False
 
     @property
     def pass_options(self) -> Options:

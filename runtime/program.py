@@ -294,6 +294,14 @@ def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
     finally:
         if ways is not None:
             ways.recorders.clear()      # they hold the scopes of traces, with the arguments of this call
+    if compile_options.repeats:
+        trace = replace(trace, stored=())
+        drawn = next((source.path for source in trace.guards.fixed if source.path.startswith("the position of")
+                      and not trace.guards.hold((source,))), None)
+        if drawn is not None:
+            raise TraceError(f"the pullback runs the function again, and {drawn} is another one then", find_user_location(),
+                             hint="draw outside of the function, and pass what comes as an argument; or use aj.value_and_grad, which runs "
+                                  "it once")
     if not guarded:
         trace = replace(trace, graph=trace.graph.with_ops([op for op in trace.graph.ops if not op.definition.is_check]), value_guards=())
     try:

@@ -351,13 +351,14 @@ def _on_wrappers(body: Function) -> Function:
     return run
 
 
-def _compiled(fun: Function, name: str, body: Function, like_fun: bool) -> CompiledFunction:
+def _compiled(fun: Function, name: str, body: Function, like_fun: bool, repeats: bool = False) -> CompiledFunction:
     """`body`, compiled with the options of `fun` if that is a compiled function."""
     named = _named(fun, name, body, like_fun)
     if not isinstance(fun, (CompiledFunction, BoundCompiledFunction)):
-        return compile(named)
+        plain = compile(named)
+        return make_compiled(named, replace(plain.compile_options, repeats=True)) if repeats else plain
     static = fun.compile_options.static if like_fun else frozenset[str]()
-    return make_compiled(named, replace(fun.compile_options, static=static, donate=frozenset()))
+    return make_compiled(named, replace(fun.compile_options, static=static, donate=frozenset(), repeats=repeats))
 
 
 def _named(fun: Function, name: str, function: Function, like_fun: bool = True) -> Function:
@@ -427,7 +428,7 @@ def _programs(fun: Function, numbers: tuple[int, ...], transform: str, has_aux: 
 
     return kept(fun, ("pullback", transform, numbers, has_aux), lambda: (
         _compiled(fun, f"{transform}_output", _on_wrappers(forward), like_fun=False),
-        _compiled(fun, f"{transform}_pullback", _on_wrappers(backward), like_fun=False)))
+        _compiled(fun, f"{transform}_pullback", _on_wrappers(backward), like_fun=False, repeats=True)))
 
 
 def _map(function: Function, tree: Any) -> Any:

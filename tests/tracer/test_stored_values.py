@@ -318,3 +318,22 @@ def test_what_stores_is_not_exported(tmp_path):
 
     with pytest.raises(aj.errors.ExportError, match=r"stores a value outside, held\.last, at each call"):
         aj.compile(f).export(tmp_path / "f.adjit", 1.0)
+
+
+def test_a_pullback_runs_the_function_again_and_stores_nothing():
+    log = []
+
+    def f(x):
+        y, n = halved(x)
+        log.append(n)
+        return y * y
+
+    for x in (8.0, 2.0, 8.0):
+        value, pullback = aj.vjp(f, x)
+        assert (float(value), *map(float, pullback(1.0))) == (1.0, 2.0 * 0.5 ** log[-1])
+    assert log == [3, 1, 3]
+    numbers = iter([2.0, 3.0])
+    value, pullback = aj.vjp(lambda x: x * next(numbers), 1.0)
+    assert value == 2.0
+    with pytest.raises(TraceError, match="the pullback runs the function again, and the position of numbers"):
+        pullback(1.0)
