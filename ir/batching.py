@@ -10,7 +10,7 @@ it gets the operands of an example that takes this way (`take_part`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -190,11 +190,17 @@ def batch_call(op: Op, operands: Sequence[Value], size: int) -> tuple[Value, ...
 # -- examples that go different ways
 
 
+def may_stop(ops: Iterable[Op]) -> bool:
+    """True if one of these ops may, on operands that nobody meant for it, stop the program, never end, or call the host."""
+    return any(op.definition.kind in (Kind.INDEXING, Kind.CHECK) or op.definition.region_use is RegionUse.HOST or op.name == "while_loop"
+               or any(may_stop(region.ops) for region in op.regions) for op in ops)
+
+
 def needs_own_operands(graph: Graph) -> bool:
     """True if `graph` should not run on the operands of an example that does not take it: an op may stop the program, never end, call the
     host, or sum products, where a NaN times a cotangent of 0 is a NaN."""
-    return any(op.definition.kind in (Kind.INDEXING, Kind.CONTRACTION, Kind.CHECK) or op.definition.region_use is RegionUse.HOST
-               or op.name == "while_loop" or any(map(needs_own_operands, op.regions)) for op in graph.ops)
+    return may_stop(graph.ops) or any(op.definition.kind is Kind.CONTRACTION or any(map(needs_own_operands, op.regions))
+                                      for op in graph.ops)
 
 
 def take_part(mask: Value, values: Sequence[Value], examples: Sequence[Value]) -> list[Value]:

@@ -80,9 +80,16 @@ def emit_while(condition: Callable[..., Value], body: Function, init: Sequence[V
 
 
 def emit_cond(predicate: Value, on_true: Callable[[], Sequence[Value]], on_false: Callable[[], Sequence[Value]]) -> tuple[Value, ...]:
-    """Emit a `cond`; returns its results."""
+    """Emit a `cond`; returns its results. An outer value that both branches return is no result of the op."""
     first, wanted = build_region("on_true", (), 0, on_true)
     second, used = build_region("on_false", (), 0, on_false)
     outer = list(dict.fromkeys((*wanted, *used)))
-    return ops.cond.emit(predicate, *outer, regions=(add_captures(first, 0, wanted, outer), add_captures(second, 0, used, outer)),
-                         scratch_bytes=0)
+    regions = add_captures(first, 0, wanted, outer), add_captures(second, 0, used, outer)
+    passed = [value if value is not None and value is other else None for value, other in zip(
+        *([dict(zip(region.params, outer, strict=True)).get(value) for value in region.results] for region in regions), strict=True)]
+    kept = [index for index, value in enumerate(passed) if value is None]
+    if not kept:
+        return tuple(value for value in passed if value is not None)
+    made = iter(ops.cond.emit(predicate, *outer, scratch_bytes=0, regions=tuple([
+        region.with_ops(region.ops, [region.results[index] for index in kept]) for region in regions])))
+    return tuple([next(made) if value is None else value for value in passed])

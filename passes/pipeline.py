@@ -33,6 +33,7 @@ from adjit.passes.schedule import schedule
 from adjit.passes.simplify.common_subexpressions import eliminate_common_subexpressions
 from adjit.passes.simplify.dead_code import eliminate_dead_code
 from adjit.passes.simplify.loops import simplify_loops
+from adjit.passes.simplify.select_branches import describe_selected, select_branches
 from adjit.passes.simplify.simplify import simplify
 from adjit.passes.simplify.stop_gradients import remove_stop_gradients
 from adjit.passes.simplify.unneeded_results import drop_unneeded_results
@@ -130,6 +131,7 @@ LOWER: tuple[Pass, ...] = (
 )
 
 ROLL: tuple[Pass, ...] = (
+    Pass("select_branches", select_branches, Stage.TRACED, describe_selected, local=False),
     Pass("roll_loops", roll_loops, Stage.TRACED, describe_loops, local=False),
     Pass("hoist_views", hoist_views, Stage.TRACED, local=False),
     Pass("batch_loops", batch_loops, Stage.TRACED, local=False),

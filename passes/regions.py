@@ -33,6 +33,20 @@ def once_a_region(run: Callable[[Graph], Graph]) -> Callable[[Graph], Graph]:
     return remembered
 
 
+def contains(graph: Graph, names: frozenset[str]) -> bool:
+    """True if an op has one of these names, also within regions. A region that ops share is looked at once."""
+    waiting, known = [graph], {id(graph)}
+    while waiting:
+        for op in waiting.pop().ops:
+            if op.name in names:
+                return True
+            for region in op.regions:
+                if id(region) not in known:
+                    known.add(id(region))
+                    waiting.append(region)
+    return False
+
+
 def share_equal_regions(graph: Graph) -> Graph:
     """Graph in which loops and branches with equal regions have the same objects as regions, which later passes then transform once."""
     known: dict[Hashable, Graph] = {}

@@ -13,7 +13,7 @@ from adjit.ir.ops.traits import CALLS, CONTROL_FLOW, EXPANDED
 from adjit.passes.autodiff.forward_ad import run_tangents
 from adjit.passes.autodiff.reverse_ad import append_copy, pull_back, run_forward, zeros_like
 from adjit.passes.options import Options
-from adjit.passes.regions import once_a_region
+from adjit.passes.regions import contains, once_a_region
 
 
 def differentiate(graph: Graph, options: Options) -> Graph:
@@ -55,29 +55,15 @@ def differentiate(graph: Graph, options: Options) -> Graph:
           return %t, %dx
         }
     """
-    if not _contains(graph, EXPANDED):
+    if not contains(graph, EXPANDED):
         return graph
     return _inline_calls(expand_vjps(graph))
-
-
-def _contains(graph: Graph, names: frozenset[str]) -> bool:
-    """True if an op has one of these names, also within regions. A region that ops share is looked at once."""
-    waiting, known = [graph], {id(graph)}
-    while waiting:
-        for op in waiting.pop().ops:
-            if op.name in names:
-                return True
-            for region in op.regions:
-                if id(region) not in known:
-                    known.add(id(region))
-                    waiting.append(region)
-    return False
 
 
 def expand_vjps(graph: Graph, but_with: frozenset[str] = frozenset()) -> Graph:
     """Expand every `vjp`, also within regions, but those whose function has an op named in `but_with`. Custom calls off the path of a
     derivative stay, for the derivatives around them."""
-    if not _contains(graph, frozenset({"vjp"})):
+    if not contains(graph, frozenset({"vjp"})):
         return graph
     builder = GraphBuilder(graph.name)
     values = _params(builder, graph)
@@ -85,7 +71,7 @@ def expand_vjps(graph: Graph, but_with: frozenset[str] = frozenset()) -> Graph:
     with emitting(builder):
         for op in graph.ops:
             operands = tuple(values[value] for value in op.operands)
-            if op.name == "vjp" and but_with and _contains(op.regions[0], but_with):
+            if op.name == "vjp" and but_with and contains(op.regions[0], but_with):
                 values.update(zip(op.results, append_copy(builder, op, operands, op.regions), strict=True))
                 continue
             pushed = _push_forward(builder, op, operands)
@@ -125,7 +111,7 @@ def _push_forward(builder: GraphBuilder, op: Op, operands: Sequence[Value]) -> t
                and op.attrs["wrt"] == tuple(range(inputs, inputs + len(seeded)))
                and op.attrs["cotangents"] == tuple(range(count, count + len(wrt)))
                and all(number_of(producers.get(value)) == 0 for value in zeros))
-    if not is_push or not _contains(function, CONTROL_FLOW):
+    if not is_push or not contains(function, CONTROL_FLOW):
         return None
     with builder.at(loc=op.loc, role=Role.ADJOINT):
         tangents = dict(zip(wrt, operands[inputs + len(seeded):], strict=True))
@@ -136,7 +122,7 @@ def _push_forward(builder: GraphBuilder, op: Op, operands: Sequence[Value]) -> t
 
 def _inline_calls(graph: Graph) -> Graph:
     """Inline the calls that no derivative expanded: a call means its first region."""
-    if not _contains(graph, CALLS):
+    if not contains(graph, CALLS):
         return graph
     builder = GraphBuilder(graph.name)
     params = _params(builder, graph)

@@ -333,4 +333,14 @@ def test_explain_names_branches_and_loops() -> None:
     compiled = aj.compile(halves, backend="interpret")
     assert [compiled(x) for x in (10.0, 6.0, 100.0)] == [halves(x) for x in (10.0, 6.0, 100.0)]
     assert re.search(r"a loop at .*\n.*while x > 1", compiled.explain())
-    assert re.search(r"a branch at .*\n.*x > 0.7", compiled.explain())
+    assert re.search(r"branches of which both ways run: .*test_value_guards.py:\d+ in halves", compiled.explain())
+
+
+def test_explain_names_branches_of_which_one_way_runs() -> None:
+    def roots(x: Any) -> Any:
+        return np.sqrt(x) if np.sum(x) > 0.7 else -x
+
+    compiled = aj.compile(roots, backend="interpret")
+    for x in (np.ones(3), -np.ones(3), np.ones(3)):
+        np.testing.assert_array_equal(compiled(x), roots(x))
+    assert re.search(r"a branch at .*\n.*np.sum\(x\) > 0.7", compiled.explain())

@@ -8,18 +8,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from adjit.ir import ops
+from adjit.ir.batching import may_stop
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.control_flow import emit_cond, emit_while
 from adjit.ir.emitter import current_emitter
 from adjit.ir.graph import Op, Value
 from adjit.ir.types import BOOL, TensorType, is_float
 from adjit.tracer.flow.flow_graph import Block, FlowGraph, Key, cycles, immediate_postdominators, reachable
-
-Returned = TypeVar("Returned")
 
 State = tuple[Value, ...]
 """Values of the state at a point; at a decision the last one is what is decided on."""
@@ -37,17 +35,11 @@ MAX_COPIES = 2
 counts along each of them do not meet, and would be written in all their combinations."""
 
 
-MAX_FLAGS = 12
-"""Most points with an outcome that nobody has seen, one behind the other: what is behind such a point is code within a branch on its flag.
-Ways that part in each round of a loop, and do not come back, have as many of them as there were rounds."""
-
-
 class _Limits:
     """How much was emitted."""
 
     def __init__(self) -> None:
         self.depth = 0
-        self.flags = 0
         self.copies: Counter[int] = Counter()       # of blocks, by the identity of their ops
 
 
@@ -86,44 +78,49 @@ class Structure:
 
     def _run_to(self, key: Key, state: State, goal: Key) -> tuple[State, Value | None]:
         """Code from a point to a goal that all ways reach."""
+        ok: Value | None = None
         while key != goal:
-            key, state, ok = self._loop(key, state) if key in self._cycles else self._branch(key, state)
-            if ok is not None:
-                return (state, ok) if key == goal else self._cond(ok, self._flagged(partial(self._run_to, key, state, goal)),
-                                                                  self._unknown(goal))
-        return state, None
+            key, state, known = self._loop(key, state, ok) if key in self._cycles else self._branch(key, state, ok)
+            ok = _both(ok, known)
+        return state, ok
 
-    def _flagged(self, run: Callable[[], Returned]) -> Callable[[], Returned]:
-        """Code behind a point with an outcome that nobody has seen."""
-        def flagged() -> Returned:
-            limits = self._limits
-            limits.flags += 1
-            if limits.flags > MAX_FLAGS:
-                raise Unstructured
-            result = run()
-            limits.flags -= 1
-            return result
-        return flagged
-
-    def _branch(self, key: Key, state: State) -> tuple[Key, State, Value | None]:
+    def _branch(self, key: Key, state: State, ok: Value | None) -> tuple[Key, State, Value | None]:
+        """The branch at a point; where it has one known outcome, the code of this one, and the flag that it was the outcome. Where `ok` is
+        false nothing runs that may stop the program: the state is not one that Python would come by with."""
         blocks = self.graph.blocks.get(key, {})
         *values, predicate = state
-        if len(blocks) == 2:
-            join = self._joins[key]
-            if join is None:
-                raise Unstructured
-            first, second = (self._side(block, values, join) for block in (blocks[True], blocks[False]))
-            return join, *self._cond(predicate, first, second)
-        ((outcome, block),) = blocks.items()
-        taken = self._side(block, values, block.end)
-        missing = self._unknown(block.end)
-        return block.end, *self._cond(predicate, *((taken, missing) if outcome else (missing, taken)))
+        if not blocks:
+            raise Unstructured
+        if len(blocks) == 1:
+            ((outcome, block),) = blocks.items()
+            known = predicate if outcome else ops.logical_not(predicate)
+            return block.end, self._run_if(_both(ok, known), block, values), known
+        join = self._joins[key]
+        if join is None:
+            raise Unstructured
+        within = [at for at in reachable(key, lambda at: [] if at == join else self.graph.successors(at)) if at != join]
+        complete = all(len(self.graph.blocks.get(at, {})) == 2 for at in within)
 
-    def _side(self, block: Block, values: Sequence[Value], goal: Key) -> Callable[[], tuple[State, Value | None]]:
-        def run() -> tuple[State, Value | None]:
-            with self._within():
-                return self._run_to(block.end, self._run_block(block, values), goal)
-        return run
+        def side(outcome: bool) -> Callable[[], Sequence[Value]]:
+            def run() -> Sequence[Value]:
+                block = blocks[outcome]
+                with self._within():
+                    after, known = self._run_to(block.end, self._run_block(block, values), join)
+                return after if complete else (*after, known if known is not None else _bool(True))
+            return run
+
+        def both() -> tuple[Value, ...]:
+            return emit_cond(predicate, side(True), side(False))
+
+        def neither() -> Sequence[Value]:
+            return self._zeros(join) if complete else (*self._zeros(join), _bool(False))
+
+        results = both() if ok is None or not self._may_stop(within) else emit_cond(ok, both, neither)
+        return (join, results, None) if complete else (join, results[:-1], results[-1])
+
+    def _may_stop(self, keys: Iterable[Key]) -> bool:
+        """True if what runs at one of these points may stop the program or never end."""
+        return any(key in self._cycles or any(may_stop(block.ops) for block in self.graph.blocks.get(key, {}).values()) for key in keys)
 
     @contextmanager
     def _within(self) -> Iterator[None]:
@@ -135,25 +132,14 @@ class Structure:
         yield
         limits.depth -= 1
 
-    def _unknown(self, goal: Key) -> Callable[[], tuple[State, Value | None]]:
-        return lambda: (self._zeros(goal), _bool(False))
-
     def _zeros(self, key: Key) -> State:
         return tuple(ops.constant(value=_zero(type), dtype=type.dtype, shape=type.shape) for type in self.graph.types[key])
 
-    def _cond(self, predicate: Value, on_true: Callable[[], tuple[State, Value | None]],
-              on_false: Callable[[], tuple[State, Value | None]]) -> tuple[State, Value | None]:
-        flags: list[bool] = []
-
-        def with_flag(run: Callable[[], tuple[State, Value | None]]) -> Callable[[], Sequence[Value]]:
-            def side() -> Sequence[Value]:
-                state, ok = run()
-                flags.append(ok is not None)
-                return *state, ok if ok is not None else _bool(True)
-            return side
-
-        *state, ok = emit_cond(predicate, with_flag(on_true), with_flag(on_false))
-        return tuple(state), ok if any(flags) else None
+    def _run_if(self, ok: Value | None, block: Block, values: Sequence[Value]) -> State:
+        """Copy the ops of a block; where `ok` is false, those that may stop the program do not run."""
+        if ok is None or not may_stop(block.ops):
+            return self._run_block(block, values)
+        return emit_cond(ok, lambda: self._run_block(block, values), lambda: self._zeros(block.end))
 
     def _run_block(self, block: Block, values: Sequence[Value]) -> State:
         """Copy the ops of a block, for other values of the state before it."""
@@ -172,17 +158,17 @@ class Structure:
 
     # -- loops
 
-    def _loop(self, header: Key, state: State) -> tuple[Key, State, Value | None]:
-        """The loop with this header, entered with `state`; returns where the ways out of it meet."""
+    def _loop(self, header: Key, state: State, ok: Value | None) -> tuple[Key, State, Value | None]:
+        """The loop with this header, entered with `state`; returns where the ways out of it meet. Where `ok` is false no iteration runs."""
         members = self._cycles[header]
         blocks = self.graph.blocks[header]
         leaving = [outcome for outcome, block in blocks.items() if block.end not in members]
         inner = [end for key in members if key != header for end in self.graph.successors(key) if end not in members]
         if len(leaving) == 1 and len(blocks) == 2 and not inner:
-            return self._while(header, state, not leaving[0])
-        return self._loop_with_breaks(header, state, members)
+            return self._while(header, state, not leaving[0], ok)
+        return self._loop_with_breaks(header, state, members, ok)
 
-    def _while(self, header: Key, state: State, stay: bool) -> tuple[Key, State, Value | None]:
+    def _while(self, header: Key, state: State, stay: bool, ok: Value | None) -> tuple[Key, State, Value | None]:
         """A loop that only its header leaves."""
         block, leaving = self.graph.blocks[header][stay], self.graph.blocks[header][not stay]
         body, carried = _LoopBody(self, header), _Carried(self.graph, header, self._cycles[header], state)
@@ -191,21 +177,21 @@ class Structure:
         def condition(*values: Value) -> Value:
             predicate = carried.whole(values)[-1]
             go = predicate if stay else ops.logical_not(predicate)
-            return go if complete else ops.logical_and(go, values[-1])
+            known = ok if complete else values[-1]
+            return go if known is None else ops.logical_and(go, known)
 
         def iteration(*values: Value) -> Sequence[Value]:
             with self._within():
-                after, ok = body.run_back(block, carried.whole(values)[:-1])
-            return carried.part(after) if complete else (*carried.part(after), ok if ok is not None else _bool(True))
+                after, known = body.run_back(block, carried.whole(values)[:-1])
+            return carried.part(after) if complete else (*carried.part(after), known if known is not None else _bool(True))
 
-        init = carried.part(state) if complete else (*carried.part(state), _bool(True))
-        after = emit_while(condition, iteration, init)
-        values = carried.whole(after)[:-1]
-        if complete:
-            return leaving.end, self._run_block(leaving, values), None
-        return leaving.end, *self._cond(after[-1], lambda: (self._run_block(leaving, values), None), self._unknown(leaving.end))
+        first = carried.part(state)
+        after = emit_while(condition, iteration, first if complete else (*first, ok if ok is not None else _bool(True)))
+        known = None if complete else after[-1]
+        return leaving.end, self._run_if(ok if complete else known, leaving, carried.whole(after)[:-1]), known
 
-    def _loop_with_breaks(self, header: Key, state: State, members: frozenset[Key]) -> tuple[Key, State, Value | None]:
+    def _loop_with_breaks(self, header: Key, state: State, members: frozenset[Key],
+                          ok: Value | None) -> tuple[Key, State, Value | None]:
         """A loop that points within its body leave. It carries the state behind the loop, and whether it is under way."""
         goal = self._goal(header)
         if goal is None:
@@ -221,7 +207,8 @@ class Structure:
                 run = body.run_iteration(carried.whole(values), goal)
             return *carried.part(run.back), run.again, run.ok, *run.left
 
-        after = emit_while(condition, iteration, [*carried.part(state), _bool(True), _bool(True), *self._zeros(goal)])
+        begin = _bool(True) if ok is None else ok
+        after = emit_while(condition, iteration, [*carried.part(state), begin, begin, *self._zeros(goal)])
         return goal, tuple(after[count + 2:]), None if body.is_complete(goal) else after[count + 1]
 
 
@@ -277,47 +264,51 @@ class _LoopBody:
 
     def run_iteration(self, state: State, goal: Key) -> _Iteration:
         """Code of an iteration that comes back to the header or ends at the goal behind the loop."""
-        return self._union(self._header, state, goal)
+        return self._union(self._header, state, goal, None)
 
-    def _union(self, key: Key, state: State, goal: Key) -> _Iteration:
+    def _union(self, key: Key, state: State, goal: Key, ok: Value | None) -> _Iteration:
         structure = self._structure
+        known = _bool(True) if ok is None else ok
         if key is _BACK:
-            return _Iteration(state, structure._zeros(goal), _bool(True), _bool(True))
+            return _Iteration(state, structure._zeros(goal), known, known)
         if key == goal:
-            return _Iteration(structure._zeros(self._header), state, _bool(False), _bool(True))
+            return _Iteration(structure._zeros(self._header), state, _bool(False), known)
         if key in self._cycles:
-            key, state, ok = self._cut._loop(key, state)
-            return self._with_flag(ok, lambda: self._union(key, state, goal), goal)
+            return self._go_on(*self._cut._loop(key, state, ok), goal, ok)
         blocks = structure.graph.blocks.get(key, {})
         join = self._joins[key]
+        if len(blocks) < 2 or (join is not None and join is not _BACK and join != goal and not self._passes(key, join, goal)):
+            return self._go_on(*self._cut._branch(key, state, ok), goal, ok)
         *values, predicate = state
-        if len(blocks) == 2 and join is not None and join is not _BACK and join != goal and not self._passes(key, join, goal):
-            key, state, ok = self._cut._branch(key, state)
-            return self._with_flag(ok, lambda: self._union(key, state, goal), goal)
 
         def side(outcome: bool) -> Callable[[], Sequence[Value]]:
             def run() -> Sequence[Value]:
-                block = blocks.get(outcome)
-                if block is None:
-                    return _flat(_Iteration(structure._zeros(self._header), structure._zeros(goal), _bool(False), _bool(False)))
+                block = blocks[outcome]
                 end = _BACK if block.end == self._header else block.end
                 with structure._within():
-                    return _flat(self._union(end, structure._run_block(block, values), goal))
+                    return _flat(self._union(end, structure._run_block(block, values), goal, None))
             return run
 
-        return self._unflat(emit_cond(predicate, side(True), side(False)), goal)
+        def both() -> Sequence[Value]:
+            return emit_cond(predicate, side(True), side(False))
+
+        def neither() -> Sequence[Value]:
+            return *structure._zeros(self._header), *structure._zeros(goal), _bool(False), _bool(False)
+
+        if ok is None:
+            return self._unflat(both(), goal)
+        if self._cut._may_stop(at for at in reachable(key, lambda at: [] if at == goal else self._successors(at)) if at != goal):
+            return self._unflat(emit_cond(ok, both, neither), goal)
+        run = self._unflat(both(), goal)
+        return run._replace(again=ops.logical_and(run.again, ok), ok=ops.logical_and(run.ok, ok))
+
+    def _go_on(self, key: Key, state: State, known: Value | None, goal: Key, ok: Value | None) -> _Iteration:
+        return self._union(key, state, goal, _both(ok, known))
 
     def _passes(self, key: Key, join: Key, goal: Key) -> bool:
         """True if a way from `key` ends before it comes to `join`."""
         found = reachable(key, lambda at: [] if at == join else self._successors(at))
         return any(at is _BACK or at == goal for at in found)
-
-    def _with_flag(self, ok: Value | None, run: Callable[[], _Iteration], goal: Key) -> _Iteration:
-        if ok is None:
-            return run()
-        structure = self._structure
-        stopped = _Iteration(structure._zeros(self._header), structure._zeros(goal), _bool(False), _bool(False))
-        return self._unflat(emit_cond(ok, structure._flagged(lambda: _flat(run())), lambda: _flat(stopped)), goal)
 
     def _unflat(self, values: Sequence[Value], goal: Key) -> _Iteration:
         count = len(self._structure.graph.types[self._header])
