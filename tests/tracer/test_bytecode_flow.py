@@ -52,8 +52,10 @@ class Asked:
             noted.append((frame.f_code.co_name, decision.place, decision.live, stack_of(frame, decision.depth)))
             caller = frame.f_back
             assert caller is not None
-            if caller.f_code.co_name in FUNCTIONS and not is_called_directly(frame, caller):
-                noted.append("C")
+            if caller.f_code.co_name in FUNCTIONS:
+                call = flow_of(caller.f_code).call_at(caller.f_lasti)
+                if not is_called_directly(frame, caller, call.depth):
+                    noted.append("C")
             frame = caller
         self.seen.append(tuple(noted))
         return len(self.seen) < 4

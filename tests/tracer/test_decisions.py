@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -359,6 +360,44 @@ def test_a_loop_is_traced_in_time_linear_in_its_rounds(monkeypatch: pytest.Monke
 
     evaluate = interpreter.evaluate
     assert evaluated(200) < 2.3 * evaluated(100)
+
+
+def halvings(x, most=1e-9):
+    while np.sum(x * x) > most:
+        x = x * 0.5
+    return x
+
+
+def unpacked(x):
+    return halvings(*[x + 1], most=1e-6)
+
+
+def wrapped(x):
+    @functools.wraps(halvings)
+    def call(*args, **kwargs):
+        return halvings(*args, **kwargs)
+
+    return call(x)
+
+
+def sorted_by_key(x):
+    asked = 0
+
+    def key(number):
+        nonlocal asked
+        asked += 1
+        return number > 0.3
+
+    return sorted(*[[x[0], x[1], x[2]]], key=key)[0] * asked
+
+
+@pytest.mark.parametrize("function", [unpacked, wrapped, sorted_by_key], ids=lambda function: function.__name__)
+def test_calls_with_unpacked_arguments_are_followed(function: Callable[..., Any]) -> None:
+    compiled = aj.compile(function, backend="interpret")
+    for seed in range(8):
+        given = np.random.default_rng(seed).normal(size=3)
+        np.testing.assert_array_equal(compiled(given), function(given))
+    assert function is sorted_by_key or compiled.cache_info().traces == 1
 
 
 def test_an_exploration_ends_though_the_way_has_no_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -308,10 +308,11 @@ def _owner(instructions: list[dis.Instruction], index: int, local: set[str]) -> 
     """The variable, never bound anew, whose attribute an instruction stores or loads; "" for a variable itself, None if it is not known."""
     if "ATTR" not in instructions[index].opname and instructions[index].opname != "LOAD_METHOD":
         return ""
+    reached = instructions[index].is_jump_target       # with an object of another way, too
     before = instructions[index - 1]
     if before.opname == "COPY" and before.arg == 1:
-        before = instructions[index - 2]
-    if before.is_jump_target or not before.opname.startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_GLOBAL")):
+        reached, before = reached or before.is_jump_target, instructions[index - 2]
+    if reached or not before.opname.startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_GLOBAL")):
         return None
     name = before.argval[-1] if isinstance(before.argval, tuple) else before.argval
     return None if name in local else str(name)

@@ -9,8 +9,9 @@ layout is that of `_PyInterpreterFrame` in the versions below.
 from __future__ import annotations
 
 import ctypes
+import dis
 import sys
-from types import FrameType
+from types import FrameType, FunctionType, MethodType
 from typing import Any
 
 _FRAME = 24             # PyFrameObject.f_frame
@@ -23,6 +24,19 @@ _VERSION = sys.version_info[:2]
 READABLE = (sys.implementation.name == "cpython" and _VERSION in _PREVIOUS and ctypes.sizeof(ctypes.c_void_p) == 8
             and getattr(sys, "_is_gil_enabled", lambda: True)())
 """Whether the frames of this Python can be read."""
+
+
+_UNPACKING = dis.opmap.get("CALL_FUNCTION_EX")
+
+
+def _is_unpacked(frame: FrameType, caller: FrameType, depth: int) -> bool:
+    """True if the caller calls the function of a frame with `*args` or `**kwargs`, by the interpreter's own C function."""
+    if caller.f_code.co_code[caller.f_lasti] != _UNPACKING:
+        return False
+    called = stack_of(caller, depth + 2)[-1]        # above an empty place
+    while type(called) is MethodType:
+        called = called.__func__
+    return type(called) is FunctionType and called.__code__ is frame.f_code
 
 
 def _address(frame: FrameType) -> int:
@@ -67,9 +81,11 @@ def _set(address: int, value: Any) -> None:
     ctypes.pythonapi.Py_DecRef(before)
 
 
-def is_called_directly(frame: FrameType, caller: FrameType) -> bool:
-    """True if no C function lies between a frame and the next one of Python code."""
+def is_called_directly(frame: FrameType, caller: FrameType, depth: int) -> bool:
+    """True if no C function lies between a frame and the next one of Python code, whose stack has `depth` objects below what it calls; or
+    one that has nothing to decide on behind the call."""
     address = _address(frame)
-    if _VERSION in _IS_ENTRY and ctypes.c_bool.from_address(address + _IS_ENTRY[_VERSION]).value:
+    is_entry = _VERSION in _IS_ENTRY and ctypes.c_bool.from_address(address + _IS_ENTRY[_VERSION]).value
+    if is_entry and not _is_unpacked(frame, caller, depth):
         return False
     return ctypes.c_int64.from_address(address + _PREVIOUS[_VERSION]).value == _address(caller)

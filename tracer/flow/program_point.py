@@ -133,10 +133,10 @@ def _describe_frames(description: _Description, frame: FrameType) -> None:
         if caller is None or is_ours(caller.f_globals.get("__name__", "")):
             _check_entry(caller)
             return
-        if not is_called_directly(frame, caller):
-            raise Indescribable
         code = flow_of(caller.f_code)
         decision = None if code is None else code.call_at(caller.f_lasti)
+        if decision is None or not is_called_directly(frame, caller, decision.depth):
+            raise Indescribable
         frame = caller
 
 
