@@ -369,7 +369,8 @@ def halvings(x, most=1e-9):
 
 
 def unpacked(x):
-    return halvings(*[x + 1], most=1e-6)
+    arguments, options = (x + 1,), {"most": 1e-6}
+    return halvings(*arguments, **options)
 
 
 def wrapped(x):
