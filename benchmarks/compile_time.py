@@ -2,7 +2,7 @@
 
     python benchmarks/compile_time.py                              all programs of unrolled.py, without machine code
     python benchmarks/compile_time.py --backend native ring        some, down to machine code, with an empty cache
-    python benchmarks/compile_time.py --workloads                  the nine problems: milliseconds in all
+    python benchmarks/compile_time.py --workloads                  the ten problems: milliseconds in all
 
 Ops are counted after differentiation. The best of `--runs` counts, as other work on the machine only adds.
 """

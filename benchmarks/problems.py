@@ -1,4 +1,4 @@
-"""The nine problems that every library solves: their data, made from a seed by NumPy alone, and the least work that they take.
+"""The ten problems that every library solves: their data, made from a seed by NumPy alone, and the least work that they take.
 
 A problem is a loss of parameters and data. `kind` says what one step does: `gradient` computes the loss and its gradients, `sgd` and
 `adam` update the parameters with them as well. Sizes are arguments, for the curves of how cost grows.
@@ -147,9 +147,17 @@ def gmm(n: int = 1000, d: int = 10, k: int = 25) -> Problem:
     return Problem("gmm", "gradient", params, (g.standard_normal((n, d)),), n * k * (3 * d * d + 12 * d + 10), {})
 
 
+def gp(n: int = 400, d: int = 5) -> Problem:
+    """Likelihood of a Gaussian process at 400 points in 5 dimensions, and its gradients, float64."""
+    g = np.random.default_rng(0)
+    X = g.standard_normal((n, d))
+    params = [0.1 * g.standard_normal(d) + 0.5, np.array([0.1, -1.0])]
+    return Problem("gp", "gradient", params, (X, np.sin(X.sum(1)) + 0.1 * g.standard_normal(n)), n ** 3 + n * n * (4 * d + 8), {})
+
+
 PROBLEMS: dict[str, Callable[..., Problem]] = {
     "tiny": tiny, "mlp": mlp, "chain": chain, "lnsm": lnsm, "transformer": transformer, "cnn": cnn, "rnn": rnn, "logreg": logreg,
-    "gmm": gmm}
+    "gmm": gmm, "gp": gp}
 
 
 def lower_triangle(d: int) -> tuple[Array, Array]:

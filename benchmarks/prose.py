@@ -55,7 +55,7 @@ PRODUCTS = "PyTorch's products come from {source}; JAX's from what XLA brings (E
 VARIABLES = """`OPENBLAS_CORETYPE` and variables that limit threads are removed before anything is measured: every library takes the
 kernels and the threads that it takes by itself. {system}."""
 
-DTYPES = "float32, but for `logreg` and `gmm`, which are float64 in every library."
+DTYPES = "float32, but for `logreg`, `gmm` and `gp`, which are float64 in every library."
 
 SUBNORMALS = """Subnormal numbers, which training makes in squares of small gradients and where gradients vanish, take processors up to a
 hundred times longer. JAX always takes them for zeros; here PyTorch (`torch.set_flush_denormal(True)`) and adjit's training steps

@@ -1,4 +1,4 @@
-"""The nine problems in adjit: the programs that benchmarks time and that golden tests count.
+"""The ten problems in adjit: the programs that benchmarks time and that golden tests count.
 
 A workload is a compiled function and its arguments; where the function is a training step, its first results are the next call's first
 arguments.
@@ -193,13 +193,28 @@ def gmm(problem: Problem, backend: str) -> Workload:
     return _value_and_gradients(function, problem)
 
 
+def gp(problem: Problem, backend: str) -> Workload:
+    def objective(lengths: Any, scales: Any, X: Any, y: Any) -> Any:
+        z = X * np.exp(-lengths)
+        squares = np.sum(z * z, axis=1)
+        kernel = np.exp(2 * scales[0] - 0.5 * (squares[:, None] + squares[None] - 2 * z @ z.T))
+        factor = np.linalg.cholesky(kernel + np.exp(2 * scales[1]) * np.eye(len(y)))
+        half = aj.linalg.solve_triangular(factor, y, lower=True)
+        return 0.5 * np.sum(half ** 2) + np.sum(np.log(np.diagonal(factor)))
+
+    @aj.compile(backend=backend)
+    def function(lengths: Any, scales: Any, X: Any, y: Any) -> Any:
+        return aj.value_and_grad(objective, argnums=(0, 1))(lengths, scales, X, y)
+    return _value_and_gradients(function, problem)
+
+
 def _value_and_gradients(function: Any, problem: Problem) -> Workload:
     return Workload(problem.name, function, function, (*_copy(problem.params), *problem.data))
 
 
 MAKERS: dict[str, Callable[[Problem, str], Workload]] = {
     "tiny": tiny, "mlp": mlp, "chain": chain, "lnsm": lnsm, "transformer": transformer, "cnn": cnn, "rnn": rnn,
-    "logreg": logreg, "gmm": gmm}
+    "logreg": logreg, "gmm": gmm, "gp": gp}
 
 
 def _at_full_size(name: str, backend: str = "auto") -> Workload:

@@ -151,6 +151,16 @@ def gmm(p: Any, X: Any) -> Any:
             - icf[:, :d].sum())
 
 
+def gp(p: Any, X: Any, y: Any) -> Any:
+    lengths, scales = p
+    z = X * np.exp(-lengths)
+    squares = np.sum(z * z, axis=1)
+    kernel = np.exp(2 * scales[0] - 0.5 * (squares[:, None] + squares[None] - 2 * z @ z.T))
+    factor = np.linalg.cholesky(kernel + np.exp(2 * scales[1]) * np.eye(len(y)))
+    half = aj.linalg.solve_triangular(factor, y, lower=True)
+    return 0.5 * np.sum(half ** 2) + np.sum(np.log(np.diagonal(factor)))
+
+
 LOSS_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "tiny": tiny, "mlp": mlp, "chain": chain, "lnsm": lnsm, "transformer": transformer, "cnn": cnn, "rnn": rnn,
-    "logreg": logreg, "gmm": gmm}
+    "logreg": logreg, "gmm": gmm, "gp": gp}

@@ -9,6 +9,7 @@ from typing import Any
 import autograd.numpy as anp
 import numpy as np
 from autograd import value_and_grad
+from autograd.scipy.linalg import solve_triangular
 from autograd.scipy.special import logsumexp
 from problems import ADAM_BETAS, ADAM_EPSILON, ADAM_RATE, LEARNING_RATE, Problem, lower_triangle, named
 from tasks import Library, Readings, Task, gradient_readings, training_readings
@@ -152,9 +153,19 @@ def gmm(p: Any, X: Any) -> Any:
             - anp.sum(icf[:, :d]))
 
 
+def gp(p: Any, X: Any, y: Any) -> Any:
+    lengths, scales = p
+    z = X * anp.exp(-lengths)
+    squares = anp.sum(z * z, axis=1)
+    kernel = anp.exp(2 * scales[0] - 0.5 * (squares[:, None] + squares[None] - 2 * anp.dot(z, z.T)))
+    factor = anp.linalg.cholesky(kernel + anp.exp(2 * scales[1]) * np.eye(len(y)))
+    half = solve_triangular(factor, y, lower=True)
+    return 0.5 * anp.sum(half ** 2) + anp.sum(anp.log(anp.diag(factor)))
+
+
 LOSS_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "tiny": tiny, "mlp": mlp, "chain": chain, "lnsm": lnsm, "transformer": transformer, "cnn": cnn, "rnn": rnn,
-    "logreg": logreg, "gmm": gmm}
+    "logreg": logreg, "gmm": gmm, "gp": gp}
 
 
 def _cross_entropy(logits: Any, y: Any) -> Any:

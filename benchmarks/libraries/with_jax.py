@@ -150,9 +150,19 @@ def gmm(p: Any, X: Any) -> Any:
             - icf[:, :d].sum())
 
 
+def gp(p: Any, X: Any, y: Any) -> Any:
+    lengths, scales = p
+    z = X * jnp.exp(-lengths)
+    squares = jnp.sum(z * z, axis=1)
+    kernel = jnp.exp(2 * scales[0] - 0.5 * (squares[:, None] + squares[None] - 2 * z @ z.T))
+    factor = jnp.linalg.cholesky(kernel + jnp.exp(2 * scales[1]) * jnp.eye(len(y), dtype=y.dtype))
+    half = jax.scipy.linalg.solve_triangular(factor, y, lower=True)
+    return 0.5 * jnp.sum(half ** 2) + jnp.sum(jnp.log(jnp.diagonal(factor)))
+
+
 LOSS_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "tiny": tiny, "mlp": mlp, "chain": chain, "lnsm": lnsm, "transformer": transformer, "cnn": cnn, "rnn": rnn,
-    "logreg": logreg, "gmm": gmm}
+    "logreg": logreg, "gmm": gmm, "gp": gp}
 
 
 def _cross_entropy(logits: Any, y: Any) -> Any:

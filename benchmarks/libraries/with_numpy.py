@@ -246,9 +246,26 @@ def gmm(p: list[Array], X: Array) -> tuple[Any, list[Array]]:
     return value, [per_part - n * weights_al / total_al, np.einsum("ki,kij->kj", Qx.sum(1), L), d_icf]
 
 
+def gp(p: list[Array], X: Array, y: Array) -> tuple[Any, list[Array]]:
+    lengths, (scale, noise) = p
+    z = X * np.exp(-lengths)
+    squares = np.sum(z * z, axis=1)
+    kernel = np.exp(2 * scale - 0.5 * (squares[:, None] + squares[None] - 2 * z @ z.T))
+    factor = np.linalg.cholesky(kernel + np.exp(2 * noise) * np.eye(len(y)))
+    inverse = np.linalg.inv(factor)
+    half = inverse @ y
+    weights = half @ inverse
+    slope = 0.5 * (inverse.T @ inverse - np.outer(weights, weights))
+    of_noise = 2 * np.exp(2 * noise) * np.trace(slope)
+    slope *= kernel
+    of_lengths = 2 * (slope.sum(1) @ (z * z) - np.sum(z * (slope @ z), axis=0))
+    value = 0.5 * np.sum(half ** 2) + np.sum(np.log(np.diagonal(factor)))
+    return value, [of_lengths, np.array([2 * slope.sum(), of_noise])]
+
+
 DERIVATIVES: dict[str, Callable[..., tuple[Any, Any]]] = {
     "tiny": tiny, "mlp": mlp, "chain": chain, "lnsm": lnsm, "transformer": transformer, "cnn": cnn, "rnn": rnn,
-    "logreg": logreg, "gmm": gmm}
+    "logreg": logreg, "gmm": gmm, "gp": gp}
 
 
 def _cross_entropy(logits: Array, y: Array) -> tuple[Any, Array]:

@@ -11,6 +11,7 @@ import pytensor
 import pytensor.tensor as pt
 from problems import ADAM_BETAS, ADAM_EPSILON, ADAM_RATE, LEARNING_RATE, Problem, lower_triangle
 from pytensor.compile.mode import Mode
+from pytensor.tensor.slinalg import cholesky, solve_triangular
 from tasks import Library, Readings, Task, gradient_readings, training_readings
 
 
@@ -163,9 +164,19 @@ def gmm(p: Any, X: Any) -> Any:
             - icf[:, :d].sum())
 
 
+def gp(p: Any, X: Any, y: Any) -> Any:
+    lengths, scales = p
+    z = X * pt.exp(-lengths)
+    squares = pt.sum(z * z, axis=1)
+    kernel = pt.exp(2 * scales[0] - 0.5 * (squares[:, None] + squares[None] - 2 * z @ z.T))
+    factor = cholesky(kernel + pt.exp(2 * scales[1]) * np.eye(y.get_value(borrow=True).size))
+    half = solve_triangular(factor, y, lower=True)
+    return 0.5 * pt.sum(half ** 2) + pt.sum(pt.log(pt.diagonal(factor)))
+
+
 LOSS_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "tiny": tiny, "mlp": mlp, "chain": chain, "lnsm": lnsm, "transformer": transformer, "cnn": cnn, "rnn": rnn,
-    "logreg": logreg, "gmm": gmm}
+    "logreg": logreg, "gmm": gmm, "gp": gp}
 
 
 def _cross_entropy(logits: Any, y: Any) -> Any:

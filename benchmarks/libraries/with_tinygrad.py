@@ -156,6 +156,10 @@ def gmm(p: Any, X: Any) -> Any:
     return (main.logsumexp(1).sum() - n * al.logsumexp(0) + 0.5 * (Qd ** 2).sum() + 0.5 * (icf[:, d:] ** 2).sum() - icf[:, :d].sum())
 
 
+def gp(p: Any, X: Any, y: Any) -> Any:
+    raise AbsentError("it has no Cholesky factors")
+
+
 LOSS_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "tiny": tiny, "mlp": mlp, "chain": chain, "lnsm": lnsm, "transformer": transformer, "cnn": cnn, "rnn": rnn,
-    "logreg": logreg, "gmm": gmm}
+    "logreg": logreg, "gmm": gmm, "gp": gp}

@@ -142,9 +142,19 @@ def gmm(p: Any, X: Any, rows: Any, columns: Any) -> Any:
             - icf[:, :d].sum())
 
 
+def gp(p: Any, X: Any, y: Any) -> Any:
+    lengths, scales = p
+    z = X * torch.exp(-lengths)
+    squares = torch.sum(z * z, dim=1)
+    kernel = torch.exp(2 * scales[0] - 0.5 * (squares[:, None] + squares[None] - 2 * z @ z.T))
+    factor = torch.linalg.cholesky(kernel + torch.exp(2 * scales[1]) * torch.eye(len(y), dtype=y.dtype))
+    half = torch.linalg.solve_triangular(factor, y[:, None], upper=False)
+    return 0.5 * torch.sum(half ** 2) + torch.sum(torch.log(torch.diagonal(factor)))
+
+
 LOSS_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "tiny": tiny, "mlp": mlp, "chain": chain, "lnsm": lnsm, "transformer": transformer, "cnn": cnn, "rnn": rnn,
-    "logreg": logreg, "gmm": gmm}
+    "logreg": logreg, "gmm": gmm, "gp": gp}
 
 CONSTANTS: dict[str, Callable[[Problem], dict[str, np.ndarray]]] = {
     "gmm": lambda problem: dict(zip(("rows", "columns"), lower_triangle(problem.data[0].shape[1]), strict=True))}

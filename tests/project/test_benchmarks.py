@@ -37,7 +37,8 @@ from tasks import Readings
 SMALL: dict[str, Callable[[], problems.Problem]] = {
     "tiny": problems.tiny, "mlp": lambda: problems.mlp((8, 6, 4), 5), "chain": lambda: problems.chain(1000),
     "lnsm": lambda: problems.lnsm(8, 16), "transformer": lambda: problems.transformer(2, 5, 16, 4), "cnn": lambda: problems.cnn(2),
-    "rnn": lambda: problems.rnn(3), "logreg": problems.logreg, "gmm": lambda: problems.gmm(20, 3, 4)}
+    "rnn": lambda: problems.rnn(3), "logreg": problems.logreg, "gmm": lambda: problems.gmm(20, 3, 4),
+    "gp": lambda: problems.gp(12, 2)}
 
 PLANTED = '''
 import dataclasses
