@@ -273,12 +273,28 @@ def _quotient(name: str, a: Any, b: Any) -> Any:
 
 
 def _power(_: str, a: Any, b: Any) -> Any:
+    if isinstance(a, LiftedNumber) and a.kind is float and type(b) in (int, float) and abs(b) <= WITHIN:
+        return _power_of_float(a, float(b))
     if type(b) is not int or _kind(a) is not int or not 1 <= b <= 3:
         raise NotLiftable(_sources(a, b))
     result = a
     for _time in range(b - 1):
         result = _sum_or_product("mul", result, a)
     return result
+
+
+def _power_of_float(a: LiftedNumber, exponent: float) -> LiftedNumber:
+    """A float to a power known to Python, which raises `OverflowError`, `ZeroDivisionError`, or gives a complex number: there the program
+    stops."""
+    x, largest = a.value, ops.constant(value=sys.float_info.max, dtype=F64, shape=())
+    if not exponent.is_integer():
+        zero = ops.constant(value=0.0, dtype=F64, shape=())
+        _check(ops.logical_not(ops.less(x, zero)), a)
+    if exponent < 0:
+        _check_divisor(a, x, a)
+    result = ops.multiply(x, x) if exponent == 2 else ops.power(x, ops.constant(value=exponent, dtype=F64, shape=()))
+    _check(ops.logical_not(ops.logical_and(ops.greater(ops.abs(result), largest), ops.less_equal(ops.abs(x), largest))), a)
+    return _made(result, float, a)
 
 
 def _bits(name: str, a: Any, b: Any) -> Any:
