@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from support.each import parametrize_within
 from support.tracing import run_traced
 
 import adjit as aj
-from adjit.errors import DTypeError, NonDifferentiableError
+from adjit.errors import DTypeError, ExportError, NonDifferentiableError
 from adjit.ir.ops.external_functions import FUNCTIONS
 
 pytestmark = [pytest.mark.filterwarnings("ignore::RuntimeWarning"), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
@@ -182,6 +183,48 @@ def test_loops_call_them() -> None:
     x = np.linspace(0.5, 3.0, 6)
     total, _ = aj.compile(lambda x: aj.scan(step, x[0] * 0.0, x))(x)
     assert total == pytest.approx(scipy.special.jv(0.5, x).sum())
+
+
+def mixed(a: Any, x: Any) -> Any:
+    """Functions of numbers, with several results, of complex numbers, and of whole numbers."""
+    return scipy.special.gammainc(a, x), scipy.special.sici(x)[1], scipy.special.wofz(x + 1j * a), scipy.special.eval_hermite(3, x)
+
+
+def test_archives_call_them_and_libraries_for_c_are_refused(tmp_path: Path) -> None:
+    a, x = np.array([0.5, 2.0, 1.0]), np.array([1.0, 3.0, 0.2])
+    compiled = aj.compile(mixed)
+    compiled.export(tmp_path / "mixed.adjit", a, x)
+    for found, expected in zip(aj.load(tmp_path / "mixed.adjit")(a, x), mixed(a, x), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    for suffix in ("so", "o"):
+        with pytest.raises(ExportError, match=r"external calls functions of scipy\.special\.cython_special"):
+            compiled.export(tmp_path / f"mixed.{suffix}", a, x)
+
+
+def test_they_are_mapped_and_mapped_derivatives_are_right() -> None:
+    a, x = np.array([0.5, 2.0, 1.0]), np.array([1.0, 3.0])
+    rows = aj.vmap(mixed, in_axes=(0, None))
+    for found, single in zip(aj.compile(rows)(a, x), zip(*(mixed(each, x) for each in a), strict=True), strict=True):
+        np.testing.assert_array_equal(found, np.stack(single))
+    slopes = aj.compile(aj.jacobian(lambda x: rows(a, x)[0]))(x)
+    density = [[y ** (each - 1) * np.exp(-y) / scipy.special.gamma(each) for y in x] for each in a]
+    np.testing.assert_allclose(np.einsum("ijj->ij", slopes), density, rtol=1e-13)
+    curvature = aj.hessian(lambda x: np.sum(scipy.special.jv(1.0, x)))(x)
+    np.testing.assert_allclose(np.diag(curvature), [scipy.special.jvp(1, y, 2) for y in x], rtol=1e-12)
+
+
+def test_tensors_take_functions_of_complex_numbers() -> None:
+    x = aj.tensor(np.array([0.5, 1.0]), requires_grad=True)
+    scipy.special.wofz(x + 0.5j).imag.sum().backward()
+    w = scipy.special.wofz(np.array([0.5, 1.0]) + 0.5j)
+    np.testing.assert_allclose(x.grad.numpy(), (-2 * (x.detach().numpy() + 0.5j) * w + 2j / np.sqrt(np.pi)).imag, rtol=1e-13)
+    assert scipy.special.wofz(aj.tensor(np.ones(2, np.complex64))).dtype == aj.tensor(np.ones(2, np.complex64)).dtype
+
+
+def test_parts_of_complex_numbers_may_be_infinite() -> None:
+    z = np.array([complex(np.inf, 1.0), complex(1.0, np.inf), complex(np.nan, 0.0), complex(0.0, -0.0)])
+    for backend in ("native", "interpret"):
+        np.testing.assert_array_equal(aj.compile(lambda z: scipy.special.wofz(z), backend=backend)(z), scipy.special.wofz(z))
 
 
 def test_zeta() -> None:
