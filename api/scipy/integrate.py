@@ -145,7 +145,7 @@ def cumulative_simpson(y: Any, *, x: Any = None, dx: Any = 1.0, axis: int = -1, 
         if x is not None:
             steps = np.diff(inexact(x)[0])
         else:
-            given = as_traced(dx)
+            given: Any = as_traced(dx)
             if given.ndim and given.shape != tuple(1 if k == axis else size for k, size in enumerate(np.moveaxis(y, -1, axis).shape)):
                 raise ShapeError("dx must be a number or have the shape of y with one point along axis", find_user_location())
             steps = np.moveaxis(given, axis, -1) if given.ndim else given
@@ -158,7 +158,7 @@ def cumulative_simpson(y: Any, *, x: Any = None, dx: Any = 1.0, axis: int = -1, 
             parts = np.concatenate([parts, back[..., -1:]], axis=-1)
         found = np.cumsum(parts, axis=-1)
     if initial is not None:
-        start = as_traced(initial)
+        start: Any = as_traced(initial)
         start = np.broadcast_to(np.moveaxis(start, axis, -1) if start.ndim else start, (*y.shape[:-1], 1)).astype(found.dtype)
         found = np.concatenate([start, found + start], axis=-1)
     return np.moveaxis(found, -1, axis)

@@ -10,11 +10,11 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.types import is_inexact
 from adjit.tracer import lowering
-from adjit.tracer.array import TracedArray, as_traced, wrap
+from adjit.tracer.array import as_traced, wrap
 from adjit.tracer.promotion import as_operand, common_dtype
 
 
-def inexact(*arrays: Any) -> tuple[TracedArray, ...]:
+def inexact(*arrays: Any) -> tuple[Any, ...]:
     """The arrays in their common dtype, float64 if that is none of floats or complex numbers."""
     given = [as_traced(array) for array in arrays]
     dtype = common_dtype([as_operand(array) for array in given])
@@ -43,4 +43,5 @@ def slid_along(x: Any, kernel: Any, axis: int, low: int, high: int) -> Any:
     images = lowering.reshape(moved.value, (moved.size // max(moved.shape[-1], 1), 1, moved.shape[-1]))
     kernels = lowering.reshape(kernel.value, (1, 1, kernel.size))
     found = ops.convolution(images, kernels, stride=(1,), low=(low,), high=(high,), interior=(0,), dilation=(1,), groups=1)
-    return np.moveaxis(wrap(lowering.reshape(found, (*moved.shape[:-1], found.type.shape[-1])), scalar=False), -1, axis)
+    result: Any = wrap(lowering.reshape(found, (*moved.shape[:-1], found.type.shape[-1])), scalar=False)
+    return np.moveaxis(result, -1, axis)

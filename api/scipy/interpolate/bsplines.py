@@ -178,4 +178,4 @@ def make_interp_spline(x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any =
         return BSpline(knots, y, k, axis=axis)
     bands = _collocation(places, knots, k, first or [], last or [])
     given = [[value for _, value in each or ()] for each in (first, last)]
-    return BSpline(knots, _coefficients(bands, y, *given, k, axis), k, axis=axis)
+    return BSpline(knots, _coefficients(bands, y, given[0], given[1], k, axis), k, axis=axis)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -104,6 +104,8 @@ class interp1d(Interpolator):
     def _fill(self, fill_value: Any) -> None:
         beyond = isinstance(fill_value, str) and fill_value == "extrapolate"
         pair = fill_value if isinstance(fill_value, tuple) and len(fill_value) == 2 else (fill_value, fill_value)
+        self._below: Any
+        self._above: Any
         self._below, self._above = (None, None) if beyond else pair
         if beyond and self._kind in ("previous", "next"):       # as in SciPy, towards the side without a knot there is no value
             self._below, self._above = (math.nan, None) if self._kind == "previous" else (None, math.nan)
@@ -156,8 +158,9 @@ def _on_grid(values: Any, grid: Any, xi: Any, method: str, fill: Any) -> Any:
                          f"{len(grid)}", find_user_location())
     at, rest = places.shape[:-1], values.shape[len(grid):]
     places = np.reshape(places, (math.prod(at), len(grid)))
-    taps, outside = [], np.any(np.isnan(places), axis=-1)
-    unknown = outside
+    taps: list[list[tuple[Any, Any]]] = []
+    unknown: Any = np.any(np.isnan(places), axis=-1)
+    outside, found = unknown, cast("Any", None)
     for axis, knots in enumerate(map(float64, grid)):
         x, size = places[:, axis], knots.size
         index = np.clip(np.searchsorted(knots, x, side="right") - 1, 0, max(size - 2, 0))
@@ -167,7 +170,7 @@ def _on_grid(values: Any, grid: Any, xi: Any, method: str, fill: Any) -> Any:
         else:
             taps.append([(index, 1.0 - share), (np.minimum(index + 1, size - 1), share)])
         outside = outside | (x < knots[0]) | (x > knots[-1])
-    table, found = np.reshape(values, (-1, *rest)), None
+    table = np.reshape(values, (-1, *rest))
     for corner in itertools.product(*taps):
         place, weight = np.zeros(math.prod(at), np.int64), np.ones(math.prod(at))
         for (index, part), size in zip(corner, values.shape, strict=False):

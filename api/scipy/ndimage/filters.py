@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -20,8 +20,8 @@ from adjit.tracer.functions.shapes import normalize_axes, normalize_axis
 from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.user_location import find_user_location
 
-_PADDINGS = {"reflect": "symmetric", "grid-mirror": "symmetric", "constant": "constant", "grid-constant": "constant", "nearest": "edge",
-             "mirror": "reflect", "wrap": "wrap", "grid-wrap": "wrap"}
+_PADDINGS: dict[str, Any] = {"reflect": "symmetric", "grid-mirror": "symmetric", "constant": "constant", "grid-constant": "constant",
+                            "nearest": "edge", "mirror": "reflect", "wrap": "wrap", "grid-wrap": "wrap"}
 """Modes, and NumPy's names for them."""
 
 
@@ -54,7 +54,7 @@ def _widened(x: Any, widths: Sequence[tuple[int, int]], modes: Sequence[str], cv
         if any(width):
             places = [(0, 0)] * x.ndim
             places[axis] = width
-            options = {"constant_values": cval} if _PADDINGS[mode] == "constant" else {}
+            options: dict[str, Any] = {"constant_values": cval} if _PADDINGS[mode] == "constant" else {}
             x = np.pad(x, places, mode=_PADDINGS[mode], **options)
     return x
 
@@ -83,7 +83,7 @@ def correlate1d(input: Any, weights: Any, axis: int = -1, output: Any = None, mo
     >>> correlate1d(np.array([1.0, 2.0, 4.0]), np.array([1.0, 0.0, -1.0]))
     array([-1., -3., -2.])
     """
-    x, kernel = as_traced(input), as_traced(weights)
+    x, kernel = as_traced(input), cast("Any", as_traced(weights))
     if kernel.ndim != 1 or not kernel.size:
         raise ShapeError(f"weights have to be a vector that is not empty, got the shape {kernel.shape}", find_user_location())
     axis, dtype = normalize_axis(axis, x.ndim), output_dtype(x, output)
@@ -113,7 +113,7 @@ def convolve1d(input: Any, weights: Any, axis: int = -1, output: Any = None, mod
     >>> convolve1d(np.array([1.0, 2.0, 4.0]), np.array([1.0, 0.0, -1.0]))
     array([1., 3., 2.])
     """
-    kernel = as_traced(weights)
+    kernel: Any = as_traced(weights)
     kernel = np.conj(kernel) if kernel.dtype.kind == "c" else kernel
     return correlate1d(input, np.flip(kernel), axis, output, mode, cval, -origin - (kernel.size % 2 == 0))
 

@@ -9,7 +9,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -238,7 +238,7 @@ def rotate(input: Any, angle: Any, axes: Any = (1, 0), reshape: bool = True, out
     array([[2., 4.],
            [1., 3.]])
     """
-    mode, x = _checked(order, mode), as_traced(input)
+    mode, x = _checked(order, mode), cast("Any", as_traced(input))
     if x.ndim < 2:
         raise ValueError("input array should be at least 2D")
     if len(axes) != 2:

@@ -185,7 +185,8 @@ def oaconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
         long, short = (x, y) if x.shape[along[0]] >= y.shape[along[0]] else (y, x)
         block = fast_length(8 * short.shape[along[0]]) - short.shape[along[0]] + 1
         if block < long.shape[along[0]] // 2:
-            return _cropped(_overlap_add(*inexact(long, short), along[0], block), x.shape, y.shape, mode, along)
+            long, short = inexact(long, short)
+            return _cropped(_overlap_add(long, short, along[0], block), x.shape, y.shape, mode, along)
     return _by_fft(x, y, mode, along)
 
 
@@ -204,7 +205,7 @@ def _overlap_add(x: Any, y: Any, axis: int, block: int) -> Any:
     return np.moveaxis(whole[..., :size + taps - 1], -1, axis)
 
 
-_PADDINGS = {"wrap": "wrap", "circular": "wrap", "symm": "symmetric", "symmetric": "symmetric"}
+_PADDINGS: dict[str, Any] = {"wrap": "wrap", "circular": "wrap", "symm": "symmetric", "symmetric": "symmetric"}
 
 
 def _in_two_dimensions(x: Any, y: Any, edges: tuple[list[int], list[int]], boundary: str, fillvalue: Any) -> Any:

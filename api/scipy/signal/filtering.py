@@ -97,7 +97,7 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     axis = normalize_axis(axis, x.ndim)
     size, count = x.shape[axis], max(b.size, a.size) - 1
     shape = tuple(count if k == axis else length for k, length in enumerate(x.shape))
-    delays = _initial(given[0], shape, axis) if given else np.zeros(shape, x.dtype)
+    delays: Any = _initial(given[0], shape, axis) if given else np.zeros(shape, x.dtype)
     if a.size == 1:
         full = slid_along(x, np.flip(b / a[0]), axis, count, count)
         first, rest = np.split(full, [count], axis=axis)
@@ -108,9 +108,9 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
         found = x * (b[0] / a[0])
         return (found, delays) if given else found
     delays = np.moveaxis(delays, axis, 0)
-    found, last = _cascade([_normalized(b, a)], np.moveaxis(x, axis, 0), [[delays[k] for k in range(count)]])
+    found, states = _cascade([_normalized(b, a)], np.moveaxis(x, axis, 0), [[delays[k] for k in range(count)]])
     found = np.moveaxis(found, 0, axis)
-    return (found, np.stack(last[0], axis=axis)) if given else found
+    return (found, np.stack(states[0], axis=axis)) if given else found
 
 
 def _sections(sos: Any) -> Any:
