@@ -52,6 +52,7 @@ class Operation:
     """
 
     recomputed = SAVES_OPERANDS
+    saved_dtype: np.dtype | None = None
 
     def __init__(self, name: str, region: Graph, results: int, wanted: tuple[int, ...], weak: frozenset[int] = frozenset(),
                  seeded: Container[int] | None = None, force_requires_grad: bool = False, views: bool = False):
@@ -114,7 +115,7 @@ class Operation:
 
     def _split_backward(self, given: tuple[bool, ...]) -> tuple[Graph, tuple[int | None, ...]]:
         """Return the backward half for these cotangents, and its slots."""
-        joint, slots = _join(self.graph, self.wanted, given, self.force_requires_grad)
+        joint, slots = _join(self.graph, self.wanted, given, self.force_requires_grad, self.saved_dtype)
         try:
             return split_joint(joint, len(self.graph.params), len(self.graph.results), self.saved).backward, slots
         except VerificationError:       # simplified for fewer cotangents, it takes an operand whose broadcast was saved
@@ -149,7 +150,7 @@ class Operation:
 
     def _derive(self, active: tuple[bool, ...]) -> None:
         """Determine the values that the backward half needs, with cotangents of all results that can have one."""
-        joint, slots = _join(self.graph, self.wanted, active, self.force_requires_grad)
+        joint, slots = _join(self.graph, self.wanted, active, self.force_requires_grad, self.saved_dtype)
         inputs = len(self.graph.params)
         partition = split_joint(self.optimize(joint), inputs, self.results, recomputed_ops=self.recomputed)
         if self.has_rules or any(op.definition.first_alone for op in self.graph.ops):      # vectors that are saved depend on eigenvalues
@@ -213,7 +214,8 @@ def _clean_up(graph: Graph) -> Graph:
     return graph
 
 
-def _join(graph: Graph, wanted: Sequence[int], given: Sequence[bool], force_requires_grad: bool) -> tuple[Graph, tuple[int | None, ...]]:
+def _join(graph: Graph, wanted: Sequence[int], given: Sequence[bool], force_requires_grad: bool, saved_dtype: np.dtype | None
+          ) -> tuple[Graph, tuple[int | None, ...]]:
     """Make the joint graph, with its gradients: cotangents of the results `given` are parameters too. Also returns each gradient's index
     among the results.
 
@@ -223,7 +225,7 @@ def _join(graph: Graph, wanted: Sequence[int], given: Sequence[bool], force_requ
     params: list[Value] = [builder.param(value.type, value.name) for value in graph.params]
     seeds = {index: builder.param(graph.results[index].type, "cotangent") for index, is_given in enumerate(given) if is_given}
     with emitting(builder), builder.at(role=Role.ADJOINT):
-        forward = run_forward(builder, graph, params, wanted, seeds)
+        forward = run_forward(builder, graph, params, wanted, seeds, saved_dtype=saved_dtype)
         cotangents = pull_back(builder, forward, seeds)
         for index in wanted:
             if cotangents[index] is None and (force_requires_grad or graph.params[index] in forward.active):

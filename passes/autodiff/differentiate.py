@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import numpy as np
+
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import Role
@@ -57,17 +59,17 @@ def differentiate(graph: Graph, options: Options) -> Graph:
     """
     if not contains(graph, EXPANDED):
         return graph
-    return _inline_calls(expand_vjps(graph))
+    return _inline_calls(expand_vjps(graph, saved_dtype=options.saved_dtype))
 
 
-def expand_vjps(graph: Graph, but_with: frozenset[str] = frozenset()) -> Graph:
+def expand_vjps(graph: Graph, but_with: frozenset[str] = frozenset(), saved_dtype: np.dtype | None = None) -> Graph:
     """Expand every `vjp`, also within regions, but those whose function has an op named in `but_with`. Custom calls off the path of a
-    derivative stay, for the derivatives around them."""
+    derivative stay, for the derivatives around them. Loops save floats as `saved_dtype`, if it is given."""
     if not contains(graph, frozenset({"vjp"})):
         return graph
     builder = GraphBuilder(graph.name)
     values = _params(builder, graph)
-    expanded = once_a_region(partial(expand_vjps, but_with=but_with))
+    expanded = once_a_region(partial(expand_vjps, but_with=but_with, saved_dtype=saved_dtype))
     with emitting(builder):
         for op in graph.ops:
             operands = tuple(values[value] for value in op.operands)
@@ -79,18 +81,20 @@ def expand_vjps(graph: Graph, but_with: frozenset[str] = frozenset()) -> Graph:
                 values.update(zip(op.results, pushed, strict=True))
                 continue
             regions = tuple(map(expanded, op.regions))
-            results = _expand_vjp(builder, op, operands, regions[0]) if op.name == "vjp" else append_copy(builder, op, operands, regions)
+            results = _expand_vjp(builder, op, operands, regions[0], saved_dtype) if op.name == "vjp" else \
+                append_copy(builder, op, operands, regions)
             values.update(zip(op.results, results, strict=True))
     return builder.build([values[value] for value in graph.results])
 
 
-def _expand_vjp(builder: GraphBuilder, op: Op, operands: Sequence[Value], region: Graph) -> tuple[Value, ...]:
+def _expand_vjp(builder: GraphBuilder, op: Op, operands: Sequence[Value], region: Graph, saved_dtype: np.dtype | None
+                ) -> tuple[Value, ...]:
     """Append the forward and the backward half of one `vjp` op, whose region holds no other `vjp`; returns the op's results."""
     wrt: tuple[int, ...] = op.attrs["wrt"]
     arguments, given = operands[:len(region.params)], operands[len(region.params):]
     seeds = dict(zip(op.attrs["cotangents"], given, strict=True))
     with builder.at(loc=op.loc, role=Role.ADJOINT):
-        forward = run_forward(builder, region, arguments, wrt, seeds)
+        forward = run_forward(builder, region, arguments, wrt, seeds, saved_dtype=saved_dtype)
         cotangents = pull_back(builder, forward, seeds)
         pulled = [value if (value := cotangents[index]) is not None else zeros_like(arguments[index]) for index in wrt]
     return (*forward.results, *pulled)

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
+from functools import partial
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
@@ -24,6 +27,7 @@ from adjit.ir.types import is_complex, is_float
 from adjit.passes.autodiff.activity import active_values
 from adjit.passes.autodiff.cotangents import Cotangents
 from adjit.passes.autodiff.partition.choose_saved_values import choose_saved_values
+from adjit.passes.autodiff.partition.narrow_saved_values import narrow_values
 from adjit.passes.autodiff.partition.split_joint import Partition, split_joint
 from adjit.passes.options import Options
 from adjit.passes.simplify.common_subexpressions import eliminate_common_subexpressions
@@ -59,12 +63,13 @@ class Forward:
 
 
 def run_forward(builder: GraphBuilder, region: Graph, arguments: Sequence[Value], wrt: Iterable[int], seeded: Iterable[int],
-                role: Role | None = None) -> Forward:
+                role: Role | None = None, saved_dtype: np.dtype | None = None) -> Forward:
     """Append the forward half of `region`: its ops, with the calls on the path inlined.
 
     Locations and roles stay; `role`, if given, replaces the roles. A call off the path stays a call, so that a derivative around this one
-    can still use the call's rule.
+    can still use the call's rule. Loops save floats as `saved_dtype`, if it is given.
     """
+    partition = partial(partition_region, saved_dtype=saved_dtype)
     forward = Forward(region, active_values(region, wrt, seeded))
     values = forward.values
     values.update(zip(region.params, arguments, strict=True))
@@ -77,7 +82,7 @@ def run_forward(builder: GraphBuilder, region: Graph, arguments: Sequence[Value]
             outs = builder.inline(op.regions[1], operands, role)
             results, forward.residuals[op] = outs[:len(op.results)], outs[len(op.results):]
         elif is_active and op.name in CONTROL_FLOW:
-            forward_half = reverse_control_flow.append_forward_half(builder, op, operands, forward.active, partition_region, role)
+            forward_half = reverse_control_flow.append_forward_half(builder, op, operands, forward.active, partition, role)
             results, forward.pull_back[op] = forward_half.results, forward_half.pull_back
         else:
             results = append_copy(builder, op, operands, op.regions, role)
@@ -99,22 +104,24 @@ def _rounded_results(region: Graph) -> dict[Value, Value]:
             and all(value in widened for value in op.operands if is_float(value.type.dtype))}
 
 
-def partition_region(region: Graph, wrt: Sequence[int], seeded: Sequence[int], summed: Sequence[int] = ()) -> Partition:
+def partition_region(region: Graph, wrt: Sequence[int], seeded: Sequence[int], summed: Sequence[int] = (), stored: int = 0, *,
+                     saved_dtype: np.dtype | None = None) -> Partition:
     """Halves of a region that runs many times, differentiated as a graph of its own. The backward half takes the cotangents of the results
     `seeded`, and totals for the parameters `summed`; it returns the cotangents of the parameters `wrt`, including zeros, added to the
-    totals."""
+    totals. Saved floats are `saved_dtype`, if it is given, and so are the first `stored` parameters, which are saved as well."""
     builder = GraphBuilder(region.name)
     params = [builder.param(value.type, value.name) for value in region.params]
     seeds = {index: builder.param(region.results[index].type, "cotangent") for index in seeded}
     totals = {index: builder.param(region.params[index].type, "total") for index in summed}
     with emitting(builder), builder.at(role=Role.ADJOINT):
-        forward = run_forward(builder, region, params, wrt, seeds)
+        forward = run_forward(builder, region, params, wrt, seeds, saved_dtype=saved_dtype)
         cotangents = run_backward(builder, forward, seeds, totals)
         gradients = [value if (value := cotangents[index]) is not None else zeros_like(params[index]) for index in wrt]
     joint = builder.build((*forward.results, *gradients))
     for clean in _CLEANUP:
         joint = clean(joint, _OPTIONS)
-    return split_joint(joint, len(params), len(region.results))
+    joint = narrow_values(joint, saved_dtype, joint.params[:stored])
+    return split_joint(joint, len(params), len(region.results), narrow_params=saved_dtype is not None)
 
 
 _OPTIONS = Options()

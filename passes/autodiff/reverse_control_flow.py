@@ -37,9 +37,8 @@ MAX_ITERATIONS = 1 << 20
 """Most iterations of which each is repeated a bounded number of times; in derivatives of derivatives, whose code grows with every level,
 the limit is the square of the number of checkpoints."""
 
-Partitioner = Callable[[Graph, Sequence[int], Sequence[int], Sequence[int]], Partition]
-"""Function that splits a region into its halves, differentiated with respect to parameters, for cotangents of results, and with totals to
-which the cotangents of some parameters are added."""
+Partitioner = Callable[..., Partition]
+"""Function that splits a region into its halves: `partition_region` of `passes/autodiff/reverse_ad.py`."""
 
 Cotangents = Sequence[Value | None]
 PullBack = Callable[[Cotangents, Callable[[int], "Value | None"]], "dict[int, Value]"]
@@ -105,7 +104,7 @@ def _scan_forward_half(context: _OpContext) -> ForwardHalf:
     seeds = [*seeded_rows, *(rows + index for index in active)]
     of_slices = [index for index in wanted if carries <= index < carries + slices]
     of_fixed = [index for index in wanted if index >= carries + slices]
-    partition = context.partition_region(body, wanted, seeds, of_fixed)
+    partition = context.partition_region(body, wanted, seeds, of_fixed, carries)
     forward = partition.forward
     stacked = list(forward.results[:rows])
     stack_of: dict[int, int] = {}         # for each saved value: the index of its stack
@@ -251,7 +250,7 @@ def _while_forward_half(context: _OpContext) -> ForwardHalf:
     active = active_carries(body, carries, context.wanted, (), sorted(ends))
     of_fixed = [index for index in context.wanted if index >= carries]
     wanted = [*active, *of_fixed]
-    joint = _joint_graph(context.partition_region(body, wanted, active, of_fixed))
+    joint = _joint_graph(context.partition_region(body, wanted, active, of_fixed, saved_dtype=None))
     needed = _needed_carries(body, joint, carries)
     again_body = _restricted(body, carries, needed)
     count_stored = op.attrs["checkpoints"] or count_checkpoints(sum(body.params[index].type.nbytes for index in needed))

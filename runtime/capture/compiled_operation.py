@@ -49,6 +49,7 @@ class CompiledOperation(Operation):
                  compile_options: CompileOptions, verify: bool, threads: int, weak: frozenset[int] = frozenset(),
                  force_requires_grad: bool = False):
         self.compile_options, self.verify, self.threads = compile_options, verify, threads
+        self.saved_dtype = compile_options.saved_dtype
         self.joint: PipelineResult | None = None
         self.records: tuple[PassRecord, ...] = ()       # of the passes before the joint graph
         super().__init__(name, region, results, wanted, weak, seeded, force_requires_grad)

@@ -66,6 +66,28 @@ def test_halves_of_a_compiled_function_of_tensors() -> None:
             np.testing.assert_allclose(a, b, atol=0.01 * np.abs(b).max())
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_loops_stack_halves(backend: str) -> None:
+    rng = np.random.default_rng(0)
+    w, u = ((rng.normal(size=(8, 8)) / 3).astype(np.float32) for _ in range(2))
+    xs = rng.normal(size=(20, 4, 8)).astype(np.float32)
+
+    def recurrent(w, u, xs):
+        def body(h, x):
+            h = np.tanh(x @ w + h @ u)
+            return h, np.sum(h * h)
+        last, squares = aj.scan(body, np.zeros((4, 8), np.float32), xs)
+        return np.mean(squares) + np.sum(last)
+
+    plain, narrow = (aj.compile(aj.value_and_grad(recurrent, argnums=(0, 1, 2)), backend=backend, saved_dtype=half)
+                     for half in (None, "bfloat16"))
+    value, gradients = plain(w, u, xs)
+    found, rounded = narrow(w, u, xs)
+    np.testing.assert_allclose(found, value, rtol=1e-6)
+    assert 0 < distance([gradients], [rounded]) < 0.02
+    assert narrow.memory().saved_bytes * 2 == plain.memory().saved_bytes > 0
+
+
 class Block(nn.Module):
     """A block of a transformer."""
 

@@ -5,6 +5,8 @@ The forward half computes as before; derivatives read rounded values. What is co
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from adjit.ir import ops
@@ -45,17 +47,26 @@ def narrow_saved_values(graph: Graph, options: Options) -> Graph:
           return %s, %g
         }
     """
-    dtype = options.saved_dtype
+    return narrow_values(graph, options.saved_dtype)
+
+
+def narrow_values(graph: Graph, dtype: np.dtype | None, stored: Sequence[Value] = ()) -> Graph:
+    """Graph whose saved floats, and those of the parameters `stored`, are `dtype`; the same graph without a dtype."""
     if dtype is None:
         return graph
-    floats = [value for value in saved_values(graph) if is_float(value.type.dtype) and not value.type.is_half and value.type.size > 1]
+    backward = backward_ops(graph)
+    read = {value for op in backward for value in op.operands}
+    saved = [*(value for value in stored if value in read), *saved_values(graph)]
+    floats = [value for value in saved if is_float(value.type.dtype) and not value.type.is_half and value.type.size > 1]
     least = MIN_PART * max((value.type.size for value in floats), default=0)
     narrow: dict[Value, Value | None] = {value: None for value in floats if value.type.size >= least}
     if not narrow:
         return graph
-    backward = backward_ops(graph)
     made: list[Op] = []
     origin: dict[Value, Location | None] = {}
+    for value in stored:
+        if value in narrow:
+            narrow[value], origin[value] = _converted(made, value, dtype, None, Role.PRIMAL), None
     wide: dict[Value, Value] = {}       # within a run of ops that become kernels: others get values of their own, which do not live on
     for op in graph.ops:
         if op not in backward:

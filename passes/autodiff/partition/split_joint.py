@@ -41,19 +41,19 @@ class Partition:
 
 
 def split_joint(joint: Graph, inputs: int, results: int, saved: Sequence[SavedValue] | None = None,
-                recomputed_ops: Container[str] = ()) -> Partition:
+                recomputed_ops: Container[str] = (), narrow_params: bool = False) -> Partition:
     """Split a joint graph. Its first `inputs` parameters are those of the function (the others are cotangents), its first `results` results
     are those of the function (the others are gradients).
 
     Without `saved`, values that cross over are saved, except views and values that depend on no input. With `saved`, the backward half uses
     only these values and recomputes the others; raises `VerificationError` if that is impossible. Constants are never saved; with
     `recomputed_ops`, neither are results of the named ops on parameters, values computed from integer parameters alone, and sums of values
-    that are saved anyway.
+    that are saved anyway. With `narrow_params`, conversions of parameters to fewer bytes are saved in place of the parameters.
     """
     params, gradients = joint.params[:inputs], joint.results[results:]
     producer = producers(joint)
     forward_ops = set(needed_ops(joint.ops, joint.results[:results]))
-    made = {value for op in forward_ops for value in op.results}
+    made = {value for op in forward_ops for value in op.results}.union(params if narrow_params else ())
     for op in joint.ops:        # conversions of saved values to fewer bytes
         if op.name == "convert" and op.role is Role.PRIMAL and op.result.type.is_half and made.issuperset(op.operands):
             forward_ops.add(op)
