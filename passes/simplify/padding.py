@@ -2,12 +2,16 @@
 
 Every slice of a value gives the value a cotangent of the same size, zero outside the slice. If such pieces lie side by side along one axis,
 their sum is a concatenation: each element is written once. Exception to "every bit": a piece keeps its -0.0, the sum had 0.0.
+
+A cotangent that is 0 where an array was written over gets back what it was where the array was read before (`u[1:-1] += f(u)`). Exception:
+this part of the sum is added first.
 """
 
 from __future__ import annotations
 
 from adjit.ir import ops
 from adjit.ir.dataclass import dataclass
+from adjit.ir.errors import Role
 from adjit.ir.graph import Op, Value
 from adjit.passes.simplify.rewrite import Rewriter, RuleTable
 
@@ -48,6 +52,36 @@ def join_padded(op: Op, graph: Rewriter) -> Value | None:
     if end < op.result.type.shape[axis]:
         joined.append(_zeros(op.result, axis, op.result.type.shape[axis] - end))
     return ops.concatenate(*joined, axis=axis)
+
+
+MAX_PARTS = 16
+"""Most parts of a sum among which the cotangent of an array that was written over is looked for."""
+
+
+@PADDING.rule("add", any_operand=("pad",))
+def restore_cotangent(op: Op, graph: Rewriter) -> Value | None:
+    """update_slice(c, 0) + x + pad(slice(c)) -> c + x, where slice and write are of the same place; of cotangents."""
+    if op.role is not Role.ADJOINT:
+        return None
+    for value, rest in (op.operands, op.operands[::-1]):
+        pad = graph.producer(value, "pad")
+        piece = None if pad is None else graph.producer(pad.operands[0], "slice")
+        if pad is None or piece is None or piece.operands[0].type != op.result.type or pad.attrs["low"] != piece.attrs["start"] \
+                or pad.attrs["value"] != 0 or any(pad.attrs["interior"]) or any(step != 1 for step in piece.attrs["step"]):
+            continue
+        parts: list[Value] = []
+        while (part := graph.producer(rest, "add")) is not None and len(parts) < MAX_PARTS:
+            rest = part.operands[0]
+            parts.append(part.operands[1])
+        write = graph.producer(rest, "update_slice")
+        if write is not None and write.operands[0] is piece.operands[0] and graph.number(write.operands[1]) == 0 \
+                and write.operands[1].type == piece.result.type \
+                and (write.attrs["start"], write.attrs["step"]) == (piece.attrs["start"], piece.attrs["step"]):
+            total = piece.operands[0]
+            for other in reversed(parts):
+                total = ops.add(total, other)
+            return total
+    return None
 
 
 def _zeros(like: Value, axis: int, size: int) -> Value:
