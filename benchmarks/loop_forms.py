@@ -3,7 +3,7 @@
     python benchmarks/loop_forms.py                    all
     python benchmarks/loop_forms.py garch char_lstm
 
-The three are called in turn, and the least of many calls counts. The last columns are CPU seconds of the first call of each, without caches.
+The three are called in turn; the least of many calls counts. The last columns are CPU seconds of the first call of each, without caches.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def loop(make: Callable[[], Loop]) -> Callable[[], Loop]:
 
 
 def carried(step: Form, end: Form, start: Form, rows: Form, count: int) -> tuple[Form, Form]:
-    """Both forms of `state = step(state, row, *arguments)`, from `start(*arguments)` over `rows(*arguments)`; the result is `end(state)`."""
+    """Both forms of `state = step(state, row, *arguments)`, from `start(*arguments)` over `rows(*arguments)`, then `end(state)`."""
     def python(*arguments: Any) -> Any:
         state, given = start(*arguments), rows(*arguments)
         for index in range(count):
