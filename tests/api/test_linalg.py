@@ -291,3 +291,17 @@ def test_powers_have_numpys_dtypes(dtype, n):
 def test_what_does_not_fit(function, kind, words):
     with pytest.raises(kind, match=words):
         aj.compile(function)(np.eye(3))
+
+
+@pytest.mark.parametrize("size", [47, 48, 100])
+@pytest.mark.parametrize("upper", [False, True])
+def test_cholesky_factors_of_any_size_read_one_triangle(size: int, upper: bool) -> None:
+    a = np.random.default_rng(size).normal(size=(2, size, size))
+    a = a @ a.swapaxes(-1, -2) + np.eye(size)
+    given = np.triu(a) if upper else np.tril(a)
+    found = aj.compile(lambda a: np.linalg.cholesky(a, upper=upper))(given + 7.0 * (given == 0))
+    np.testing.assert_allclose(found, np.linalg.cholesky(a, upper=upper), rtol=1e-9, atol=1e-9)
+    given[0] = -given[0]
+    found = aj.compile(lambda a: np.linalg.cholesky(a, upper=upper))(given)
+    assert np.isnan(found[0]).all()
+    assert not np.isnan(found[1]).any()
