@@ -18,6 +18,9 @@ from adjit.ir.dataclass import dataclass
 MIN_CUT_ROW_BYTES = 1 << 15
 """Bytes of a row from which the row is cut, to be shared among tasks."""
 
+LONG_ROW_BYTES, LONG_CUT_BYTES = 1 << 22, 1 << 20
+"""Bytes of a row from which on it is cut into longer pieces: libraries copy these past the caches, in half the time."""
+
 CACHE_LINE = 64
 MAX_TILE = {1: 4, 2: 4, 4: 8, 8: 4}
 """Rows and columns of a tile, by element size: for larger tiles LLVM takes long over the shuffles, and they run no faster."""
@@ -105,8 +108,8 @@ def _simplified(move: Move) -> Move:
 
 def _cut(move: Move) -> Iterator[Move]:
     """A long row as two dimensions, and its remainder as a second move."""
-    block = MIN_CUT_ROW_BYTES // move.size
     row = move.axes[-1] if move.axes else Axis(1, 0, 1)
+    block = (LONG_CUT_BYTES if row.size * move.size >= LONG_ROW_BYTES else MIN_CUT_ROW_BYTES) // move.size
     if row.size < 2 * block or _transposed_axis(move) is not None:
         yield move
         return
