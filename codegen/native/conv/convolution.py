@@ -16,6 +16,7 @@ from math import prod
 from adjit.codegen.gemm.plan import KC, row_tiles, runs, split_evenly
 from adjit.codegen.llvm.module import OPTNONE, Definition
 from adjit.codegen.llvm.target import Target
+from adjit.codegen.native.conv.direct import is_direct, lower_direct
 from adjit.codegen.native.conv.input_tile import (
     MAX_INPUT_TILE_BYTES,
     STAGE,
@@ -134,6 +135,8 @@ def lower_convolution(op: Op, shared: Mapping[int, int], target: Target) -> tupl
     text = WindowBuilder(target, geometry.dtype)
     if not w.type.size:
         return (zeros(text, 2, op.result.type.size),)
+    if is_direct(op):
+        return lower_direct(op, target, geometry.dtype)
     plan = plan_convolution(geometry, target)
     writer = _Writer(text, plan)
     check_scratch(op, writer.elements)

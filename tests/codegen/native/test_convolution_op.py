@@ -30,6 +30,7 @@ F = aj.nn.functional
 PLAIN: dict[str, Any] = {"stride": (1, 1), "low": (0, 0), "high": (0, 0), "interior": (0, 0), "dilation": (1, 1), "groups": 1}
 HALVES: dict[str, Any] = {"sizes": (2, 2), "stride": (2, 2), "low": (0, 0), "high": (0, 0), "interior": (0, 0), "dilation": (1, 1)}
 SAME = {"low": (1, 1), "high": (1, 1)}
+LINE: dict[str, Any] = {"stride": (1,), "interior": (0,), "dilation": (1,)}
 
 
 def normal(*shape: int, dtype: np.dtype = F64, seed: int = 0) -> np.ndarray:
@@ -110,6 +111,9 @@ CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]]
     "zeros between, phases without elements": ((1, 3, 4, 5), (4, 3, 1, 1), {"interior": (1, 2), "low": (1, -1), "high": (1, 2)}),
     "zeros between, many taps": ((1, 2, 5, 4), (3, 2, 7, 9), {"interior": (0, 1), "low": (5, 5), "high": (6, 5)}),
     "1 x 1": ((2, 24, 10, 10), (40, 24, 1, 1), {}),
+    "a short vector, a short kernel": ((1, 1, 5), (1, 1, 4), LINE | {"low": (3,), "high": (3,)}),
+    "vectors, a short kernel": ((3, 1, 533), (1, 1, 5), LINE | {"low": (4,), "high": (2,)}),
+    "vectors, a short kernel, negative padding": ((2, 1, 700), (1, 1, 32), LINE | {"low": (-3,), "high": (20,)}),
     "long filters": ((2, 1, 1, 700), (1, 1, 1, 300), {}),
     "long filters, strides, several outputs": ((1, 2, 2, 420), (20, 2, 2, 101), {"stride": (1, 3), "dilation": (1, 2)}),
 }
