@@ -69,7 +69,7 @@ def _distances(letters: np.ndarray, min_trips: int) -> list[int]:
 
 def rotate(numbered: NumberedGraph, period: int, begin: int, end: int) -> int:
     """Op at which the repetitions of a stretch begin best: where the fewest bytes are handed on from one repetition to the next, looked at
-    in the midst of the stretch; the first such op."""
+    in the midst of the stretch; of such ops, one that leaves most repetitions, and fewest ops behind the last of them."""
     trips = (end - begin) // period
     free = (end - begin) % period if trips < 2 * MAX_DELAY else period - 1
     middle = begin + trips // 2 * period
@@ -88,4 +88,6 @@ def rotate(numbered: NumberedGraph, period: int, begin: int, end: int) -> int:
         cost += rounds * nbytes
         places = np.arange(made + 1, made + 1 + left) % period
         cost[places] += nbytes
-    return begin + int(np.argmin(cost[:free + 1]))
+    best = np.flatnonzero(cost[:free + 1] == cost[:free + 1].min())
+    length = end - begin - best
+    return begin + int(best[np.lexsort((length % period, -(length // period)))[0]])

@@ -154,5 +154,5 @@ def test_indices_out_of_range_are_found_in_batches() -> None:
 
     compiled = aj.compile(function)
     assert compiled(np.arange(5.0), np.arange(4)) == 6.0
-    with pytest.raises(IndexError, match="index 7 is out of range"):
+    with pytest.raises(IndexError, match="index 7 is out of bounds for axis 0 with size 5"):
         compiled(np.arange(5.0), np.array([0, 1, 7, 2]))
