@@ -353,3 +353,20 @@ def test_windows_that_move_along_two_axes_are_read_at_once() -> None:
     assert [op.name for op in found.ops if op.name in ("take", "slice")] == ["take"]
     assert "take" not in [op.name for op in loop.regions[0].ops]
     check_bits(graph, found, arrays)
+
+
+def test_a_loop_whose_first_iteration_is_shorter_ends_with_an_iteration() -> None:
+    """Products of zeros made before the loop are Python's in the first iteration: the loop begins with the second one, not in the midst."""
+    def adam(x: Any) -> Any:
+        m = v = np.zeros(4)
+        for t in range(24):
+            g = 2 * x + np.cos(x)
+            m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+            x = x - 0.1 * (m / (1 - 0.9 ** (t + 1))) / (np.sqrt(v / (1 - 0.999 ** (t + 1))) + 1e-8)
+        return x
+
+    graph, arrays = trace(adam, normal(4))
+    found = rolled(graph)
+    assert [length for length, _ in loops_of(found)] == [23]
+    assert found.ops[-1].name == "scan"
+    check_bits(graph, found, arrays)
