@@ -16,6 +16,7 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.types import is_inexact
 from adjit.linalg.factorizations import cholesky_factor, lu_factors, substitute
+from adjit.linalg.failures import watched
 from adjit.runtime.custom_vjp import custom_vjp
 from adjit.runtime.transforms import stop_gradient
 from adjit.tracer.array import wrap
@@ -38,7 +39,7 @@ def by_lapack(a: Any) -> bool:
 
 def lower_factor(a: Any) -> Any:
     """Cholesky factor; the derivative is that of a symmetric matrix, shared equally between both triangles."""
-    return wrap(ops.cholesky(from_triangle(a).value)) if by_lapack(a) else _lower_factor(a)
+    return wrap(ops.cholesky(watched(from_triangle(a), "potrf").value)) if by_lapack(a) else _lower_factor(a)
 
 
 @pure_vjp
@@ -115,7 +116,7 @@ class LapackFactored:
     """Matrix with the LU factors of LAPACK, which count as constants."""
 
     def __init__(self, a: Any):
-        self.a = a
+        self.a = a = watched(a, "getrf")
         self.factors, self.pivots, self.order = map(wrap, ops.lu.emit(stop_gradient(a).value))
 
     def solve(self, b: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
@@ -305,3 +306,23 @@ def test_cholesky_factors_of_any_size_read_one_triangle(size: int, upper: bool) 
     found = aj.compile(lambda a: np.linalg.cholesky(a, upper=upper))(given)
     assert np.isnan(found[0]).all()
     assert not np.isnan(found[1]).any()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_matrices_that_cannot_be_factored_are_named(monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
+    pytest.importorskip("scipy")
+    stack = np.stack([np.eye(3), np.diag([1.0, 1.0, -1.0])])
+    functions = [(np.linalg.cholesky, stack, r"matrix \[1\] of the stack .*test_linalg.py.*minor of 3 rows.*dpotrf: info = 3"),
+                 (lambda a: np.linalg.inv(a), np.diag([1.0, 0.0]), r"the matrix .*pivot of row 2 is 0.*dgetrf: info = 2")]
+    for function, a, words in functions:
+        with warnings.catch_warnings(action="error"):
+            expected = aj.compile(function, backend=backend)(a)
+        with monkeypatch.context() as patch:
+            patch.setenv("ADJIT_DEBUG", "1")
+            with pytest.warns(RuntimeWarning, match=words):
+                np.testing.assert_array_equal(aj.compile(function, backend=backend)(a), expected)
+            good = aj.compile(aj.value_and_grad(lambda a: np.sum(np.linalg.cholesky(a))), backend=backend)
+            with warnings.catch_warnings(action="error"):
+                value, gradient = good(np.eye(2))
+            assert value == 2
+            np.testing.assert_array_equal(gradient, 0.5 * np.ones((2, 2)))
