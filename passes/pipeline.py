@@ -30,7 +30,7 @@ from adjit.passes.options import Options
 from adjit.passes.prove_indices import prove_indices
 from adjit.passes.regions import in_regions
 from adjit.passes.schedule import schedule
-from adjit.passes.simplify.common_subexpressions import eliminate_common_subexpressions
+from adjit.passes.simplify.common_subexpressions import eliminate_common_subexpressions, merge_repeats
 from adjit.passes.simplify.dead_code import eliminate_dead_code
 from adjit.passes.simplify.loops import simplify_loops
 from adjit.passes.simplify.select_branches import describe_selected, select_branches
@@ -135,6 +135,7 @@ ROLL: tuple[Pass, ...] = (
     Pass("roll_loops", roll_loops, Stage.TRACED, describe_loops, local=False),
     Pass("hoist_views", hoist_views, Stage.TRACED, local=False),
     Pass("batch_loops", batch_loops, Stage.TRACED, local=False),
+    Pass("merge_repeats", merge_repeats, Stage.TRACED, local=False),
 )
 """Passes that make a traced graph small; the cache of programs knows graphs as they leave them."""
 

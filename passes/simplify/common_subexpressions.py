@@ -6,8 +6,14 @@ from collections.abc import Hashable
 
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Value, attributes_key
-from adjit.ir.ops.traits import COMMUTATIVE
+from adjit.ir.ops.traits import COMMUTATIVE, EXPANDED, NESTED_PROGRAMS
 from adjit.passes.options import Options
+from adjit.passes.regions import in_regions
+
+MIN_MERGED = 1000
+"""Fewest repeated ops that are merged before a derivative is taken: those of a loop of 300 rounds."""
+
+WITH_REGIONS = EXPANDED | NESTED_PROGRAMS
 
 
 def eliminate_common_subexpressions(graph: Graph, options: Options) -> Graph:
@@ -51,6 +57,32 @@ def eliminate_common_subexpressions(graph: Graph, options: Options) -> Graph:
     if not same:
         return graph
     return graph.with_ops(ops, [same.get(value, value) for value in graph.results])
+
+
+def merge_repeats(graph: Graph, options: Options) -> Graph:
+    """Eliminate common subexpressions of long traces before they are differentiated: a recursion that meets the same minors, or a loop that
+    computes the same value in each round, has them once, and a derivative of each once. Gradients differ by rounding, as the cotangents of
+    equal values are added before they are pulled back; so programs with few repeats, as this one, stay as they are.
+
+    Before:
+        graph @f(%x: f32[]) {
+          %0: f32[] = sin %x
+          %1: f32[] = sin %x
+          %2: f32[] = multiply %0, %1
+          return %2
+        }
+
+    After:
+        graph @f(%x: f32[]) {
+          %0: f32[] = sin %x
+          %1: f32[] = sin %x
+          %2: f32[] = multiply %0, %1
+          return %2
+        }
+    """
+    graph = in_regions(graph, lambda region: merge_repeats(region, options), WITH_REGIONS)
+    merged = eliminate_common_subexpressions(graph, options)
+    return merged if len(graph.ops) - len(merged.ops) >= MIN_MERGED else graph
 
 
 def _key(op: Op, operands: list[int]) -> Hashable:
