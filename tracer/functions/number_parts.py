@@ -69,7 +69,10 @@ def frexp(x: Any, out1: Any = None, out2: Any = None, /, *, out: Any = None, whe
     value = to_value(operand, dtypes[0], as_traced(operand).shape)
     value = lowering.convert(value, F32) if value.type.is_half else value
     exponent = _exponent(value)
-    mantissa = lowering.convert(_scaled(value, ops.negative(exponent)), dtypes[1])
+    first = ops.right_shift(exponent, _number(exponent, 1))     # in two steps: 2 to the power of -1024 is no normal number
+    halved = ops.multiply(value, _power_of_two(ops.negative(first), value.type.dtype))
+    mantissa = ops.multiply(halved, _power_of_two(ops.subtract(first, exponent), value.type.dtype))
+    mantissa = lowering.convert(mantissa, dtypes[1])
     return store_all((wrap(mantissa), wrap(lowering.convert(exponent, dtypes[2]))), (out1, out2), out, casting, "frexp", where)
 
 
