@@ -30,6 +30,7 @@ from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.flow.flow_graph import FlowMismatch
 from adjit.tracer.flow.text_uses import use_of_text
 from adjit.tracer.guards.array_access import WRITING_FUNCTIONS
+from adjit.tracer.guards.container_log import keys
 from adjit.tracer.lowering import Strides, constant, contiguous_strides, reshape, transpose
 from adjit.tracer.registry import FUNCTIONS, find, unsupported
 from adjit.tracer.scope import Scope, active_scope, is_within_batch, transposed_from
@@ -583,6 +584,9 @@ def apply_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], out: tuple[
         raise UnsupportedError(f"numpy.{ufunc.__name__}.{method} has no rule for traced arrays", find_user_location(),
                                hint="write it with the functions of aj.numpy")
     return rule(*inputs, **kwargs)
+
+
+keys.known = lambda key: key._number_or_array() if isinstance(key, TracedArray) else key
 
 
 def known_value(x: TracedArray) -> bool | int | float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -32,7 +33,14 @@ from adjit.tracer.guards.nondeterminism import nondeterminism_reported
 from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.guards.side_effects import KeptValue, check_side_effects
 from adjit.tracer.guards.source import MISSING, names_in, rebind
-from adjit.tracer.guards.stored_values import StoredPlaces, StoredValue, containers_changed_by, kept_as_they_are, stores_of
+from adjit.tracer.guards.stored_values import (
+    StoredPlaces,
+    StoredValue,
+    containers_changed_by,
+    kept_as_they_are,
+    stored_again,
+    stores_of,
+)
 from adjit.tracer.guards.trace_guards import TraceGuards, make_guards
 from adjit.tracer.reentrancy import isolated_from_handlers
 from adjit.tracer.scope import Pairs, Scope, active_scope, entered, is_tracing
@@ -189,7 +197,12 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         with logging_access(source.value for source in known.found if _has_numbers(source.value)) as observation, \
                 nondeterminism_reported(roots, known.found), numpy_functions().in_force(), fresh_arrays(scope, arrays):
             with logging_containers(containers_changed_by(known)) as log, _stores_watched(scope, places, roots, log):
+                if log.kinds or places.names:
+                    scope.outside()         # before other objects are stored there
+                environment = dict(os.environ) if "environ" in known.names else None
                 result = _call(fun, traced_args, traced_kwargs)
+                if environment is not None:
+                    _check_environment(environment)
                 if scope.flow is not None:
                     scope.flow.finish(result)
                     check_escaped(scope, flatten(result)[0])
@@ -216,20 +229,21 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             viewed = flow.viewed = flow.viewed | viewed
             scope.depends_on_strides = flow.depends_on_strides = flow.depends_on_strides or scope.depends_on_strides
         try:
-            own, kept = check_side_effects(before, after, places, stores.keys, log.depending())
+            own, kept, changed = check_side_effects(before, after, places, stores.keys, log.depending())
         except TraceError:
             places.take_back(after)
             log.restore()
             raise
         guards = make_guards(before, after, captures, own | stores.keys, read, forms, viewed)
-        guards = replace(guards, fixed=(*guards.fixed, *stores.others))
-        values_stored = (*stores.values, *kept_as_they_are(after, own))
+        again, others = stored_again([source for source in changed if id(source.holder) not in log.kinds], scope)
+        guards = replace(guards, fixed=(*guards.fixed, *stores.others, *others))
+        values_stored = (*stores.values, *again, *kept_as_they_are(after, own))
         if takes_back:
             places.take_back(after, stores.keys)
             log.restore(stores.numbers)
         if flow is not None:
             flow.guards.append(guards)
-            flow.changes_state = flow.changes_state or bool(own) or bool(values_stored) or bool(stores.others)
+            flow.changes_state = flow.changes_state or bool(own) or bool(values_stored or stores.others or others)
             if flow.exploring:      # this call does not go the way that was traced
                 places.take_back(after)
                 log.restore()
@@ -249,6 +263,19 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                  _read_through_views(scope),
                  tuple(taken.array for taken in scope.taken.values() if any(id(array) in observation.read for array, _ in taken.classes)),
                  kept, values_stored)
+
+
+def _check_environment(before: Mapping[str, str]) -> None:
+    """Raise `TraceError` if the traced function changed the environment, which is as it was then."""
+    changed = [name for name in {**before, **os.environ} if before.get(name) != os.environ.get(name)]
+    for name in changed:
+        if name in before:
+            os.environ[name] = before[name]
+        else:
+            del os.environ[name]
+    if changed:
+        raise TraceError(f"the compiled function changes os.environ[{changed[0]!r}]: later calls would not change it again",
+                         find_user_location(), hint="change the environment outside of the function")
 
 
 @contextmanager

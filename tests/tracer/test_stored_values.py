@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import enum
+import os
 from collections import Counter, OrderedDict, UserDict, defaultdict, deque
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -194,6 +195,27 @@ def returned_too():
     return f, lambda: held.last
 
 
+@maker
+def solver():
+    state = SimpleNamespace(history=None, rounds=0)
+
+    def solve(a):
+        state.history = []
+        state.rounds = 0
+        state.best = None
+        x = a
+        while state.rounds < 20:
+            x = x - (x * x - a) / (2 * x) if x != 0 else x + 1
+            state.rounds += 1
+            state.history.append(x)
+            if state.best is None or x < state.best:
+                state.best = x
+            if abs(x * x - a) < 1e-6:
+                break
+        return x
+    return solve, lambda: vars(state)
+
+
 def plainly(value: Any) -> str:
     """Text of a state, in which NumPy's scalars are the numbers that they are."""
     if isinstance(value, np.ndarray):
@@ -337,3 +359,84 @@ def test_a_pullback_runs_the_function_again_and_stores_nothing():
     assert value == 2.0
     with pytest.raises(TraceError, match="the pullback runs the function again, and the position of numbers"):
         pullback(1.0)
+
+
+def test_what_no_program_can_change_again_is_refused(monkeypatch):
+    stats, log = {}, []
+    monkeypatch.delenv("ADJIT_TEST_N", raising=False)
+
+    def by_type(x):
+        stats["n"] = halved(x)[1]
+        return x * (2 if type(stats) is dict else 3)
+
+    def in_the_environment(x):
+        os.environ["ADJIT_TEST_N"] = str(halved(x)[1])
+        return x
+
+    def filled_by_type(x):
+        log.append(type(x) is int)
+        return x
+
+    compiled = aj.compile(by_type)
+    for x in (8.0, 2.0, 8.0):
+        assert compiled(x) == 2 * x
+        assert stats == {"n": halved(x)[1]}
+    with pytest.raises(TraceError, match=r"changes .*log.* in a way that is not followed \(type\(\)\)"):
+        aj.compile(filled_by_type)(8.0)
+    with pytest.raises(TraceError, match=r"changes os\.environ\['ADJIT_TEST_N'\]"):
+        aj.compile(in_the_environment)(8.0)
+    assert "ADJIT_TEST_N" not in os.environ
+
+
+class Reader:
+    """Reads what it stores in another method, which may be another object's."""
+
+    value: Any = None
+
+    def get(self):
+        return self.value
+
+    def run(self, x):
+        if x > 1:
+            self.value = x * 2
+        else:
+            self.value = 0
+        return self.get() + x
+
+    def remember(self, x):
+        result = x if self.value is None else x * 2
+        self.value = None if x > 1 else 1
+        return result
+
+
+def test_a_place_that_is_read_elsewhere_never_holds_what_another_call_stored():
+    reader, plain = Reader(), Reader()
+    compiled = aj.compile(reader.run, backend="interpret")
+    for x in (2.0, -1.0, 8.0, 0.5, 2.0):
+        assert compiled(x) == plain.run(x)
+        if x > 1:
+            with pytest.raises(TraceError, match="used after the end of its trace"):
+                float(reader.value)
+        else:
+            assert reader.value == 0
+    reader, plain = Reader(), Reader()
+    compiled = aj.compile(reader.remember, backend="interpret")
+    for x in (2.0, 8.0, -1.0, 2.0, 0.3, -4.0, 8.0, 8.0):
+        assert compiled(x) == plain.remember(x)
+        assert reader.value == plain.value
+
+
+@pytest.mark.parametrize("start", [1.0, 2.0])
+def test_numbers_are_keys_of_containers_outside(start):
+    memo, seen = {}, set()
+
+    def f(x):
+        if x not in memo:
+            memo[x] = 2
+        seen.add(x)
+        return x * memo[x]
+
+    compiled = aj.compile(f, backend="interpret")
+    for x in (start, 3.0, start, 3.0):
+        assert compiled(x) == 2 * x
+    assert (memo, seen) == ({start: 2, 3.0: 2}, {start, 3.0})

@@ -367,6 +367,9 @@ class _Description:
         self.kept.append(value)
 
     def _add_array(self, array: TracedArray) -> None:
+        if not array.scope.open:
+            self._add_identity(array)       # of a trace before, in a place from outside
+            return
         value_type = array.value.type
         if self.result and (array.alias is None or array.alias.key is None or not array.alias.certain):
             self.key += (_class(array), value_type)

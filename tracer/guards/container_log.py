@@ -207,6 +207,15 @@ def items_unlogged(container: Any) -> list[Any]:
     return list(base.__iter__(container))
 
 
+class _Keys:
+    """What a traced number is as a key: the number, which another call finds; `array` sets it."""
+
+    known: Callable[[Any], Any] = staticmethod(lambda key: key)
+
+
+keys = _Keys()
+
+
 def base_of(kind: type) -> type | None:
     """The built-in class that a class of containers derives from; None if they are not logged."""
     return next((base for base in _BLIND if issubclass(kind, base)), None)
@@ -228,6 +237,8 @@ def _changing(name: str, base: type, own: Any) -> Callable[..., Any]:
             if name.startswith("__i") and base is set and not isinstance(args[0], (set, frozenset)):
                 return NotImplemented
             args = tuple((list if base in (list, deque) else set)(items) for items in args)
+        if name in _AT_A_KEY and base in (dict, set) and args:
+            args = (keys.known(args[0]), *args[1:])
         if kwargs:
             log.note_read(self, ALL)
         if name in _BLIND[base]:

@@ -14,11 +14,14 @@ from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.guards.bytecode import FILLS, Reads, deleted_by, optional_attributes, reads_of
 from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.guards.source import MISSING, Source, rebind
-from adjit.tracer.guards.stored_values import StoredPlaces
+from adjit.tracer.guards.stored_values import StoredPlaces, asks_for_types
 from adjit.tracer.guards.trace_guards import NUMBERS, same
 from adjit.tracer.user_location import find_user_location, line_that_changes
 
 Key = tuple[str, int]
+_DESCRIBED = ("len(", "keys(", "set(", "type(", "the ", "sys.modules", "os.environ")
+"""Beginnings of paths of sources that no place holds."""
+
 _COUNT = re.compile(r"(len|set|keys)\((.*)\)")
 
 
@@ -35,10 +38,12 @@ class KeptValue(NamedTuple):
 
 
 def check_side_effects(before: Mapping[Key, Source], after: Reachability, places: StoredPlaces,
-                       stored: Collection[Key], depending: Collection[int]) -> tuple[set[Key], tuple[KeptValue, ...]]:
+                       stored: Collection[Key], depending: Collection[int]
+                       ) -> tuple[set[Key], tuple[KeptValue, ...], tuple[Source, ...]]:
     """Return the keys of sources that the function changes, and that its result does not depend on; and values that it keeps where it
     reads: whether the result depends on what the call before kept shows in another trace. What each call stores before it reads it, with a
-    key in `stored`, is neither. The result depends on what containers in `depending` held, by identity.
+    key in `stored`, is neither. The result depends on what containers in `depending` held, by identity. And sources that it changes
+    otherwise, which are guarded.
 
     Raises `TraceError` if a number or the length of a list changed during the trace, and the function reads it for more than to change it.
     Other sources that the function changes and reads are compared with their values before the trace: a container that is filled once (a
@@ -46,6 +51,7 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability, places
     """
     own: set[Key] = set()
     kept: list[KeptValue] = []
+    changed: list[Source] = []
     reads = _Reads(after.codes)
     for key, source in after.by_key().items():
         then = before[key].value if key in before else MISSING
@@ -61,16 +67,20 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability, places
             if reads.of(source.path, whole=source.path.startswith("len(")):
                 kept.append(KeptValue(source, then))
         elif not reads.of(source.path) and not places.is_reset(source) and id(source.holder) not in depending:
+            if isinstance(source.holder, (list, dict, set, deque)) and asks_for_types(after):
+                raise _not_followed(f"the compiled function changes {source.path}", source, after.codes, "type()")
             own.add(key)
         elif issubclass(type(then), NUMBERS) and issubclass(type(source.value), NUMBERS) and (
                 not source.path.startswith("len(") or isinstance(source.holder, (list, deque))):
             _take_numbers_back(before, after)
             raise _changed(source, then, reads.names(source.path) or places.is_reset(source), after.codes)
+        elif not source.path.startswith(_DESCRIBED):
+            changed.append(source)
     now = after.by_key()
     for key, source in before.items():
         if key not in now and key not in stored and isinstance(source.value, NUMBERS) and _is_attribute(source):
             raise _deleted(source, after.codes)
-    return own, tuple(kept)
+    return own, tuple(kept), tuple(changed)
 
 
 def _deleted(source: Source, codes: Sequence[CodeType]) -> TraceError:
@@ -89,9 +99,16 @@ def _changed(source: Source, then: Any, is_read: bool, codes: Sequence[CodeType]
         return TraceError(f"{change}, and reads it too: the compiled program would always use the number of the trace", location,
                           hint="pass the number as an argument and return the new one (result, n = f(x, n)), or change it outside of the "
                                "function; in a step of tensors it may be a tensor that is written to in place")
+    return _not_followed(change, source, codes, "setattr, __dict__, code of a library")
+
+
+def _not_followed(change: str, source: Source, codes: Sequence[CodeType], way: str) -> TraceError:
+    """The error for a change that a program cannot make again; `way` says in what code."""
     return TraceError(
-        f"{change} in a way that is not followed (setattr, __dict__, code of a library): later calls would not change it again", location,
-        hint="bind it by its name (place.name = value, place[key] = value), or return the value and store it outside")
+        f"{change} in a way that is not followed ({way}): later calls would not change it again",
+        line_that_changes(codes, source.path) or find_user_location(),
+        hint="ask isinstance(x, dict) in place of type(x)" if way == "type()" else
+             "bind it by its name (place.name = value, place[key] = value), or return the value and store it outside")
 
 
 def _is_attribute(source: Source) -> bool:

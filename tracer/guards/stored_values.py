@@ -15,7 +15,7 @@ from adjit.tracer.array import contains_traced
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.flow.bytecode_flow import Name, Read, reset_by, stored_and_read
-from adjit.tracer.guards.bytecode import EVERYTHING, FILLS, FORMATS, GLOBALS, MODULES, changes_containers, reads_of, texts_of
+from adjit.tracer.guards.bytecode import EVERYTHING, FILLS, FORMATS, GLOBALS, MODULES, changes_containers, globals_of, reads_of, texts_of
 from adjit.tracer.guards.container_log import Change, ContainerLog, base_of
 from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.guards.source import MISSING, Source, names_in, own_attributes, read_cell, read_item, read_slot, rebind
@@ -68,12 +68,12 @@ class StoredPlaces:
         modules = {source.path for source in known.found if isinstance(source.value, ModuleType)} - {
             source.path for source in known.found if not isinstance(source.value, ModuleType)}
         read_names = {name for _, name, owner in read if owner not in modules} | texts
-        self._names = frozenset(name for name in stored if name[1] not in read_names)
+        self.names = frozenset(name for name in stored if name[1] not in read_names)
         self._marked: dict[Key, Source] = {}
 
     def has(self, source: Source) -> bool:
         """True if a source is such a place."""
-        if not self._names or _name_of(source) not in self._names:
+        if not self.names or _name_of(source) not in self.names:
             return False
         read: Any = source.read
         return self.known.mentions.whole_objects.isdisjoint(map(id, read.args))
@@ -140,7 +140,7 @@ def stores_of(places: StoredPlaces, log: ContainerLog, after: Reachability, scop
             values.append(StoredValue(source, make(source.value)))
             keys.add(key)
         except NotRepeatableError:
-            others.append(Source(f"what {source.path} holds", object, object(), source.holder, False))
+            others.append(_never(source))
     numbers = repeatable | log.depending()      # the guards hold for what those held before
     while True:     # what is stored in a container, and how it is changed
         changes = [change for change in log.changes if id(change.container) in numbers]
@@ -166,6 +166,23 @@ def stores_of(places: StoredPlaces, log: ContainerLog, after: Reachability, scop
     return Stores((*values, *made), tuple(make.arrays), frozenset(keys), frozenset(numbers), tuple(others))
 
 
+def _never(source: Source) -> Source:
+    """A source that is never the same again."""
+    return Source(f"what {source.path} holds", object, object(), source.holder, False)
+
+
+def stored_again(changed: Collection[Source], scope: Scope) -> tuple[list[StoredValue], list[Source]]:
+    """Values in places that the function read before it changed them, which are guarded: where the guards hold, a call changes them in the
+    same way. And sources that never hold, for values that no call can make again."""
+    make, values, others = TemplateMaker(scope.outside(), {}, (), None), [], []
+    for source in changed:
+        try:
+            values.append(StoredValue(source, make(source.value)))
+        except NotRepeatableError:
+            others.append(_never(source))
+    return values, others
+
+
 def kept_as_they_are(after: Reachability, own: Collection[Key]) -> tuple[StoredValue, ...]:
     """Values of the trace in places that the function may read, too: each call stores what tells so when it is read, so that nothing else
     is found there."""
@@ -178,13 +195,18 @@ def _constant(value: Any, *_: Any) -> Any:
 
 
 def containers_changed_by(known: Reachability) -> list[Any]:
-    """Containers from outside that code may change: those that hold arrays only if it says so."""
-    if not any(map(changes_containers, known.codes)):
+    """Containers from outside that code may change: those that hold arrays only if it says so. None where it asks for exact types."""
+    if asks_for_types(known) or not any(map(changes_containers, known.codes)):
         return []
     filled = {name for code in known.codes for kind, name in reads_of(code) if kind == FILLS}
     return [source.value for source in known.found if source.followed and base_of(type(source.value)) and source.value is not sys.modules
             and (not filled.isdisjoint(names_in(source.path)) or not any(is_ndarray(item) or isinstance(item, ArrayWrapper) for item in (
                 source.value.values() if isinstance(source.value, dict) else source.value)))]
+
+
+def asks_for_types(known: Reachability) -> bool:
+    """True if code calls `type`, to which a container that is logged is one of another class."""
+    return any("type" in globals_of(code) for code in known.codes)
 
 
 def _name_of(source: Source) -> Name | None:
