@@ -45,11 +45,11 @@ class _FirstCall:
             with suppress(Exception):       # a notice must not disturb the call
                 _write(f"adjit: compiling {self.name} takes more than {AFTER_S:.2g} s; {self.describe()}")
 
-    def end(self) -> None:
+    def end(self, how: str) -> None:
         self._under_way.release()
         if self.said:
             with suppress(Exception):
-                _write(f"adjit: {self.name} was compiled in {time.perf_counter() - self.begin:.1f} s")
+                _write(f"adjit: {self.name} {how} {time.perf_counter() - self.begin:.1f} s")
 
     def describe(self) -> str:
         ops = self.ops()
@@ -100,14 +100,15 @@ def long_call_announced(function: Any) -> Iterator[None]:
         yield
         return
     call = _FirstCall(getattr(function, "__name__", type(function).__name__))
-    token = _current.set(call)
+    token, how = _current.set(call), "ended after"
     try:
         with suppress(RuntimeError):        # the system has no thread left
             _thread.start_new_thread(call.wait, ())
         yield
+        how = "was compiled in"
     finally:
         _current.reset(token)
-        call.end()
+        call.end(how)
 
 
 def begin_stage(stage: str, graph: Graph) -> None:

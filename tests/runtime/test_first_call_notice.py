@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
+
+from adjit.runtime import first_call_notice
 
 SCRIPT = """
     import time, numpy as np, adjit as aj
@@ -74,3 +78,25 @@ def test_a_terminal_is_told(tmp_path: Path, stage: str) -> None:
 
 def test_nothing_is_said_without_a_terminal(tmp_path: Path) -> None:
     assert "adjit: " not in run(tmp_path, "", True, terminal=False)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_call_that_is_interrupted_was_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(first_call_notice, "AFTER_S", 0.01)
+
+    def interrupted() -> None:
+        with first_call_notice.long_call_announced(interrupted):
+            while "takes more" not in terminal.getvalue():
+                time.sleep(0.01)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert "adjit: interrupted ended after 0" in terminal.getvalue()
+    assert "was compiled" not in terminal.getvalue()

@@ -147,10 +147,9 @@ def stores_of(places: StoredPlaces, log: ContainerLog, after: Reachability, scop
         made: list[StoredValue] = []
         for change in changes:
             try:
-                count = len(make.arrays)
-                made.append(StoredValue(change, make(change.args)))
-                if len(make.arrays) > count and id(change.container) not in repeatable:
+                if id(change.container) not in repeatable and contains_traced(change.args):
                     raise NotRepeatableError        # kept for the next call
+                made.append(StoredValue(change, make(change.args)))
             except NotRepeatableError:
                 numbers.discard(id(change.container))
                 repeatable.discard(id(change.container))
