@@ -263,9 +263,16 @@ class CompiledFunction(Generic[P, R]):
         """The C functions of `fun`, which is the function, or its bound method of an instance."""
         if not args and not kwargs and self.compile_options.backend == "native":
             program = self.program(fun, args, kwargs)
+            self._check_stores_nothing(program)
             return native_callable.make_callable(program, program.current(program.signature), program.signature)
         signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.grad)
         return native_callable.make_callable(*self._native(fun, args, kwargs, signature), signature)
+
+    def _check_stores_nothing(self, program: Program) -> None:
+        """Raise `ExportError` if each call has to store something, which code without Python cannot."""
+        if program.trace.stored:
+            raise ExportError(f"{function_name(self.fun)} stores a value outside, {program.trace.stored[0].path}, at each call: a file "
+                              "has no such place", find_user_location(), hint="return the value")
 
     def _native(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature,
                 flow: FlowGraph | None = None, alone: bool = False) -> tuple[Program, tuple[np.ndarray, ...]]:
@@ -279,9 +286,7 @@ class CompiledFunction(Generic[P, R]):
         if alone and external_op(program.planned) is not None:
             with own_code():
                 program = compile_program(fun, args, kwargs, signature, native, "it is exported", flow=flow)
-        if program.trace.stored:
-            raise ExportError(f"{function_name(self.fun)} stores a value outside, {program.trace.stored[0].path}, at each call: a file "
-                              "has no such place", find_user_location(), hint="return the value")
+        self._check_stores_nothing(program)
         captured = program.current(signature)
         if captured is None:
             raise ExportError(f"state that {function_name(self.fun)} reads was changed while it was traced", find_user_location())

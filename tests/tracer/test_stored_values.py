@@ -340,6 +340,8 @@ def test_what_stores_is_not_exported(tmp_path):
 
     with pytest.raises(aj.errors.ExportError, match=r"stores a value outside, held\.last, at each call"):
         aj.compile(f).export(tmp_path / "f.adjit", 1.0)
+    with pytest.raises(aj.errors.ExportError, match="stores a value outside"):
+        aj.compile(f).as_callable(1.0)
 
 
 def test_a_pullback_runs_the_function_again_and_stores_nothing():

@@ -295,7 +295,9 @@ def _logged_class(kind: Any) -> type | None:
     """Return the class of logged containers of this class; None if objects cannot change from one class to the other, or if the class has
     its own code for what changes them."""
     base = base_of(kind)
-    if base is None or kind in ORIGINAL_KIND:
+    if base is None or kind in ORIGINAL_KIND or type(kind) is not type:
+        return None
+    if any("__init_subclass__" in vars(each) for each in kind.__mro__[:-1]):
         return None
     changing = _BLIND[base] | _DEPENDING[base]
     if any(isinstance(getattr(kind, name, None), FunctionType) for name in changing) and kind is not Counter:
