@@ -35,7 +35,7 @@ def test_dtypes():
     with pytest.raises(UnsupportedError, match="cuda"):
         x.to("cuda:0")
     with pytest.raises(DTypeError):
-        x.to(np.float16)
+        x.to(np.longdouble)
 
 
 def test_promotion_of_floats_is_numpys():
@@ -120,8 +120,7 @@ def test_dlpack_both_ways_without_a_copy():
     shared = np.from_dlpack(x)
     x.zero_()
     assert shared.tolist() == array.tolist() == [0.0, 0.0, 0.0]
-    with pytest.raises(DTypeError):
-        from_dlpack(np.zeros(2, np.float16))
+    assert from_dlpack(np.zeros(2, np.float16)).dtype == np.float16
 
 
 def test_dlpack_with_torch():

@@ -213,7 +213,6 @@ def test_an_escaped_argument_is_named():
     ("leaf", "error", "message"),
     [
         (np.ones(2, np.clongdouble), DTypeError, "the argument params\\['w'\\]: dtype complex256 is not supported"),
-        (np.ones(2, np.float16), DTypeError, "the argument params\\['w'\\]: dtype float16 is not supported"),
         (np.ones(2, np.longdouble), DTypeError, "params\\['w'\\]: dtype"),
         (np.array(["a"], np.dtypes.StringDType()), DTypeError, "params\\['w'\\]: dtype StringDType\\(\\) is not supported"),
         (np.array([None, 1]), DTypeError, "params\\['w'\\]: an object array is not supported"),

@@ -13,7 +13,7 @@ from adjit.ir.definition import OpDefinition
 from adjit.ir.errors import DTypeError, ShapeError, UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.interpreter import ArrayValue
-from adjit.ir.types import BOOL, F32, F64, is_complex, is_float, is_half, is_inexact
+from adjit.ir.types import BOOL, F16, F32, F64, is_complex, is_float, is_half, is_inexact
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, scalar_refused, wrap, write_refused
 from adjit.tracer.direct import LOWERINGS, apply_directly
@@ -375,7 +375,7 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """Equivalent of `numpy.round`: halves go to the even neighbour. The derivative is 0."""
     x = as_traced(a)
     if x.dtype == BOOL:
-        resolve(np.rint, (x,))      # float16 in NumPy
+        x = FUNCTIONS["astype"](x, F16)      # as in NumPy
     value = x.value
     if is_complex(x.dtype):
         return store(wrap(by_parts(lambda part: round(wrap(part), decimals).value)(value)), out, name="round")
