@@ -25,6 +25,24 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("adjit")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of the cases of a test marked `share(n)` one in n runs: with several parameters along the diagonal, so that each value of each has
+    its turn. All run with `--exhaustive`, and where a test is named on the command line."""
+    if config.getoption("--exhaustive") or any("::" in argument for argument in config.args):
+        return
+    left_out = {item for item in items if (mark := item.get_closest_marker("share")) and _turn(item) % mark.args[0]}
+    if left_out:
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
+
+
+def _turn(item: pytest.Item) -> int:
+    """The sum of the indices of its parameters' values; names that are given together count once."""
+    indices: dict[str, int] = item.callspec.indices         # type: ignore[attr-defined]
+    named = [mark.args[0] for mark in item.iter_markers("parametrize")]
+    return sum(indices[(names.split(",")[0].strip() if isinstance(names, str) else names[0])] for names in named)
+
+
 @pytest.fixture(autouse=True)
 def nothing_under_way() -> None:
     """A test begins when what the tests before it have left to other threads is done."""

@@ -58,6 +58,7 @@ VALUES: dict[str, tuple[Function, Any]] = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", VALUES)
 def test_values(name: str, backend: str) -> None:

@@ -61,6 +61,7 @@ def as_list(results: Any) -> list[Any]:
     return list(results) if isinstance(results, (tuple, list)) else [results]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", CASES)
 def test_values(name: str, backend: str) -> None:

@@ -206,6 +206,7 @@ def test_rows_of_a_large_a_are_copied(target: Target, dtype: str, rows: int, inn
     check(large, target, cuts=(1, 2, 5))
 
 
+@pytest.mark.share(2)
 @on_every_target
 @pytest.mark.parametrize(("transpose_a", "transpose_b"), ORIENTATIONS)
 def test_groups_of_tiles_and_of_panels(target: Target, transpose_a: bool, transpose_b: bool, exhaustive: bool) -> None:

@@ -81,6 +81,7 @@ DEVIATIONS: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", NORMS | DEVIATIONS)
 def test_norms_and_deviations_of_0_have_derivatives_of_0(name: str) -> None:
     function = (NORMS | DEVIATIONS)[name]

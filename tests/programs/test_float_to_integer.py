@@ -15,7 +15,7 @@ from adjit.ir import ops
 from adjit.ir.ops.sampling import FLOATS, INTEGERS, ends_of_integers
 from adjit.ir.types import U32
 
-LENGTHS = range(1, 71)
+LENGTHS = (*range(1, 10), 15, 16, 17, 23, 31, 32, 33, 47, 63, 64, 65)
 """Whole vectors and what is left behind them, for vectors of any size."""
 
 

@@ -72,6 +72,7 @@ def check(name: str, compiled: Any, shape: tuple[int, ...], dtype: Any = np.floa
             assert own <= most, f"{name} of {shape}, {values}: {own:.1e}, NumPy {other:.1e}"
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", EVERY)
 def test_as_accurate_as_numpy(name: str) -> None:
     compiled = adjit.compile(lambda x: EVERY[name](x))

@@ -135,6 +135,7 @@ def leave_out_large(seed: int, exhaustive: bool) -> None:
         pytest.skip("takes seconds to compile: --exhaustive")
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("seed", range(12))
 def test_nests_of_two(seed: int, exhaustive: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     leave_out_large(seed, exhaustive)
@@ -142,6 +143,7 @@ def test_nests_of_two(seed: int, exhaustive: bool, monkeypatch: pytest.MonkeyPat
     compare(seed, 2, "native" if seed % 3 else "interpret")
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("seed", range(100, 104))
 def test_nests_of_three(seed: int, exhaustive: bool) -> None:
     leave_out_large(seed, exhaustive)

@@ -205,12 +205,12 @@ def sign_of(number: Any) -> float:
 @pytest.mark.parametrize("name", HOLDERS)
 def test_nothing_is_stale(name: str, change: Any, kind: Any, exhaustive: bool) -> None:
     """One function reads a holder of its own in each of the ways; then one after the other is changed, and all others are as they were.
-    Each kind of function has each holder with one of the changes here, in one of the ways, another one for the next holder; all changes and
-    ways with `--exhaustive`."""
+    Half of the kinds of functions have each holder with one of the changes here, in one of the ways, others for the next holder; all kinds,
+    changes and ways with `--exhaustive`."""
     turn = KINDS.index(kind) + 3 * list(HOLDERS).index(name) + 5 * CHANGES.index(change)
-    if turn % 2 and not exhaustive:
+    if turn % 4 and not exhaustive:
         return
-    ways = WAYS if exhaustive else [WAYS[turn // 2 % len(WAYS)]]
+    ways = WAYS if exhaustive else [WAYS[turn // 4 % len(WAYS)]]
     holder = HOLDERS[name]
     held = [holder.make(3.0) for _ in ways]
     cells = [way(one) for way, one in zip(ways, held, strict=True)]

@@ -37,6 +37,7 @@ def test_second_derivative_against_finite_differences(name: str) -> None:
     check_second_derivative(CASES[name])
 
 
+@pytest.mark.share(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", COMPILING)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

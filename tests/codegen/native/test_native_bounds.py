@@ -114,6 +114,7 @@ def samples(exhaustive: bool) -> Iterator[tuple[str, Graph, Sequence[np.ndarray]
             yield name, sample_graph(definition, sample), sample.arrays
 
 
+@pytest.mark.share(2)
 @for_each_target
 def test_samples_of_every_op(harness: Path, target: Target, tmp_path: Path, exhaustive: bool) -> None:
     run_under_valgrind(harness, [Case(graph, arrays, target, tmp_path / name) for name, graph, arrays in samples(exhaustive)])

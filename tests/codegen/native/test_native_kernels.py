@@ -24,6 +24,7 @@ from adjit.passes.fusion.fuse_kernels import fuse_kernels
 from adjit.passes.options import Options
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("target", TARGET_CASES)
 @pytest.mark.parametrize("part", range(6))
 def test_kernel_equals_numpy(part: int, target: Target, exhaustive: bool) -> None:

@@ -32,6 +32,7 @@ def compiled_once(source: KernelSource, arguments: Sequence[Any], ranges: list[t
     kernel_runs.run_compiled(compiled_text(source.text, plain), source, arguments, ranges)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", CASES)
 def test_kernel_equals_numpy(name: str, exhaustive: bool) -> None:
     """As Python all samples; compiled, which takes numba long, the first one of each op."""

@@ -209,6 +209,7 @@ def test_a_normalised_input_is_made_again_from_the_input(least: int, monkeypatch
         np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("target", [target.name for target in host_targets()])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_panels_run_natively(name: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,6 +82,7 @@ def test_meaning_stays(name: str) -> None:
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("target", [target.name for target in host_targets()])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
