@@ -66,6 +66,11 @@ class _Lines:
         return min(text.target.lanes(self.size), 2 * MAX_RANKED // self.size)
 
     @property
+    def use_results(self) -> bool:
+        """True if the memory of the results serves for words."""
+        return self.distance == 1 and not self.is_short and (self.of_indices or len(self.places) == self.count)
+
+    @property
     def is_searched(self) -> bool:
         return not self.of_indices and self.count >= max(MIN_SEARCHED, SEARCHED_PART * len(self.places))
 
@@ -113,13 +118,15 @@ def lower_sort(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepC
     with text.step():
         source, to = text.place(0), text.place(1)
         room = ceil_div(lines.count, lines.lanes(text)) * lines.lanes(text)
-        words = [text.scratch(room * size) for size in (lines.size, COUNT_BYTES * lines.of_indices) * 2]
+        sizes = [lines.size, COUNT_BYTES * lines.of_indices] * 2
+        words = [text.scratch(room * (0 if lines.use_results and number == 2 else size)) for number, size in enumerate(sizes)]
         counts = text.scratch(COUNT_BYTES * ((1 << min(WIDE_BITS, 8 * lines.size)) if lines.is_searched else BUCKETS * lines.size))
         for _, task in text.parts([task_split.tasks]):
             with text.iterations(task, extents, task_split) as (outer, column):
                 elements = text.at(source, lines.size, (outer, lines.count * after), (column, 1))
                 results = text.at(to, INDEX_BYTES if lines.of_indices else lines.size, (outer, len(places) * after), (column, 1))
-                (_by_ranks if lines.is_short else _by_digits)(text, lines, elements, results, _Words(*words), counts)
+                memory = _Words(*words[:2], results, words[3]) if lines.use_results else _Words(*words)
+                (_by_ranks if lines.is_short else _by_digits)(text, lines, elements, results, memory, counts)
     return (text.code(task_split.tasks, work),)
 
 
