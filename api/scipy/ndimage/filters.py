@@ -16,6 +16,7 @@ from adjit.ir.errors import ShapeError, UnsupportedError
 from adjit.scipy.mirror import mirrors
 from adjit.scipy.sliding import inexact, slid, slid_along
 from adjit.tracer.array import TracedArray, as_traced
+from adjit.tracer.functions.indexing import fixed
 from adjit.tracer.functions.shapes import normalize_axes, normalize_axis
 from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.user_location import find_user_location
@@ -249,7 +250,9 @@ def gaussian_filter1d(input: Any, sigma: Any, axis: int = -1, order: int = 0, ou
     half = int(truncate * float(sigma) + 0.5) if radius is None else radius
     if half != int(half) or half < 0:
         raise ValueError("Radius must be a nonnegative integer.")
-    return correlate1d(input, np.flip(_gaussian(sigma, order, int(half))), axis, output, mode, cval, 0)
+    weights = _gaussian(sigma, order, int(half))
+    turned = np.flip(weights) if isinstance(sigma, TracedArray) else fixed(weights[::-1])
+    return correlate1d(input, turned, axis, output, mode, cval, 0)
 
 
 @mirrors("ndimage")

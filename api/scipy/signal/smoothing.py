@@ -89,10 +89,9 @@ def hilbert(x: Any, N: int | None = None, axis: int = -1) -> Any:
     length = x.shape[axis] if N is None else N
     if length <= 0:
         raise ValueError("N must be positive.")
-    factors = np.zeros(length, x.dtype)
+    half = np.moveaxis(np.fft.rfft(x, length, axis=axis), axis, -1)
+    factors = np.full(half.shape[-1], 2.0, x.dtype)
     factors[0] = 1.0
-    factors[1:(length + 1) // 2] = 2.0
     if length % 2 == 0:
-        factors[length // 2] = 1.0
-    spectrum = np.moveaxis(np.fft.fft(x, length, axis=axis), axis, -1) * factors
-    return np.moveaxis(np.fft.ifft(spectrum), -1, axis)
+        factors[-1] = 1.0
+    return np.moveaxis(np.fft.ifft(half * factors, length), -1, axis)      # negative frequencies are 0

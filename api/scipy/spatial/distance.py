@@ -421,10 +421,10 @@ def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) 
     """
     x = _rows(X, "X")
     first, second = np.triu_indices(x.shape[0], 1)
-    u, v = np.take(x, first, axis=0), np.take(x, second, axis=0)
     if callable(metric):
-        return vmap(lambda u, v: metric(u, v, **kwargs))(u, v)
-    return _chosen(metric, kwargs, x)(u, v)
+        return vmap(lambda u, v: metric(u, v, **kwargs))(np.take(x, first, axis=0), np.take(x, second, axis=0))
+    whole = _chosen(metric, kwargs, x)(x[:, None], x[None])      # its rows lie in the cache, those of pairs would be copies
+    return np.take(np.ravel(whole), first * x.shape[0] + second)
 
 
 @mirrors("spatial.distance")

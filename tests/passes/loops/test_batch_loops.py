@@ -156,3 +156,30 @@ def test_indices_out_of_range_are_found_in_batches() -> None:
     assert compiled(np.arange(5.0), np.arange(4)) == 6.0
     with pytest.raises(IndexError, match="index 7 is out of bounds for axis 0 with size 5"):
         compiled(np.arange(5.0), np.array([0, 1, 7, 2]))
+
+
+def test_few_instructions_on_numbers_stay_where_their_slices_are_fewer_bytes() -> None:
+    """The products of a recursive filter would be written to memory, twice as many as samples."""
+    def function(x: Any, b: Any, a: Any) -> Any:
+        def step(z: Any, samples: Any) -> Any:
+            found = []
+            for k in range(4):
+                y = z + b[0] * samples[k]
+                z = b[1] * samples[k] - a * y
+                found.append(y)
+            return z, np.stack(found)
+
+        return aj.scan(step, np.zeros(()), np.reshape(x, (-1, 4)))[1]
+
+    trace, arrays = trace_of(function, (normal(32), normal(2), np.array(0.5)))
+    after = batch_loops(trace.graph, Options())
+    check_equal(trace.graph, after, arrays)
+    assert bodies(after)[0].count("multiply") == 12
+
+
+def test_one_product_for_each_slice_leaves_the_loop() -> None:
+    def function(x: Any, w: Any) -> Any:
+        return aj.scan(lambda z, sample: (0.5 * z + w * sample, z), np.zeros(()), x)[1]
+
+    _, after, _ = batched(function, normal(32), np.array(0.5))
+    assert bodies(after)[0].count("multiply") == 1
