@@ -22,6 +22,7 @@ MAX_WRITTEN = 1 << 16
 RAISED = (ValueError, TypeError, IndexError)
 """Errors that may be NumPy's, too."""
 
+_PLAIN = frozenset((*RAISED, OverflowError, ZeroDivisionError, np.exceptions.AxisError, np.linalg.LinAlgError))
 _OF_SHAPES = (ShapeError, DTypeError, ArgumentError)
 _KINDS: tuple[type[Exception], ...] = (np.exceptions.AxisError, np.linalg.LinAlgError, IndexError, ValueError, TypeError)
 _OURS = {IndexError: IndexingError, TypeError: DTypeError}
@@ -39,7 +40,7 @@ def as_numpy_raises(error: Exception, function: Callable[..., Any] | None, args:
 
     The message of `error` follows NumPy's where it says something else.
     """
-    if function is None or (isinstance(error, AdjitError) and not isinstance(error, _OF_SHAPES)):
+    if function is None or not (isinstance(error, _OF_SHAPES) or type(error) in _PLAIN):
         return error
     theirs = _raised_by(function, args, kwargs)
     if theirs is None or any(word in str(theirs) for word in _OF_VALUES):
@@ -79,8 +80,8 @@ def _stand_in(x: Any, elements: list[int]) -> Any:
         return {name: _stand_in(item, elements) for name, item in x.items()}
     if type(x) in ORDINARY:
         return _array_like(x, elements)
-    if isinstance(x, (TracedArray, ArrayWrapper)):
-        raise _NoStandIn
+    if isinstance(x, (TracedArray, ArrayWrapper)) or (callable(x) and not isinstance(x, (type, np.ufunc))):
+        raise _NoStandIn        # a function of the user's is not called again
     if isinstance(x, np.ndarray):
         elements[0] += x.size
     return x

@@ -109,3 +109,26 @@ def test_large_arguments_are_not_computed_with() -> None:
     """NumPy is asked about arrays up to a size: it may succeed where adjit does not."""
     with pytest.raises(AdjitError, match="cannot be broadcast"):
         aj.compile(lambda x: x + np.ones(3))(np.zeros(1 << 23, np.int8))
+
+
+def test_errors_of_the_users_own_functions_stay() -> None:
+    """A function that NumPy's function calls is not called again, and its errors are its own."""
+    calls = []
+
+    class OutOfReachError(ValueError):
+        pass
+
+    def row(x: Any) -> Any:
+        calls.append(1)
+        raise OutOfReachError("too far")
+
+    def fail(x: Any) -> Any:
+        calls.append(1)
+        raise ValueError("not this one")
+
+    for function, error in ((row, OutOfReachError), (fail, ValueError)):
+        calls.clear()
+        with pytest.raises(error) as caught:
+            aj.compile(lambda x, function=function: np.apply_along_axis(function, 0, x))(X)
+        assert type(caught.value) is error
+        assert len(calls) == 1
