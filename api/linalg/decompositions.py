@@ -167,7 +167,7 @@ def eig(a: Any) -> Any:
     program cannot decide on values (in `vmap`, bodies of loops and branches) and for tensors they are complex always.
 
     The derivative of vectors is that of vectors of length 1 whose largest component stays real. Eigenvalues that are equal up to rounding
-    count as equal: see the page on derivatives. It is infinite or NaN where a matrix has no basis of eigenvectors.
+    count as equal: see the page on derivatives. It has no right digit where a matrix has no basis of eigenvectors.
 
     >>> import numpy as np
     >>> w, v = eig(np.array([[2.0, 1.0], [0.0, 3.0]]))

@@ -32,7 +32,7 @@ def _pseudoinverse(a: Any, bound: Any) -> Any:
     constant (Golub and Pereyra, 1973)."""
     u, s, vh = svd(a, full_matrices=False)
     inverted = _inverted(s, bound * np.max(s, axis=-1, keepdims=True))
-    return (_adjoint(vh) * inverted[..., None, :]) @ _adjoint(u)
+    return (rules.adjoint(vh) * inverted[..., None, :]) @ rules.adjoint(u)
 
 
 def _pseudoinverse_forward(a: Any, bound: Any) -> tuple[Any, Any]:
@@ -43,14 +43,10 @@ def _pseudoinverse_forward(a: Any, bound: Any) -> tuple[Any, Any]:
 def _pseudoinverse_backward(residuals: Any, cotangent: Any) -> tuple[Any, None]:
     """Of dP = -P dA P + (1 - P A) dAᴴ Pᴴ P + P Pᴴ dAᴴ (1 - A P)."""
     a, p = residuals
-    turned = _adjoint(cotangent)
-    square, inner = p @ _adjoint(p), p @ turned
-    found = turned @ square - a @ (inner @ square) + _adjoint(p) @ (inner - inner @ (p @ a))
-    return found - _adjoint(p) @ cotangent @ _adjoint(p), None
-
-
-def _adjoint(a: Any) -> Any:
-    return np.conjugate(_t(a))
+    turned = rules.adjoint(cotangent)
+    square, inner = p @ rules.adjoint(p), p @ turned
+    found = turned @ square - a @ (inner @ square) + rules.adjoint(p) @ (inner - inner @ (p @ a))
+    return found - rules.adjoint(p) @ cotangent @ rules.adjoint(p), None
 
 
 def _t(a: Any) -> Any:
@@ -93,13 +89,13 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
         bound = _bound(x, rcond if rtol is None else rtol, default)
         if hermitian:
             w, v = eigh(x)
-            return (v * _signed_inverse(w, bound)[..., None, :]) @ _adjoint(v)
+            return (v * _signed_inverse(w, bound)[..., None, :]) @ rules.adjoint(v)
         return _pseudoinverse_of(x, bound)
     if x.ndim != 2:
         raise UnsupportedError("pinv of several matrices without LAPACK", find_user_location(), hint="call it for one after the other")
     wide = x.shape[0] < x.shape[1]
     q, r = qr_of(x.T if wide else x)
-    result = solve_triangular(r, _adjoint(q), lower=False)
+    result = solve_triangular(r, rules.adjoint(q), lower=False)
     return result.T if wide else result
 
 

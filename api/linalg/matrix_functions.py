@@ -45,7 +45,7 @@ def matrix_function(a: Any, fun: Callable[[Any], Any], UPLO: str = "L") -> Any:
     """
     if not is_tracing() and find_wrapper((a,), {}) is None:
         w, v = np.linalg.eigh(a, UPLO)      # type: ignore[arg-type]
-        return (v * fun(w)[..., None, :]) @ _adjoint(v)
+        return (v * fun(w)[..., None, :]) @ rules.adjoint(v)
     return _matrix_function(a, fun, UPLO)
 
 
@@ -61,7 +61,7 @@ def _matrix_function(a: Any, fun: Function, UPLO: str) -> Any:
     values = fun(w)
     inner = values[..., None, :] * np.eye(w.shape[-1], dtype=w.dtype) + _vanishing(lambda e, d: e * d, 1)(moved, first)
     inner = inner + _vanishing(_second_term, 2)(moved, first, second, w) + _vanishing(lambda e: e ** 3 * np.nan, 3)(moved)
-    return v @ inner @ _adjoint(v)
+    return v @ inner @ rules.adjoint(v)
 
 
 def _moved(a: Any, v: Any) -> Any:
@@ -71,8 +71,8 @@ def _moved(a: Any, v: Any) -> Any:
         return np.zeros_like(a)
 
     def backward(v: Any, cotangent: Any) -> tuple[Any, None]:
-        found = v @ cotangent @ _adjoint(v)
-        return 0.5 * (found + _adjoint(found)), None
+        found = v @ cotangent @ rules.adjoint(v)
+        return 0.5 * (found + rules.adjoint(found)), None
 
     moved.defvjp(lambda a, v: (moved(a, v), v), backward)
     return moved(a, v)
@@ -141,7 +141,3 @@ def _second_term(e: Any, first: Any, second: Any, w: Any) -> Any:
     scaled, turned = first * e, np.swapaxes(second, -1, -2)
     apart = (scaled @ e - e @ scaled) / np.where(near, 1.0, x - y)
     return np.where(near, 0.5 * ((second * e) @ e + e @ (turned * e)), apart)
-
-
-def _adjoint(a: Any) -> Any:
-    return np.conjugate(np.swapaxes(a, -2, -1))

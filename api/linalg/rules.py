@@ -48,7 +48,7 @@ def from_triangle(a: Any) -> Any:
     return a
 
 
-from_triangle.defvjp(lambda a: (a, None), lambda _, cotangent: (0.5 * (cotangent + _adjoint(cotangent)),))
+from_triangle.defvjp(lambda a: (a, None), lambda _, cotangent: (0.5 * (cotangent + adjoint(cotangent)),))
 
 
 @pure_vjp
@@ -316,5 +316,6 @@ def _t(a: Any) -> Any:
     return np.swapaxes(a, -2, -1)
 
 
-def _adjoint(a: Any) -> Any:
+def adjoint(a: Any) -> Any:
+    """The conjugate transpose."""
     return np.conjugate(_t(a))

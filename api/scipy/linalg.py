@@ -50,10 +50,6 @@ def _t(a: Any) -> Any:
     return np.swapaxes(a, -2, -1)
 
 
-def _adjoint(a: Any) -> Any:
-    return np.conjugate(_t(a))
-
-
 def _identity(a: Any) -> Any:
     return np.broadcast_to(eye(a.shape[-1], dtype=a.dtype), a.shape)
 
@@ -78,7 +74,7 @@ def solve(a: Any, b: Any, lower: bool = False, overwrite_a: bool = False, overwr
     if kind in ("lower triangular", "upper triangular"):
         return systems.solve_triangular(a, b, trans=int(transposed), lower=kind == "lower triangular")
     if kind in ("pos", "positive definite"):
-        return _cho_solve(rules.lower_factor(a if lower else _adjoint(a)), b)
+        return _cho_solve(rules.lower_factor(a if lower else rules.adjoint(a)), b)
     if kind in ("sym", "symmetric"):
         a = np.tril(a) + _t(np.tril(a, -1)) if lower else np.triu(a) + _t(np.triu(a, 1))
     if kind in ("her", "hermitian"):
@@ -90,7 +86,7 @@ def _hermitian(a: Any, lower: bool) -> Any:
     """The matrix of which one triangle is given, and the real parts of the diagonal."""
     diagonal = np.real(np.where(np.eye(a.shape[-1], dtype=bool), a, np.zeros_like(a)))
     half = np.tril(a, -1) if lower else np.triu(a, 1)
-    return half + _adjoint(half) + diagonal
+    return half + rules.adjoint(half) + diagonal
 
 
 @_scipy
@@ -122,7 +118,7 @@ def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_fin
            [0., 1.]])
     """
     a = square(a, "cho_factor")
-    return (rules.lower_factor(a), True) if lower else (_adjoint(rules.lower_factor(_adjoint(a))), False)
+    return (rules.lower_factor(a), True) if lower else (rules.adjoint(rules.lower_factor(rules.adjoint(a))), False)
 
 
 @_scipy
@@ -135,7 +131,7 @@ def cho_solve(c_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False, 
     """
     c, lower = c_and_lower
     c = square(c, "cho_solve")
-    return _cho_solve(c if lower else _adjoint(c), b)
+    return _cho_solve(c if lower else rules.adjoint(c), b)
 
 
 def _cho_solve(factor: Any, b: Any) -> Any:
@@ -276,9 +272,9 @@ def eigh(a: Any, b: Any = None, lower: bool = True, eigvals_only: bool = False, 
     if b is None:
         return decompositions.eigvalsh(a, triangle) if eigvals_only else tuple(decompositions.eigh(a, triangle))
     a, b = square(a, "eigh"), square(b, "eigh")
-    factor = rules.lower_factor(b if lower else _adjoint(b))
+    factor = rules.lower_factor(b if lower else rules.adjoint(b))
     half = systems.solve_triangular(factor, _hermitian(a, lower), lower=True)
-    inner = _adjoint(systems.solve_triangular(factor, _adjoint(half), lower=True))
+    inner = rules.adjoint(systems.solve_triangular(factor, rules.adjoint(half), lower=True))
     if eigvals_only:
         return decompositions.eigvalsh(inner)
     w, v = decompositions.eigh(inner)
@@ -372,7 +368,7 @@ def _by_frechet_derivative(function: Callable[[Any], Any]) -> Callable[[Any], An
 
     def backward(a: Any, cotangent: Any) -> tuple[Any]:
         size = a.shape[-1]
-        turned = _adjoint(a)
+        turned = rules.adjoint(a)
         top = np.concatenate([turned, cotangent], axis=-1)
         bottom = np.concatenate([np.zeros_like(turned), turned], axis=-1)
         return (rule(np.concatenate([top, bottom], axis=-2))[..., :size, size:],)
