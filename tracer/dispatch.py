@@ -26,6 +26,18 @@ P = ParamSpec("P")
 _OPERATORS: dict[str, Callable[..., Any]] = {"getitem": operator.getitem, "setitem": operator.setitem}
 
 
+def _as_pytorch(function: Callable[P, Any]) -> Callable[P, Any]:
+    """Run a function that is PyTorch's, in which bfloat16 promotes as PyTorch has it."""
+    def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+        scope = thread.context.scopes[-1]
+        before, scope.as_pytorch = scope.as_pytorch, True
+        try:
+            return function(*args, **kwargs)
+        finally:
+            scope.as_pytorch = before
+    return call
+
+
 def dispatched(function: Callable[P, Any], plain: Callable[..., Any] | None = None,
                numpys: Callable[..., Any] | None = None) -> Callable[P, Any]:
     """Make `function`, written over traced arrays, callable with the caller's kind of arrays.
@@ -34,9 +46,11 @@ def dispatched(function: Callable[P, Any], plain: Callable[..., Any] | None = No
     arrays are asked to make the call. Errors are those of `plain`, or of `numpys`, which does the same with arrays.
     """
 
+    compute = _as_pytorch(function) if function.__module__.startswith("adjit.nn.") else function
+
     def run(args: Any, kwargs: Any) -> Any:
         try:
-            return function(*args, **kwargs)
+            return compute(*args, **kwargs)
         except (ValueError, TypeError, IndexError, ArithmeticError) as error:
             found = numpy_errors.as_numpy_raises(error, numpys or plain, args, kwargs)
             if found is error:
@@ -68,7 +82,7 @@ def dispatched(function: Callable[P, Any], plain: Callable[..., Any] | None = No
         if plain is not None and not any(map(contains_traced, (*args, *kwargs.values()))):      # these have escaped from their trace
             return plain(*args, **kwargs)
         with entered(evaluating()):
-            return _plain(function(*args, **kwargs))
+            return _plain(compute(*args, **kwargs))
 
     return call
 

@@ -37,7 +37,9 @@ from adjit.optim.rules import (
     check_rmsprop,
     check_sgd,
     rmsprop_rule,
+    run_rule,
     sgd_rule,
+    state_dtype,
 )
 from adjit.tracer.array import TracedArray
 from adjit.tracer.renamed_parameters import renamed_parameters
@@ -254,7 +256,7 @@ def _optimizer(name: str, rule: Rule, numbers: dict[str, Any], State: Any, field
                 used |= rule.scales(step, used)
                 new[counter] = _boxed(_array(step), isinstance(count, Tensor))
             arrays = [_open(leaf) for leaf in leaves]
-            results = [rule.update(param, grad, {key: column[i] for key, column in old.items()}, used)
+            results = [run_rule(rule, param, grad, {key: column[i] for key, column in old.items()}, used)
                        for i, (param, grad) in enumerate(zip(arrays, _gradients(spec, arrays, grads), strict=True))]
             for field, key in columns.items():
                 kinds = flatten(getattr(state, field))[0]
@@ -301,7 +303,8 @@ def _dtype(leaf: Array) -> np.dtype:
 
 def _full_like(leaf: Array, value: float) -> Any:
     array = _open(leaf)
-    return _boxed(np.full_like(array, value) if value else np.zeros_like(array), isinstance(leaf, Tensor))
+    dtype = state_dtype(array.dtype)
+    return _boxed(np.full_like(array, value, dtype) if value else np.zeros_like(array, dtype), isinstance(leaf, Tensor))
 
 
 def _updating() -> AbstractContextManager[None]:

@@ -17,7 +17,7 @@ from adjit.eager.state import Stateful, hyperparameter
 from adjit.eager.tensor import Tensor, new_tensor, own_tensor, tensor
 from adjit.ir.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from adjit.ir.types import is_float
-from adjit.optim.rules import Rule
+from adjit.optim.rules import Rule, run_rule, state_dtype
 from adjit.tracer.user_location import find_user_location
 
 Group = dict[str, Any]
@@ -158,7 +158,7 @@ class Optimizer(Stateful):
         if name == "step":      # other state exists already where PyTorch has no count, or momentum existed before dampening
             made = make(np.array(1 if known else 0, np.int64))
         else:
-            made = make(np.full(param.shape, self._initial(group, name), param.dtype))
+            made = make(np.full(param.shape, self._initial(group, name), state_dtype(param.dtype)))
         capture = current_capture()
         if capture is not None and make is new_tensor:
             capture.on_failure(lambda: _forget(self.state, param, name))
@@ -266,7 +266,7 @@ def _update_all(targets: Sequence[Any], operands: Sequence[Any], rule: Rule) -> 
         if "step" in state:
             new["step"] = state["step"] + 1
             used = {**numbers, **rule.scales(new["step"], numbers)}
-        param, changed = rule.update(targets[index], operands[index], state, used)
+        param, changed = run_rule(rule, targets[index], operands[index], state, used)
         new |= changed
         params.append(param)
         states += [new[name] for name in rule.state]
@@ -334,4 +334,4 @@ def _copied(value: Any) -> Any:
 def _loaded(name: str, value: Any, param: Tensor) -> Tensor:
     if name != "step" and np.shape(_content(value)) != param.shape:
         raise ShapeError(f"{name} has the shape {np.shape(_content(value))}", find_user_location())
-    return tensor(value if isinstance(value, Tensor) else np.asarray(value), np.int64 if name == "step" else param.dtype)
+    return tensor(value if isinstance(value, Tensor) else np.asarray(value), np.int64 if name == "step" else state_dtype(param.dtype))

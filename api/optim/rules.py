@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir.errors import ArgumentError
+from adjit.ir.types import F32, is_half
 from adjit.tracer.user_location import find_user_location
 
 Array = Any
@@ -37,6 +38,23 @@ class Rule:
     def update(self, param: Array, grad: Array, state: Arrays, numbers: Arrays) -> tuple[Array, dict[str, Array]]:
         """Return the new parameter and its new state, without `step`. `numbers` hold the scales too."""
         raise NotImplementedError
+
+
+def state_dtype(dtype: np.dtype) -> np.dtype:
+    """Dtype of the state of a parameter: float32 for float16 and bfloat16, which would lose small squares and changes; else its own."""
+    return F32 if is_half(dtype) else dtype
+
+
+def run_rule(rule: Rule, param: Array, grad: Array, state: Arrays, numbers: Arrays) -> tuple[Array, dict[str, Array]]:
+    """Return what `rule.update` does, of float16 and bfloat16 computed in float32; the state keeps its dtype."""
+    if not is_half(param.dtype):
+        return rule.update(param, grad, state, numbers)
+    new, changed = rule.update(param.astype(F32), grad.astype(F32), {name: _wide(value) for name, value in state.items()}, numbers)
+    return new.astype(param.dtype), {name: value.astype(state[name].dtype) for name, value in changed.items()}
+
+
+def _wide(value: Array) -> Array:
+    return value.astype(F32) if is_half(value.dtype) else value
 
 
 class SgdRule(Rule):

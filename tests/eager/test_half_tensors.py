@@ -92,6 +92,34 @@ def test_modules_train(dtype: np.dtype) -> None:
     assert losses["eager"][-1] < losses["eager"][0]
 
 
+@pytest.mark.parametrize("name", ["SGD", "Adam", "RMSprop"])
+def test_optimizers_keep_their_state_in_float32(name: str) -> None:
+    """Squares of small gradients are 0 in float16, and small changes are lost in bfloat16."""
+    for dtype in HALVES:
+        x = aj.tensor([1.0, 2.0], dtype=dtype, requires_grad=True)
+        wide = aj.tensor([1.0, 2.0], requires_grad=True)
+        optimizers = [getattr(aj.optim, name)([t], lr=0.05, **({"momentum": 0.9} if name == "SGD" else {})) for t in (x, wide)]
+        for _ in range(5):
+            for t, optimizer in zip((x, wide), optimizers, strict=True):
+                optimizer.zero_grad()
+                (t * 1e-4).sum().backward()
+                optimizer.step()
+        assert x.dtype == dtype
+        assert {state.dtype for known in optimizers[0].state.values() for state in known.values() if state.shape} == {F32}
+        np.testing.assert_allclose(x.detach().numpy().astype(F32), wide.detach().numpy(), rtol=0.03)
+        functional = getattr(aj.optim, name.lower())(0.05)
+        params, _ = functional.update({"x": np.ones(2, dtype)}, {"x": np.ones(2, dtype)}, functional.init({"x": np.ones(2, dtype)}))
+        assert params["x"].dtype == dtype
+
+
+def test_functions_of_networks_on_arrays_keep_bfloat16() -> None:
+    x = np.array(VALUES, BF16)
+    for function in (nn.functional.gelu, nn.functional.silu, lambda x: nn.functional.softmax(x, 0), nn.functional.elu):
+        assert function(x).dtype == BF16
+        assert aj.compile(lambda x, function=function: function(x))(x).dtype == BF16
+    assert aj.compile(lambda x: x * 2.5)(x).dtype == (x * 2.5).dtype == F32
+
+
 def test_saved_tensors_are_halves() -> None:
     for dtype in HALVES:
         t = aj.tensor(VALUES, dtype=dtype, requires_grad=True)
