@@ -98,6 +98,22 @@ def check_derivatives(case: Case, ours: ModuleType, backend: str = "interpret", 
         np.testing.assert_allclose(found, (slope(1e-5) - slope(-1e-5)) / 2e-5, rtol=1e-4, atol=1e-4)
 
 
+def check_mapped(case: Case, ours: ModuleType) -> None:
+    """Compare a program of `vmap` over the first argument of floats with one call after the other."""
+    make, arrays = case
+    place = next(k for k, x in enumerate(arrays) if np.asarray(x).dtype == np.float64)
+    rows = np.stack([arrays[place] * factor for factor in (1.0, 0.99, 1.01)])
+
+    def function(x: Any) -> Any:
+        return make(ours)(*arrays[:place], x, *arrays[place + 1:])
+
+    single = aj.compile(function, backend="interpret")
+    wanted = zip(*(as_list(single(x)) for x in rows), strict=True)
+    for found, parts in zip(as_list(aj.compile(aj.vmap(function), backend="interpret")(rows)), wanted, strict=True):
+        scale = np.max(np.abs(parts), initial=0.0, where=np.isfinite(parts))
+        np.testing.assert_allclose(found, np.stack(parts), rtol=1e-9, atol=1e-10 * float(scale))
+
+
 def check_tensors(case: Case, ours: ModuleType, theirs: ModuleType) -> None:
     """Compare what eager tensors give, and their gradients with those of a program."""
     make, arrays = case

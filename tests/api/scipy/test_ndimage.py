@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.each import for_each
-from support.scipy_cases import Case, check_derivatives, check_float32, check_tensors, check_values, some
+from support.scipy_cases import Case, check_derivatives, check_float32, check_mapped, check_tensors, check_values, some
 
 import adjit as aj
 from adjit.errors import ShapeError, UnsupportedError
@@ -98,6 +98,10 @@ CASES = FILTERS | SAMPLING
 @pytest.mark.parametrize("backend", ["native", "interpret"])
 def test_values(backend: str, exhaustive: bool) -> None:
     for_each(some(CASES | EXACT, exhaustive or backend == "native"), lambda *case: check_values(case, ndimage, theirs, backend))
+
+
+def test_mapped(exhaustive: bool) -> None:
+    for_each(some(CASES, exhaustive, 3), lambda *case: check_mapped(case, ndimage))
 
 
 def test_derivatives(exhaustive: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.each import for_each
-from support.scipy_cases import Case, check_derivatives, check_float32, check_tensors, check_values, some
+from support.scipy_cases import Case, check_derivatives, check_float32, check_mapped, check_tensors, check_values, some
 
 import adjit as aj
 from adjit.errors import UnsupportedError
@@ -70,6 +70,10 @@ def values(name: str, backend: str) -> None:
 def test_values(backend: str, exhaustive: bool) -> None:
     names = some(CASES | VALUES, exhaustive or backend == "native")
     for_each({name: (name, backend) for name in names}, values)
+
+
+def test_mapped(exhaustive: bool) -> None:
+    for_each(some(CASES, exhaustive, 3), lambda *case: check_mapped(case, sc))
 
 
 def test_derivatives(exhaustive: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.each import for_each, parametrize_within
-from support.scipy_cases import Case, check_derivatives, check_float32, check_tensors, check_values, some
+from support.scipy_cases import Case, check_derivatives, check_float32, check_mapped, check_tensors, check_values, some
 
 import adjit as aj
 from adjit.errors import ShapeError, UnsupportedError
@@ -80,6 +80,10 @@ def test_values(backend: str, exhaustive: bool) -> None:
     for_each(some(CASES | OF_OTHER_DTYPES, exhaustive or backend == "native"), lambda *case: check_values(case, signal, theirs, backend))
 
 
+def test_mapped(exhaustive: bool) -> None:
+    for_each(some(CASES, exhaustive, 3), lambda *case: check_mapped(case, signal))
+
+
 def test_derivatives(exhaustive: bool) -> None:
     for_each(some(CASES, exhaustive, 1), lambda *case: check_derivatives(case, signal))
 
@@ -99,11 +103,6 @@ def test_filters_are_loops() -> None:
     sizes = [len(aj.compile(lambda x: signal.lfilter(B, A, x)).ir("optimized", np.ones(n)).split("\n")) for n in (104, 10000)]
     assert sizes[0] == sizes[1]
     assert sizes[0] < 300
-
-
-def test_filters_are_mapped() -> None:
-    rows = RANDOM.normal(size=(4, 12))
-    np.testing.assert_allclose(aj.vmap(lambda x: signal.lfilter(B, A, x))(rows), theirs.lfilter(B, A, rows), rtol=1e-12)
 
 
 def test_nan_does_not_spread_back() -> None:
