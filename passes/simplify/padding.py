@@ -3,8 +3,8 @@
 Every slice of a value gives the value a cotangent of the same size, zero outside the slice. If such pieces lie side by side along one axis,
 their sum is a concatenation: each element is written once. Exception to "every bit": a piece keeps its -0.0, the sum had 0.0.
 
-A cotangent that is 0 where an array was written over gets back what it was where the array was read before (`u[1:-1] += f(u)`). Exception:
-this part of the sum is added first.
+A cotangent that is 0 where an array was written over gets back what it was where the array was read before (`u[1:-1] += f(u)`); the two
+parts of a rolled cotangent are one roll. Exception: these parts of a sum are added together, where the first of them is.
 """
 
 from __future__ import annotations
@@ -82,6 +82,58 @@ def restore_cotangent(op: Op, graph: Rewriter) -> Value | None:
                 total = ops.add(total, other)
             return total
     return None
+
+
+MIN_ROLLED_BYTES = 2 << 10
+"""Bytes of a cotangent from which its parts are joined to a roll; less is added as it comes."""
+
+
+@PADDING.rule("add_slice")
+def join_rolled(op: Op, graph: Rewriter) -> Value | None:
+    """The derivative of `np.roll`: x + pad(slice(c)) + y, to which the rest of c is added at the other end, -> x + concatenate(slices of c)
+    + y; of cotangents."""
+    base, piece = op.operands
+    cut = graph.producer(piece, "slice")
+    if op.role is not Role.ADJOINT or cut is None or cut.operands[0].type != op.result.type or op.result.type.nbytes < MIN_ROLLED_BYTES \
+            or any(step != 1 for step in (*cut.attrs["step"], *op.attrs["step"])):
+        return None
+    shape, size, start, goal = op.result.type.shape, piece.type.shape, cut.attrs["start"], op.attrs["start"]
+    moved = [axis for axis, (a, b) in enumerate(zip(size, shape, strict=True)) if a != b]
+    if len(moved) != 1 or {start[moved[0]], goal[moved[0]]} != {0, shape[moved[0]] - size[moved[0]]}:
+        return None
+    (axis,), value = moved, cut.operands[0]
+    parts: list[Op] = []
+    rest = base
+    while len(parts) <= MAX_PARTS:
+        part = graph.producer(rest, "add", "add_slice")
+        other = _complement(rest if part is None else part.operands[1], value, axis, size[axis], goal[axis] == 0, graph)
+        if other is not None:
+            rolled = ops.concatenate(*((piece, other) if goal[axis] == 0 else (other, piece)), axis=axis)
+            total = rolled if part is None else ops.add(part.operands[0], rolled)
+            for later in reversed(parts):
+                total = later.definition(total, later.operands[1], **later.attrs)
+            return total
+        if part is None:
+            break
+        parts.append(part)
+        rest = part.operands[0]
+    return None
+
+
+def _complement(value: Value, whole: Value, axis: int, size: int, behind: bool, graph: Rewriter) -> Value | None:
+    """Slice of `whole` that `value` is, but for zeros: all but `size` places along `axis`, moved by as many, `behind` the zeros or in front
+    of them; None if `value` is something else."""
+    pad = graph.producer(value, "pad")
+    piece = None if pad is None else graph.producer(pad.operands[0], "slice")
+    if pad is None or piece is None or piece.operands[0] is not whole or pad.attrs["value"] != 0 or any(pad.attrs["interior"]):
+        return None
+    zeros, places = [0] * whole.type.rank, list(whole.type.shape)
+    zeros[axis], places[axis] = size, places[axis] - size
+    none = [0] * whole.type.rank
+    low, high, start = (zeros, none, none) if behind else (none, zeros, zeros)
+    fits = (list(pad.attrs["low"]), list(pad.attrs["high"]), list(piece.attrs["start"]), list(piece.result.type.shape)) \
+        == (low, high, start, places)
+    return piece.result if fits and all(step == 1 for step in piece.attrs["step"]) else None
 
 
 def _zeros(like: Value, axis: int, size: int) -> Value:

@@ -16,6 +16,7 @@ from adjit.ir.parser import parse
 from adjit.ir.types import BOOL, C128, F32, F64, I32
 from adjit.passes.fusion.absorb_slices import absorb_slices
 from adjit.passes.fusion.share_padding import share_padding
+from adjit.passes.fusion.share_rolls import MIN_ROLLED_BYTES
 from adjit.passes.options import Options
 
 
@@ -240,3 +241,37 @@ def test_a_multiple_that_is_padded_is_a_multiple_of_what_is_padded() -> None:
         np.testing.assert_array_equal(got, wanted)
     values = parse(text.replace("ROLE", ""))
     assert share_padding(values, Options(only_kernels=True)) is values
+
+
+RINGS = [((600,), [(1, 0), (-1, 0), (3, 0)]), ((600,), [(300, 0), (-299, 0), (1, 0)]), ((30, 41), [(1, 0), (-1, 0), (2, 1), (-1, 1)]),
+         ((9, 10, 11), [(4, 1), (-4, 1), (1, 2), (-5, 2)]), ((24,), [(1, 0), (-1, 0)])]
+
+
+@pytest.mark.parametrize(("shape", "shifts"), RINGS)
+def test_stencils_on_rings(shape: tuple[int, ...], shifts: list[tuple[int, int]]) -> None:
+    """Values and gradients; an array is lengthened once an axis, forward and backward, where it is large."""
+    def energy(u: Any) -> Any:
+        for _ in range(3):
+            u = np.sin(u) + 0.2 * sum(np.roll(u, shift, axis) for shift, axis in shifts)
+        return np.sum(u * u)
+
+    u = normal(*shape)
+    (value, gradient), graph = planned(aj.value_and_grad(energy), u)
+    assert value == pytest.approx(energy(u), rel=1e-12)
+    place = tuple(size - 1 for size in shape)
+    for spot in ((0,) * len(shape), place, tuple(size // 2 for size in shape)):
+        bump = np.zeros(shape)
+        bump[spot] = 1e-6
+        wanted = (energy(u + bump) - energy(u - bump)) / 2e-6
+        assert gradient[spot] == pytest.approx(wanted, rel=1e-5, abs=1e-6)
+    names = [op.name for op in walk(graph)]
+    if u.nbytes >= MIN_ROLLED_BYTES:
+        assert names.count("concatenate") <= (6 if len(shape) > 1 else 9) * len({axis for _, axis in shifts})
+        assert names.count("pad") <= 3 * (len(shape) == 1)
+
+
+def test_a_rolled_array_is_lengthened_at_the_ends_that_are_read() -> None:
+    x = normal(64, 16)
+    graph = check(lambda x: np.roll(x, 2, 0) * np.roll(x, 1, 0) - np.roll(x, 3, 1), x)
+    (long,) = (op for op in graph.ops if op.name == "concatenate" and op.attrs["axis"] == 0)
+    assert [value.type.shape for value in long.operands] == [(2, 16), (64, 16)]
