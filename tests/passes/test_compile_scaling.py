@@ -39,6 +39,7 @@ from adjit.passes.fusion import fusion_groups, topological_order
 from adjit.passes.fusion.fuse_kernels import fuse_kernels
 from adjit.passes.fusion.fusion_groups import MAX_OPS
 from adjit.passes.fusion.topological_order import TopologicalOrder
+from adjit.passes.loops.roll_loops import roll_loops
 from adjit.passes.memory.plan_memory import plan_memory
 from adjit.passes.memory.share_buffers import share_buffers
 from adjit.passes.options import Options, RollingRule
@@ -301,7 +302,7 @@ def test_compiling_a_rolled_loop_takes_no_longer_for_more_iterations() -> None:
         graph = trace_function(function, (np.ones((n, 4)), np.ones((4, 4))), {}).graph
         count = sum(1 for _ in walk(graph))
         with Lines() as finding:
-            graph = PIPELINE[0].run(graph, Options(rolling=RollingRule(4, 12)))
+            graph = roll_loops(graph, Options(rolling=RollingRule(4, 12)))
         with Lines() as counter:
             run_pipeline(graph, Options(), verify=False)
         return finding.count, counter.count, count
