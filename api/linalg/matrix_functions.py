@@ -44,7 +44,7 @@ def matrix_function(a: Any, fun: Callable[[Any], Any], UPLO: str = "L") -> Any:
            [1., 1.]])
     """
     if not is_tracing() and find_wrapper((a,), {}) is None:
-        w, v = np.linalg.eigh(a, UPLO)      # type: ignore[arg-type]
+        w, v = np.linalg.eigh(a, UPLO)      # type: ignore[call-overload]
         return (v * fun(w)[..., None, :]) @ rules.adjoint(v)
     return _matrix_function(a, fun, UPLO)
 

@@ -206,7 +206,7 @@ def lu_solve(lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0, overwrite_b: b
     order = scan(swap, rows, (rows, swaps))[0]
     unit = np.where(np.eye(packed.shape[-1], dtype=bool), np.asarray(1.0, packed.dtype), np.tril(packed))
     if trans == 2:
-        packed, unit = np.conjugate(packed), np.conjugate(unit)
+        return lu_solve.__wrapped__((np.conjugate(packed), swaps), right, 1)        # type: ignore[attr-defined]
     if trans:
         half = systems.solve_triangular(packed, right, trans=1)
         return np.take(systems.solve_triangular(unit, half, trans=1, lower=True), np.argsort(order), axis=0)

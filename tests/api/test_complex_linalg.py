@@ -171,6 +171,19 @@ def test_real_eigenvalues_are_a_decision_on_values() -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+def test_decisions_in_python_loops() -> None:
+    """Some matrices with real eigenvalues, some without, in any order."""
+    def function(matrices: Any) -> Any:
+        total = 0.0
+        for index in range(matrices.shape[0]):
+            total = total + np.max(np.abs(np.linalg.eigvals(matrices[index])))
+        return total
+
+    mixed, compiled = np.stack([REAL, REAL + REAL.T, REAL.T + 1]), aj.compile(function)
+    for matrices in (mixed, mixed[::-1].copy(), mixed[[1, 1, 0]]):
+        np.testing.assert_allclose(compiled(matrices), function(matrices), rtol=1e-12)
+
+
 def test_eigenvalues_are_complex_where_there_is_no_decision() -> None:
     pair = np.stack([REAL + REAL.T, REAL])
     in_loop = aj.compile(lambda x: aj.scan(lambda carry, each: (carry, np.linalg.eigvals(each)), 0.0, x)[1])
