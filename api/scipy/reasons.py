@@ -51,7 +51,7 @@ _TEXT = {
         CONTENT: "argrelextrema argrelmax argrelmin find_peaks find_peaks_cwt peak_prominences peak_widths unique_roots invres invresz "
                  "residue residuez",
         NOT_YET: "coherence csd cspline1d cspline1d_eval cspline2d czt decimate deconvolve envelope hilbert2 istft lfiltic lombscargle "
-                 "medfilt medfilt2d order_filter periodogram qspline1d qspline1d_eval qspline2d resample resample_poly sepfir2d "
+                 "periodogram qspline1d qspline1d_eval qspline2d resample resample_poly sepfir2d "
                  "spectrogram spline_filter stft symiirorder1 symiirorder2 upfirdn vectorstrength welch wiener zoom_fft",
     },
     "interpolate": {
@@ -97,7 +97,7 @@ _TEXT = {
               "factorial2 factorialk stirling2",
         "its parts are `ber`, `bei`, `ker`, `kei` and their derivatives": "kelvin",
         "`np.rint` has a rule": "round",
-        NOT_YET: "elliprg elliprj mathieu_a mathieu_b mathieu_cem mathieu_modcem1 mathieu_modcem2 mathieu_modsem1 mathieu_modsem2 "
+        NOT_YET: "mathieu_a mathieu_b mathieu_cem mathieu_modcem1 mathieu_modcem2 mathieu_modsem1 mathieu_modsem2 "
                  "mathieu_sem modfresnelm modfresnelp obl_ang1 obl_ang1_cv obl_cv obl_rad1 obl_rad1_cv obl_rad2 obl_rad2_cv pro_ang1 "
                  "pro_ang1_cv pro_cv pro_rad1 pro_rad1_cv pro_rad2 pro_rad2_cv lmbda lqmn lqn pbdn_seq pbdv_seq pbvv_seq riccati_jn "
                  "riccati_yn assoc_legendre_p assoc_legendre_p_all legendre_p legendre_p_all sph_harm_y sph_harm_y_all sph_legendre_p "

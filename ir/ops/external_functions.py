@@ -429,6 +429,26 @@ def _rd_last(d: Value, x: Value, y: Value, z: Value) -> Value:
 
 _function("elliprf", lambda f, x, y, z: scaled(_rd(y, z, x), -1.0 / 6.0), lambda f, x, y, z: scaled(_rd(z, x, y), -1.0 / 6.0),
           lambda f, x, y, z: scaled(_rd(x, y, z), -1.0 / 6.0))        # DLMF 19.18.1
+
+
+def _rg_slope(x: Value, y: Value, z: Value) -> Value:
+    """Derivative of R_G in x, from DLMF 19.21.9, 19.21.11 and the homogeneity of degree 1 / 2."""
+    return subtract(scaled(call("elliprf", x, y, z), 0.25), scaled(multiply(x, _rd(y, z, x)), 1.0 / 12.0))
+
+
+def _rj_slope(j: Value, x: Value, y: Value, z: Value, p: Value) -> Value:
+    """Derivative of R_J in x: partial fractions of the integral's 1 / ((t + x) (t + p))."""
+    return divide(subtract(j, _rd(y, z, x)), scaled(subtract(p, x), 2.0))
+
+
+def _rj_last(j: Value, x: Value, y: Value, z: Value, p: Value) -> Value:
+    """Derivative of R_J in p: the function is homogeneous of degree -3 / 2."""
+    total = add(multiply(x, _rj_slope(j, x, y, z, p)), multiply(y, _rj_slope(j, y, z, x, p)))
+    return negative(divide(add(scaled(j, 1.5), add(total, multiply(z, _rj_slope(j, z, x, y, p)))), p))
+
+
+_function("elliprg", lambda g, x, y, z: _rg_slope(x, y, z), lambda g, x, y, z: _rg_slope(y, z, x), lambda g, x, y, z: _rg_slope(z, x, y))
+_function("elliprj", _rj_slope, lambda j, x, y, z, p: _rj_slope(j, y, z, x, p), lambda j, x, y, z, p: _rj_slope(j, z, x, y, p), _rj_last)
 _function("elliprd", lambda d, x, y, z: _rd_mixed(d, x, z, y), lambda d, x, y, z: _rd_mixed(d, y, z, x), _rd_last)
 _function("elliprc", lambda c, x, y: divide(subtract(c, reciprocal(sqrt(x))), scaled(subtract(y, x), 2.0)),
           lambda c, x, y: divide(subtract(c, divide(sqrt(x), y)), scaled(subtract(x, y), 2.0)))

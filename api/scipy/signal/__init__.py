@@ -18,11 +18,11 @@ from typing import Any
 from adjit.scipy.mirror import without_rule
 from adjit.scipy.signal.convolving import convolve, convolve2d, correlate, correlate2d, fftconvolve, oaconvolve
 from adjit.scipy.signal.filtering import filtfilt, lfilter, lfilter_zi, sosfilt, sosfilt_zi, sosfiltfilt
-from adjit.scipy.signal.smoothing import detrend, hilbert, savgol_filter
+from adjit.scipy.signal.smoothing import detrend, hilbert, medfilt, medfilt2d, order_filter, savgol_filter
 
 __all__ = [
     "convolve", "convolve2d", "correlate", "correlate2d", "detrend", "fftconvolve", "filtfilt", "hilbert", "lfilter", "lfilter_zi",
-    "oaconvolve", "savgol_filter", "sosfilt", "sosfilt_zi", "sosfiltfilt",
+    "medfilt", "medfilt2d", "oaconvolve", "order_filter", "savgol_filter", "sosfilt", "sosfilt_zi", "sosfiltfilt",
 ]
 
 _others = without_rule("signal", __all__)

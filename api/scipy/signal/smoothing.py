@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from adjit.scipy.mirror import mirrors, scipys
-from adjit.scipy.ndimage.filters import correlate1d
+from adjit.scipy.ndimage.filters import correlate1d, median_filter, rank_filter
 from adjit.scipy.sliding import inexact
+from adjit.tracer.array import as_traced
 from adjit.tracer.functions.shapes import normalize_axis
 
 
@@ -72,6 +73,54 @@ def savgol_filter(x: Any, window_length: int, polyorder: int, deriv: int = 0, de
     last = np.stack([weights(pos=place) for place in range(window_length - half, window_length)], axis=1)
     edges = x[..., :window_length] @ first, x[..., x.shape[-1] - window_length:] @ last
     return np.moveaxis(np.concatenate([edges[0], inner[..., half:x.shape[-1] - half], edges[1]], axis=-1), -1, axis)
+
+
+@mirrors("signal", static=("domain",))
+def order_filter(a: Any, domain: Any, rank: int) -> Any:
+    """Equivalent of `scipy.signal.order_filter`, with zeros around the array: the element of a rank where `domain` is not 0.
+
+    >>> import numpy as np
+    >>> order_filter(np.array([1.0, 3.0, 2.0, 0.0]), np.ones(3), 1)
+    array([1., 2., 2., 0.])
+    """
+    marked = np.asarray(domain) != 0
+    if any(size % 2 == 0 for size in marked.shape):
+        raise ValueError("Each dimension of domain argument should have an odd number of elements.")
+    return rank_filter(a, rank, footprint=marked, mode="constant")
+
+
+def _odd(sizes: Any, ndim: int) -> tuple[int, ...]:
+    given = np.asarray(3 if sizes is None else sizes, dtype=int)
+    found = tuple(int(size) for size in (np.repeat(given, ndim) if given.size == 1 else np.ravel(given)))
+    if len(found) != ndim or any(size % 2 == 0 for size in found):
+        raise ValueError("Each element of kernel_size should be odd.")
+    return found
+
+
+@mirrors("signal", static=("kernel_size",))
+def medfilt(volume: Any, kernel_size: Any = None) -> Any:
+    """Equivalent of `scipy.signal.medfilt`: the median of windows, with zeros around the array.
+
+    >>> import numpy as np
+    >>> medfilt(np.array([1.0, 3.0, 2.0, 0.0]))
+    array([1., 2., 2., 0.])
+    """
+    x = as_traced(volume)
+    return median_filter(x, _odd(kernel_size, x.ndim), mode="constant")
+
+
+@mirrors("signal", static=("kernel_size",))
+def medfilt2d(input: Any, kernel_size: Any = 3) -> Any:
+    """Equivalent of `scipy.signal.medfilt2d`: the median of windows, with zeros around the matrix.
+
+    >>> import numpy as np
+    >>> medfilt2d(np.ones((3, 3)))[1]
+    array([1., 1., 1.])
+    """
+    x = as_traced(input)
+    if x.ndim != 2:
+        raise ValueError("2D image needed")
+    return median_filter(x, _odd(kernel_size, 2), mode="constant")
 
 
 @mirrors("signal")

@@ -59,6 +59,8 @@ CASES: dict[str, Case] = {
         s.savgol_filter(x, 5, 2, mode=mode), s.savgol_filter(y, 5, 3, 1, 0.5, mode=mode),
         s.savgol_filter(x[:, None], 7, 2, 2, axis=0, mode=mode)],
         (LONG, MORE)) for mode in ("interp", "mirror", "nearest", "wrap", "constant")},
+    "ranks": (lambda s: lambda x, y: [s.medfilt(x), s.medfilt(y, (3, 5)), s.medfilt2d(y, 3), s.order_filter(y, np.eye(3), 2)],
+              (LONG, MORE)),
     "hilbert": (lambda s: lambda x, y: [s.hilbert(x), s.hilbert(y, axis=0), s.hilbert(x, 8), s.hilbert(x, 30)], (LONG, MORE)),
 }
 OF_OTHER_DTYPES: dict[str, Case] = {
