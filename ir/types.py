@@ -63,7 +63,8 @@ def bfloat16() -> np.dtype:
     except ImportError:
         raise DTypeError("bfloat16 is a dtype of the package ml_dtypes, which is not installed",
                          hint="pip install adjit[bfloat16]") from None
-    dtype = SHORT_NAMES["bf16"] = np.dtype(ml_dtypes.bfloat16)
+    dtype: np.dtype = np.dtype(ml_dtypes.bfloat16)
+    SHORT_NAMES["bf16"] = dtype
     _NAME_OF[dtype] = "bf16"
     return dtype
 
@@ -134,7 +135,7 @@ def float_limits(dtype: np.dtype) -> Any:
         return np.finfo(dtype)
     import ml_dtypes
 
-    return ml_dtypes.finfo(dtype)
+    return ml_dtypes.finfo(dtype)      # type: ignore[no-untyped-call]
 
 
 def is_float(dtype: np.dtype) -> bool:

@@ -54,10 +54,10 @@ def split_joint(joint: Graph, inputs: int, results: int, saved: Sequence[SavedVa
     producer = producers(joint)
     forward_ops = set(needed_ops(joint.ops, joint.results[:results]))
     made = {value for op in forward_ops for value in op.results}.union(params if narrow_params else ())
-    for op in joint.ops:        # conversions of saved values to fewer bytes
-        if op.name == "convert" and op.role is Role.PRIMAL and op.result.type.is_half and made.issuperset(op.operands):
-            forward_ops.add(op)
-            made.add(op.result)
+    for each in joint.ops:        # conversions of saved values to fewer bytes
+        if each.name == "convert" and each.role is Role.PRIMAL and each.result.type.is_half and made.issuperset(each.operands):
+            forward_ops.add(each)
+            made.add(each.result)
     dependents = _dependents(joint, joint.params)
     known = {value: SavedValue(True, index) for index, value in reversed([*enumerate(joint.results[:results])])}
     known.update((value, SavedValue(False, index)) for index, value in enumerate(params))
