@@ -125,7 +125,8 @@ def test_float32_and_tensors() -> None:
 
 @pytest.mark.parametrize(("function", "kind", "words"), [
     (lambda a: linalg.eigh(a, subset_by_index=[0, 1]), UnsupportedError, "subset_by_index"),
-    (lambda a: linalg.qr(a, pivoting=True), UnsupportedError, "pivoting"),
+    (lambda a: linalg.eig(a, a), UnsupportedError, "eig of two matrices"),
+    (lambda a: linalg.qr(a, mode="x"), ValueError, "Mode argument"),
     (lambda a: linalg.expm(a[:2]), ShapeError, "expm: the shape"),
     (lambda a: linalg.solve_sylvester(a, a, a[:2]), ShapeError, "solve_sylvester: q has shape"),
     (lambda a: linalg.lu_solve((a, np.arange(3)), a[:2]), ShapeError, "lu_solve: factors"),
