@@ -28,6 +28,7 @@ from adjit.ir.ops import stop_gradient
 from adjit.ir.types import TensorType, check_dtype, dtype_kind, is_inexact
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.flow.flow_graph import FlowMismatch
+from adjit.tracer.flow.number_uses import is_only_decided_on
 from adjit.tracer.flow.text_uses import use_of_text
 from adjit.tracer.guards.array_access import WRITING_FUNCTIONS
 from adjit.tracer.guards.container_log import keys
@@ -391,7 +392,7 @@ class TracedArray:
         if self.size != 1:
             raise _not_one(self, kind)
         try:
-            if kind == "float" and values.is_differentiated(self.value, builder):
+            if kind == "float" and values.is_differentiated(self.value, builder) and not is_only_decided_on():
                 raise TraceError(f"{what} of a traced array gives a Python number, through which no derivative goes ({self._origin()})",
                                  find_user_location(), hint="leave float() and .item() out; or call aj.stop_gradient(x) first, where the "
                                                             "derivative is to be 0")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import adjit as aj
+from adjit.ir.errors import TraceError
 
 RNG = np.random.default_rng(0)
 M = RNG.uniform(-2, 2, (3, 4))
@@ -126,3 +127,95 @@ def test_choices_at_kinks():
 def test_the_branch_not_taken_does_not_poison_the_gradient():
     x = np.array([0.0, 4.0])
     np.testing.assert_array_equal(aj.grad(lambda x: np.where(x > 0, np.sqrt(x), 0.0).sum())(x), [0, 0.25])
+
+
+# -- Python numbers that only decide, or are shown
+
+def newton(a):
+    x = a
+    for _ in range(30):
+        step = (x * x - a) / (2 * x)
+        err = float(abs(step))
+        if err < 1e-12:
+            break
+        x = x - step
+    return x
+
+
+def shown(a):
+    text = f"{float(a):.2f}"
+    print(text, a.item(), str(float(a)))
+    return a * a * len(text)
+
+
+def integer(a):
+    return a * int(float(a))
+
+
+@pytest.mark.filterwarnings("ignore:calls of")
+@pytest.mark.parametrize("function", [newton, shown, integer])
+def test_numbers_that_decide_or_are_shown_cost_no_derivative(function):
+    gradient = aj.grad(function)
+    for x in (2.25, 3.5, 0.75, 2.25):
+        expected = (function(np.float64(x + 1e-6)) - function(np.float64(x - 1e-6))) / 2e-6
+        np.testing.assert_allclose(gradient(x), expected, rtol=1e-6)
+
+
+def kept_in_a_name(a):
+    y = float(a)
+    if y > 1:
+        a = a * 2
+    return a * y
+
+
+def kept_in_a_list(a):
+    return a * [float(a)][0]
+
+
+def kept_by_a_function(a):
+    y = float(a)
+
+    def later():
+        return y
+    return a * later()
+
+
+def given_to_a_function(a):
+    return a * max(float(a), 1.0)
+
+
+def of_another_name(a):
+    y = float(a)
+    z = y
+    return a * z
+
+
+def returned(a):
+    def number(x):
+        return float(x)
+    return a * number(a)
+
+
+def renamed(a):
+    print = abs
+    return a * print(float(a))
+
+
+class Formatter:
+    def format(self, x):
+        return x
+
+
+def beside_a_name(a):
+    return a * [str, float(a)][1] if a is None else a * (lambda _, x: x)(str, float(a))
+
+
+def by_a_method(a):
+    return a * Formatter().format(float(a))
+
+
+@pytest.mark.parametrize("function", [kept_in_a_name, kept_in_a_list, kept_by_a_function, given_to_a_function, of_another_name, returned,
+                                      renamed, beside_a_name, by_a_method])
+def test_numbers_through_which_a_derivative_could_go_are_refused(function):
+    with pytest.raises(TraceError, match="through which no derivative goes"):
+        aj.grad(function)(2.0)

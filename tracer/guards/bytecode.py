@@ -217,7 +217,7 @@ def evaluated_by(code: CodeType) -> Evaluated:
     texts, names = set().union(*(each.texts for each in inner)), set().union(*(each.names for each in inner))
     computed, in_globals = any(each.computed for each in inner), any(each.in_globals for each in inner)
     steps = [] if _EVALUATING.isdisjoint(code.co_names) else instructions(code)
-    for index, step, name in _loads(steps):
+    for index, step, name in loads_of(steps):
         if name not in _EVALUATING or step.opname not in VARIABLE_LOADS:
             continue
         arguments = _arguments(steps, index)
@@ -235,7 +235,7 @@ def evaluated_by(code: CodeType) -> Evaluated:
 def _arguments(steps: list[dis.Instruction], index: int) -> list[list[dis.Instruction]]:
     """Return the instructions of each positional argument of the call of the function that the instruction at `index` loads; empty if they
     are not known."""
-    user, _ = _consumer(steps, index)
+    user, _ = consumer_of(steps, index)
     if user is None or user.opname != "CALL":
         return []
     inner = [step for step in steps[index + 1:_position(steps, user)] if step.opname not in ("PUSH_NULL", "KW_NAMES")]
@@ -273,8 +273,8 @@ def whole_of(code: CodeType) -> frozenset[str]:
     steps = instructions(code)
     parameters = {*code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]}
     writes = not _WRITING_DOWN.isdisjoint(code.co_names)
-    for index, step, name in _loads(steps):
-        user, _ = _consumer(steps, index)
+    for index, step, name in loads_of(steps):
+        user, _ = consumer_of(steps, index)
         if user is None or name in _SIZES:
             continue
         compared = user.opname == "COMPARE_OP" and str(user.argval).strip() in ("==", "!=") and not _is_number(steps, user)
@@ -321,7 +321,7 @@ def stored_by(code: CodeType) -> frozenset[str]:
             depth += effect[1] - effect[0] if effect is not None else 0
             value_end = index + 1 if depth == 1 else value_end
         value = steps[start:value_end if known else end]
-        found |= {name for _, _, name in _loads(value)}
+        found |= {name for _, _, name in loads_of(value)}
         if any(step.opname.startswith("LOAD_FAST") for step in value) and not (known and any(step.opname in _MAKING for step in value)):
             found.add(EVERYTHING)
     return frozenset(found).union(*map(stored_by, nested_code(code)))
@@ -363,9 +363,9 @@ def reads_of(code: CodeType) -> Reads:
     found: Reads = Counter()
     steps = instructions(code)
     names = [step.opname for step in steps] + ["", ""]
-    for index, step, name in _loads(steps):
+    for index, step, name in loads_of(steps):
         is_attribute = step.opname in ATTRIBUTE_LOADS
-        user, above = _consumer(steps, index)
+        user, above = consumer_of(steps, index)
         filled = user is not None and user.opname in ATTRIBUTE_LOADS and user.argval in _FILLING
         item_changed = user is not None and above == 1 and user.opname in ("COPY", "STORE_SUBSCR")     # d[key] += 1, d[key] = value
         changed = is_attribute and names[index - 1] == "COPY"                                           # o.n += 1
@@ -385,11 +385,11 @@ def reads_of(code: CodeType) -> Reads:
 def is_call_of(code: CodeType, offset: int, name: str) -> bool:
     """True if the instruction at an offset calls a function or method of this name."""
     steps = instructions(code)
-    found = (_consumer(steps, index)[0] for index, _, loaded in _loads(steps) if loaded == name)
+    found = (consumer_of(steps, index)[0] for index, _, loaded in loads_of(steps) if loaded == name)
     return any(user is not None and user.offset == offset for user in found)
 
 
-def _consumer(steps: list[dis.Instruction], index: int) -> tuple[dis.Instruction | None, int]:
+def consumer_of(steps: list[dis.Instruction], index: int) -> tuple[dis.Instruction | None, int]:
     """Return the instruction that takes the value which the instruction at `index` pushes, and how many values lie above it then; None if
     an instruction in between has an unknown stack effect: expressions of names, numbers, operators, items, attributes and calls are known.
     """
@@ -430,7 +430,7 @@ _EFFECTS = {
     **dict.fromkeys(("STORE_FAST", "STORE_GLOBAL", "STORE_DEREF", "STORE_NAME", "RETURN_VALUE", "POP_TOP"), (1, 0))}
 
 
-def _loads(steps: list[dis.Instruction]) -> Iterator[tuple[int, dis.Instruction, str]]:
+def loads_of(steps: list[dis.Instruction]) -> Iterator[tuple[int, dis.Instruction, str]]:
     """Yield the index, the instruction and the name of each load of a variable or an attribute; some instructions load two."""
     for index, step in enumerate(steps):
         if step.opname in ATTRIBUTE_LOADS or step.opname in VARIABLE_LOADS or step.opname in _LOCALS:
