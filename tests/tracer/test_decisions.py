@@ -12,6 +12,7 @@ import pytest
 
 import adjit as aj
 from adjit.ir import interpreter
+from adjit.runtime import program
 from adjit.tracer import value_guards
 from adjit.tracer.flow.flow_graph import EndOfExploration, FlowGraph
 
@@ -360,6 +361,42 @@ def test_a_loop_is_traced_in_time_linear_in_its_rounds(monkeypatch: pytest.Monke
 
     evaluate = interpreter.evaluate
     assert evaluated(200) < 2.3 * evaluated(100)
+
+
+def paths_that_end_early(z, total=np.sum):
+    payoffs = np.zeros(len(z))
+    for i in range(len(z)):
+        s, alive = 1.0, True
+        for e in z[i]:
+            s *= np.exp(e)
+            if s < 0.5:
+                alive = False
+                break
+        if alive:
+            payoffs[i] = max(s - 1.0, 0.0)
+    return total(payoffs)
+
+
+def test_views_are_read_anew_behind_a_branch() -> None:
+    """The rows of an argument are views that live on while branches are emitted; a function of NumPy in a variable hides nothing."""
+    compiled, gradient = aj.compile(paths_that_end_early, backend="interpret"), aj.grad(paths_that_end_early)
+    rng = np.random.default_rng(3)
+    for number in range(24):
+        z = rng.normal(size=(3, 3))
+        np.testing.assert_allclose(compiled(z), paths_that_end_early(z), rtol=1e-14)
+        if number % 8 == 0:
+            moved = [paths_that_end_early(z + 1e-7 * step.reshape(3, 3)) for step in np.eye(9)]
+            numeric = (np.array(moved) - paths_that_end_early(z)) / 1e-7
+            np.testing.assert_allclose(gradient(z).ravel(), numeric, atol=1e-5)
+    assert compiled.cache_info().traces <= 12
+
+
+def test_very_many_branches_stay_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "MAX_BRANCHES", 5)
+    compiled = aj.compile(independent_branches, backend="interpret")
+    for x in (np.ones(6), np.arange(6.0) - 2.5, -np.ones(6)):
+        np.testing.assert_allclose(compiled(x), independent_branches(x))
+    assert [len(each.trace.value_guards) for each in compiled.programs()] == [6, 6, 6]
 
 
 def halvings(x, most=1e-9):

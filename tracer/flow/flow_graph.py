@@ -191,6 +191,10 @@ class FlowGraph:
             self._analysis = immediate_postdominators(keys, self.successors), cycles(keys, self.successors)
         return self._analysis
 
+    def has_cycles(self) -> bool:
+        """True if a way comes back to a point."""
+        return bool(self.analysis()[1])
+
     def holds(self) -> bool:
         """True if what the traces read besides the arguments is what it was, and each array is the same object."""
         return all((now := guards.current()) is not None and all(map(is_, now, guards.arrays)) for guards in self.guards)

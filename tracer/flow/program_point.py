@@ -55,7 +55,7 @@ MAX_NESTING = 8
 _LARGEST_CONTENT = 1 << 16      # bytes of an array whose content is part of a key
 
 _VALUES = frozenset({bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented), CodeType})
-_BY_IDENTITY = (type, ModuleType, BuiltinFunctionType, WrapperDescriptorType, np.ufunc, np.dtype, MappingProxyType)
+_BY_IDENTITY = (type, ModuleType, BuiltinFunctionType, WrapperDescriptorType, np.ufunc, type(np.sum), np.dtype, MappingProxyType)
 _ITERATORS = tuple(map(type, (iter(range(0)), iter([]), iter(()), iter(""), reversed([]), enumerate(()), zip(), iter(range(1 << 70)),
                               reversed(()), iter(np.zeros(0)))))
 
@@ -72,7 +72,8 @@ class ProgramPoint:
     """A point that a trace reached. `key` with `counters` decides what Python does next; `counters` are the integers among it, which loops
     change, but for `numbers`: those that variables hold, by variable, which may become part of the state. `iterators` are those of `for`
     loops over ranges that are under way and whose numbers no code reads; of them the key says nothing but that they are there.
-    `state` are the arrays that are live there, in the order of the key; `kept` the objects that the key names by identity."""
+    `state` are the arrays that are live there, in the order of the key, `views` those that are views of others; `kept` are the objects that
+    the key names by identity."""
 
     key: tuple[Any, ...]
     counters: tuple[int, ...]
@@ -80,6 +81,7 @@ class ProgramPoint:
     state: tuple[TracedArray, ...]
     iterators: tuple[Any, ...]
     kept: tuple[Any, ...]
+    views: tuple[TracedArray, ...]
 
     @property
     def whole_key(self) -> tuple[Any, ...]:
@@ -178,6 +180,7 @@ class _Description:
         self.state: list[TracedArray] = []
         self.iterators: list[Any] = []
         self.kept: list[Any] = []
+        self.views: list[TracedArray] = []
         self._numbers: dict[int, int] = {}      # of objects that were met, by identity
         self._met: list[Any] = []
         self._roots: dict[int, int] = {}        # of fresh arrays, by the identity of the array that owns the memory
@@ -246,7 +249,7 @@ class _Description:
 
     def point(self) -> ProgramPoint:
         return ProgramPoint(tuple(self.key), tuple(self.counters), tuple(self.numbers), tuple(self.state),
-                            tuple(self.iterators), tuple(self.kept))
+                            tuple(self.iterators), tuple(self.kept), tuple(self.views))
 
     def arguments(self, arguments: Sequence[TracedArray]) -> None:
         self.key.append("arguments")
@@ -383,6 +386,7 @@ class _Description:
         if array.alias.key is None or not array.alias.certain:
             raise Indescribable
         self.key += ("view", array.alias.key)
+        self.views.append(array)
         self.add(array.alias.base)
 
     def _add_ndarray(self, array: np.ndarray, kind: type) -> None:

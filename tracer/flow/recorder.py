@@ -348,6 +348,10 @@ class FlowRecorder:
                     values.vary(value)
                 given = any(array is argument for argument in self.scope.arguments)     # held by a variable: nothing was written to it
                 array._version += array.alias is None and not given      # views are part of a result only
+        for view in point.views:
+            if view.scope is self.scope and not self.builder.owns(view._value):     # it was read on the way: what follows has it from here
+                view._version = -1
+                view.value      # noqa: B018
         if decided is not None:
             decided._value = ahead.state[-1]
         return ahead.state
