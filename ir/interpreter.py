@@ -7,6 +7,7 @@ tested against it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -69,7 +70,13 @@ def evaluate(definition: OpDefinition, arrays: Sequence[np.ndarray], attrs: Attr
     """Results of one op, as arrays of the inferred dtypes; NumPy's floating-point warnings are silent."""
     with np.errstate(all="ignore"):
         out = definition.evaluate(*arrays, **attrs, regions=regions) if definition.regions else definition.evaluate(*arrays, **attrs)
-    return tuple(np.asarray(array) for array in (out if isinstance(out, tuple) else (out,)))
+    return tuple([array if type(array) is np.ndarray else _as_array(array) for array in (out if isinstance(out, tuple) else (out,))])
+
+
+def _as_array(result: Any) -> np.ndarray:
+    """The array of a result; that of a scalar without `np.asarray`, which is another function while one is traced."""
+    array: np.ndarray = result[...] if isinstance(result, np.generic) else np.asarray(result)
+    return array
 
 
 def _array_of(value: Value) -> np.ndarray:

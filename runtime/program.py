@@ -325,12 +325,11 @@ def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
                 signature: CallSignature, arrays: KnownArrays, outcomes: Sequence[Outcome],
                 flow: FlowGraph | None) -> tuple[Trace, Captured | None, FlowGraph | None]:
     """Trace `fun`; again, as long as the ways that were recorded meet as branches, or come back as loops."""
-    left, lifts = MAX_TRACES, MAX_LIFTS
+    left, lifts, repeated = MAX_TRACES, MAX_LIFTS, False
     while left:
         left -= 1
         known = flow is not None and bool(flow.blocks)
-        if flow is not None:
-            flow.begin()
+        points = 0 if flow is None else flow.begin()
         try:
             trace, captured = trace_with_tensors(fun, args, kwargs, static_names, signature, arrays, () if known else outcomes, flow)
         except NotLiftable as error:
@@ -353,13 +352,16 @@ def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
         if flow is None or captured is not None:
             break
         if lifts and not flow.changes_state and flow.lift_more():
-            left, lifts = left + 1, lifts - 1
+            left, lifts, repeated = left + 1, lifts - 1, False
             continue
         if flow.changes_state:
             if not flow.structured:
                 return trace, captured, None
             flow = None
             continue
+        if repeated and not flow.structured and len(flow.types) > points:
+            return trace, captured, None        # no point is met again, as each run makes a class of its own
+        repeated = True
         if len(flow.blocks) > MAX_BRANCHES and not flow.structured and not flow.has_cycles():
             return trace, captured, None
         _explore(flow, partial(trace_with_tensors, fun, args, kwargs, static_names, signature, arrays, (), flow))

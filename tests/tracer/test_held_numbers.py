@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from support.numpy_comparison import check_values
 from support.random_numpy_programs import CALLS, Line, RandomProgram, random_numpy_program, runs
 
 import adjit as aj
+from adjit.runtime import program
 
 
 class Count:
@@ -108,7 +111,23 @@ def nested(a):
     return x, outer.rounds
 
 
-LOOPS = (attributes, slots, items, elements, cells, methods, nested)
+def last_values(a):
+    last = deque([a, a], maxlen=2)
+    rounds = 0
+    while abs(last[-1] ** 2 - a) > 1e-6 and rounds < 60:
+        last.append(0.5 * (last[0] + last[1]) - 0.05 * (last[-1] ** 2 - a))
+        rounds += 1
+    return last[-1], rounds
+
+
+def partial_function(a):
+    step, x, rounds = partial(lambda size, x: x - size * (x * x - a), 0.05), a, 0
+    while abs(x * x - a) > 1e-6:
+        x, rounds = step(x), rounds + 1
+    return x, rounds
+
+
+LOOPS = (attributes, slots, items, elements, cells, methods, nested, last_values, partial_function)
 
 
 def flat(result: Any) -> list[Any]:
@@ -153,6 +172,37 @@ def test_numbers_that_python_needs_stay_numbers() -> None:
     compiled = aj.compile(function)
     for a in (5.0, 0.5, 20.0, 5.5):
         assert compiled(a) == function(a)
+
+
+def test_points_that_no_trace_comes_by_again_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each run makes a class of its own: two traces show that no point comes up again."""
+    def function(a):
+        class Halving:
+            def __init__(self, x):
+                self.x, self.rounds = x, 0
+
+            def step(self):
+                self.x, self.rounds = self.x / 2, self.rounds + 1
+                return self.x > 1.0
+
+        halving = Halving(a)
+        while halving.step():
+            pass
+        return halving.x, halving.rounds
+
+    traces = 0
+
+    def counting(*arguments: Any) -> Any:
+        nonlocal traces
+        traces += 1
+        return trace_with_tensors(*arguments)
+
+    trace_with_tensors = program.trace_with_tensors
+    monkeypatch.setattr(program, "trace_with_tensors", counting)
+    compiled = aj.compile(function)
+    for number, a in enumerate((9.0, 5.0, 1000.0), 1):
+        assert compiled(a) == function(a)
+        assert traces <= 3 * number
 
 
 def test_what_holds_a_number_is_left_as_it_was() -> None:

@@ -199,11 +199,12 @@ class FlowGraph:
         """True if what the traces read besides the arguments is what it was, and each array is the same object."""
         return all((now := guards.current()) is not None and all(map(is_, now, guards.arrays)) for guards in self.guards)
 
-    def begin(self) -> None:
-        """Begin a trace that emits what is known."""
+    def begin(self) -> int:
+        """Begin a trace that emits what is known; returns the number of known points."""
         self.recorders.clear()
         self.structured.clear()
         self.growing = False
+        return len(self.types)
 
     def learned(self) -> bool:
         """True if another trace would have fewer guards than the last one."""

@@ -11,6 +11,7 @@ import ctypes
 import gc
 import struct
 import sys
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from operator import length_hint
@@ -332,6 +333,14 @@ class _Description:
             for name, item in value.items():
                 self.add(name)
                 self._held(item, source if type(name) is str else None, name, partial(value.__setitem__, name))
+        elif kind is deque:
+            self.key += (kind, value.maxlen, len(value))
+            for index, item in enumerate(value):
+                self._held(item, source, index, partial(value.__setitem__, index))
+        elif kind is partial:
+            self.key.append(kind)
+            for part in (value.func, value.args, value.keywords, vars(value)):
+                self.add(part)
         elif kind in (set, frozenset):
             if not all(type(item) in (*_VALUES, int, float) for item in value):
                 raise Indescribable
