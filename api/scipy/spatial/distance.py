@@ -51,8 +51,7 @@ def _sum(x: Any, w: Any = None) -> Any:
 
 def _root(x: Any, power: float = 0.5) -> Any:
     """Root of what is not negative, with the derivative 0 at 0."""
-    nothing = x == 0
-    return np.where(nothing, 0.0, np.power(np.where(nothing, 1.0, x), power) if power != 0.5 else np.sqrt(np.where(nothing, 1.0, x)))
+    return np.where(x == 0, 0.0, np.sqrt(x) if power == 0.5 else np.power(x, power))
 
 
 def _over(a: Any, b: Any) -> Any:
