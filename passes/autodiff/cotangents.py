@@ -186,13 +186,13 @@ def _are_small(pieces: Sequence[Piece]) -> bool:
 
 
 def _added(base: Value | None, piece: Piece) -> Value:
-    if piece.scatter is not None and base is not None:
-        op, shape = piece.scatter, base.type.shape
-        inner = base if base.type == op.result.type else ops.reshape(base, shape=op.result.type.shape)
-        added = op.definition(inner, *op.operands[1:], **op.attrs)
-        return added if base is inner else ops.reshape(added, shape=shape)
     if piece.scatter is not None:
-        return piece.whole
+        op, shape = piece.scatter, piece.whole.type.shape
+        if base is None and piece.part is op.operands[2]:
+            return piece.whole
+        inner = op.operands[0] if base is None else base if base.type == op.result.type else ops.reshape(base, shape=op.result.type.shape)
+        added = op.definition(inner, op.operands[1], piece.part, **op.attrs)
+        return added if added.type.shape == shape else ops.reshape(added, shape=shape)
     if base is not None:
         return ops.add_slice(base, piece.part, start=piece.start, step=piece.step)
     interior = tuple(step - 1 for step in piece.step)
@@ -214,8 +214,8 @@ def _gap(like: Value, axis: int, size: int) -> Iterator[Value]:
 def _reshaped(op: Op, piece: Piece) -> Piece | None:
     """Piece after axes of size 1 are inserted or dropped; a piece of one element, or at indices that are data, after any reshape."""
     before, after = op.operands[0].type.shape, op.result.type.shape
-    if piece.scatter is not None:
-        return replace(piece, whole=op.result)
+    if piece.scatter is not None:       # `op` may reshape the sum of several
+        return replace(piece, whole=op.result if piece.whole is op.operands[0] else ops.reshape(piece.whole, shape=after))
     kept = [axis for axis, size in enumerate(before) if size != 1]
     if [size for size in after if size != 1] == [before[axis] for axis in kept]:
         axes = iter(kept)

@@ -97,3 +97,30 @@ def test_bytes_are_linear_in_what_is_touched(program: Callable[..., Any], factor
         a = RNG.uniform(0, 1, (count, count))
         planned = compiled.program(compiled.fun, (a,), {}).planned
         assert bytes_touched(planned) <= 12 * a.nbytes + count * 8 * (90 + factor * 4 * count)
+
+
+INDICES, OTHERS, WEIGHTS = np.array([0, 2, 2]), np.array([1, 2, 5]), np.array([1.0, 2.0, 3.0])
+
+
+def _twice(x: Any) -> Any:
+    return np.sum(x[INDICES] * WEIGHTS) + np.sum(x[OTHERS] * WEIGHTS ** 2)
+
+
+READ_AT_INDICES: dict[str, Callable[..., Any]] = {
+    "of a sum of one value with itself": lambda x: np.sum((x + x)[INDICES] * WEIGHTS),
+    "of a reshaped sum": lambda x: np.sum((x.reshape(2, 3) + x.reshape(2, 3)).reshape(-1)[INDICES] * WEIGHTS),
+    "twice, of a reshaped value": lambda x: _twice(x.reshape(2, 3).reshape(-1)),
+    "twice, of a value that was reshaped again": lambda x: _twice(x.reshape(3, 2).reshape(2, 3).reshape(6)),
+    "twice, of a matrix": lambda x: _twice((x.reshape(2, 3) * 1.5).ravel()),
+    "along an axis": lambda x: np.sum(np.take_along_axis(x + x, INDICES, 0) * WEIGHTS),
+    "sorted": lambda x: (lambda r: np.sort(r)[2] * 0.3 + np.sort(r)[4])((x.reshape(2, 3) * x.reshape(2, 3)).ravel()),
+}
+
+
+@pytest.mark.parametrize("case", READ_AT_INDICES)
+def test_elements_at_indices_count_as_often_as_they_are_read(case: str) -> None:
+    """Also where the cotangent of a reshape is a sum of what several ops add, and where one contribution arrives twice."""
+    function, x = READ_AT_INDICES[case], np.array([0.5, 1.0, -2.0, 3.0, 1.7, 0.2])
+    steps = 1e-6 * np.eye(x.size)
+    differences = [(function(x + step) - function(x - step)) / 2e-6 for step in steps]
+    np.testing.assert_allclose(aj.grad(function)(x), differences, atol=1e-7)
