@@ -73,3 +73,15 @@ def test_branches_in_rolled_loops_are_found() -> None:
     compiled = aj.compile(aj.value_and_grad(walk), roll_loops=True, backend="interpret")
     assert "scan" in compiled.ir("adjoint", 0.7, pushes)
     assert compiled.ir("adjoint", 0.7, pushes).count(" cond ") == 0
+
+
+@pytest.mark.parametrize("backend", ["interpret", "native"])
+def test_what_was_not_taken_neither_traps_nor_warns(backend: str, recwarn: pytest.WarningsRecorder) -> None:
+    def quotient(n: Any, k: Any) -> Any:
+        return aj.cond(k != 0, lambda: n // k + n % k, lambda: n * 0)
+
+    compiled = aj.compile(quotient, backend=backend)
+    assert [compiled(np.int64(n), np.int64(k)) for n, k in ((7, 2), (7, 0), (-7, 3), (-2 ** 63, 0))] == [4, 0, -1, 0]
+    logarithm = aj.compile(lambda x: aj.cond(x > 0, np.log, lambda x: 0.0 * x, x), backend=backend)
+    assert [logarithm(x) for x in (-1.0, 0.0, 1.0)] == [0, 0, 0]
+    assert not recwarn.list
