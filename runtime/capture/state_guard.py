@@ -162,15 +162,14 @@ def _alike(now: Any, then: Any) -> bool:
 def stateful_in(values: Iterable[Any]) -> list[Stateful]:
     """The modules and optimisers among values, also inside of containers."""
     found: list[Stateful] = []
-    stack = list(values)
+    stack, seen = list(values), set[int]()
     while stack:
         value = stack.pop()
         if isinstance(value, Stateful):
             found.append(value)
-        elif isinstance(value, dict):
-            stack.extend(value.values())
-        elif isinstance(value, (list, tuple, set, frozenset)):
-            stack.extend(value)         # `+=` would call the `__radd__` of a subclass
+        elif isinstance(value, (dict, list, tuple, set, frozenset)) and id(value) not in seen:
+            seen.add(id(value))         # a list may hold itself
+            stack.extend(value.values() if isinstance(value, dict) else value)      # `+=` would call the `__radd__` of a subclass
     return found
 
 

@@ -216,6 +216,64 @@ def solver():
     return solve, lambda: vars(state)
 
 
+@maker
+def holding_itself():
+    state = SimpleNamespace()
+
+    def f(x):
+        items = [1 if x > 1 else 2]
+        items.append(items)
+        state.items = items
+        return x
+    return f, lambda: (state.items[0], state.items[1] is state.items)
+
+
+@maker
+def one_of_two():
+    small, large = [], []
+
+    def f(x):
+        chosen = large if x > 1 else small
+        chosen.append(1)
+        return x
+    return f, lambda: (small, large)
+
+
+@maker
+def stack():
+    waiting = []
+
+    def f(x):
+        del waiting[:]
+        waiting.append(x)
+        total = 0.0
+        while waiting:
+            value = waiting.pop()
+            total = total + value
+            if value > 1:
+                waiting.extend([value / 2, value / 4])
+        return total
+    return f, lambda: waiting
+
+
+@maker
+def early_return():
+    state = SimpleNamespace(where="")
+
+    def f(x):
+        state.where = "start"
+        if x > 5:
+            state.where = "early"
+            return x * 2
+        for k in range(3):
+            if x < k:
+                state.where = f"loop {k}"
+                return x * k
+        state.where = "end"
+        return x
+    return f, lambda: state.where
+
+
 def plainly(value: Any) -> str:
     """Text of a state, in which NumPy's scalars are the numbers that they are."""
     if isinstance(value, np.ndarray):
