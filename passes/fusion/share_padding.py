@@ -52,7 +52,7 @@ def share_padding(graph: Graph, options: Options) -> Graph:
     if not whole:
         return graph
     new = [made for op in graph.ops for made in (_parts(op, whole[op], sources[op][1]) if op in whole else (op,))]
-    return graph.with_ops(needed_ops(dict.fromkeys(new), graph.results))
+    return graph.with_ops(needed_ops(list(dict.fromkeys(new)), graph.results))
 
 
 def _source(op: Op, producer: Mapping[Value, Op]) -> tuple[Value, float | None]:

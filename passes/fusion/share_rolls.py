@@ -69,7 +69,7 @@ def share_rolls(graph: Graph, options: Options) -> Graph:
             new.update((roll.op, [*long, _slice(long[-1].result, roll.op, roll.axis, low + roll.shift, roll.op.result)]) for roll in group)
     if not new:
         return graph
-    return graph.with_ops(needed_ops(dict.fromkeys(made for op in graph.ops for made in new.get(op, (op,))), graph.results))
+    return graph.with_ops(needed_ops(list(dict.fromkeys(made for op in graph.ops for made in new.get(op, [op]))), graph.results))
 
 
 def _roll_of(op: Op, producer: Mapping[Value, Op]) -> _Roll | None:

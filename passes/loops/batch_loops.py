@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from adjit.ir.batching import inline_batched, rule_of, spread
@@ -108,12 +108,12 @@ def _is_cheaper_inside(found: list[Op], body: Graph, carries: int) -> bool:
     return sum(value.type.nbytes for value in made & read) > sum(value.type.nbytes for value in replaced)
 
 
-def _can_batch(op: Op, length: int, varying: Collection[Value]) -> bool:
+def _can_batch(op: Op, length: int, varying: AbstractSet[Value]) -> bool:
     if op.definition.is_check or op.definition.region_use is not None or (op.operands and rule_of(op.definition) is None):
         return False
     if op.definition.kind is Kind.INDEXING and (op.name != "take" or op.operands[0] in varying):
         return False        # an index out of range would be told of another axis
-    sizes = [value.type.nbytes for value in op.results] if not varying.isdisjoint(op.operands) else [0]
+    sizes = [value.type.nbytes for value in op.results] if any(value in varying for value in op.operands) else [0]
     return max(sizes) <= min(MAX_ITERATION_BYTES, MAX_BATCHED_BYTES // length)
 
 

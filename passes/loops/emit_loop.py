@@ -312,7 +312,9 @@ class _Body:
             starts = [self.row_at[(move.starts,)] for move in moves]
             moving = self.loop.moving[place]
             given = [as_type(self._operand(place, index, made), value.type) for index, value in enumerate(moving.operands)]
-            return [as_type((emit_read if op.name == "slice" else emit_write)(moving, *given, moves, starts), op.result.type)]
+            if op.name == "slice":
+                return [as_type(emit_read(moving, given[0], moves, starts), op.result.type)]
+            return [as_type(emit_write(moving, given[0], given[1], moves, starts), op.result.type)]
         operands = tuple(self._operand(place, index, made) for index in range(len(op.operands)))
         results = tuple(Value(value.type, value.name) for value in op.results)
         self.builder.append(Op(op.definition, operands, results, op.attrs, op.regions, op.loc, op.role))
