@@ -75,8 +75,7 @@ def evaluate(definition: OpDefinition, arrays: Sequence[np.ndarray], attrs: Attr
 
 def _as_array(result: Any) -> np.ndarray:
     """The array of a result; that of a scalar without `np.asarray`, which is another function while one is traced."""
-    array: np.ndarray = result[...] if isinstance(result, np.generic) else np.asarray(result)
-    return array
+    return result[...] if isinstance(result, np.generic) else np.asarray(result)      # type: ignore[index]
 
 
 def _array_of(value: Value) -> np.ndarray:
