@@ -97,7 +97,9 @@ def _samples() -> Iterator[Sample]:
     yield sample("sici", (0.5, 3), wrt=(0,), output=1)
     yield sample("jv", (0, 2), (0.5, 3), wrt=(1,))
     yield sample("jv", (0, 2), (0.5, 3), wrt=(), dtype=F32)
-    yield sample("eval_hermite", (0, 4), (0.5, 3), wrt=(1,))
+    yield sample("eval_hermite", (0, 4), (0.5, 3), wrt=())
+    degrees = np.arange(12.0).reshape(3, 4) % 5
+    yield Sample((degrees, uniform((3, 4), 0.5, 3)), {"function": "eval_hermite", "output": 0}, differentiable=(1,))
     yield sample("wofz", (-2, 2), (0.1, 2), wrt=(0, 1), output=1)
     yield sample("wofz", (-2, 2), (0.1, 2), wrt=(), dtype=F32)
     for dtype in (F32, F64):

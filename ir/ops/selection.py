@@ -101,11 +101,12 @@ def _convert_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, .
 
 
 def _convert_samples() -> Iterator[Sample]:
+    """Between NumPy's own dtypes: the samples are the same whether bfloat16 is loaded or not."""
     yield Sample((uniform((2, 3)),), {"dtype": F64}, differentiable=(0,))
     yield Sample((uniform((2, 3), dtype=F32),), {"dtype": F64})
     yield Sample((edges(F64),), {"dtype": F32})
     for target in SHORT_NAMES.values():
-        if is_complex(target):
+        if is_complex(target) or target.kind == "V":
             continue
         if is_half(target):
             yield from (Sample((edges(source),), {"dtype": target}) for source in FLOATS)

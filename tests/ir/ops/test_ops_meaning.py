@@ -211,6 +211,11 @@ def external(*arrays: np.ndarray, function: str, output: int) -> np.ndarray:
     def scalar(*numbers: float) -> Any:
         if function == "sici":      # Python has it of complex numbers alone
             return scipy.special.sici(*numbers)[output]
+        if function == "wofz":
+            value = scipy.special.cython_special.wofz(complex(*numbers))
+            return (value.real, value.imag)[output]
+        if function == "eval_hermite":
+            return scipy.special.cython_special.eval_hermite(int(numbers[0]), numbers[1])
         return getattr(scipy.special.cython_special, function)(*numbers)
 
     return np.asarray(np.vectorize(scalar, otypes=[float])(*(array.astype(float) for array in arrays))).astype(arrays[0].dtype)
