@@ -12,12 +12,14 @@ array([-0.6, -0.8])
 """
 
 from importlib import import_module
+from math import e, inf, nan, pi
 from typing import TYPE_CHECKING, Any
 
 from adjit import autograd, errors, linalg, numpy, random
 from adjit.eager.conversions import from_dlpack
-from adjit.eager.generator import get_rng_state, manual_seed, set_rng_state
-from adjit.eager.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from adjit.eager.device import device
+from adjit.eager.generator import Generator, get_rng_state, manual_seed, set_rng_state
+from adjit.eager.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from adjit.eager.tensor import Tensor, as_tensor, tensor
 from adjit.ir.spelling import nearest as _nearest
 from adjit.ir.version import VERSION as __version__
@@ -38,22 +40,26 @@ from adjit.runtime.transforms import (
 from adjit.runtime.vmap import vmap
 
 if TYPE_CHECKING:
-    from adjit import fft, func, nn, optim, special, tensor_function_names, viz  # `tensor_function_names` is a stub
+    from adjit import cuda, fft, func, nn, optim, special, tensor_function_names, viz  # `tensor_function_names` is a stub
+    from adjit.dtypes import *  # noqa: F403
     from adjit.runtime.exports.load import load
     from adjit.runtime.parameter_vectors import check_grads, ravel_pytree
     from adjit.tensor_function_names import *  # noqa: F403
 
 __all__ = [
-    "CompiledFunction", "Tensor", "__version__", "as_tensor", "autograd", "check_grads",
-    "checkpoint", "compile", "cond", "custom_vjp", "enable_grad",
-    "errors", "fft", "fori_loop", "from_dlpack", "func", "get_rng_state", "grad", "hessian", "hvp", "is_grad_enabled", "jacfwd", "jacobian",
-    "jacrev", "jvp", "linalg", "load", "manual_seed", "nn", "no_grad", "numpy", "optim", "pure_callback", "random", "ravel_pytree", "scan",
-    "set_grad_enabled", "set_rng_state", "special", "stop_gradient", "tensor", "value_and_grad", "viz", "vjp", "vmap", "while_loop",
+    "CompiledFunction", "Generator", "Tensor", "__version__", "as_tensor", "autograd", "check_grads", "checkpoint", "compile", "cond",
+    "cuda", "custom_vjp", "device", "e", "enable_grad", "errors", "fft", "fori_loop", "from_dlpack", "func", "get_rng_state", "grad",
+    "hessian", "hvp", "inf", "inference_mode", "is_grad_enabled", "jacfwd", "jacobian", "jacrev", "jvp", "linalg", "load", "manual_seed",
+    "nan", "nn", "no_grad", "numpy", "optim", "pi", "pure_callback", "random", "ravel_pytree", "scan", "set_grad_enabled", "set_rng_state",
+    "special", "stop_gradient", "tensor", "value_and_grad", "viz", "vjp", "vmap", "while_loop",
 ]
 if TYPE_CHECKING:
     __all__ += tensor_function_names.__all__        # type: ignore[has-type]
 
-_ON_DEMAND = ("fft", "func", "nn", "optim", "special", "viz")
+_ON_DEMAND = ("cuda", "fft", "func", "nn", "optim", "special", "viz")
+_DTYPES = frozenset((
+    "bfloat16", "bool", "cdouble", "cfloat", "complex128", "complex64", "double", "float", "float16", "float32", "float64", "half", "int",
+    "int16", "int32", "int64", "int8", "long", "short", "uint16", "uint32", "uint64", "uint8"))
 _MODULES = {"load": "adjit.runtime.exports.load", "check_grads": "adjit.runtime.parameter_vectors",
             "ravel_pytree": "adjit.runtime.parameter_vectors"}
 _ELSEWHERE = {
@@ -79,6 +85,8 @@ if not TYPE_CHECKING:       # type checkers know all names
         """Import modules that many programs do without when they are first used: `import adjit` stays quick."""
         if name in _ON_DEMAND:
             return import_module(f"adjit.{name}")
+        if name in _DTYPES:     # not kept in this module, where some are names of Python's types
+            return getattr(import_module("adjit.dtypes"), name)
         if name in _MODULES:
             return globals().setdefault(name, getattr(import_module(_MODULES[name]), name))
         function = None if name.startswith("_") else import_module("adjit.tensor_functions").FUNCTIONS.get(name)
@@ -89,4 +97,4 @@ if not TYPE_CHECKING:       # type checkers know all names
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *import_module("adjit.tensor_functions").FUNCTIONS})
+    return sorted({*__all__, *_DTYPES - {"bfloat16"}, *import_module("adjit.tensor_functions").FUNCTIONS})

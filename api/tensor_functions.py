@@ -19,10 +19,11 @@ import numpy as np
 
 from adjit.eager import signatures
 from adjit.eager.apply import apply
+from adjit.eager.device import check_device
 from adjit.eager.functional import shapes
-from adjit.eager.generator import next_key
+from adjit.eager.generator import Generator, next_key
 from adjit.eager.node_names import raw
-from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, as_tensor, check_device, tensor
+from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, as_tensor, tensor
 from adjit.ir.types import is_float
 from adjit.numpy_signatures import example
 from adjit.tracer import random
@@ -151,22 +152,26 @@ def eye(n: int, m: int | None = None, dtype: Any = None, requires_grad: bool = F
 # -- random
 
 
-def rand(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+def rand(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None,
+         generator: Generator | None = None) -> Tensor:
     """Draw uniform numbers in [0, 1).
 
     >>> rand(2, 3).shape
     (2, 3)
     """
-    return _drawn(_UNIFORM, _sizes(sizes, size), dtype_argument(DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device)
+    return _drawn(_UNIFORM, _sizes(sizes, size), dtype_argument(DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device,
+                  generator)
 
 
-def randn(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+def randn(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None,
+          generator: Generator | None = None) -> Tensor:
     """Draw numbers of the standard normal distribution.
 
     >>> randn(2, 3).shape
     (2, 3)
     """
-    return _drawn(_NORMAL, _sizes(sizes, size), dtype_argument(DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device)
+    return _drawn(_NORMAL, _sizes(sizes, size), dtype_argument(DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device,
+                  generator)
 
 
 def rand_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
@@ -189,26 +194,29 @@ def randn_like(input: Any, dtype: Any = None, requires_grad: bool = False, devic
     return randn(like.shape, dtype=like.dtype if dtype is None else dtype, requires_grad=requires_grad, device=device)
 
 
-def randint(low: int, high: Any = None, size: Any = None, dtype: Any = None, device: Any = None) -> Tensor:
-    """Draw integers from `low` (0) below `high`, int64: `randint(10, (3,))` or `randint(5, 10, (3,))`.
+def randint(low: Any = 0, high: Any = None, size: Any = None, dtype: Any = None, requires_grad: bool = False, device: Any = None,
+            generator: Generator | None = None) -> Tensor:
+    """Draw integers from `low` (0) below `high`, int64: `randint(10, (3,))`, `randint(5, 10, (3,))` or `randint(high=10, size=(3,))`.
 
     >>> bool((randint(5, 10, (100,)) >= 5).all())
     True
     """
     if size is None:
         low, high, size = 0, low, high
-    made: Tensor = apply(_RANDINT, (next_key(), _sizes((size,)), operator.index(low), operator.index(high)))
-    return _finished(made if dtype is None else made.to(dtype), False, device)
+    elif high is None:
+        low, high = 0, low
+    made: Tensor = apply(_RANDINT, (next_key(generator), _sizes((size,)), operator.index(low), operator.index(high)))
+    return _finished(made if dtype is None else made.to(dtype), requires_grad, device)
 
 
-def randperm(n: int, dtype: Any = None, device: Any = None) -> Tensor:
+def randperm(n: int, dtype: Any = None, requires_grad: bool = False, device: Any = None, generator: Generator | None = None) -> Tensor:
     """Return the integers below `n` in random order.
 
     >>> sorted(randperm(4).tolist())
     [0, 1, 2, 3]
     """
-    made: Tensor = apply(_PERMUTATION, (next_key(), operator.index(n)))
-    return _finished(made if dtype is None else made.to(dtype), False, device)
+    made: Tensor = apply(_PERMUTATION, (next_key(generator), operator.index(n)))
+    return _finished(made if dtype is None else made.to(dtype), requires_grad, device)
 
 
 # -- of several tensors
@@ -327,8 +335,9 @@ def _default(dtype: np.dtype) -> np.dtype:
     return DEFAULT_FLOAT if is_float(dtype) else np.dtype(np.int64)
 
 
-def _drawn(draw: Callable[..., Any], size: tuple[int, ...], dtype: np.dtype, requires_grad: bool, device: Any) -> Tensor:
-    return _finished(apply(draw, (next_key(), size, dtype)), requires_grad, device)
+def _drawn(draw: Callable[..., Any], size: tuple[int, ...], dtype: np.dtype, requires_grad: bool, device: Any,
+           generator: Generator | None) -> Tensor:
+    return _finished(apply(draw, (next_key(generator), size, dtype)), requires_grad, device)
 
 
 def _finished(made: Tensor, requires_grad: bool, device: Any) -> Tensor:

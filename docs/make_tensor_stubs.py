@@ -31,7 +31,9 @@ import numpy as np
 
 """
 METHODS_HEAD = HEAD + """\
+from adjit.eager.device import device as _device
 from adjit.eager.functional.reductions import ValuesAndIndices
+from adjit.eager.generator import Generator
 from adjit.eager.node import Handle, Node
 from adjit.eager.tensor import Tensor
 from adjit.tracer.array_wrapper import ArrayWrapper
@@ -43,7 +45,9 @@ _int: TypeAlias = int
 _str: TypeAlias = str
 
 class TensorMethods(ArrayWrapper):
-    device: _str
+    device: _device
+    @property
+    def is_cuda(self) -> _bool: ...
     requires_grad: _bool
     grad: Tensor | None
     data: Tensor
@@ -90,6 +94,7 @@ class TensorMethods(ArrayWrapper):
 FUNCTIONS_HEAD = HEAD.replace("from collections.abc import Callable, Iterator, Sequence", "from collections.abc import Sequence").replace(
     "from typing import Any, Literal, TypeAlias, overload\n\nimport numpy as np\n", "from typing import Any, Literal, overload\n") + """\
 from adjit.eager.functional.reductions import ValuesAndIndices
+from adjit.eager.generator import Generator
 from adjit.eager.tensor import Tensor
 from adjit.eager.tensor_methods import TensorLike
 
@@ -104,6 +109,7 @@ OVERLOADS = {
     "split": ["({first}, split_size: int | Sequence[int], dim: int = ..., *, axis: int = ...) -> tuple[Tensor, ...]",
               "({first}, *, split_size_or_sections: int | Sequence[int], dim: int = ..., axis: int = ...) -> tuple[Tensor, ...]"],
     "swapaxes": ["({first}, dim0: int, dim1: int) -> Tensor", "({first}, *, axis0: int, axis1: int) -> Tensor"],
+    "type": ["({first}) -> str", "({first}, dtype: Any, non_blocking: bool = ...) -> Tensor"],
     "nonzero": ["({first}, as_tuple: Literal[False] = ...) -> Tensor", "({first}, as_tuple: Literal[True]) -> tuple[Tensor, ...]"],
 }
 OVERLOADS["min"] = OVERLOADS["max"]

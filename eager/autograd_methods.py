@@ -233,25 +233,35 @@ def backward(tensors: Tensor | Sequence[Tensor], grad_tensors: Any = None, retai
 
 @overload
 def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], grad_outputs: Any = None,
-         retain_graph: bool | None = None, create_graph: bool = False, allow_unused: Literal[False] = False) -> tuple[Tensor, ...]: ...
+         retain_graph: bool | None = None, create_graph: bool = False, allow_unused: Literal[False] = False, *, only_inputs: bool = ...,
+         materialize_grads: Literal[False] = ...) -> tuple[Tensor, ...]: ...
 
 
 @overload
 def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], grad_outputs: Any = None,
-         retain_graph: bool | None = None, create_graph: bool = False, *, allow_unused: bool) -> tuple[Tensor | None, ...]: ...
+         retain_graph: bool | None = None, create_graph: bool = False, *, allow_unused: bool = ..., only_inputs: bool = ...,
+         materialize_grads: Literal[True]) -> tuple[Tensor, ...]: ...
+
+
+@overload
+def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], grad_outputs: Any = None,
+         retain_graph: bool | None = None, create_graph: bool = False, *, allow_unused: bool, only_inputs: bool = ...,
+         materialize_grads: bool = ...) -> tuple[Tensor | None, ...]: ...
 
 
 @overload
 def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], grad_outputs: Any,
-         retain_graph: bool | None, create_graph: bool, allow_unused: bool) -> tuple[Tensor | None, ...]: ...
+         retain_graph: bool | None, create_graph: bool, allow_unused: bool, *, only_inputs: bool = ...,
+         materialize_grads: bool = ...) -> tuple[Tensor | None, ...]: ...
 
 
 def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], grad_outputs: Any = None,
-         retain_graph: bool | None = None, create_graph: bool = False, allow_unused: bool = False) -> tuple[Tensor | None, ...]:
+         retain_graph: bool | None = None, create_graph: bool = False, allow_unused: bool = False, *, only_inputs: bool = True,
+         materialize_grads: bool = False) -> tuple[Tensor | None, ...]:
     """Compute the gradients of `outputs` (summed) with respect to each of `inputs`, which need not be leaves; `.grad` does not change.
 
     Arguments and errors are as in `tensor.backward`; an input that the outputs do not depend on raises `NonDifferentiableError`, or
-    with `allow_unused` gives None.
+    with `allow_unused` gives None, with `materialize_grads` zeros. `only_inputs` is True, in PyTorch too.
 
     >>> from adjit.eager.tensor import tensor
     >>> x = tensor(3.0, requires_grad=True)
@@ -260,11 +270,17 @@ def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], 
     >>> first.item(), second.item()
     (27.0, 18.0)
     """
+    if not only_inputs:
+        raise UnsupportedError("grad(only_inputs=False), which accumulates into other leaves", find_user_location(),
+                               hint="leave it out, and call backward() for the gradients of all leaves")
     wanted = _as_list(inputs)
     targets = _targets(wanted, "grad()")
     keep = create_graph if retain_graph is None else retain_graph
     found = run_backward(_roots(_as_list(outputs), grad_outputs, "grad()"), keep, create_graph, targets, accumulate=False)
     gradients = tuple(found.get(targets[edge_of(tensor)]) for tensor in wanted)
+    if materialize_grads:
+        return tuple(wanted[index].new_zeros(wanted[index].shape) if gradient is None else gradient
+                     for index, gradient in enumerate(gradients))
     for index, gradient in enumerate(gradients):
         if gradient is None and not allow_unused:
             raise NonDifferentiableError(f"grad(): the outputs do not depend on input {index}", find_user_location(),

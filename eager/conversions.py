@@ -14,11 +14,12 @@ import numpy as np
 from adjit.eager import signatures
 from adjit.eager.apply import apply
 from adjit.eager.capture import current_capture, traced
+from adjit.eager.device import CPU, check_device, names_device
 from adjit.eager.functional import elementwise, shapes
 from adjit.eager.gradient_overrides import detached_value
 from adjit.eager.lost_gradients import check_number
 from adjit.eager.node_names import raw
-from adjit.eager.tensor import Tensor, check_device, new_tensor, note_wrapper, own_tensor, tensor
+from adjit.eager.tensor import Tensor, new_tensor, note_wrapper, own_tensor, tensor
 from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError
 from adjit.ir.types import bfloat16, is_complex, is_float
 from adjit.tracer.array import TracedArray, wrap, write_refused
@@ -39,7 +40,8 @@ _DTYPES = {"float": np.float32, "double": np.float64, "short": np.int16, "int": 
 def install() -> None:
     """Install the methods of this file on `Tensor`."""
     members: dict[str, Callable[..., Any]] = {
-        "to": _to, "astype": _astype, "type": _astype, "type_as": _type_as, "cpu": _cpu, "contiguous": _contiguous, "copy": _copy,
+        "to": _to, "astype": _astype, "type": _type, "cuda": _cuda, "type_as": _type_as, "cpu": _cpu,
+        "contiguous": _contiguous, "copy": _copy,
         "nonzero": _nonzero,
         "item": _item, "tolist": _tolist, "numpy": _numpy, "__array__": _array, "__dlpack__": _dlpack, "__dlpack_device__": _dlpack_device,
         "__bool__": _bool, "__float__": _float, "__complex__": _complex, "__int__": _int, "__index__": _index, "__len__": _len,
@@ -55,10 +57,11 @@ def install() -> None:
     members |= {name: _to_dtype(np.dtype(dtype)) for name, dtype in _DTYPES.items()} | {"bfloat16": _bfloat16}
     for name, member in members.items():
         setattr(Tensor, name, member if member.__name__ == name else signatures.named(member, name))
-    Tensor.device = "cpu"       # type: ignore[attr-defined]
+    Tensor.device = CPU       # type: ignore[attr-defined]
     for name, part in {"real": _real, "imag": _imag}.items():
         setattr(Tensor, name, property(part, functools.partial(_set_part, name)))
-    for name, getter in {"T": _reversed, "mT": _matrix_transposed, "H": _matrix, "nbytes": _nbytes, "itemsize": _element_size}.items():
+    for name, getter in {"T": _reversed, "mT": _matrix_transposed, "H": _matrix, "is_cuda": _is_cuda,
+                         "nbytes": _nbytes, "itemsize": _element_size}.items():
         setattr(Tensor, name, property(getter))
 
 
@@ -95,7 +98,7 @@ def _to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: b
             dtype = arg.dtype
         elif isinstance(arg, bool):
             copy = copy or (arg and arg is args[-1] and len(args) > 2)
-        elif isinstance(arg, str) and arg.partition(":")[0] in _DEVICES:
+        elif names_device(arg):
             device = arg
         elif arg is not None:
             dtype = arg
@@ -103,12 +106,33 @@ def _to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: b
     return _converted(self, self.dtype if dtype is None else dtype, copy)
 
 
-_DEVICES = ("cpu", "cuda", "mps", "xpu", "meta")
-
-
 def _astype(self: Tensor, dtype: Any, copy: bool = True) -> Tensor:
     """Convert the tensor, as `ndarray.astype`."""
     return _converted(self, dtype, copy)
+
+
+def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """Convert the tensor to a dtype, or to that of a type by PyTorch's name, such as "torch.DoubleTensor"; without an argument return that
+    name.
+
+    >>> from adjit.eager.tensor import tensor
+    >>> tensor([1.0]).type(), tensor([1.0]).type("torch.LongTensor")
+    ('torch.FloatTensor', tensor([1]))
+    """
+    if dtype is None:
+        return next((f"torch.{name.capitalize()}Tensor" for name, known in _TYPES.items() if known == self.dtype.name), str(self.dtype))
+    named = dtype.rpartition(".")[2].removesuffix("Tensor").lower() if isinstance(dtype, str) and dtype.endswith("Tensor") else None
+    return _converted(self, dtype if named is None else _TYPES.get(named, dtype))
+
+
+_TYPES = {**{name: np.dtype(dtype).name for name, dtype in _DTYPES.items()}, "byte": "uint8", "char": "int8", "bfloat16": "bfloat16"}
+"""Dtypes by the names of PyTorch's types of tensors."""
+
+
+def _cuda(self: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
+    """Raise `UnsupportedError`: tensors are in the memory of the CPU."""
+    check_device("cuda")
+    return self
 
 
 def _type_as(self: Tensor, other: Any) -> Tensor:
@@ -322,6 +346,11 @@ def _nbytes(self: Tensor) -> int:
 def _is_floating_point(self: Tensor) -> bool:
     """True if the dtype is float32 or float64."""
     return is_float(self.dtype)
+
+
+def _is_cuda(self: Tensor) -> bool:
+    """False: tensors are in the memory of the CPU."""
+    return False
 
 
 # -- transposed

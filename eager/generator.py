@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from adjit.eager.apply import apply
+from adjit.eager.device import CPU, check_device
 from adjit.eager.in_place import apply_in_place
 from adjit.eager.modes import no_grad
 from adjit.eager.tensor import Tensor, as_tensor, own_tensor
@@ -23,14 +24,18 @@ _FIRST = np.uint64(1 << 63)     # first counter of keys: apart from the counters
 
 
 class Generator:
-    """Generator of distinct keys for `adjit.random`.
+    """Generator of random numbers for `generator=` of functions that draw, and of distinct keys for `adjit.random`. The device, if it is
+    given, is "cpu".
 
-    >>> generator = Generator(0)
+    >>> generator = Generator().manual_seed(0)
     >>> bool(generator.next_key() == generator.next_key())
     False
     """
 
-    def __init__(self, seed: int = 0):
+    device = CPU
+
+    def __init__(self, device: Any = None, seed: int = 0):
+        check_device(device)
         self.key: Tensor = own_tensor(np.array(seed & _MASK, np.uint64))
         self.counter: Tensor = own_tensor(np.array(0, np.uint64))
 
@@ -40,6 +45,10 @@ class Generator:
             apply_in_place(_set, self.key, (np.uint64(int(seed) & _MASK),))
             apply_in_place(_set, self.counter, (np.uint64(0),))
         return self
+
+    def initial_seed(self) -> int:
+        """Return the seed, modulo 2**64."""
+        return int(self.key)
 
     def next_key(self) -> Any:
         """Make a new key: a uint64 array of no dimensions, or a traced one while a function is captured."""
@@ -79,8 +88,10 @@ default_generator = Generator()
 _source: ContextVar[Callable[[], Any] | None] = ContextVar("key_source", default=None)
 
 
-def next_key() -> Any:
-    """Make a new key with the default generator, see `Generator.next_key`; or with the function of `keys_from`."""
+def next_key(generator: Generator | None = None) -> Any:
+    """Make a new key with this generator or the default one, see `Generator.next_key`; or with the function of `keys_from`."""
+    if generator is not None:
+        return generator.next_key()
     source = _source.get()
     return default_generator.next_key() if source is None else source()
 

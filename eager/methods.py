@@ -16,7 +16,7 @@ from adjit.eager.checks import check_indices, checked
 from adjit.eager.functional import elementwise, reductions, shapes, statistics
 from adjit.eager.functional import indexing as indexed
 from adjit.eager.functional import matmul as matmul
-from adjit.eager.generator import next_key
+from adjit.eager.generator import Generator, next_key
 from adjit.eager.in_place import apply_in_place
 from adjit.eager.node_names import raw
 from adjit.eager.tensor import Tensor
@@ -330,27 +330,27 @@ def _contains(self: Tensor, element: Any) -> bool:
 # -- random content, from the default generator
 
 
-def _normal(self: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
+def _normal(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill the tensor with numbers of the normal distribution."""
-    return apply_in_place(elementwise.normal, self, (next_key(), mean, std))
+    return apply_in_place(elementwise.normal, self, (next_key(generator), mean, std))
 
 
-def _uniform(self: Tensor, from_: float = 0.0, to: float = 1.0, **interval: float) -> Tensor:
+def _uniform(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None, **interval: float) -> Tensor:
     """Fill the tensor with uniform numbers from [`from`, `to`)."""
     low = interval.pop("from", from_)
     if interval:
         raise TypeError(f"uniform_() got an unexpected argument {next(iter(interval))!r}")
-    return apply_in_place(elementwise.uniform, self, (next_key(), low, to))
+    return apply_in_place(elementwise.uniform, self, (next_key(generator), low, to))
 
 
-def _bernoulli(self: Tensor, p: float | Tensor = 0.5) -> Tensor:
+def _bernoulli(self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Fill the tensor with 1 with probability `p`, else 0."""
-    return apply_in_place(elementwise.bernoulli, self, (next_key(), p))
+    return apply_in_place(elementwise.bernoulli, self, (next_key(generator), p))
 
 
-def _drawn(self: Tensor) -> Tensor:
+def _drawn(self: Tensor, *, generator: Generator | None = None) -> Tensor:
     """Draw 1 with the probability that the tensor holds at each position, else 0."""
-    return apply_in_place(elementwise.bernoulli, apply(elementwise.clone, (self.detach(),)), (next_key(), self.detach()))
+    return apply_in_place(elementwise.bernoulli, apply(elementwise.clone, (self.detach(),)), (next_key(generator), self.detach()))
 
 
 install()

@@ -120,6 +120,21 @@ def no_grad(*function: Any) -> Any:
     return _NoGrad()(*function) if function else _NoGrad()        # with a function: `@no_grad` without parentheses
 
 
+def inference_mode(mode: Any = True) -> Any:
+    """Context manager or decorator like `no_grad`, by PyTorch's name; `inference_mode(False)` is `enable_grad`. Tensors
+    that are made within it may be used in differentiated computations afterwards, as those of `no_grad`.
+
+    >>> from adjit.eager.tensor import tensor
+    >>> with inference_mode():
+    ...     y = tensor([1.0], requires_grad=True) * 2
+    >>> y.requires_grad
+    False
+    """
+    if callable(mode):      # `@inference_mode` without parentheses
+        return no_grad(mode)
+    return no_grad() if mode else enable_grad()
+
+
 class _EnableGrad(_Mode):
     mode, value = "grad", True
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from adjit.eager.device import check_device
 from adjit.eager.modes import modes
 from adjit.ir import ops
-from adjit.ir.errors import ShapeError, UnsupportedError
+from adjit.ir.errors import ShapeError
 from adjit.ir.types import complex_dtype, is_float, is_inexact
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, wrap
 from adjit.tracer.array_checks import check_array
@@ -100,13 +101,6 @@ def new_tensor(array: Any) -> Tensor:
 def note_wrapper(tensor: Tensor) -> None:
     """Tell the trace under way of a tensor around one of its arrays, so that a tensor that outlives the trace is noticed."""
     tensor.array.scope.root.wrappers.append(weakref.ref(tensor))
-
-
-def check_device(device: Any) -> None:
-    """Accept "cpu", where all tensors are; raises `UnsupportedError` for other devices."""
-    if device is not None and str(device) not in ("cpu", "cpu:0"):
-        raise UnsupportedError(f"the device {device!s}: tensors and modules are in the memory of the CPU", find_user_location(),
-                               hint="leave the device out")
 
 
 def tensor(data: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:

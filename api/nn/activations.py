@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from inspect import unwrap
 from typing import Any, Literal
 
 import numpy as np
 
-from adjit.eager.in_place import apply_in_place
-from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, check_device, own_tensor
+from adjit.eager.device import check_device
+from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, own_tensor
 from adjit.nn import functional
 from adjit.nn.module import Module
 from adjit.nn.parameter import Parameter
@@ -21,9 +19,6 @@ class _InPlace(Module):
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
-
-    def _run(self, function: Callable[..., Any], x: Tensor, *settings: Any) -> Tensor:
-        return apply_in_place(unwrap(function), x, settings) if self.inplace else function(x, *settings)       # type: ignore[no-any-return]
 
     def extra_repr(self) -> str:
         return "inplace=True" if self.inplace else ""
@@ -39,7 +34,7 @@ class ReLU(_InPlace):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return a tensor of the same shape."""
-        return self._run(functional.relu, x)
+        return functional.relu(x, inplace=self.inplace)
 
 
 class LeakyReLU(_InPlace):
@@ -56,7 +51,7 @@ class LeakyReLU(_InPlace):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return a tensor of the same shape."""
-        return self._run(functional.leaky_relu, x, self.negative_slope)
+        return functional.leaky_relu(x, self.negative_slope, inplace=self.inplace)
 
     def extra_repr(self) -> str:
         return f"negative_slope={self.negative_slope}" + (", inplace=True" if self.inplace else "")
@@ -76,7 +71,7 @@ class ELU(_InPlace):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return a tensor of the same shape."""
-        return self._run(functional.elu, x, self.alpha)
+        return functional.elu(x, self.alpha, inplace=self.inplace)
 
     def extra_repr(self) -> str:
         return f"alpha={self.alpha}" + (", inplace=True" if self.inplace else "")
@@ -112,7 +107,7 @@ class SiLU(_InPlace):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return a tensor of the same shape."""
-        return self._run(functional.silu, x)
+        return functional.silu(x, inplace=self.inplace)
 
 
 class Softplus(Module):
@@ -146,7 +141,7 @@ class Mish(_InPlace):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return a tensor of the same shape."""
-        return self._run(functional.mish, x)
+        return functional.mish(x, inplace=self.inplace)
 
 
 class Hardswish(_InPlace):
@@ -159,7 +154,7 @@ class Hardswish(_InPlace):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return a tensor of the same shape."""
-        return self._run(functional.hardswish, x)
+        return functional.hardswish(x, inplace=self.inplace)
 
 
 class Hardsigmoid(_InPlace):
@@ -172,7 +167,7 @@ class Hardsigmoid(_InPlace):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return a tensor of the same shape."""
-        return self._run(functional.hardsigmoid, x)
+        return functional.hardsigmoid(x, inplace=self.inplace)
 
 
 class ReLU6(_InPlace):
@@ -185,7 +180,7 @@ class ReLU6(_InPlace):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return a tensor of the same shape."""
-        return self._run(functional.relu6, x)
+        return functional.relu6(x, inplace=self.inplace)
 
 
 class SELU(_InPlace):
@@ -198,7 +193,7 @@ class SELU(_InPlace):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return a tensor of the same shape."""
-        return self._run(functional.selu, x)
+        return functional.selu(x, inplace=self.inplace)
 
 
 class Hardtanh(_InPlace):
@@ -216,7 +211,7 @@ class Hardtanh(_InPlace):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return a tensor of the same shape."""
-        return self._run(functional.hardtanh, x, self.min_val, self.max_val)
+        return functional.hardtanh(x, self.min_val, self.max_val, inplace=self.inplace)
 
     def extra_repr(self) -> str:
         return f"min_val={self.min_val}, max_val={self.max_val}" + (", inplace=True" if self.inplace else "")

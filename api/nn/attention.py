@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager.tensor import Tensor, check_device
+from adjit.eager.device import check_device
+from adjit.eager.tensor import Tensor
 from adjit.ir.errors import ArgumentError, DTypeError, ShapeError
 from adjit.ir.types import dtype_kind
 from adjit.nn import functional, init

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from adjit.eager.tensor import Tensor, check_device
+from adjit.eager.device import check_device
+from adjit.eager.tensor import Tensor
 from adjit.ir.errors import ArgumentError
 from adjit.nn import functional, init
 from adjit.nn.functional.arguments import one_per_axis

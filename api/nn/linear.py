@@ -7,8 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from adjit.eager.device import check_device
 from adjit.eager.modes import no_grad
-from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, as_tensor, check_device, own_tensor
+from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, as_tensor, own_tensor
 from adjit.ir.errors import ArgumentError, ShapeError
 from adjit.nn import functional, init
 from adjit.nn.module import Module, refuse

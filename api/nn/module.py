@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import numpy as np
 
+from adjit.eager.device import check_device, names_device
 from adjit.eager.modes import no_grad
 from adjit.eager.node import Handle
 from adjit.eager.state import Stateful
-from adjit.eager.tensor import Tensor, check_device
+from adjit.eager.tensor import Tensor
 from adjit.ir.errors import DTypeError, TraceError, UnsupportedError
 from adjit.ir.types import is_float
 from adjit.nn.parameter import Parameter
@@ -283,14 +284,18 @@ class Module(Stateful):
         function(self)
         return self
 
-    def to(self, dtype: Any = None, device: Any = None) -> Self:
-        """Convert all floating-point parameters, their gradients, and floating-point buffers to `dtype`; returns the module.
+    def to(self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False) -> Self:
+        """Convert all floating-point parameters, their gradients, and floating-point buffers to a dtype, or that of a tensor; returns the
+        module. Arguments are those of `Tensor.to`: `to(np.float64)`, `to(device)`, `to(device, np.float64)`.
 
         The tensors stay the same objects, with new memory. The device "cpu" is accepted and changes nothing; `UnsupportedError` is raised
         for others.
         """
-        if isinstance(dtype, str) and dtype.partition(":")[0] in ("cpu", "cuda", "mps"):
-            dtype, device = None, dtype
+        for arg in args:
+            if names_device(arg):
+                device = arg
+            elif arg is not None and not isinstance(arg, bool):
+                dtype = arg
         check_device(device)
         if dtype is None:
             return self
@@ -304,6 +309,14 @@ class Module(Stateful):
                 if each is not None and is_float(each.dtype):
                     each.array = each.array.astype(wanted, copy=False)
         return self
+
+    def cpu(self) -> Self:
+        """Return the module itself: its tensors are in the memory of the CPU."""
+        return self
+
+    def cuda(self, device: Any = None) -> Self:
+        """Raise `UnsupportedError`: modules are in the memory of the CPU."""
+        return self.to(device="cuda")
 
     def float(self) -> Self:
         """Convert to float32, see `to`."""

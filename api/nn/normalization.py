@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from adjit.eager.device import check_device
 from adjit.eager.foreach_update import update_in_place
-from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, check_device, own_tensor
+from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, own_tensor
 from adjit.ir.errors import ArgumentError, ShapeError
 from adjit.nn import functional, init
 from adjit.nn.linear import empty_parameter

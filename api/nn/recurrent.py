@@ -7,7 +7,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from adjit.eager.tensor import Tensor, check_device
+from adjit.eager.device import check_device
+from adjit.eager.tensor import Tensor
 from adjit.ir.errors import ArgumentError, ShapeError
 from adjit.nn import functional, init
 from adjit.nn.linear import empty_parameter

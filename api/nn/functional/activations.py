@@ -8,7 +8,7 @@ import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.errors import ArgumentError
-from adjit.nn.functional.arguments import Array, dimension, floating, refuse_shape
+from adjit.nn.functional.arguments import Array, dimension, floating, refuse_shape, with_inplace
 from adjit.tracer.array import as_traced, wrap
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.functions import composites
@@ -16,6 +16,7 @@ from adjit.tracer.functions.composites import erf, sigmoid
 from adjit.tracer.user_location import find_user_location
 
 
+@with_inplace
 @dispatched
 def relu(input: Array) -> Array:
     """`max(input, 0)`, elementwise. The derivative at 0 is 0; NaN stays NaN.
@@ -26,6 +27,7 @@ def relu(input: Array) -> Array:
     return wrap(ops.relu(floating(input, "relu").value))
 
 
+@with_inplace
 @dispatched
 def relu6(input: Array) -> Array:
     """`min(max(input, 0), 6)`, elementwise. The derivative at 0 and at 6 is 0.
@@ -36,6 +38,7 @@ def relu6(input: Array) -> Array:
     return _clamped(floating(input, "relu6"), 0.0, 6.0)
 
 
+@with_inplace
 @dispatched
 def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0) -> Array:
     """`input` between the two bounds, and the bounds outside, elementwise. The derivative at a bound is 0; NaN stays NaN.
@@ -48,6 +51,7 @@ def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0) -> Array
     return _clamped(floating(input, "hardtanh"), min_val, max_val)
 
 
+@with_inplace
 @dispatched
 def leaky_relu(input: Array, negative_slope: float = 0.01) -> Array:
     """`input` where it is positive, `negative_slope * input` elsewhere. The derivative at 0 is `negative_slope`.
@@ -59,6 +63,7 @@ def leaky_relu(input: Array, negative_slope: float = 0.01) -> Array:
     return np.where(x > 0, x, negative_slope * x)
 
 
+@with_inplace
 @dispatched
 def elu(input: Array, alpha: float = 1.0) -> Array:
     """`input` where it is positive, `alpha * (exp(input) - 1)` elsewhere. The derivative at 0 is `alpha`.
@@ -72,6 +77,7 @@ def elu(input: Array, alpha: float = 1.0) -> Array:
     return np.where(x > 0, x, alpha * np.expm1(x))
 
 
+@with_inplace
 @dispatched
 def selu(input: Array) -> Array:
     """`1.0507 * elu(input, 1.6733)`: preserves mean 0 and variance 1 from layer to layer.
@@ -102,6 +108,7 @@ def gelu(input: Array, approximate: Literal["none", "tanh"] = "none") -> Array:
     raise ArgumentError(f"gelu: approximate is 'none' or 'tanh', got {approximate!r}", find_user_location())
 
 
+@with_inplace
 @dispatched
 def silu(input: Array) -> Array:
     """`input * sigmoid(input)`, elementwise; also known as swish.
@@ -203,6 +210,7 @@ def glu(input: Array, dim: int = -1) -> Array:
     return first * sigmoid(gate)
 
 
+@with_inplace
 @dispatched
 def mish(input: Array) -> Array:
     """`input * tanh(log(1 + exp(input)))`, elementwise.
@@ -214,6 +222,7 @@ def mish(input: Array) -> Array:
     return x * np.tanh(softplus(x))
 
 
+@with_inplace
 @dispatched
 def hardsigmoid(input: Array) -> Array:
     """`relu6(input + 3) / 6`, elementwise.
@@ -224,6 +233,7 @@ def hardsigmoid(input: Array) -> Array:
     return relu6(floating(input, "hardsigmoid") + 3.0) / 6.0
 
 
+@with_inplace
 @dispatched
 def hardswish(input: Array) -> Array:
     """`input * relu6(input + 3) / 6`, elementwise.

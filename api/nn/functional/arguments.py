@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
-from collections.abc import Sequence
-from typing import Any, Literal, NoReturn, Protocol
+from collections.abc import Callable, Sequence
+from functools import wraps
+from inspect import Parameter, unwrap
+from typing import Any, Literal, NoReturn, Protocol, TypeVar
 
+from adjit.eager.in_place import apply_in_place
+from adjit.eager.tensor import Tensor
 from adjit.ir.errors import ArgumentError, DTypeError, ShapeError
 from adjit.ir.types import is_float
 from adjit.tracer.array import as_traced
 from adjit.tracer.user_location import find_user_location
 
+F = TypeVar("F", bound=Callable[..., Any])
 Reduction = Literal["mean", "sum", "none"]
 
 
@@ -41,6 +47,28 @@ class Array(Protocol):
     def __truediv__(self, other: Any, /) -> Any: ...
     def __rtruediv__(self, other: Any, /) -> Any: ...
     def __neg__(self) -> Any: ...
+
+
+def with_inplace(function: F) -> F:
+    """Add PyTorch's `inplace` as the last argument of a dispatched function: its result is written into `input`, which is returned."""
+    written = unwrap(function)
+    signature = inspect.signature(function)
+    most = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in signature.parameters.values()) - 1
+
+    @wraps(function)
+    def either(input: Any, *settings: Any, inplace: bool = False, **named: Any) -> Any:
+        if len(settings) > most:
+            *settings, inplace = settings       # type: ignore[assignment]
+        if not inplace:
+            return function(input, *settings, **named)
+        if isinstance(input, Tensor):
+            return apply_in_place(written, input, tuple(settings), named)
+        input[...] = function(input, *settings, **named)
+        return input
+
+    last = Parameter("inplace", Parameter.POSITIONAL_OR_KEYWORD, default=False, annotation="bool")
+    either.__signature__ = signature.replace(parameters=[*signature.parameters.values(), last])      # type: ignore[attr-defined]
+    return either       # type: ignore[return-value]
 
 
 def floating(x: Array, function: str) -> Any:

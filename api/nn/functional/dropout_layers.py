@@ -9,14 +9,14 @@ import numpy as np
 from adjit import random
 from adjit.eager.generator import next_key
 from adjit.ir.errors import ArgumentError, TraceError
-from adjit.nn.functional.arguments import Array, floating
+from adjit.nn.functional.arguments import Array, floating, with_inplace
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.user_location import find_user_location
 
 
-def dropout(input: Array, p: float = 0.5, training: bool = True, key: Any = None) -> Any:
+def dropout(input: Array, p: float = 0.5, training: bool = True, inplace: bool = False, *, key: Any = None) -> Any:
     """Set each element of `input` to zero with probability `p`, else divide it by `1 - p`; `input` itself if `training` is False or `p` is
-    0.
+    0. With `inplace` the result is written into `input`.
 
     The random numbers depend on `key` (see `adjit.random`), so that the same key drops the same elements; without a key the default
     generator makes a new one for each call (see `adjit.manual_seed`).
@@ -26,11 +26,14 @@ def dropout(input: Array, p: float = 0.5, training: bool = True, key: Any = None
     >>> set(dropout(np.ones(100), 0.5, key=random.key(0)).tolist()) == {0.0, 2.0}
     True
     """
-    if not isinstance(training, bool):
-        raise TypeError(f"dropout: training is True or False, got {type(training).__name__}; a key is given by name, key=")
+    for flag, given in (("training", training), ("inplace", inplace)):
+        if not isinstance(given, bool):
+            raise TypeError(f"dropout: {flag} is True or False, got {type(given).__name__}; a key is given by name, key=")
     if not 0.0 <= p <= 1.0:
         raise ArgumentError(f"dropout: p lies in [0, 1], got {p}", find_user_location())
-    return drop(input, p, new_key("dropout") if key is None else key) if training and p > 0.0 else input
+    if not training or p == 0.0:
+        return input
+    return drop(input, p, new_key("dropout") if key is None else key, inplace=inplace)      # type: ignore[call-arg]
 
 
 def new_key(function: str) -> Any:
@@ -42,6 +45,7 @@ def new_key(function: str) -> Any:
                          find_user_location(), hint="pass a key of adjit.random, as an argument of the function") from error
 
 
+@with_inplace
 @dispatched
 def drop(x: Array, p: float, key: Any) -> Array:
     """Apply `dropout` with its key."""

@@ -198,7 +198,7 @@ def test_a_copy_of_a_model_is_made_in_every_call() -> None:
 def test_a_generator_starts_anew() -> None:
     def run(around: Callable[..., Any]) -> Any:
         def draw(x: Any) -> Any:
-            generator = Generator(3)
+            generator = Generator(seed=3)
             return x + aj.random.normal(generator.next_key(), (3,)) * aj.random.normal(generator.next_key(), (3,))
 
         function = around(draw)
