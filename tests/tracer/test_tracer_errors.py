@@ -139,11 +139,10 @@ def test_arguments_of_the_functions_of_loops_are_not_written_to():
 @pytest.mark.parametrize(
     ("fun", "name", "near"),
     [
-        (lambda x: np.linalg.eig(x), "numpy.linalg.eig", "eigh and eigvalsh of symmetric matrices are"),
         (lambda x: np.isnat(x), "numpy.isnat", "dates, not numbers"),
         (lambda x: np.shares_memory(x, x), "numpy.shares_memory", "memory, which a traced array does not have"),
         (lambda x: np.divmod.outer(x, x), "numpy.divmod.outer", "write it with the functions of aj.numpy"),
-        (lambda x: scipy.special.eval_hermite(2, x), "scipy.special.eval_hermite", "write it with the functions of adjit.numpy"),
+        (lambda x: scipy.special.obl_cv(1.0, 2.0, x), "scipy.special.obl_cv", "write it with the functions of adjit.numpy"),
         (lambda x: scipy.special.mathieu_a(1.0, x), "scipy.special.mathieu_a", "outside of the compiled function"),
     ],
 )
