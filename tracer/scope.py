@@ -22,7 +22,7 @@ from adjit.ir.thread_context import thread
 from adjit.ir.types import TensorType
 from adjit.tracer.array_checks import check_array
 from adjit.tracer.array_wrapper import ArrayWrapper
-from adjit.tracer.guards.container_log import items_unlogged, kind_of
+from adjit.tracer.guards.container_log import ORIGINAL_KIND
 from adjit.tracer.guards.content import fingerprint
 from adjit.tracer.guards.source import own_attributes
 from adjit.tracer.user_location import find_user_location
@@ -120,8 +120,11 @@ class Scope:
                 value = waiting.pop()
                 if id(value) not in found:
                     found[id(value)] = value
-                    if kind_of(value) in (list, tuple, set, frozenset, dict):
-                        waiting += items_unlogged(value)
+                    kind: Any = ORIGINAL_KIND.get(type(value), type(value))
+                    if kind in (list, tuple, set, frozenset, dict):
+                        waiting += kind.__iter__(value)
+                        if kind is dict:
+                            waiting += dict.values(value)
                     elif type(value).__flags__ & _HEAP_TYPE:
                         waiting += own_attributes(value).values()
             self._outside = set(found)

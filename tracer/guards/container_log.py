@@ -194,19 +194,6 @@ ORIGINAL_KIND: dict[type, type] = {}
 """Original class of each class of logged containers."""
 
 
-def kind_of(value: Any) -> type:
-    """The class of a value, which for a container that is logged is its own."""
-    return ORIGINAL_KIND.get(type(value), type(value))
-
-
-def items_unlogged(container: Any) -> list[Any]:
-    """Items of a list, dict, set or tuple, read by the tracer."""
-    if isinstance(container, dict):
-        return [*dict.__iter__(container), *dict.values(container)]
-    base: Any = next(base for base in (list, tuple, set, frozenset, deque) if isinstance(container, base))
-    return list(base.__iter__(container))
-
-
 class _Keys:
     """What a traced number is as a key: the number, which another call finds; `array` sets it."""
 
@@ -266,10 +253,11 @@ def _reading(name: str, base: type, own: Any) -> Callable[..., Any]:
 def unlogged(self: Any) -> Any:
     """An ordinary container with the same items."""
     log = _log_of(self)
-    kind: Any = kind_of(self)
+    kind: Any = ORIGINAL_KIND.get(type(self), type(self))
+    base: Any = base_of(kind)
     if log is not None:
         log.note_read(self, ALL)
-    items = [(key, dict.__getitem__(self, key)) for key in kind.__iter__(self)] if issubclass(kind, dict) else items_unlogged(self)
+    items = [(key, dict.__getitem__(self, key)) for key in kind.__iter__(self)] if base is dict else list(base.__iter__(self))
     return _filled(kind, items, self)
 
 
