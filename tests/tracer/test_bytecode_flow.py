@@ -15,6 +15,7 @@ import pytest
 
 from adjit.tracer.flow.bytecode_flow import flow_of
 from adjit.tracer.flow.frames import READABLE, is_called_directly, stack_of
+from adjit.tracer.guards.bytecode import EVERYTHING, consumer_of, instructions, reads_of, stored_by, whole_of
 
 
 def codes_of(code: CodeType) -> list[CodeType]:
@@ -107,3 +108,34 @@ def test_condition_of_a_loop_is_one_place() -> None:
     assert len(set(places)) == 1
     assert all(len(noted) == 1 for noted in seen[:4])
     assert "C" in seen[4]
+
+
+def test_both_names_of_an_instruction_that_loads_two() -> None:
+    """Python 3.13 loads two local variables by one instruction; only the second is on top of the stack."""
+    def stores(out: Any, index: Any, value: Any) -> None:
+        out[index * 2] = value
+
+    def compares(a: Any, b: Any) -> bool:
+        return bool(a == b.content)
+
+    assert EVERYTHING in stored_by(stores.__code__)
+    assert whole_of(compares.__code__) == {EVERYTHING, "content"}
+
+
+class Plain:
+    rate, offset = 2.0, 1.0
+
+
+def test_attributes_of_super_are_reads() -> None:
+    class Scaled(Plain):
+        def scale(self, x: Any) -> Any:
+            return self.offset + super().rate * x
+
+    code = Scaled.scale.__code__
+    assert reads_of(code)["attribute", "rate"] == 1
+    steps = instructions(code)
+    user, above = consumer_of(steps, next(index for index, step in enumerate(steps) if step.argval == "offset"))
+    assert user is not None
+    assert user.opname == "BINARY_OP"
+    assert user.argrepr == "+"
+    assert above == 1

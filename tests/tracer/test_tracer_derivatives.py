@@ -148,12 +148,20 @@ def shown(a):
     return a * a * len(text)
 
 
+def shown_beside(a):
+    other, number = 3, float(a)
+    print(other, number, end=" ")
+    if number < other:
+        print(f"{number}", flush=True)
+    return a * a
+
+
 def integer(a):
     return a * int(float(a))
 
 
 @pytest.mark.filterwarnings("ignore:calls of")
-@pytest.mark.parametrize("function", [newton, shown, integer])
+@pytest.mark.parametrize("function", [newton, shown, shown_beside, integer])
 def test_numbers_that_decide_or_are_shown_cost_no_derivative(function):
     gradient = aj.grad(function)
     for x in (2.25, 3.5, 0.75, 2.25):

@@ -46,8 +46,8 @@ def _is_harmless(frame: FrameType, steps: list[dis.Instruction], index: int, see
     code: CodeType = frame.f_code
     if name in code.co_cellvars or not {"locals", "vars", "eval", "exec"}.isdisjoint(code.co_names):
         return False
-    found = [(at, step) for at, step, loaded in loads_of(steps) if loaded == name]
-    return all(not isinstance(step.argval, tuple) and _is_harmless(frame, steps, at, seen | {name}) for at, step in found)
+    found = [at for at, _, loaded in loads_of(steps) if loaded == name]
+    return all(_is_harmless(frame, steps, at, seen | {name}) for at in found)
 
 
 def _shows(frame: FrameType, steps: list[dis.Instruction], call: dis.Instruction) -> bool:
@@ -55,6 +55,7 @@ def _shows(frame: FrameType, steps: list[dis.Instruction], call: dis.Instruction
     for index, step in enumerate(steps):
         if step.opname in ("LOAD_GLOBAL", "LOAD_NAME") and step.argval in _SHOWING:
             user, arguments = consumer_of(steps, index)
-            if user is not None and user.offset == call.offset and arguments == call.arg:
+            names = call.opname == "CALL_KW"        # lie above the arguments
+            if user is not None and user.offset == call.offset and arguments == (call.arg or 0) + names:
                 return frame.f_globals.get(step.argval, _SHOWING[step.argval]) is _SHOWING[step.argval]
     return False

@@ -350,6 +350,9 @@ class _Description:
         elif kind is LiftedRange:
             self.key += (kind, value.end, value.step, value.bound)
             self.add(value.left)
+        elif kind is RANGE_ITERATOR:
+            self.key += (kind, *form_of(value))
+            self.add(length_hint(value))
         elif kind in _ITERATORS:
             self.key.append(kind)
             for part in value.__reduce__()[1:]:

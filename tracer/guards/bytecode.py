@@ -39,7 +39,7 @@ FILLS = "fills"
 VARIABLE_LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"})
 """Instructions that load a variable which is not local."""
 
-ATTRIBUTE_LOADS = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
+ATTRIBUTE_LOADS = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
 """Instructions that load an attribute."""
 
 _FILLING = frozenset({"append", "appendleft", "extend", "insert", "add", "update", "clear"})
@@ -69,11 +69,21 @@ _ENDING = frozenset({
 _MAKING = frozenset({"BINARY_OP", "CALL", "CALL_KW", "COMPARE_OP"})
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _FIELD = re.compile(r"\{[^{}!:]*\.([^{}!:]*)")
+_PAIRS = {
+    "LOAD_FAST_LOAD_FAST": ("LOAD_FAST", "LOAD_FAST"), "LOAD_FAST_BORROW_LOAD_FAST_BORROW": ("LOAD_FAST_BORROW", "LOAD_FAST_BORROW"),
+    "STORE_FAST_LOAD_FAST": ("STORE_FAST", "LOAD_FAST"), "STORE_FAST_STORE_FAST": ("STORE_FAST", "STORE_FAST")}
 
 
 def instructions(code: CodeType) -> list[dis.Instruction]:
-    """Return the instructions of a code object, without those that neither load, store nor compute."""
-    return [step for step in dis.get_instructions(code) if step.opname not in _SILENT]
+    """Return the instructions of a code object, without those that neither load, store nor compute; of one that loads or stores two local
+    variables, as Python 3.13 and later have it, both halves."""
+    return [half for step in dis.get_instructions(code) if step.opname not in _SILENT for half in _halves(step)]
+
+
+def _halves(step: dis.Instruction) -> tuple[dis.Instruction, ...]:
+    if step.opname not in _PAIRS:
+        return (step,)
+    return tuple(step._replace(opname=name, argval=variable) for name, variable in zip(_PAIRS[step.opname], step.argval, strict=True))
 
 
 def nested_code(code: CodeType) -> Iterator[CodeType]:
@@ -289,8 +299,7 @@ def whole_of(code: CodeType) -> frozenset[str]:
 def _locals_before(steps: list[dis.Instruction], comparison: dis.Instruction) -> set[str]:
     """Names of the local variables that are loaded right before a comparison."""
     end = _position(steps, comparison)
-    loaded = [step.argval for step in steps[max(end - 2, 0):end] if step.opname.startswith("LOAD_FAST")]
-    return {name for names in loaded for name in (names if isinstance(names, tuple) else (names,))}
+    return {step.argval for step in steps[max(end - 2, 0):end] if step.opname.startswith("LOAD_FAST")}
 
 
 def _position(steps: list[dis.Instruction], wanted: dis.Instruction) -> int:
@@ -409,10 +418,9 @@ def _effect(step: dis.Instruction) -> tuple[int, int] | None:
     """Numbers of values that an instruction pops and pushes; None if they are not known."""
     name, arg = step.opname, step.arg or 0
     if name.startswith("LOAD_") and name not in ATTRIBUTE_LOADS:
-        both = (isinstance(step.argval, tuple) and name != "LOAD_CONST") or (name == "LOAD_GLOBAL" and arg & 1)
-        return 0, 2 if both else 1
+        return 0, 2 if name == "LOAD_GLOBAL" and arg & 1 else 1
     if name in ATTRIBUTE_LOADS:
-        return 1, 2 if name == "LOAD_METHOD" or (sys.version_info >= (3, 12) and arg & 1) else 1
+        return 3 if name == "LOAD_SUPER_ATTR" else 1, 2 if name == "LOAD_METHOD" or (sys.version_info >= (3, 12) and arg & 1) else 1
     if name in ("BUILD_MAP", "BUILD_CONST_KEY_MAP"):
         return arg * 2 if name == "BUILD_MAP" else arg + 1, 1
     if name in ("CALL", "CALL_KW", "BUILD_TUPLE", "BUILD_LIST", "BUILD_SLICE"):
@@ -431,12 +439,10 @@ _EFFECTS = {
 
 
 def loads_of(steps: list[dis.Instruction]) -> Iterator[tuple[int, dis.Instruction, str]]:
-    """Yield the index, the instruction and the name of each load of a variable or an attribute; some instructions load two."""
+    """Yield the index, the instruction and the name of each load of a variable or an attribute."""
     for index, step in enumerate(steps):
         if step.opname in ATTRIBUTE_LOADS or step.opname in VARIABLE_LOADS or step.opname in _LOCALS:
             yield index, step, step.argval
-        elif isinstance(step.argval, tuple):
-            yield from ((index, step, name) for name in step.argval if isinstance(name, str))
 
 
 def _is_subscript(step: dis.Instruction) -> bool:
