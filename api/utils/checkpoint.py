@@ -17,7 +17,8 @@ __all__ = ["checkpoint", "checkpoint_sequential"]
 
 def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | None = None, preserve_rng_state: bool = True,
                **kwargs: Any) -> Any:
-    """Call `function(*args, **kwargs)`, so that a compiled step saves its arguments only, and recomputes the rest in the backward half.
+    """Call `function(*args, **kwargs)`, so that a compiled model or loss, whose `backward()` is called afterwards, saves the arguments
+    only, and recomputes the rest in its backward half.
 
     The same as `adjit.checkpoint(function)(*args, **kwargs)` for functions that draw no random numbers. Those of dropout and the like come
     from a key that the default generator makes for the call, and are the same when they are recomputed. Outside of compiled functions it
