@@ -27,6 +27,7 @@ from adjit.ir.interpreter import ArrayValue
 from adjit.ir.ops import stop_gradient
 from adjit.ir.types import TensorType, check_dtype, dtype_kind, is_inexact
 from adjit.tracer.array_wrapper import ArrayWrapper
+from adjit.tracer.caught_errors import is_caught
 from adjit.tracer.flow.flow_graph import FlowMismatch
 from adjit.tracer.flow.number_uses import is_only_decided_on
 from adjit.tracer.flow.text_uses import use_of_text
@@ -435,6 +436,7 @@ class TracedArray:
     def __int__(self) -> int:
         if is_within_store():
             raise self._stored()
+        check_finite(self)
         number: int = self._known("int", "int()", f"use .astype(int) to convert, or {_STATIC}")
         return number
 
@@ -595,6 +597,13 @@ def known_value(x: TracedArray) -> bool | int | float:
     for this value from now on, and another one goes another way. Raises `TraceError` where it is not known, as in the body of a loop."""
     number: bool | int | float = x.item()
     return number
+
+
+def check_finite(x: TracedArray) -> None:
+    """Raise the exception of Python's `int` and `round` for infinity or NaN where the user's code catches it: a decision, so that other
+    calls may go the other way."""
+    if is_inexact(x.dtype) and is_caught(ValueError, OverflowError) and not known_value(find(np.isfinite)(x)):
+        int(math.nan if known_value(find(np.isnan)(x)) else math.inf)
 
 
 def known_array(x: TracedArray) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir.types import dtype_kind
-from adjit.tracer.array import TracedArray, wrap
+from adjit.tracer.array import TracedArray, check_finite, wrap
 from adjit.tracer.caught_errors import is_caught
 from adjit.tracer.direct import apply_directly
 from adjit.tracer.promotion import Casting, is_weak
@@ -190,6 +190,7 @@ def _round(self: TracedArray, ndigits: Any = None) -> Any:
         raise TypeError("type numpy.ndarray doesn't define __round__ method")
     if ndigits is not None:
         return wrap(FUNCTIONS[np.round](self, ndigits).value, weak=self.weak)
+    check_finite(self)
     return self if self.dtype.kind in "iu" else FUNCTIONS["astype"](FUNCTIONS[np.rint](self), np.int64)
 
 

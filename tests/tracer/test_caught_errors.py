@@ -250,3 +250,26 @@ def test_caught_errors_of_indices_are_raised(function):
         assert compiled(x) == function(np.float64(x))
     with pytest.raises(IndexError):
         aj.compile(lambda x: TABLE[np.argmax(np.array([x, 3.0])) * 3])(2.0)
+
+
+def whole(x):
+    try:
+        return [10.0, 20.0, 30.0][int(x)]
+    except OverflowError:
+        return -1.0
+    except ValueError:
+        return -2.0
+
+
+def rounded(x):
+    try:
+        return round(x) * 2
+    except (OverflowError, ValueError) as error:
+        return len(str(error))
+
+
+@pytest.mark.parametrize("function", [whole, rounded])
+def test_numbers_that_are_no_integers_raise_where_it_is_caught(function):
+    for numbers in ((1.5, math.inf, math.nan, 0.5, -math.inf), (math.inf, 1.0, math.nan, 2.0), (math.nan, 1.0, math.inf)):
+        compiled = aj.compile(function)
+        assert [compiled(number) for number in numbers] == [function(number) for number in numbers]
