@@ -6,6 +6,7 @@ An error says what happened, where in the user's code, and what to do about it.
 from __future__ import annotations
 
 import linecache
+from collections.abc import Callable
 from enum import Enum
 
 from adjit.ir.dataclass import dataclass
@@ -74,6 +75,19 @@ class AdjitError(Exception):
         return "\n".join(lines)
 
 
+class Refusal(AdjitError):
+    """Base of the errors for what adjit cannot do and NumPy can."""
+
+    def __init__(self, message: str, location: Location | None = None, hint: str | None = None):
+        super().__init__(message, location, hint)
+        for observe in REFUSAL_OBSERVERS:
+            observe(self)
+
+
+REFUSAL_OBSERVERS: list[Callable[[Refusal], None]] = []
+"""Functions that are told of each refusal when it is made."""
+
+
 class ShapeError(AdjitError, ValueError):
     """Shapes that do not fit together.
 
@@ -85,8 +99,9 @@ class ShapeError(AdjitError, ValueError):
     """
 
 
-class IndexingError(ShapeError, IndexError):
-    """An index, a mask, an axis or a class label that does not fit the shape that it indexes.
+class IndexingError(AdjitError, IndexError):
+    """An index, a mask, an axis or a class label that does not fit the shape that it indexes. Of an axis it is also a `ValueError`, as
+    NumPy's `AxisError` is.
 
     >>> import adjit as aj
     >>> aj.tensor([1.0, 2.0])[3]       # doctest: +IGNORE_EXCEPTION_DETAIL
@@ -127,7 +142,7 @@ class IntegerOverflowError(AdjitError, OverflowError):
     """
 
 
-class TraceError(AdjitError, RuntimeError):
+class TraceError(Refusal, RuntimeError):
     """Something that cannot be traced, or a traced value used outside of its trace.
 
     >>> import numpy as np
@@ -138,7 +153,7 @@ class TraceError(AdjitError, RuntimeError):
     """
 
 
-class UnsupportedError(AdjitError, NotImplementedError):
+class UnsupportedError(Refusal, NotImplementedError):
     """A NumPy function, argument or object that has no rule.
 
     >>> import numpy as np
@@ -149,7 +164,7 @@ class UnsupportedError(AdjitError, NotImplementedError):
     """
 
 
-class NonDifferentiableError(AdjitError, TypeError, RuntimeError):
+class NonDifferentiableError(Refusal, TypeError, RuntimeError):
     """A derivative asked for where there is none.
 
     >>> import numpy as np

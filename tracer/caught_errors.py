@@ -1,7 +1,12 @@
-"""Exceptions that Python would raise for values, where the user's code catches them: `try: a / b` and `except ZeroDivisionError`.
+"""Exceptions that the user's code catches: those that Python would raise for values, and refusals.
+
+`try: a / b` and `except ZeroDivisionError`:
 
 A program raises none of these: it gives NaN and inf, as NumPy does. But code that handles an exception decides by it. There the trace asks
 whether the exception would be raised for the values of this call, a decision as others are, and raises it.
+
+NumPy raises no refusal, such as `UnsupportedError`: where a handler that does not name adjit's errors catches one, as `except Exception`
+does, the function would go on by a way that it does not go without adjit. So it is raised again when the function ends.
 """
 
 from __future__ import annotations
@@ -12,7 +17,8 @@ from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
 
-from adjit.tracer.scope import active_scope
+from adjit.ir.errors import REFUSAL_OBSERVERS, AdjitError, Refusal
+from adjit.tracer.scope import Scope, active_scope
 from adjit.tracer.user_location import is_ours
 
 _Handler = tuple[tuple[str, Any], ...] | None
@@ -36,10 +42,51 @@ def is_caught(*kinds: type[BaseException]) -> bool:
     return False
 
 
+def note_refusal(error: Refusal) -> None:
+    """Keep a refusal that the traced function is about to catch. A copy of it: the error itself will hold the frames that it passes."""
+    scope = active_scope()
+    if scope is None or scope.evaluates or scope.root.refused is not None:
+        return
+    kind = type(error)
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module == "adjit.tracer.trace" and frame.f_code.co_name == "_call":
+            return
+        if frame.f_code.co_exceptiontable:
+            for handler in _handlers_at(frame.f_code, frame.f_lasti):
+                caught = [] if handler is None else _caught_by(handler, frame)
+                if any(issubclass(each, AdjitError) and issubclass(kind, each) for each in caught):
+                    return      # code that knows of refusals
+                if not is_ours(module) and _catches(handler, frame, (kind,)):
+                    copy: Refusal = kind.__new__(kind)
+                    AdjitError.__init__(copy, error.message, error.location, error.hint)
+                    scope.root.refused = copy
+                    return
+        frame = frame.f_back
+
+
+REFUSAL_OBSERVERS.append(note_refusal)
+
+
+def check_refused(scope: Scope) -> None:
+    """Raise the refusal that the traced function caught, if there is one."""
+    error = scope.root.refused
+    if error is not None:
+        caught = "the function caught this error, which NumPy does not raise: without it, other code would run"
+        error.hint = f"{error.hint}\n    {caught}" if error.hint else caught
+        raise error
+
+
 def _catches(handler: _Handler, frame: FrameType, kinds: tuple[type[BaseException], ...]) -> bool:
     """True if a handler catches one of `kinds`, as far as its names tell."""
     if handler is None:
         return True
+    return any(issubclass(kind, each) for each in _caught_by(handler, frame) for kind in kinds)
+
+
+def _caught_by(handler: tuple[tuple[str, Any], ...], frame: FrameType) -> list[type]:
+    """The classes that a handler catches, as far as its names tell."""
     stack: list[Any] = []
     for name, argument in handler:
         if name == "attribute":
@@ -50,8 +97,7 @@ def _catches(handler: _Handler, frame: FrameType, kinds: tuple[type[BaseExceptio
             spaces = (frame.f_locals,) if name == "local" else (frame.f_globals, frame.f_builtins)
             stack.append(next((space[argument] for space in spaces if argument in space), None))
     caught = stack[-1] if stack else ()
-    return any(isinstance(each, type) and issubclass(kind, each) for each in (caught if isinstance(caught, tuple) else (caught,))
-               for kind in kinds)
+    return [each for each in (caught if isinstance(caught, tuple) else (caught,)) if isinstance(each, type)]
 
 
 @lru_cache(maxsize=4096)

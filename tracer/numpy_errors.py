@@ -23,9 +23,9 @@ RAISED = (ValueError, TypeError, IndexError)
 """Errors that may be NumPy's, too."""
 
 _PLAIN = frozenset((*RAISED, OverflowError, ZeroDivisionError, np.exceptions.AxisError, np.linalg.LinAlgError))
-_OF_SHAPES = (ShapeError, DTypeError, ArgumentError)
+_OF_SHAPES = (ShapeError, IndexingError, DTypeError, ArgumentError)
 _KINDS: tuple[type[Exception], ...] = (np.exceptions.AxisError, np.linalg.LinAlgError, IndexError, ValueError, TypeError)
-_OURS = {IndexError: IndexingError, TypeError: DTypeError}
+_OURS = {np.exceptions.AxisError: IndexingError, IndexError: IndexingError, TypeError: DTypeError}
 _OF_VALUES = ("read-only", "Singular matrix", "positive definite", "converge", "NaN", "inf", "scalar variable")
 """Words in errors about values of the arguments, which stand-ins do not have; and about an index into a scalar, by which Python, where it
 iterates over a traced one, would end the loop."""
@@ -50,9 +50,11 @@ def as_numpy_raises(error: Exception, function: Callable[..., Any] | None, args:
     own = [first] if first not in message and message not in first else []
     message = first if message in first else message
     kind = next(kind for kind in _KINDS if isinstance(theirs, kind))
-    base = type(error) if isinstance(error, AdjitError) else _OURS.get(kind, ArgumentError)
-    if message == ours and isinstance(error, kind) and isinstance(error, AdjitError):
-        return error
+    base = _OURS.get(kind, ArgumentError)
+    if isinstance(error, AdjitError) and _caught_as(type(error)) <= _caught_as(kind):
+        base = type(error)
+        if message == ours and isinstance(error, kind):
+            return error
     location, hint = (error.location, error.hint) if isinstance(error, AdjitError) else (None, None)
     made = _class(base, kind)("\n    ".join([message, *own, *(line.strip() for line in rest)]), location or find_user_location(), hint)
     return made.with_traceback(error.__traceback__)
@@ -96,6 +98,11 @@ def _array_like(x: TracedArray, elements: list[int]) -> Any:
     if not x.shape and x.scalar:
         return number.item() if x.weak else number
     return np.full(x.shape, number) if elements[0] <= MAX_WRITTEN else np.broadcast_to(number, x.shape)
+
+
+def _caught_as(kind: type[Exception]) -> set[type[Exception]]:
+    """The errors of NumPy's by which a handler catches this one."""
+    return {each for each in RAISED if issubclass(kind, each)}
 
 
 def _class(base: type[AdjitError], kind: type[Exception]) -> type[AdjitError]:

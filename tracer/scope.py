@@ -15,7 +15,7 @@ import numpy as np
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.emitter import emitting
-from adjit.ir.errors import Location
+from adjit.ir.errors import Location, Refusal
 from adjit.ir.graph import Value
 from adjit.ir.interpreter import ArrayValue, Evaluator
 from adjit.ir.thread_context import thread
@@ -103,6 +103,7 @@ class Scope:
         self.cells: list[weakref.ref[Any]] = []         # its arrays that own their content, if it has such a recorder
         self.lifted: list[weakref.ref[Any]] = []        # numbers of Python's that are traced; of the outermost scope
         self.not_liftable: set[Any] = set()             # variables of which Python needs the number; of the outermost scope
+        self.refused: Refusal | None = None     # first one that the traced function's own handlers catch; of the outermost scope
         self.outside_roots: list[Any] = []      # objects from before the trace that the function reaches; of the outermost scope
         self._outside: set[int] | None = None
         self.counted = False                                   # whether it is one of the `open_traces`

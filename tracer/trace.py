@@ -20,6 +20,7 @@ from adjit.ir.graph import Graph, Value
 from adjit.tracer.array import WRITTEN, TracedArray, TracedNDArray, as_traced, unwrap, wrap, write_refused
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_wrapper import ArrayWrapper
+from adjit.tracer.caught_errors import check_refused
 from adjit.tracer.flow.lifted_numbers import LiftedNumber, check_escaped
 from adjit.tracer.flow.recorder import recorder_of
 from adjit.tracer.fresh_array import KnownArrays, fresh_arrays
@@ -201,6 +202,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                     scope.outside()         # before other objects are stored there
                 environment = dict(os.environ) if "environ" in known.names else None
                 result = _call(fun, traced_args, traced_kwargs)
+                check_refused(scope)
                 if environment is not None:
                     _check_environment(environment)
                 if scope.flow is not None:

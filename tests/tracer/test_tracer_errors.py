@@ -103,7 +103,7 @@ def test_both_operands_of_a_matmul_that_does_not_fit_are_named():
 
 def test_negative_powers_of_integers():
     for fun in (lambda x: x**-1, lambda x: np.power(x, -2), lambda x: x ** np.int64(-1)):
-        fails_here(fun, np.array([2, 3]), error=DTypeError, message="a negative integer power", hint="x.astype(float) ** -")
+        fails_here(fun, np.array([2, 3]), error=ArgumentError, message="a negative integer power", hint="x.astype(float) ** -")
     np.testing.assert_allclose(run_traced(lambda x: x**-1.0, np.array([2, 4])), [0.5, 0.25])
 
 
@@ -230,7 +230,7 @@ def test_arguments_that_are_refused(leaf, error, message):
     assert HERE in str(caught.value)
     if isinstance(leaf, np.ndarray):  # the same array reached by closure
         with pytest.raises(error):
-            trace_function(lambda x: x + leaf, (X,), {})
+            trace_function(lambda x: x + leaf, (np.ones(2),), {})
 
 
 def test_results_that_are_refused():
