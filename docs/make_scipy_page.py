@@ -36,6 +36,17 @@ functions of C. A user writes `import adjit.scipy.signal as signal`, and the res
 This page is made by `docs/make_scipy_page.py` from the names of SciPy {scipy.__version__}; a test keeps it up to date.
 """
 
+NOTES = {
+    "linalg": "Signs and phases of vectors are those of `numpy.linalg`. `eig` of two matrices, `eig(left=True)` and "
+              "`eigh(subset_by_value=...)` are refused\nwith traced arrays.",
+    "interpolate": "`make_interp_spline` needs known places `x` (and knots `t`); derivatives go to `y`. `CubicSpline` takes traced ones.",
+    "ndimage": """\
+Interpolation (`affine_transform`, `map_coordinates`, `rotate`, `shift`, `zoom`) of traced arrays is of order 0 and 1 only, and SciPy's
+default is 3: pass `order=1`. Gaussian filters with a traced `sigma` need `radius=`, the number of elements to both sides; or name the
+argument in `static=` of `aj.compile`, which makes a program for each value.""",
+}
+"""What a module's functions ask of traced arrays."""
+
 
 def names(module: str) -> list[str]:
     """Functions and distributions of a module, in order; no exceptions, classes of objects with a state, or submodules."""
@@ -101,6 +112,8 @@ def lines() -> Iterator[str]:
     yield HEAD
     for module in MODULES:
         yield f"## scipy.{module}\n"
+        if module in NOTES:
+            yield f"{NOTES[module]}\n"
         yield from tables(module)
         if module == "special":
             yield from derivatives()

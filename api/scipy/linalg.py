@@ -8,11 +8,12 @@
     1.0
 
 Arguments that only say how SciPy may use memory or check its input (`overwrite_a`, `check_finite`, ...) are accepted and do nothing. Where
-SciPy raises `LinAlgError`, the result is NaN or infinite. The functions of `numpy.linalg` that SciPy has too are here by its names.
+SciPy raises `LinAlgError`, the result is NaN or infinite.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +22,7 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.errors import ShapeError, UnsupportedError
 from adjit.ir.types import real_dtype
-from adjit.linalg import cholesky, decompositions, det, eigvalsh, inv, norm, pinv, rules, svdvals
+from adjit.linalg import decompositions, least_squares, rules
 from adjit.linalg import functions as systems
 from adjit.linalg.functions import floating, square
 from adjit.runtime.control_flow import fori_loop, scan, while_loop
@@ -32,8 +33,8 @@ from adjit.tracer.functions.creation import arange, eye, zeros
 from adjit.tracer.user_location import find_user_location
 
 __all__ = [
-    "block_diag", "cho_factor", "cho_solve", "cholesky", "det", "eig", "eigh", "eigvals", "eigvalsh", "expm", "inv", "logm", "lu",
-    "lu_factor", "lu_solve", "norm", "pinv", "qr", "solve", "solve_banded", "solve_sylvester", "solve_triangular", "sqrtm", "svd",
+    "block_diag", "cho_factor", "cho_solve", "cholesky", "det", "eig", "eigh", "eigvals", "eigvalsh", "expm", "inv", "logm", "lstsq",
+    "lu", "lu_factor", "lu_solve", "norm", "pinv", "qr", "solve", "solve_banded", "solve_sylvester", "solve_triangular", "sqrtm", "svd",
     "svdvals", "toeplitz",
 ]
 
@@ -63,23 +64,118 @@ def solve(a: Any, b: Any, lower: bool = False, overwrite_a: bool = False, overwr
     """Equivalent of `scipy.linalg.solve`: x of a @ x = b, or of a.T @ x = b if `transposed`.
 
     `assume_a` "pos" takes Cholesky factors, "lower triangular" and "upper triangular" one triangle, "sym" and "her" mirror the triangle
-    that `lower` names; others are general matrices.
+    that `lower` names, "diagonal" and "tridiagonal" read those diagonals; others are general matrices.
 
     >>> import numpy as np
     >>> solve(np.array([[2.0, 0.0], [1.0, 1.0]]), np.array([2.0, 3.0]))
     array([1., 2.])
     """
-    a = square(a, "solve")
-    kind = assume_a or "gen"
+    return _solve(square(a, "solve"), b, assume_a, lower, transposed)
+
+
+def _solve(a: Any, b: Any, kind: str | None, lower: bool, transposed: bool = False) -> Any:
+    if kind not in _STRUCTURES:
+        raise ValueError(f"{kind} is not a recognized matrix structure")
     if kind in ("lower triangular", "upper triangular"):
         return systems.solve_triangular(a, b, trans=int(transposed), lower=kind == "lower triangular")
     if kind in ("pos", "positive definite"):
-        return _cho_solve(rules.lower_factor(a if lower else rules.adjoint(a)), b)
+        factor = rules.lower_factor(a if lower else rules.adjoint(a))
+        return _cho_solve(np.conjugate(factor) if transposed else factor, b)
     if kind in ("sym", "symmetric"):
         a = np.tril(a) + _t(np.tril(a, -1)) if lower else np.triu(a) + _t(np.triu(a, 1))
     if kind in ("her", "hermitian"):
         a = _hermitian(a, lower)
+    if kind in ("diagonal", "tridiagonal"):
+        beside = 0 if kind == "diagonal" else 1
+        a = np.triu(np.tril(a, beside), -beside)
     return systems.solve(_t(a) if transposed else a, b)
+
+
+_STRUCTURES = (None, "general", "gen", "diagonal", "tridiagonal", "banded", "upper triangular", "lower triangular", "pos",
+               "positive definite", "sym", "symmetric", "her", "hermitian")
+
+
+@_scipy
+def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True, *, assume_a: str | None = None, lower: bool = False) -> Any:
+    """Equivalent of `scipy.linalg.inv`; `assume_a` and `lower` as in `solve`.
+
+    >>> import numpy as np
+    >>> inv(np.array([[2.0, 0.0], [0.0, 4.0]]))
+    array([[0.5 , 0.  ],
+           [0.  , 0.25]])
+    """
+    if assume_a in (None, "general", "gen"):
+        return systems.inv(a)
+    a = square(a, "inv")
+    return _solve(a, _identity(a), assume_a, lower)
+
+
+@_scipy
+def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """Equivalent of `scipy.linalg.det`, which is float64 or complex128 for matrices of any dtype. The derivative of a singular matrix is
+    NaN or infinite.
+
+    >>> import numpy as np
+    >>> round(float(det(np.array([[2.0, 1.0], [0.0, 4.0]]))), 9)
+    8.0
+    """
+    found = systems.det(a)
+    return found.astype(np.result_type(found.dtype, np.float64))
+
+
+@_scipy
+def lstsq(a: Any, b: Any, cond: Any = None, overwrite_a: bool = False, overwrite_b: bool = False, check_finite: bool = True,
+          lapack_driver: str | None = None) -> Any:
+    """Equivalent of `scipy.linalg.lstsq`: solution, sums of squared residuals, rank, and singular values, of which those up to `cond`
+    times the largest one count as 0.
+
+    With `lapack_driver` "gelsy" there are no residuals and no singular values, as in SciPy. Where a program cannot decide on values (in
+    `vmap`, bodies of loops and branches) there are residuals for any rank. The derivative is that for matrices of the same rank.
+
+    >>> import numpy as np
+    >>> x, residual, rank, s = lstsq(np.array([[1.0], [1.0]]), np.array([1.0, 3.0]))
+    >>> np.round(x, 9)
+    array([2.])
+    """
+    if lapack_driver not in (None, "gelsd", "gelsy", "gelss"):
+        raise ValueError(f'LAPACK driver "{lapack_driver}" is not found')
+    a, b = floating(a), floating(b)
+    eps = float(np.finfo(np.result_type(a.dtype, b.dtype)).eps)
+    x, squares, rank, s = least_squares.lstsq(a, b, eps if cond is None else cond)
+    if lapack_driver == "gelsy":
+        return x, squares[:0], rank, None
+    return x, squares[0] if b.ndim == 1 and squares.size else squares, rank, s
+
+
+@_scipy
+def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False, check_finite: bool = True) -> Any:
+    """Equivalent of `scipy.linalg.pinv`: singular values up to `atol + rtol * largest` count as 0; with `return_rank` also the number of
+    others. The derivative is that for matrices of the same rank.
+
+    >>> import numpy as np
+    >>> np.round(pinv(np.array([[2.0], [0.0]])), 9)
+    array([[0.5, 0. ]])
+    """
+    a = floating(a)
+    relative: Any = max(a.shape[-2:]) * float(np.finfo(a.dtype).eps) if rtol is None else rtol
+    if any(isinstance(given, (int, float)) and given < 0 for given in (relative, atol)):
+        raise ValueError("atol and rtol values must be positive.")
+    if atol is not None and a.size:
+        largest = stop_gradient(decompositions.svdvals(a))[..., 0]
+        relative = relative + np.where(largest > 0, atol / np.where(largest > 0, largest, 1.0), 0.0)
+    found = least_squares.pinv(a, rtol=relative)
+    return (found, decompositions.matrix_rank(a, rtol=relative)) if return_rank else found
+
+
+@_scipy
+def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, check_finite: bool = True) -> Any:
+    """Equivalent of `scipy.linalg.norm`, for every `ord`. The derivative of a norm of 0 is 0.
+
+    >>> import numpy as np
+    >>> float(norm(np.array([3.0, 4.0])))
+    5.0
+    """
+    return systems.norm(a, ord, axis, keepdims)
 
 
 def _hermitian(a: Any, lower: bool) -> Any:
@@ -108,6 +204,19 @@ def solve_triangular(a: Any, b: Any, trans: int | str = 0, lower: bool = False, 
 
 
 @_scipy
+def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """Equivalent of `scipy.linalg.cholesky`: the upper triangle u of a = u.conj().T @ u, from the upper triangle of `a`; with `lower`, l of
+    a = l @ l.conj().T, from the lower one. The derivative is the derivative in a symmetric matrix.
+
+    >>> import numpy as np
+    >>> cholesky(np.array([[4.0, 2.0], [2.0, 2.0]]))
+    array([[2., 1.],
+           [0., 1.]])
+    """
+    return systems.cholesky(a, upper=not lower)
+
+
+@_scipy
 def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, bool]:
     """Equivalent of `scipy.linalg.cho_factor`; the other triangle, whose content SciPy leaves open, is 0.
 
@@ -117,8 +226,7 @@ def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_fin
     array([[2., 1.],
            [0., 1.]])
     """
-    a = square(a, "cho_factor")
-    return (rules.lower_factor(a), True) if lower else (rules.adjoint(rules.lower_factor(rules.adjoint(a))), False)
+    return systems.cholesky(a, upper=not lower), bool(lower)
 
 
 @_scipy
@@ -254,31 +362,64 @@ def solve_banded(l_and_u: tuple[int, int], ab: Any, b: Any, overwrite_ab: bool =
 
 
 @_scipy
-def eigh(a: Any, b: Any = None, lower: bool = True, eigvals_only: bool = False, **options: Any) -> Any:
-    """Equivalent of `scipy.linalg.eigh`, of all eigenvalues: w and v of a @ v = v * w, or of a @ v = b @ v * w.
+def eigh(a: Any, b: Any = None, *, lower: bool = True, eigvals_only: bool = False, overwrite_a: bool = False, overwrite_b: bool = False,
+         type: int = 1, check_finite: bool = True, subset_by_index: Any = None, subset_by_value: Any = None,
+         driver: str | None = None) -> Any:
+    """Equivalent of `scipy.linalg.eigh`: w and v of a @ v = v * w, or with `type` 1, 2 and 3 of a @ v = b @ v * w, a @ b @ v = v * w and
+    b @ a @ v = v * w; `subset_by_index` names the first and the last of the eigenvalues.
 
-    Signs of the vectors are those of `numpy.linalg.eigh`; SciPy's default driver is another one. Raises `UnsupportedError` for options
-    that choose some eigenvalues or another problem.
+    Signs of the vectors are those of `numpy.linalg.eigh`; SciPy's default driver is another one. Raises `UnsupportedError` for
+    `subset_by_value`.
 
     >>> import numpy as np
     >>> eigh(np.diag([2.0, 6.0]), np.diag([2.0, 2.0]), eigvals_only=True)
     array([1., 3.])
     """
-    for name, value in options.items():
-        harmless = name in ("overwrite_a", "overwrite_b", "check_finite", "driver") or (name == "type" and value == 1)
-        if not harmless and value is not None:
-            raise UnsupportedError(f"eigh({name}={value!r})", find_user_location(), hint="all eigenvalues of type 1 are supported")
-    triangle = "L" if lower else "U"
-    if b is None:
-        return decompositions.eigvalsh(a, triangle) if eigvals_only else tuple(decompositions.eigh(a, triangle))
-    a, b = square(a, "eigh"), square(b, "eigh")
-    factor = rules.lower_factor(b if lower else rules.adjoint(b))
-    half = systems.solve_triangular(factor, _hermitian(a, lower), lower=True)
-    inner = rules.adjoint(systems.solve_triangular(factor, rules.adjoint(half), lower=True))
+    if subset_by_value is not None:
+        raise UnsupportedError("eigh(subset_by_value=...): values decide on how many results there are", find_user_location(),
+                               hint="subset_by_index takes known places")
+    if type not in (1, 2, 3):
+        raise ValueError('"type" keyword only accepts 1, 2, and 3.')
+    a = square(a, "eigh")
+    part = slice(None) if subset_by_index is None else _between(subset_by_index, a.shape[-1])
+    inner, factor, triangle = a, None, "L" if lower else "U"
+    if b is not None:
+        b, triangle = square(b, "eigh"), "L"
+        factor = rules.lower_factor(b if lower else rules.adjoint(b))
+        inner = _hermitian(a, lower)
+        if type == 1:
+            half = systems.solve_triangular(factor, inner, lower=True)
+            inner = rules.adjoint(systems.solve_triangular(factor, rules.adjoint(half), lower=True))
+        else:
+            inner = rules.adjoint(factor) @ inner @ factor
     if eigvals_only:
-        return decompositions.eigvalsh(inner)
-    w, v = decompositions.eigh(inner)
-    return w, systems.solve_triangular(np.conjugate(factor), v, trans=1, lower=True)
+        return decompositions.eigvalsh(inner, triangle)[..., part]
+    w, v = decompositions.eigh(inner, triangle)
+    w, v = w[..., part], v[..., part]
+    if factor is None:
+        return w, v
+    return w, factor @ v if type == 3 else systems.solve_triangular(np.conjugate(factor), v, trans=1, lower=True)
+
+
+def _between(subset: Any, count: int) -> slice:
+    first, last = map(operator.index, subset)
+    if not 0 <= first <= last < count:
+        raise ValueError(f"Requested eigenvalue indices are not valid. Valid range is [0, {count - 1}] and start <= end, but "
+                         f"start={first}, end={last} is given")
+    return slice(first, last + 1)
+
+
+@_scipy
+def eigvalsh(a: Any, b: Any = None, *, lower: bool = True, overwrite_a: bool = False, overwrite_b: bool = False, type: int = 1,
+             check_finite: bool = True, subset_by_index: Any = None, subset_by_value: Any = None, driver: str | None = None) -> Any:
+    """Equivalent of `scipy.linalg.eigvalsh`: the eigenvalues that `eigh` gives.
+
+    >>> import numpy as np
+    >>> eigvalsh(np.diag([3.0, 1.0, 2.0]), subset_by_index=[1, 2])
+    array([2., 3.])
+    """
+    return eigh.__wrapped__(a, b, lower=lower, eigvals_only=True, type=type, subset_by_index=subset_by_index,   # type: ignore[attr-defined]
+                            subset_by_value=subset_by_value)
 
 
 @_scipy
@@ -292,11 +433,14 @@ def eig(a: Any, b: Any = None, left: bool = False, right: bool = True, overwrite
     >>> eig(np.array([[2.0, 1.0], [0.0, 3.0]]))[0]
     array([2.+0.j, 3.+0.j])
     """
-    if b is not None or left or homogeneous_eigvals:
-        raise UnsupportedError("eig of two matrices, and left eigenvectors", find_user_location(),
-                               hint="eig(solve(b, a)) where b is not singular; right eigenvectors of a.conj().T are left ones of a")
+    if b is not None:
+        raise UnsupportedError("eig of two matrices", find_user_location(), hint="eig(solve(b, a)) where b is not singular")
+    if left:
+        raise UnsupportedError("eig(left=True)", find_user_location(), hint="right eigenvectors of a.conj().T are left ones of a")
     w, v = decompositions.eig(a)
     w = w if w.dtype.kind == "c" else w + np.zeros_like(w) * 1j
+    if homogeneous_eigvals:
+        w = np.stack([w, np.ones_like(w)], axis=-2)
     return (w, v) if right else w
 
 
@@ -312,6 +456,17 @@ def eigvals(a: Any, b: Any = None, overwrite_a: bool = False, check_finite: bool
 
 
 @_scipy
+def svdvals(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """Equivalent of `scipy.linalg.svdvals`: singular values in descending order.
+
+    >>> import numpy as np
+    >>> svdvals(np.diag([1.0, 2.0]))
+    array([2., 1.])
+    """
+    return decompositions.svdvals(a)
+
+
+@_scipy
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, overwrite_a: bool = False, check_finite: bool = True,
         lapack_driver: str = "gesdd") -> Any:
     """Equivalent of `scipy.linalg.svd`, by LAPACK's `gesdd`.
@@ -320,6 +475,8 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, overwrite_a
     >>> svd(np.diag([1.0, 2.0]), compute_uv=False)
     array([2., 1.])
     """
+    if lapack_driver not in ("gesdd", "gesvd"):
+        raise ValueError(f'lapack_driver must be "gesdd" or "gesvd", not "{lapack_driver}"')
     found = decompositions.svd(a, full_matrices, compute_uv)
     return tuple(found) if compute_uv else found
 
@@ -450,6 +607,8 @@ def sqrtm(A: Any, disp: bool = True, blocksize: int = 64) -> Any:
     array([[2., 0.],
            [0., 3.]])
     """
+    if not disp:
+        raise UnsupportedError("sqrtm(disp=False)", find_user_location(), hint="leave it out: SciPy does not recommend it any more")
     a = square(A, "sqrtm")
     return _sqrtm(a) if a.size else np.copy(a)
 
@@ -489,6 +648,8 @@ def logm(A: Any, disp: bool = True) -> Any:
     array([[0., 0.],
            [0., 0.]])
     """
+    if not disp:
+        raise UnsupportedError("logm(disp=False)", find_user_location(), hint="leave it out: SciPy does not recommend it any more")
     a = square(A, "logm")
     return _logm(a) if a.size else np.copy(a)
 
@@ -498,23 +659,27 @@ def logm(A: Any, disp: bool = True) -> Any:
 
 @_scipy
 def toeplitz(c: Any, r: Any = None) -> Any:
-    """Equivalent of `scipy.linalg.toeplitz`, of vectors: the matrix with the first column `c` and the first row `r`.
+    """Equivalent of `scipy.linalg.toeplitz`: the matrix with the first column `c` and the first row `r` (without it, that of a Hermitian
+    matrix); of stacks of vectors stacks of matrices.
 
     >>> import numpy as np
     >>> toeplitz(np.array([1.0, 2.0]), np.array([1.0, 5.0]))
     array([[1., 5.],
            [2., 1.]])
     """
-    column = np.ravel(as_traced(c))
-    row = column if r is None else np.ravel(as_traced(r))
-    values = np.concatenate([column[::-1], row[1:]])
-    rows, columns = column.shape[0], row.shape[0]
-    return np.take(values, np.arange(rows - 1, -1, -1)[:, None] + np.arange(columns))
+    column = np.atleast_1d(as_traced(c))
+    row = np.conjugate(column) if r is None else np.atleast_1d(as_traced(r))
+    rows, columns = column.shape[-1], row.shape[-1]
+    stack = np.broadcast_shapes(column.shape[:-1], row.shape[:-1])
+    column, row = np.broadcast_to(column, (*stack, rows)), np.broadcast_to(row, (*stack, columns))
+    values = np.concatenate([column[..., ::-1], row[..., 1:]], axis=-1)
+    return np.take(values, np.arange(rows - 1, -1, -1)[:, None] + np.arange(columns), axis=-1)
 
 
 @_scipy
 def block_diag(*arrs: Any) -> Any:
-    """Equivalent of `scipy.linalg.block_diag`, of matrices, vectors and numbers: the matrix with these blocks on its diagonal.
+    """Equivalent of `scipy.linalg.block_diag`, of matrices (also stacks), vectors and numbers: the matrix that has them on its
+    diagonal.
 
     >>> import numpy as np
     >>> block_diag(np.array([[1.0]]), np.array([[2.0, 3.0]]))
@@ -522,14 +687,13 @@ def block_diag(*arrs: Any) -> Any:
            [0., 2., 3.]])
     """
     blocks = [np.atleast_2d(as_traced(array)) for array in arrs] or [zeros((1, 0))]
-    if any(block.ndim != 2 for block in blocks):
-        raise ValueError(f"arguments in the following positions have dimension greater than 2: "
-                         f"{[k for k, block in enumerate(blocks) if block.ndim > 2]}")
     dtype = np.result_type(*(block.dtype for block in blocks))
-    width, left, rows = sum(block.shape[1] for block in blocks), 0, []
+    stack = np.broadcast_shapes(*(block.shape[:-2] for block in blocks))
+    width, left, rows = sum(block.shape[-1] for block in blocks), 0, []
     for block in blocks:
-        height, own = block.shape
-        parts = [zeros((height, left), dtype), block.astype(dtype), zeros((height, width - left - own), dtype)]
-        rows.append(np.concatenate(parts, axis=1))
+        height, own = block.shape[-2:]
+        middle = np.broadcast_to(block.astype(dtype), (*stack, height, own))
+        parts = [zeros((*stack, height, left), dtype), middle, zeros((*stack, height, width - left - own), dtype)]
+        rows.append(np.concatenate(parts, axis=-1))
         left += own
-    return np.concatenate(rows, axis=0)
+    return np.concatenate(rows, axis=-2)

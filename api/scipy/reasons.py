@@ -27,7 +27,7 @@ _TEXT = {
         CONTENT: "null_space orth",
         CALLS: "funm",
         NOT_YET: "cdf2rdf cho_solve_banded cholesky_banded coshm cosm cossin eig_banded eigh_tridiagonal eigvals_banded "
-                 "eigvalsh_tridiagonal expm_cond expm_frechet fractional_matrix_power hessenberg ldl lstsq matmul_toeplitz matrix_balance "
+                 "eigvalsh_tridiagonal expm_cond expm_frechet fractional_matrix_power hessenberg ldl matmul_toeplitz matrix_balance "
                  "ordqz orthogonal_procrustes pinvh polar qr_delete qr_insert qr_multiply qr_update qz rq rsf2csf schur signm sinhm sinm "
                  "solve_circulant solve_continuous_are solve_continuous_lyapunov solve_discrete_are solve_discrete_lyapunov "
                  "solve_lyapunov solve_toeplitz solveh_banded subspace_angles tanhm tanm",

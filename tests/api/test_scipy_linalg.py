@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -54,7 +55,17 @@ CASES: dict[str, tuple[Callable[[Any], Function], tuple[Any, ...]]] = {
     "toeplitz": (lambda s: lambda c, r: [s.toeplitz(c, r), s.toeplitz(c)], (VECTOR, TALL[:, 0])),
     "block_diag": (lambda s: lambda a, b: s.block_diag(a, b, 3.0), (TALL, VECTOR)),
     "others": (lambda s: lambda a: [s.inv(a), s.det(a), s.norm(a), s.pinv(a)], (SQUARE,)),
+    "cholesky": (lambda s: lambda a: [s.cholesky(a), s.cholesky(a, lower=True)], (POSITIVE,)),
+    "lstsq": (lambda s: lambda a, b: [s.lstsq(a, b)[0], s.lstsq(a, b[:, 0])[1], s.lstsq(a, b)[3]], (TALL, np.hstack([TALL ** 2, TALL]))),
+    "pinv": (lambda s: lambda a: s.pinv(a, atol=0.01, rtol=0.01), (TALL,)),
+    "eigh of other types": (lambda s: lambda a, b: [part for kind in (2, 3) for part in unsigned(*s.eigh(a + a.T, b, type=kind))],
+                            (SQUARE, POSITIVE)),
+    "eigvalsh of two matrices": (lambda s: lambda a, b: s.eigvalsh(a + a.T, b, subset_by_index=[1, 2]), (SQUARE, POSITIVE)),
 }
+
+
+ONE_TRIANGLE = ("cho_solve", "cho_factor", "solve pos", "eigh with b", "cholesky", "eigh of other types", "eigvalsh of two matrices")
+"""Cases that read one triangle of a matrix."""
 
 
 def as_list(results: Any) -> list[Any]:
@@ -72,6 +83,113 @@ def test_values(name: str, backend: str) -> None:
         np.testing.assert_allclose(result, wanted, rtol=1e-9, atol=1e-10)
 
 
+COMPLEX = SQUARE + 1j * STABLE
+HERMITIAN = COMPLEX @ COMPLEX.conj().T + np.eye(4)
+DEFICIENT = TALL @ np.diag([1.0, 0.1, 0.0])
+IGNORED = {"overwrite_a": True, "overwrite_b": True, "overwrite_ab": True, "check_finite": False, "lapack_driver": "gesvd", "driver": "ev",
+           "lwork": None, "blocksize": 32}
+"""Arguments that do not change numbers."""
+
+CALLS: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
+    "block_diag": [((TALL, VECTOR), {}), ((STACK, TALL), {})],
+    "cho_factor": [((POSITIVE + 0.1 * np.triu(SQUARE),), {"lower": value}) for value in (False, True)],
+    "cho_solve": [((POSITIVE, RIGHT), {})],
+    "cholesky": [((a,), keywords) for a in (POSITIVE + 0.1 * np.triu(SQUARE), HERMITIAN) for keywords in ({}, {"lower": True})],
+    "det": [((SQUARE,), {}), ((SQUARE.astype(np.float32),), {}), ((STACK,), {}), ((COMPLEX,), {})],
+    "eig": [((POSITIVE + SQUARE / 9,), keywords) for keywords in ({"right": False}, {"right": False, "homogeneous_eigvals": True})],
+    "eigh": [((POSITIVE,), {}), ((POSITIVE,), {"lower": False}), ((POSITIVE,), {"eigvals_only": True}),
+             ((POSITIVE,), {"subset_by_index": [1, 2]}),
+             *(((SQUARE + SQUARE.T, POSITIVE), {"type": kind, "lower": lower}) for kind in (1, 2, 3) for lower in (True, False))],
+    "eigvals": [((SQUARE,), {}), ((SQUARE,), {"homogeneous_eigvals": True})],
+    "eigvalsh": [((SQUARE,), {}), ((SQUARE,), {"lower": False}), ((HERMITIAN,), {"subset_by_index": [0, 0]}),
+                 ((SQUARE, POSITIVE), {"type": 2})],
+    "expm": [((SQUARE,), {}), ((COMPLEX,), {}), ((np.arange(4).reshape(2, 2),), {})],
+    "inv": [((STABLE,), {}), ((STACK,), {}), *(((POSITIVE + SQUARE / 50,), {"assume_a": kind, "lower": lower}) for lower in (False, True)
+            for kind in ("general", "upper triangular", "lower triangular", "pos", "sym")), ((HERMITIAN,), {"assume_a": "her"}),
+            ((np.diag(VECTOR),), {"assume_a": "diagonal"})],
+    "logm": [((STABLE,), {})],
+    "lstsq": [((TALL, RANDOM.normal(size=5)), {}), ((TALL, RANDOM.normal(size=(5, 2))), {}), ((TALL.T, VECTOR[:3]), {}),
+              ((DEFICIENT, RANDOM.normal(size=(5, 2))), {}), ((TALL, RANDOM.normal(size=5)), {"cond": 0.6}),
+              ((TALL, RANDOM.normal(size=5)), {"lapack_driver": "gelsy"})],
+    "lu": [((TALL,), {}), ((SQUARE,), {"permute_l": True}), ((SQUARE,), {"p_indices": True})],
+    "lu_factor": [((SQUARE,), {})],
+    "lu_solve": [((*scipy_linalg.lu_factor(COMPLEX), RIGHT), {"trans": trans}) for trans in (0, 1, 2)],
+    "norm": [((TALL,), keywords) for keywords in ({}, {"ord": 1}, {"ord": np.inf}, {"ord": 2}, {"ord": "nuc"}, {"ord": 1, "axis": 0},
+                                                  {"axis": 1, "keepdims": True})] + [((VECTOR,), {"ord": 3})],
+    "pinv": [((TALL,), {}), ((TALL.T,), {}), ((DEFICIENT,), {"return_rank": True}), ((TALL,), {"rtol": 0.6, "return_rank": True}),
+             ((TALL,), {"atol": 1.2, "return_rank": True}), ((DEFICIENT,), {"atol": 0.01, "rtol": 1e-3, "return_rank": True})],
+    "qr": [((TALL,), {"mode": mode, "pivoting": pivoting}) for mode in ("full", "r", "economic", "raw") for pivoting in (False, True)],
+    "solve": [((POSITIVE + SQUARE / 50, RIGHT), {"assume_a": kind, "lower": lower}) for lower in (False, True) for kind in (
+        "gen", "diagonal", "tridiagonal", "banded", "upper triangular", "lower triangular", "pos", "sym")] + [
+            ((HERMITIAN, VECTOR), {"assume_a": "her"}), ((STABLE, VECTOR), {"transposed": True}), ((STABLE, VECTOR), {})],
+    "solve_banded": [((BANDS, RIGHT), {})],
+    "solve_sylvester": [((SQUARE, POSITIVE[:2, :2], RIGHT), {})],
+    "solve_triangular": [((COMPLEX, RIGHT), {"trans": trans, "lower": lower, "unit_diagonal": lower})
+                         for trans in (0, 1, 2, "N", "T", "C") for lower in (False, True)],
+    "sqrtm": [((STABLE,), {})],
+    "svd": [((TALL,), keywords) for keywords in ({}, {"full_matrices": False}, {"compute_uv": False})],
+    "svdvals": [((TALL,), {}), ((COMPLEX,), {})],
+    "toeplitz": [((COMPLEX[0],), {}), ((VECTOR, TALL[:, 0]), {}), ((SQUARE, TALL[:, 0]), {})],
+}
+"""Every function, with every argument that changes numbers."""
+
+
+def called(module: Any, name: str, arrays: tuple[Any, ...], keywords: dict[str, Any]) -> list[Any]:
+    """The results, in order; what LAPACK leaves open (signs of vectors, a triangle) taken away."""
+    function = getattr(module, name)
+    if name == "cho_solve":
+        return [function((arrays[0], lower), arrays[1], **keywords) for lower in (False, True)]
+    if name == "lu_solve":
+        return [function(arrays[:2], arrays[2], **keywords)]
+    if name == "solve_banded":
+        return [function((2, 1), *arrays, **keywords)]
+    results = as_list(function(*arrays, **keywords))
+    if name == "cho_factor":
+        return [(np.tril if results[1] else np.triu)(results[0]), results[1]]
+    if name == "eigh" and len(results) == 2:
+        return [*unsigned(*results)]
+    return [*results[0], *results[1:]] if isinstance(results[0], tuple) else results
+
+
+def same(found: list[Any], expected: list[Any], tolerance: float = 1e-8) -> None:
+    for result, wanted in zip(found, expected, strict=True):
+        if wanted is None:
+            assert result is None
+        else:
+            assert np.shape(result) == np.shape(wanted)
+            assert isinstance(wanted, int) or np.asarray(result).dtype == np.asarray(wanted).dtype
+            np.testing.assert_allclose(result, wanted, rtol=tolerance, atol=1e-9)
+
+
+def test_every_function_is_called() -> None:
+    assert set(CALLS) == set(linalg.__all__)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_parameters_are_scipys(name: str) -> None:
+    ours, theirs = (inspect.signature(getattr(module, name)).parameters for module in (linalg, scipy_linalg))
+    assert [(p.name, p.kind) for p in ours.values()] == [(p.name, p.kind) for p in theirs.values()]
+    for mine, other in zip(ours.values(), theirs.values(), strict=True):
+        assert type(other.default) is object or mine.default == other.default       # an object stands for "not given"
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_arguments(name: str) -> None:
+    for arrays, keywords in CALLS[name]:
+        expected = called(scipy_linalg, name, arrays, keywords)
+        for result, wanted in zip(called(linalg, name, arrays, keywords), expected, strict=True):      # SciPy's own, bit for bit
+            np.testing.assert_array_equal(result, wanted)
+        compiled = aj.compile(lambda *arrays, keywords=keywords: called(linalg, name, arrays, keywords), backend="interpret")
+        single = any(array.dtype == np.float32 for array in arrays)
+        same(compiled(*arrays), expected, 1e-6 if single else 1e-8)
+    accepted = {key: value for key, value in IGNORED.items() if key in inspect.signature(getattr(linalg, name)).parameters}
+    arrays, keywords = CALLS[name][0]
+    if name == "lstsq":
+        accepted["lapack_driver"] = "gelss"
+    same(aj.compile(lambda *arrays: called(linalg, name, arrays, keywords | accepted), backend="interpret")(*arrays),
+         called(scipy_linalg, name, arrays, keywords))
+
+
 @pytest.mark.parametrize("name", [name for name in CASES if name not in ("svd", "qr", "eigh", "others", "expm of a large matrix")])
 def test_derivatives(name: str) -> None:
     make, arrays = CASES[name]
@@ -81,7 +199,7 @@ def test_derivatives(name: str) -> None:
                    for k, part in enumerate(as_list(make(linalg)(*arrays))) if part.dtype.kind == "f")
 
     along = [np.random.default_rng(4).normal(size=array.shape) for array in arrays]
-    if name in ("cho_solve", "cho_factor", "solve pos", "eigh with b"):      # which read one triangle
+    if name in ONE_TRIANGLE:
         along = [x + x.T if x.shape[0] == x.shape[-1] else x for x in along]
 
     def moved(distance: float) -> Any:
@@ -124,8 +242,18 @@ def test_float32_and_tensors() -> None:
 
 
 @pytest.mark.parametrize(("function", "kind", "words"), [
-    (lambda a: linalg.eigh(a, subset_by_index=[0, 1]), UnsupportedError, "subset_by_index"),
+    (lambda a: linalg.eigh(a, subset_by_value=[0, 1]), UnsupportedError, "subset_by_value"),
+    (lambda a: linalg.eigvalsh(a, subset_by_index=[1, 3]), ValueError, "eigenvalue indices are not valid"),
+    (lambda a: linalg.eigh(a, a, type=4), ValueError, "only accepts 1, 2, and 3"),
     (lambda a: linalg.eig(a, a), UnsupportedError, "eig of two matrices"),
+    (lambda a: linalg.eig(a, left=True), UnsupportedError, r"eig\(left=True\)"),
+    (lambda a: linalg.solve(a, a, assume_a="x"), ValueError, "not a recognized matrix structure"),
+    (lambda a: linalg.inv(a, assume_a="x"), ValueError, "not a recognized matrix structure"),
+    (lambda a: linalg.pinv(a, rtol=-1.0), ValueError, "must be positive"),
+    (lambda a: linalg.svd(a, lapack_driver="x"), ValueError, "lapack_driver must be"),
+    (lambda a: linalg.lstsq(a, a, lapack_driver="x"), ValueError, "LAPACK driver"),
+    (lambda a: linalg.sqrtm(a, disp=False), UnsupportedError, r"sqrtm\(disp=False\)"),
+    (lambda a: linalg.logm(a, disp=False), UnsupportedError, r"logm\(disp=False\)"),
     (lambda a: linalg.qr(a, mode="x"), ValueError, "Mode argument"),
     (lambda a: linalg.expm(a[:2]), ShapeError, "expm: the shape"),
     (lambda a: linalg.solve_sylvester(a, a, a[:2]), ShapeError, "solve_sylvester: q has shape"),

@@ -244,7 +244,8 @@ def gaussian_filter1d(input: Any, sigma: Any, axis: int = -1, order: int = 0, ou
     """
     if isinstance(sigma, TracedArray) and radius is None:
         raise UnsupportedError("the size of the window follows from sigma, which is a traced value", find_user_location(),
-                               hint="pass radius=, the number of elements to both sides")
+                               hint="pass radius=, the number of elements to both sides, or name the argument in static= of compile, "
+                                    "which makes a program for each value")
     if order < 0:
         raise ValueError("order must be non-negative")
     half = int(truncate * float(sigma) + 0.5) if radius is None else radius
