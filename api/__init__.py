@@ -42,16 +42,16 @@ from adjit.runtime.vmap import vmap
 if TYPE_CHECKING:
     from adjit import cuda, fft, func, nn, optim, special, tensor_function_names, utils, viz  # `tensor_function_names` is a stub
     from adjit.dtypes import *  # noqa: F403
-    from adjit.runtime.exports.load import load
     from adjit.runtime.parameter_vectors import check_grads, ravel_pytree
+    from adjit.serialization import load, save
     from adjit.tensor_function_names import *  # noqa: F403
 
 __all__ = [
     "CompiledFunction", "Generator", "Tensor", "__version__", "as_tensor", "autograd", "check_grads", "checkpoint", "compile", "cond",
     "cuda", "custom_vjp", "device", "e", "enable_grad", "errors", "fft", "fori_loop", "from_dlpack", "func", "get_rng_state", "grad",
     "hessian", "hvp", "inf", "inference_mode", "is_grad_enabled", "jacfwd", "jacobian", "jacrev", "jvp", "linalg", "load", "manual_seed",
-    "nan", "nn", "no_grad", "numpy", "optim", "pi", "pure_callback", "random", "ravel_pytree", "scan", "set_grad_enabled", "set_rng_state",
-    "special", "stop_gradient", "tensor", "utils", "value_and_grad", "viz", "vjp", "vmap", "while_loop",
+    "nan", "nn", "no_grad", "numpy", "optim", "pi", "pure_callback", "random", "ravel_pytree", "save", "scan", "set_grad_enabled",
+    "set_rng_state", "special", "stop_gradient", "tensor", "utils", "value_and_grad", "viz", "vjp", "vmap", "while_loop",
 ]
 if TYPE_CHECKING:
     __all__ += tensor_function_names.__all__        # type: ignore[has-type]
@@ -60,7 +60,7 @@ _ON_DEMAND = ("cuda", "fft", "func", "nn", "optim", "special", "utils", "viz")
 _DTYPES = frozenset((
     "bfloat16", "bool", "cdouble", "cfloat", "complex128", "complex64", "double", "float", "float16", "float32", "float64", "half", "int",
     "int16", "int32", "int64", "int8", "long", "short", "uint16", "uint32", "uint64", "uint8"))
-_MODULES = {"load": "adjit.runtime.exports.load", "check_grads": "adjit.runtime.parameter_vectors",
+_MODULES = {"load": "adjit.serialization", "save": "adjit.serialization", "check_grads": "adjit.runtime.parameter_vectors",
             "ravel_pytree": "adjit.runtime.parameter_vectors"}
 _ELSEWHERE = {
     "jit": "aj.compile compiles a function", "pmap": "aj.vmap maps over an axis, on all cores", "pjit": "aj.compile compiles a function",

@@ -92,12 +92,7 @@ def save_state(state: Any, path: str | os.PathLike[str], metadata: Mapping[str, 
     """
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"save_state(state, path): the path is a string or a path, got a {type(path).__name__}")
-    arrays: dict[str, np.ndarray] = {}
-    structure = encoded(state if isinstance(state, Mapping) or not hasattr(state, "state_dict") else state.state_dict(), arrays)
-    entries = dict(metadata) if metadata else {}
-    if not is_flat(structure):
-        entries[STRUCTURE] = json.dumps(structure)
-    content = _safetensors().numpy.save(arrays, entries or None)
+    content = state_content(state, metadata)
     file = Path(path)
     new = file.with_name(f".{file.name}.{os.getpid()}.new")
     try:
@@ -108,6 +103,17 @@ def save_state(state: Any, path: str | os.PathLike[str], metadata: Mapping[str, 
         os.replace(new, file)
     finally:
         new.unlink(missing_ok=True)
+
+
+def state_content(state: Any, metadata: Mapping[str, str] | None = None) -> bytes:
+    """Return the content of a file that `save_state` writes."""
+    arrays: dict[str, np.ndarray] = {}
+    structure = encoded(state if isinstance(state, Mapping) or not hasattr(state, "state_dict") else state.state_dict(), arrays)
+    entries = dict(metadata) if metadata else {}
+    if not is_flat(structure):
+        entries[STRUCTURE] = json.dumps(structure)
+    return _safetensors().numpy.save(arrays, entries or None)       # type: ignore[no-any-return]
+
 
 
 def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -123,15 +129,19 @@ def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
     >>> {name: tensor.shape for name, tensor in sorted(load_state(path).items())}
     {'bias': (2,), 'weight': (2, 3)}
     """
+    return state_of(Path(path).read_bytes(), os.fspath(path))     # type: ignore[no-any-return]
+
+
+def state_of(content: bytes, name: str) -> Any:
+    """Return what `state_content` wrote; errors name the file `name`."""
     safetensors = _safetensors()
-    content = Path(path).read_bytes()
     try:
         arrays = _arrays(safetensors, content)
         header = json.loads(content[8:8 + int.from_bytes(content[:8], "little")])
     except KeyError as error:       # NumPy has no dtypes of 8 bits and the like
-        raise DTypeError(f"{os.fspath(path)} holds tensors of dtype {error.args[0]}", find_user_location()) from error
+        raise DTypeError(f"{name} holds tensors of dtype {error.args[0]}", find_user_location()) from error
     except (safetensors.SafetensorError, ValueError) as error:
-        raise StateError(f"{os.fspath(path)} is no whole safetensors file: {error}", find_user_location()) from error
+        raise StateError(f"{name} is no whole safetensors file: {error}", find_user_location()) from error
     tensors = {name: tensor(array) for name, array in arrays.items()}
     structure = header.get("__metadata__", {}).get(STRUCTURE)
     return tensors if structure is None else decoded(json.loads(structure), tensors)

@@ -60,7 +60,7 @@ def decoded(structure: Any, tensors: Mapping[str, Tensor]) -> Any:
 
 def is_flat(structure: Any) -> bool:
     """True if the structure holds no more than the names of the tensors."""
-    return list(structure) == ["dict"] and all(value == {"tensor": key} for key, value in structure["dict"])
+    return isinstance(structure, dict) and list(structure) == ["dict"] and all(value == {"tensor": key} for key, value in structure["dict"])
 
 
 def _joined(path: str, key: str | int) -> str:

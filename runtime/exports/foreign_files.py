@@ -18,7 +18,7 @@ _STATE = "load_state_dict(...) of the module takes it"
 _WEIGHTS = ForeignFile("a file of tensors (safetensors)", f"read it with adjit.nn.load_state(path): {_STATE}")
 _ARRAYS = ForeignFile("NumPy's arrays (.npz)", f"read it with dict(numpy.load(path)): {_STATE}")
 _ARRAY = ForeignFile("an array of NumPy's (.npy)", "read it with numpy.load(path)")
-_CHECKPOINT = ForeignFile("a checkpoint of PyTorch's", f"read it with torch.load(path), where PyTorch is installed: {_STATE}")
+_CHECKPOINT = ForeignFile("a checkpoint of PyTorch's", f"read it with adjit.load(path): {_STATE}")
 _PICKLE = ForeignFile("a pickle, as PyTorch and joblib write them",
                       "read it with the library that wrote it: torch.load(path) or pickle.load")
 _LIBRARY = ForeignFile("a library or an object file, as export writes it for C",

@@ -28,6 +28,7 @@ from adjit.runtime.exports.archive import FORMAT, description
 from adjit.runtime.exports.contents import Manifest, ManifestWay
 from adjit.runtime.exports.interface_data import ExportedParameter, Interface
 from adjit.runtime.exports.load import LoadedFunction
+from adjit.runtime.exports.load import load as load_program
 from adjit.runtime.exports.tensors_file import read_tensors, write_tensors
 from adjit.runtime.native.code import native_is_supported
 
@@ -466,9 +467,9 @@ def test_weights_are_no_programs(tmp_path: Path) -> None:
             ("library.o", "a library or an object file", "ctypes.CDLL"), ("array.npy", "an array of NumPy's", "numpy.load"),
             ("arrays.npz", "NumPy's arrays", "dict(numpy.load(path)): load_state_dict(...)"), ("small.npz", "NumPy's arrays", "numpy.load"),
             ("tensors.safetensors", "a file of tensors (safetensors)", "adjit.nn.load_state(path): load_state_dict(...)"),
-            ("pickle.pt", "a pickle", "torch.load"), ("net.pt", "a checkpoint of PyTorch's", "torch.load(path)")):
+            ("pickle.pt", "a pickle", "torch.load"), ("net.pt", "a checkpoint of PyTorch's", "adjit.load(path)")):
         with pytest.raises(ExportError) as info:
-            aj.load(tmp_path / name)
+            load_program(tmp_path / name)
         assert f"{name} is not an exported program, but {what}" in str(info.value)
         assert remedy in str(info.value)
     assert all(hasattr(owner, name) for owner, name in ((aj.nn, "load_state"), (aj.nn.Module, "load_state_dict")))
