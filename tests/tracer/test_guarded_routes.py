@@ -157,6 +157,10 @@ OTHERS = {
     "super": Route(
         "class B:\n    def get(self): return 2.0\nclass C(B):\n    def get(self): return super().get()\no = C()", "o.get()",
         "B.get = lambda self: 3.0"),
+    "super behind a nearer class": Route(
+        "class B: rate = 2.0\nclass C(B):\n    rate = 1.0\n    def get(self): return super().rate\no = C()", "o.get()", "B.rate = 3.0"),
+    "super behind the object": Route(
+        "class B: rate = 2.0\nclass C(B):\n    def get(self): return super().rate\no = C(); o.rate = 1.0", "o.get()", "B.rate = 3.0"),
     "bases": Route("class A: rate = 2.0\nclass B: rate = 3.0\nclass C(A): pass\no = C()", "o.rate", "C.__bases__ = (B,)"),
     "partial keywords": Route(
         "from functools import partial\ndef get(a): return a\np = partial(get, a=2.0)", "p()", "p.keywords['a'] = 3.0"),

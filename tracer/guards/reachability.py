@@ -511,7 +511,8 @@ class _Walk:
                 self.follow(derived, derived.__name__)
         if any(not _ANSWERING.isdisjoint(vars(base)) for base in users):
             yield from self.set_later((value, *users), path)
-        hidden = () if isinstance(value, type) else own.keys()
+        by_super = "super" in self.names        # finds what a nearer class or the object itself hides
+        hidden = () if isinstance(value, type) or by_super else own.keys()
         before: list[Any] = [] if isinstance(value, (type, IdentityKeyed)) else [own]     # tables that are searched earlier
         for base in users:
             table = vars(base)
@@ -536,6 +537,8 @@ class _Walk:
                 else:
                     found = getattr(value, name)            # of the instance: an attribute of its own may hide it later
                     yield Source(f"{path}.{name}", attribute_reader(value, name), found, base)
+                    if by_super and found is not item:
+                        yield Source(f"{path}.{name}", partial(read_item, table, name), item, base)
             before.append(table)
 
     def set_later(self, holders: tuple[Any, ...], path: str) -> Iterator[Source]:
