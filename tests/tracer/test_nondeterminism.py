@@ -215,13 +215,16 @@ def test_a_second_normal_number_drawn_in_a_helper_is_a_draw() -> None:
 
 
 def test_profilers_are_left_at_work() -> None:
+    def later() -> None: ...
+
     profiler = cProfile.Profile()
     profiler.enable()
     try:
         assert len(warned(lambda x: x * time.time())) == 1
-        assert sys.getprofile() is not None
+        later()
     finally:
         profiler.disable()
+    assert any(entry.code is later.__code__ for entry in profiler.getstats())
     with pytest.raises(KeyError):
         warned(lambda x: x * time.time() * {}["missing"])
     assert sys.getprofile() is None
