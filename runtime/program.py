@@ -221,8 +221,9 @@ class Program:
         self.runs += 1
         if self.trace.stored:
             made: dict[int, Any] = {}
-            for each in self.trace.stored:
-                each.store(results, made)
+            values = [each.value(results, made) for each in self.trace.stored]      # all are read before one is stored: places may swap
+            for each, value in zip(self.trace.stored, values, strict=True):
+                each.store(value)
         if self.tensors is None:
             return self.trace.rebuild(results)
         return self.tensors.finish(saved, results, signature.all_leaves)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,7 +34,7 @@ from adjit.tracer.guards.module_owner import module_of
 from adjit.tracer.guards.nondeterminism import nondeterminism_reported
 from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.guards.side_effects import KeptValue, check_side_effects
-from adjit.tracer.guards.source import MISSING, names_in, rebind
+from adjit.tracer.guards.source import MISSING, is_scalar, names_in, rebind
 from adjit.tracer.guards.stored_values import (
     StoredPlaces,
     StoredValue,
@@ -47,7 +48,7 @@ from adjit.tracer.reentrancy import isolated_from_handlers
 from adjit.tracer.scope import Pairs, Scope, active_scope, entered, is_tracing
 from adjit.tracer.signature import CallSignature, StaticArgument, argument_paths, flatten_call
 from adjit.tracer.trees import Tree, TreeSpec, as_name, flatten, is_static, paths, unflatten
-from adjit.tracer.user_location import find_user_location, location_of, return_location, warn_user
+from adjit.tracer.user_location import find_user_location, line_that_changes, location_of, return_location, warn_user
 from adjit.tracer.value_guards import CallValues, ValueGuard
 
 __all__ = ["KnownArrays", "Pairs", "RegionTrace", "StaticLeaf", "Trace", "is_tracing", "trace_function", "trace_region", "unwrap", "wrap"]
@@ -193,6 +194,9 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                 leaves.append(leaf.value if isinstance(leaf, StaticArgument) else leaf)
         scope.arguments = tuple(arguments)
         traced_args, traced_kwargs = unflatten(signature.tree, leaves)
+        given = leaves, signature.tree
+        if any(isinstance(leaf, StaticArgument) for leaf in signature.all_leaves):
+            given = flatten((traced_args, traced_kwargs))
         if scope.flow is not None:
             scope.flow.arguments = tuple(argument for argument in arguments if argument is not None and argument.shape)
         with logging_access(source.value for source in known.found if _has_numbers(source.value)) as observation, \
@@ -208,7 +212,6 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                 if scope.flow is not None:
                     scope.flow.finish(result)
                     check_escaped(scope, flatten(result)[0])
-                _check_arguments((traced_args, traced_kwargs), leaves, result, signature)
             written = {number: argument for number, argument in enumerate(arguments) if argument is not None and number not in first
                        and argument.written and argument.value is not builder.params[number]}
             updates = [(id(argument), argument.value) for argument in written.values()]
@@ -218,6 +221,12 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                 written[len(arguments) + number] = taken.cell
                 updates.append((id(taken.array), taken.cell.value))
             after = Reachability(roots, known, scope.host_functions)
+            try:
+                _check_arguments((traced_args, traced_kwargs), given, signature.function, signature.positional)
+            except TraceError:
+                places.take_back(after)
+                log.restore()
+                raise
             stores = stores_of(places, log, after, scope, _arrays_in(result, updates))
             values, out_tree, out_leaves = collect_results(result, updates, stores.arrays)
             writes = tuple(zip(written, range(len(values) - len(written), len(values)), strict=True))
@@ -237,7 +246,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             log.restore()
             raise
         guards = make_guards(before, after, captures, own | stores.keys, read, forms, viewed)
-        again, others = stored_again([source for source in changed if id(source.holder) not in log.kinds], scope)
+        again, others = stored_again([source for source in changed if id(source.holder) not in stores.numbers], scope)
         guards = replace(guards, fixed=(*guards.fixed, *stores.others, *others))
         values_stored = (*stores.values, *again, *kept_as_they_are(after, own))
         if takes_back:
@@ -404,6 +413,7 @@ def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
             builder.differentiated = frozenset(builder.params)
         inner_args, inner_kwargs = unflatten(tree, inner)
         result = fun(*inner_args, **inner_kwargs)
+        _check_arguments((inner_args, inner_kwargs), (inner, tree), fun, len(args))
         if scope.flow is not None:
             scope.flow.finish(result)
         values, out_tree, out_leaves = collect_results(result)
@@ -474,20 +484,36 @@ def _call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any
                          hint="NumPy's arrays have no hash either: take their numbers, set(x.tolist()); x.item() of a 0-d array") from error
 
 
-def _check_arguments(arguments: Tree, leaves: Sequence[Any], result: Tree, signature: CallSignature) -> None:
-    """Reject a function that stores something in a dict or list that was passed to it, and does not return it: the change would be lost."""
+def _check_arguments(arguments: Tree, given: tuple[list[Any], TreeSpec], function: Callable[..., Any], positional: int) -> None:
+    """Reject a function that changes what a list, dict or dataclass that was passed to it holds: calls of a program get new arrays into
+    arrays, and leave containers alone. `given` are the leaves of the arguments and their structure before the function ran."""
     now, tree = flatten(arguments)
-    if tree == signature.tree and all(map(operator.is_, now, leaves)):
+    if tree == given[1] and all(map(operator.is_, now, given[0])):
         return
-    returned, before = set(map(id, flatten(result)[0])), dict(zip(signature.tree.paths(), leaves, strict=True))
-    for index, (leaf, place) in enumerate(zip(now, tree.paths(), strict=True)):
-        is_array = isinstance(leaf, (TracedArray, ArrayWrapper)) or id(leaf) in WRITTEN
-        if is_array and before.get(place) is not leaf and id(leaf) not in returned:
-            path = argument_paths(signature.function, signature.positional, tree)[index]
-            array = WRITTEN[id(leaf)][1] if id(leaf) in WRITTEN else leaf.traced() if isinstance(leaf, ArrayWrapper) else leaf
-            raise TraceError(f"the function puts a new array into a container that was passed to it, as {path}\n    {array._origin()}",
-                             return_location(signature.function) or find_user_location(),
-                             hint="return the new container: a compiled function does not change its arguments")
+    before = dict(zip(argument_paths(function, positional, given[1]), given[0], strict=True))
+    after = dict(zip(argument_paths(function, positional, tree), now, strict=True))
+    changed = [path for path, leaf in after.items() if path not in before or not _is_same_leaf(before[path], leaf)]
+    changed += [path for path in before if path not in after]
+    if not changed and tree == given[1]:
+        return
+    path = changed[0] if changed else "its items, or their order"
+    leaf = after.get(path)
+    what = f"changes a container that was passed to it: {path}"
+    origin = ""
+    if isinstance(leaf, (TracedArray, ArrayWrapper)) or id(leaf) in WRITTEN:
+        array = WRITTEN[id(leaf)][1] if id(leaf) in WRITTEN else leaf.traced() if isinstance(leaf, ArrayWrapper) else leaf
+        what, origin = f"puts a new array into a container that was passed to it, as {path}", f"\n    {array._origin()}"
+    elif path not in after:
+        what += " is gone"
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    raise TraceError(f"the function {what}{origin}",
+                     (line_that_changes([code], path) if code is not None else None) or return_location(function) or find_user_location(),
+                     hint="copy it first and return the new container (p = dict(p), list(p), dataclasses.replace(p)); or write into "
+                          "an array that it holds (p['w'][:] = value): a compiled function writes to arrays, not to containers")
+
+
+def _is_same_leaf(before: Any, now: Any) -> bool:
+    return before is now or (type(before) is type(now) and is_scalar(now) and bool(before == now))
 
 
 def collect_results(result: Tree, written: Sequence[tuple[int, Value]] = (),

@@ -450,3 +450,91 @@ def test_what_the_backward_half_needs_is_not_overwritten() -> None:
             assert result.item() == 3.0 * (call + 1)
             assert t.grad is not None
             assert t.grad.tolist() == [0, call + 1, 2 * (call + 1)]
+
+
+@dataclass
+class Body:
+    place: Any
+    steps: Any
+
+
+def counts(held, x):
+    held["n"] += 1
+    return x * held["n"]
+
+
+def takes_out(held, x):
+    return x * held.pop("n", 1)
+
+
+def empties(held, x):
+    held["log"].clear()
+    return x
+
+
+def appends(held, x):
+    held["log"].append("b")
+    return x * len(held["log"])
+
+
+def orders(held, x):
+    held["n"] = held.pop("n")
+    return x
+
+
+def swaps(held, x):
+    held["arrays"][0], held["arrays"][1] = held["arrays"][1], held["arrays"][0]
+    return held["arrays"]
+
+
+def replaces(held, x):
+    held["arrays"][0] = held["arrays"][0] * 0.5
+    return held
+
+
+def steps(held, x):
+    held["body"].place += x
+    return held["body"]
+
+
+def counts_steps(held, x):
+    held["body"].steps += 1
+    return x
+
+
+CHANGES = {counts: r"held\['n'\]", takes_out: r"held\['n'\] is gone", empties: r"held\['log'\]\[0\] is gone", appends: r"held\['log'\]\[1\]",
+           orders: "its items, or their order", swaps: r"held\['arrays'\]\[0\]", replaces: r"held\['arrays'\]\[0\]", steps: r"held\['body'\].place",
+           counts_steps: r"held\['body'\].steps"}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_changes_of_containers_that_were_passed_are_refused(change: Any) -> None:
+    def of(x: Any, held: Any) -> Any:
+        change(held, x)
+        return np.sum(x)
+
+    for call in (aj.compile(change, backend="interpret"), lambda held, x: aj.grad(of)(x, held),
+                 lambda held, x: aj.vmap(change, (None, 0))(held, x)):
+        arrays = [np.zeros(2), np.ones(2)]
+        held = {"n": 1, "log": ["a"], "arrays": list(arrays), "body": Body(1.0, 0)}
+        with pytest.raises(TraceError, match=CHANGES[change]) as caught:
+            call(held, np.ones(2))
+        assert "return the new container" in str(caught.value)
+        assert "test_written_arguments.py" in str(caught.value)
+        assert list(held) == ["n", "log", "arrays", "body"]
+        assert (held["n"], held["log"], held["body"]) == (1, ["a"], Body(1.0, 0))
+        assert all(now is then for now, then in zip(held["arrays"], arrays, strict=True))
+
+
+def test_copies_of_containers_that_were_passed_are_the_function_s_own() -> None:
+    @aj.compile(backend="interpret")
+    def f(p: Any, *rest: Any, **more: Any) -> Any:
+        more["n"], p = 2, dict(p)
+        p["w"], p["n"] = p["w"] * more.pop("n"), p["n"] + 1
+        return p
+
+    given = {"w": np.ones(2), "n": 1}
+    for _ in range(2):
+        result = f(given, m=1)
+        np.testing.assert_array_equal(result["w"], [2, 2])
+        assert (result["n"], given["n"], given["w"].tolist()) == (2, 1, [1, 1])

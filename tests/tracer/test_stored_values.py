@@ -501,3 +501,66 @@ def test_numbers_are_keys_of_containers_outside(start):
     for x in (start, 3.0, start, 3.0):
         assert compiled(x) == 2 * x
     assert (memo, seen) == ({start: 2, 3.0: 2}, {start, 3.0})
+
+
+def swapped(held, x):
+    held[0], held[1] = held[1], held[0]
+    return held[0] * x
+
+
+def turned(held, x):
+    held.reverse()
+    return held[0] * x
+
+
+def rotated(held, x):
+    held.append(held.pop(0))
+    held[0][:] = x
+    return held[1].sum()
+
+
+def written_on_ways(held, x):
+    held[0], held[1] = held[1], held[0]
+    if x[0] > 3:
+        held[0][:] = x
+    else:
+        held[1][:] = -x
+    return held[0] * 10 + held[1]
+
+
+def renamed(held, x):
+    key = 1 if 1 in held else 2
+    held[3 - key] = held.pop(key)
+    return held[3 - key] * x
+
+
+def numbered(items):
+    return dict(enumerate(items))
+
+
+@pytest.mark.parametrize(("change", "kind"), [
+    (swapped, list), (swapped, numbered), (swapped, deque), (turned, list), (turned, deque), (rotated, list), (written_on_ways, list),
+    (written_on_ways, numbered), (renamed, lambda items: {1: items[0]})])
+def test_arrays_change_places_in_a_container_at_each_call(change, kind):
+    held, plain = kind([np.full(2, 1.0), np.full(2, 2.0)]), kind([np.full(2, 1.0), np.full(2, 2.0)])
+    compiled = aj.compile(lambda x: change(held, x), backend="interpret")
+    for x in (1.0, 2.0, 5.0, 4.0, 1.0, 6.0):
+        np.testing.assert_array_equal(compiled(np.full(2, x)), change(plain, np.full(2, x)))
+        now, then = ([*each.items()] if isinstance(each, dict) else list(each) for each in (held, plain))
+        assert repr(now) == repr(then)
+
+
+def test_a_list_of_results_is_stored_while_an_array_in_another_list_is_written():
+    weights, cache = [np.eye(2)], {}
+
+    @aj.compile(backend="interpret")
+    def f(x):
+        cache["a"] = [x]
+        for matrix in weights:
+            x = matrix @ x
+        weights[0] -= 1
+        return x.sum() + cache["a"][0].sum()
+
+    assert [float(f(np.ones(2))) for _ in range(3)] == [4.0, 0.0, -4.0]
+    np.testing.assert_array_equal(weights[0], np.eye(2) - 3)
+    np.testing.assert_array_equal(cache["a"], [np.ones(2)])

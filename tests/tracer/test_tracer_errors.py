@@ -248,6 +248,7 @@ def test_what_is_put_into_an_argument_is_not_lost_silently():
     assert "return the new container" in str(caught.value)
 
     def returned(state, x):
+        state = dict(state)
         state["w"] = state["w"] + x
         state["same"] = x
         return state

@@ -53,6 +53,7 @@ _DEPENDING: dict[type, frozenset[str]] = {
 _AT_A_KEY = frozenset({"__getitem__", "__contains__", "get", "__setitem__", "add", "discard", "__delitem__", "pop", "setdefault", "remove"})
 _READING_AT: dict[type, frozenset[str]] = {
     dict: frozenset({"__getitem__", "__contains__", "get"}), list: frozenset({"__getitem__"}), set: frozenset(), deque: frozenset()}
+_MOVING = frozenset({"reverse", "rotate"})
 _APPENDING = frozenset({"append", "extend", "__iadd__"})
 
 
@@ -147,8 +148,15 @@ class ContainerLog:
         return len(made) == len(container) and all(map(is_, _contents(made), _contents(container)))
 
     def depending(self) -> set[int]:
-        """Identities of the containers that were changed after the function asked what they hold."""
-        return self.asked & set(filter(self._is_complete, {id(change.container) for change in self.changes})) - self.repeatable()
+        """Identities of the containers that were changed after the function asked what they hold, or whose objects changed places."""
+        changed = {id(change.container) for change in self.changes}
+        moved = {id(change.container) for change in self.changes if change.name in _MOVING or self._is_moved(change)}
+        return (self.asked | moved) & set(filter(self._is_complete, changed)) - self.repeatable()
+
+    def _is_moved(self, change: Change) -> bool:
+        """True if a change puts an object into a container that was there before: two arrays are swapped."""
+        before = {id(item) for item in _flat(self.before[id(change.container)], change.kind) if not is_scalar(item)}
+        return any(id(item) in before for arg in change.args for item in (arg if isinstance(arg, (list, tuple)) else (arg,)))
 
     def is_stored(self, source: Source) -> bool:
         """True for a source in a repeatable container that the function did not read before it stored it."""
@@ -160,6 +168,11 @@ class ContainerLog:
             _, kind = self.kinds[number]
             return issubclass(kind, dict) and reads <= {key for key, _ in self.before[number]}
         return _key_of(source) in written
+
+
+def _flat(items: list[Any], kind: type) -> list[Any]:
+    """Items of a container; of a dict, of which these are pairs, the values."""
+    return [item for _, item in items] if issubclass(kind, dict) else items
 
 
 def _contents(container: Any) -> list[Any]:

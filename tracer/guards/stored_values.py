@@ -44,12 +44,12 @@ class StoredValue(NamedTuple):
         """The place, as the code writes it."""
         return self.place.path if isinstance(self.place, Source) else f"in a {self.place.kind.__name__}"
 
-    def store(self, results: Sequence[Any], made: dict[int, Any]) -> None:
-        """Store the value of a call with these results; `made` are the objects that were made for the call."""
+    def store(self, value: Any) -> None:
+        """Store the value of a call, or change the container with these arguments."""
         if isinstance(self.place, Source):
-            rebind(self.place.read, self.value(results, made))
+            rebind(self.place.read, value)
         else:
-            getattr(self.place.kind, self.place.name)(self.place.container, *self.value(results, made))
+            getattr(self.place.kind, self.place.name)(self.place.container, *value)
 
 
 class StoredPlaces:

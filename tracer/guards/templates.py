@@ -39,12 +39,13 @@ class TemplateMaker:
         self._first = len(results)
         self.made: dict[int, Any] = {}
         self._numbers: dict[int, int] = {}
+        self._templates: dict[int, Template] = {}
 
     def __call__(self, value: Any) -> Template:
         """Make the template of a value. Raises `NotRepeatableError` if there is none."""
         if id(value) in self._numbers:
             number = self._numbers[id(value)]
-            return lambda _, made: made[number]
+            return lambda results, made: made[number] if number in made else self._templates[number](results, made)
         if isinstance(value, TracedArray) or (type(value) in FRESH and contains_traced(value)) or id(value) in WRITTEN:
             return self._array(value)
         if is_scalar(value) and type(value).__module__ in ("builtins", "numpy"):
@@ -61,7 +62,13 @@ class TemplateMaker:
         if is_ndarray(value):
             plain = np.array(value)
             return lambda *_: plain.copy()
-        return self._made(value)
+        count = len(self._numbers)
+        try:
+            return self._made(value)
+        except NotRepeatableError:      # nor are the objects that were begun within it
+            for identity in list(self._numbers)[count:]:
+                del self._numbers[identity], self.made[identity]
+            raise
 
     def _array(self, value: Any) -> Template:
         """The template of an array of the trace; one of a region is dead, for whoever reads it."""
@@ -86,13 +93,14 @@ class TemplateMaker:
         self._numbers[id(value)], self.made[id(value)] = number, value
         if kind is dict:
             pairs = [(self(key), self(item)) for key, item in value.items()]
-            return _filled(number, dict, lambda new, results, made: new.update(
+            return self._filled(number, dict, lambda new, results, made: new.update(
                 (key(results, made), item(results, made)) for key, item in pairs))
         if kind in (list, set, deque):
             items = [self(item) for item in value]
             extend = set.update if kind is set else kind.extend
             limits = {"maxlen": value.maxlen} if kind is deque else {}
-            return _filled(number, partial(kind, **limits), lambda new, results, made: extend(new, [item(results, made) for item in items]))
+            return self._filled(number, partial(kind, **limits), lambda new, results, made: extend(
+                new, [item(results, made) for item in items]))
         if not _is_plain(kind):
             raise NotRepeatableError
         table = own_attributes(value)
@@ -106,20 +114,20 @@ class TemplateMaker:
                 vars(new).update((name, item(results, made)) for name, item in attributes)
             for slot, item in slots:
                 slot.__set__(new, item(results, made))
-        return _filled(number, lambda: kind.__new__(kind), fill)
+        return self._filled(number, lambda: kind.__new__(kind), fill)
+
+    def _filled(self, number: int, empty: Callable[[], Any], fill: Callable[[Any, Sequence[Any], dict[int, Any]], object]) -> Template:
+        """The template of an object that is made once a call, and filled; it may hold itself."""
+        def template(results: Sequence[Any], made: dict[int, Any]) -> Any:
+            if number not in made:
+                made[number] = empty()
+                fill(made[number], results, made)
+            return made[number]
+        self._templates[number] = template
+        return template
 
 
 def _is_plain(kind: type) -> bool:
     """True for a class whose objects are their attributes."""
     return kind is SimpleNamespace or (kind.__new__ is object.__new__ and all(
         not vars(base).keys().isdisjoint(("__dict__", "__slots__")) or "__weakref__" in vars(base) for base in kind.__mro__[:-1]))
-
-
-def _filled(number: int, empty: Callable[[], Any], fill: Callable[[Any, Sequence[Any], dict[int, Any]], object]) -> Template:
-    """The template of an object that is made once a call, and filled; it may hold itself."""
-    def template(results: Sequence[Any], made: dict[int, Any]) -> Any:
-        if number not in made:
-            made[number] = empty()
-            fill(made[number], results, made)
-        return made[number]
-    return template
