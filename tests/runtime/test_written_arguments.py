@@ -502,9 +502,10 @@ def counts_steps(held, x):
     return x
 
 
-CHANGES = {counts: r"held\['n'\]", takes_out: r"held\['n'\] is gone", empties: r"held\['log'\]\[0\] is gone", appends: r"held\['log'\]\[1\]",
-           orders: "its items, or their order", swaps: r"held\['arrays'\]\[0\]", replaces: r"held\['arrays'\]\[0\]", steps: r"held\['body'\].place",
-           counts_steps: r"held\['body'\].steps"}
+CHANGES = {
+    counts: r"held\['n'\]", takes_out: r"held\['n'\] is gone", empties: r"held\['log'\]\[0\] is gone", appends: r"held\['log'\]\[1\]",
+    orders: "its items, or their order", swaps: r"held\['arrays'\]\[0\]", replaces: r"held\['arrays'\]\[0\]",
+    steps: r"held\['body'\].place", counts_steps: r"held\['body'\].steps"}
 
 
 @pytest.mark.parametrize("change", CHANGES)
