@@ -341,13 +341,14 @@ class FlowRecorder:
         assert values is not None
         self._ahead = None
         self.builder.take_back(ahead.position)
+        written = bool(self._arguments())       # their content is part of the state, whichever of them this way wrote to
         for array, value in zip(point.state, ahead.state, strict=False):
             if array.scope is self.scope and array._value is not value:
                 array._value = value
                 if isinstance(array, LiftedNumber):
                     values.vary(value)
-                given = any(array is argument for argument in self.scope.arguments)     # held by a variable: nothing was written to it
-                array._version += array.alias is None and not given      # views are part of a result only
+                given = not written and any(array is argument for argument in self.scope.arguments)     # a result that is an argument
+                array._version += array.alias is None and not given     # one of the ways wrote to it; views are part of a result only
         for view in point.views:
             if view.scope is self.scope and not self.builder.owns(view._value):     # it was read on the way: what follows has it from here
                 view._version = -1
