@@ -13,7 +13,7 @@ from adjit.tensor_functions import stack
 
 def default_collate(batch: Sequence[Any]) -> Any:
     """Make a batch of samples of one structure: tensors and arrays are stacked, floats become a float64 tensor, integers int64; texts stay
-    a list; dicts, named tuples and lists keep their type, and tuples become lists.
+    as they are; dicts, named tuples and lists keep their type, and tuples become lists.
 
     Raises `TypeError` for other samples, `ValueError` for sequences of several lengths, `ShapeError` for arrays of several shapes.
 
@@ -34,7 +34,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
     if isinstance(first, (bool, int, np.number, np.bool_)):
         return as_tensor(np.array(batch))
     if isinstance(first, (str, bytes)):
-        return list(batch)
+        return batch
     if isinstance(first, Mapping):
         collated = {key: default_collate([sample[key] for sample in batch]) for key in first}
         return collated if type(first) is dict else _rebuilt(first, collated)

@@ -167,6 +167,7 @@ def test_collation() -> None:
     kinds = [default_collate(each) for each in ([1.5, 2], [1, 2], [True, False], [np.float32(1), np.float32(2)], [np.int32(1)])]
     assert [each.dtype for each in kinds] == [aj.float64, aj.int64, aj.bool, aj.float32, aj.int32]
     assert default_collate(["a", "b"]) == ["a", "b"]
+    assert default_collate([(1, "a"), (2, "b")])[1] == ("a", "b")
     point = default_collate([Point(1, 2.0), Point(3, 4.0)])
     assert (type(point), point.x.tolist(), point.y.tolist()) == (Point, [1, 3], [2.0, 4.0])
     ordered = default_collate([OrderedDict(a=1), OrderedDict(a=2)])
