@@ -141,3 +141,53 @@ def test_what_follows_an_unknown_outcome_does_no_harm(function: Callable[..., An
     known = [[1.0, 2.0], [-1.0, 1.0], [0.5, 0.0]]
     for x in map(np.array, [*known, *known, [1.0, 1e9], [1.0, np.inf], [2.0, 7.0], *known]):
         assert compiled(x, table) == function(x, table)
+
+
+def loop_left_at_two_points(s):
+    """The inner loop is left to where the outer one begins, from two points."""
+    t = s * 0.5
+    while True:
+        if s > 100:
+            break
+        s = s * 1.5 + 1
+        while t < s and t * 3 < s * 2 + 5:
+            t = t * 1.25 + 1
+    return s + t
+
+
+def loop_with_break(s):
+    t = s * 0.5
+    while True:
+        if s > 100:
+            return s + t
+        s = s * 1.5 + 1
+        while t < s:
+            t = t * 1.25 + 1
+            if t > 40:
+                break
+
+
+def three_loops(s):
+    t, u = s * 0.5, s * 0.25
+    while True:
+        if s > 100:
+            return s * t + u
+        s = s * 1.5 + 1
+        while True:
+            if t > s or t * 3 > s * 2 + 5:
+                break
+            t = t * 1.25 + 1
+            while u < t and u * 2 < s:
+                u = u * 1.5 + 1
+
+
+@pytest.mark.parametrize("function", [loop_left_at_two_points, loop_with_break, three_loops], ids=lambda function: function.__name__)
+def test_loops_within_a_loop_are_left_to_where_it_begins(function: Callable[..., Any]) -> None:
+    """No way out of an inner loop is taken for one that comes back to its own beginning."""
+    for given in ([1.0, 5.0, 50.0], [90.0, 2.0, 200.0, 1.0]):
+        compiled, gradient = aj.compile(function, backend="interpret"), aj.compile(aj.value_and_grad(function), backend="interpret")
+        for x in map(np.float64, given):
+            assert compiled(x) == function(x)
+            value, slope = gradient(x)
+            assert value == function(x)
+            np.testing.assert_allclose(slope, (function(x + 1e-6) - function(x - 1e-6)) / 2e-6, rtol=1e-4)

@@ -19,7 +19,7 @@ from adjit.tracer.flow.identity_uses import asks_for_identity
 from adjit.tracer.user_location import is_ours
 
 Key = Any
-"""Number of a point, or `structured.BACK`."""
+"""Number of a point, or a `structured._Back`."""
 
 Source = tuple[object, ...]
 """A variable: its code and its name; or what is reached from there by attributes and items: their names."""

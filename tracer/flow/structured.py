@@ -246,21 +246,23 @@ class _LoopBody:
 
     def __init__(self, structure: Structure, header: Key):
         self._structure, self._header = structure, header
-        graph = structure.graph
-        self._successors = lambda key: [] if key is _BACK else [_BACK if end == header else end for end in graph.successors(key)]
+        graph, back = structure.graph, _Back()
+        self._back = back
+        self._successors = lambda key: [] if key is back else [back if end == header else end for end in graph.successors(key)]
         within = reachable(header, self._successors)
         self._joins = immediate_postdominators(within, self._successors)
         self._cycles = cycles(within, self._successors)
-        self._cut = _Cut(structure, header, self._joins, self._cycles)
+        self._cut = _Cut(structure, header, back, self._joins, self._cycles)
 
     def is_complete(self, goal: Key | None) -> bool:
         """True if both outcomes of all decisions in an iteration are known."""
         keys = reachable(self._header, lambda key: [] if key == goal else self._successors(key))
-        return all(len(self._structure.graph.blocks.get(key, {})) == 2 for key in keys if key is not _BACK and key != goal)
+        return all(len(self._structure.graph.blocks.get(key, {})) == 2 for key in keys if key is not self._back and key != goal)
 
     def run_back(self, block: Block, values: Sequence[Value]) -> tuple[State, Value | None]:
         """Code of an iteration that comes back to the header, whatever the decisions in it."""
-        return self._cut._run_to(_BACK if block.end == self._header else block.end, self._structure._run_block(block, values), _BACK)
+        end = self._back if block.end == self._header else block.end
+        return self._cut._run_to(end, self._structure._run_block(block, values), self._back)
 
     def run_iteration(self, state: State, goal: Key) -> _Iteration:
         """Code of an iteration that comes back to the header or ends at the goal behind the loop."""
@@ -269,7 +271,7 @@ class _LoopBody:
     def _union(self, key: Key, state: State, goal: Key, ok: Value | None) -> _Iteration:
         structure = self._structure
         known = _bool(True) if ok is None else ok
-        if key is _BACK:
+        if key is self._back:
             return _Iteration(state, structure._zeros(goal), known, known)
         if key == goal:
             return _Iteration(structure._zeros(self._header), state, _bool(False), known)
@@ -277,14 +279,14 @@ class _LoopBody:
             return self._go_on(*self._cut._loop(key, state, ok), goal, ok)
         blocks = structure.graph.blocks.get(key, {})
         join = self._joins[key]
-        if len(blocks) < 2 or (join is not None and join is not _BACK and join != goal and not self._passes(key, join, goal)):
+        if len(blocks) < 2 or (join is not None and join is not self._back and join != goal and not self._passes(key, join, goal)):
             return self._go_on(*self._cut._branch(key, state, ok), goal, ok)
         *values, predicate = state
 
         def side(outcome: bool) -> Callable[[], Sequence[Value]]:
             def run() -> Sequence[Value]:
                 block = blocks[outcome]
-                end = _BACK if block.end == self._header else block.end
+                end = self._back if block.end == self._header else block.end
                 with structure._within():
                     return _flat(self._union(end, structure._run_block(block, values), goal, None))
             return run
@@ -308,7 +310,7 @@ class _LoopBody:
     def _passes(self, key: Key, join: Key, goal: Key) -> bool:
         """True if a way from `key` ends before it comes to `join`."""
         found = reachable(key, lambda at: [] if at == join else self._successors(at))
-        return any(at is _BACK or at == goal for at in found)
+        return any(at is self._back or at == goal for at in found)
 
     def _unflat(self, values: Sequence[Value], goal: Key) -> _Iteration:
         count = len(self._structure.graph.types[self._header])
@@ -316,21 +318,21 @@ class _LoopBody:
 
 
 class _Cut(Structure):
-    """Structured code within the body of a loop, whose ways back to the header end at `_BACK`."""
+    """Structured code within the body of a loop, whose ways back to the header end at `back`."""
 
-    def __init__(self, structure: Structure, header: Key, joins: dict[Key, Key | None], cycles: dict[Key, frozenset[Key]]):
-        self.graph, self.start, self._capture = _CutGraph(structure.graph, header, joins), header, structure._capture
+    def __init__(self, structure: Structure, header: Key, back: Key, joins: dict[Key, Key | None], cycles: dict[Key, frozenset[Key]]):
+        self.graph, self.start, self._capture = _CutGraph(structure.graph, header, back, joins), header, structure._capture
         self._joins, self._cycles, self.goal, self._limits = joins, cycles, None, structure._limits
 
 
 class _CutGraph(FlowGraph):
-    """Flow graph in which the blocks that lead to a header end at `_BACK`."""
+    """Flow graph in which the blocks that lead to a header end at `back`."""
 
-    def __init__(self, graph: FlowGraph, header: Key, keys: Iterable[Key]):
+    def __init__(self, graph: FlowGraph, header: Key, back: Key, keys: Iterable[Key]):
         super().__init__()
         self.between, self.checked = graph.between, graph.checked
-        self.types = {key: graph.types[header if key is _BACK else key] for key in keys}
-        self.blocks = {key: {outcome: _ending_at(block, _BACK) if block.end == header else block
+        self.types = {key: graph.types[header if key is back else key] for key in keys}
+        self.blocks = {key: {outcome: _ending_at(block, back) if block.end == header else block
                              for outcome, block in graph.blocks.get(key, {}).items()} for key in keys}
 
 
@@ -339,10 +341,7 @@ def _ending_at(block: Block, end: Key) -> Block:
 
 
 class _Back:
-    """Key of the header of a loop, where an iteration comes back to it."""
-
-
-_BACK = _Back()
+    """Key of the header of a loop, where an iteration comes back to it; each loop has its own, as a loop within may be left to there."""
 
 
 def _flat(run: _Iteration) -> Sequence[Value]:
