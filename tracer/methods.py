@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from adjit.ir.errors import UnsupportedError
 from adjit.ir.types import dtype_kind
 from adjit.tracer.array import TracedArray, check_finite, wrap
 from adjit.tracer.caught_errors import is_caught
 from adjit.tracer.direct import apply_directly
 from adjit.tracer.promotion import Casting, is_weak
 from adjit.tracer.registry import FUNCTIONS, find, unsupported
+from adjit.tracer.user_location import find_user_location
 
 _BINARY = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "floordiv": np.floor_divide,
@@ -173,14 +175,24 @@ def _pow(self: TracedArray, other: Any, modulus: None = None) -> Any:
     return _apply(np.power, self, other) if modulus is None else NotImplemented
 
 
+_PAIRS = (["F", "f"], ["D", "d"])
+"""Complex dtypes and those of their parts."""
+
+
 def _view(self: TracedArray, dtype: Any = None, type: Any = None) -> Any:
-    """Return a view of the whole array; bits are not read as another dtype."""
+    """Return a view of the whole array, or of complex numbers as pairs of reals and the other way round; bits are not read otherwise."""
     if type is not None or (dtype is not None and (isinstance(dtype, builtins.type) and issubclass(dtype, np.ndarray))):
         kind = dtype if type is None else type
         if kind is not np.ndarray:
             raise unsupported(np.ndarray.view, "numpy.ndarray.view")
     elif dtype is not None and np.dtype(dtype) != self.dtype:
-        raise unsupported(np.ndarray.view, "numpy.ndarray.view")
+        as_other = np.dtype(dtype)
+        pairs = None if self.scalar or sorted((as_other.char, self.dtype.char)) not in _PAIRS else FUNCTIONS["pairs view"](self, as_other)
+        if pairs is None:
+            raise UnsupportedError(f"numpy.ndarray.view of {self.dtype} as {as_other}: bits are not read as another dtype",
+                                   find_user_location(), hint="of contiguous arrays there are views of complex numbers as the floats of "
+                                   "their parts, and back; x.astype(dtype) converts the values")
+        return pairs
     return FUNCTIONS["getitem"](self, Ellipsis)
 
 
@@ -191,7 +203,7 @@ def _round(self: TracedArray, ndigits: Any = None) -> Any:
     if ndigits is not None:
         return wrap(FUNCTIONS[np.round](self, ndigits).value, weak=self.weak)
     check_finite(self)
-    return self if self.dtype.kind in "iu" else FUNCTIONS["astype"](FUNCTIONS[np.rint](self), np.int64)
+    return self if self.dtype.kind in "iu" else wrap(FUNCTIONS["astype"](FUNCTIONS[np.rint](self), np.int64).value, weak=True)
 
 
 def array_namespace(self: Any, /, *, api_version: str | None = None) -> ModuleType:

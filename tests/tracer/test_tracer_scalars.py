@@ -203,3 +203,13 @@ def test_what_has_no_hash_in_numpy_has_none():
         assert "lambda x: {x: 1}" in caught.value.location.source()
     with pytest.raises(TraceError, match="the hash"):
         aj.compile(lambda x: aj.fori_loop(0, 3, lambda i, c: {0: 1.0, 1: 2.0, 2: 3.0}[i] * c, x))(1.0)
+
+
+def test_a_rounded_number_promotes_as_pythons_integer():
+    def fun(x):
+        return round(x) * x, round(x) / 3
+
+    x = np.float32(2.6)
+    product, third = aj.compile(fun)(x)
+    assert (product, product.dtype) == (fun(x)[0], np.float32)
+    assert third == fun(x)[1]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir import ops
+from adjit.ir.errors import ArgumentError
 from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, is_complex, is_float
 from adjit.tracer import lowering
@@ -15,6 +16,7 @@ from adjit.tracer.dispatch import implements
 from adjit.tracer.functions.ufuncs import LOWERINGS, elementwise
 from adjit.tracer.lowering import convert
 from adjit.tracer.registry import FUNCTIONS
+from adjit.tracer.user_location import find_user_location
 
 
 def _conjugate(x: Value) -> Value:
@@ -32,6 +34,43 @@ def _part(x: TracedArray, name: str) -> TracedArray:
         return ops.complex(part, ops.imag(base)) if is_real else ops.complex(ops.real(base), part)
 
     return view_of(x, ops.real if is_real else ops.imag, write, tuple(2 * step for step in x.steps), name)
+
+
+def pairs_view(x: TracedArray, dtype: np.dtype) -> TracedArray | None:
+    """View complex numbers as pairs of reals along the last axis, or such pairs as complex numbers; None where the layout is unknown, or
+    has no such strides. Raises `ArgumentError` where NumPy has no such view."""
+    steps = x.steps
+    if not x.layout_known:
+        return None
+    if not x.ndim:
+        raise ArgumentError("Changing the dtype of a 0d array is only supported if the itemsize is unchanged", find_user_location())
+    if steps[-1] != 1:
+        raise ArgumentError("To change to a dtype of a different size, the last axis must be contiguous", find_user_location())
+    x.scope.root.depends_on_strides = True
+    if is_complex(x.dtype):
+        return view_of(x, _as_pairs, lambda base, value: _as_complex(value), (*(2 * step for step in steps[:-1]), 1), ("view", dtype))
+    if x.shape[-1] % 2:
+        raise ArgumentError("When changing to a larger dtype, its size must be a divisor of the total size in bytes of the last axis of "
+                            "the array.", find_user_location())
+    if any(step % 2 for step in steps[:-1]):
+        return None
+    return view_of(x, _as_complex, lambda base, value: _as_pairs(value), (*(step // 2 for step in steps[:-1]), 1), ("view", dtype))
+
+
+def _as_pairs(value: Value) -> Value:
+    *outer, count = value.type.shape
+    parts = [lowering.reshape(part, (*outer, count, 1)) for part in (ops.real(value), ops.imag(value))]
+    return lowering.reshape(ops.concatenate(*parts, axis=len(outer) + 1), (*outer, 2 * count))
+
+
+def _as_complex(pairs: Value) -> Value:
+    *outer, count = pairs.type.shape
+    split = lowering.reshape(pairs, (*outer, count // 2, 2))
+    real, imaginary = (lowering.reshape(lowering.slice_axis(split, len(outer) + 1, k, k + 1), (*outer, count // 2)) for k in (0, 1))
+    return ops.complex(real, imaginary)
+
+
+FUNCTIONS["pairs view"] = pairs_view
 
 
 @implements(np.real)

@@ -229,8 +229,9 @@ def _at(ufunc: np.ufunc) -> Callable[..., None]:
         (other,) = others
         operand = as_operand(other)
         dtype = resolve(ufunc, (x, operand))[-1]
-        if not np.can_cast(dtype, x.dtype, "same_kind"):
-            store(wrap(lowering.constant(0, dtype, x.shape), scalar=False), a, name=f"{ufunc.__name__}.at")    # raises NumPy's error
+        if not np.can_cast(dtype, x.dtype, "same_kind"):        # NumPy converts each partial result
+            raise UnsupportedError(f"numpy.{ufunc.__name__}.at of {x.dtype} with values that give {dtype}", find_user_location(),
+                                   hint=f"convert the values first: .astype({str(x.dtype)!r})")
         shape = np.broadcast_shapes(places.type.shape, np.shape(other) if not isinstance(other, TracedArray) else other.shape)
         if shape != places.type.shape:
             raise ShapeError(f"{ufunc.__name__}.at: values of shape {shape} for {places.type.shape} places", find_user_location())
