@@ -240,7 +240,8 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             viewed = flow.viewed = flow.viewed | viewed
             scope.depends_on_strides = flow.depends_on_strides = flow.depends_on_strides or scope.depends_on_strides
         try:
-            own, kept, changed = check_side_effects(before, after, places, stores.keys, log.depending())
+            own, kept, changed = check_side_effects(before, after, places, stores.keys, log.depending(), log.missed(),
+                                                     log.depending() & stores.numbers)
         except TraceError:
             places.take_back(after)
             log.restore()

@@ -52,7 +52,8 @@ _DEPENDING: dict[type, frozenset[str]] = {
 
 _AT_A_KEY = frozenset({"__getitem__", "__contains__", "get", "__setitem__", "add", "discard", "__delitem__", "pop", "setdefault", "remove"})
 _READING_AT: dict[type, frozenset[str]] = {
-    dict: frozenset({"__getitem__", "__contains__", "get"}), list: frozenset({"__getitem__"}), set: frozenset(), deque: frozenset()}
+    dict: frozenset({"__getitem__", "__contains__", "get"}), list: frozenset({"__getitem__"}), set: frozenset({"__contains__"}),
+    deque: frozenset()}
 _MOVING = frozenset({"reverse", "rotate"})
 _APPENDING = frozenset({"append", "extend", "__iadd__"})
 
@@ -158,6 +159,25 @@ class ContainerLog:
         before = {id(item) for item in _flat(self.before[id(change.container)], change.kind) if not is_scalar(item)}
         return any(id(item) in before for arg in change.args for item in (arg if isinstance(arg, (list, tuple)) else (arg,)))
 
+    def missed(self) -> set[int]:
+        """Identities of the containers of which the function read more than items that were there."""
+        return {number for number, keys in self.reads.items() if keys and (ALL in keys or not keys <= self._keys_before(number))}
+
+    def _keys_before(self, number: int) -> set[Any]:
+        _, kind = self.kinds[number]
+        items = self.before[number]
+        return {key for key, _ in items} if issubclass(kind, dict) else set(items) if issubclass(kind, set) else set(range(len(items)))
+
+    def is_unread(self, change: Change) -> bool:
+        """True for a change of one item that the function did not read: what it stores there is not what the next call reads."""
+        keys, reads = _keys(base_of(change.kind) or list, change.args[:1]), self.reads[id(change.container)]
+        return change.name == "__setitem__" and bool(keys) and reads.isdisjoint((*keys, ALL))
+
+    def is_stored_first(self, source: Source) -> bool:
+        """True for an item that the function stored, and did not read before."""
+        number, key = id(source.holder), _key_of(source)
+        return not _is_count(source) and key in self.written[number] and self.reads[number].isdisjoint((key, ALL))
+
     def is_stored(self, source: Source) -> bool:
         """True for a source in a repeatable container that the function did not read before it stored it."""
         number = id(source.holder)
@@ -166,7 +186,7 @@ class ContainerLog:
             return not issubclass(self.kinds[number][1], dict) or number in self.reset or _is_count(source) or _key_of(source) in written
         if _is_count(source):
             _, kind = self.kinds[number]
-            return issubclass(kind, dict) and reads <= {key for key, _ in self.before[number]}
+            return issubclass(kind, dict) and reads <= self._keys_before(number)
         return _key_of(source) in written
 
 

@@ -38,12 +38,13 @@ class KeptValue(NamedTuple):
 
 
 def check_side_effects(before: Mapping[Key, Source], after: Reachability, places: StoredPlaces,
-                       stored: Collection[Key], depending: Collection[int]
+                       stored: Collection[Key], depending: Collection[int], missed: Collection[int], again: Collection[int]
                        ) -> tuple[set[Key], tuple[KeptValue, ...], tuple[Source, ...]]:
     """Return the keys of sources that the function changes, and that its result does not depend on; and values that it keeps where it
     reads: whether the result depends on what the call before kept shows in another trace. What each call stores before it reads it, with a
-    key in `stored`, is neither. The result depends on what containers in `depending` held, by identity. And sources that it changes
-    otherwise, which are guarded.
+    key in `stored`, is neither. The result depends on what containers in `depending` held, by identity, and on what those in `missed`
+    do not hold; calls change those in `again` as the trace did, where these hold what they held. And sources that it
+    changes otherwise, which are guarded.
 
     Raises `TraceError` if a number or the length of a list changed during the trace, and the function reads it for more than to change it.
     Other sources that the function changes and reads are compared with their values before the trace: a container that is filled once (a
@@ -58,11 +59,12 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability, places
         if key in stored:
             continue
         if same(source.value, then):
-            if _COUNT.fullmatch(source.path) and reads.fills(source.path) and not reads.of(source.path, whole=True):
+            if _COUNT.fullmatch(source.path) and id(source.holder) not in missed and reads.fills(source.path) and not reads.of(
+                    source.path, whole=True):
                 own.add(key)        # a memo, which may get more entries, or a container that is only filled
         elif source.value is MISSING:
             raise _deleted(before[key], after.codes)
-        elif _is_traced(_added(source, then)):
+        elif id(source.holder) not in again and _is_traced(_added(source, then)):
             own.add(key)
             if reads.of(source.path, whole=source.path.startswith("len(")):
                 kept.append(KeptValue(source, then))

@@ -147,7 +147,7 @@ def stores_of(places: StoredPlaces, log: ContainerLog, after: Reachability, scop
         made: list[StoredValue] = []
         for change in changes:
             try:
-                if id(change.container) not in repeatable and contains_traced(change.args):
+                if id(change.container) not in repeatable and contains_traced(change.args) and not log.is_unread(change):
                     raise NotRepeatableError        # kept for the next call
                 made.append(StoredValue(change, make(change.args)))
             except NotRepeatableError:
@@ -160,7 +160,8 @@ def stores_of(places: StoredPlaces, log: ContainerLog, after: Reachability, scop
             break
     for key, source in {**places.before, **after.by_key()}.items():
         if (places.has(source) and key not in stored) or id(source.holder) in make.made or (
-                id(source.holder) in repeatable and log.is_stored(source)):
+                id(source.holder) in repeatable and log.is_stored(source)) or (
+                id(source.holder) in numbers and log.is_stored_first(source)):
             keys.add(key)
     return Stores((*values, *made), tuple(make.arrays), frozenset(keys), frozenset(numbers), tuple(others))
 
