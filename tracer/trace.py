@@ -503,6 +503,7 @@ def _check_arguments(arguments: Tree, given: tuple[list[Any], TreeSpec], functio
     origin = ""
     if isinstance(leaf, (TracedArray, ArrayWrapper)) or id(leaf) in WRITTEN:
         array = WRITTEN[id(leaf)][1] if id(leaf) in WRITTEN else leaf.traced() if isinstance(leaf, ArrayWrapper) else leaf
+        assert isinstance(array, TracedArray)
         what, origin = f"puts a new array into a container that was passed to it, as {path}", f"\n    {array._origin()}"
     elif path not in after:
         what += " is gone"

@@ -129,6 +129,7 @@ def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
     >>> {name: tensor.shape for name, tensor in sorted(load_state(path).items())}
     {'bias': (2,), 'weight': (2, 3)}
     """
+    _safetensors()          # a missing package is told of first
     return state_of(Path(path).read_bytes(), os.fspath(path))     # type: ignore[no-any-return]
 
 

@@ -125,7 +125,7 @@ def lower_sort(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepC
             with text.iterations(task, extents, task_split) as (outer, column):
                 elements = text.at(source, lines.size, (outer, lines.count * after), (column, 1))
                 results = text.at(to, INDEX_BYTES if lines.of_indices else lines.size, (outer, len(places) * after), (column, 1))
-                memory = _Words(*words[:2], results, words[3]) if lines.use_results else _Words(*words)
+                memory = _Words(words[0], words[1], results, words[3]) if lines.use_results else _Words(*words)
                 (_by_ranks if lines.is_short else _by_digits)(text, lines, elements, results, memory, counts)
     return (text.code(task_split.tasks, work),)
 
