@@ -43,7 +43,7 @@ def test_special_functions_say_what_they_take(name: str) -> None:
     operands = [each for each in parameters if each not in options]
     assert list(parameters) == operands + options
     assert operands in (["x"], [f"x{number + 1}" for number in range(len(operands))])
-    getattr(aj.special, name)(*[2.0] * len(operands))
+    getattr(aj.special, name)(*[2] * len(operands))
 
 
 def test_what_is_missing_is_named() -> None:

@@ -146,7 +146,7 @@ def test_programs_give_what_numpy_gives(chunk: int, exhaustive: bool) -> None:
         for source in programs(chunk, exhaustive):
             compared, unstable, reason = check_values(source, backend_of(source))
             results, skipped, count, refused = results + compared, skipped + unstable, count + 1, refused + bool(reason)
-    assert skipped <= 0.1 * results + 2
+    assert skipped <= 0.12 * results + 2
     assert refused <= 0.12 * count + 2
 
 
