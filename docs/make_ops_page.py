@@ -8,7 +8,7 @@ from pathlib import Path
 import adjit.ir.ops  # noqa: F401  (fills DEFINITIONS)
 from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition
 from adjit.ir.errors import DTypeError
-from adjit.ir.types import F64, SHORT_NAMES, TensorType, is_float, is_half, is_integer
+from adjit.ir.types import F64, SHORT_NAMES, TensorType, bfloat16, is_float, is_half, is_integer
 
 PAGE = Path(__file__).with_name("ops.md")
 
@@ -80,7 +80,7 @@ def dtypes(definition: OpDefinition) -> str:
     types = [TensorType(array.dtype, array.shape) for array in sample.arrays]
     data = F64 if F64 in [type.dtype for type in types] or not types else types[0].dtype
     taken = set()
-    for name, dtype in SHORT_NAMES.items():
+    for name, dtype in [*SHORT_NAMES.items(), ("bf16", bfloat16())]:
         attrs = sample.attrs | ({"dtype": dtype} if definition.kind is Kind.CREATION else {})
         try:
             definition.result_types([type.with_dtype(dtype) if type.dtype == data else type for type in types], attrs)
