@@ -76,12 +76,13 @@ def test_doc_is_a_sentence(definition: OpDefinition) -> None:
 
 @for_each_op(*PRIMITIVE, in_one_item=True)
 def test_samples_reach_every_float_dtype_that_the_op_takes(definition: OpDefinition) -> None:
-    """Complex numbers are those of `tests/ir/ops/test_complex_ops.py`, made of these samples."""
+    """Complex numbers are those of `tests/ir/ops/test_complex_ops.py`, made of these samples; bfloat16, whose kind in NumPy is V,
+    that of `tests/programs/test_half_programs.py`."""
     samples = list(definition.samples())
     assert samples
     dtypes = {array.dtype for sample in samples for array in sample.arrays} | {sample.attrs.get("dtype") for sample in samples}
     if definition.kind in (Kind.ELEMENTWISE, Kind.REDUCTION):
-        taken = {dtype for dtype in SHORT_NAMES.values() if dtype.kind != "c" and accepts(definition, dtype)}
+        taken = {dtype for dtype in SHORT_NAMES.values() if dtype.kind not in "cV" and accepts(definition, dtype)}
         assert dtypes >= taken
     else:
         assert dtypes >= {F32, F64} or dtypes >= {C64, C128}
