@@ -189,7 +189,10 @@ def rebind(read: Callable[[], Any], value: Any) -> bool:
     elif read.func is read_slot and value is not MISSING:
         args[0].__set__(args[1], value)
     elif read.func is getattr and value is not MISSING:
-        setattr(holder, args[1], value)
+        try:
+            setattr(holder, args[1], value)
+        except AttributeError:
+            return False        # read-only, as `partial.func`: nothing is ever stored there
     elif read.func is getattr:
         if args[1] in vars(holder):
             delattr(holder, args[1])
