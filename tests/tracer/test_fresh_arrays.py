@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import math
+import queue
 import threading
 import types
 from collections.abc import Callable
@@ -426,11 +427,8 @@ def test_arrays_are_ordinary_ones_afterwards() -> None:
         return written
 
     aj.compile(fun)(X)
-    assert [type(array) for array in kept[:2]] == [np.ndarray, np.ndarray]
-    with pytest.raises(TraceError, match="after the end of its trace"):
-        kept[2].sum()
-    with pytest.raises(TraceError, match="after the end of its trace"):
-        kept[2] + 1
+    assert [type(array) for array in kept] == [np.ndarray, np.ndarray, np.ndarray]
+    np.testing.assert_array_equal(kept[2], [X[0], 0.0])
     kept.clear()
     gc.collect()
     functions = [np.zeros, np.array, np.empty, np.arange]
@@ -452,12 +450,12 @@ def test_errors_leave_nothing_behind() -> None:
 
 
 def test_other_threads_see_ordinary_functions() -> None:
-    seen: list[Any] = []
+    seen: queue.SimpleQueue[list[Any]] = queue.SimpleQueue()
 
     def look() -> None:
         made = zeros(3)
         made[0] = 1.0
-        seen.extend([type(made), type(np.ones(2)), type(np.array([1.0])), math.sin(0.5), np.float64(1.0), type(np.mean([1.0, 2.0]))])
+        seen.put([type(made), type(np.ones(2)), type(np.array([1.0])), math.sin(0.5), np.float64(1.0), type(np.mean([1.0, 2.0]))])
 
     def fun(x):
         thread = threading.Thread(target=look)
@@ -466,7 +464,7 @@ def test_other_threads_see_ordinary_functions() -> None:
         return x * 2
 
     aj.compile(fun)(X)
-    assert seen == [np.ndarray, np.ndarray, np.ndarray, math.sin(0.5), 1.0, np.float64]
+    assert seen.get(timeout=60) == [np.ndarray, np.ndarray, np.ndarray, math.sin(0.5), 1.0, np.float64]
 
 
 def test_writes_from_within_a_loop_are_refused() -> None:
@@ -546,12 +544,13 @@ def differences_of(gradient: Callable[[Any], Any]) -> np.ndarray:
 
 def test_classes_say_where_they_are_from_while_they_are_intercepted() -> None:
     """Compiled code of other libraries looks at the module of np.ndarray to tell how to convert."""
-    found: list[str] = []
+    found: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def look(x):
-        found.extend(kind.__module__ for kind in (np.ndarray, np.float64, type(x), memoryview))
+        for kind in (np.ndarray, np.float64, memoryview):
+            found.put(kind.__module__)
         return x
 
-    look(np.ones(2))
-    aj.compile(look)(np.ones(2))
-    assert found[:2] + found[3:4] == ["numpy", "numpy", "builtins"] == found[4:6] + found[7:]
+    for function in (look, aj.compile(look)):
+        function(np.ones(2))
+        assert [found.get(timeout=60) for _ in range(3)] == ["numpy", "numpy", "builtins"]

@@ -94,7 +94,7 @@ def test_what_a_reduction_begins_with_takes_its_dtype(dtype):
     x = array(dtype)
     for initial in (2.5, -2.5, np.float64(2.5), 3, True, np.array(2)):
         assert_as_numpy(lambda x, initial=initial: [fun(x, initial=initial) for fun in (np.sum, np.prod, np.max, np.min)], x, rtol=1e-5)
-    with pytest.raises(ValueError, match=r"initial= has the shape \(2,\)"):
+    with pytest.raises((TypeError, ValueError), match=r"initial= has the shape \(2,\)"):       # NumPy's, by dtype
         run_traced(lambda x: np.max(x, initial=[1, 2]), x)
 
 

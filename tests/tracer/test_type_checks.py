@@ -96,7 +96,7 @@ def test_an_argument_of_no_dimension_is_an_array_and_a_scalar_is_a_scalar() -> N
     found: list[dict[str, Any]] = []
     function = aj.compile(lambda x: (found.append(answers(x)), x * 2)[1])
     assert function(np.array(2.0)) == function(np.float64(2.0)) == function(np.array(2.0)) == 4.0
-    assert found == [answers(np.array(2.0)), answers(np.float64(2.0))]
+    assert found == [answers(np.array(2.0)), answers(np.float64(2.0)), answers(np.array(2.0))]
 
 
 def test_bodies_of_loops_and_branches_ask_too() -> None:
@@ -144,9 +144,7 @@ def test_who_looks_at_the_object_itself_is_not_misled() -> None:
     converts(lambda x: np.ndarray.sum(x))
     converts(lambda x: pickle.dumps(x))
     converts(lambda x: np.random.default_rng(0).normal(x))
-    kinds: list[Any] = []
-    aj.compile(lambda x: (kinds.append(type(x) is np.ndarray), x)[1])(VECTOR)
-    assert kinds == [False]     # documented
+    assert aj.compile(lambda x: 1.0 if type(x) is np.ndarray else 2.0)(VECTOR) == 2.0       # documented
 
 
 def test_functions_of_ours_are_not_misled() -> None:
