@@ -256,7 +256,7 @@ def test_at_any_moment_of_a_trace(handled: Any) -> None:
         assert text == wanted
 
     wanted = traced_text(function)
-    signal_at_every_moment(lambda: traced_text(function), check, spacing=15)
+    signal_at_every_moment(lambda: traced_text(function), check, spacing=45)
     assert len(found) > 30
     assert all(type(value) is np.ndarray for value in found)
 
