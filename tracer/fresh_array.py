@@ -45,11 +45,10 @@ from adjit.tracer.guards.array_access import (
     is_new_view,
     observed_in_this_thread,
     results,
-    set_class,
-    subclass_without_gc,
     words,
     writing,
 )
+from adjit.tracer.guards.class_change import set_class, subclass_without_gc
 from adjit.tracer.guards.container_log import ORIGINAL_KIND, unlogged
 from adjit.tracer.guards.content import fingerprint
 from adjit.tracer.registry import FUNCTIONS, find

@@ -3,26 +3,23 @@
     with logging_access(arrays) as read:
         ...             # np.mean(y), y > 1.5, float(y[0]): y is in `read`; x * y with a traced x is not a read
 
-During the trace the arrays are objects of a subclass of their class, with the same memory layout, whose methods log every access to
-content. They are the same objects, at the same address, for everyone who holds them; afterwards they have their own class again.
+During the trace the arrays are objects of a class whose methods log every access to content (`class_change`).
 """
 
 from __future__ import annotations
 
-import ctypes
 import gc
-import os
 import sys
-import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from adjit.tracer.array_checks import is_ndarray
+from adjit.tracer.guards.class_change import ActiveLogs, UseLog, has_layout_of, set_class, subclass_without_gc
 from adjit.tracer.guards.content import fingerprint, form_of
 from adjit.tracer.registry import FUNCTIONS, find
 
@@ -71,14 +68,14 @@ writing = _Writing()
 
 def observed_in_this_thread() -> list[Any]:
     """Return the observed arrays of the traces of this thread, and views of them."""
-    logs = [log for log in _observations if log.thread == threading.get_ident()]
+    logs = _observations.of_this_thread()
     arrays = [*(array for log in logs for array, _ in log.kinds.values()), *(view() for log in logs for view in log.views)]
     return list({id(array): array for array in arrays if type(array) in ORIGINAL_CLASS}.values())
 
 
 def is_new_view(array: Any) -> bool:
     """True for a view of an observed array that the function made: the guards of that array's form, address and all, hold for it."""
-    logs = [log for log in _observations if log.thread == threading.get_ident()]
+    logs = _observations.of_this_thread()
     return type(array) in ORIGINAL_CLASS and bool(logs) and not any(id(array) in log.kinds for log in logs)
 
 
@@ -88,23 +85,35 @@ def _is_taken(array: Any, values: Any) -> bool:
 
 
 def _is_mine(array: Any) -> bool:
-    return type(array) in ORIGINAL_CLASS and any(log.thread == threading.get_ident() for log in _observations)
+    return type(array) in ORIGINAL_CLASS and bool(_observations.of_this_thread())
 
 
-class AccessLog:
+class AccessLog(UseLog):
     """Accesses to the observed arrays, by identity: `read` holds the arrays whose content Python read; `checksums` the content, before the
     first access, of the arrays that were read or written. `forms` are the forms of the arrays whose shape, dtype or memory layout Python
     read, before the first access, and `viewed` the arrays that more was read of than shape and dtype, or that views were made of.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, arrays: Iterable[np.ndarray]) -> None:
+        super().__init__()
         self.read: set[int] = set()
         self.checksums: dict[int, int] = {}
         self.forms: dict[int, tuple[Any, ...]] = {}
         self.viewed: set[int] = set()
-        self.kinds: dict[int, tuple[Any, type]] = {}
         self.views: list[weakref.ref[Any]] = []
-        self.thread = threading.get_ident()
+        for array in arrays:
+            kind = ORIGINAL_CLASS.get(type(array), type(array))        # in another thread's trace as well
+            if _observed_class(kind) is None:
+                self.read.add(id(array))
+            else:
+                self.kinds[id(array)] = array, kind
+
+    def give_back(self, elsewhere: set[int]) -> None:
+        super().give_back(elsewhere)
+        for view in self.views:
+            left = view()
+            if type(left) in ORIGINAL_CLASS and id(left) not in elsewhere:
+                set_class(left, ORIGINAL_CLASS[type(left)])
 
     def note(self, array: Any, written: bool) -> None:
         """Log an array, or a view, whose content is about to be read or written."""
@@ -128,19 +137,18 @@ class AccessLog:
 
 
 _BASE: Any = np.ndarray.base
-_observations: list[AccessLog] = []
-_lock = threading.Lock()
+_observations = ActiveLogs[AccessLog]()
 
 
 def _note(array: Any, written: bool = False) -> None:
     if not _is_internal():
-        for observation in list(_observations):
+        for observation in _observations:
             observation.note(array, written)
 
 
 def _note_form(array: Any, name: str) -> None:
     if not _is_internal():
-        for observation in list(_observations):
+        for observation in _observations:
             observation.note_form(array, name not in _SHAPES)
 
 
@@ -179,7 +187,7 @@ def _finalize(self: Any, array: Any) -> None:
         own(self, array)
     if isinstance(array, np.ndarray) and not np.may_share_memory(self, array):
         _note(array)            # a reshape that had to copy
-    for observation in list(_observations):
+    for observation in _observations:
         observation.views.append(weakref.ref(self))
 
 
@@ -308,15 +316,16 @@ results = _Results()
 ORIGINAL_CLASS: dict[type, type] = {}
 """Original class of each class of observed arrays."""
 
-_COLLECTED, _BASE_TYPE = 1 << 14, 1 << 10
+_COLLECTED = 1 << 14
 
 
 @cache
 def _observed_class(kind: Any) -> type | None:
     """Return the class of observed arrays of this class; None if objects cannot change from one class to the other."""
+    if kind not in (np.ndarray, np.memmap):
+        return None
     made = type(kind.__name__, (kind,), {"__slots__": ()}) if kind.__flags__ & _COLLECTED else subclass_without_gc(kind)
-    layout = ("__basicsize__", "__itemsize__", "__dictoffset__", "__weakrefoffset__")
-    if any(getattr(made, name) != getattr(kind, name) for name in layout) or (made.__flags__ ^ kind.__flags__) & _COLLECTED:
+    if not has_layout_of(made, kind) or (made.__flags__ ^ kind.__flags__) & _COLLECTED:
         return None
     methods: dict[str, Any] = {name: _logging_member(name, getattr(np.ndarray, name)) for name in dir(np.ndarray)
                                if name not in _KEPT | OPERATORS | _VIEWING}
@@ -331,78 +340,6 @@ def _observed_class(kind: Any) -> type | None:
     return made
 
 
-class _Spec(ctypes.Structure):
-    _fields_ = (("name", ctypes.c_char_p), ("size", ctypes.c_int), ("item_size", ctypes.c_int), ("flags", ctypes.c_uint),
-                ("slots", ctypes.c_void_p))
-
-
-def subclass_without_gc(kind: type) -> type:
-    """Make a subclass without the cyclic collector, as `kind` itself: a `class` statement makes only collected ones."""
-    name, end = f"{kind.__module__}.{kind.__name__}".encode(), (ctypes.c_void_p * 2)()
-    spec = _Spec(name, 0, 0, _BASE_TYPE, ctypes.addressof(end))
-    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object)(("PyType_FromSpecWithBases", ctypes.pythonapi))
-    made: type = make(ctypes.addressof(spec), (kind,))
-    return made
-
-
-_TYPE = object.__basicsize__ - ctypes.sizeof(ctypes.c_void_p)
-
-
-def set_class(array: Any, kind: type) -> None:
-    """Set the class of an object to another class with the same layout. Both classes live as long as the process."""
-    ctypes.c_void_p.from_address(id(array) + _TYPE).value = id(kind)
-
-
-@contextmanager
-def logging_access(arrays: Iterable[np.ndarray]) -> Iterator[AccessLog]:
+def logging_access(arrays: Iterable[np.ndarray]) -> AbstractContextManager[AccessLog]:
     """Observe these arrays within the block. Arrays of classes that cannot be observed count as read."""
-    observation = AccessLog()
-    known = {id(array): array for array in arrays}
-    try:
-        with _lock:
-            _observations.append(observation)
-            for array in known.values():
-                kind = type(array)
-                if kind in ORIGINAL_CLASS:           # in another thread's trace as well
-                    observation.kinds[id(array)] = array, ORIGINAL_CLASS[kind]
-                    continue
-                observed = _observed_class(kind) if kind in (np.ndarray, np.memmap) else None  # type: ignore[arg-type]
-                if observed is None:
-                    observation.read.add(id(array))
-                else:
-                    observation.kinds[id(array)] = array, kind
-                    set_class(array, observed)
-        yield observation
-    finally:
-        try:
-            _end(observation)
-        finally:
-            _end(observation)       # Ctrl-C may have interrupted the first call
-
-
-def _end(observation: AccessLog) -> None:
-    """Restore the classes of all arrays, but for arrays that another thread observes."""
-    with _lock:
-        if observation in _observations:
-            _observations.remove(observation)
-        elsewhere = {identity for other in _observations for identity in other.kinds}
-        for identity, (array, kind) in observation.kinds.items():
-            if identity not in elsewhere:
-                set_class(array, kind)
-        for view in observation.views:
-            left = view()
-            if type(left) in ORIGINAL_CLASS and id(left) not in elsewhere:
-                set_class(left, ORIGINAL_CLASS[type(left)])
-
-
-def _end_elsewhere() -> None:
-    """End the observations of other threads in a forked child, which does not have these threads."""
-    global _lock
-    _lock = threading.Lock()
-    for observation in list(_observations):
-        if observation.thread != threading.get_ident():
-            _end(observation)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_end_elsewhere)
+    return _observations.logging(AccessLog(arrays), _observed_class)

@@ -4,25 +4,22 @@ found there.
     with logging_containers(containers) as log:
         ...             # stats["n"] = 3 is in log.changes; stats["n"] before that would be in log.reads
 
-During the trace the containers are objects of a subclass of their class, with the same memory layout, whose methods log each use, as arrays
-are (`array_access`). They are the same objects for everyone who holds them; afterwards they have their own class again.
+During the trace the containers are objects of a class whose methods log each use (`class_change`).
 """
 
 from __future__ import annotations
 
 import copy
 import gc
-import os
-import threading
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, suppress
 from functools import cache
 from operator import is_
 from types import FunctionType
 from typing import Any, NamedTuple
 
-from adjit.tracer.guards.array_access import set_class
+from adjit.tracer.guards.class_change import ActiveLogs, UseLog, has_layout_of
 from adjit.tracer.guards.source import MAX_GUARDED_ITEMS, Source, is_scalar
 from adjit.tracer.trees import register_container
 
@@ -67,14 +64,13 @@ class Change(NamedTuple):
     args: tuple[Any, ...]
 
 
-class ContainerLog:
+class ContainerLog(UseLog):
     """Uses of containers, by identity: `changes` in their order, `reads` the keys of what was read before it was stored, `written` the keys
     of what was stored. Containers in `reset` were emptied: what they hold is the function's own. `asked` are those
     of which more was read than an item."""
 
     def __init__(self, containers: Iterable[Any]) -> None:
-        self.thread = threading.get_ident()
-        self.kinds: dict[int, tuple[Any, type]] = {}
+        super().__init__()
         self.before: dict[int, Any] = {}
         self.changes: list[Change] = []
         self.reads: dict[int, set[Any]] = {}
@@ -214,13 +210,12 @@ def _keys(base: type, args: tuple[Any, ...]) -> tuple[Any, ...]:
     return args if known else ()
 
 
-_logs: list[ContainerLog] = []
-_lock = threading.Lock()
+_logs = ActiveLogs[ContainerLog]()
 
 
 def _log_of(container: Any) -> ContainerLog | None:
     """The log of this thread's trace for a container."""
-    return next((log for log in reversed(_logs) if id(container) in log.kinds and log.thread == threading.get_ident()), None)
+    return next((log for log in reversed(_logs.of_this_thread()) if id(container) in log.kinds), None)
 
 
 ORIGINAL_KIND: dict[type, type] = {}
@@ -324,8 +319,7 @@ def _logged_class(kind: Any) -> type | None:
     if any(isinstance(getattr(kind, name, None), FunctionType) for name in changing) and kind is not Counter:
         return None
     made = type(kind.__name__, (kind,), {"__slots__": (), "__module__": kind.__module__})
-    layout = ("__basicsize__", "__itemsize__", "__dictoffset__", "__weakrefoffset__")
-    if any(getattr(made, name) != getattr(kind, name) for name in layout):
+    if not has_layout_of(made, kind):
         return None
     for name in dir(kind):
         own = getattr(kind, name)
@@ -343,44 +337,6 @@ def _logged_class(kind: Any) -> type | None:
     return made
 
 
-@contextmanager
-def logging_containers(containers: Iterable[Any]) -> Iterator[ContainerLog]:
+def logging_containers(containers: Iterable[Any]) -> AbstractContextManager[ContainerLog]:
     """Log the uses of these containers within the block."""
-    log = ContainerLog(containers)
-    try:
-        with _lock:
-            _logs.append(log)
-            for container, kind in log.kinds.values():
-                logged = _logged_class(kind)
-                if logged is not None:
-                    set_class(container, logged)
-        yield log
-    finally:
-        try:
-            _end(log)
-        finally:
-            _end(log)       # Ctrl-C may have interrupted the first call
-
-
-def _end(log: ContainerLog) -> None:
-    """Give all containers their own class again, but for those that another trace logs."""
-    with _lock:
-        if log in _logs:
-            _logs.remove(log)
-        elsewhere = {number for other in _logs for number in other.kinds}
-        for number, (container, kind) in log.kinds.items():
-            if number not in elsewhere:
-                set_class(container, kind)
-
-
-def _end_elsewhere() -> None:
-    """End the logs of other threads in a forked child, which does not have these threads."""
-    global _lock
-    _lock = threading.Lock()
-    for log in list(_logs):
-        if log.thread != threading.get_ident():
-            _end(log)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_end_elsewhere)
+    return _logs.logging(ContainerLog(containers), _logged_class)
