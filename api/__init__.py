@@ -23,6 +23,7 @@ from adjit.eager.modes import enable_grad, inference_mode, is_grad_enabled, no_g
 from adjit.eager.tensor import Tensor, as_tensor, tensor
 from adjit.ir.spelling import nearest as _nearest
 from adjit.ir.version import VERSION as __version__
+from adjit.runtime.batched_map import map
 from adjit.runtime.compiled import CompiledFunction, compile
 from adjit.runtime.control_flow import cond, fori_loop, scan, while_loop
 from adjit.runtime.custom_vjp import custom_vjp
@@ -50,7 +51,7 @@ __all__ = [
     "CompiledFunction", "Generator", "Tensor", "__version__", "as_tensor", "autograd", "check_grads", "checkpoint", "compile", "cond",
     "cuda", "custom_vjp", "device", "e", "enable_grad", "errors", "fft", "fori_loop", "from_dlpack", "func", "get_rng_state", "grad",
     "hessian", "hvp", "inf", "inference_mode", "is_grad_enabled", "jacfwd", "jacobian", "jacrev", "jvp", "linalg", "load", "manual_seed",
-    "nan", "nn", "no_grad", "numpy", "optim", "pi", "pure_callback", "random", "ravel_pytree", "save", "scan", "set_grad_enabled",
+    "map", "nan", "nn", "no_grad", "numpy", "optim", "pi", "pure_callback", "random", "ravel_pytree", "save", "scan", "set_grad_enabled",
     "set_rng_state", "special", "stop_gradient", "tensor", "utils", "value_and_grad", "viz", "vjp", "vmap", "while_loop",
 ]
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from adjit.passes.fusion.fuse_kernels import fuse_kernels
 from adjit.passes.fusion.share_padding import share_padding
 from adjit.passes.fusion.share_rolls import share_rolls
 from adjit.passes.loops.batch_loops import batch_loops
+from adjit.passes.loops.divide_sums import divide_sums
 from adjit.passes.loops.hoist_views import hoist_views
 from adjit.passes.loops.roll_loops import describe_loops, roll_loops
 from adjit.passes.memory.plan_memory import plan_memory
@@ -123,6 +124,7 @@ LOWER: tuple[Pass, ...] = (
     Pass("prove_indices", prove_indices, Stage.OPTIMIZED, local=False),
     Pass("tile_batch", tile_batch, Stage.OPTIMIZED, describe_tiles, local=False),
     Pass("tile_weight_updates", tile_weight_updates, Stage.OPTIMIZED, describe_updates),
+    Pass("divide_sums", divide_sums, Stage.OPTIMIZED),
     Pass("share_padding", share_padding, Stage.OPTIMIZED),
     Pass("share_rolls", share_rolls, Stage.OPTIMIZED),
     Pass("fuse_kernels", fuse_kernels, Stage.FUSED),

@@ -4,6 +4,9 @@ iteration.
 Slices and rows are pointers into the sliced arrays. Carried values lie in the results of the op, and are overwritten in place; if the
 region's plan puts a new value elsewhere, the value is copied back after each iteration. Iterations run one after the other on one thread;
 steps of a region that are worth it go to the thread pool. All steps of a region share the scratch memory of the thread.
+
+Iterations of a scan that carries nothing are tasks, where the plan says so (`is_dealt`): each thread has the arena of the region in its own
+scratch memory.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.arrays.creation import MEMCPY
 from adjit.codegen.native.program_code import MAX_GIL_HELD_NS, OP_SHIFT, LowerGraph, ProgramCode, StepCode
 from adjit.codegen.native.step_builder import StepBuilder
-from adjit.ir.analysis.buffer_assignment import BufferAssignment, ResultOffsets, nested_ops, region_memory
+from adjit.ir.analysis.buffer_assignment import BufferAssignment, ResultOffsets, is_dealt, nested_ops, region_memory
 from adjit.ir.graph import Op, carried_operands
 from adjit.ir.ops.traits import CONTROL_FLOW
 
@@ -30,22 +33,26 @@ def lower_control_flow(op: Op, shared: Mapping[int, int], target: Target, lower_
     The step returns 1 + the index of the op in `nested_ops` if one of its indices is out of range.
     """
     programs = [lower_graph(region, {}) for region in op.regions]
-    memory, _ = region_memory(op.regions)
+    memory, nbytes = region_memory(op.regions)
     text = _RegionBuilder(op, target, programs, memory, shared)
+    dealt = is_dealt(op)
     with text.step():
-        {"scan": text.scan, "while_loop": text.while_loop, "cond": text.cond}[op.name]()
+        if dealt:
+            text.dealt_scan(nbytes)
+        else:
+            {"scan": text.scan, "while_loop": text.while_loop, "cond": text.cond}[op.name]()
     trip_count = {"scan": op.attrs.get("length", 1), "while_loop": ASSUMED_TRIP_COUNT, "cond": 1}[op.name]
     work = trip_count * sum(program.work for program in programs)
     if op.name == "while_loop":
         work = max(work, MAX_GIL_HELD_NS)     # the trip count is unknown: release the GIL, as the loop may run for long
-    code = text.code(1, work, checks=any(program.checks for program in programs))
+    code = text.code(op.attrs["length"] if dealt else 1, work, checks=any(program.checks for program in programs))
     functions: dict[str, Definition] = {}
     for program in programs:
         functions.update(program.shared)
         functions.update({function.name: function for function in program.functions})
     declarations = code.declarations.union({MEMCPY}, *(program.declarations for program in programs))
     scratch_bytes = max(program.scratch_bytes for program in programs)
-    return (replace(code, shared=functions, declarations=declarations, scratch_bytes=scratch_bytes),)
+    return (replace(code, shared=functions, declarations=declarations, scratch_bytes=code.scratch_bytes + scratch_bytes),)
 
 
 class _RegionBuilder(StepBuilder):
@@ -56,6 +63,7 @@ class _RegionBuilder(StepBuilder):
         self.operand_of = shared
         self.programs = programs
         self.memory = memory
+        self.inner_scratch = "%scratch"
 
     def scan(self) -> None:
         op = self.op
@@ -77,6 +85,22 @@ class _RegionBuilder(StepBuilder):
                 self.set_pointer(targets, index, self.row(results[index], position, body.results[index].type.nbytes))
             self.call_region(0, params, targets, scratch)
             self.copy_back(0, carried, scratch)
+
+    def dealt_scan(self, nbytes: int) -> None:
+        """Iterations `%low` to `%high` of a scan without carries, in the scratch memory of the thread."""
+        op = self.op
+        (body,), slices, operands = op.regions, op.attrs["slices"], len(op.operands)
+        pointers = [self.place(number) for number in range(operands + len(op.results))]
+        self.pool = "null"
+        scratch, self.inner_scratch = self.scratch(nbytes), self.scratch(0)
+        params, targets = self.arrays(0)
+        self.set_pointers(params, [None if index < slices else pointer for index, pointer in enumerate(pointers[:operands])])
+        with self.for_range("%low", "%high") as loop:
+            for index in range(slices):
+                self.set_pointer(params, index, self.row(pointers[index], loop.counter, body.params[index].type.nbytes))
+            for index, value in enumerate(body.results):
+                self.set_pointer(targets, index, self.row(pointers[operands + index], loop.counter, value.type.nbytes))
+            self.call_region(0, params, targets, scratch)
 
     def while_loop(self) -> None:
         op = self.op
@@ -201,7 +225,7 @@ class _RegionBuilder(StepBuilder):
         """Run a region. If the region fails, return its status."""
         program = self.programs[number]
         status = self.call("i64", f"@{program.entry}", ("ptr", params), ("ptr", targets), ("ptr", scratch), ("ptr", self.pool),
-                           ("ptr", "%scratch"))
+                           ("ptr", self.inner_scratch))
         if not program.checks:
             return
         with self.if_(self.compare("ne", status, 0)):

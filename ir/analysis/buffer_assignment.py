@@ -132,9 +132,14 @@ def scratch_bytes(op: Op) -> int:
     return region_memory(op.regions)[1]
 
 
+def is_dealt(op: Op) -> bool:
+    """True for a planned loop whose iterations are tasks: it carries nothing, and its region has no memory in the arena of the program."""
+    return op.name == "scan" and op.attrs["length"] > 0 and not op.attrs["carries"] and not op.attrs["scratch_bytes"]
+
+
 def tile_bytes(graph: Graph) -> int:
-    """Most bytes of a thread's scratch memory that arenas of `tiled` ops of a planned graph, and of tiles within them, take."""
-    return max((tile_bytes(region) + (arena_bytes(region) if op.definition.region_use is RegionUse.TILING else 0)
+    """Most bytes of a thread's scratch memory that arenas of tiles and tasks of a planned graph, and of those within them, take."""
+    return max((tile_bytes(region) + (arena_bytes(region) if op.definition.region_use is RegionUse.TILING or is_dealt(op) else 0)
                 for op in graph.ops for region in op.regions), default=0)
 
 

@@ -11,16 +11,23 @@ from dataclasses import replace
 from itertools import accumulate
 
 from adjit.ir import ops
-from adjit.ir.analysis.buffer_assignment import scratch_bytes
+from adjit.ir.analysis.buffer_assignment import arena_bytes, scratch_bytes, tile_bytes
+from adjit.ir.analysis.cost import cost_of
 from adjit.ir.graph import Graph, Op, Slot, Value, updated_results
-from adjit.ir.memory_sizes import aligned
-from adjit.ir.ops.traits import CONTROL_FLOW
+from adjit.ir.memory_sizes import MAX_TILE_SCRATCH_BYTES, aligned
+from adjit.ir.ops.traits import CONTROL_FLOW, HOST_CALLS
 from adjit.passes.memory.carry_through_branches import carry_through_branches
 from adjit.passes.memory.donation import Donations, results_in_params
 from adjit.passes.memory.packing import Block, pack
 from adjit.passes.memory.share_buffers import BufferSharing, share_buffers
 from adjit.passes.options import Options
-from adjit.passes.regions import once_a_region
+from adjit.passes.regions import contains, once_a_region
+
+MANY_ITERATIONS = 64
+"""Iterations of a loop that are enough tasks for a team of threads, as many as steps have at most."""
+
+SMALL_ITERATION_OPERATIONS = 1_000_000
+"""Operations of an iteration up to which its own steps are hardly worth a launch: some 20 us of a product."""
 
 
 def plan_memory(graph: Graph, options: Options) -> Graph:
@@ -50,7 +57,7 @@ def plan_memory(graph: Graph, options: Options) -> Graph:
           return %n
         }
     """
-    return _plan(_with_own_results(graph), None)
+    return _plan(_with_own_results(graph), None, options.cache_bytes is not None)
 
 
 def _with_own_results(graph: Graph) -> Graph:
@@ -72,9 +79,10 @@ def _with_own_results(graph: Graph) -> Graph:
     return graph.with_ops((*first, *graph.ops, *last), results)
 
 
-def _plan(graph: Graph, donations: Donations | None) -> Graph:
-    plan_region = once_a_region(lambda region: _plan(region, None))
-    graph = graph.with_ops([_with_planned_regions(op, plan_region) if op.name in CONTROL_FLOW else op for op in graph.ops])
+def _plan(graph: Graph, donations: Donations | None, deals: bool) -> Graph:
+    """Graph with slots. `deals` is True if iterations of loops may be tasks, with the region's arena in the scratch memory of threads."""
+    plan_region = once_a_region(lambda region: _plan(region, None, deals))
+    graph = graph.with_ops([_with_planned_regions(op, plan_region, deals) if op.name in CONTROL_FLOW else op for op in graph.ops])
     sharing = share_buffers(graph, donations)
     offsets, _ = pack(working_blocks(sharing))
     offset_iterator = iter(offsets)
@@ -90,25 +98,35 @@ def _plan(graph: Graph, donations: Donations | None) -> Graph:
     for index, op in enumerate(sharing.graph.ops):
         scratch = (Slot("arena", next(offset_iterator)),) if op.attrs.get("scratch_bytes", 0) else ()
         op = op.with_slots((*[slots[value] for value in op.results], *scratch))
-        planned.append(_with_planned_tile(op, slots) if op.name == "tiled" else op)
+        planned.append(_with_planned_tile(op, slots, deals) if op.name == "tiled" else op)
         if index in ends:
             planned.append(Op(ops.free, tuple(ends[index]), ()))
     return sharing.graph.with_ops(planned)
 
 
-def _with_planned_regions(op: Op, plan_region: Callable[[Graph], Graph]) -> Op:
+def _with_planned_regions(op: Op, plan_region: Callable[[Graph], Graph], deals: bool) -> Op:
     op = carry_through_branches(op) if op.name == "cond" else op
     op = replace(op, regions=tuple(map(plan_region, op.regions)))
-    return replace(op, attrs={**op.attrs, "scratch_bytes": scratch_bytes(op)})
+    return replace(op, attrs={**op.attrs, "scratch_bytes": 0 if deals and _may_be_dealt(op) else scratch_bytes(op)})
 
 
-def _with_planned_tile(op: Op, slots: Mapping[Value, Slot]) -> Op:
+def _may_be_dealt(op: Op) -> bool:
+    """True for a loop whose iterations do not wait for each other, if they are as many as threads may be, or too small to be divided
+    themselves, and if a thread has enough memory for one."""
+    if op.name != "scan" or op.attrs["carries"] or contains(op.regions[0], HOST_CALLS):
+        return False
+    (region,) = op.regions
+    return (op.attrs["length"] >= MANY_ITERATIONS or cost_of(region).operations <= SMALL_ITERATION_OPERATIONS) and (
+        arena_bytes(region) + tile_bytes(region) <= MAX_TILE_SCRATCH_BYTES)
+
+
+def _with_planned_tile(op: Op, slots: Mapping[Value, Slot], deals: bool) -> Op:
     """Tiled op with a planned region: a region result whose slot outside is an operand's slot is written over the matching parameter."""
     (region,) = op.regions
     operand_at = {slots[value]: index for index, value in enumerate(op.operands)}
     result_in_param = {operand_at[slot]: index for index, slot in enumerate(op.slots) if slot in operand_at}
     roles = tuple("donated" if index in result_in_param else role for index, role in enumerate(region.param_roles))
-    return replace(op, regions=(_plan(replace(region, param_roles=roles), results_in_params(region, result_in_param)),))
+    return replace(op, regions=(_plan(replace(region, param_roles=roles), results_in_params(region, result_in_param), deals),))
 
 
 def live_bytes(graph: Graph, donations: Donations | None = None) -> list[int]:
