@@ -71,7 +71,7 @@ _TEXT = {
         "of labelled regions: use NumPy's reductions with `where=`": "center_of_mass extrema maximum maximum_position mean median minimum "
                                                                     "minimum_position standard_deviation sum sum_labels variance",
         NOT_YET: "black_tophat fourier_ellipsoid fourier_gaussian fourier_shift fourier_uniform grey_closing grey_dilation grey_erosion "
-                 "grey_opening morphological_gradient morphological_laplace spline_filter spline_filter1d white_tophat",
+                 "grey_opening morphological_gradient morphological_laplace white_tophat",
     },
     "spatial": {
         PLOTS: "convex_hull_plot_2d delaunay_plot_2d voronoi_plot_2d",

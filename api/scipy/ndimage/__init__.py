@@ -8,7 +8,7 @@
     array([[2., 2.],
            [2., 2.]])
 
-All modes at the edges; interpolation of order 0 and 1. What else SciPy's module has takes plain arrays alone (`docs/scipy.md`).
+All modes at the edges, splines of all orders. What else SciPy's module has takes plain arrays alone (`docs/scipy.md`).
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ from adjit.scipy.ndimage.filters import (
     uniform_filter1d,
 )
 from adjit.scipy.ndimage.sampling import affine_transform, map_coordinates, rotate, shift, zoom
+from adjit.scipy.ndimage.splines import spline_filter, spline_filter1d
 
 __all__ = [
     "affine_transform", "convolve", "convolve1d", "correlate", "correlate1d", "gaussian_filter", "gaussian_filter1d",
     "gaussian_gradient_magnitude", "gaussian_laplace", "laplace", "map_coordinates", "maximum_filter", "maximum_filter1d", "median_filter",
-    "minimum_filter", "minimum_filter1d", "percentile_filter", "prewitt", "rank_filter", "rotate", "shift", "sobel", "uniform_filter",
+    "minimum_filter", "minimum_filter1d", "percentile_filter", "prewitt", "rank_filter", "rotate", "shift", "sobel", "spline_filter", "spline_filter1d", "uniform_filter",
     "uniform_filter1d", "zoom",
 ]
 

@@ -1,6 +1,6 @@
-"""Arrays at coordinates between their elements, by the nearest element (`order` 0) or between neighbours (`order` 1).
+"""Arrays at coordinates between their elements, by the nearest element (`order` 0) or by splines of order 1 to 5.
 
-Derivatives go to the array and, with `order` 1, to coordinates, shifts, matrices and angles.
+Derivatives go to the array and, from `order` 1 on, to coordinates, shifts, matrices and angles.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 
 from adjit.ir.errors import ShapeError, UnsupportedError
 from adjit.scipy.mirror import mirrors
+from adjit.scipy.ndimage import splines
 from adjit.scipy.ndimage.filters import output_dtype, per_axis
 from adjit.scipy.sliding import inexact
 from adjit.tracer.array import TracedArray, as_traced
@@ -25,13 +26,13 @@ _MODES = {"reflect": "reflect", "grid-mirror": "reflect", "constant": "constant"
           "mirror": "mirror", "wrap": "wrap", "grid-wrap": "grid-wrap"}
 
 
-def _within(c: Any, size: int, mode: str) -> Any:
+def _within(c: Any, size: int, mode: str, order: int) -> Any:
     """Coordinates moved to between the centers of the first and the last element, or next to them."""
-    last = float(size - 1)
+    last, reach = float(size - 1), float(order)
     if mode in ("constant", "grid-constant"):
         return c
     if mode == "nearest":
-        return np.clip(c, 0.0, last)
+        return np.clip(c, -reach, last + reach)      # from there on all elements that are weighed are the same one
     if size == 1 and mode in ("mirror", "wrap", "reflect"):
         return c * 0.0
     outside = (c < 0) | (c > last)
@@ -46,30 +47,35 @@ def _within(c: Any, size: int, mode: str) -> Any:
     return np.where(outside, np.where(c < 0, c + last * (np.floor(-c / last) + 1), c - last * np.floor(c / last)), c)
 
 
-def _taps(c: Any, size: int, order: int, mode: str) -> list[tuple[Any, Any, Any]]:
+def _taps(c: Any, size: int, order: int, mode: str, margin: int) -> list[tuple[Any, Any, Any]]:
     """Indices of the elements that are weighed, the weights, and where the indices are inside (None: everywhere)."""
-    c = _within(c, size, mode)
-    start = np.floor(c + 0.5) if order == 0 else np.floor(c)
+    c = _within(c + float(margin) if margin else c, size, mode, order)
+    center = np.floor(c) if order % 2 else np.floor(c + 0.5)
+    start = center - float(order // 2)
     found = []
-    for step in range(order + 1):
-        weight: Any = 1.0 if order == 0 else (1.0 - (c - start) if step == 0 else c - start)
-        index = (start + step).astype(np.int64)
+    for step, weight in enumerate(splines.weights(c - center if order % 2 else c + 0.5 - center, order)):
+        index = (start + float(step)).astype(np.int64)
         inside = (index >= 0) & (index < size) if mode == "grid-constant" else None
-        if mode == "grid-wrap":
-            index = np.where(index < 0, index + size, np.where(index >= size, index - size, index))
-        elif mode == "mirror":
-            index = np.where(index >= size, 2 * size - 2 - index, index)
+        edge = splines.beyond(mode)
+        if edge != "nearest" and inside is None:
+            index = splines.fold(index, size, edge)
         found.append((np.clip(index, 0, size - 1), weight, inside))
     return found
 
 
 def _checked(order: Any, mode: str) -> str:
-    if order not in (0, 1):
-        raise UnsupportedError(f"interpolation by splines of order {order}", find_user_location(),
-                               hint="order=0 (nearest) and order=1 (linear) are supported")
+    if not isinstance(order, (int, np.integer)) or not 0 <= order <= 5:
+        raise RuntimeError("spline order not supported")
     if mode not in _MODES:
         raise ValueError("boundary mode not supported")
     return _MODES[mode]
+
+
+def _coefficients(x: Any, axes: int, order: int, mode: str, cval: Any, prefilter: bool) -> tuple[Any, int]:
+    """What the weights of splines are for, along the first axes: the elements, or coefficients made of them, with a margin around them."""
+    if not math.prod(x.shape[:axes]):
+        raise ShapeError(f"an array of shape {x.shape} has no elements to interpolate", find_user_location())
+    return splines.coefficients(x, axes, order, mode, cval) if prefilter and order > 1 else (x, 0)
 
 
 def _cast(found: Any, dtype: np.dtype) -> Any:
@@ -80,15 +86,15 @@ def _cast(found: Any, dtype: np.dtype) -> Any:
     return np.clip(np.trunc(found + np.where(found > 0, 0.5, -0.5)), float(bounds.min), float(bounds.max)).astype(dtype)
 
 
-def _at(x: Any, coordinates: Sequence[Any], order: int, mode: str, cval: Any, rest: int = 0) -> Any:
+def _at(x: Any, coordinates: Sequence[Any], order: int, mode: str, cval: Any, prefilter: bool, rest: int = 0) -> Any:
     """Values at coordinates along the first axes, one array of coordinates for each; the last `rest` axes are kept."""
+    given = x.shape[:len(coordinates)]
+    x, margin = _coefficients(x, len(coordinates), order, mode, cval, prefilter)
     sizes = x.shape[:len(coordinates)]
     table = np.reshape(x, (math.prod(sizes), *x.shape[len(sizes):]))
-    if not math.prod(sizes):
-        raise ShapeError(f"an array of shape {x.shape} has no elements to interpolate", find_user_location())
     expand = (..., *(None,) * rest)
     found: Any = None
-    for choice in itertools.product(*(_taps(c, size, order, mode) for c, size in zip(coordinates, sizes, strict=True))):
+    for choice in itertools.product(*(_taps(c, size, order, mode, margin) for c, size in zip(coordinates, sizes, strict=True))):
         place, weight, inside = np.asarray(0), np.ones((), x.real.dtype), None
         for (index, part, within), size in zip(choice, sizes, strict=True):
             place, weight = place * size + index, weight * part
@@ -99,20 +105,19 @@ def _at(x: Any, coordinates: Sequence[Any], order: int, mode: str, cval: Any, re
         term = values if order == 0 else values * weight[expand]
         found = term if found is None else found + term
     if mode == "constant":
-        for c, size in zip(coordinates, sizes, strict=True):
+        for c, size in zip(coordinates, given, strict=True):
             found = np.where(((c >= 0) & (c <= size - 1))[expand], found, cval)
     return found
 
 
-def _along_axes(x: Any, coordinates: Sequence[Any], order: int, mode: str, cval: Any) -> Any:
+def _along_axes(x: Any, coordinates: Sequence[Any], order: int, mode: str, cval: Any, prefilter: bool) -> Any:
     """Values where each axis has coordinates of its own: one axis after the other."""
-    sizes = x.shape
-    for axis, (c, size) in enumerate(zip(coordinates, sizes, strict=True)):
-        if not size:
-            raise ShapeError(f"an array of shape {sizes} has no elements to interpolate", find_user_location())
+    given = x.shape
+    x, margin = _coefficients(x, x.ndim, order, mode, cval, prefilter)
+    for axis, (c, size) in enumerate(zip(coordinates, x.shape, strict=True)):
         shape = tuple(-1 if k == axis else 1 for k in range(x.ndim))
         found: Any = None
-        for index, weight, inside in _taps(c, size, order, mode):
+        for index, weight, inside in _taps(c, size, order, mode, margin):
             values = np.take(x, index, axis=axis)
             if inside is not None:
                 values = np.where(np.reshape(inside, shape), values, cval)
@@ -120,7 +125,7 @@ def _along_axes(x: Any, coordinates: Sequence[Any], order: int, mode: str, cval:
             found = term if found is None else found + term
         x = found
     if mode == "constant":
-        for axis, (c, size) in enumerate(zip(coordinates, sizes, strict=True)):
+        for axis, (c, size) in enumerate(zip(coordinates, given, strict=True)):
             inside = (c >= 0) & (c <= size - 1)
             x = np.where(np.reshape(inside, tuple(-1 if k == axis else 1 for k in range(x.ndim))), x, cval)
     return x
@@ -133,7 +138,7 @@ def _result(found: Any, x: Any, output: Any) -> Any:
 @mirrors("ndimage")
 def map_coordinates(input: Any, coordinates: Any, output: Any = None, order: int = 3, mode: str = "constant", cval: Any = 0.0,
                     prefilter: bool = True) -> Any:
-    """Equivalent of `scipy.ndimage.map_coordinates` of order 0 and 1.
+    """Equivalent of `scipy.ndimage.map_coordinates`.
 
     >>> import numpy as np
     >>> map_coordinates(np.array([0.0, 10.0, 40.0]), np.array([[0.5, 1.5]]), order=1)
@@ -147,13 +152,13 @@ def map_coordinates(input: Any, coordinates: Any, output: Any = None, order: int
     if places.shape[0] != x.ndim:
         raise RuntimeError("invalid shape for coordinate array")
     (values,), (places,) = inexact(x), inexact(places)
-    return _result(_at(values, [places[k] for k in range(x.ndim)], order, mode, cval), x, output)
+    return _result(_at(values, [places[k] for k in range(x.ndim)], order, mode, cval, prefilter), x, output)
 
 
 @mirrors("ndimage")
 def shift(input: Any, shift: Any, output: Any = None, order: int = 3, mode: str = "constant", cval: Any = 0.0, prefilter: bool = True
           ) -> Any:
-    """Equivalent of `scipy.ndimage.shift` of order 0 and 1.
+    """Equivalent of `scipy.ndimage.shift`.
 
     >>> import numpy as np
     >>> shift(np.array([0.0, 10.0, 40.0]), 0.5, order=1, mode="nearest")
@@ -163,13 +168,13 @@ def shift(input: Any, shift: Any, output: Any = None, order: int = 3, mode: str 
     (values,) = inexact(x)
     moves = per_axis(shift, x.ndim, "shift") if not isinstance(shift, TracedArray) or not shift.ndim else [shift[k] for k in range(x.ndim)]
     places = [np.arange(float(size)) - move for size, move in zip(x.shape, moves, strict=True)]
-    return _result(_along_axes(values, places, order, mode, cval), x, output)
+    return _result(_along_axes(values, places, order, mode, cval, prefilter), x, output)
 
 
 @mirrors("ndimage")
 def zoom(input: Any, zoom: Any, output: Any = None, order: int = 3, mode: str = "constant", cval: Any = 0.0, prefilter: bool = True, *,
          grid_mode: bool = False) -> Any:
-    """Equivalent of `scipy.ndimage.zoom` of order 0 and 1, by known factors.
+    """Equivalent of `scipy.ndimage.zoom`, by known factors.
 
     >>> import numpy as np
     >>> zoom(np.array([0.0, 10.0, 40.0]), 5 / 3, order=1)
@@ -190,13 +195,13 @@ def zoom(input: Any, zoom: Any, output: Any = None, order: int = 3, mode: str = 
         steps = count if grid_mode else count - 1
         step = (size if grid_mode else size - 1) / steps if steps else 1.0
         places.append((np.arange(float(count)) + 0.5) * step - 0.5 if grid_mode else np.arange(float(count)) * step)
-    return _result(_along_axes(values, places, order, mode, cval), x, output)
+    return _result(_along_axes(values, places, order, mode, cval, prefilter), x, output)
 
 
 @mirrors("ndimage")
 def affine_transform(input: Any, matrix: Any, offset: Any = 0.0, output_shape: Any = None, output: Any = None, order: int = 3,
                      mode: str = "constant", cval: Any = 0.0, prefilter: bool = True) -> Any:
-    """Equivalent of `scipy.ndimage.affine_transform` of order 0 and 1: the element at `o` is that of the input at `matrix @ o + offset`.
+    """Equivalent of `scipy.ndimage.affine_transform`: the element at `o` is that of the input at `matrix @ o + offset`.
 
     >>> import numpy as np
     >>> affine_transform(np.array([0.0, 10.0, 40.0]), np.array([[0.5]]), order=1)
@@ -216,8 +221,8 @@ def affine_transform(input: Any, matrix: Any, offset: Any = 0.0, output_shape: A
     (values,) = inexact(x)
     if by.ndim == 1:
         places = [by[k] * np.arange(float(size)) + offsets[k] for k, size in enumerate(shape)]
-        return _result(_along_axes(values, places, order, mode, cval), x, output)
-    return _result(_at(values, _affine_places(by, offsets, shape), order, mode, cval), x, output)
+        return _result(_along_axes(values, places, order, mode, cval, prefilter), x, output)
+    return _result(_at(values, _affine_places(by, offsets, shape), order, mode, cval, prefilter), x, output)
 
 
 def _affine_places(by: Any, offsets: Any, shape: Sequence[int]) -> list[Any]:
@@ -231,7 +236,7 @@ def _affine_places(by: Any, offsets: Any, shape: Sequence[int]) -> list[Any]:
 @mirrors("ndimage")
 def rotate(input: Any, angle: Any, axes: Any = (1, 0), reshape: bool = True, output: Any = None, order: int = 3, mode: str = "constant",
            cval: Any = 0.0, prefilter: bool = True) -> Any:
-    """Equivalent of `scipy.ndimage.rotate` of order 0 and 1. A traced angle, in degrees, needs `reshape=False`.
+    """Equivalent of `scipy.ndimage.rotate`. A traced angle, in degrees, needs `reshape=False`.
 
     >>> import numpy as np
     >>> rotate(np.array([[1.0, 2.0], [3.0, 4.0]]), 90, order=1)
@@ -258,7 +263,7 @@ def rotate(input: Any, angle: Any, axes: Any = (1, 0), reshape: bool = True, out
     rows, columns = np.arange(float(shape[0]))[:, None], np.arange(float(shape[1]))
     places = [c * rows + s * columns + offsets[0], c * columns - s * rows + offsets[1]]
     (values,) = inexact(np.moveaxis(x, (first, second), (0, 1)))
-    found = _at(values, places, order, mode, cval, rest=x.ndim - 2)
+    found = _at(values, places, order, mode, cval, prefilter, rest=x.ndim - 2)
     return _result(np.moveaxis(found, (0, 1), (first, second)), x, output)
 
 
