@@ -41,9 +41,9 @@ NOTES = {
               "`eigh(subset_by_value=...)` are refused\nwith traced arrays.",
     "interpolate": "`make_interp_spline` needs known places `x` (and knots `t`); derivatives go to `y`. `CubicSpline` takes traced ones.",
     "ndimage": """\
-Splines of the modes `reflect` and `grid-mirror` go through the elements exactly; SciPy's are off by 2e-7 (order 3) to 7e-5 (order 5) of them
-where an axis has 5 elements, and by rounding from 12 to 20 on. Gaussian filters with a traced `sigma` need `radius=`, the number of elements to both sides; or name the
-argument in `static=` of `aj.compile`, which makes a program for each value.""",
+Splines of the modes `reflect` and `grid-mirror` go through the elements exactly; SciPy's are off by 2e-7 (order 3) to 7e-5 (order 5)
+where an axis has 5 elements, and by rounding from 12 to 20 on. Gaussian filters with a traced `sigma` need `radius=`, the number of
+elements to both sides; or name the argument in `static=` of `aj.compile`, which makes a program for each value.""",
 }
 """What a module's functions ask of traced arrays."""
 

@@ -43,16 +43,16 @@ _TEXT = {
                 "lp2bp lp2bp_zpk lp2bs lp2bs_zpk lp2hp lp2hp_zpk lp2lp "
                 "lp2lp_zpk minimum_phase normalize place_poles remez savgol_coeffs sos2tf sos2zpk ss2tf ss2zpk tf2sos tf2ss tf2zpk "
                 "zpk2sos zpk2ss zpk2tf",
-        "of systems that are plain numbers": "bode dbode dfreqresp dimpulse dlsim dstep freqresp freqs freqs_zpk freqz freqz_sos freqz_zpk "
-                                             "group_delay impulse lsim sosfreqz step",
-        MADE: "chirp closest_STFT_dual_window correlation_lags czt_points gauss_spline gausspulse get_window max_len_seq sawtooth square "
-              "sweep_poly unit_impulse",
+        "of systems that are plain numbers": "bode dbode dfreqresp dimpulse dlsim dstep freqresp freqs_zpk freqz_zpk "
+                                             "impulse lsim step",
+        MADE: "closest_STFT_dual_window correlation_lags czt_points gauss_spline get_window max_len_seq "
+              "unit_impulse",
         CHECKS: "check_COLA check_NOLA choose_conv_method",
         CONTENT: "argrelextrema argrelmax argrelmin find_peaks find_peaks_cwt peak_prominences peak_widths unique_roots invres invresz "
                  "residue residuez",
-        NOT_YET: "coherence csd cspline1d cspline1d_eval cspline2d czt decimate deconvolve envelope hilbert2 istft lfiltic lombscargle "
-                 "periodogram qspline1d qspline1d_eval qspline2d resample resample_poly sepfir2d "
-                 "spectrogram spline_filter stft symiirorder1 symiirorder2 upfirdn vectorstrength welch wiener zoom_fft",
+        NOT_YET: "cspline1d cspline1d_eval cspline2d envelope "
+                 "qspline1d qspline1d_eval qspline2d sepfir2d "
+                 "spline_filter symiirorder1 symiirorder2 ",
     },
     "interpolate": {
         SCATTERED: "griddata",

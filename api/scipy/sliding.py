@@ -37,11 +37,12 @@ def slid(x: Any, kernel: Any, low: Sequence[int], high: Sequence[int]) -> Any:
     return np.reshape(np.reshape(windows, (*windows.shape[:x.ndim], -1)) @ np.ravel(kernel), windows.shape[:x.ndim])
 
 
-def slid_along(x: Any, kernel: Any, axis: int, low: int, high: int) -> Any:
-    """Correlate with a vector along one axis of an array of floats or complex numbers of the same dtype."""
+def slid_along(x: Any, kernel: Any, axis: int, low: int, high: int, stride: int = 1, between: int = 0) -> Any:
+    """Correlate with a vector along one axis of an array of floats or complex numbers of the same dtype, which gets `between` zeros between
+    its elements; one of every `stride` results."""
     moved = np.moveaxis(x, axis, -1)
     images = lowering.reshape(moved.value, (moved.size // max(moved.shape[-1], 1), 1, moved.shape[-1]))
     kernels = lowering.reshape(kernel.value, (1, 1, kernel.size))
-    found = ops.convolution(images, kernels, stride=(1,), low=(low,), high=(high,), interior=(0,), dilation=(1,), groups=1)
+    found = ops.convolution(images, kernels, stride=(stride,), low=(low,), high=(high,), interior=(between,), dilation=(1,), groups=1)
     result: Any = wrap(lowering.reshape(found, (*moved.shape[:-1], found.type.shape[-1])), scalar=False)
     return np.moveaxis(result, -1, axis)

@@ -44,8 +44,8 @@ from adjit.scipy.ndimage.splines import spline_filter, spline_filter1d
 __all__ = [
     "affine_transform", "convolve", "convolve1d", "correlate", "correlate1d", "gaussian_filter", "gaussian_filter1d",
     "gaussian_gradient_magnitude", "gaussian_laplace", "laplace", "map_coordinates", "maximum_filter", "maximum_filter1d", "median_filter",
-    "minimum_filter", "minimum_filter1d", "percentile_filter", "prewitt", "rank_filter", "rotate", "shift", "sobel", "spline_filter", "spline_filter1d", "uniform_filter",
-    "uniform_filter1d", "zoom",
+    "minimum_filter", "minimum_filter1d", "percentile_filter", "prewitt", "rank_filter", "rotate", "shift", "sobel", "spline_filter",
+    "spline_filter1d", "uniform_filter", "uniform_filter1d", "zoom",
 ]
 
 _others = without_rule("ndimage", __all__)

@@ -8,7 +8,6 @@ processing", 1999).
 from __future__ import annotations
 
 import functools
-import math
 from typing import Any
 
 import numpy as np
@@ -112,7 +111,7 @@ def spline_filter1d(input: Any, order: int = 3, axis: int = -1, output: Any = np
 
     >>> import numpy as np
     >>> spline_filter1d(np.array([0.0, 1.0, 0.0])).round(6)
-    array([-1. ,  2. , -1. ])
+    array([-1.,  2., -1.])
     """
     x = as_traced(input)
     _checked(order, mode, 0)
@@ -126,7 +125,7 @@ def spline_filter(input: Any, order: int = 3, output: Any = np.float64, mode: st
 
     >>> import numpy as np
     >>> spline_filter(np.array([0.0, 1.0, 0.0])).round(6)
-    array([-1. ,  2. , -1. ])
+    array([-1.,  2., -1.])
     """
     x = as_traced(input)
     _checked(order, mode, 2)

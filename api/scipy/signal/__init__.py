@@ -17,12 +17,18 @@ from typing import Any
 
 from adjit.scipy.mirror import without_rule
 from adjit.scipy.signal.convolving import convolve, convolve2d, correlate, correlate2d, fftconvolve, oaconvolve
-from adjit.scipy.signal.filtering import filtfilt, lfilter, lfilter_zi, sosfilt, sosfilt_zi, sosfiltfilt
-from adjit.scipy.signal.smoothing import detrend, hilbert, medfilt, medfilt2d, order_filter, savgol_filter
+from adjit.scipy.signal.filtering import deconvolve, filtfilt, lfilter, lfilter_zi, lfiltic, sosfilt, sosfilt_zi, sosfiltfilt
+from adjit.scipy.signal.resampling import czt, decimate, resample, resample_poly, upfirdn, zoom_fft
+from adjit.scipy.signal.responses import chirp, freqs, freqz, freqz_sos, gausspulse, group_delay, sawtooth, sosfreqz, square, sweep_poly
+from adjit.scipy.signal.smoothing import detrend, hilbert, hilbert2, medfilt, medfilt2d, order_filter, savgol_filter, wiener
+from adjit.scipy.signal.spectra import coherence, csd, istft, lombscargle, periodogram, spectrogram, stft, vectorstrength, welch
 
 __all__ = [
-    "convolve", "convolve2d", "correlate", "correlate2d", "detrend", "fftconvolve", "filtfilt", "hilbert", "lfilter", "lfilter_zi",
-    "medfilt", "medfilt2d", "oaconvolve", "order_filter", "savgol_filter", "sosfilt", "sosfilt_zi", "sosfiltfilt",
+    "chirp", "coherence", "convolve", "convolve2d", "correlate", "correlate2d", "csd", "czt", "decimate", "deconvolve", "detrend",
+    "fftconvolve", "filtfilt", "freqs", "freqz", "freqz_sos", "gausspulse", "group_delay", "hilbert", "hilbert2", "istft", "lfilter",
+    "lfilter_zi", "lfiltic", "lombscargle", "medfilt", "medfilt2d", "oaconvolve", "order_filter", "periodogram", "resample",
+    "resample_poly", "savgol_filter", "sawtooth", "sosfilt", "sosfilt_zi", "sosfiltfilt", "sosfreqz", "spectrogram", "square", "stft",
+    "sweep_poly", "upfirdn", "vectorstrength", "welch", "wiener", "zoom_fft",
 ]
 
 _others = without_rule("signal", __all__)

@@ -19,7 +19,8 @@ Sections = Sequence[tuple[Any, Any]]
 """Coefficients b and a, of one length and with a[0] = 1, of filters that follow one another."""
 
 
-def _vector(x: Any, name: str) -> Any:
+def vector(x: Any, name: str) -> Any:
+    """Coefficients in one dimension; raises `ValueError` for others."""
     x = np.atleast_1d(as_traced(x))
     if x.ndim != 1 or not x.size:
         raise ValueError(f"Parameter {name} is not a non-empty 1d array, since {name}.shape={x.shape}!")
@@ -92,7 +93,7 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     >>> lfilter(np.array([1.0]), np.array([1.0, -0.5]), np.array([1.0, 0.0, 0.0]))
     array([1.  , 0.5 , 0.25])
     """
-    b, a, x = _vector(b, "b"), _vector(a, "a"), np.atleast_1d(as_traced(x))
+    b, a, x = vector(b, "b"), vector(a, "a"), np.atleast_1d(as_traced(x))
     b, a, x, *given = inexact(b, a, x, *(() if zi is None else (zi,)))
     axis = normalize_axis(axis, x.ndim)
     size, count = x.shape[axis], max(b.size, a.size) - 1
@@ -113,7 +114,8 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     return (found, np.stack(states[0], axis=axis)) if given else found
 
 
-def _sections(sos: Any) -> Any:
+def sections_of(sos: Any) -> Any:
+    """Coefficients of second order sections; raises `ShapeError` for others."""
     sos = as_traced(sos)
     if sos.ndim != 2 or sos.shape[1] != 6:
         raise ShapeError(f"sos array must be shape (n_sections, 6), got {sos.shape}", find_user_location())
@@ -128,7 +130,7 @@ def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     >>> sosfilt(np.array([[1.0, 0.0, 0.0, 1.0, -0.5, 0.0]]), np.array([1.0, 0.0, 0.0]))
     array([1.  , 0.5 , 0.25])
     """
-    sos, x, *given = inexact(_sections(sos), x, *(() if zi is None else (zi,)))
+    sos, x, *given = inexact(sections_of(sos), x, *(() if zi is None else (zi,)))
     axis = normalize_axis(axis, x.ndim)
     count = sos.shape[0]
     shape = (count, *(2 if k == axis else length for k, length in enumerate(x.shape)))
@@ -152,7 +154,7 @@ def lfilter_zi(b: Any, a: Any) -> Any:
     >>> lfilter_zi(np.array([1.0, 1.0]), np.array([1.0, -0.5]))
     array([3.])
     """
-    b, a = _normalized(*inexact(_vector(b, "b"), _vector(a, "a")))
+    b, a = _normalized(*inexact(vector(b, "b"), vector(a, "a")))
     parts = b[1:] - a[1:] * b[0]
     if not parts.size:
         return parts
@@ -168,7 +170,7 @@ def sosfilt_zi(sos: Any) -> Any:
     >>> sosfilt_zi(np.array([[1.0, 1.0, 0.0, 1.0, -0.5, 0.0]]))
     array([[3., 0.]])
     """
-    (sos,) = inexact(_sections(sos))
+    (sos,) = inexact(sections_of(sos))
     states, gain = [], np.ones((), sos.dtype)
     for k in range(sos.shape[0]):
         states.append(gain * lfilter_zi(sos[k, :3], sos[k, 3:]))
@@ -214,7 +216,7 @@ def filtfilt(b: Any, a: Any, x: Any, axis: int = -1, padtype: str | None = "odd"
         raise UnsupportedError("filtfilt(method='gust')", find_user_location(), hint="the method 'pad' is supported")
     if method != "pad":
         raise ValueError("method must be 'pad' or 'gust'.")
-    b, a, x = inexact(_vector(b, "b"), _vector(a, "a"), x)
+    b, a, x = inexact(vector(b, "b"), vector(a, "a"), x)
     axis = normalize_axis(axis, x.ndim)
     edge, wide = _extended(x, axis, padtype, padlen, 3 * max(a.size, b.size))
     state = lfilter_zi(b, a)
@@ -231,7 +233,7 @@ def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: str | None = "odd", p
     array([1., 1., 1., 1., 1., 1., 1., 1.])
     """
     given = sos
-    sos, x = inexact(_sections(sos), x)
+    sos, x = inexact(sections_of(sos), x)
     axis = normalize_axis(axis, x.ndim)
     taps = 2 * sos.shape[0] + 1
     if isinstance(given, np.ndarray):
@@ -240,3 +242,38 @@ def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: str | None = "odd", p
     states = sosfilt_zi(sos)
     states = np.reshape(states, (sos.shape[0], *(2 if k == axis else 1 for k in range(x.ndim))))
     return _both_ways(lambda signal, first: sosfilt(sos, signal, axis, states * first)[0], wide, axis, edge)
+
+
+@mirrors("signal")
+def lfiltic(b: Any, a: Any, y: Any, x: Any = None) -> Any:
+    """Equivalent of `scipy.signal.lfiltic`, for a[0] that is not 0: the state of a filter after results `y` and samples `x`, newest first.
+
+    >>> import numpy as np
+    >>> lfiltic(np.array([1.0]), np.array([1.0, -0.5]), np.array([4.0]))
+    array([2.])
+    """
+    b, a = vector(b, "b"), vector(a, "a")
+    count, order = b.size - 1, a.size - 1
+    b, a, y, x = inexact(b, a, y, np.zeros(count) if x is None else x)
+    y, x = (np.pad(past, (0, max(wanted - past.size, 0))) for past, wanted in ((y, order), (x, count)))
+    state: Any = np.zeros(max(count, order), b.dtype)
+    for k in range(count):
+        state = state + np.where(np.arange(state.size) == k, np.sum(b[k + 1:] * x[:count - k]), 0.0)
+    for k in range(order):
+        state = state - np.where(np.arange(state.size) == k, np.sum(a[k + 1:] * y[:order - k]), 0.0)
+    return state / a[0]
+
+
+@mirrors("signal")
+def deconvolve(signal: Any, divisor: Any) -> Any:
+    """Equivalent of `scipy.signal.deconvolve`: quotient and rest of polynomials, the highest coefficient first.
+
+    >>> import numpy as np
+    >>> deconvolve(np.array([1.0, 3.0, 3.0]), np.array([1.0, 1.0]))
+    (array([1., 2.]), array([0., 0., 1.]))
+    """
+    dividend, other = inexact(vector(signal, "signal"), vector(divisor, "divisor"))
+    if other.size > dividend.size:
+        return np.zeros(0), dividend
+    found = lfilter(dividend, other, np.eye(1, dividend.size - other.size + 1)[0])
+    return found, dividend - np.convolve(other, found)

@@ -9,6 +9,7 @@ import numpy as np
 
 from adjit.scipy.mirror import mirrors, scipys
 from adjit.scipy.ndimage.filters import correlate1d, median_filter, rank_filter
+from adjit.scipy.signal.convolving import correlate
 from adjit.scipy.sliding import inexact
 from adjit.tracer.array import as_traced
 from adjit.tracer.functions.shapes import normalize_axis
@@ -144,3 +145,54 @@ def hilbert(x: Any, N: int | None = None, axis: int = -1) -> Any:
     if length % 2 == 0:
         factors[-1] = 1.0
     return np.moveaxis(np.fft.ifft(half * factors, length), -1, axis)      # negative frequencies are 0
+
+
+def _along_pairs(size: int, dtype: np.dtype) -> Any:
+    """Factors of the frequencies of a signal that keep the positive ones, twice, as `scipy.signal.hilbert2` does."""
+    middle = (size + 1) // 2
+    factors = np.zeros(size, dtype)
+    factors[0], factors[1:middle] = 1.0, 2.0
+    return factors
+
+
+@mirrors("signal")
+def hilbert2(x: Any, N: Any = None, axes: Any = (-2, -1)) -> Any:
+    """Equivalent of `scipy.signal.hilbert2`: the analytic signal of two dimensions.
+
+    >>> import numpy as np
+    >>> hilbert2(np.array([[1.0, 0.0], [0.0, 1.0]])).round(6)
+    array([[0.5+0.j, 0.5+0.j],
+           [0.5+0.j, 0.5+0.j]])
+    """
+    (x,) = inexact(np.atleast_2d(as_traced(x)))
+    if x.dtype.kind == "c":
+        raise ValueError("x must be real.")
+    if len(axes) != 2:
+        raise ValueError("axes must be a tuple of length 2")
+    first, second = (normalize_axis(axis, x.ndim) for axis in axes)
+    if first == second:
+        raise ValueError("axes must contain 2 distinct axes")
+    sizes = (x.shape[first], x.shape[second]) if N is None else (N, N) if isinstance(N, int) else tuple(map(int, N))
+    if len(sizes) != 2 or min(sizes) <= 0:
+        raise ValueError("When given as a tuple, N must hold exactly two positive integers")
+    rows, columns = (_along_pairs(size, x.dtype) for size in sizes)
+    spectrum = np.moveaxis(np.fft.fft2(x, sizes, axes=(first, second)), (first, second), (-2, -1))
+    return np.moveaxis(np.fft.ifft2(spectrum * (rows[:, None] * columns)), (-2, -1), (first, second))
+
+
+@mirrors("signal", static=("mysize",))
+def wiener(im: Any, mysize: Any = None, noise: Any = None) -> Any:
+    """Equivalent of `scipy.signal.wiener`: means of windows, and what differs from them by more than noise.
+
+    >>> import numpy as np
+    >>> wiener(np.array([0.0, 0.0, 3.0, 0.0, 0.0])).round(6)
+    array([0.  , 0.75, 1.75, 0.75, 0.  ])
+    """
+    (x,) = inexact(im)
+    sizes = (3,) * x.ndim if mysize is None else tuple(int(size) for size in np.broadcast_to(np.asarray(mysize), (x.ndim,)))
+    ones = np.ones(sizes, x.dtype)
+    mean = correlate(x, ones, "same") / ones.size
+    variance = correlate(x ** 2, ones, "same") / ones.size - mean ** 2
+    level = np.mean(variance) if noise is None else noise
+    quiet = variance < level
+    return np.where(quiet, mean, mean + (x - mean) * (1.0 - level / np.where(quiet, 1.0, variance)))

@@ -144,8 +144,8 @@ def test_traced_scales_and_angles_have_derivatives() -> None:
 def test_splines_go_through_the_elements(mode: str) -> None:
     """Also of short lines that are reflected, where SciPy's do so to a few digits only."""
     for size, order in ((2, 5), (3, 4), (5, 3)):
-        found = aj.compile(lambda x, size=size, order=order: ndimage.map_coordinates(x, np.arange(float(size))[None], order=order, mode=mode),
-                           backend="interpret")(LINE[:size])
+        places = np.arange(float(size))[None]
+        found = aj.compile(lambda x, c=places, k=order: ndimage.map_coordinates(x, c, order=k, mode=mode), backend="interpret")(LINE[:size])
         np.testing.assert_allclose(found, LINE[:size], atol=2e-6 if mode == "nearest" else 1e-13)
 
 
