@@ -37,8 +37,9 @@ This page is made by `docs/make_scipy_page.py` from the names of SciPy {scipy.__
 """
 
 NOTES = {
-    "linalg": "Signs and phases of vectors are those of `numpy.linalg`. `eig` of two matrices, `eig(left=True)` and "
-              "`eigh(subset_by_value=...)` are refused\nwith traced arrays.",
+    "linalg": "Signs and phases of vectors are those of `numpy.linalg`. `eig(a, b)` is that of `b ** -1 @ a`, in its order, and `b` must\n"
+              "not be singular; left vectors have a largest component that is real and positive. `eigh(subset_by_value=...)` is refused\n"
+              "with traced arrays.",
     "interpolate": "`make_interp_spline` needs known places `x` (and knots `t`); derivatives go to `y`. `CubicSpline` takes traced ones.",
     "ndimage": """\
 Splines of the modes `reflect` and `grid-mirror` go through the elements exactly; SciPy's are off by 2e-7 (order 3) to 7e-5 (order 5)

@@ -1,0 +1,110 @@
+"""`adjit.scipy.linalg`: banded and structured systems, functions of matrices, left eigenvectors, pairs of matrices, beside SciPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.each import for_each
+from support.scipy_cases import Case, check_derivatives, check_mapped, check_tensors, check_values, some
+
+import adjit as aj
+from adjit.errors import UnsupportedError
+
+theirs = pytest.importorskip("scipy.linalg")
+from adjit.scipy import linalg  # noqa: E402
+
+RANDOM = np.random.default_rng(7)
+A, B = RANDOM.normal(size=(4, 4)), RANDOM.normal(size=(4, 4)) + 3 * np.eye(4)
+P, TALL, WIDE = A @ A.T + np.eye(4), RANDOM.normal(size=(5, 3)), RANDOM.normal(size=(3, 5))
+V, W, E = RANDOM.normal(size=4), RANDOM.normal(size=4), RANDOM.normal(size=3)
+UPPER = np.stack([np.r_[0, 0, RANDOM.normal(size=3)], np.r_[0, RANDOM.normal(size=4)], RANDOM.uniform(5, 6, 5)])
+LOWER = np.stack([UPPER[2], np.r_[UPPER[1, 1:], 0], np.r_[UPPER[0, 2:], 0, 0]])
+FIRST = np.array([5.0, 0.0, 0.0, 0.0])
+
+CASES: dict[str, Case] = {
+    "solveh_banded": (lambda s: lambda b, c, m: [s.solveh_banded(b, m[:, 0]), s.solveh_banded(c, m, lower=True), s.solveh_banded(b[1:], m)],
+                      (UPPER, LOWER, TALL)),
+    "cholesky_banded": (lambda s: lambda b, c: [s.cholesky_banded(b), s.cholesky_banded(c, lower=True)], (UPPER, LOWER)),
+    "cho_solve_banded": (lambda s: lambda b, c, x: [s.cho_solve_banded((s.cholesky_banded(b), False), x),
+                                                    s.cho_solve_banded((s.cholesky_banded(c, lower=True), True), x)], (UPPER, LOWER, TALL)),
+    "lyapunov": (lambda s: lambda a, q: [s.solve_continuous_lyapunov(a, q), s.solve_discrete_lyapunov(0.4 * a, q),
+                                         s.solve_discrete_lyapunov(0.4 * a, q, "bilinear")], (A, P)),
+    "pinvh": (lambda s: lambda a: [s.pinvh(a), s.pinvh(a, lower=False)], (P,)),
+    "eig_banded": (lambda s: lambda b, c: [s.eig_banded(b, select="i", select_range=(1, 2))[0], s.eigvals_banded(c, lower=True),
+                                           abs(s.eig_banded(b)[1])], (UPPER, LOWER)),
+    "eigh_tridiagonal": (lambda s: lambda d, e: [s.eigh_tridiagonal(d, e)[0], abs(s.eigh_tridiagonal(d, e)[1]),
+                                                 s.eigvalsh_tridiagonal(d, e, select="i", select_range=(0, 1))], (V, E)),
+    "polar": (lambda s: lambda a, t, w: [*s.polar(a), *s.polar(a, "left"), *s.polar(t), *s.polar(w, "left")], (A, TALL, WIDE)),
+    "procrustes": (lambda s: lambda a, b: [*s.orthogonal_procrustes(a, b)], (TALL, RANDOM.normal(size=(5, 3)))),
+    "subspace_angles": (lambda s: lambda a, b: [s.subspace_angles(a, b), s.subspace_angles(a[:, :1], b), s.subspace_angles(a, b[:, :2])],
+                        (RANDOM.normal(size=(7, 3)), RANDOM.normal(size=(7, 3)))),
+    "expm_frechet": (lambda s: lambda a, e: [*s.expm_frechet(a, e), s.expm_frechet(a, e, compute_expm=False)], (A, B)),
+    "turning": (lambda s: lambda a: [s.cosm(a), s.sinm(a), s.tanm(0.3 * a)], (A,)),
+    "stretching": (lambda s: lambda a: [s.coshm(a), s.sinhm(a), s.tanhm(a)], (A,)),
+    "signm": (lambda s: lambda a: [s.signm(a + 2 * np.diag([1, -1, 1, -1.0]))], (A,)),
+    "powers": (lambda s: lambda a: [s.fractional_matrix_power(a, 0.3), s.fractional_matrix_power(a, 2),
+                                    s.fractional_matrix_power(a, -1.5)], (P,)),
+    "structures": (lambda s: lambda v, w, a, t: [
+        s.circulant(v), s.hankel(v), s.hankel(v, t[:, 0]), s.companion(v), s.khatri_rao(a, t[:, :1] @ w[None]), s.leslie(v, w[:3]),
+        *(s.convolution_matrix(v, n, mode) for n in (2, 4, 7) for mode in ("full", "same", "valid"))], (V, W, A, TALL)),
+    "toeplitz": (lambda s: lambda v, w, t, a: [
+        s.matmul_toeplitz(v, w), s.matmul_toeplitz((t[:, 0], w), a), s.solve_toeplitz(v + FIRST, w), s.solve_toeplitz((v + FIRST, w), a),
+        s.solve_circulant(v + FIRST, w), s.solve_circulant(v + FIRST, a)], (V, W, TALL, A)),
+}
+
+
+@pytest.mark.parametrize("backend", ["native", "interpret"])
+def test_structured_values(backend: str, exhaustive: bool) -> None:
+    chosen = some(CASES, exhaustive, 0, 3 if backend == "interpret" else 6)
+    for_each(chosen, lambda *case: check_values(case, linalg, theirs, backend, 1e-9))
+
+
+def test_mapped_structures(exhaustive: bool) -> None:
+    for_each(some(CASES, exhaustive, 1, 6), lambda *case: check_mapped(case, linalg))
+
+
+def test_derivatives_of_structures(exhaustive: bool) -> None:
+    for_each(some(CASES, exhaustive, 1, 6), lambda *case: check_derivatives(case, linalg))
+
+
+def test_structures_of_tensors(exhaustive: bool) -> None:
+    for_each(some(CASES, exhaustive, 2, 7), lambda *case: check_tensors(case, linalg, theirs))
+
+
+@pytest.mark.parametrize("of_complex", [False, True])
+def test_left_vectors_and_pairs(of_complex: bool) -> None:
+    a, b = (A + 1j * B, B + 0.3j * A) if of_complex else (A, B)
+    for other in (None, b):
+        w, u, v = aj.compile(lambda a, b: linalg.eig(a, b, left=True), backend="interpret")(a, other)
+        m = np.eye(4) if other is None else other
+        np.testing.assert_allclose(a @ v, m @ v * w, atol=1e-12)
+        np.testing.assert_allclose(u.conj().T @ a, w[:, None] * (u.conj().T @ m), atol=1e-12)
+        np.testing.assert_allclose(np.linalg.norm(u, axis=0), 1.0)
+        np.testing.assert_allclose(np.sort_complex(w), np.sort_complex(theirs.eigvals(a, other)), atol=1e-12)
+
+
+def test_pairs_have_derivatives() -> None:
+    def of_both(a: Any, b: Any) -> Any:
+        w, u, v = linalg.eig(a, b, left=True)
+        return np.sum(np.abs(np.sum(u.conj() * v, axis=0)) ** 2) + np.sum(np.abs(w) * np.abs(u[0]))
+
+    aj.check_grads(of_both, (A, B))
+
+
+def test_polar_factors_of_equal_singular_values_have_a_derivative() -> None:
+    slope = aj.compile(aj.grad(lambda a: np.sum(linalg.polar(a)[0] * B)), backend="interpret")(2 * np.eye(4))
+    np.testing.assert_allclose(slope, (B - B.T) / 4, atol=1e-14)
+
+
+@pytest.mark.parametrize(("function", "kind", "words"), [
+    (lambda a: linalg.eig_banded(a, select="v", select_range=(0, 1)), UnsupportedError, 'select="i"'),
+    (lambda a: linalg.polar(a, "both"), ValueError, "'right' or 'left'"),
+    (lambda a: linalg.eigh_tridiagonal(a[0], a[1]), ValueError, "one more element"),
+    (lambda a: linalg.schur(a), UnsupportedError, r"scipy\.linalg\.schur has no rule"),
+    (lambda a: linalg.null_space(a), UnsupportedError, "values decide on the size"),
+])
+def test_what_structures_refuse(function: Any, kind: type[Exception], words: str) -> None:
+    with pytest.raises(kind, match=words):
+        aj.compile(function)(A)
