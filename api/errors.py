@@ -20,6 +20,7 @@ from adjit.ir.errors import (
     IntegerOverflowError,
     Location,
     NonDifferentiableError,
+    NonFiniteError,
     RenderError,
     ShapeError,
     StateError,
@@ -29,6 +30,6 @@ from adjit.ir.errors import (
 
 __all__ = [
     "AdjitError", "AnomalyError", "ArgumentError", "CacheError", "DTypeError", "DonationError", "ExportError", "GraphFreedError",
-    "InPlaceError", "IndexingError", "IntegerOverflowError", "Location", "NonDifferentiableError", "RenderError", "ShapeError",
-    "StateError", "TraceError", "UnsupportedError",
+    "InPlaceError", "IndexingError", "IntegerOverflowError", "Location", "NonDifferentiableError", "NonFiniteError", "RenderError",
+    "ShapeError", "StateError", "TraceError", "UnsupportedError",
 ]

@@ -18,7 +18,7 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.definition import DEFINITIONS, BatchingRule, Kind, OpDefinition, RegionUse
 from adjit.ir.emitter import current_emitter, emitting
 from adjit.ir.errors import TraceError
-from adjit.ir.graph import Graph, Op, Value
+from adjit.ir.graph import Graph, Op, Value, has_effects
 from adjit.ir.thread_context import thread
 
 # -- helpers of rules
@@ -134,7 +134,8 @@ def inline_batched(graph: Graph, operands: Sequence[Value], size: int) -> list[V
                 if not any(map(is_batched, given, op.operands)):
                     results = emit_again(op, given)
                 else:
-                    results = tuple((rule_of(op.definition) or batch_in_turn)(op, given, size))
+                    in_turn = op.name in ("cond", "while_loop") and has_effects(op)     # examples that go another way are not seen
+                    results = tuple((batch_in_turn if in_turn else rule_of(op.definition) or batch_in_turn)(op, given, size))
             known.update(zip(op.results, results, strict=True))
     return [known[value] for value in graph.results]
 

@@ -88,7 +88,7 @@ def emit_cond(predicate: Value, on_true: Callable[[], Sequence[Value]], on_false
     passed = [value if value is not None and value is other else None for value, other in zip(
         *([dict(zip(region.params, outer, strict=True)).get(value) for value in region.results] for region in regions), strict=True)]
     kept = [index for index, value in enumerate(passed) if value is None]
-    if not kept:
+    if not kept and not any(region.has_effects for region in regions):
         return tuple(value for value in passed if value is not None)
     made = iter(ops.cond.emit(predicate, *outer, scratch_bytes=0, regions=tuple([
         region.with_ops(region.ops, [region.results[index] for index in kept]) for region in regions])))

@@ -152,6 +152,7 @@ class OpDefinition:
                      libraries for C.
     first_alone      name of the op that computes the first result alone, in less time; without a derivative, so it replaces the op where
                      nothing is differentiated any more.
+    effect           has no result, and is seen from outside: it is neither dropped nor repeated, and keeps its place among its like.
     half             computes nothing of float16 and bfloat16 operands, and works on them as they are stored. Any other op is emitted in
                      float32 (`ir/half_floats.py`). Ops with regions have it.
     """
@@ -190,11 +191,15 @@ class OpDefinition:
     external: tuple[str, ...] | None = None
     first_alone: str = ""
     half: bool = False
+    effect: bool = False
     is_check: bool = field(init=False)
-    """True if an op without results is needed all the same: it may stop the program."""
+    """True for an op that may stop the program, and comes before all others."""
+    is_kept: bool = field(init=False)
+    """True if an op without results is needed all the same: it may stop the program, or is seen from outside."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "is_check", self.kind is Kind.CHECK)       # read for each op many times
+        object.__setattr__(self, "is_check", self.kind is Kind.CHECK and not self.effect)       # read for each op many times
+        object.__setattr__(self, "is_kept", self.kind is Kind.CHECK or self.effect)
         object.__setattr__(self, "half", self.half or self.kind in (Kind.REGION, Kind.MEMORY))
         if not self.doc or not callable(self.infer) or not callable(self.evaluate) or not callable(self.samples):
             raise ValueError(f"op record {self.name!r} is incomplete")

@@ -210,6 +210,18 @@ class AnomalyError(AdjitError, RuntimeError):
     """
 
 
+class NonFiniteError(AdjitError, FloatingPointError):
+    """A NaN or an infinity in the results of a call, within `adjit.debug.nans()`.
+
+    >>> import numpy as np
+    >>> import adjit as aj
+    >>> with aj.debug.nans():      # doctest: +IGNORE_EXCEPTION_DETAIL
+    ...     aj.compile(np.log)(0.0)
+    Traceback (most recent call last):
+    adjit.errors.NonFiniteError: log makes -inf
+    """
+
+
 class ExportError(AdjitError, RuntimeError):
     """An exported file that cannot be written, read or trusted.
 

@@ -116,6 +116,26 @@ class Op:
         return Op(self.definition, self.operands, self.results, self.attrs, self.regions, self.loc, self.role, slots)
 
 
+def has_effects(op: Op) -> bool:
+    """True if an op of its regions is an effect."""
+    return bool(op.regions) and any(region.has_effects for region in op.regions)
+
+
+def without_effects(graph: Graph) -> Graph:
+    """A graph for a repeated run, whose effects were seen in the first one."""
+    return graph if not graph.has_effects else graph.with_ops([quiet(op) for op in graph.ops if not op.definition.effect])
+
+
+def quiet(op: Op) -> Op:
+    """An op whose regions have no effects, for a repeated run."""
+    return replace(op, regions=tuple(map(without_effects, op.regions))) if has_effects(op) else op
+
+
+def is_kept(op: Op) -> bool:
+    """True if an op is needed even where its results are not."""
+    return op.definition.is_kept or has_effects(op)
+
+
 _put_op = tuple(vars(Op)[name].__set__ for name in ("definition", "operands", "results", "attrs", "regions", "loc", "role", "slots",
                                                     "name"))
 
@@ -135,10 +155,18 @@ class Graph:
     ops: tuple[Op, ...]
     results: tuple[Value, ...]
     param_roles: tuple[str, ...] = ()
+    _has_effects: bool | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         if not self.param_roles:
             object.__setattr__(self, "param_roles", ("input",) * len(self.params))
+
+    @property
+    def has_effects(self) -> bool:
+        """True if an op of the graph, or of its regions, is an effect."""
+        if self._has_effects is None:
+            object.__setattr__(self, "_has_effects", any(op.definition.effect or has_effects(op) for op in self.ops))
+        return bool(self._has_effects)
 
     def with_ops(self, ops: Sequence[Op], results: Sequence[Value] | None = None) -> Graph:
         return replace(self, ops=tuple(ops), results=self.results if results is None else tuple(results))
@@ -261,11 +289,11 @@ def live_ops(graph: Graph) -> list[Op]:
 
 
 def needed_ops(ops: Sequence[Op], values: Iterable[Value], known: AbstractSet[Value] = frozenset()) -> list[Op]:
-    """Ops among `ops` on which `values` depend, in order, and all checks; producers of `known` values are not needed."""
+    """Ops among `ops` on which `values` depend, in order, all checks and all effects; producers of `known` values are not needed."""
     needed = set(values)
     kept: list[Op] = []
     for op in reversed(ops):
-        if op.definition.is_check or (not needed.isdisjoint(op.results) and known.isdisjoint(op.results)):
+        if is_kept(op) or (not needed.isdisjoint(op.results) and known.isdisjoint(op.results)):
             needed.update(op.operands)
             kept.append(op)
     return kept[::-1]

@@ -22,7 +22,7 @@ from adjit.ir.types import TensorType
 DONE = 0x61646A6974
 """Status of a call that wrote its results. Any other number is a failure: an interrupt may come before the call's first instruction."""
 
-NOTE = "in a function that adjit.pure_callback calls"
+NOTE = "in a function that the program calls"
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from adjit.passes.loops.hoist_views import hoist_views
 from adjit.passes.loops.roll_loops import describe_loops, roll_loops
 from adjit.passes.memory.plan_memory import plan_memory
 from adjit.passes.options import Options
+from adjit.passes.order_effects import order_effects
 from adjit.passes.prove_indices import prove_indices
 from adjit.passes.regions import in_regions
 from adjit.passes.schedule import schedule
@@ -106,6 +107,7 @@ SPLIT = Pass("split_complex", split_complex, Stage.OPTIMIZED, local=False)
 """Pass before simplification, so that pairs are simplified as what they are, reals."""
 
 FINISH: tuple[Pass, ...] = (
+    Pass("order_effects", order_effects, Stage.OPTIMIZED, local=False),
     Pass("remove_stop_gradients", remove_stop_gradients, Stage.OPTIMIZED),
     Pass("drop_unneeded_results", drop_unneeded_results, Stage.OPTIMIZED),
 )

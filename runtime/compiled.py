@@ -337,7 +337,7 @@ class CompiledFunction(Generic[P, R]):
 
     def _install_fast_path(self, program: Program) -> None:
         """Have the fast path run a program from the next call on, if it supports the program, and its code is ready."""
-        record = program.recorded()
+        record = None if settings.NANS.get() else program.recorded()
         if record is not None:
             self._cache.record.offer(record)
             if not self._is_native and fastcall_is_ready(type(self), program.threads):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
@@ -20,11 +21,13 @@ from adjit.ir.errors import TraceError
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.guard import GuardMiss, Outcome, same_outcome
+from adjit.ir.waiting_effects import waiting_effects
 from adjit.runtime import settings
 from adjit.runtime.capture.compiled_operation import Half
 from adjit.runtime.capture.tensor_program import Captured, TensorProgram, lower_with_tensors, trace_with_tensors, with_updates
 from adjit.runtime.compile_graph import Pipeline, compile_graph
 from adjit.runtime.compile_options import CompileOptions
+from adjit.runtime.debug import watch
 from adjit.runtime.inputs import Inputs
 from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.written_arrays import check_captured, find_same
@@ -90,6 +93,7 @@ class Program:
     owners: tuple[Any, ...] = ()        # weak references to the objects that the signature names by identity
     donating: bool = field(init=False)
     traced: tuple[int, ...] = field(init=False)     # positions of the call's leaves that are parameters
+    effects_wait: bool = False      # whether effects wait for the end of a run, which may miss a guard
     record: ProgramDescriptor | None = None             # descriptor for the fast path, if there is one
     is_recorded: bool = False
 
@@ -110,7 +114,7 @@ class Program:
     def recorded(self) -> ProgramDescriptor | None:
         """The descriptor for the fast path, made at the first access after all code is ready; None if calls must go through Python."""
         if not self.is_recorded and isinstance(self.executable, NativeExecutable):
-            if self.executable.is_alone() or self.trace.stored:
+            if self.executable.is_alone() or self.trace.stored or self.effects_wait:
                 return None
             self.record = program_descriptor.make_program_descriptor(self, self.trace, self.executable, self.tensors, self.flow)
         self.is_recorded = True
@@ -216,9 +220,14 @@ class Program:
         """The function's result for a call; `captured` are the current arrays for its captured parameters."""
         arrays, passed = self._everything(signature, captured)
         prepared = self.inputs.prepare(arrays, passed)
+        watched = watch.Watched(arrays, self.param_roles, [param for param, _ in self.trace.writes]) if watch.is_watched() else None
         saved = arrays if not self.trace.writes or self.tensors is None or self.tensors.operation is None else self._saved(arrays)
-        results = self._run_writing(signature, captured, prepared, passed) if self.trace.writes else self.executable.run(prepared, passed)
+        with waiting_effects() if self.effects_wait else nullcontext():
+            results = self._run_writing(signature, captured, prepared, passed) if self.trace.writes else \
+                self.executable.run(prepared, passed)
         self.runs += 1
+        if watched is not None:
+            watched.check(self, results, self.inputs.paths)
         if self.trace.stored:
             made: dict[int, Any] = {}
             values = [each.value(results, made) for each in self.trace.stored]      # all are read before one is stored: places may swap
@@ -466,7 +475,7 @@ def _lower(trace: Trace, captured: Captured | None, signature: CallSignature, co
     return Program(
         signature, trace, graph.param_roles, compiled.pipeline, compiled.executable,
         Inputs(graph, paths, [param for param, _ in trace.writes], trace.same), compile_options.backend, threads, milliseconds, reason,
-        verify, tensors)
+        verify, tensors, effects_wait=graph.has_effects and bool(trace.value_guards))
 
 
 def _with_donations(graph: Graph, signature: CallSignature, donate: frozenset[str]) -> Graph:

@@ -198,6 +198,22 @@ open_traces = ctypes.c_int64(0)
 regions of a trace are not counted separately."""
 
 _lock = threading.Lock()
+_blocks = 0     # of `calls_in_python` that are under way, in all threads
+
+
+@contextmanager
+def calls_in_python() -> Iterator[None]:
+    """Have all calls of compiled functions go through Python within the block, as during a trace: machine code asks nothing else."""
+    global _blocks
+    try:
+        with _lock:
+            _blocks += 1
+            open_traces.value += 1
+        yield
+    finally:
+        with _lock:
+            _blocks -= 1
+            open_traces.value -= 1
 
 
 @contextmanager
@@ -235,7 +251,7 @@ def _recount() -> None:
     """Reset the count in a forked child, where the traces of other threads are gone."""
     global _lock
     _lock = threading.Lock()
-    open_traces.value = sum(map(_is_trace, thread.context.scopes))
+    open_traces.value = sum(map(_is_trace, thread.context.scopes)) + _blocks
 
 
 if hasattr(os, "register_at_fork"):

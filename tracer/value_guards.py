@@ -12,6 +12,7 @@ all examples, which is a decision too; else `DisagreeingExamplesError`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,12 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import IndexingError, Location
-from adjit.ir.graph import Graph, Op, Value
+from adjit.ir.graph import Graph, Op, Value, has_effects, quiet
 from adjit.ir.interpreter import evaluate, interpret
 from adjit.ir.ops.guard import Outcome
 from adjit.ir.ops.traits import EXPANDED
 from adjit.ir.types import is_float, is_inexact
+from adjit.ir.waiting_effects import no_effects
 
 KINDS = {"bool": "the truth value", "int": "the integer", "float": "the number"}
 """What Python asked for, in words, by the name of the type that it got."""
@@ -192,7 +194,7 @@ class CallValues:
                 missing = [(operand, owner) for operand in op.operands if operand not in known]
                 if not missing:
                     results = tuple(Value(result.type) for result in op.results)
-                    made.append(op.with_operands([known[operand] for operand in op.operands], results))
+                    made.append(quiet(op).with_operands([known[operand] for operand in op.operands], results))
                     known.update(zip(op.results, results, strict=True))
                 stack += missing
         with emitting(made):
@@ -245,7 +247,8 @@ class CallValues:
             if op.name in EXPANDED or op.regions:
                 params = tuple(Value(value.type) for value in op.operands)
                 alone = Graph(op.name, params, (op.with_operands(params),), op.results)
-                results = interpret(self._expand(alone), arrays)
+                with no_effects() if has_effects(op) else nullcontext():
+                    results = interpret(self._expand(alone), arrays)
             else:
                 results = evaluate(op.definition, arrays, op.attrs)
         except IndexError as error:
@@ -282,7 +285,7 @@ class CallValues:
     def _copy(self, op: Op) -> None:
         assert self._root is not None
         results = tuple(Value(value.type, value.name) for value in op.results)
-        self._root.append(op.with_operands([self._lifted[value] for value in op.operands], results))
+        self._root.append(quiet(op).with_operands([self._lifted[value] for value in op.operands], results))
         self._lifted.update(zip(op.results, results, strict=True))
 
 

@@ -22,3 +22,8 @@ def lower_callback(op: Op, shared: Mapping[int, int], target: Target) -> tuple[S
         with text.if_(text.compare("ne", status, DONE)):
             text.ret("i64", 1)
     return (text.code(1, MAX_GIL_HELD_NS, checks=True),)
+
+
+def lower_end(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
+    """No step: effects are kept by an op that does nothing."""
+    return ()

@@ -43,6 +43,7 @@ LOWERINGS: dict[str, str] = {
     "constant": "arrays.movement.lower_movement",
     "convolution": "conv.convolution.lower_convolution",
     "convolution_kernel_gradient": "conv.convolution_gradient.lower_kernel_gradient",
+    "effects_end": "callback.lower_end",
     "guard": "arrays.guards.lower_guard",
     "iota": "arrays.creation.lower_iota",
     "table": "arrays.creation.lower_table",

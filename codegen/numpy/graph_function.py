@@ -97,7 +97,7 @@ class _Writer(FunctionText):
         last = last_uses(self.graph.with_ops(ops))
         for index, op in enumerate(ops):
             self.dying = [value for value in dict.fromkeys(op.operands) if last[value] == index]
-            if op.name in CONTROL_FLOW or op.name in HOST_CALLS or len(op.results) > 1:
+            if op.name in CONTROL_FLOW or op.name in HOST_CALLS or len(op.results) != 1:
                 self.write_call(op)
                 self.drop_dead([value for value in op.results if last[value] == index])
             else:
@@ -145,7 +145,8 @@ class _Writer(FunctionText):
                                  partial(op.definition.evaluate, **op.attrs))
         arguments = ", ".join(self.array(value) for value in op.operands)
         bindings = [Binding(self.new_name(), value.type.shape, self.new_root()) for value in op.results]
-        self.lines.append(f"{''.join(f'{binding.text}, ' for binding in bindings)}= {function}({arguments})")
+        targets = f"{''.join(f'{binding.text}, ' for binding in bindings)}= " if bindings else ""
+        self.lines.append(f"{targets}{function}({arguments})")
         self.bindings.update(zip(op.results, bindings, strict=True))
 
     def elementwise(self, op: Op, name: str, function: Any) -> Binding:

@@ -20,7 +20,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import NoDerivative
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import NonDifferentiableError, Role, VerificationError
-from adjit.ir.graph import Graph, Op, Value, needed_ops
+from adjit.ir.graph import Graph, Op, Value, needed_ops, without_effects
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.traits import CONTROL_FLOW, HOST_CALLS
 from adjit.ir.types import is_complex, is_float
@@ -70,6 +70,8 @@ def run_forward(builder: GraphBuilder, region: Graph, arguments: Sequence[Value]
     can still use the call's rule. Loops save floats as `saved_dtype`, if it is given.
     """
     partition = partial(partition_region, saved_dtype=saved_dtype)
+    if role is Role.RECOMPUTE:
+        region = without_effects(region)
     forward = Forward(region, active_values(region, wrt, seeded))
     values = forward.values
     values.update(zip(region.params, arguments, strict=True))

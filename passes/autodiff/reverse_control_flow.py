@@ -25,7 +25,7 @@ from adjit.ir.control_flow import emit_cond, emit_scan, emit_while
 from adjit.ir.dataclass import dataclass
 from adjit.ir.emitter import current_emitter, emitting
 from adjit.ir.errors import Role
-from adjit.ir.graph import Graph, Op, Value, live_ops
+from adjit.ir.graph import Graph, Op, Value, live_ops, without_effects
 from adjit.ir.ops.control_flow import COUNT
 from adjit.ir.types import I64
 from adjit.passes.autodiff.activity import active_carries
@@ -251,8 +251,9 @@ def _while_forward_half(context: _OpContext) -> ForwardHalf:
     of_fixed = [index for index in context.wanted if index >= carries]
     wanted = [*active, *of_fixed]
     joint = _joint_graph(context.partition_region(body, wanted, active, of_fixed, saved_dtype=None))
-    needed = _needed_carries(body, joint, carries)
-    again_body = _restricted(body, carries, needed)
+    again = without_effects(body)
+    needed = _needed_carries(again, joint, carries)
+    again_body = _restricted(again, carries, needed)
     count_stored = op.attrs["checkpoints"] or count_checkpoints(sum(body.params[index].type.nbytes for index in needed))
     checkpointed = (*old_stacks, *(index for index in needed if index not in old_stacks))
     stack_values = [_like(op.operands[index], (count_stored,)) for index in checkpointed]
@@ -379,11 +380,11 @@ def _row_of_stack(stack: Value, position: Value, stride: Value) -> Value:
 
 
 def _joint_graph(partition: Partition) -> Graph:
-    """Graph of the gradients, from the parameters of the forward half and the cotangents."""
+    """Graph of the gradients, from the parameters of the forward half and the cotangents. Effects of the forward half were seen before."""
     builder = GraphBuilder(partition.backward.name)
     params = [builder.param(value.type, value.name) for value in partition.forward.params]
     cotangents = [builder.param(value.type, value.name) for value in partition.backward.params[len(partition.saved):]]
-    results = builder.inline(partition.forward, params)
+    results = builder.inline(without_effects(partition.forward), params)
     saved = [(results if entry.is_result else params)[entry.index] for entry in partition.saved]
     gradients = builder.inline(partition.backward, (*saved, *cotangents))
     graph = builder.build(gradients)

@@ -109,7 +109,7 @@ def _is_cheaper_inside(found: list[Op], body: Graph, carries: int) -> bool:
 
 
 def _can_batch(op: Op, length: int, varying: AbstractSet[Value]) -> bool:
-    if op.definition.is_check or op.definition.region_use is not None or (op.operands and rule_of(op.definition) is None):
+    if op.definition.is_kept or op.definition.region_use is not None or (op.operands and rule_of(op.definition) is None):
         return False
     if op.definition.kind is Kind.INDEXING and (op.name != "take" or op.operands[0] in varying):
         return False        # an index out of range would be told of another axis

@@ -28,6 +28,7 @@ from adjit.passes.loops.slice_groups import join_slices
 from adjit.passes.options import Options, RollingRule
 from adjit.passes.regions import in_regions
 
+EFFECTS = "Python loops are not rolled: what adjit.debug calls keeps its order among their iterations"
 FUSED_KINDS = Kind.ELEMENTWISE, Kind.MOVEMENT
 OWN_REGIONS = (NESTED_PROGRAMS | TRANSFORMS) - KERNELS
 
@@ -96,6 +97,9 @@ class _Roller:
     def roll(self, graph: Graph) -> Graph:
         """Graph with its loops rolled, innermost first."""
         graph = in_regions(graph, self.roll, OWN_REGIONS)
+        if graph.has_effects:
+            self.refusals.setdefault(EFFECTS)
+            return graph
         count = OpCounter().count
         if count(graph) < self.rule.min_ops:
             return graph

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from adjit.ir.errors import Role
-from adjit.ir.graph import Graph, Op, Value, attributes_key
+from adjit.ir.graph import Graph, Op, Value, attributes_key, is_kept
 from adjit.ir.ops.traits import COMMUTATIVE, EXPANDED, NESTED_PROGRAMS
 from adjit.passes.options import Options
 from adjit.passes.regions import in_regions
@@ -47,6 +47,11 @@ def eliminate_common_subexpressions(graph: Graph, options: Options) -> Graph:
     for op in graph.ops:
         if not same.keys().isdisjoint(op.operands):
             op = op.with_operands([same.get(value, value) for value in op.operands])
+        if is_kept(op) and not op.definition.is_check:
+            ops.append(op)
+            for value in op.results:
+                numbers[value] = len(numbers)
+            continue
         known = first.setdefault(_key(op, [numbers[value] for value in op.operands]), op)
         if known is not op:
             same.update(zip(op.results, known.results, strict=True))

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from adjit.ir.graph import Graph, Op, Value, live_ops
+from adjit.ir.graph import Graph, Op, Value, is_kept, live_ops
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.traits import CONTROL_FLOW
 from adjit.passes.options import Options
@@ -95,7 +95,7 @@ def eliminate_dead_carries(graph: Graph, options: Options) -> Graph:
     kept: list[Op] = []
     changed = False
     for op in reversed(graph.ops):
-        if needed.isdisjoint(op.results) and not op.definition.is_check:
+        if needed.isdisjoint(op.results) and not is_kept(op):
             changed = True
             continue
         if op.name in CONTROL_FLOW:

@@ -16,6 +16,7 @@ from adjit.ir.verifier import Stage
 from adjit.passes.pipeline import HALF, JOINT, PassRecord, PipelineResult, run_pipeline
 from adjit.runtime.compile_graph import compile_graph
 from adjit.runtime.compile_options import CompileOptions
+from adjit.runtime.debug import watch
 from adjit.runtime.inputs import Inputs
 
 
@@ -37,7 +38,10 @@ class Half:
     def run(self, *arrays: Any) -> tuple[np.ndarray, ...]:
         """The results for these arrays."""
         given = [np.asarray(array) for array in arrays]
-        return tuple(np.asarray(array) for array in self.executable.run(self.inputs.prepare(given, given), given))
+        results = tuple(np.asarray(array) for array in self.executable.run(self.inputs.prepare(given, given), given))
+        if watch.is_watched():
+            watch.Watched(given).check(self, results, self.inputs.paths)
+        return results
 
 
 class CompiledOperation(Operation):

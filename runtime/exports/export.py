@@ -76,8 +76,10 @@ def _check_program(program: Program) -> None:
         raise UnsupportedError(f"programs of backend {program.backend!r} cannot be exported", hint="use backend='native', or 'auto'")
     call = next((op for graph in nested_graphs(program.planned) for op in graph.ops if op.name in HOST_CALLS), None)
     if call is not None:
+        effect = call.attrs["function"].startswith("adjit.debug.")
         raise ExportError(f"the program calls the Python function {call.attrs['function']}, which an exported program does not have",
-                          call.loc, hint="export the part of the function before or after the adjit.pure_callback")
+                          call.loc, hint="leave calls of adjit.debug out of what is exported" if effect else
+                          "export the part of the function before or after the adjit.pure_callback")
 
 
 def _check_libraries(program: Program) -> None:

@@ -11,7 +11,7 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.errors import Role, VerificationError
-from adjit.ir.graph import Graph, Op, Value, needed_ops, producers
+from adjit.ir.graph import Graph, Op, Value, is_kept, needed_ops, producers, quiet
 from adjit.ir.ops.traits import VIEWS
 from adjit.ir.types import is_inexact
 
@@ -52,7 +52,8 @@ def split_joint(joint: Graph, inputs: int, results: int, saved: Sequence[SavedVa
     """
     params, gradients = joint.params[:inputs], joint.results[results:]
     producer = producers(joint)
-    forward_ops = set(needed_ops(joint.ops, joint.results[:results]))
+    late = _effects_of_backward(joint, inputs)
+    forward_ops = set(needed_ops([op for op in joint.ops if op not in late], joint.results[:results]))
     made = {value for op in forward_ops for value in op.results}.union(params if narrow_params else ())
     for each in joint.ops:        # conversions of saved values to fewer bytes
         if each.name == "convert" and each.role is Role.PRIMAL and each.result.type.is_half and made.issuperset(each.operands):
@@ -69,7 +70,8 @@ def split_joint(joint: Graph, inputs: int, results: int, saved: Sequence[SavedVa
     crossing = _read_by_backward(joint, gradients, forward_ops)
     used: dict[SavedValue, Value] = {}
     repeated: set[Op] = set()
-    stack, seen = list(gradients), set(joint.params[inputs:])
+    stack, seen = [*gradients, *(value for op in joint.ops if op in late for value in op.operands)], set(joint.params[inputs:])
+    repeated.update(late)
     while stack:
         value = stack.pop()
         if value in seen:
@@ -91,8 +93,19 @@ def split_joint(joint: Graph, inputs: int, results: int, saved: Sequence[SavedVa
     results_of_both = (*joint.results[:results], *hidden)
     forward = Graph(joint.name, params, tuple(op for op in joint.ops if op in forward_ops), results_of_both, joint.param_roles[:inputs])
     values_saved = [(results_of_both if item.is_result else params)[item.index] for item in saved_values]
-    backward = _backward_half(joint, values_saved, joint.params[inputs:], [op for op in joint.ops if op in repeated], gradients)
+    again = [quiet(op) if op in forward_ops else op for op in joint.ops if op in repeated]
+    backward = _backward_half(joint, values_saved, joint.params[inputs:], again, gradients)
     return Partition(forward, backward, saved_values)
+
+
+def _effects_of_backward(joint: Graph, inputs: int) -> set[Op]:
+    """Effects, and ops with effects, behind the first op that depends on a cotangent. Those before are the forward half's."""
+    if not joint.has_effects:
+        return set()
+    dependents = _dependents(joint, joint.params[inputs:])
+    begin = next((index for index, op in enumerate(joint.ops) if op in dependents), len(joint.ops))
+    needed = set(needed_ops([op for op in joint.ops if not op.definition.is_kept], joint.results))
+    return {op for op in joint.ops[begin:] if is_kept(op) and not op.definition.is_check and op not in needed}
 
 
 def _recomputable(graph: Graph, params: Sequence[Value], recomputed_ops: Container[str]) -> set[Value]:

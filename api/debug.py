@@ -1,0 +1,19 @@
+"""Looking for what is wrong with the numbers of compiled functions.
+
+`print`, `callback` and `breakpoint` do at run time, in order, what Python's would do in the function: these run when it is traced.
+
+>>> import numpy as np
+>>> import adjit as aj
+>>> @aj.compile
+... def total(x):
+...     aj.debug.print("the sum of {x}", x=x)
+...     return np.sum(x)
+>>> total(np.array([1.0, 2.0]))
+the sum of [1. 2.]
+np.float64(3.0)
+"""
+
+from adjit.runtime.debug.effects import breakpoint, callback, on_gradient, print
+from adjit.runtime.debug.watch import nans
+
+__all__ = ["breakpoint", "callback", "nans", "on_gradient", "print"]

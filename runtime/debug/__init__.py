@@ -1,0 +1,1 @@
+"""Looking for wrong numbers: effects, NaNs, shadow runs, checks of derivatives."""

@@ -1,0 +1,62 @@
+"""A program run again op by op, by the meaning of its ops in NumPy, with a look at each op: the reference for what it should compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from adjit.ir.graph import Graph, Op, Value, last_uses
+from adjit.ir.interpreter import evaluate
+from adjit.ir.ops.control_flow import run_control_flow
+from adjit.ir.ops.traits import CONTROL_FLOW, TRANSFORMS
+from adjit.ir.waiting_effects import no_effects
+from adjit.passes.autodiff.differentiate import differentiate
+from adjit.passes.options import Options
+from adjit.passes.regions import contains
+
+if TYPE_CHECKING:
+    from adjit.runtime.capture.compiled_operation import Half
+    from adjit.runtime.program import Program
+
+Arrays = Sequence[np.ndarray]
+Observer = Callable[[Op, Arrays, Arrays], None]
+
+
+def reference_graph(program: Program | Half) -> Graph:
+    """Graph of a program before it was optimized, with the parameters of the program: the user's ops and their adjoints."""
+    tensors = getattr(program, "tensors", None)
+    if tensors is not None and tensors.operation is not None:       # the forward half of an operation
+        graph = tensors.operation.opened(tensors.operation.graph)
+    else:
+        graphs = program.pipeline.graphs
+        graph = graphs["adjoint"] if hasattr(program, "trace") else graphs["traced"]
+    return differentiate(graph, Options()) if contains(graph, TRANSFORMS) else graph
+
+
+def run_op_by_op(graph: Graph, arrays: Arrays, observe: Observer) -> list[np.ndarray]:
+    """Results of a graph. `observe(op, operands, results)` is called after each op, also in each iteration of a loop, before the loop
+    itself. Effects are left out: they were seen when the program ran."""
+    with no_effects():
+        return _run(graph, observe, *arrays)
+
+
+def _run(graph: Graph, observe: Observer, *arrays: np.ndarray) -> list[np.ndarray]:
+    known: dict[Value, np.ndarray] = dict(zip(graph.params, arrays, strict=True))
+    last = last_uses(graph)
+    for index, op in enumerate(graph.ops):
+        operands = [known[value] for value in op.operands]
+        if op.definition.is_check:
+            continue
+        if op.name in CONTROL_FLOW:
+            results = run_control_flow(op, [partial(_run, region, observe) for region in op.regions])(*operands)
+        else:
+            results = evaluate(op.definition, operands, op.attrs, op.regions)
+        known.update(zip(op.results, results, strict=True))
+        observe(op, operands, results)
+        for value in {*op.operands, *op.results}:
+            if last[value] == index:
+                del known[value]
+    return [known[value] for value in graph.results]
