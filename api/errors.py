@@ -22,6 +22,7 @@ from adjit.ir.errors import (
     NonDifferentiableError,
     NonFiniteError,
     RenderError,
+    ShadowWarning,
     ShapeError,
     StateError,
     TraceError,
@@ -31,5 +32,5 @@ from adjit.ir.errors import (
 __all__ = [
     "AdjitError", "AnomalyError", "ArgumentError", "CacheError", "DTypeError", "DonationError", "ExportError", "GraphFreedError",
     "InPlaceError", "IndexingError", "IntegerOverflowError", "Location", "NonDifferentiableError", "NonFiniteError", "RenderError",
-    "ShapeError", "StateError", "TraceError", "UnsupportedError",
+    "ShadowWarning", "ShapeError", "StateError", "TraceError", "UnsupportedError",
 ]

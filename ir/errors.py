@@ -222,6 +222,14 @@ class NonFiniteError(AdjitError, FloatingPointError):
     """
 
 
+class ShadowWarning(RuntimeWarning):
+    """A compiled function computes something else than the Python function, as a shadow run found (`adjit.compile(f, shadow=...)`).
+
+    >>> issubclass(ShadowWarning, RuntimeWarning)
+    True
+    """
+
+
 class ExportError(AdjitError, RuntimeError):
     """An exported file that cannot be written, read or trusted.
 

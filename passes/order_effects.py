@@ -8,10 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from adjit.ir import ops
-from adjit.ir.graph import Graph, Op, Value, has_effects
+from adjit.ir.graph import Graph, Op, Value
 from adjit.ir.ops.callback import encode_types
 from adjit.ir.ops.effect import TOKEN
 from adjit.passes.options import Options
+from adjit.passes.regions import contains
+
+UNORDERED = frozenset({ops.effect.name})
 
 
 def order_effects(graph: Graph, options: Options) -> Graph:
@@ -45,7 +48,7 @@ def order_effects(graph: Graph, options: Options) -> Graph:
           return %n
         }
     """
-    if not graph.has_effects:
+    if not contains(graph, UNORDERED):
         return graph
     first = Op(ops.constant, (), (Value(TOKEN),), {"dtype": TOKEN.dtype, "shape": (), "value": 0})
     made, last = _ordered(graph, first.result)
@@ -60,11 +63,11 @@ def _ordered(graph: Graph, token: Value) -> tuple[list[Op], Value]:
     """The ops of a graph, whose effects take tokens from `token` on, and the last token."""
     made: list[Op] = []
     for op in graph.ops:
-        if not op.definition.effect and not has_effects(op):
+        if op.name not in UNORDERED and not any(contains(region, UNORDERED) for region in op.regions):
             made.append(op)
             continue
         after = Value(TOKEN)
-        if op.definition.effect:
+        if op.name in UNORDERED:
             attrs = {**op.attrs, "results": encode_types((TOKEN,))}
             made.append(Op(ops.callback, (*op.operands, token), (after,), attrs, (), op.loc, op.role))
         elif op.name == "cond":

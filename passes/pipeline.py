@@ -107,8 +107,8 @@ SPLIT = Pass("split_complex", split_complex, Stage.OPTIMIZED, local=False)
 """Pass before simplification, so that pairs are simplified as what they are, reals."""
 
 FINISH: tuple[Pass, ...] = (
-    Pass("order_effects", order_effects, Stage.OPTIMIZED, local=False),
     Pass("remove_stop_gradients", remove_stop_gradients, Stage.OPTIMIZED),
+    Pass("order_effects", order_effects, Stage.OPTIMIZED, local=False),
     Pass("drop_unneeded_results", drop_unneeded_results, Stage.OPTIMIZED),
 )
 """Passes after the last derivative."""

@@ -38,6 +38,7 @@ class CompileOptions:
     roll_loops: bool | None = None
     saved_dtype: np.dtype | None = None
     repeats: bool = False
+    shadow: float = 0.0
 
     @property
     def pass_options(self) -> Options:
@@ -50,7 +51,7 @@ class CompileOptions:
 
 def make_compile_options(fun: Callable[..., Any], static: Names, donate: Names, backend: str, device: str, threads: int | None,
                  memory_budget: int | float | None, flush_subnormals: bool, roll_loops: bool | None = None,
-                         saved_dtype: Any = None) -> CompileOptions:
+                         saved_dtype: Any = None, shadow: float = 0.0) -> CompileOptions:
     """The options for `fun`. Raises `ValueError`, `TypeError` or `UnsupportedError`, which names the invalid option and the reason."""
     settings.check()
     static_names, donated_names = _argument_names(fun, "static", static), _argument_names(fun, "donate", donate)
@@ -66,7 +67,7 @@ def make_compile_options(fun: Callable[..., Any], static: Names, donate: Names, 
     if roll_loops is not None and not isinstance(roll_loops, bool):
         raise TypeError(f"roll_loops= takes True, False or None, got {roll_loops!r}")
     return CompileOptions(static_names, donated_names, _choose_backend(backend), threads, memory_budget, bool(flush_subnormals), roll_loops,
-                          _half_dtype(saved_dtype))
+                          _half_dtype(saved_dtype), shadow=_share(shadow))
 
 
 def function_name(fun: Callable[..., Any]) -> str:
@@ -145,6 +146,14 @@ def _half_dtype(dtype: Any) -> np.dtype | None:
     if found is not None and not is_half(found):
         raise ArgumentError(f"saved_dtype= takes 'bfloat16', 'float16' or None, got {dtype!r}", find_user_location())
     return found
+
+
+def _share(shadow: float) -> float:
+    if isinstance(shadow, bool) or not isinstance(shadow, (int, float)):
+        raise TypeError(f"shadow= takes a share of the calls, got {shadow!r}")
+    if not 0.0 <= shadow <= 1.0:
+        raise ArgumentError(f"shadow= has to be from 0 to 1, got {shadow!r}", find_user_location(), "0.01 compares one call in a hundred")
+    return float(shadow)
 
 
 def _check_budget(budget: int | float | None) -> None:

@@ -43,12 +43,14 @@ from adjit.tracer.user_location import find_user_location
 
 if TYPE_CHECKING:
     from adjit.runtime import compiled_module
+    from adjit.runtime.debug import shadow
     from adjit.runtime.exports import export, native_callable
     from adjit.runtime.reports import explain, reports
     from adjit.runtime.reports.memory_report import MemoryReport
     from adjit.runtime.reports.profile import Profile
 else:
     compiled_module = LazyModule("adjit.runtime.compiled_module")
+    shadow = LazyModule("adjit.runtime.debug.shadow")
     explain = LazyModule("adjit.runtime.reports.explain")
     reports = LazyModule("adjit.runtime.reports.reports")
     export = LazyModule("adjit.runtime.exports.export")
@@ -103,6 +105,7 @@ class CompiledFunction(Generic[P, R]):
         self._is_native = False                 # True if calls go to the fast path
         self._compiling = renewed_after_fork(self, "_compiling", threading.RLock)        # one compilation at a time
         self.fun = fun
+        self.shadow = shadow.Shadow(self, compile_options.shadow) if compile_options.shadow else None
         if isinstance(fun, FunctionType):
             self.__dict__.update({name: value for name, value in vars(fun).items() if not hasattr(self, name)})
 
@@ -117,6 +120,10 @@ class CompiledFunction(Generic[P, R]):
         """Call `fun`, which is the function, or its bound method of an instance."""
         if is_tracing():
             return run_detached(functools.partial(self.call, fun, args, kwargs)) if is_reentrant(*args) else fun(*args, **kwargs)
+        return self._run(fun, args, kwargs) if self.shadow is None else self.shadow.call(self._run, fun, args, kwargs)
+
+    def _run(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call `fun` by its program, which is made if there is none yet."""
         try:
             signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.grad)
             found = self._cache.find(signature, count=True)
@@ -194,8 +201,9 @@ class CompiledFunction(Generic[P, R]):
     @user_frames_only
     def explain(self, *args: Any, **kwargs: Any) -> str:
         """A report on the compilation: signature, reason of the trace, passes with times, kernels with their origin, memory."""
-        return explain.explain_program(self.program(self.fun, args, kwargs), self.cache_info(), self.programs(),
+        text = explain.explain_program(self.program(self.fun, args, kwargs), self.cache_info(), self.programs(),
                                        self.compile_options.pass_options.rolling)
+        return text if self.shadow is None else f"{text}\n\n{self.shadow.describe()}"
 
     @user_frames_only
     def memory(self, *args: Any, **kwargs: Any) -> MemoryReport:
@@ -337,7 +345,7 @@ class CompiledFunction(Generic[P, R]):
 
     def _install_fast_path(self, program: Program) -> None:
         """Have the fast path run a program from the next call on, if it supports the program, and its code is ready."""
-        record = None if settings.NANS.get() else program.recorded()
+        record = None if settings.NANS.get() or self.shadow is not None else program.recorded()
         if record is not None:
             self._cache.record.offer(record)
             if not self._is_native and fastcall_is_ready(type(self), program.threads):
@@ -443,30 +451,31 @@ class _Decorator(Protocol):
 @overload
 def compile(fun: CompiledKind, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str = ...,
             threads: int | None = ..., memory_budget: int | float | None = ..., flush_subnormals: bool = ...,
-            roll_loops: bool | None = ..., saved_dtype: Any = ...) -> CompiledKind: ...
+            roll_loops: bool | None = ..., saved_dtype: Any = ..., shadow: float = ...) -> CompiledKind: ...
 
 
 @overload
 def compile(fun: np.ufunc, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str = ...,
             threads: int | None = ..., memory_budget: int | float | None = ...,
-            flush_subnormals: bool = ..., roll_loops: bool | None = ..., saved_dtype: Any = ...) -> CompiledFunction[..., Any]: ...
+            flush_subnormals: bool = ..., roll_loops: bool | None = ..., saved_dtype: Any = ...,
+            shadow: float = ...) -> CompiledFunction[..., Any]: ...
 
 
 @overload
 def compile(fun: Callable[P, R], *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str = ...,
             threads: int | None = ..., memory_budget: int | float | None = ..., flush_subnormals: bool = ...,
-            roll_loops: bool | None = ..., saved_dtype: Any = ...) -> CompiledFunction[P, R]: ...
+            roll_loops: bool | None = ..., saved_dtype: Any = ..., shadow: float = ...) -> CompiledFunction[P, R]: ...
 
 
 @overload
 def compile(fun: None = None, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str = ...,
             threads: int | None = ..., memory_budget: int | float | None = ..., flush_subnormals: bool = ...,
-            roll_loops: bool | None = ..., saved_dtype: Any = ...) -> _Decorator: ...
+            roll_loops: bool | None = ..., saved_dtype: Any = ..., shadow: float = ...) -> _Decorator: ...
 
 
 def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate: Names = (), backend: str = "auto",    # type: ignore[misc]
             device: str = "cpu", threads: int | None = None, memory_budget: int | float | None = None,
-            flush_subnormals: bool = False, roll_loops: bool | None = None, saved_dtype: Any = None) -> Any:
+            flush_subnormals: bool = False, roll_loops: bool | None = None, saved_dtype: Any = None, shadow: float = 0.0) -> Any:
     """Compile a function of NumPy arrays, or a method: a decorator, with or without arguments.
 
     Arrays, NumPy scalars, tensors and floats among the arguments are traced. A bool, int, str, None, enum, callable or dtype, and every
@@ -493,6 +502,11 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
     rounded, to 8 digits in base 2 (float16: 11 digits, and at most 65504). Programs that run in tiles keep activations in caches, and
     narrow what they save in memory alone.
 
+    `shadow=0.01` has one call in a hundred, the first among them, made again by the plain Python function on copies of the arguments, in
+    another thread, with transforms run op by op by NumPy. Where results differ by more than rounding, the next call warns once
+    (`ShadowWarning`), with the op and the line that a bisection over the graph finds, and a file for `python -m adjit replay FILE`. Calls
+    of functions with `shadow` go through Python, which takes some microseconds; those with tensors are not compared.
+
     Raises `ValueError` or `TypeError` for invalid arguments, `UnsupportedError` for a backend or device that is not available, or does not
     support an option. The call raises `DonationError` before anything is written if a donated buffer cannot be used, and, with nothing
     changed, `MemoryError` if memory is exhausted, `IndexingError` if an index is out of range, and `ArgumentError` (a `ValueError`) for a
@@ -510,7 +524,8 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
     if fun is None:
         return functools.partial(
             compile, static=static, donate=donate, backend=backend, device=device, threads=threads, memory_budget=memory_budget,
-            flush_subnormals=flush_subnormals, roll_loops=roll_loops, saved_dtype=saved_dtype)
+            flush_subnormals=flush_subnormals, roll_loops=roll_loops, saved_dtype=saved_dtype,
+            shadow=shadow)
     if isinstance(fun, (staticmethod, classmethod)):
         raise TypeError(f"compile cannot decorate a {type(fun).__name__}: put @{type(fun).__name__} above @compile")
     if not callable(fun):
@@ -518,7 +533,7 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
     if isinstance(fun, CompiledFunction):
         fun = fun.fun
     return make_compiled(fun, make_compile_options(
-        fun, static, donate, backend, device, threads, memory_budget, flush_subnormals, roll_loops, saved_dtype))
+        fun, static, donate, backend, device, threads, memory_budget, flush_subnormals, roll_loops, saved_dtype, shadow))
 
 
 def make_compiled(fun: Callable[..., Any], compile_options: CompileOptions) -> CompiledFunction:

@@ -42,12 +42,14 @@ from adjit.tracer.user_location import find_user_location
 
 if TYPE_CHECKING:
     from adjit.runtime.backends import AnyExecutable
+    from adjit.runtime.debug import op_by_op
     from adjit.runtime.fastcall import program_descriptor
     from adjit.runtime.fastcall.descriptors import ProgramDescriptor
     from adjit.runtime.numba.kernels import Code
     from adjit.runtime.reports import graph_dump, kernel_texts, profile
     from adjit.runtime.reports.profile import Profile
 else:
+    op_by_op = LazyModule("adjit.runtime.debug.op_by_op")
     graph_dump = LazyModule("adjit.runtime.reports.graph_dump")
     kernel_texts = LazyModule("adjit.runtime.reports.kernel_texts")
     profile = LazyModule("adjit.runtime.reports.profile")
@@ -222,6 +224,8 @@ class Program:
         prepared = self.inputs.prepare(arrays, passed)
         watched = watch.Watched(arrays, self.param_roles, [param for param, _ in self.trace.writes]) if watch.is_watched() else None
         saved = arrays if not self.trace.writes or self.tensors is None or self.tensors.operation is None else self._saved(arrays)
+        if watch.is_reference() and not self.trace.writes and self.tensors is None:
+            return self.trace.rebuild([array[()] for array in op_by_op.run_op_by_op(op_by_op.reference_graph(self), prepared, checks=True)])
         with waiting_effects() if self.effects_wait else nullcontext():
             results = self._run_writing(signature, captured, prepared, passed) if self.trace.writes else \
                 self.executable.run(prepared, passed)

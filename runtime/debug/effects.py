@@ -176,7 +176,7 @@ def _run(name: str, function: Function, args: tuple[Any, ...], kwargs: dict[str,
     leaves, tree = flatten((args, kwargs))
     if not is_tracing():
         args, kwargs = unflatten(tree, [np.asarray(leaf.array)[()] if isinstance(leaf, ArrayWrapper) else leaf for leaf in leaves])
-        function(*args, **kwargs)
+        run_effect(partial(function, *args, **kwargs))
         return
     scope = active_scope()
     assert scope is not None

@@ -36,26 +36,27 @@ def reference_graph(program: Program | Half) -> Graph:
     return differentiate(graph, Options()) if contains(graph, TRANSFORMS) else graph
 
 
-def run_op_by_op(graph: Graph, arrays: Arrays, observe: Observer) -> list[np.ndarray]:
+def run_op_by_op(graph: Graph, arrays: Arrays, observe: Observer | None = None, checks: bool = False) -> list[np.ndarray]:
     """Results of a graph. `observe(op, operands, results)` is called after each op, also in each iteration of a loop, before the loop
-    itself. Effects are left out: they were seen when the program ran."""
+    itself. Effects are left out: they were seen when the program ran. So are guards, which held then, without `checks`."""
     with no_effects():
-        return _run(graph, observe, *arrays)
+        return _run(graph, observe, checks, *arrays)
 
 
-def _run(graph: Graph, observe: Observer, *arrays: np.ndarray) -> list[np.ndarray]:
+def _run(graph: Graph, observe: Observer | None, checks: bool, *arrays: np.ndarray) -> list[np.ndarray]:
     known: dict[Value, np.ndarray] = dict(zip(graph.params, arrays, strict=True))
     last = last_uses(graph)
     for index, op in enumerate(graph.ops):
         operands = [known[value] for value in op.operands]
-        if op.definition.is_check:
+        if op.definition.is_check and not checks:
             continue
         if op.name in CONTROL_FLOW:
-            results = run_control_flow(op, [partial(_run, region, observe) for region in op.regions])(*operands)
+            results = run_control_flow(op, [partial(_run, region, observe, checks) for region in op.regions])(*operands)
         else:
             results = evaluate(op.definition, operands, op.attrs, op.regions)
         known.update(zip(op.results, results, strict=True))
-        observe(op, operands, results)
+        if observe is not None:
+            observe(op, operands, results)
         for value in {*op.operands, *op.results}:
             if last[value] == index:
                 del known[value]

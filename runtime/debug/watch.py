@@ -26,6 +26,7 @@ else:
 
 class _State(threading.local):
     depth = 0
+    reference = False
 
 
 _state = _State()
@@ -62,6 +63,22 @@ def nans() -> Iterator[None]:
 def is_watched() -> bool:
     """True if the results of calls of this thread are looked at."""
     return _state.depth > 0 or settings.NANS.get()
+
+
+@contextmanager
+def reference() -> Iterator[None]:
+    """Run programs op by op, by the meaning of their ops in NumPy, within the block."""
+    before = _state.reference
+    try:
+        _state.reference = True
+        yield
+    finally:
+        _state.reference = before
+
+
+def is_reference() -> bool:
+    """True if programs of this thread are run op by op."""
+    return _state.reference
 
 
 class Watched:

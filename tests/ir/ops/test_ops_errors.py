@@ -192,6 +192,7 @@ CASES: list[tuple[OpDefinition, list[str], dict[str, Any], type[AdjitError], str
     (ops.lu_inverse, ["f64[3,3]", "f32[3,3]", "i64[3]"], {}, DTypeError, "operands of different dtypes"),
     (ops.cholesky, ["i32[3,3]"], {}, DTypeError, "a float or complex dtype is needed, got i32[3,3]"),
     (ops.guard, ["bool[2]"], {"expected": True, "number": 0}, ShapeError, "a guard takes a scalar, got bool[2]"),
+    (ops.effects_end, ["f64[]"], {}, DTypeError, "the token is f64[], expected i64[]"),
 ]
 
 

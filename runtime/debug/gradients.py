@@ -1,0 +1,141 @@
+"""Check of derivatives by finite differences."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from adjit.ir.dataclass import dataclass
+from adjit.ir.errors import ArgumentError, NonDifferentiableError
+from adjit.runtime.parameter_vectors import ravel_pytree
+from adjit.runtime.transform_arguments import describe
+from adjit.runtime.transforms import jvp, vjp
+from adjit.tracer.tracebacks import user_frames_only
+from adjit.tracer.trees import flatten, paths
+from adjit.tracer.user_location import find_user_location
+
+STEPS = (1e-4, 1e-5, 1e-6, 1e-3)
+"""Steps of the differences, relative to the arguments: the one that agrees best counts, as each function has its own noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class GradientCheck:
+    """What `check_grads` has compared: `rows` are (order, direction, derivative, difference). `print` it for words."""
+
+    name: str
+    rows: tuple[tuple[int, str, float, float], ...]
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: derivatives agree with finite differences"]
+        for order, direction, found, wanted in self.rows:
+            lines.append(f"  order {order}, {direction}: {found:.8g}, by differences {wanted:.8g}")
+        return "\n".join(lines)
+
+
+@user_frames_only
+def check_grads(f: Callable[..., Any], args: Any, order: int = 2, directions: int = 2, rtol: float = 1e-5, atol: float = 1e-8,
+                seed: int = 0) -> GradientCheck:
+    """Compare derivatives of `f(*args)`, in reverse and in forward mode, with central differences along random directions, up to `order`.
+
+    Arguments and results are trees of float64 arrays or numbers; a single argument may be given as it is, if it is no tuple or list.
+    Derivatives of order n are those of the derivative of order n - 1, weighted at random. Returns a report; `print` it.
+
+    Raises `NonDifferentiableError` for derivatives that differ, which says of which order, along which direction, of which argument alone,
+    and what differences give at other steps, so that a kink or noise is told from a wrong rule. Raises `ArgumentError` for other dtypes.
+
+    >>> import numpy as np
+    >>> import adjit as aj
+    >>> print(aj.debug.check_grads(lambda x: np.sum(np.sin(x) * x), np.array([1.0, 2.0]), directions=1))
+    <lambda>: derivatives agree with finite differences
+      order 1, direction 1: 0.95078616, by differences 0.95078616
+      order 2, direction 1: -0.28009846, by differences -0.28009846
+    """
+    args = tuple(args) if isinstance(args, (tuple, list)) else (args,)
+    for path, leaf in zip(paths(flatten(args)[1]), flatten(args)[0], strict=True):
+        if not isinstance(leaf, float) and getattr(leaf, "dtype", None) != np.float64:
+            raise ArgumentError(f"check_grads: args{path} is of {getattr(leaf, 'dtype', type(leaf).__name__)}, expected float64",
+                                find_user_location(), hint="differences of narrower floats are noise: convert with .astype(np.float64)")
+    point, unravel = ravel_pytree(args)
+    draw = np.random.default_rng(seed)
+    labels = _labels(args)
+    rows: list[tuple[int, str, float, float]] = []
+
+    def outputs(vector: Any) -> Any:
+        return ravel_pytree(f(*unravel(vector)))[0]
+
+    function: Callable[[Any], Any] = outputs
+    for number in range(1, order + 1):
+        weights = draw.normal(size=np.shape(function(point)))
+        check = _Order(describe(f), function, weights, point, number, rtol, atol)
+        for count in range(1, directions + 1):
+            direction = draw.normal(size=point.shape)
+            rows.append((number, f"direction {count}", *check.compare(direction / max(float(np.linalg.norm(direction)), 1e-300), labels)))
+        function = functools.partial(_gradient, function, weights)
+    return GradientCheck(describe(f), tuple(rows))
+
+
+class _Order:
+    """Comparison of the derivatives of one order."""
+
+    def __init__(self, name: str, function: Callable[[Any], Any], weights: Any, point: Any, order: int, rtol: float, atol: float):
+        self.name, self.function, self.weights, self.point, self.order = name, function, weights, point, order
+        self.rtol, self.atol = rtol, atol
+        self.gradient = vjp(function, point)[1](weights)[0]
+
+    def difference(self, direction: Any, step: float) -> float:
+        """Central difference of the weighted results."""
+        ends = [np.sum(self.weights * self.function(self.point + sign * step * direction)) for sign in (1.0, -1.0)]
+        return float(ends[0] - ends[1]) / (2 * step)
+
+    def compare(self, direction: Any, labels: list[str]) -> tuple[float, float]:
+        """The derivative along a direction, and the difference. Raises `NonDifferentiableError` if they differ."""
+        found = float(self.gradient @ direction)
+        pushed = float(np.sum(self.weights * jvp(self.function, (self.point,), (direction,))[1]))
+        scale = max(1.0, float(np.max(np.abs(self.point), initial=0.0)))
+        tried = {step * scale: self.difference(direction, step * scale) for step in STEPS}
+        wanted = min(tried.values(), key=lambda value: abs(value - found) if np.isfinite(value) else np.inf)
+        for mode, value in (("reverse mode", found), ("forward mode", pushed)):
+            if not abs(value - wanted) <= self.atol + self.rtol * max(abs(wanted), abs(value)):
+                raise NonDifferentiableError(self.words(mode, value, tried, labels), find_user_location(), hint=self.hint(tried))
+        return found, wanted
+
+    def words(self, mode: str, value: float, tried: dict[float, float], labels: list[str]) -> str:
+        """Description of a mismatch, with the elements whose own derivatives are furthest off."""
+        lines = [f"check_grads: the derivative of order {self.order} of {self.name} along a random direction is {value:.8g} in {mode}, "
+                 f"and {min(tried.values(), key=lambda other: abs(other - value)):.8g} by differences"]
+        lines += [f"    step {step:.0e}: {other:.8g}" for step, other in sorted(tried.items())]
+        elements = range(min(len(labels), MAX_ELEMENTS))
+        step = sorted(tried)[len(tried) // 2]
+        alone = [(index, self.difference(np.eye(1, len(labels), index)[0], step)) for index in elements]
+        alone.sort(key=lambda item: -abs(item[1] - self.gradient[item[0]]))
+        lines += [f"    by {labels[index]} alone: {self.gradient[index]:.8g} in reverse mode, {other:.8g} by differences"
+                  for index, other in alone[:3]]
+        return "\n".join(lines)
+
+    @staticmethod
+    def hint(tried: dict[float, float]) -> str:
+        values = np.array(list(tried.values()))
+        if not np.isfinite(values).all() or np.ptp(values) > 1e-2 * np.max(np.abs(values)):
+            return "the differences disagree among themselves: the function has a kink or a jump near, or is noisy; check another point"
+        return "the differences agree among themselves: a derivative rule (custom_vjp, pure_callback's vjp=) or stop_gradient is to blame"
+
+
+MAX_ELEMENTS = 64
+"""Elements of the arguments by which a mismatch is looked at one by one."""
+
+
+def _labels(args: tuple[Any, ...]) -> list[str]:
+    """A name for each element of the vector of all arguments."""
+    leaves, tree = flatten(args)
+    names: list[str] = []
+    for path, leaf in zip(paths(tree), leaves, strict=True):
+        shape = np.shape(leaf)
+        names += [f"args{path}" + (f"[{', '.join(map(str, index))}]" if shape else "") for index in np.ndindex(shape)]
+    return names
+
+
+def _gradient(function: Callable[[Any], Any], weights: Any, point: Any) -> Any:
+    return vjp(function, point)[1](weights)[0]
