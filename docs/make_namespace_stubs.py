@@ -180,7 +180,8 @@ def linalg_stub() -> str:
 
 
 def functional_stub() -> str:
-    return IMPORTS + listed(functional.__all__) + definitions(functional.__all__, functional, "Array")
+    arguments = IMPORTS.replace("import Array, Reduction", "import Array, InterpolationMode, OutputSize, Reduction")
+    return arguments + listed(functional.__all__) + definitions(functional.__all__, functional, "Array")
 
 
 STUBS = {

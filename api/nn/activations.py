@@ -8,9 +8,11 @@ import numpy as np
 
 from adjit.eager.device import check_device
 from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, own_tensor
+from adjit.ir.errors import ShapeError
 from adjit.nn import functional
 from adjit.nn.module import Module
 from adjit.nn.parameter import Parameter
+from adjit.tracer.user_location import find_user_location
 
 
 class _InPlace(Module):
@@ -356,3 +358,153 @@ class LogSoftmax(Module):
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}"
+
+
+class CELU(_InPlace):
+    """`x` where it is positive, `alpha * (exp(x / alpha) - 1)` elsewhere.
+
+    >>> import adjit
+    >>> CELU()(adjit.tensor([-1.0, 0.5]))
+    tensor([-0.6321,  0.5000])
+    """
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.alpha = alpha
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return a tensor of the same shape."""
+        return functional.celu(x, self.alpha, inplace=self.inplace)
+
+    def extra_repr(self) -> str:
+        return f"alpha={self.alpha}" + (", inplace=True" if self.inplace else "")
+
+
+class Hardshrink(Module):
+    """`x` where it is above `lambd` or below `-lambd`, 0 elsewhere.
+
+    >>> import adjit
+    >>> Hardshrink()(adjit.tensor([-1.0, 0.3]))
+    tensor([-1.,  0.])
+    """
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return a tensor of the same shape."""
+        return functional.hardshrink(x, self.lambd)
+
+    def extra_repr(self) -> str:
+        return str(self.lambd)
+
+
+class Softshrink(Module):
+    """`x`, nearer to 0 by `lambd`; 0 where it is nearer than that.
+
+    >>> import adjit
+    >>> Softshrink()(adjit.tensor([-1.0, 0.3]))
+    tensor([-0.5000,  0.0000])
+    """
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return a tensor of the same shape."""
+        return functional.softshrink(x, self.lambd)
+
+    def extra_repr(self) -> str:
+        return str(self.lambd)
+
+
+class Tanhshrink(Module):
+    """`x - tanh(x)`.
+
+    >>> import adjit
+    >>> Tanhshrink()(adjit.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.2384])
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return a tensor of the same shape."""
+        return functional.tanhshrink(x)
+
+
+class Threshold(_InPlace):
+    """`x` where it is above `threshold`, `value` elsewhere.
+
+    >>> import adjit
+    >>> Threshold(0.5, -1.0)(adjit.tensor([0.0, 1.0]))
+    tensor([-1.,  1.])
+    """
+
+    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.threshold = threshold
+        self.value = value
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return a tensor of the same shape."""
+        return functional.threshold(x, self.threshold, self.value, inplace=self.inplace)
+
+    def extra_repr(self) -> str:
+        return f"threshold={self.threshold}, value={self.value}" + (", inplace=True" if self.inplace else "")
+
+
+class RReLU(_InPlace):
+    """`x` where it is positive, elsewhere times a slope: in training uniform in (lower, upper), else the middle of both.
+
+    >>> import adjit
+    >>> RReLU(0.25, 0.75).eval()(adjit.tensor([-1.0, 2.0]))
+    tensor([-0.5000,  2.0000])
+    """
+
+    def __init__(self, lower: float = 1.0 / 8.0, upper: float = 1.0 / 3.0, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.lower = lower
+        self.upper = upper
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return a tensor of the same shape."""
+        return functional.rrelu(x, self.lower, self.upper, self.training, self.inplace)
+
+    def extra_repr(self) -> str:
+        return f"lower={self.lower}, upper={self.upper}" + (", inplace=True" if self.inplace else "")
+
+
+class Softmin(Module):
+    """`softmax(-x)` along `dim`; without `dim` along the last dimension.
+
+    >>> import adjit
+    >>> Softmin(0)(adjit.tensor([0.0, 1.0]))
+    tensor([0.7311, 0.2689])
+    """
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return a tensor of the same shape."""
+        return functional.softmin(x, dim=self.dim)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
+
+
+class Softmax2d(Module):
+    """Softmax over the channels of images, (N, C, H, W) or (C, H, W).
+
+    >>> import adjit
+    >>> Softmax2d()(adjit.zeros(2, 1, 1)).flatten()
+    tensor([0.5000, 0.5000])
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return a tensor of the same shape; raises `ShapeError` for other shapes."""
+        if x.ndim not in (3, 4):
+            raise ShapeError(f"Softmax2d takes (N, C, H, W) or (C, H, W), got the shape {x.shape}", find_user_location())
+        return functional.softmax(x, dim=-3)

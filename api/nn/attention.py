@@ -1,9 +1,7 @@
-"""Attention as modules: `MultiheadAttention`, and the encoder half of the transformer."""
+"""Attention as a module: `MultiheadAttention`."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,11 +11,9 @@ from adjit.eager.tensor import Tensor
 from adjit.ir.errors import ArgumentError, DTypeError, ShapeError
 from adjit.ir.types import dtype_kind
 from adjit.nn import functional, init
-from adjit.nn.containers import ModuleList
 from adjit.nn.functional.attention import attention_weights
 from adjit.nn.linear import Linear, empty_parameter
 from adjit.nn.module import Module
-from adjit.nn.normalization import Dropout, LayerNorm
 from adjit.nn.parameter import Parameter
 from adjit.tracer.array import as_traced
 from adjit.tracer.dispatch import dispatched
@@ -30,7 +26,8 @@ class MultiheadAttention(Module):
     """Attention in `num_heads` heads of `embed_dim / num_heads` numbers each, between linear layers.
 
     Parameters: in_proj_weight (3 * embed_dim, embed_dim), or q_proj_weight, k_proj_weight, v_proj_weight if `kdim` or `vdim` differ, all
-    Xavier uniform; in_proj_bias, zeros; out_proj, a `Linear` with a bias of zeros.
+    Xavier uniform; in_proj_bias, zeros; out_proj, a `Linear` with a bias of zeros; with `add_bias_kv` bias_k and bias_v, (1, 1, embed_dim),
+    Xavier normal, a key and a value more. With `add_zero_attn` there is one more key of zeros, with a value of zeros.
     Source: Vaswani et al., Attention Is All You Need, arXiv:1706.03762.
 
     >>> from adjit.eager.tensor import as_tensor
@@ -43,8 +40,9 @@ class MultiheadAttention(Module):
     in_proj_weight: Parameter | None
     in_proj_bias: Parameter | None
 
-    def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, kdim: int | None = None,
-                 vdim: int | None = None, batch_first: bool = False, device: Any = None, dtype: Any = None) -> None:
+    def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False,
+                 add_zero_attn: bool = False, kdim: int | None = None, vdim: int | None = None, batch_first: bool = False,
+                 device: Any = None, dtype: Any = None) -> None:
         check_device(device)
         super().__init__()
         if num_heads < 1 or embed_dim % num_heads:
@@ -61,6 +59,9 @@ class MultiheadAttention(Module):
             self.register_parameter(f"{name}_proj_weight", None if together else empty_parameter((embed_dim, size), dtype))
         self.register_parameter("in_proj_bias", empty_parameter((3 * embed_dim,), dtype) if bias else None)
         self.out_proj = Linear(embed_dim, embed_dim, bias, dtype=dtype)
+        for name in ("bias_k", "bias_v"):
+            self.register_parameter(name, empty_parameter((1, 1, embed_dim), dtype) if add_bias_kv else None)
+        self.add_zero_attn = add_zero_attn
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -72,6 +73,9 @@ class MultiheadAttention(Module):
         for bias in (self.in_proj_bias, self.out_proj.bias):
             if bias is not None:
                 init.zeros_(bias)
+        for bias in (self.bias_k, self.bias_v):
+            if bias is not None:
+                init.xavier_normal_(bias)
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Array = None, need_weights: bool = True,
                 attn_mask: Array = None, average_attn_weights: bool = True, is_causal: bool = False) -> tuple[Tensor, Any]:
@@ -89,10 +93,13 @@ class MultiheadAttention(Module):
                              f"{query.shape}, {key.shape}, {value.shape}", find_user_location())
         swap = batched and not self.batch_first
         parts = self._project(query, key, value)
-        q, k, v = (_heads(part, self.num_heads, swap) for part in parts)       # (N, heads, length, size)
+        q = _heads(parts[0], self.num_heads, swap)         # (N, heads, length, size)
+        k, v = (_heads(part, self.num_heads, swap, more, self.add_zero_attn)
+                for part, more in zip(parts[1:], (self.bias_k, self.bias_v), strict=True))
         dropout = self.dropout if self.training else 0.0
         mask = None if attn_mask is None and key_padding_mask is None and not is_causal else _merged_mask(
-            None if is_causal else attn_mask, key_padding_mask, q.shape, k.shape[-2], q.dtype, is_causal)
+            None if is_causal else attn_mask, key_padding_mask, q.shape, k.shape[-2], k.shape[-2] - key.shape[-3 if swap else -2], q.dtype,
+            is_causal)
         if need_weights:
             weights = _weights(q, k, mask)
             mixed = functional.dropout(weights, dropout) @ v if dropout else weights @ v
@@ -123,11 +130,14 @@ def _weights(query: Array, key: Array, mask: Array | None) -> Array:
 
 
 @dispatched
-def _heads(x: Array, heads: int, swap: bool) -> Array:
-    """Reshape (N, L, E), or (L, N, E) with `swap`, or (L, E), to (N, heads, L, E / heads)."""
+def _heads(x: Array, heads: int, swap: bool, more: Array | None = None, zero: bool = False) -> Array:
+    """Reshape (N, L, E), or (L, N, E) with `swap`, or (L, E), to (N, heads, L, E / heads), with `more` and zeros at the end of L."""
     x = as_traced(x)
     x = x if x.ndim == 3 else x[None]
     x = np.swapaxes(x, 0, 1) if swap else x
+    row = (x.shape[0], 1, x.shape[2])
+    added = [*([] if more is None else [np.broadcast_to(as_traced(more), row)]), *([np.zeros_like(x, shape=row)] if zero else [])]
+    x = np.concatenate([x, *added], axis=1) if added else x
     batch, length, size = x.shape
     return np.swapaxes(np.reshape(x, (batch, length, heads, size // heads)), 1, 2)
 
@@ -141,9 +151,11 @@ def _joined_heads(x: Array, swap: bool, batched: bool) -> Array:
 
 
 @dispatched
-def _merged_mask(mask: Array | None, padding: Array | None, query_shape: tuple[int, ...], keys: int, dtype: Any, is_causal: bool) -> Array:
-    """Mask that is added to the scores (N, heads, L, S): -inf for excluded elements."""
+def _merged_mask(mask: Array | None, padding: Array | None, query_shape: tuple[int, ...], keys: int, added: int, dtype: Any,
+                 is_causal: bool) -> Array:
+    """Mask that is added to the scores (N, heads, L, S): -inf for excluded elements. The last `added` of the keys have none."""
     batch, heads, length, _ = query_shape
+    keys -= added
     total: Any = 0.0
     if is_causal:
         total = np.where(np.tri(length, keys, dtype=bool), 0.0, -np.inf).astype(dtype)
@@ -161,7 +173,7 @@ def _merged_mask(mask: Array | None, padding: Array | None, query_shape: tuple[i
             raise ShapeError(f"MultiheadAttention: key_padding_mask has the shape {(batch, keys)}, got {padding.shape}",
                              find_user_location())
         total = total + np.reshape(padding, (batch, 1, 1, keys))
-    return total
+    return np.pad(total, [(0, 0)] * (total.ndim - 1) + [(0, added)]) if added else total
 
 
 def _additive(mask: Array, dtype: Any, name: str) -> Array:
@@ -170,77 +182,3 @@ def _additive(mask: Array, dtype: Any, name: str) -> Array:
         raise DTypeError(f"MultiheadAttention: {name} is bool (True: takes no part) or floating-point (added), got {mask.dtype}",
                          find_user_location())
     return np.where(mask, -np.inf, 0.0).astype(dtype) if mask.dtype.kind == "b" else mask.astype(dtype)
-
-
-class TransformerEncoderLayer(Module):
-    """Self-attention and a network of two layers, each added to its input and normalised.
-
-    `norm_first` normalises before them, not after. Submodules: self_attn, linear1, linear2, norm1, norm2, dropout, dropout1, dropout2.
-    Source: Vaswani et al., Attention Is All You Need, arXiv:1706.03762.
-
-    >>> import adjit
-    >>> TransformerEncoderLayer(8, nhead=2, dim_feedforward=16)(adjit.zeros(5, 2, 8)).shape
-    (5, 2, 8)
-    """
-
-    def __init__(self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
-                 activation: str | Callable[[Tensor], Tensor] = functional.relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
-                 norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
-        check_device(device)
-        super().__init__()
-        named: dict[str, Callable[[Tensor], Tensor]] = {"relu": functional.relu, "gelu": functional.gelu}
-        if isinstance(activation, str) and activation not in named:
-            raise ArgumentError(f"TransformerEncoderLayer: activation is 'relu', 'gelu' or a function, got {activation!r}",
-                                find_user_location())
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, dtype=dtype)
-        self.linear1 = Linear(d_model, dim_feedforward, bias, dtype=dtype)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias, dtype=dtype)
-        self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype)
-        self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self.activation = named[activation] if isinstance(activation, str) else activation
-
-    def forward(self, src: Tensor, src_mask: Array = None, src_key_padding_mask: Array = None, is_causal: bool = False) -> Tensor:
-        """Map (N, L, d_model) with `batch_first`, else (L, N, d_model), to the same shape; masks as in `MultiheadAttention`."""
-        x = src
-        if self.norm_first:
-            x = x + self._attend(self.norm1(x), src_mask, src_key_padding_mask, is_causal)
-            return x + self._feed_forward(self.norm2(x))
-        x = self.norm1(x + self._attend(x, src_mask, src_key_padding_mask, is_causal))
-        return self.norm2(x + self._feed_forward(x))
-
-    def _attend(self, x: Tensor, mask: Array, padding: Array, is_causal: bool) -> Tensor:
-        mixed, _ = self.self_attn(x, x, x, key_padding_mask=padding, need_weights=False, attn_mask=mask, is_causal=is_causal)
-        return self.dropout1(mixed)
-
-    def _feed_forward(self, x: Tensor) -> Tensor:
-        return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
-
-
-class TransformerEncoder(Module):
-    """Stack of `num_layers` copies of an encoder layer, and `norm` at the end if it is given.
-
-    `enable_nested_tensor` and `mask_check` change nothing: in PyTorch they only affect speed.
-
-    >>> import adjit
-    >>> encoder = TransformerEncoder(TransformerEncoderLayer(8, nhead=2, dim_feedforward=16), num_layers=3)
-    >>> encoder(adjit.zeros(5, 2, 8)).shape, len(encoder.layers)
-    ((5, 2, 8), 3)
-    """
-
-    def __init__(self, encoder_layer: Module, num_layers: int, norm: Module | None = None, enable_nested_tensor: bool = True,
-                 mask_check: bool = True) -> None:
-        super().__init__()
-        self.layers = ModuleList(copy.deepcopy(encoder_layer) for _ in range(num_layers))
-        self.num_layers = num_layers
-        self.norm = norm
-
-    def forward(self, src: Tensor, mask: Array = None, src_key_padding_mask: Array = None, is_causal: bool = False) -> Tensor:
-        """Apply all layers; arguments as in `TransformerEncoderLayer`."""
-        x = src
-        for layer in self.layers:
-            x = layer(x, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=is_causal)
-        return x if self.norm is None else self.norm(x)

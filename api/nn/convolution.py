@@ -1,4 +1,4 @@
-"""Convolutions and pooling."""
+"""Convolutions over one, two and three axes, and transposed ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from adjit.ir.errors import ArgumentError
 from adjit.nn import functional, init
 from adjit.nn.functional.arguments import one_per_axis
 from adjit.nn.linear import empty_parameter
-from adjit.nn.module import Module, refuse
+from adjit.nn.module import Module
 from adjit.nn.parameter import Parameter
 from adjit.tracer.user_location import find_user_location
 
@@ -20,7 +20,7 @@ PaddingMode = Literal["zeros", "reflect", "replicate", "circular"]
 
 
 class _Convolution(Module):
-    """Base of convolutions over one and two axes."""
+    """Base of convolutions over one, two and three axes."""
 
     axes: int
     weight: Parameter
@@ -58,7 +58,7 @@ class _Convolution(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the convolution; raises `ShapeError` for inputs of other shapes."""
-        convolve = functional.conv1d if self.axes == 1 else functional.conv2d
+        convolve = (functional.conv1d, functional.conv2d, functional.conv3d)[self.axes - 1]
         padding: Any = self.padding
         if self.padding_mode != "zeros":
             x, padding = functional.pad(x, self._edges(), self.padding_mode), 0
@@ -112,86 +112,107 @@ class Conv2d(_Convolution):
     axes = 2
 
 
-class MaxPool(Module):
-    """Base of maximum pooling over one and two axes."""
+class Conv3d(_Convolution):
+    """Cross-correlation over three axes: (N, in_channels, D, H, W) to (N, out_channels, ...); without N for one volume.
 
-    axes: int
-
-    def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1,
-                 return_indices: bool = False, ceil_mode: bool = False) -> None:
-        super().__init__()
-        refuse(type(self).__name__, return_indices=return_indices)
-        self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
-        self.padding = padding
-        self.dilation = dilation
-        self.ceil_mode = ceil_mode
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Pool (N, C, ...) or (C, ...), with one more axis for each axis of the windows."""
-        pool = functional.max_pool1d if self.axes == 1 else functional.max_pool2d
-        return pool(x, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode)
-
-    def extra_repr(self) -> str:
-        return (f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, dilation={self.dilation}, "
-                f"ceil_mode={self.ceil_mode}")
-
-
-class MaxPool2d(MaxPool):
-    """The largest element of each window of (N, C, H, W) or (C, H, W), see `functional.max_pool2d`.
+    Arguments are as in `functional.conv3d`; `padding_mode` other than "zeros" pads with elements of the input.
 
     >>> import adjit
-    >>> MaxPool2d(2)(adjit.arange(16.0).reshape(1, 4, 4))
-    tensor([[[ 5.,  7.],
-             [13., 15.]]])
+    >>> Conv3d(3, 8, 3, padding=1)(adjit.zeros(1, 3, 2, 5, 5)).shape
+    (1, 8, 2, 5, 5)
+    """
+
+    axes = 3
+
+
+class _TransposedConvolution(Module):
+    """Base of transposed convolutions over one, two and three axes."""
+
+    axes: int
+    weight: Parameter
+    bias: Parameter | None
+
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: Size, stride: Size = 1, padding: Size = 0,
+                 output_padding: Size = 0, groups: int = 1, bias: bool = True, dilation: Size = 1,
+                 padding_mode: Literal["zeros"] = "zeros", device: Any = None, dtype: Any = None) -> None:
+        check_device(device)
+        super().__init__()
+        name = type(self).__name__
+        if groups < 1 or in_channels % groups or out_channels % groups:
+            raise ArgumentError(f"{name}: {in_channels} and {out_channels} channels do not divide into {groups} groups",
+                                find_user_location())
+        if padding_mode != "zeros":
+            raise ArgumentError(f"{name}: padding_mode is 'zeros', got {padding_mode!r}", find_user_location())
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.kernel_size = one_per_axis(kernel_size, self.axes, name, "kernel_size", 1)
+        self.stride = one_per_axis(stride, self.axes, name, "stride", 1)
+        self.padding = one_per_axis(padding, self.axes, name, "padding", 0)
+        self.output_padding = one_per_axis(output_padding, self.axes, name, "output_padding", 0)
+        self.dilation = one_per_axis(dilation, self.axes, name, "dilation", 1)
+        self.groups = groups
+        self.weight = empty_parameter((in_channels, out_channels // groups, *self.kernel_size), dtype)
+        self.register_parameter("bias", empty_parameter((out_channels,), dtype) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values."""
+        init.weight_and_bias_(self.weight, self.bias)
+
+    def forward(self, x: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        """Apply the layer, with results of the size `output_size`, or by `output_padding`; raises `ShapeError` for other inputs."""
+        convolve = (functional.conv_transpose1d, functional.conv_transpose2d, functional.conv_transpose3d)[self.axes - 1]
+        more = self.output_padding if output_size is None else self._padding_for(x, output_size)
+        return convolve(x, self.weight, self.bias, self.stride, self.padding, more, self.groups, self.dilation)
+
+    def _padding_for(self, x: Tensor, output_size: Sequence[int]) -> tuple[int, ...]:
+        """Output padding that gives this size."""
+        wanted = tuple(output_size)[-self.axes:]
+        least = [(length - 1) * step - 2 * edge + gap * (size - 1) + 1 for length, step, edge, gap, size in zip(
+            x.shape[-self.axes:], self.stride, self.padding, self.dilation, self.kernel_size, strict=True)]
+        if len(wanted) != self.axes or not all(0 <= size - low < step for size, low, step in zip(wanted, least, self.stride, strict=True)):
+            raise ArgumentError(f"{type(self).__name__}: output_size {tuple(output_size)} is not between {least} and a stride more",
+                                find_user_location())
+        return tuple(size - low for size, low in zip(wanted, least, strict=True))
+
+    def extra_repr(self) -> str:
+        parts = [f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"]
+        parts += [f"padding={self.padding}"] if any(self.padding) else []
+        parts += [f"dilation={self.dilation}"] if self.dilation != (1,) * self.axes else []
+        parts += [f"output_padding={self.output_padding}"] if any(self.output_padding) else []
+        parts += [f"groups={self.groups}"] if self.groups != 1 else []
+        parts += ["bias=False"] if self.bias is None else []
+        return ", ".join(parts)
+
+
+class ConvTranspose1d(_TransposedConvolution):
+    """Adjoint of `Conv1d` as a layer, see `functional.conv_transpose1d`. weight: (in_channels, out_channels / groups, K).
+
+    >>> import adjit
+    >>> ConvTranspose1d(3, 8, 2, stride=2)(adjit.zeros(1, 3, 5)).shape
+    (1, 8, 10)
+    """
+
+    axes = 1
+
+
+class ConvTranspose2d(_TransposedConvolution):
+    """Adjoint of `Conv2d` as a layer, see `functional.conv_transpose2d`. weight: (in_channels, out_channels / groups, KH, KW).
+
+    >>> import adjit
+    >>> ConvTranspose2d(3, 8, 2, stride=2)(adjit.zeros(1, 3, 5, 5)).shape
+    (1, 8, 10, 10)
     """
 
     axes = 2
 
 
-class AvgPool2d(Module):
-    """The mean of each window, see `functional.avg_pool2d`.
+class ConvTranspose3d(_TransposedConvolution):
+    """Adjoint of `Conv3d` as a layer, see `functional.conv_transpose3d`. weight: (in_channels, out_channels / groups, KD, KH, KW).
 
     >>> import adjit
-    >>> AvgPool2d(2)(adjit.arange(16.0).reshape(1, 4, 4))
-    tensor([[[ 2.5000,  4.5000],
-             [10.5000, 12.5000]]])
+    >>> ConvTranspose3d(3, 8, 2, stride=2)(adjit.zeros(1, 3, 1, 5, 5)).shape
+    (1, 8, 2, 10, 10)
     """
 
-    def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0, ceil_mode: bool = False,
-                 count_include_pad: bool = True, divisor_override: int | None = None) -> None:
-        super().__init__()
-        self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
-        self.padding = padding
-        self.ceil_mode = ceil_mode
-        self.count_include_pad = count_include_pad
-        self.divisor_override = divisor_override
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Pool (N, C, H, W) or (C, H, W)."""
-        return functional.avg_pool2d(x, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad,
-                                     self.divisor_override)
-
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
-
-
-class AdaptiveAvgPool2d(Module):
-    """The means of `output_size` windows, see `functional.adaptive_avg_pool2d`.
-
-    >>> import adjit
-    >>> AdaptiveAvgPool2d(1)(adjit.arange(4.0).reshape(1, 2, 2))
-    tensor([[[1.5000]]])
-    """
-
-    def __init__(self, output_size: int | Sequence[int | None] | None) -> None:
-        super().__init__()
-        self.output_size = output_size
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Pool (N, C, H, W) or (C, H, W)."""
-        return functional.adaptive_avg_pool2d(x, self.output_size)
-
-    def extra_repr(self) -> str:
-        return f"output_size={self.output_size}"
+    axes = 3

@@ -1,9 +1,9 @@
-"""Layers that multiply with a weight, or take its rows: `Linear`, `Bilinear`, `Embedding`; and `Identity`, `Flatten`."""
+"""Layers that multiply with a weight, or take its rows: `Linear`, `Bilinear`, embeddings; and `Identity`, `Flatten`."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from adjit.ir.errors import ArgumentError, ShapeError
 from adjit.nn import functional, init
 from adjit.nn.module import Module, refuse
 from adjit.nn.parameter import Parameter
-from adjit.tracer.dispatch import dispatched
 from adjit.tracer.user_location import find_user_location
 
 Array = Any
@@ -132,58 +131,54 @@ class Bilinear(Module):
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         """Map two inputs to the outputs; both have the same shape but for the last dimension."""
-        return bilinear(x1, x2, self.weight, self.bias)
+        return functional.bilinear(x1, x2, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         return (f"in1_features={self.in1_features}, in2_features={self.in2_features}, out_features={self.out_features}, "
                 f"bias={self.bias is not None}")
 
 
-@dispatched
-def bilinear(x1: Array, x2: Array, weight: Array, bias: Array | None = None) -> Array:
-    """`sum over i, j of x1[..., i] * weight[o, i, j] * x2[..., j]`, plus `bias[o]`."""
-    if x1.shape[:-1] != x2.shape[:-1] or (x1.shape[-1], x2.shape[-1]) != weight.shape[1:]:
-        raise ShapeError(f"bilinear: inputs of shape {x1.shape} and {x2.shape} do not fit to a weight of shape {weight.shape}",
-                         find_user_location())
-    result = np.einsum("...i,oij,...j->...o", x1, weight, x2)
-    return result if bias is None else result + bias
-
-
-class Embedding(Module):
-    """A vector of `embedding_dim` numbers for each of the integers below `num_embeddings`.
-
-    weight: (num_embeddings, embedding_dim), standard normal. The row `padding_idx` is zero at first, and gets no gradient.
-
-    >>> Embedding(10, 4)(as_tensor(np.array([[1, 2, 3]]))).shape
-    (1, 3, 4)
-    """
+class _Table(Module):
+    """Base of layers with a vector of `embedding_dim` numbers for each of the integers below `num_embeddings`."""
 
     weight: Parameter
 
-    def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, max_norm: float | None = None,
-                 norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False, device: Any = None,
-                 dtype: Any = None) -> None:
+    def __init__(self, num_embeddings: int, embedding_dim: int, max_norm: float | None, norm_type: float, scale_grad_by_freq: bool,
+                 sparse: bool, padding_idx: int | None, weight: Any, freeze: bool, device: Any, dtype: Any) -> None:
         check_device(device)
-        refuse("Embedding", max_norm=max_norm is not None, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+        name = type(self).__name__
+        refuse(name, sparse=sparse)
         super().__init__()
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
-                raise ArgumentError(f"Embedding: padding_idx {padding_idx} is no row of {num_embeddings}", find_user_location())
+                raise ArgumentError(f"{name}: padding_idx {padding_idx} is no row of {num_embeddings}", find_user_location())
             padding_idx %= num_embeddings
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         self.padding_idx = padding_idx
-        self.weight = empty_parameter((num_embeddings, embedding_dim), dtype)
-        self.reset_parameters()
+        self.max_norm = max_norm
+        self.norm_type = norm_type
+        self.scale_grad_by_freq = scale_grad_by_freq
+        self.sparse = sparse
+        if weight is None:
+            self.weight = empty_parameter((num_embeddings, embedding_dim), dtype)
+            self.reset_parameters()
+        elif tuple(weight.shape) != (num_embeddings, embedding_dim):
+            raise ShapeError(f"{name}: the weight has the shape {(num_embeddings, embedding_dim)}, got {tuple(weight.shape)}",
+                             find_user_location())
+        else:
+            self.weight = Parameter(weight)
+        if freeze:
+            self.weight.requires_grad_(False)
 
     @classmethod
-    def from_pretrained(cls, embeddings: Any, freeze: bool = True, padding_idx: int | None = None) -> Self:
-        """Make an embedding on the rows of a matrix; the rows are not learned with `freeze`."""
+    def from_pretrained(cls, embeddings: Any, freeze: bool = True, *settings: Any, **named: Any) -> Self:
+        """Make a layer on the rows of a matrix; the rows are not learned with `freeze`. Other arguments are those of the class."""
         weight = as_tensor(embeddings)
         if weight.ndim != 2:
-            raise ShapeError(f"Embedding.from_pretrained takes a matrix, got the shape {weight.shape}", find_user_location())
-        made = cls(weight.shape[0], weight.shape[1], padding_idx, dtype=weight.dtype)
-        made.weight = Parameter(weight, requires_grad=not freeze)
+            raise ShapeError(f"{cls.__name__}.from_pretrained takes a matrix, got the shape {weight.shape}", find_user_location())
+        made = cls(weight.shape[0], weight.shape[1], *settings, _weight=weight, **named)        # type: ignore[call-arg]
+        made.weight.requires_grad_(not freeze)
         return made
 
     def reset_parameters(self) -> None:
@@ -193,10 +188,59 @@ class Embedding(Module):
             with no_grad():
                 self.weight[self.padding_idx] = 0.0
 
+    def extra_repr(self) -> str:
+        parts = [f"{self.num_embeddings}, {self.embedding_dim}"]
+        parts += [f"padding_idx={self.padding_idx}"] if self.padding_idx is not None else []
+        parts += [f"max_norm={self.max_norm}"] if self.max_norm is not None else []
+        parts += [f"norm_type={self.norm_type}"] if self.norm_type != 2 else []
+        parts += ["scale_grad_by_freq=True"] if self.scale_grad_by_freq else []
+        return ", ".join(parts)
+
+
+class Embedding(_Table):
+    """A vector of `embedding_dim` numbers for each of the integers below `num_embeddings`.
+
+    weight: (num_embeddings, embedding_dim), standard normal. The row `padding_idx` is zero at first, and gets no gradient. Rows that are
+    used and have a larger norm than `max_norm` are scaled down to it; see `functional.embedding` for the rest.
+
+    >>> Embedding(10, 4)(as_tensor(np.array([[1, 2, 3]]))).shape
+    (1, 3, 4)
+    """
+
+    def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, max_norm: float | None = None,
+                 norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False, _weight: Any = None,
+                 _freeze: bool = False, device: Any = None, dtype: Any = None) -> None:
+        super().__init__(num_embeddings, embedding_dim, max_norm, norm_type, scale_grad_by_freq, sparse, padding_idx, _weight, _freeze,
+                         device, dtype)
+
     def forward(self, indices: Tensor) -> Tensor:
         """Map integers of any shape to that shape and `embedding_dim`."""
-        return functional.embedding(indices, self.weight, self.padding_idx)
+        return functional.embedding(indices, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq)
+
+
+class EmbeddingBag(_Table):
+    """Sums, means or maxima of bags of rows of a table, see `functional.embedding_bag`.
+
+    weight: (num_embeddings, embedding_dim), standard normal; other arguments as in `Embedding`.
+
+    >>> EmbeddingBag(10, 4)(as_tensor(np.array([1, 2, 3])), as_tensor(np.array([0, 2]))).shape
+    (2, 4)
+    """
+
+    def __init__(self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None, norm_type: float = 2.0,
+                 scale_grad_by_freq: bool = False, mode: Literal["mean", "sum", "max"] = "mean", sparse: bool = False,
+                 _weight: Any = None, include_last_offset: bool = False, padding_idx: int | None = None, device: Any = None,
+                 dtype: Any = None) -> None:
+        super().__init__(num_embeddings, embedding_dim, max_norm, norm_type, scale_grad_by_freq, sparse, padding_idx, _weight, False,
+                         device, dtype)
+        self.mode = mode
+        self.include_last_offset = include_last_offset
+
+    def forward(self, indices: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
+        """Map the rows of (B, L) integers, or parts of (N,) that begin at the offsets, to (number of bags, embedding_dim)."""
+        return functional.embedding_bag(indices, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode,
+                                        False, per_sample_weights, self.include_last_offset, self.padding_idx)
 
     def extra_repr(self) -> str:
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
-        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
+        return super().extra_repr().replace(padding, "", 1) + f", mode={self.mode!r}{padding}"

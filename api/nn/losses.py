@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from adjit.eager.tensor import Tensor, as_tensor
 from adjit.ir.errors import ArgumentError
 from adjit.nn import functional
 from adjit.nn.functional.arguments import Reduction
-from adjit.nn.module import Module
+from adjit.nn.linear import Linear
+from adjit.nn.module import Module, refuse
 from adjit.tracer.user_location import find_user_location
 
 
@@ -188,3 +191,92 @@ class KLDivLoss(_Loss):
     def forward(self, log_probabilities: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of two tensors of the same shape."""
         return functional.kl_div(log_probabilities, target, self.reduction, self.log_target)
+
+
+class GaussianNLLLoss(_Loss):
+    """Minus the log-density of a normal distribution, see `functional.gaussian_nll_loss`.
+
+    >>> import adjit
+    >>> GaussianNLLLoss()(adjit.tensor([1.0, 2.0]), adjit.tensor([1.5, 4.0]), adjit.tensor([1.0, 4.0]))
+    tensor(0.6591)
+    """
+
+    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: Reduction = "mean") -> None:
+        super().__init__(reduction)
+        self.full = full
+        self.eps = eps
+
+    def forward(self, input: Tensor, target: Tensor, var: Tensor) -> Tensor:
+        """Compute the loss of means, targets and variances, of shapes that broadcast."""
+        return functional.gaussian_nll_loss(input, target, var, self.full, self.eps, self.reduction)
+
+
+class PoissonNLLLoss(_Loss):
+    """Minus the log-probability of counts by their (logarithmic) rates, see `functional.poisson_nll_loss`.
+
+    >>> import adjit
+    >>> PoissonNLLLoss()(adjit.tensor([0.0, 0.0]), adjit.tensor([1.0, 3.0]))
+    tensor(1.)
+    """
+
+    def __init__(self, log_input: bool = True, full: bool = False, size_average: Any = None, eps: float = 1e-8, reduce: Any = None,
+                 reduction: Reduction = "mean") -> None:
+        refuse("PoissonNLLLoss", size_average=size_average is not None, reduce=reduce is not None)
+        super().__init__(reduction)
+        self.log_input = log_input
+        self.full = full
+        self.eps = eps
+
+    def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
+        """Compute the loss of two tensors of the same shape."""
+        return functional.poisson_nll_loss(log_input, target, self.log_input, self.full, self.eps, self.reduction)
+
+
+class CTCLoss(_Loss):
+    """Loss of labels of a sequence without their places, see `functional.ctc_loss`.
+
+    >>> import adjit
+    >>> log_probs = adjit.full((2, 1, 2), 0.5).log()
+    >>> CTCLoss()(log_probs, adjit.tensor([[1]]), [2], [1])
+    tensor(0.2877)
+    """
+
+    def __init__(self, blank: int = 0, reduction: Reduction = "mean", zero_infinity: bool = False) -> None:
+        super().__init__(reduction)
+        self.blank = blank
+        self.zero_infinity = zero_infinity
+
+    def forward(self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any) -> Tensor:
+        """Compute the loss of log-probabilities (T, N, C), labels (N, S) or one after the other, and lengths (N,)."""
+        return functional.ctc_loss(log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity)
+
+
+class LinearCrossEntropyLoss(_Loss):
+    """`CrossEntropyLoss` of the results of a linear layer, `linear`, see `functional.linear_cross_entropy`.
+
+    >>> import adjit
+    >>> LinearCrossEntropyLoss(3, 5)(adjit.zeros(2, 3), adjit.tensor([0, 4])).detach()
+    tensor(1.6094)
+    """
+
+    weight: Tensor | None
+
+    def __init__(self, in_features: int, num_classes: int, out_features: Sequence[int] = (), bias: bool = False, device: Any = None,
+                 dtype: Any = None, weight: Any = None, reduction: Reduction = "mean", ignore_index: int | None = None,
+                 label_smoothing: float = 0.0, options: Any = None) -> None:
+        super().__init__(reduction)
+        self.in_features = in_features
+        self.num_classes = num_classes
+        self.out_features = tuple(out_features)
+        self.linear = Linear(in_features, num_classes * math.prod(self.out_features), bias, device, dtype)
+        self._add_tensor("weight", weight)
+        self.ignore_index = ignore_index
+        self.label_smoothing = label_smoothing
+
+    def forward(self, x: Tensor, target: Tensor) -> Tensor:
+        """Compute the loss of inputs (N, in_features) and labels (N, *out_features), or probabilities of classes."""
+        weight, bias = self.linear.weight, self.linear.bias
+        return functional.linear_cross_entropy(
+            x, weight.reshape(self.num_classes, *self.out_features, self.in_features), target, weight=self.weight,
+            linear_bias=None if bias is None else bias.reshape(self.num_classes, *self.out_features), reduction=self.reduction,
+            ignore_index=self.ignore_index, label_smoothing=self.label_smoothing)

@@ -1,4 +1,4 @@
-"""Layers that normalise, and dropout: `LayerNorm`, `GroupNorm`, `BatchNorm1d`, `BatchNorm2d`, `Dropout`."""
+"""Layers that normalise: over features, groups of channels, batches, single images, neighbouring channels."""
 
 from __future__ import annotations
 
@@ -118,23 +118,21 @@ class GroupNorm(_Scaled):
         return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, bias={self.bias is not None}"
 
 
-class _BatchNorm(_Scaled):
-    """Base of batch normalisation: mean 0 and variance 1 of each channel over the batch; in evaluation by the running mean and variance of
-    training.
+class _Tracking(_Scaled):
+    """Base of normalisation of channels, with running statistics for evaluation.
 
     With `momentum` m, running = (1 - m) * running + m * batch; None takes the mean over all batches. The running variance averages unbiased
-    variances. Without `track_running_stats`, evaluation uses the batch too.
+    variances. A module that is made without `track_running_stats` has none, and evaluates by the batch too; where the attribute is set to
+    False later, running statistics stay as they are.
     """
 
-    dims: tuple[int, ...]
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
 
-    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
-                 track_running_stats: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True) -> None:
+    def _set_up(self, num_features: int, eps: float, momentum: float | None, affine: bool, track_running_stats: bool, bias: bool,
+                device: Any, dtype: Any) -> None:
         check_device(device)
-        super().__init__()
         self.num_features = num_features
         self.eps = eps
         self.momentum = momentum
@@ -154,6 +152,27 @@ class _BatchNorm(_Scaled):
             init.ones_(self.running_var)
             init.constant_(self.num_batches_tracked, 0)
 
+    def _track(self, mean: Tensor, variance: Tensor, momentum: float | None, counts: bool = True) -> None:
+        """Update the running statistics by those of a batch; the number of batches too, if it `counts`."""
+        update_in_place(_follow, [self.running_mean, self.running_var, self.num_batches_tracked], [mean, variance],     # type: ignore[list-item]
+                        momentum, counts)
+
+    def extra_repr(self) -> str:
+        return (f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+                f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}")
+
+
+class _BatchNorm(_Tracking):
+    """Base of batch normalisation: mean 0 and variance 1 of each channel over the batch; in evaluation by the running mean and variance of
+    training."""
+
+    dims: tuple[int, ...]
+
+    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+                 track_running_stats: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True) -> None:
+        super().__init__()
+        self._set_up(num_features, eps, momentum, affine, track_running_stats, bias, device, dtype)
+
     def forward(self, x: Tensor) -> Tensor:
         """Return a tensor of the same shape; raises `ShapeError` for other numbers of dimensions or channels, and in training for one value
         per channel."""
@@ -164,19 +183,14 @@ class _BatchNorm(_Scaled):
             return functional.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
         normal, mean, variance = functional.batch_norm_with_statistics(x, self.weight, self.bias, self.eps)
         if self.training and self.track_running_stats and self.running_mean is not None:
-            update_in_place(_follow, [self.running_mean, self.running_var, self.num_batches_tracked], [mean, variance],     # type: ignore[list-item]
-                            self.momentum)
+            self._track(mean, variance, self.momentum)
         return normal
 
-    def extra_repr(self) -> str:
-        return (f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
-                f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}")
 
-
-def _follow(running: Sequence[Array], batch: Sequence[Array], momentum: float | None) -> list[Array]:
+def _follow(running: Sequence[Array], batch: Sequence[Array], momentum: float | None, counts: bool) -> list[Array]:
     """Return the running mean, variance and count after a batch."""
     mean, variance, count = running
-    count = count + 1
+    count = count + 1 if counts else count
     part = 1.0 / count.astype(mean.dtype) if momentum is None else momentum
     return [*((1.0 - part) * old + part * new.astype(old.dtype) for old, new in zip((mean, variance), batch, strict=True)), count]
 
@@ -214,47 +228,100 @@ class BatchNorm2d(_BatchNorm):
     dims = (4,)
 
 
-class Dropout(Module):
-    """Dropout: in training each element is 0 with probability `p`, else divided by `1 - p`; by keys of the default generator.
-
-    >>> Dropout(0.5).eval()(own_tensor(np.ones(3)))
-    tensor([1., 1., 1.], dtype=float64)
-    """
-
-    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
-        super().__init__()
-        if not 0.0 <= p <= 1.0:
-            raise ArgumentError(f"{type(self).__name__}: p lies in [0, 1], got {p}", find_user_location())
-        self.p = p
-        self.inplace = inplace
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return a tensor of the same shape; `x` itself with `inplace`."""
-        dropped: Tensor = self._drop(x)
-        return x.copy_(dropped) if self.inplace else dropped      # type: ignore[no-any-return]
-
-    def _drop(self, x: Tensor) -> Tensor:
-        return functional.dropout(x, self.p, self.training)     # type: ignore[no-any-return]
-
-    def extra_repr(self) -> str:
-        return f"p={self.p}, inplace={self.inplace}"
-
-
-class Dropout2d(Dropout):
-    """Dropout of whole channels of (N, C, H, W) or (C, H, W): in training 0 with probability `p`, else divided by `1 - p`.
-
-    Source: Tompson et al., Efficient object localization using convolutional networks, arXiv:1411.4280.
+class BatchNorm3d(_BatchNorm):
+    """Batch normalisation of volumes, (N, C, D, H, W); parameters, buffers and arguments as in `BatchNorm2d`.
 
     >>> import adjit
-    >>> generator = adjit.manual_seed(0)
-    >>> kept = Dropout2d(0.5)(adjit.ones(1, 8, 2, 2)).sum((2, 3))
-    >>> set(kept[0].tolist()) <= {0.0, 8.0}
-    True
+    >>> norm = BatchNorm3d(3)
+    >>> norm(adjit.zeros(2, 3, 5, 5, 4)).shape, norm.running_var.shape
+    ((2, 3, 5, 5, 4), (3,))
     """
 
-    def _drop(self, x: Tensor) -> Tensor:
-        if x.ndim not in (3, 4):
-            raise ShapeError(f"Dropout2d takes (N, C, H, W) or (C, H, W), got the shape {x.shape}", find_user_location())
-        if not self.training:
-            return x
-        return x * functional.dropout(own_tensor(np.ones((*x.shape[:-2], 1, 1), x.dtype)), self.p)        # type: ignore[no-any-return]
+    dims = (5,)
+
+
+class _InstanceNorm(_Tracking):
+    """Base of instance normalisation: mean 0 and variance 1 of each channel of each element of a batch.
+
+    By default without parameters (`affine`) and running statistics. With `track_running_stats`, evaluation uses the running mean and
+    variance, which follow the means over the batch; the batches are not counted, and a `momentum` of None is 0, as in PyTorch.
+    """
+
+    axes: int
+
+    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = False,
+                 track_running_stats: bool = False, device: Any = None, dtype: Any = None, *, bias: bool = True) -> None:
+        super().__init__()
+        self._set_up(num_features, eps, momentum, affine, track_running_stats, bias, device, dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (N, C, ...) or (C, ...) to the same shape; raises `ShapeError` for other shapes."""
+        if x.ndim not in (self.axes + 1, self.axes + 2) or ((self.affine or self.running_mean is not None) and (
+                x.shape[-self.axes - 1] != self.num_features)):
+            raise ShapeError(f"{type(self).__name__} takes (N, C, ...) or (C, ...), with {self.num_features} channels and {self.axes} "
+                             f"axes after them, got the shape {x.shape}", find_user_location())
+        batch = x if x.ndim == self.axes + 2 else x.unsqueeze(0)
+        if not self.training and self.track_running_stats and self.running_mean is not None:
+            normal = functional.batch_norm(batch, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
+        elif self.training and self.track_running_stats and self.running_mean is not None:
+            normal, mean, variance = functional.instance_norm_with_statistics(batch, self.weight, self.bias, self.eps)
+            self._track(mean, variance, self.momentum or 0.0, counts=False)
+        else:
+            normal = functional.instance_norm(batch, weight=self.weight, bias=self.bias, eps=self.eps)
+        return normal if batch is x else normal.squeeze(0)
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Instance normalisation of (N, C, L) or (C, L), see `functional.instance_norm`; with `affine` weight and bias of the shape (C,).
+
+    >>> import adjit
+    >>> InstanceNorm1d(1)(adjit.tensor([[[1.0, 3.0]]]))
+    tensor([[[-1.0000,  1.0000]]])
+    """
+
+    axes = 1
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Instance normalisation of (N, C, H, W) or (C, H, W), see `functional.instance_norm`; with `affine` weight and bias of the shape (C,).
+
+    >>> import adjit
+    >>> InstanceNorm2d(1)(adjit.tensor([[[[1.0, 3.0]]]]))
+    tensor([[[[-1.0000,  1.0000]]]])
+    """
+
+    axes = 2
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Instance normalisation of (N, C, D, H, W) or (C, D, H, W), see `functional.instance_norm`; with `affine` weight and bias (C,).
+
+    >>> import adjit
+    >>> InstanceNorm3d(1)(adjit.tensor([[[[[1.0, 3.0]]]]]))
+    tensor([[[[[-1.0000,  1.0000]]]]])
+    """
+
+    axes = 3
+
+
+class LocalResponseNorm(Module):
+    """Normalisation by the squares of neighbouring channels, see `functional.local_response_norm`.
+
+    >>> import adjit
+    >>> LocalResponseNorm(2, alpha=1.0, beta=1.0)(adjit.tensor([[[1.0], [2.0]]])).flatten()
+    tensor([0.6667, 0.5714])
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (N, C, ...) to the same shape."""
+        return functional.local_response_norm(x, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

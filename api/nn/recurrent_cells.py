@@ -89,6 +89,25 @@ def both_directions(forward: Array, backward: Array) -> Array:
 
 
 @dispatched
+def split_steps(sequence: Array, sizes: Sequence[int]) -> tuple[Array, ...]:
+    """Split packed sequences into their steps, which have these numbers of rows."""
+    ends = np.cumsum(sizes)
+    return tuple(as_traced(sequence)[end - size:end] for end, size in zip(ends.tolist(), sizes, strict=True))
+
+
+@dispatched
+def join_rows(steps: Sequence[Array]) -> Array:
+    """Concatenate rows of several steps, or of states."""
+    return np.concatenate([as_traced(step) for step in steps])
+
+
+@dispatched
+def projected(hidden: Array, weight: Array) -> Array:
+    """hidden @ weight.T, the smaller hidden state of an LSTM (Sak, Senior and Beaufays, arXiv:1402.1128)."""
+    return np.matmul(hidden, as_traced(weight).T)
+
+
+@dispatched
 def no_state(gates: Array, size: int) -> Array:
     """Make zeros, `size` of them for each sequence in the batch."""
     return np.zeros_like(as_traced(gates), shape=(*gates.shape[:-1], size))

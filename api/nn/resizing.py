@@ -1,127 +1,14 @@
-"""Layers that change the shape of their input: pooling over one axis, upsampling, transposed convolutions, padding, `Unflatten`."""
+"""Layers that change the shape of their input: upsampling, windows as columns and back, pixels out of channels, `Unflatten`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
 
-from adjit.eager.device import check_device
 from adjit.eager.tensor import Tensor
-from adjit.ir.errors import ArgumentError
-from adjit.nn import functional, init
-from adjit.nn.convolution import MaxPool, Size
-from adjit.nn.functional.arguments import one_per_axis
-from adjit.nn.linear import empty_parameter
+from adjit.nn import functional
+from adjit.nn.convolution import Size
+from adjit.nn.functional.arguments import InterpolationMode
 from adjit.nn.module import Module
-from adjit.nn.parameter import Parameter
-from adjit.tracer.user_location import find_user_location
-
-
-class MaxPool1d(MaxPool):
-    """Largest element of each window of (N, C, L) or (C, L), see `functional.max_pool1d`.
-
-    >>> import adjit
-    >>> MaxPool1d(2)(adjit.tensor([[1.0, 3.0, 2.0, 0.0]]))
-    tensor([[3., 2.]])
-    """
-
-    axes = 1
-
-
-class AvgPool1d(Module):
-    """Mean of each window, see `functional.avg_pool1d`.
-
-    >>> import adjit
-    >>> AvgPool1d(2)(adjit.tensor([[1.0, 3.0, 2.0, 0.0]]))
-    tensor([[2., 1.]])
-    """
-
-    def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0, ceil_mode: bool = False,
-                 count_include_pad: bool = True) -> None:
-        super().__init__()
-        self.kernel_size = one_per_axis(kernel_size, 1, "AvgPool1d", "kernel_size", 1)
-        self.stride = self.kernel_size if stride is None else one_per_axis(stride, 1, "AvgPool1d", "stride", 1)
-        self.padding = one_per_axis(padding, 1, "AvgPool1d", "padding", 0)
-        self.ceil_mode = ceil_mode
-        self.count_include_pad = count_include_pad
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Pool (N, C, L) or (C, L)."""
-        return functional.avg_pool1d(x, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
-
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
-
-
-class _TransposedConvolution(Module):
-    """Base of transposed convolutions over one and two axes."""
-
-    axes: int
-    weight: Parameter
-    bias: Parameter | None
-
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: Size, stride: Size = 1, padding: Size = 0,
-                 output_padding: Size = 0, groups: int = 1, bias: bool = True, dilation: Size = 1,
-                 padding_mode: Literal["zeros"] = "zeros", device: Any = None, dtype: Any = None) -> None:
-        check_device(device)
-        super().__init__()
-        name = type(self).__name__
-        if groups < 1 or in_channels % groups or out_channels % groups:
-            raise ArgumentError(f"{name}: {in_channels} and {out_channels} channels do not divide into {groups} groups",
-                                find_user_location())
-        if padding_mode != "zeros":
-            raise ArgumentError(f"{name}: padding_mode is 'zeros', got {padding_mode!r}", find_user_location())
-        self.in_channels = in_channels
-        self.out_channels = out_channels
-        self.kernel_size = one_per_axis(kernel_size, self.axes, name, "kernel_size", 1)
-        self.stride = one_per_axis(stride, self.axes, name, "stride", 1)
-        self.padding = one_per_axis(padding, self.axes, name, "padding", 0)
-        self.output_padding = one_per_axis(output_padding, self.axes, name, "output_padding", 0)
-        self.dilation = one_per_axis(dilation, self.axes, name, "dilation", 1)
-        self.groups = groups
-        self.weight = empty_parameter((in_channels, out_channels // groups, *self.kernel_size), dtype)
-        self.register_parameter("bias", empty_parameter((out_channels,), dtype) if bias else None)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw new initial values."""
-        init.weight_and_bias_(self.weight, self.bias)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Apply the layer; raises `ShapeError` for inputs of other shapes."""
-        convolve = functional.conv_transpose1d if self.axes == 1 else functional.conv_transpose2d
-        return convolve(x, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation)
-
-    def extra_repr(self) -> str:
-        parts = [f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"]
-        parts += [f"padding={self.padding}"] if any(self.padding) else []
-        parts += [f"dilation={self.dilation}"] if self.dilation != (1,) * self.axes else []
-        parts += [f"output_padding={self.output_padding}"] if any(self.output_padding) else []
-        parts += [f"groups={self.groups}"] if self.groups != 1 else []
-        parts += ["bias=False"] if self.bias is None else []
-        return ", ".join(parts)
-
-
-class ConvTranspose1d(_TransposedConvolution):
-    """Adjoint of `Conv1d` as a layer, see `functional.conv_transpose1d`. weight: (in_channels, out_channels / groups, K).
-
-    >>> import adjit
-    >>> ConvTranspose1d(3, 8, 2, stride=2)(adjit.zeros(1, 3, 5)).shape
-    (1, 8, 10)
-    """
-
-    axes = 1
-
-
-class ConvTranspose2d(_TransposedConvolution):
-    """Adjoint of `Conv2d` as a layer, see `functional.conv_transpose2d`. weight: (in_channels, out_channels / groups, KH, KW).
-
-    >>> import adjit
-    >>> ConvTranspose2d(3, 8, 2, stride=2)(adjit.zeros(1, 3, 5, 5)).shape
-    (1, 8, 10, 10)
-    """
-
-    axes = 2
 
 
 class Upsample(Module):
@@ -135,42 +22,47 @@ class Upsample(Module):
               [2., 2., 3., 3.]]]])
     """
 
-    def __init__(self, size: Size | None = None, scale_factor: float | Sequence[float] | None = None,
-                 mode: Literal["nearest"] = "nearest") -> None:
+    def __init__(self, size: Size | None = None, scale_factor: float | Sequence[float] | None = None, mode: InterpolationMode = "nearest",
+                 align_corners: bool | None = None, recompute_scale_factor: bool | None = None) -> None:
         super().__init__()
         self.size = size
         self.scale_factor = tuple(map(float, scale_factor)) if isinstance(scale_factor, (tuple, list)) else (
             None if scale_factor is None else float(scale_factor))      # type: ignore[arg-type]
         self.mode = mode
+        self.align_corners = align_corners
+        self.recompute_scale_factor = recompute_scale_factor
 
     def forward(self, x: Tensor) -> Tensor:
-        """Resize (N, C, L) or (N, C, H, W)."""
-        return functional.interpolate(x, self.size, self.scale_factor, self.mode)
+        """Resize (N, C, L), (N, C, H, W) or (N, C, D, H, W)."""
+        return functional.interpolate(x, self.size, self.scale_factor, self.mode, self.align_corners, self.recompute_scale_factor)
 
     def extra_repr(self) -> str:
         first = f"size={self.size}" if self.scale_factor is None else f"scale_factor={self.scale_factor}"
         return f"{first}, mode={self.mode!r}"
 
 
-class ZeroPad2d(Module):
-    """Layer that pads images with zeros: one number for all sides, or (left, right, top, bottom); negative numbers crop.
+class UpsamplingNearest2d(Upsample):
+    """`Upsample` with the mode "nearest".
 
     >>> import adjit
-    >>> ZeroPad2d((1, 0, 0, 1))(adjit.ones(1, 1, 2))
-    tensor([[[0., 1., 1.],
-             [0., 0., 0.]]])
+    >>> UpsamplingNearest2d((1, 4))(adjit.arange(2.0).reshape(1, 1, 1, 2)).flatten()
+    tensor([0., 0., 1., 1.])
     """
 
-    def __init__(self, padding: Size) -> None:
-        super().__init__()
-        self.padding = one_per_axis(padding, 4, "ZeroPad2d", "padding", -(1 << 62))
+    def __init__(self, size: Size | None = None, scale_factor: float | Sequence[float] | None = None) -> None:
+        super().__init__(size, scale_factor)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Pad (N, C, H, W) or (C, H, W)."""
-        return functional.pad(x, self.padding)
 
-    def extra_repr(self) -> str:
-        return str(self.padding)
+class UpsamplingBilinear2d(Upsample):
+    """`Upsample` with the mode "bilinear" and `align_corners`.
+
+    >>> import adjit
+    >>> UpsamplingBilinear2d((1, 3))(adjit.arange(2.0).reshape(1, 1, 1, 2)).flatten()
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+
+    def __init__(self, size: Size | None = None, scale_factor: float | Sequence[float] | None = None) -> None:
+        super().__init__(size, scale_factor, "bilinear", True)
 
 
 class Unflatten(Module):
@@ -192,3 +84,106 @@ class Unflatten(Module):
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
+
+
+class Unfold(Module):
+    """Layer that gives the windows of images as columns, see `functional.unfold`.
+
+    >>> import adjit
+    >>> Unfold(2)(adjit.zeros(1, 3, 4, 5)).shape
+    (1, 12, 12)
+    """
+
+    def __init__(self, kernel_size: Size, dilation: Size = 1, padding: Size = 0, stride: Size = 1) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.dilation = dilation
+        self.padding = padding
+        self.stride = stride
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (N, C, H, W) to (N, C * KH * KW, windows), or both without N."""
+        return functional.unfold(x, self.kernel_size, self.dilation, self.padding, self.stride)
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}, stride={self.stride}"
+
+
+class Fold(Unfold):
+    """Adjoint of `Unfold`: layer that sums windows to images, see `functional.fold`.
+
+    >>> import adjit
+    >>> Fold((4, 5), 2)(adjit.zeros(1, 12, 12)).shape
+    (1, 3, 4, 5)
+    """
+
+    def __init__(self, output_size: Size, kernel_size: Size, dilation: Size = 1, padding: Size = 0, stride: Size = 1) -> None:
+        super().__init__(kernel_size, dilation, padding, stride)
+        self.output_size = output_size
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (N, C * KH * KW, windows) to (N, C, *output_size), or both without N."""
+        return functional.fold(x, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
+
+    def extra_repr(self) -> str:
+        return f"output_size={self.output_size}, {super().extra_repr()}"
+
+
+class PixelShuffle(Module):
+    """Layer that makes pixels out of channels, see `functional.pixel_shuffle`.
+
+    >>> import adjit
+    >>> PixelShuffle(2)(adjit.zeros(1, 8, 3, 4)).shape
+    (1, 2, 6, 8)
+    """
+
+    def __init__(self, upscale_factor: int) -> None:
+        super().__init__()
+        self.upscale_factor = upscale_factor
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (..., C * r * r, H, W) to (..., C, H * r, W * r)."""
+        return functional.pixel_shuffle(x, self.upscale_factor)
+
+    def extra_repr(self) -> str:
+        return f"upscale_factor={self.upscale_factor}"
+
+
+class PixelUnshuffle(Module):
+    """Layer that makes channels out of pixels, see `functional.pixel_unshuffle`.
+
+    >>> import adjit
+    >>> PixelUnshuffle(2)(adjit.zeros(1, 2, 6, 8)).shape
+    (1, 8, 3, 4)
+    """
+
+    def __init__(self, downscale_factor: int) -> None:
+        super().__init__()
+        self.downscale_factor = downscale_factor
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (..., C, H * r, W * r) to (..., C * r * r, H, W)."""
+        return functional.pixel_unshuffle(x, self.downscale_factor)
+
+    def extra_repr(self) -> str:
+        return f"downscale_factor={self.downscale_factor}"
+
+
+class ChannelShuffle(Module):
+    """Layer that interleaves the channels of groups, see `functional.channel_shuffle`.
+
+    >>> import adjit
+    >>> ChannelShuffle(2)(adjit.arange(4.0).reshape(1, 4, 1)).flatten()
+    tensor([0., 2., 1., 3.])
+    """
+
+    def __init__(self, groups: int) -> None:
+        super().__init__()
+        self.groups = groups
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (N, C, ...) with its channels in another order."""
+        return functional.channel_shuffle(x, self.groups)
+
+    def extra_repr(self) -> str:
+        return f"groups={self.groups}"

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, Literal
 
 import numpy as np
 
+from adjit import random
 from adjit.ir import ops
 from adjit.ir.errors import ArgumentError
 from adjit.nn.functional.arguments import Array, dimension, floating, refuse_shape, with_inplace
+from adjit.nn.functional.dropout_layers import new_key
+from adjit.nn.functional.linear_layers import is_label
 from adjit.tracer.array import as_traced, wrap
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.functions import composites
 from adjit.tracer.functions.composites import erf, sigmoid
+from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.user_location import find_user_location
 
 
@@ -164,25 +169,41 @@ def tanh(input: Array) -> Array:
 
 
 @dispatched
-def softmax(input: Array, axis: Any = None, *, dim: Any = None) -> Array:
-    """`exp(input) / sum(exp(input))` over `axis` (or `dim`; default: the last), without overflow.
+def softmax(input: Array, axis: Any = None, *, dim: Any = None, dtype: Any = None) -> Array:
+    """`exp(input) / sum(exp(input))` over `axis` (or `dim`; default: the last), without overflow; with `dtype`, `input` is converted first.
 
     >>> softmax(np.array([0.0, 0.0]), dim=0)
     array([0.5, 0.5])
     """
     axis = dimension(axis, dim, "softmax")
-    return composites.softmax(input, -1 if axis is None else axis)
+    return composites.softmax(_converted(input, dtype), -1 if axis is None else axis)
 
 
 @dispatched
-def log_softmax(input: Array, axis: Any = None, *, dim: Any = None) -> Array:
-    """`log(softmax(input))` over `axis` (or `dim`; default: the last), without overflow or loss of precision.
+def log_softmax(input: Array, axis: Any = None, *, dim: Any = None, dtype: Any = None) -> Array:
+    """`log(softmax(input))` over `axis` (or `dim`; default: the last), without overflow or loss of precision; with `dtype`, `input` is
+    converted first.
 
     >>> log_softmax(np.array([0.0, 1000.0]))
     array([-1000.,     0.])
     """
     axis = dimension(axis, dim, "log_softmax")
-    return composites.log_softmax(input, -1 if axis is None else axis)
+    return composites.log_softmax(_converted(input, dtype), -1 if axis is None else axis)
+
+
+@dispatched
+def softmin(input: Array, axis: Any = None, *, dim: Any = None, dtype: Any = None) -> Array:
+    """`softmax(-input)`.
+
+    >>> softmin(np.array([0.0, 1.0]), dim=0).round(4)
+    array([0.7311, 0.2689])
+    """
+    axis = dimension(axis, dim, "softmin")
+    return composites.softmax(-_converted(input, dtype), -1 if axis is None else axis)
+
+
+def _converted(x: Any, dtype: Any) -> Any:
+    return as_traced(x) if dtype is None else as_traced(x).astype(dtype_argument(dtype))
 
 
 _SQRT_HALF = 0.5 ** 0.5
@@ -260,3 +281,135 @@ def prelu(input: Array, weight: Array) -> Array:
     if slope.size > 1:
         slope = np.reshape(slope, (channels, *(1,) * (x.ndim - 2)))
     return np.where(x > 0, x, slope * x)
+
+
+@with_inplace
+@dispatched
+def celu(input: Array, alpha: float = 1.0) -> Array:
+    """`input` where it is positive, `alpha * (exp(input / alpha) - 1)` elsewhere. The derivative at 0 is 1.
+
+    Source: Barron, Continuously Differentiable Exponential Linear Units, arXiv:1704.07483.
+
+    >>> celu(np.array([-1.0, 2.0]), 0.5).round(4)
+    array([-0.4323,  2.    ])
+    """
+    x = floating(input, "celu")
+    return np.where(x > 0, x, alpha * np.expm1(x / alpha))
+
+
+@dispatched
+def hardshrink(input: Array, lambd: float = 0.5) -> Array:
+    """`input` where it is above `lambd` or below `-lambd`, 0 elsewhere; NaN stays NaN.
+
+    >>> hardshrink(np.array([-2.0, 0.3, 0.7]))
+    array([-2. ,  0. ,  0.7])
+    """
+    x = floating(input, "hardshrink")
+    return np.where((x >= -lambd) & (x <= lambd), 0.0, x)
+
+
+@dispatched
+def softshrink(input: Array, lambd: float = 0.5) -> Array:
+    """`input`, nearer to 0 by `lambd`; 0 where it is nearer than that.
+
+    >>> softshrink(np.array([-2.0, 0.3, 0.75]))
+    array([-1.5 ,  0.  ,  0.25])
+    """
+    if lambd < 0.0:
+        raise ArgumentError(f"softshrink: lambd is not negative, got {lambd}", find_user_location())
+    x = floating(input, "softshrink")
+    return np.where(x > lambd, x - lambd, np.where(x < -lambd, x + lambd, x * 0.0))
+
+
+@dispatched
+def tanhshrink(input: Array) -> Array:
+    """`input - tanh(input)`, elementwise.
+
+    >>> tanhshrink(np.array([0.0, 1.0])).round(4)
+    array([0.    , 0.2384])
+    """
+    x = floating(input, "tanhshrink")
+    return x - np.tanh(x)
+
+
+@with_inplace
+@dispatched
+def threshold(input: Array, threshold: float, value: float) -> Array:
+    """`input` where it is above `threshold`, `value` elsewhere; NaN stays NaN.
+
+    >>> threshold(np.array([-1.0, 0.5, 2.0]), 1.0, -3.0)
+    array([-3., -3.,  2.])
+    """
+    x = floating(input, "threshold")
+    return np.where(x <= threshold, value, x)
+
+
+def rrelu(input: Array, lower: float = 1.0 / 8.0, upper: float = 1.0 / 3.0, training: bool = False, inplace: bool = False, *,
+          key: Any = None) -> Array:
+    """`input` where it is positive, elsewhere times a slope: in training uniform in (lower, upper), else the middle of both.
+
+    The slopes depend on `key` (see `adjit.random`), or on the default generator. With `inplace` the result is written into `input`.
+    Source: Xu et al., Empirical Evaluation of Rectified Activations in Convolutional Network, arXiv:1505.00853.
+
+    >>> rrelu(np.array([-1.0, 2.0]), 0.25, 0.75)
+    array([-0.5,  2. ])
+    """
+    if not lower <= upper:
+        raise ArgumentError(f"rrelu: lower {lower} is above upper {upper}", find_user_location())
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2.0, inplace=inplace)      # type: ignore[call-arg]
+    return _random_slopes(input, lower, upper, new_key("rrelu") if key is None else key, inplace=inplace)       # type: ignore[call-arg]
+
+
+@with_inplace
+@dispatched
+def _random_slopes(input: Array, lower: float, upper: float, key: Any) -> Array:
+    x = floating(input, "rrelu")
+    return np.where(x > 0, x, random.uniform(key, x.shape, x.dtype, lower, upper) * x)
+
+
+def gumbel_softmax(logits: Array, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1, *, key: Any = None) -> Array:
+    """Sample of a relaxed categorical distribution: `softmax((logits + g) / tau)` with standard Gumbel numbers g.
+
+    With `hard` the result is 1 at the largest element and 0 elsewhere, and its derivative is that of the soft one. The numbers depend on
+    `key` (see `adjit.random`), or on the default generator; `eps` is not used, as in PyTorch.
+    Source: Jang, Gu and Poole, Categorical Reparameterization with Gumbel-Softmax, arXiv:1611.01144.
+
+    >>> from adjit import random
+    >>> float(gumbel_softmax(np.zeros(3), hard=True, key=random.key(0)).sum())
+    1.0
+    """
+    return _gumbel(logits, tau, hard, dim, new_key("gumbel_softmax") if key is None else key)
+
+
+@dispatched
+def _gumbel(logits: Array, tau: float, hard: bool, dim: int, key: Any) -> Array:
+    x = floating(logits, "gumbel_softmax")
+    uniform = np.maximum(random.uniform(key, x.shape, x.dtype), np.finfo(x.dtype).tiny)
+    soft = composites.softmax((x - np.log(-np.log(uniform))) / tau, dim)
+    if not hard:
+        return soft
+    largest = np.expand_dims(np.argmax(soft, axis=dim), dim)
+    chosen = np.swapaxes(is_label(np.swapaxes(largest, dim, -1)[..., 0], x.shape[dim], -1), dim, -1).astype(x.dtype)
+    return chosen - wrap(ops.stop_gradient(soft.value)) + soft
+
+
+def _in_place(function: Any) -> Any:
+    """Make PyTorch's twin of an activation, whose result is written into `input`."""
+    def twin(input: Any, *settings: Any, **named: Any) -> Any:
+        return function(input, *settings, inplace=True, **named)
+
+    signature = inspect.signature(function)
+    kept = [parameter for name, parameter in signature.parameters.items() if name != "inplace"]
+    twin.__signature__ = signature.replace(parameters=kept)     # type: ignore[attr-defined]
+    twin.__name__ = twin.__qualname__ = f"{function.__name__}_"
+    twin.__doc__ = f"""Write the result of `{function.__name__}` into `input`; returns `input`.
+
+    >>> {twin.__name__}(np.array([2.0]){", 1.0, 0.0" if function is threshold else ""})
+    array([{"1." if function is hardtanh else "2.10140197" if function is selu else "2."}])
+    """
+    return twin
+
+
+relu_, elu_, selu_, celu_, leaky_relu_, hardtanh_, threshold_, rrelu_ = map(_in_place, (
+    relu, elu, selu, celu, leaky_relu, hardtanh, threshold, rrelu))

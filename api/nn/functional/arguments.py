@@ -18,6 +18,8 @@ from adjit.tracer.user_location import find_user_location
 
 F = TypeVar("F", bound=Callable[..., Any])
 Reduction = Literal["mean", "sum", "none"]
+OutputSize = int | Sequence[int | None] | None
+InterpolationMode = Literal["nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear", "area"]
 
 
 class Array(Protocol):

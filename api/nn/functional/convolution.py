@@ -1,8 +1,9 @@
-"""Convolutions; and `pad` and `unfold`."""
+"""Convolutions; and `pad`, `unfold` and `fold`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from math import prod
 from typing import Any, Literal
 
@@ -52,6 +53,33 @@ def conv2d(input: Array, weight: Array, bias: Array | None = None, stride: int |
 
 
 @dispatched
+def conv3d(input: Array, weight: Array, bias: Array | None = None, stride: int | Sequence[int] = 1, padding: Padding = 0,
+           dilation: int | Sequence[int] = 1, groups: int = 1) -> Array:
+    """Cross-correlation over three axes: `input` is (N, C, D, H, W) or (C, D, H, W), `weight` (O, C / groups, KD, KH, KW).
+
+    Otherwise like `conv2d`.
+
+    >>> conv3d(np.arange(8.0).reshape(1, 2, 2, 2), np.ones((1, 1, 2, 2, 1)))
+    array([[[[12., 16.]]]])
+    """
+    return _convolve(input, weight, bias, stride, padding, dilation, groups, 3)
+
+
+@dispatched
+def conv_tbc(input: Array, weight: Array, bias: Array, pad: int = 0) -> Array:
+    """Cross-correlation of sequences (T, N, C) by `weight` (K, C, O), with `bias` (O,) and `pad` zeros at both ends: (M, N, O).
+
+    >>> conv_tbc(np.array([[[1.0]], [[2.0]], [[4.0]]]), np.array([[[-1.0]], [[1.0]]]), np.zeros(1)).ravel()
+    array([1., 2.])
+    """
+    x, kernels = floating(input, "conv_tbc"), floating(weight, "conv_tbc: weight")
+    if x.ndim != 3 or kernels.ndim != 3:
+        refuse_shape(f"conv_tbc takes (T, N, C) and a weight (K, C, O), got the shapes {x.shape} and {kernels.shape}")
+    result = _convolve(np.transpose(x, (1, 2, 0)), np.transpose(kernels, (2, 1, 0)), bias, 1, pad, 1, 1, 1)
+    return np.transpose(result, (2, 0, 1))
+
+
+@dispatched
 def unfold(input: Array, kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
            stride: int | Sequence[int] = 1) -> Array:
     """Windows of images (N, C, H, W) as columns: (N, C * KH * KW, number of windows). For one image (C, H, W), without N.
@@ -68,6 +96,36 @@ def unfold(input: Array, kernel_size: int | Sequence[int], dilation: int | Seque
     columns = patches(padded(x, windows, 0.0), windows, 2)
     columns = np.reshape(columns, (x.shape[0], prod(columns.shape[1:3]), prod(columns.shape[3:])))
     return columns if batched else columns[0]
+
+
+@dispatched
+def fold(input: Array, output_size: int | Sequence[int], kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1,
+         padding: int | Sequence[int] = 0, stride: int | Sequence[int] = 1) -> Array:
+    """Adjoint of `unfold`: images (N, C, *output_size) as sums of windows, the columns of (N, C * KH * KW, number of windows).
+
+    Without N for one image. Raises `ShapeError` for another number of windows.
+
+    >>> fold(np.array([[0.0, 2.0], [1.0, 3.0]]), (2, 2), (1, 2))
+    array([[[0., 1.],
+            [2., 3.]]])
+    """
+    x = floating(input, "fold")
+    sizes, steps = one_per_axis(kernel_size, 2, "fold", "kernel_size", 1), one_per_axis(stride, 2, "fold", "stride", 1)
+    gaps, edges = one_per_axis(dilation, 2, "fold", "dilation", 1), one_per_axis(padding, 2, "fold", "padding", 0)
+    lengths = one_per_axis(output_size, 2, "fold", "output_size", 1)
+    windows = [slide(length, size, step, gap, (edge, edge), "fold")
+               for length, size, step, gap, edge in zip(lengths, sizes, steps, gaps, edges, strict=True)]
+    counts = [axis.count for axis in windows]
+    if x.ndim not in (2, 3) or x.shape[-2] % prod(sizes) or x.shape[-1] != prod(counts):
+        refuse_shape(f"fold: {lengths} has {prod(counts)} windows of {prod(sizes)} elements a channel, got the shape {x.shape}",
+                     "the input has the shape (N, channels * elements of a window, windows), or no N")
+    columns = np.reshape(x, (-1, x.shape[-2] // prod(sizes), *sizes, *counts))
+    image: Any = np.zeros_like(x, shape=(*columns.shape[:2], *(length + axis.low + axis.high
+                                                          for length, axis in zip(lengths, windows, strict=True))))
+    for element, index in zip(np.ndindex(*sizes), product(*(axis.slices() for axis in windows)), strict=True):
+        image[(..., *index)] += columns[(slice(None), slice(None), *element)]
+    image = image[(..., *(slice(axis.low, axis.low + length) for length, axis in zip(lengths, windows, strict=True)))]
+    return image if x.ndim == 3 else image[0]
 
 
 @dispatched
@@ -107,8 +165,8 @@ def _batched(x: Any, axes: int, function: str) -> tuple[Any, bool]:
     """Return `x` with a batch axis, and True if it had one."""
     x = floating(x, function)
     if x.ndim not in (axes + 1, axes + 2):
-        names = ("L",) if axes == 1 else ("H", "W")
-        refuse_shape(f"{function} takes shape (N, C, {', '.join(names)}) or (C, {', '.join(names)}), got {x.shape}")
+        names = ", ".join("DHW"[3 - axes:] if axes > 1 else "L")
+        refuse_shape(f"{function} takes shape (N, C, {names}) or (C, {names}), got {x.shape}")
     return (x, True) if x.ndim == axes + 2 else (x[None], False)
 
 

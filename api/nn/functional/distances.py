@@ -1,28 +1,40 @@
-"""Distances and similarities, and losses based on them; and the loss of a normal distribution."""
+"""Distances and similarities of vectors."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from adjit.ir import ops
-from adjit.nn.functional.arguments import Array, Reduction, floating
-from adjit.nn.functional.losses import _reduce
+from adjit.nn.functional.arguments import Array, floating, refuse_shape
 from adjit.tracer.array import wrap
 from adjit.tracer.dispatch import dispatched
+from adjit.tracer.functions.composites import vector_norm
 
 
 @dispatched
 def cosine_similarity(x1: Array, x2: Array, dim: int = 1, eps: float = 1e-8) -> Array:
-    """`sum(x1 * x2) / (max(norm(x1), eps) * max(norm(x2), eps))` along `dim`.
+    """`sum(x1 * x2) / (max(norm(x1), eps) * max(norm(x2), eps))` along `dim` of the shape that both are broadcast to.
+
+    The derivative of a norm is as if there were no bound `eps`, and 0 at 0.
 
     >>> cosine_similarity(np.array([[1.0, 0.0]]), np.array([[3.0, 4.0]]))
     array([0.6])
     """
-    x1, x2 = floating(x1, "cosine_similarity"), floating(x2, "cosine_similarity")
-    squares = [np.maximum(np.sum(x * x, axis=dim), eps * eps) for x in (x1, x2)]
-    return np.sum(x1 * x2, axis=dim) / np.sqrt(squares[0] * squares[1])
+    first, second = floating(x1, "cosine_similarity"), floating(x2, "cosine_similarity")
+    try:
+        both = np.broadcast_arrays(first, second)
+    except ValueError:
+        refuse_shape(f"cosine_similarity: shapes {first.shape} and {second.shape} do not broadcast")
+    one, other = (each / _norm(each, dim, eps) for each in both)
+    return np.sum(one * other, axis=dim)
+
+
+def _norm(x: Any, dim: int, eps: float) -> Any:
+    norm = vector_norm(x, 2.0, dim, True)
+    return norm + wrap(ops.stop_gradient((np.maximum(norm, eps) - norm).value))
 
 
 @dispatched
@@ -41,44 +53,17 @@ def pairwise_distance(x1: Array, x2: Array, p: float = 2.0, eps: float = 1e-6, k
 
 
 @dispatched
-def triplet_margin_loss(anchor: Array, positive: Array, negative: Array, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6,
-                        swap: bool = False, reduction: Reduction = "mean") -> Array:
-    """`max(distance(anchor, positive) - distance(anchor, negative) + margin, 0)`, see `pairwise_distance`.
+def pdist(input: Array, p: float = 2.0) -> Array:
+    """`sum(abs(a - b)**p)**(1 / p)` of each pair of rows of `input`, (N, D): N * (N - 1) / 2 numbers, in order of the first row.
 
-    With `swap` the negative's distance is the smaller one of its distances to the anchor and to the positive. Source: Balntas et al.,
-    Learning local feature descriptors with triplets and shallow convolutional neural networks, 2016.
+    `p` may be 0 (number of different elements) or infinite. The derivative is 0 for equal rows. Raises `ShapeError` for other shapes.
 
-    >>> float(triplet_margin_loss(np.zeros((1, 1)), np.ones((1, 1)), 0.5 * np.ones((1, 1))).round(4))
-    1.5
+    >>> pdist(np.array([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]])).round(4)
+    array([5.    , 1.    , 4.2426])
     """
-    near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
-    if swap:
-        far = np.minimum(far, pairwise_distance(positive, negative, p, eps))
-    return _reduce(np.maximum(near - far + margin, 0.0), reduction)
-
-
-@dispatched
-def margin_ranking_loss(input1: Array, input2: Array, target: Array, margin: float = 0.0, reduction: Reduction = "mean") -> Array:
-    """`max(-target * (input1 - input2) + margin, 0)`: `target` 1 wants the first larger, -1 the second.
-
-    >>> float(margin_ranking_loss(np.array([1.0]), np.array([3.0]), np.array([1.0])))
-    2.0
-    """
-    first, second = floating(input1, "margin_ranking_loss"), floating(input2, "margin_ranking_loss")
-    return _reduce(np.maximum(-target * (first - second) + margin, 0.0), reduction)
-
-
-@dispatched
-def gaussian_nll_loss(input: Array, target: Array, var: Array, full: bool = False, eps: float = 1e-6,
-                      reduction: Reduction = "mean") -> Array:
-    """`(log(v) + (input - target)**2 / v) / 2` with `v = max(var, eps)`; `full` adds `log(2 * pi) / 2`.
-
-    The derivative is as if there were no bound `eps`. Source: Nix and Weigend, Estimating the mean and variance of the target probability
-    distribution, 1994.
-
-    >>> float(gaussian_nll_loss(np.array([1.0]), np.array([3.0]), np.array([1.0])))
-    2.0
-    """
-    x, variance = floating(input, "gaussian_nll_loss"), floating(var, "gaussian_nll_loss")
-    variance = variance + wrap(ops.stop_gradient((np.maximum(variance, eps) - variance).value))
-    return _reduce(0.5 * (np.log(variance) + (x - target) ** 2 / variance) + (0.5 * math.log(2 * math.pi) if full else 0.0), reduction)
+    x = floating(input, "pdist")
+    if x.ndim != 2:
+        refuse_shape(f"pdist takes a matrix (N, D), got the shape {x.shape}")
+    first, second = np.triu_indices(x.shape[0], 1)
+    difference = np.take(x, first, axis=0) - np.take(x, second, axis=0)
+    return vector_norm(difference, p, 1, False)

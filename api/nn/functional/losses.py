@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from adjit.eager.checks import check_range, checked, known
+from adjit.ir import ops
 from adjit.ir.errors import ArgumentError
 from adjit.ir.types import is_float
 from adjit.nn.functional.activations import log_softmax, logsigmoid
 from adjit.nn.functional.arguments import Array, Reduction, floating, integers, pair, parameter, refuse_shape
-from adjit.nn.functional.linear_layers import is_label
-from adjit.tracer.array import as_traced
+from adjit.nn.functional.linear_layers import is_label, linear
+from adjit.tracer.array import as_traced, wrap
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.user_location import find_user_location
 
 
 def _check_labels(function: str, input: Any, target: Any, weight: Any | None = None, ignore_index: int = -100, *rest: Any,
                   **options: Any) -> None:
+    check_labels(function, input, target, ignore_index)
+
+
+def check_labels(function: str, input: Any, target: Any, ignore_index: int | None) -> None:
+    """Raise `IndexingError` for a label that is no class of the scores, other than `ignore_index`."""
     shape = input.shape if hasattr(input, "shape") else np.shape(input)
     if shape:
+        others = "" if ignore_index is None else "; those equal to ignore_index are left out"
         check_range(function, "label", target, shape[min(len(shape) - 1, 1)], "classes", ignore_index,
-                    "labels are numbers of classes, from 0; those equal to ignore_index are left out")
+                    f"labels are numbers of classes, from 0{others}")
 
 
 def _check_probabilities(input: Any, *rest: Any, **options: Any) -> None:
@@ -198,6 +206,72 @@ def kl_div(input: Array, target: Array, reduction: Reduction | Literal["batchmea
             refuse_shape("kl_div: reduction 'batchmean' divides by the size of the first axis, and there is none")
         return np.sum(loss) / float(loss.shape[0])
     return _reduce(loss, reduction)
+
+
+@dispatched
+def gaussian_nll_loss(input: Array, target: Array, var: Array | float, full: bool = False, eps: float = 1e-6,
+                      reduction: Reduction = "mean") -> Array:
+    """`(log(v) + (input - target)**2 / v) / 2` with `v = max(var, eps)`; `full` adds `log(2 * pi) / 2`.
+
+    `var` is a number, or has the shape of `input`, perhaps without the last dimension or with one dimension of 1; raises `ShapeError` for
+    other shapes. The derivative is as if there were no bound `eps`. Source: Nix and Weigend, Estimating the mean and variance of the target
+    probability distribution, 1994.
+
+    >>> float(gaussian_nll_loss(np.array([1.0]), np.array([3.0]), np.array([1.0])))
+    2.0
+    """
+    x = floating(input, "gaussian_nll_loss")
+    variance = floating(var, "gaussian_nll_loss").astype(x.dtype)       # type: ignore[arg-type]
+    if variance.ndim and variance.shape == x.shape[:-1]:
+        variance = np.expand_dims(variance, -1)
+    elif variance.ndim and variance.shape != x.shape:
+        fits = variance.ndim == x.ndim and all(size in (1, number) for number, size in zip(x.shape, variance.shape, strict=True))
+        if not fits or sum(number != size for number, size in zip(x.shape, variance.shape, strict=True)) != 1:
+            refuse_shape(f"gaussian_nll_loss: var has the shape of the input, {x.shape}, or one dimension of 1 or less; got "
+                         f"{variance.shape}")
+    variance = variance + wrap(ops.stop_gradient((np.maximum(variance, eps) - variance).value))
+    loss = 0.5 * (np.log(variance) + (x - target) ** 2 / variance)
+    return _reduce(loss + 0.5 * math.log(2.0 * math.pi) if full else loss, reduction)
+
+
+@dispatched
+def poisson_nll_loss(input: Array, target: Array, log_input: bool = True, full: bool = False, eps: float = 1e-8,
+                     reduction: Reduction = "mean") -> Array:
+    """`exp(input) - target * input`, or without `log_input` `input - target * log(input + eps)`.
+
+    `full` adds Stirling's formula for `log(target!)`, `t * log(t) - t + log(2 * pi * t) / 2`, where the target is above 1.
+
+    >>> poisson_nll_loss(np.array([0.0, 0.0]), np.array([1.0, 3.0]), full=True, reduction="none").round(4)
+    array([1.    , 2.7641])
+    """
+    x = floating(input, "poisson_nll_loss")
+    count: Any = as_traced(target).astype(x.dtype)
+    loss = np.exp(x) - count * x if log_input else x - count * np.log(x + eps)
+    if full:
+        large = np.where(count > 1.0, count, 1.0)
+        loss = loss + np.where(count > 1.0, large * np.log(large) - large + 0.5 * np.log(2.0 * math.pi * large), 0.0)
+    return _reduce(loss, reduction)
+
+
+def linear_cross_entropy(input: Array, linear_weight: Array, target: Array, *, linear_bias: Array | None = None,
+                         weight: Array | None = None, reduction: Reduction = "mean", ignore_index: int | None = None,
+                         label_smoothing: float = 0.0, options: Any = None) -> Array:
+    """`cross_entropy(linear(input, linear_weight, linear_bias), target)`: inputs (N, in_features) or without N, weights (C, in_features).
+
+    A weight (C, ..., in_features) and a bias (C, ...) give scores (N, C, ...). `options`, PyTorch's of how to save memory, are not used.
+
+    >>> linear_cross_entropy(np.ones((1, 1)), np.array([[2.0], [0.0]]), np.array([0])).round(4)
+    np.float64(0.1269)
+    """
+    shape = tuple(linear_weight.shape)
+    if len(shape) < 2:
+        refuse_shape(f"linear_cross_entropy: linear_weight has the shape (C, in_features) or (C, ..., in_features), got {shape}")
+    flat = [each if each is None or len(shape) == 2 else each.reshape(sizes)        # type: ignore[attr-defined]
+            for each, sizes in ((linear_weight, (-1, shape[-1])), (linear_bias, (-1,)))]
+    scores = linear(input, *flat)
+    if len(shape) > 2:
+        scores = scores.reshape((input.shape[0], *shape[:-1]))
+    return cross_entropy(scores, target, weight, -100 if ignore_index is None else ignore_index, reduction, label_smoothing)
 
 
 def _class_axis(scores: Any, function: str) -> tuple[int, int]:

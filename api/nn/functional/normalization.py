@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from adjit.ir import ops
 from adjit.ir.errors import ArgumentError
 from adjit.ir.types import float_limits
 from adjit.nn.functional.arguments import Array, dimension, floating, parameter, refuse_shape
+from adjit.tracer.array import wrap
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.user_location import find_user_location
 
@@ -163,3 +165,56 @@ def rms_norm(input: Array, normalized_shape: int | Sequence[int], weight: Array 
     square = np.mean(x * x, axis=tuple(range(x.ndim - len(shape), x.ndim)), keepdims=True)
     normal = x / np.sqrt(square + (float(float_limits(x.dtype).eps) if eps is None else eps))
     return normal if weight is None else normal * weight
+
+
+@dispatched
+def instance_norm(input: Array, running_mean: Array | None = None, running_var: Array | None = None, weight: Array | None = None,
+                  bias: Array | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5) -> Array:
+    """`(input - mean) / sqrt(var + eps) * weight + bias` for each channel of each element of a batch, (N, C, ...).
+
+    Mean and (biased) variance are over the dimensions after the channels, or the running ones without `use_input_stats`. All parameters
+    have the shape (C,). A pure function: the running statistics are not updated here, `momentum` is not used.
+    Source: Ulyanov, Vedaldi and Lempitsky, Instance Normalization, arXiv:1607.08022.
+
+    >>> instance_norm(np.array([[[1.0, 3.0]]])).round(3)
+    array([[[-1.,  1.]]])
+    """
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, eps=eps)
+    return instance_norm_with_statistics(input, weight, bias, eps)[0]
+
+
+@dispatched
+def instance_norm_with_statistics(x: Array, weight: Array | None = None, bias: Array | None = None,
+                                  eps: float = 1e-5) -> tuple[Array, Array, Array]:
+    """Result of `instance_norm`, with the means over the batch of the means and the unbiased variances, shape (C,).
+
+    >>> [array.round(3).tolist() for array in instance_norm_with_statistics(np.array([[[1.0, 3.0]]]))]
+    [[[[-1.0, 1.0]]], [2.0], [2.0]]
+    """
+    batch, weight, bias = _channels(x, weight, bias, "instance_norm")
+    count = math.prod(batch.shape[2:])
+    if batch.ndim < 3 or count == 1:
+        refuse_shape(f"instance_norm takes (N, C, ...) with more than one element a channel, got the shape {batch.shape}")
+    normal, mean, variance = _standardised(batch, tuple(range(2, batch.ndim)), eps)
+    mean, variance = (np.mean(np.reshape(each, batch.shape[:2]), axis=0) for each in (mean, variance))
+    return _scaled(normal, weight, bias), mean, variance * (count / max(count - 1, 1))
+
+
+@dispatched
+def local_response_norm(input: Array, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Array:
+    """`input / (k + alpha * mean of squares)**beta`, the mean over `size` neighbouring channels of (N, C, ...).
+
+    Source: Krizhevsky, Sutskever and Hinton, ImageNet Classification with Deep Convolutional Neural Networks, 2012.
+
+    >>> local_response_norm(np.array([[[1.0], [2.0]]]), 2, alpha=1.0, beta=1.0).ravel().round(4)
+    array([0.6667, 0.5714])
+    """
+    x = floating(input, "local_response_norm")
+    if x.ndim < 3 or size < 1:
+        refuse_shape(f"local_response_norm takes (N, C, ...) and a positive size, got the shape {x.shape} and {size}")
+    rows: Any = np.reshape(x * x, (x.shape[0], x.shape[1], math.prod(x.shape[2:])))
+    windows = {"sizes": (size, 1), "stride": (1, 1), "low": (size // 2, 0), "high": ((size - 1) // 2, 0), "interior": (0, 0),
+               "dilation": (1, 1)}
+    total = wrap(ops.window_sum(rows.value, **windows))
+    return x / (k + np.reshape(total, x.shape) * (alpha / size)) ** beta

@@ -41,6 +41,17 @@ def conv_transpose2d(input: Array, weight: Array, bias: Array | None = None, str
     return _transposed(input, weight, bias, stride, padding, output_padding, groups, dilation, 2)
 
 
+@dispatched
+def conv_transpose3d(input: Array, weight: Array, bias: Array | None = None, stride: Size = 1, padding: Size = 0, output_padding: Size = 0,
+                     groups: int = 1, dilation: Size = 1) -> Array:
+    """Adjoint of `conv3d`: `input` (N, C, D, H, W) or (C, D, H, W), `weight` (C, O / groups, KD, KH, KW); like `conv_transpose2d`.
+
+    >>> conv_transpose3d(np.array([[[[1.0, 2.0]]]]), np.ones((1, 1, 1, 1, 2)), stride=2)
+    array([[[[1., 1., 2., 2.]]]])
+    """
+    return _transposed(input, weight, bias, stride, padding, output_padding, groups, dilation, 3)
+
+
 def _transposed(input: Any, weight: Any, bias: Any | None, stride: Size, padding: Size, output_padding: Size, groups: int,
                 dilation: Size, axes: int) -> Any:
     name = f"conv_transpose{axes}d"

@@ -480,7 +480,7 @@ def test_dropout2d_drops_channels() -> None:
     assert set(dropped.ravel()) == {0.0, 2.0}
     assert np.all(dropped == dropped[:, :, :1, :1])
     assert module.eval()(x) is x
-    with pytest.raises(ShapeError, match="Dropout2d takes"):
+    with pytest.raises(ShapeError, match="dropout2d takes"):
         module(aj.zeros(2, 3))
 
 
@@ -542,7 +542,7 @@ def test_shapes_and_values() -> None:
     assert nn.Unflatten(1, (2, 3))(aj.zeros(4, 6)).shape == (4, 2, 3)
     with pytest.raises(ShapeError, match="max_pool1d takes"):
         nn.MaxPool1d(2)(aj.zeros(4))
-    with pytest.raises(ValueError, match="mode is 'nearest', got 'bicubic'"):
+    with pytest.raises(ValueError, match=r"mode of an input of the shape .* is one of 'nearest', .*, got 'bicubic'"):
         nn.functional.interpolate(row, scale_factor=2, mode="bicubic")      # type: ignore[arg-type]
     with pytest.raises(ValueError, match="takes size or scale_factor"):
         nn.functional.interpolate(row)

@@ -1,10 +1,9 @@
-"""Clipping of gradients, parameters as one vector, sequences of different lengths as one tensor."""
+"""Clipping of gradients, parameters as one vector; sequences of different lengths are in `rnn`."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,8 @@ from adjit.eager.functional.shapes import cat
 from adjit.eager.modes import no_grad
 from adjit.eager.tensor import Tensor, tensor
 from adjit.ir.errors import ArgumentError, ShapeError
+from adjit.nn.utils import rnn
+from adjit.nn.utils.rnn import pad_sequence
 from adjit.tracer.user_location import find_user_location
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "pad_sequence", "parameters_to_vector", "rnn", "vector_to_parameters"]
@@ -91,31 +92,6 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
         for target in targets:
             target.copy_(vec[start:start + target.numel()].reshape(target.shape))
             start += target.numel()
-
-
-def pad_sequence(sequences: Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0) -> Tensor:
-    """Pad sequences (T_i, ...) with `padding_value` to one tensor (T, N, ...), or (N, T, ...) with `batch_first`.
-
-    >>> pad_sequence([tensor([1, 2]), tensor([3])], batch_first=True)
-    tensor([[1, 2],
-            [3, 0]])
-    """
-    if not sequences:
-        raise ArgumentError("pad_sequence takes at least one sequence", find_user_location())
-    padded: Tensor = apply(_padded, (list(sequences), padding_value, 0 if batch_first else 1))
-    return padded
-
-
-rnn = SimpleNamespace(pad_sequence=pad_sequence)
-
-
-def _padded(sequences: Sequence[Any], number: float, axis: int) -> Any:
-    length = max(len(sequence) for sequence in sequences)
-    rows = []
-    for sequence in sequences:
-        widths = [(0, length - len(sequence))] + [(0, 0)] * (sequence.ndim - 1)
-        rows.append(np.pad(sequence, widths, constant_values=number))
-    return np.stack(rows, axis=axis)
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
