@@ -62,6 +62,7 @@ VALUES: dict[str, tuple[Function, Any]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", VALUES)
 def test_values(name: str, backend: str, exhaustive: bool) -> None:
@@ -139,6 +140,7 @@ DERIVATIVES: dict[str, tuple[Function, np.ndarray]] = {
 ALWAYS = ("svd wide", "eigh upper", "projector", "eig of reals", "roots", "poly", "pinv", "systems", "cholesky", "expm")
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", DERIVATIVES)
 def test_derivatives(name: str, exhaustive: bool) -> None:
     if name not in ALWAYS and not exhaustive:

@@ -58,7 +58,7 @@ VALUES: dict[str, tuple[Function, Any]] = {
 }
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", VALUES)
 def test_values(name: str, backend: str) -> None:
@@ -108,6 +108,7 @@ DERIVATIVES: dict[str, tuple[Function, np.ndarray]] = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", DERIVATIVES)
 def test_derivatives(name: str) -> None:
     function, a = DERIVATIVES[name]

@@ -60,6 +60,7 @@ def differences(function: Function, x: np.ndarray, h: float = 1e-6) -> np.ndarra
     return slopes
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("name", "code"), [*((name, nullcontext) for name in FUNCTIONS),
                                             *((name, own_code) for name in ("cholesky", "solve", "inv", "det", "slogdet", "upper"))])
 def test_values_and_derivatives(name, code):

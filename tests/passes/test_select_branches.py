@@ -42,15 +42,14 @@ def test_which_branches_stay(name: str) -> None:
     assert (" cond " in compiled.ir("adjoint", 2.0)) == (name in STAY)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("backend", ["interpret", "native"])
 @pytest.mark.parametrize("name", GO)
 def test_values_and_derivatives_are_those_of_branches(name: str, backend: str) -> None:
-    function = program(GO[name])
-    for x in (2.0, 0.25, 0.0, -0.0, -3.0, np.inf, np.nan):
-        branch = GO[name][0 if x > 0.5 else 1]
-        for derived in (lambda f: f, aj.grad, lambda f: aj.grad(aj.grad(f)), lambda f: aj.jacfwd(f)):
-            found, expected = aj.compile(derived(function), backend=backend)(x), aj.compile(derived(branch), backend=backend)(x)
-            np.testing.assert_array_equal(found, expected)
+    for derived in (lambda f: f, aj.grad, lambda f: aj.grad(aj.grad(f)), lambda f: aj.jacfwd(f)):
+        function, *branches = [aj.compile(derived(f), backend=backend) for f in (program(GO[name]), *GO[name])]
+        for x in (2.0, 0.25, 0.0, -0.0, -3.0, np.inf, np.nan):
+            np.testing.assert_array_equal(function(x), branches[0 if x > 0.5 else 1](x))
 
 
 def test_nested_branches_become_selects_from_the_inside() -> None:

@@ -30,6 +30,7 @@ def sum_of_products(spec: str, *operands: np.ndarray) -> np.ndarray:
     return total
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("spec", SPECS)
 def test_infinities_are_those_of_the_sum_of_products(spec: str) -> None:
     random = np.random.default_rng(1)

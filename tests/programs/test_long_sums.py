@@ -72,7 +72,7 @@ def check(name: str, compiled: Any, shape: tuple[int, ...], dtype: Any = np.floa
             assert own <= most, f"{name} of {shape}, {values}: {own:.1e}, NumPy {other:.1e}"
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", EVERY)
 def test_as_accurate_as_numpy(name: str) -> None:
     compiled = adjit.compile(lambda x: EVERY[name](x))
@@ -80,6 +80,7 @@ def test_as_accurate_as_numpy(name: str) -> None:
         check(name, compiled, shape)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", ["sum", "of roots", "variance", "all of roots", "rows, columns and all", "of rows", "dot"])
 def test_other_backends(name: str) -> None:
     for backend in BACKENDS[1:]:
@@ -88,6 +89,7 @@ def test_other_backends(name: str) -> None:
             check(name, compiled, shape)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", ["sum", "of squares", "variance", "all", "of rows", "dot", "with a vector"])
 def test_float64(name: str) -> None:
     compiled = adjit.compile(lambda x: EVERY[name](x))

@@ -47,6 +47,7 @@ def check(program: NumPyProgram, function: Any, compiled: bool) -> None:
         check_values(function, [arguments], "interpret", max(program.rounding, 1e-12))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("file", FILES, ids=lambda name: name.rpartition(".")[2])
 def test_programs_run_with_the_other_import(file: str, exhaustive: bool) -> None:
     module = with_other_import(file)

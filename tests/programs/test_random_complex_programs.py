@@ -66,6 +66,7 @@ def arguments(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return z, w, generator.normal(size=(3, 3))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("part", range(3))
 def test_random_programs(part: int, exhaustive: bool) -> None:
     count = 60 if exhaustive else 3

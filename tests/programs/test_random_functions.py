@@ -1,6 +1,6 @@
 """Random programs as users write them against NumPy: results, dtypes, errors and derivatives, on every backend, call after call.
 
-240 programs, the same ones in every run; `--exhaustive` runs ten thousand others, RANDOM_EXAMPLES=2000 that many. A program
+120 programs, the same ones in every run; `--exhaustive` runs ten thousand others, RANDOM_EXAMPLES=2000 that many. A program
 that fails is printed as a script.
 """
 
@@ -37,7 +37,7 @@ class Failed(AssertionError):
         super().__init__(f"seed {source.seed}: {what}\n\n{source.script()}")
 
 
-IN_THE_GATE = 240
+IN_THE_GATE = 120
 FLOATS = (*["float64"] * 6, "int64", "bool")
 
 

@@ -149,6 +149,7 @@ IN_GATE = {("recurrent", "native", gradient), ("recurrent", "native", second),
 """Random loops take seconds to compile, and numba takes a tenth of a second for each kernel."""
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("order", [gradient, second])
 @pytest.mark.parametrize("backend", ["native", "numba"])
 @pytest.mark.parametrize("name", CASES)
