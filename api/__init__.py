@@ -43,16 +43,18 @@ from adjit.runtime.vmap import vmap
 if TYPE_CHECKING:
     from adjit import cuda, debug, fft, func, nn, optim, solve, special, tensor_function_names, utils, viz  # one is a stub
     from adjit.dtypes import *  # noqa: F403
+    from adjit.runtime.cuda.transfer import device_get, device_put
     from adjit.runtime.parameter_vectors import check_grads, ravel_pytree
     from adjit.serialization import load, save
     from adjit.tensor_function_names import *  # noqa: F403
 
 __all__ = [
     "CompiledFunction", "Generator", "Tensor", "__version__", "as_tensor", "autograd", "check_grads", "checkpoint", "compile", "cond",
-    "cuda", "custom_vjp", "debug", "device", "e", "enable_grad", "errors", "fft", "fori_loop", "from_dlpack", "func", "get_rng_state",
-    "grad", "hessian", "hvp", "inf", "inference_mode", "is_grad_enabled", "jacfwd", "jacobian", "jacrev", "jvp", "linalg", "load",
-    "manual_seed", "map", "nan", "nn", "no_grad", "numpy", "optim", "pi", "pure_callback", "random", "ravel_pytree", "save", "scan",
-    "set_grad_enabled", "set_rng_state", "solve", "special", "stop_gradient", "tensor", "utils", "value_and_grad", "viz", "vjp", "vmap",
+    "cuda", "custom_vjp", "debug", "device", "device_get", "device_put", "e", "enable_grad", "errors", "fft", "fori_loop",
+    "from_dlpack", "func", "get_rng_state", "grad", "hessian", "hvp", "inf", "inference_mode", "is_grad_enabled", "jacfwd", "jacobian",
+    "jacrev", "jvp", "linalg", "load", "manual_seed", "map", "nan", "nn", "no_grad", "numpy", "optim", "pi", "pure_callback", "random",
+    "ravel_pytree", "save", "scan", "set_grad_enabled", "set_rng_state", "solve", "special", "stop_gradient", "tensor", "utils",
+    "value_and_grad", "viz", "vjp", "vmap",
     "while_loop",
 ]
 if TYPE_CHECKING:
@@ -63,7 +65,8 @@ _DTYPES = frozenset((
     "bfloat16", "bool", "cdouble", "cfloat", "complex128", "complex64", "double", "float", "float16", "float32", "float64", "half", "int",
     "int16", "int32", "int64", "int8", "long", "short", "uint16", "uint32", "uint64", "uint8"))
 _MODULES = {"load": "adjit.serialization", "save": "adjit.serialization", "check_grads": "adjit.runtime.parameter_vectors",
-            "ravel_pytree": "adjit.runtime.parameter_vectors"}
+            "ravel_pytree": "adjit.runtime.parameter_vectors", "device_get": "adjit.runtime.cuda.transfer",
+            "device_put": "adjit.runtime.cuda.transfer"}
 _ELSEWHERE = {
     "jit": "aj.compile compiles a function", "pmap": "aj.vmap maps over an axis, on all cores", "pjit": "aj.compile compiles a function",
     "elementwise_grad": "aj.grad(lambda x: np.sum(f(x))) has the derivatives of an elementwise f",
@@ -76,7 +79,6 @@ _ELSEWHERE = {
     "jnp": "adjit.numpy, or NumPy itself", "tree_map": "optree.tree_map", "tree": "optree has functions for trees",
     "tree_util": "optree has functions for trees", "flatten_util": "aj.ravel_pytree", "GradientTape": "aj.value_and_grad",
     "scipy": "aj.special and aj.linalg", "test_util": "aj.check_grads", "make_jaxpr": "aj.compile(f).ir(\"traced\")",
-    "device_put": "arrays are NumPy's",
     "block_until_ready": "calls return when they are done",
 }
 """Names in other libraries, and what there is instead."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from adjit.ir.analysis.kernel_schedule import CPU_RULE, KernelRule
 from adjit.ir.dataclass import dataclass
 
 
@@ -45,6 +46,7 @@ class Options:
     rolling        which Python loops become `scan` ops; None: all stay unrolled, and so they do with a memory budget, which knows
                    nothing of values within loops.
     saved_dtype    float16 or bfloat16: the dtype in which the forward half saves floats for the backward half. None: their own.
+    kernels        sizes by which kernels are cut. Set by the backend.
     flush_subnormals  True if native programs flush subnormal numbers to zero. Constant folding in passes does not depend on it.
     """
 
@@ -54,3 +56,4 @@ class Options:
     flush_subnormals: bool = False
     rolling: RollingRule | None = None
     saved_dtype: np.dtype | None = None
+    kernels: KernelRule = CPU_RULE

@@ -12,10 +12,13 @@ from adjit.runtime.native.executable import NativeExecutable
 
 if TYPE_CHECKING:
     from adjit.codegen.native.compile_program import OverlappedCodegen
+    from adjit.runtime.cuda import device_executable, devices
     from adjit.runtime.numba import executable, kernels
 
-    AnyExecutable = executable.Executable | executable.Interpretation | NativeExecutable
+    AnyExecutable = executable.Executable | executable.Interpretation | NativeExecutable | device_executable.DeviceExecutable
 else:
+    devices = LazyModule("adjit.runtime.cuda.devices")
+    device_executable = LazyModule("adjit.runtime.cuda.device_executable")
     executable = LazyModule("adjit.runtime.numba.executable")
     kernels = LazyModule("adjit.runtime.numba.kernels")
 
@@ -34,4 +37,6 @@ def make_executable(backend: str, optimized: Graph, planned: Graph, threads: int
         return executable.Interpretation(optimized, planned)
     if backend == "native":
         return native_executable(planned, native_target(), threads, flush_subnormals, overlapped)
+    if backend == "cuda":
+        return device_executable.DeviceExecutable(planned, devices.driver())
     return executable.Executable(planned, kernels.compile_kernels(planned), threads)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from adjit.codegen.cuda.target import DEVICE_RULE
 from adjit.codegen.llvm.target import is_installed
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import ArgumentError, UnsupportedError
+from adjit.ir.lazy_module import LazyModule
 from adjit.ir.types import is_half
 from adjit.passes.options import Options, RollingRule
 from adjit.runtime import settings
@@ -19,6 +21,11 @@ from adjit.runtime.native.code import native_is_supported
 from adjit.tracer.array_wrapper import IdentityKeyed
 from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.user_location import find_user_location
+
+if TYPE_CHECKING:
+    from adjit.runtime.cuda import devices
+else:
+    devices = LazyModule("adjit.runtime.cuda.devices")
 
 DEVICES = ("cpu", "cuda")
 Names = str | int | Iterable[str | int]
@@ -32,6 +39,7 @@ class CompileOptions:
     static: frozenset[str] = frozenset()
     donate: frozenset[str] = frozenset()
     backend: str = "numba"
+    device: str = "cpu"
     threads: int | None = None
     memory_budget: int | float | None = None
     flush_subnormals: bool = False
@@ -43,6 +51,8 @@ class CompileOptions:
     @property
     def pass_options(self) -> Options:
         """Options of the passes."""
+        if self.device == "cuda":
+            return Options(self.memory_budget, True, saved_dtype=self.saved_dtype, kernels=DEVICE_RULE)
         native = self.backend == "native"
         rolls = settings.ROLL_LOOPS.get() if self.roll_loops is None else self.roll_loops
         return Options(self.memory_budget, native, core_cache_bytes() if native else None, self.flush_subnormals and native,
@@ -58,7 +68,8 @@ def make_compile_options(fun: Callable[..., Any], static: Names, donate: Names, 
     if static_names & donated_names:
         raise ArgumentError(f"an argument cannot be static and donated: {', '.join(sorted(static_names & donated_names))}",
                             find_user_location())
-    _check_device(device)
+    if device not in DEVICES:
+        raise ArgumentError(f"unknown device {device!r}; the choices are {', '.join(DEVICES)}", find_user_location())
     _check_threads(threads)
     _check_budget(memory_budget)
     if flush_subnormals and backend in ("numba", "interpret"):
@@ -66,7 +77,8 @@ def make_compile_options(fun: Callable[..., Any], static: Names, donate: Names, 
                                hint="use backend='native', or 'auto'")
     if roll_loops is not None and not isinstance(roll_loops, bool):
         raise TypeError(f"roll_loops= takes True, False or None, got {roll_loops!r}")
-    return CompileOptions(static_names, donated_names, _choose_backend(backend), threads, memory_budget, bool(flush_subnormals), roll_loops,
+    chosen = _device_backend(backend, flush_subnormals, shadow) if device == "cuda" else _choose_backend(backend)
+    return CompileOptions(static_names, donated_names, chosen, device, threads, memory_budget, bool(flush_subnormals), roll_loops,
                           _half_dtype(saved_dtype), shadow=_share(shadow))
 
 
@@ -127,11 +139,22 @@ def _not_installed(backend: str, package: str) -> UnsupportedError:
                             hint=f"pip install {package}; or use backend='interpret', or 'auto', which takes what there is")
 
 
-def _check_device(device: str) -> None:
-    if device not in DEVICES:
-        raise ArgumentError(f"unknown device {device!r}; the choices are {', '.join(DEVICES)}", find_user_location())
-    if device != "cpu":
-        raise UnsupportedError(f"device {device!r} is not supported yet", find_user_location(), hint="omit device= to compile for the CPU")
+def _device_backend(backend: str, flush_subnormals: bool, shadow: float) -> str:
+    """The backend of functions for a device; raises `UnsupportedError` if there is no device."""
+    if backend != "auto":
+        raise ArgumentError(f"backend {backend!r} is for the CPU", find_user_location(), hint="omit backend=, or device=")
+    if flush_subnormals:
+        raise UnsupportedError("device 'cuda' cannot flush subnormal numbers to zero yet", find_user_location(),
+                               hint="omit flush_subnormals=")
+    if shadow:
+        raise UnsupportedError("calls of functions for the device 'cuda' are not compared yet", find_user_location(), hint="omit shadow=")
+    if not is_installed("llvmlite"):
+        raise _not_installed("cuda", "llvmlite")
+    try:
+        devices.driver()
+    except UnsupportedError as error:
+        raise UnsupportedError(error.message, find_user_location(), hint=error.hint) from None
+    return "cuda"
 
 
 def _check_threads(threads: int | None) -> None:

@@ -244,6 +244,7 @@ class CompiledFunction(Generic[P, R]):
         """Export `fun`, which is the function, or its bound method of an instance."""
         examples = [tuple(args), *map(tuple, ways)]
         signatures = [flatten_call(fun, example, kwargs, self.compile_options.static, modes.grad) for example in examples]
+        self._check_exports()
         programs: list[tuple[Program, tuple[np.ndarray, ...]]] = []
         for number, (example, signature) in enumerate(zip(examples, signatures, strict=True)):
             if signature.key != signatures[0].key:
@@ -269,12 +270,19 @@ class CompiledFunction(Generic[P, R]):
 
     def callable_for(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> native_callable.NativeCallable:
         """The C functions of `fun`, which is the function, or its bound method of an instance."""
+        self._check_exports()
         if not args and not kwargs and self.compile_options.backend == "native":
             program = self.program(fun, args, kwargs)
             self._check_stores_nothing(program)
             return native_callable.make_callable(program, program.current(program.signature), program.signature)
         signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.grad)
         return native_callable.make_callable(*self._native(fun, args, kwargs, signature), signature)
+
+    def _check_exports(self) -> None:
+        """Raise `ExportError` for a function of a device."""
+        if self.compile_options.device != "cpu":
+            raise ExportError(f"{function_name(self.fun)} is compiled for the device {self.compile_options.device!r}, whose programs "
+                              "cannot be exported yet", find_user_location(), hint="compile it without device= to export it for the CPU")
 
     def _check_stores_nothing(self, program: Program) -> None:
         """Raise `ExportError` if each call has to store something, which code without Python cannot."""
@@ -506,6 +514,9 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
     another thread, with transforms run op by op by NumPy. Where results differ by more than rounding, the next call warns once
     (`ShadowWarning`), with the op and the line that a bisection over the graph finds, and a file for `python -m adjit replay FILE`. Calls
     of functions with `shadow` go through Python, which takes some microseconds; those with tensors are not compared.
+
+    `device="cuda"` compiles for the first NVIDIA GPU: results are arrays on the device (`np.asarray(y)` copies one), arrays of NumPy's are
+    copied there at each call, and those of `aj.device_put` are used as they are. What has no code there is refused with its line.
 
     Raises `ValueError` or `TypeError` for invalid arguments, `UnsupportedError` for a backend or device that is not available, or does not
     support an option. The call raises `DonationError` before anything is written if a donated buffer cannot be used, and, with nothing

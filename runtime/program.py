@@ -17,7 +17,7 @@ import numpy as np
 
 from adjit.codegen.process.gc_pause import gc_paused
 from adjit.ir.dataclass import dataclass
-from adjit.ir.errors import TraceError
+from adjit.ir.errors import TraceError, UnsupportedError
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.guard import GuardMiss, Outcome, same_outcome
@@ -42,6 +42,7 @@ from adjit.tracer.user_location import find_user_location
 
 if TYPE_CHECKING:
     from adjit.runtime.backends import AnyExecutable
+    from adjit.runtime.cuda import device_inputs
     from adjit.runtime.debug import op_by_op
     from adjit.runtime.fastcall import program_descriptor
     from adjit.runtime.fastcall.descriptors import ProgramDescriptor
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from adjit.runtime.reports import graph_dump, kernel_texts, profile
     from adjit.runtime.reports.profile import Profile
 else:
+    device_inputs = LazyModule("adjit.runtime.cuda.device_inputs")
     op_by_op = LazyModule("adjit.runtime.debug.op_by_op")
     graph_dump = LazyModule("adjit.runtime.reports.graph_dump")
     kernel_texts = LazyModule("adjit.runtime.reports.kernel_texts")
@@ -80,7 +82,7 @@ class Program:
     param_roles: tuple[str, ...]
     pipeline: Pipeline
     executable: AnyExecutable
-    inputs: Inputs
+    inputs: Inputs | device_inputs.DeviceInputs
     backend: str
     threads: int
     milliseconds: Milliseconds
@@ -303,6 +305,8 @@ def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
     they are known; `flow` is what is known of the ways through the function. A program that
     is not `guarded` is right for the values of these arguments alone.
     """
+    if compile_options.device == "cpu":
+        _check_for_cpu(fun, signature)
     threads = compile_options.threads or settings.THREADS.get()
     folder, verify = settings.DUMP.get(), settings.VERIFY.get()
     begin = time.perf_counter()
@@ -459,6 +463,9 @@ def _trace(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, An
 def _lower(trace: Trace, captured: Captured | None, signature: CallSignature, compile_options: CompileOptions, reason: str,
            update_in_place: bool, threads: int, folder: Path | None, verify: bool, begin: float) -> Program:
     graph = _with_donations(trace.graph, signature, compile_options.donate)
+    on_device = compile_options.device != "cpu"
+    if on_device:
+        _check_for_device(trace, captured, signature, compile_options.device)
     dump = graph_dump.Dump(folder, graph.name) if folder else None
     traced = time.perf_counter()
     on_pass = dump.graph if dump else None
@@ -476,10 +483,28 @@ def _lower(trace: Trace, captured: Captured | None, signature: CallSignature, co
     paths = [*signature.traced_paths(), *_captured_paths(trace)]
     paths += [value.name or f"tensor {i}" for i, value in enumerate(graph.params[len(paths):])]
     milliseconds = Milliseconds((traced - begin) * 1e3, took - compiled.backend_milliseconds, compiled.backend_milliseconds)
-    return Program(
-        signature, trace, graph.param_roles, compiled.pipeline, compiled.executable,
-        Inputs(graph, paths, [param for param, _ in trace.writes], trace.same), compile_options.backend, threads, milliseconds, reason,
-        verify, tensors, effects_wait=graph.has_effects and bool(trace.value_guards))
+    inputs = (device_inputs.DeviceInputs(graph, paths) if on_device
+              else Inputs(graph, paths, [param for param, _ in trace.writes], trace.same))
+    return Program(signature, trace, graph.param_roles, compiled.pipeline, compiled.executable, inputs, compile_options.backend, threads,
+                   milliseconds, reason, verify, tensors, effects_wait=graph.has_effects and bool(trace.value_guards))
+
+
+def _check_for_cpu(fun: Callable[..., Any], signature: CallSignature) -> None:
+    """Raise `UnsupportedError` for an argument in the memory of a device."""
+    for path, device in signature.on_devices():
+        raise UnsupportedError(f"{path} is on the device {device!r}, and {function_name(fun)} is compiled for the CPU",
+                               find_user_location(), hint=f"compile it with device={device!r}, or pass aj.device_get({path})")
+
+
+def _check_for_device(trace: Trace, captured: Captured | None, signature: CallSignature, device: str) -> None:
+    """Raise `UnsupportedError` for what programs on a device do not do yet."""
+    if captured is not None:
+        raise UnsupportedError(f"{trace.graph.name} reads tensors, which are in the memory of the CPU, and is compiled for the device "
+                               f"{device!r}", find_user_location(), hint="pass arrays (tensor.numpy(), or aj.device_put) as arguments")
+    if trace.writes:
+        paths = [*signature.traced_paths(), *_captured_paths(trace)]
+        raise UnsupportedError(f"{trace.graph.name} writes to {paths[trace.writes[0][0]]}, and is compiled for the device {device!r}",
+                               find_user_location(), hint="return the new array instead")
 
 
 def _with_donations(graph: Graph, signature: CallSignature, donate: frozenset[str]) -> Graph:

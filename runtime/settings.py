@@ -107,13 +107,15 @@ TRACEBACK = Setting("ADJIT_TRACEBACK", _one_of("user", "full"), lambda: "user",
                     "frames that errors show: user, those of your own code; full, those of adjit too")
 ROLL_LOOPS = Setting("ADJIT_ROLL_LOOPS", _flag, lambda: True, "0: Python loops stay unrolled in compiled programs")
 WAYS = Setting("ADJIT_WAYS", _positive, lambda: 64, "ways through its decisions on values that a function keeps for one signature")
+CUDA = Setting("ADJIT_CUDA", _one_of("auto", "emulated"), lambda: "auto",
+               "emulated: device='cuda' is a device that this processor emulates, to test without a card; default, auto: the first card")
 DEBUG = Setting("ADJIT_DEBUG", _flag, lambda: False, "1: programs compiled from now on say which matrices cannot be factored, and why")
 NANS = Setting("ADJIT_NANS", _flag, lambda: False, "1: calls whose results have a NaN or an infinity raise an error that names the op")
 DISABLE_JIT = Setting("NUMBA_DISABLE_JIT", _flag, lambda: False,
                       "1: kernels run as plain Python, by the numba backend, to step through them")
 
 SETTINGS: tuple[Setting, ...] = (DUMP, VERIFY, BACKEND, THREADS, CACHE_DIR, CACHE_SIZE, MATMUL, TARGET, SIGNATURES, TRACEBACK, ROLL_LOOPS,
-                                 WAYS, DEBUG, NANS, DISABLE_JIT)
+                                 WAYS, CUDA, DEBUG, NANS, DISABLE_JIT)
 
 
 def check() -> None:

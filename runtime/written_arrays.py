@@ -17,7 +17,9 @@ def find_same(arrays: Sequence[np.ndarray], written: Collection[int], paths: Seq
 
     Raises `ArgumentError` for arrays that share only a part of their memory, and for a written array whose elements share memory.
     """
-    bounds = {number: byte_bounds(array) for number, array in enumerate(arrays) if array.size}
+    if not written:
+        return ()
+    bounds = {number: byte_bounds(array) for number, array in enumerate(arrays) if isinstance(array, np.ndarray) and array.size}
     found: dict[int, int] = {}
     for number in written:
         if number not in bounds:

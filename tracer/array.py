@@ -26,7 +26,7 @@ from adjit.ir.graph import Value
 from adjit.ir.interpreter import ArrayValue
 from adjit.ir.ops import stop_gradient
 from adjit.ir.types import TensorType, check_dtype, dtype_kind, is_inexact
-from adjit.tracer.array_wrapper import ArrayWrapper
+from adjit.tracer.array_wrapper import ArrayWrapper, DeviceLeaf
 from adjit.tracer.caught_errors import is_caught
 from adjit.tracer.flow.flow_graph import FlowMismatch
 from adjit.tracer.flow.number_uses import is_only_decided_on
@@ -753,6 +753,9 @@ def as_traced(x: Any) -> TracedArray:
         return wrap(constant(x, np.asarray(x).dtype), weak=not isinstance(x, bool))
     if isinstance(x, (list, tuple)) and contains_traced(x):
         return FUNCTIONS[np.stack](x)
+    if isinstance(x, DeviceLeaf):
+        raise UnsupportedError("an array in the memory of a device is read in a traced function", find_user_location(),
+                               hint="pass it to the function as an argument")
     return as_traced(np.asarray(x))
 
 

@@ -45,6 +45,19 @@ class ArrayWrapper:
         raise NotImplementedError
 
 
+class DeviceLeaf:
+    """Array in the memory of a device, as an argument of a function that is compiled for this device: `device` is the device's name. Its
+    elements are not here, so that only its type is traced."""
+
+    device: str
+    shape: tuple[int, ...]
+    dtype: Any
+
+    def copied(self) -> Any:
+        """The elements, as an array of NumPy's."""
+        raise NotImplementedError
+
+
 class IdentityKeyed:
     """Base of objects that compiled functions take by reference; the compiling code compares their contents. See `eager.state.Stateful`."""
 

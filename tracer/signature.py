@@ -19,7 +19,7 @@ from adjit.ir.errors import TraceError, UnsupportedError
 from adjit.ir.types import C128, F64, SHORT_NAMES, TensorType, check_dtype, is_half
 from adjit.tracer.array import TracedArray
 from adjit.tracer.array_checks import check_array
-from adjit.tracer.array_wrapper import ArrayWrapper, IdentityKeyed, held_by
+from adjit.tracer.array_wrapper import ArrayWrapper, DeviceLeaf, IdentityKeyed, held_by
 from adjit.tracer.guards.array_access import ORIGINAL_CLASS
 from adjit.tracer.trees import TreeSpec, as_name, flatten_arguments, is_static, paths, structure_text
 from adjit.tracer.user_location import find_user_location
@@ -75,6 +75,10 @@ class CallSignature:
         bound = [self.function.__self__] if isinstance(self.function, MethodType) else []
         return bound + [leaf for leaf in self.all_leaves if isinstance(leaf, IdentityKeyed)]
 
+    def on_devices(self) -> list[tuple[str, str]]:
+        """Path and device of each leaf that is in the memory of a device."""
+        return [(path, leaf.device) for path, leaf in zip(self.leaf_paths(), self.all_leaves, strict=True) if isinstance(leaf, DeviceLeaf)]
+
     def without_arguments(self) -> CallSignature:
         """Signature that can be retained for long: without the arguments and the object of a bound method."""
         function = partial(self.function.__func__, None) if isinstance(self.function, MethodType) else self.function
@@ -111,7 +115,7 @@ def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
     if static_names:
         args, kwargs = _wrap_static(fun, args, kwargs, static_names)
     all_leaves, tree = flatten_arguments(tuple(args), kwargs)
-    arrays: list[np.ndarray] = []
+    arrays: list[Any] = []
     keys: list[tuple[Any, ...]] = []
     wrappers: list[ArrayWrapper] = []
     for index, leaf in enumerate(all_leaves):
@@ -129,6 +133,9 @@ def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
             wrappers.append(leaf)
             arrays.append(array)
             keys.append((array.dtype, array.shape, *leaf.signature_key()))
+        elif isinstance(leaf, DeviceLeaf):
+            arrays.append(leaf)
+            keys.append((leaf.dtype, leaf.shape, leaf.device))
         elif isinstance(leaf, IdentityKeyed):
             keys.append(("static", (type(leaf), id(leaf)), IdentityKeyed))
         elif type(leaf) is StaticArgument or is_static(leaf):
@@ -253,7 +260,8 @@ def _describe(key: tuple[Any, ...]) -> str:
         return f"a {key[1][0].__name__}"
     if key[0] == "static":
         return _describe_static(*key[1])
-    return f"{TensorType(key[0], key[1])}{' (an array)' if key[2:] == (np.ndarray,) else ''}"
+    where = " (an array)" if key[2:] == (np.ndarray,) else f" on the device {key[2]!r}" if key[2:] and isinstance(key[2], str) else ""
+    return f"{TensorType(key[0], key[1])}{where}"
 
 
 def _describe_static(kind: type, value: Any) -> str:

@@ -30,6 +30,7 @@ from adjit.ir.ops.guard import Outcome
 from adjit.ir.ops.traits import EXPANDED
 from adjit.ir.types import is_float, is_inexact
 from adjit.ir.waiting_effects import no_effects
+from adjit.tracer.array_wrapper import DeviceLeaf
 
 KINDS = {"bool": "the truth value", "int": "the integer", "float": "the number"}
 """What Python asked for, in words, by the name of the type that it got."""
@@ -92,7 +93,7 @@ class CallValues:
 
     def bind(self, param: Value, array: Any) -> None:
         """Set the array for a parameter of the outermost graph."""
-        self._arrays[param] = np.asarray(array, param.type.dtype)
+        self._arrays[param] = array.copied() if isinstance(array, DeviceLeaf) else np.asarray(array, param.type.dtype)
         self._varying.add(param)
 
     def array(self, value: Value, builder: GraphBuilder) -> np.ndarray:

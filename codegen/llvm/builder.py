@@ -117,7 +117,7 @@ class For:
         text.do(f"{counter}.sum = add nsw i64 {counter}, {self._step}")
         text.do(f"{counter}.next = freeze i64 {counter}.sum")
         again = text.let(f"icmp {'ne' if self._exact else 'slt'} i64 {counter}.next, {self._stop}")
-        text.do(f"br i1 {again}, label %body{number}, label %after{number}")
+        text.do(f"br i1 {again}, label %body{number}, label %after{number}{text.loop_mark}")
         text.label(f"after{number}")
         if self._guard is not None:
             self._guard.following = self.following
@@ -156,6 +156,9 @@ class DoWhile:
 
 class Builder:
     """The functions of one module. `declarations` holds lines for external definitions, except LLVM's intrinsics."""
+
+    loop_mark = ""
+    """Metadata of the branch that ends a loop over a range."""
 
     def __init__(self, declarations: str = "") -> None:
         self.functions: dict[str, Definition] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
@@ -58,9 +59,9 @@ def _linker(number: int) -> Any:
 
 
 @off_main_thread
-def load(compiled: CompiledObject) -> LoadedKernel:
-    """Link object code into this process. Raises `RuntimeError` if a symbol is missing, and `UnsupportedError` if it is one of a library
-    that is not installed."""
+def load(compiled: CompiledObject, symbols: Mapping[str, int] | None = None) -> LoadedKernel:
+    """Link object code into this process; `symbols` has addresses for names that it refers to. Raises `RuntimeError` if a symbol is
+    missing, and `UnsupportedError` if it is one of a library that is not installed."""
     import llvmlite.binding as llvm
 
     release_dead()
@@ -69,6 +70,8 @@ def load(compiled: CompiledObject) -> LoadedKernel:
         builder.add_object_img(code)
         for symbol in external_symbols(code):
             builder.import_symbol(symbol, address_of(symbol))
+    for symbol, address in (symbols or {}).items():
+        builder.import_symbol(symbol, address)
     number = next(_numbers)
     library = builder.export_symbol(compiled.symbol).link(_linker(number // MAX_LIBRARIES_PER_LINKER), f"adjit_{number}")
     loaded = LoadedKernel(library[compiled.symbol], None, compiled.nbytes)

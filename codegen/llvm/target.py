@@ -33,7 +33,14 @@ class Target:
     @property
     def cpu(self) -> str:
         """LLVM's name of the base processor, to which `features` are added."""
+        if self.is_gpu:
+            return self.name
         return "generic" if self.triple.startswith("aarch64") else "x86-64"
+
+    @property
+    def is_gpu(self) -> bool:
+        """True if each lane is a thread: code has no vectors, and calls of functions cost what they do nowhere else."""
+        return self.triple.startswith("nvptx64")
 
     @property
     def avx512(self) -> bool:

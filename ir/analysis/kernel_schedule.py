@@ -28,9 +28,35 @@ LEVELS = ("kernel", "row", "element", "post")
 MAX_RECOMPUTE_COST = 5.0
 """Instructions that cost as much as storing and loading a value; a load counts 0.5."""
 
-ELEMENTS_PER_BLOCK = 1 << 14
-MAX_BLOCKS_WITH_COLUMN_SUMS = 16
-MAX_BLOCKS_WITH_BUFFERS = 32
+
+@dataclass(frozen=True, slots=True)
+class KernelRule:
+    """Sizes by which a target cuts kernels. Scratch memory and fusion follow from them, so passes and code generation read the same rule.
+
+    elements_per_block           positions from which on a block has enough to do
+    max_blocks_with_sums         most blocks of a kernel with sums of everything, each of which leaves a partial sum; None: any number
+    max_blocks_with_column_sums  most blocks of a kernel with sums down the columns, each of which leaves a row of partial sums
+    max_blocks_with_buffers      most blocks of a kernel with row buffers
+    row_buffers                  True if values that later stages need are cached in a buffer of one row; False: they stay in registers
+    max_single_row               most elements of a kernel with only one row; a longer one could not be split over threads
+    max_column_sums              most columns of which a kernel computes sums
+    overwrites_numbers           True if a result may lie in the memory of a parameter with one element a row, or one in all
+    product_epilogues            True if products take epilogues whatever the size of the cache
+    """
+
+    elements_per_block: int = 1 << 14
+    max_blocks_with_sums: int | None = None
+    max_blocks_with_column_sums: int = 16
+    max_blocks_with_buffers: int = 32
+    row_buffers: bool = True
+    max_single_row: int = 1 << 16
+    max_column_sums: int = 1 << 14
+    overwrites_numbers: bool = True
+    product_epilogues: bool = False
+
+
+CPU_RULE = KernelRule()
+"""Rule of all backends for processors."""
 
 
 @dataclass(slots=True)
@@ -97,14 +123,15 @@ class KernelSchedule:
         return value in self.cached and self.stage[value] < stage
 
 
-def schedule_kernel(region: Graph, rows: int, columns: int) -> KernelSchedule:
-    """Schedule of a fused region over `rows` x `columns`."""
+def schedule_kernel(region: Graph, rows: int, columns: int, rule: KernelRule = CPU_RULE) -> KernelSchedule:
+    """Schedule of a fused region over `rows` x `columns`, for a target with this rule."""
     schedule = KernelSchedule(region, rows, columns, infer_maps(region, rows * columns, rows), producers(region))
     _assign_levels(schedule)
-    _choose_cached(schedule)
-    _choose_blocks(schedule)
+    if rule.row_buffers:
+        _choose_cached(schedule)
+    _choose_blocks(schedule, rule)
     _assign_scratch(schedule)
-    schedule.in_place = _in_place(schedule)
+    schedule.in_place = _in_place(schedule, rule)
     return schedule
 
 
@@ -174,14 +201,16 @@ def _is_expensive(s: KernelSchedule, value: Value) -> bool:
     return cost > MAX_RECOMPUTE_COST
 
 
-def _choose_blocks(s: KernelSchedule) -> None:
+def _choose_blocks(s: KernelSchedule, rule: KernelRule) -> None:
     if not has_row_work(s):
         return
-    rows = max(1, ELEMENTS_PER_BLOCK // s.columns)
+    rows = max(1, rule.elements_per_block // s.columns)
+    if s.partials and rule.max_blocks_with_sums is not None:
+        rows = max(rows, -(-s.rows // rule.max_blocks_with_sums))
     if any(s.scope[value] == "columns" for value in s.partials):
-        rows = max(rows, -(-s.rows // MAX_BLOCKS_WITH_COLUMN_SUMS))
+        rows = max(rows, -(-s.rows // rule.max_blocks_with_column_sums))
     if s.cached:
-        rows = max(rows, -(-s.rows // MAX_BLOCKS_WITH_BUFFERS))
+        rows = max(rows, -(-s.rows // rule.max_blocks_with_buffers))
     s.rows_per_block = min(rows, s.rows)
     s.blocks = -(-s.rows // s.rows_per_block)
 
@@ -204,24 +233,26 @@ def _reserve(s: KernelSchedule, value: Value, size: int) -> None:
     s.scratch_bytes += aligned(size)
 
 
-def _in_place(s: KernelSchedule) -> tuple[int, ...]:
+def _in_place(s: KernelSchedule, rule: KernelRule) -> tuple[int, ...]:
     """Parameters whose memory any result of the same size may take: the result has the same dtype, and each element is last read where it
     is overwritten."""
     last_read = _last_reads(s)
     eligible = []
     for index, param in enumerate(s.region.params):
         rivals = [v for v in s.region.results if v.type.nbytes == param.type.nbytes]
-        if rivals and all(_may_overwrite(s, param, value, last_read.get(param, 0)) for value in rivals):
+        if rivals and all(_may_overwrite(s, rule, param, value, last_read.get(param, 0)) for value in rivals):
             eligible.append(index)
     return tuple(eligible)
 
 
-def _may_overwrite(s: KernelSchedule, param: Value, result: Value, last_read: int) -> bool:
+def _may_overwrite(s: KernelSchedule, rule: KernelRule, param: Value, result: Value, last_read: int) -> bool:
     if param.type.dtype != result.type.dtype or s.maps[param] != s.maps[result] or s.producer.get(result) is None:
         return False
     extent = s.extent(param)
     if extent == "full":
         return s.level[result] != "post" and s.stage.get(result, 0) >= last_read
+    if not rule.overwrites_numbers and (s.columns > 1 or extent != "row"):
+        return False
     return extent in ("row", "scalar") and (extent == "row") == (s.level[result] != "post")
 
 

@@ -8,7 +8,7 @@ from operator import is_
 
 from adjit.ir.analysis.aliases import alias_offset, concatenation_offsets
 from adjit.ir.analysis.iteration_space import contiguous_run, infer_maps, map_extent
-from adjit.ir.analysis.kernel_schedule import schedule_kernel
+from adjit.ir.analysis.kernel_schedule import KernelRule, schedule_kernel
 from adjit.ir.graph import Graph, Op, Value, last_uses, needed_ops, producers, readers
 from adjit.ir.ops.traits import FREE_IN_KERNELS
 from adjit.passes.options import Options
@@ -54,7 +54,7 @@ def absorb_slices(graph: Graph, options: Options) -> Graph:
     """
     if not options.only_kernels or not any(op.name == "slice" for op in graph.ops):
         return graph
-    absorber = _Absorber(graph)
+    absorber = _Absorber(graph, options.kernels)
     ops = [absorber.absorbed(index, op) if op.name == "fused" else op for index, op in enumerate(graph.ops)]
     return graph if all(map(is_, ops, graph.ops)) else graph.with_ops(needed_ops(ops, graph.results))
 
@@ -62,7 +62,8 @@ def absorb_slices(graph: Graph, options: Options) -> Graph:
 class _Absorber:
     """What is known of a graph: who makes and who reads each value, and which values share memory."""
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: Graph, rule: KernelRule):
+        self.rule = rule
         self.producer, self.readers, self.last = producers(graph), readers(graph.ops), last_uses(graph)
         self.results = set(graph.results)
         self.fixed = {value for value, role in zip(graph.params, graph.param_roles, strict=True) if role == "input"}
@@ -104,7 +105,7 @@ class _Absorber:
         kernel = Graph(region.name, tuple(taken.values()), (*slices, *region.ops), region.results)
         if any(extent not in ("full", "scalar") for extent in _extents(kernel, rows, columns)) and columns != op.attrs["columns"]:
             return op
-        schedule = schedule_kernel(kernel, rows, columns)
+        schedule = schedule_kernel(kernel, rows, columns, self.rule)
         bases = {self.memory_of(made.operands[0]) for made in found.values()}
         in_place = tuple(number for number in schedule.in_place
                          if self.memory_of(params[number]) not in bases and params.count(params[number]) == 1)

@@ -42,7 +42,7 @@ After:
 from __future__ import annotations
 
 from adjit.ir.analysis.iteration_space import infer_maps, map_extent
-from adjit.ir.analysis.kernel_schedule import schedule_kernel
+from adjit.ir.analysis.kernel_schedule import KernelRule, schedule_kernel
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Value, needed_ops, readers
 from adjit.ir.ops.region import fused, matmul_epilogue
 from adjit.ir.ops.traits import CHEAP, FREE_IN_KERNELS
@@ -62,19 +62,15 @@ MIN_DOT_INNER_RATIO = 4
 
 
 def fuse_epilogues(graph: Graph, options: Options) -> Graph:
-    """Fuse matmuls with the ops that follow into `matmul_epilogue` ops. The graph stays the same if `options.cache_bytes` is None: other
-    backends have no epilogues."""
-    return graph if options.cache_bytes is None else _fuse(graph, set())
+    """Fuse matmuls with the ops that follow into `matmul_epilogue` ops. The graph stays the same for backends without
+    epilogues: `options.cache_bytes` is None, and the rule for kernels does not ask for them."""
+    return _fuse(graph, set(), options.kernels) if options.cache_bytes is not None or options.kernels.product_epilogues else graph
 
 
-def _fuse_region(region: Graph) -> Graph:
-    """Region with epilogues. Results of a tile may lie in the memory of its operands, so all parameters count as written."""
-    return _fuse(region, set(region.params))
-
-
-def _fuse(graph: Graph, written: set[Value]) -> Graph:
+def _fuse(graph: Graph, written: set[Value], rule: KernelRule) -> Graph:
     """Graph with epilogues; results may be written over the parameters `written`, as over donated ones."""
-    graph = in_regions(graph, _fuse_region)
+    # Results of a tile may lie in the memory of its operands, so all parameters of a region count as written.
+    graph = in_regions(graph, lambda region: _fuse(region, set(region.params), rule))
     read_by = readers(graph.ops)
     given = set(graph.results)
     writable = {value for value, role in zip(graph.params, graph.param_roles, strict=True) if role in WRITABLE_ROLES}
@@ -86,7 +82,7 @@ def _fuse(graph: Graph, written: set[Value]) -> Graph:
         if op.name == "fused":
             for value in op.operands:
                 if joined is None and value in matmuls and read_by[value] == [op]:
-                    joined = _fuse_epilogue(matmuls[value], op, writable if given.isdisjoint(op.results) else writable | written)
+                    joined = _fuse_epilogue(matmuls[value], op, writable if given.isdisjoint(op.results) else writable | written, rule)
                     replaced.update([matmuls[value]] if joined else [])
         new += joined or [op]
     return graph.with_ops([op for op in new if op not in replaced]) if replaced else graph
@@ -108,7 +104,7 @@ def _takes_epilogue(op: Op) -> bool:
     return rows >= MIN_ROWS and columns >= MIN_COLUMNS and inner > 0 and not is_dot
 
 
-def _fuse_epilogue(matmul: Op, kernel: Op, writable: set[Value]) -> list[Op] | None:
+def _fuse_epilogue(matmul: Op, kernel: Op, writable: set[Value], rule: KernelRule) -> list[Op] | None:
     """Product with its epilogue, and the rest of the kernel, if any; None if the kernel has no suitable epilogue."""
     (region,) = kernel.regions
     inner = region.params[kernel.operands.index(matmul.result)]
@@ -126,10 +122,10 @@ def _fuse_epilogue(matmul: Op, kernel: Op, writable: set[Value]) -> list[Op] | N
         operands = (*matmul.operands, *(outer[value] for value in params))
         return [Op(matmul_epilogue, operands, (result,), {}, (joined,), kernel.loc, kernel.role)]
     made = Op(matmul_epilogue, (*matmul.operands, *(outer[value] for value in params)), (result,), {}, (joined,), kernel.loc, matmul.role)
-    return [made, _remaining_kernel(kernel, result)]
+    return [made, _remaining_kernel(kernel, result, rule)]
 
 
-def _remaining_kernel(kernel: Op, given: Value) -> Op:
+def _remaining_kernel(kernel: Op, given: Value, rule: KernelRule) -> Op:
     """Kernel that reads one of its results instead of computing it."""
     (region,) = kernel.regions
     position = kernel.results.index(given)
@@ -142,7 +138,7 @@ def _remaining_kernel(kernel: Op, given: Value) -> Op:
     copies = [op.with_operands([param if value is inner else value for value in op.operands], op.results) for op in ops]
     params = (param, *(value for value, _ in needed))
     rest = Graph(f"{copies[-1].name}_{len(copies)}", params, tuple(copies), results)
-    schedule = schedule_kernel(rest, kernel.attrs["rows"], kernel.attrs["columns"])
+    schedule = schedule_kernel(rest, kernel.attrs["rows"], kernel.attrs["columns"], rule)
     attrs = {**kernel.attrs, "in_place": schedule.in_place, "scratch_bytes": schedule.scratch_bytes}
     outers = (given, *(outer for _, outer in needed))
     attrs["in_place"] = tuple(i for i in schedule.in_place if outers.count(outers[i]) == 1)

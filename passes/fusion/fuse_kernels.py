@@ -40,7 +40,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 
 from adjit.ir.analysis.iteration_space import IndexMap, full_map, operand_map, reduced_map
-from adjit.ir.analysis.kernel_schedule import schedule_kernel
+from adjit.ir.analysis.kernel_schedule import CPU_RULE, KernelRule, schedule_kernel
 from adjit.ir.definition import Kind
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Value, attributes_key, graph_key, producers
@@ -54,7 +54,7 @@ from adjit.passes.options import Options
 
 def fuse_kernels(graph: Graph, options: Options) -> Graph:
     """Replace groups of ops that can run in one pass over memory by `fused` ops."""
-    fusion = _Fusion(graph)
+    fusion = _Fusion(graph, options.kernels)
     fusion.grow_within_phases()
     fusion.fuse_phases()
     fusion.fuse_siblings()
@@ -75,8 +75,8 @@ _BACKWARD_PHASE = {Role.PRIMAL: 2, Role.RECOMPUTE: 1, Role.ADJOINT: 2, Role.UPDA
 class _Fusion:
     """Program as units; a unit is a group or a single op."""
 
-    def __init__(self, graph: Graph):
-        self.graph = graph
+    def __init__(self, graph: Graph, rule: KernelRule):
+        self.graph, self.rule = graph, rule
         self.index_of = {value: index for index, op in enumerate(graph.ops) for value in op.results}
         self.producer = producers(graph)
         self.readers = _readers(graph)
@@ -95,7 +95,7 @@ class _Fusion:
     def grow_within_phases(self) -> None:
         """Grow groups along the order of the ops, each within one phase, so that the choice of saved values holds."""
         for index, op in enumerate(self.graph.ops):
-            group = group_of(op, self.producer) if is_fusible(op) else None
+            group = group_of(op, self.producer, self.rule) if is_fusible(op) else None
             self.order.add(index, self.producer_indices(op.operands if group is None else group.sources()))
             if group is not None:
                 self.groups[index] = group
@@ -213,7 +213,7 @@ class _Fusion:
         """Operands that results may be written over, and bytes of scratch memory; computed once for kernels with equal graphs."""
         key = graph_key(region), group.rows, group.columns
         if key not in self.memory_by_key:
-            schedule = schedule_kernel(region, group.rows, group.columns)
+            schedule = schedule_kernel(region, group.rows, group.columns, self.rule)
             self.memory_by_key[key] = schedule.in_place, schedule.scratch_bytes
         return self.memory_by_key[key]
 
@@ -229,10 +229,10 @@ def _readers(graph: Graph) -> dict[Value, list[int]]:
     return readers
 
 
-def group_of(op: Op, producer: Mapping[Value, Op] | None = None) -> FusionGroup | None:
+def group_of(op: Op, producer: Mapping[Value, Op] | None = None, rule: KernelRule = CPU_RULE) -> FusionGroup | None:
     """Group of one op and its own copies of the views that lead to it; None if no kernel can run the op."""
     operand = op.operands[0].type
-    group = FusionGroup(operand.size)
+    group = FusionGroup(operand.size, rule=rule)
     full = full_map(operand.size)
     copies: dict[tuple[Value, IndexMap], Value] = {}
     operands = [_copy_views(value, full, group, copies, producer or {}) for value in op.operands]

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import field
 
 from adjit.ir.analysis.iteration_space import IndexMap, full_map, map_extent, reduction_scope, scale_map, split_at_rows
+from adjit.ir.analysis.kernel_schedule import CPU_RULE, KernelRule
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.errors import Role
@@ -20,12 +21,6 @@ from adjit.ir.ops.traits import FREE_IN_KERNELS
 
 MAX_OPS = 200
 """Most ops in a kernel: beyond it registers spill, and compile time grows faster than the saving."""
-
-MAX_SINGLE_ROW = 1 << 16
-"""Most elements of a row program with only one row; a longer one could not be split over threads."""
-
-MAX_COLUMN_SUMS = 1 << 14
-"""Most columns of which a kernel computes sums; it has one set of sums for each block of rows."""
 
 
 @dataclass(slots=True)
@@ -42,6 +37,7 @@ class FusionGroup:
     maps: dict[Value, IndexMap] = field(default_factory=dict)
     loads: dict[Value, IndexMap] = field(default_factory=dict)
     origin: dict[Value, Value] = field(default_factory=dict)    # copies of values that are read with a second index map too
+    rule: KernelRule = CPU_RULE
     rows: int = 0
     columns: int = 0
     lengths: set[int] | None = None
@@ -109,7 +105,8 @@ def merge_groups(consumer: FusionGroup, producer: FusionGroup, stride: int) -> F
     loads = first.loads | second.loads if large is producer else second.loads | first.loads
     for value in taken:
         del loads[value]
-    group = FusionGroup(large.size, first.ops + second.ops, first.maps | second.maps, loads, first.origin | second.origin)
+    group = FusionGroup(large.size, first.ops + second.ops, first.maps | second.maps, loads, first.origin | second.origin,
+                        first.rule)
     return group if choose_iteration_space(group, (first, second)) else None
 
 
@@ -117,7 +114,7 @@ def _scaled(group: FusionGroup, stride: int, size: int) -> FusionGroup:
     """Copy of `group` in a space of `size` positions, where every `stride` consecutive positions are one position of the group's own
     space."""
     maps, loads = ({value: scale_map(index_map, stride) for value, index_map in old.items()} for old in (group.maps, group.loads))
-    return FusionGroup(size, group.ops, maps, loads, group.origin)
+    return FusionGroup(size, group.ops, maps, loads, group.origin, group.rule)
 
 
 def _find_stride(inner: IndexMap, outer: IndexMap, inner_size: int, outer_size: int) -> int | None:
@@ -143,7 +140,7 @@ def choose_iteration_space(group: FusionGroup, groups: Sequence[FusionGroup] = (
     if len(lengths) > 1:
         return False
     candidates = [*lengths] or [_best_columns(group)]
-    if not lengths and 1 < group.size <= MAX_SINGLE_ROW:
+    if not lengths and 1 < group.size <= group.rule.max_single_row:
         candidates.append(group.size)
     for columns in candidates:
         rows = group.size // columns
@@ -220,7 +217,7 @@ def _is_legal(ops: Iterable[Op], group: FusionGroup, rows: int, columns: int, po
             continue
         if op.definition.kind is Kind.REDUCTION:
             scope = reduction_scope(group.map_of(op.operands[0]), group.maps[op.result], rows, columns)
-            if scope is None or (scope == "post") != is_post or (scope == "columns" and columns > MAX_COLUMN_SUMS):
+            if scope is None or (scope == "post") != is_post or (scope == "columns" and columns > group.rule.max_column_sums):
                 return False
             if scope != "inner":
                 post.add(op.result)

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from adjit.ir.lazy_module import LazyModule
 from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.numba.kernels import kernel_uses
 from adjit.runtime.reports.native_report import step_texts
 
 if TYPE_CHECKING:
     from adjit.runtime.backends import AnyExecutable
+    from adjit.runtime.cuda import device_executable
+else:
+    device_executable = LazyModule("adjit.runtime.cuda.device_executable")
 
 
 def kernel_texts_of(executable: AnyExecutable) -> dict[str, str]:
     """Code of each kernel or step, by name, in the order of their first use; empty if the graph is interpreted."""
     if isinstance(executable, NativeExecutable):
         return step_texts(executable)
+    if isinstance(executable, device_executable.DeviceExecutable):
+        return {name: kernel.text for name, kernel in executable.program.kernels.items()}
     return {use.name: use.kernel.source.text for use in kernel_uses(executable.assignment.graph, executable.kernels)}

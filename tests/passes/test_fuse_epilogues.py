@@ -40,7 +40,7 @@ PROGRAMS: dict[str, Program] = {
 
 
 def separate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fuse_epilogues, "_fuse", lambda graph, written: graph)
+    monkeypatch.setattr(fuse_epilogues, "_fuse", lambda graph, written, rule: graph)
 
 
 def run(program: Program, given: dict[str, np.ndarray]) -> tuple[list[np.ndarray], str]:

@@ -24,8 +24,8 @@ from support.random_programs import Program, random_program
 
 from adjit.codegen.llvm.target import Target, host_targets
 from adjit.codegen.native import program_code
-from adjit.ir.analysis import kernel_schedule
 from adjit.ir.analysis.buffer_assignment import arena_bytes
+from adjit.ir.analysis.kernel_schedule import CPU_RULE, KernelRule
 from adjit.ir.graph import Graph
 from adjit.ir.interpreter import interpret
 from adjit.ir.parser import parse
@@ -54,7 +54,7 @@ RANDOM = st.one_of(st.randoms(use_true_random=False), st.integers(0, 1 << 64).ma
 PROGRAMS = st.builds(random_program, RANDOM, st.integers(1, 14), st.booleans())
 FUNCTIONS = st.builds(random_function, RANDOM, st.integers(1, 10))
 BUDGETS = st.sampled_from((None, None, 0, 0.5, 100))
-BLOCKS = st.sampled_from((kernel_schedule.ELEMENTS_PER_BLOCK, 8, 3))
+BLOCKS = st.sampled_from((CPU_RULE.elements_per_block, 8, 3))
 
 
 def examples(count: int) -> settings:
@@ -70,7 +70,7 @@ def machine(elements_per_block: int) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         patch.setenv("ADJIT_CACHE_SIZE", "0")
         patch.setenv("ADJIT_VERIFY", "1")
-        patch.setattr(kernel_schedule, "ELEMENTS_PER_BLOCK", elements_per_block)
+        patch.setattr(KernelRule, "elements_per_block", elements_per_block)
         patch.setattr(kernel_step, "SPLIT_NANOSECONDS", 0.0)
         patch.setattr(program_code, "MIN_PARALLEL_NS", 0.0)
         yield

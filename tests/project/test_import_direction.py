@@ -117,7 +117,7 @@ FIRST_CALL = 46
 """Modules that a first call may import; those for ops that few programs have are imported where an op asks for them."""
 
 LATER = ("codegen.gemm", "codegen.numba.kernel_source", "codegen.native.program", "codegen.numba.compile_kernel", "codegen.vector_math",
-         "nn", "optim",
+         "codegen.cuda.text", "codegen.cuda.program", "runtime.cuda.devices", "nn", "optim",
          "runtime.exports", "runtime.fastcall.program_descriptor", "runtime.numba.executable", "runtime.numba.kernels",
          "runtime.numba.steps", "runtime.reports.explain", "runtime.reports.memory_report", "runtime.reports.profile",
          "runtime.reports.reports", "special", "viz")

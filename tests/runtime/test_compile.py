@@ -71,7 +71,6 @@ def test_compiling_twice_is_compiling_once() -> None:
 
 @pytest.mark.parametrize(("options", "error", "message"), [
     ({"backend": "numbra"}, ValueError, "unknown backend 'numbra'; the choices are auto, native, numba, interpret"),
-    ({"device": "cuda"}, UnsupportedError, "device 'cuda' is not supported yet"),
     ({"device": "tpu"}, ValueError, "unknown device 'tpu'; the choices are cpu, cuda"),
     ({"threads": 0}, ValueError, "threads= has to be at least 1, got 0"),
     ({"threads": "2"}, TypeError, "threads= takes a number of threads, got '2'"),

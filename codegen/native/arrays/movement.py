@@ -16,14 +16,16 @@ from adjit.ir.types import Shape
 
 def lower_movement(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
     """The steps of a movement op or a constant."""
-    result = len(op.operands)
+    return tuple(step for moves in moves_of(op, shared) for step in lower_moves(moves, len(op.operands), target))
+
+
+def moves_of(op: Op, shared: Mapping[int, int]) -> list[list[Move]]:
+    """Moves of a movement op or a constant; each list has to be done before the next one."""
     if op.name in UPDATES:
-        copied = () if shared.get(0) == 0 else lower_moves([copy_of(op, 0)], result, target)
-        return copied + lower_moves([_update(op)], result, target)
+        return ([] if shared.get(0) == 0 else [[copy_of(op, 0)]]) + [[_update(op)]]
     if op.name == "pad" and any(op.attrs["interior"]):
-        filled = lower_moves([_filled(op, op.attrs["value"], op.result.type.shape)], result, target)
-        return filled + lower_moves([_inner(op)], result, target)
-    return lower_moves(MOVES[op.name](op), result, target)
+        return [[_filled(op, op.attrs["value"], op.result.type.shape)], [_inner(op)]]
+    return [MOVES[op.name](op)]
 
 
 def _axes(shape: Shape, source: Sequence[int], target: Sequence[int]) -> tuple[Axis, ...]:

@@ -28,7 +28,7 @@ Inner = Callable[[str, Values], Values]
 
 
 @dataclass(frozen=True, slots=True)
-class _Dimension:
+class Dimension:
     """A dimension of the operand: `size` elements at distance `stride`; if kept, the elements of the result are `result` apart."""
 
     size: int
@@ -46,14 +46,14 @@ def lower_reduction(op: Op, shared: Mapping[int, int], target: Target) -> tuple[
     if not operand.size:
         bits = element_bits(op.definition.identity(result.dtype), result.dtype)
         return lower_moves([Move(result.dtype.itemsize, (Axis(result.size, 0, 1),), bits=bits)], 1, target)
-    dimensions = _dimensions(op)
+    dimensions = dimensions_of(op)
     if not any(dimension.reduced for dimension in dimensions):
         return lower_moves([copy_of(op, 0)], 1, target)
     work = operand.nbytes / BYTES_PER_NS + result.size * 2.0
     return (_Reduction(Combiner.of(op.definition, operand.dtype), dimensions, StepBuilder(target)).lower(work),)
 
 
-def _dimensions(op: Op) -> list[_Dimension]:
+def dimensions_of(op: Op) -> list[Dimension]:
     """Dimensions of the operand without those of size 1. Neighbours that are both reduced, or both kept, are merged."""
     merged: list[tuple[int, bool]] = []
     for axis, size in enumerate(op.operands[0].type.shape):
@@ -64,7 +64,7 @@ def _dimensions(op: Op) -> list[_Dimension]:
             merged[-1] = (merged[-1][0] * size, reduced)
         else:
             merged.append((size, reduced))
-    return [_Dimension(size, math.prod(other for other, _ in merged[index + 1:]),
+    return [Dimension(size, math.prod(other for other, _ in merged[index + 1:]),
                        math.prod(other for other, lost in merged[index + 1:] if not lost), reduced)
             for index, (size, reduced) in enumerate(merged)]
 
@@ -72,7 +72,7 @@ def _dimensions(op: Op) -> list[_Dimension]:
 class _Reduction:
     """Writer of one reduction."""
 
-    def __init__(self, combiner: Combiner, dimensions: Sequence[_Dimension], text: StepBuilder):
+    def __init__(self, combiner: Combiner, dimensions: Sequence[Dimension], text: StepBuilder):
         self.c, self.text = combiner, text
         self.kept = [dimension for dimension in dimensions if not dimension.reduced]
         self.reduced = [dimension for dimension in dimensions if dimension.reduced]
@@ -161,7 +161,7 @@ class _Reduction:
             return [c.combine(text, lanes, total, line) for total, line in zip(sums, lines, strict=True)]
 
         chunks = size // chunk
-        sums = self._over([_Dimension(chunks, chunk, 0, True)], pointer, sums, lanes, 1, add)
+        sums = self._over([Dimension(chunks, chunk, 0, True)], pointer, sums, lanes, 1, add)
         rest = text.at(pointer, c.size, chunks * chunk)
         left, tail = divmod(size - chunks * chunk, lanes)
         for k in range(left):
@@ -180,7 +180,7 @@ class _Reduction:
 
     # -- loops over the reduced dimensions
 
-    def _over(self, dimensions: Sequence[_Dimension], pointer: str, sums: Values, lanes: int, additions: int, inner: Inner) -> Values:
+    def _over(self, dimensions: Sequence[Dimension], pointer: str, sums: Values, lanes: int, additions: int, inner: Inner) -> Values:
         """Loops over these dimensions around `inner`, a function of an address and sums that returns the sums after `additions`
         additions."""
         if not dimensions:

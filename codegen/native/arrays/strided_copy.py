@@ -70,7 +70,7 @@ def lower_moves(moves: Sequence[Move], result: int, target: Target) -> tuple[Ste
         (move,) = moves
         offsets = tuple((arg, count * move.size) for arg, count in ((move.operand, move.source), (result, move.target)) if count)
         moves = [replace(move, source=0, target=0)]
-    parts = [part for move in moves if move.count for part in _cut(_simplified(move))]
+    parts = [part for move in moves if move.count for part in _cut(simplified(move))]
     if not parts:
         return ()
     plans = [_plan(part, target) for part in parts]
@@ -84,7 +84,7 @@ def lower_moves(moves: Sequence[Move], result: int, target: Target) -> tuple[Ste
 
 def write_move(text: StepBuilder, move: Move, source: str, to: str) -> None:
     """Write a move from `source` (unless it is a fill) to `to` as part of a task of another step."""
-    plan = _plan(_simplified(move), text.target)
+    plan = _plan(simplified(move), text.target)
     with text.nest(plan.extents) as (_, *counters):
         plan.write_inner(text, source, to, counters)
 
@@ -92,7 +92,7 @@ def write_move(text: StepBuilder, move: Move, source: str, to: str) -> None:
 # -- fewer dimensions
 
 
-def _simplified(move: Move) -> Move:
+def simplified(move: Move) -> Move:
     """The move without dimensions of size 1, and with dimensions merged that are contiguous to each other."""
     axes: list[Axis] = []
     for axis in move.axes:

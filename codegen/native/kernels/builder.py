@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from adjit.codegen.llvm.builder import Value as BuilderValue
 from adjit.codegen.llvm.module import Definition
 from adjit.codegen.llvm.target import Target
 from adjit.codegen.llvm.vectors import Count, VectorBuilder
-from adjit.codegen.native.kernels.scalar_templates import BLOCK, NUMBER, OPERANDS, Template, template_of
+from adjit.codegen.native.kernels.scalar_templates import BLOCK, MIN_EXACT_QUOTIENT, NUMBER, OPERANDS, Template, template_of
 from adjit.codegen.vector_math.llvm_printer import element_literal, llvm_type
 from adjit.ir.graph import Op
 from adjit.ir.lazy_module import LazyModule
@@ -148,6 +149,14 @@ class KernelBuilder(VectorBuilder):
             self.shared.update(template.shared)
             self.uses.update([f"@{name}" for name in template.shared])
         return result.replace(NUMBER, number)
+
+    def exact_inverse(self, divisor: str, dtype: np.dtype) -> str:
+        """The inverse of a number, with which `quotient_by_number` divides; NaN if the number is very small, very large or negative."""
+        type, least = self.element(dtype), MIN_EXACT_QUOTIENT[dtype.itemsize * 8] ** 2
+        large = self.let(f"fcmp oge {type} {divisor}, {self.literal(least, dtype)}")
+        small = self.let(f"fcmp ole {type} {divisor}, {self.literal(1 / least, dtype)}")
+        inverse = self.let(f"fdiv {type} {self.literal(1, dtype)}, {divisor}")
+        return self.let(f"select i1 {self.both(large, small)}, {type} {inverse}, {type} {self.literal(math.nan, dtype)}")
 
     def combine_lanes(self, op: Op, vector: str) -> str:
         """All lanes combined into one, by halves."""

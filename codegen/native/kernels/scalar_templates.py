@@ -127,7 +127,7 @@ def template(name: str, types: tuple[str, ...], converted: str, width: int, targ
     printer = LLVMPrinter(target.fma, width, target.avx512, prefix=f"t{NUMBER}.", label=f"{NUMBER}.", block=BLOCK, half=target.f16c)
     operands = [Value(printer, mark, "u16" if type in HALVES else type) for mark, type in zip(OPERANDS, types, strict=False)]
     result = _definition(name, types[0], converted)(*operands)
-    if len(printer.lines) > _MAX_INLINED_INSTRUCTIONS:
+    if len(printer.lines) > _MAX_INLINED_INSTRUCTIONS and not target.is_gpu:
         return _call(name, types, result, printer)
     text = "\n".join(printer.lines)
     last = printer.block if printer.block != BLOCK else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -13,7 +12,7 @@ from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.kernels.builder import Index, KernelBuilder
 from adjit.codegen.native.kernels.plan import LoopPlan, Walk, is_slice
 from adjit.codegen.native.kernels.positions import Axis, Term, lane_pattern, scalar_index, vector_index, weighted
-from adjit.codegen.native.kernels.scalar_templates import MIN_EXACT_QUOTIENT, QUOTIENTS_BY_NUMBER, template
+from adjit.codegen.native.kernels.scalar_templates import QUOTIENTS_BY_NUMBER, template
 from adjit.ir.analysis.iteration_space import row_starts, split_at_rows, split_map
 from adjit.ir.analysis.kernel_schedule import KernelSchedule
 from adjit.ir.dataclass import dataclass
@@ -186,11 +185,7 @@ class KernelWriter:
         if self.find((divisor, "inverse")) is not None:
             return
         dtype = divisor.type.dtype
-        type, name, least = text.element(dtype), self.scalar(divisor), MIN_EXACT_QUOTIENT[dtype.itemsize * 8] ** 2
-        large = text.let(f"fcmp oge {type} {name}, {text.literal(least, dtype)}")
-        small = text.let(f"fcmp ole {type} {name}, {text.literal(1 / least, dtype)}")
-        inverse = text.let(f"fdiv {type} {text.literal(1, dtype)}, {name}")
-        known = text.let(f"select i1 {text.both(large, small)}, {type} {inverse}, {type} {text.literal(math.nan, dtype)}")
+        type, known = text.element(dtype), text.exact_inverse(self.scalar(divisor), dtype)
         self.scopes[-1][divisor, "inverse"] = text.splat(type, known)
         self.scopes[-1][divisor, "zero"] = text.splat(type, text.let(f"fmul {type} {known}, {text.literal(0, dtype)}"))
 

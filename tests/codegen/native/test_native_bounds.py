@@ -24,7 +24,7 @@ from adjit.codegen.native import program_code
 from adjit.codegen.native.artifact import Artifact
 from adjit.codegen.native.compile_program import compile_program_text, make_artifact
 from adjit.codegen.native.program import lower_program
-from adjit.ir.analysis import kernel_schedule
+from adjit.ir.analysis.kernel_schedule import KernelRule
 from adjit.ir.definition import Kind
 from adjit.ir.graph import Graph
 from adjit.ir.types import SHORT_NAMES
@@ -49,7 +49,7 @@ for_each_target = pytest.mark.parametrize("target", [TARGETS["avx2"], TARGETS["s
 def every_step_in_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small programs that are cut as large ones are."""
     monkeypatch.setattr(program_code, "MIN_PARALLEL_NS", 0.0)
-    monkeypatch.setattr(kernel_schedule, "ELEMENTS_PER_BLOCK", 8)
+    monkeypatch.setattr(KernelRule, "elements_per_block", 8)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from support.native_steps import BEST, TARGET_CASES, LoadedSteps, load_together,
 
 from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.kernels.fused import lower_fused
-from adjit.ir.analysis import kernel_schedule
+from adjit.ir.analysis.kernel_schedule import KernelRule
 from adjit.ir.definition import OpDefinition, Sample
 from adjit.ir.graph import Graph, Op
 from adjit.ir.interpreter import evaluate, interpret
@@ -116,7 +116,7 @@ def check_kernels(texts: Mapping[str, str], target: Target, elements_per_block: 
     """The kernels of programs against their meaning: tasks at once and one by one, in fresh memory and in place of operands."""
     with pytest.MonkeyPatch.context() as patch:
         if elements_per_block:
-            patch.setattr(kernel_schedule, "ELEMENTS_PER_BLOCK", elements_per_block)
+            patch.setattr(KernelRule, "elements_per_block", elements_per_block)
         graphs = {name: parse(text) for name, text in texts.items()}
         fused = {name: fuse_kernels(graph, Options()) for name, graph in graphs.items()}
         kernels = [op for graph in fused.values() for op in graph.ops if op.name == "fused"]

@@ -1,0 +1,114 @@
+"""Movement ops, constants and copies: a thread moves one element, or several neighbours that always move together."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import replace
+
+from adjit.codegen.cuda.arrays.positions import element_number, offsets_of
+from adjit.codegen.cuda.kernel import Launch, Pointer
+from adjit.codegen.cuda.target import FLAT_THREADS, MAX_LOAD_BYTES
+from adjit.codegen.cuda.text import GLOBAL, KernelText
+from adjit.codegen.cuda.writer import Memory
+from adjit.codegen.llvm.module import Definition
+from adjit.codegen.native.arrays.movement import moves_of
+from adjit.codegen.native.arrays.strided_copy import Axis, Move, simplified
+from adjit.ir.graph import Op
+
+
+def lower_movement(op: Op, memory: Memory) -> list[Launch]:
+    """The launches of a movement op or a constant, in order."""
+    moves = [single for moves in moves_of(op, memory.shared) for move in moves for single in _one_by_one(move)]
+    return [_launch(op, move, memory) for move in moves if move.count]
+
+
+def lower_copy(op: Op, memory: Memory) -> list[Launch]:
+    """The launch that copies the bytes of the operand to the result, whose elements may be of another type."""
+    type = op.result.type
+    return [_launch(op, Move(1, (Axis(type.nbytes, 1, 1),)), memory)] if type.size else []
+
+
+def lower_table(op: Op, memory: Memory) -> list[Launch]:
+    """The launch that copies a table of constants, which is data of the kernel, to the result."""
+    data, size = op.attrs["data"], op.result.type.dtype.itemsize
+    if not data:
+        return []
+    text = KernelText(FLAT_THREADS)
+    name = f"table.{hashlib.sha256(data).hexdigest()[:32]}"
+    escaped = "".join([f"\\{byte:02x}" for byte in data])
+    text.shared[name] = Definition(name, f'@{name} = internal constant [{len(data)} x i8] c"{escaped}", align 16')
+    target, count, number = text.pointer("write"), text.number(), element_number(text)
+    cell = f"i{8 * size}" if size <= 8 else "<2 x i64>"
+    with text.where(text.compare("slt", number, count)):
+        element = text.let(f"getelementptr inbounds {cell}, ptr @{name}, i64 {number}")
+        value = text.let(f"load {cell}, ptr {element}, align {size}")
+        align = math.gcd(size, memory.results[0])
+        text.do(f"store {cell} {value}, ptr addrspace({GLOBAL}) {_place(text, target, cell, number)}, align {align}")
+    size = op.result.type.size
+    return [Launch(text.kernel("table"), -(-size // FLAT_THREADS), (Pointer("result", 0, op.result.type.nbytes),), (size,))]
+
+
+def fill(op: Op, bits: int, memory: Memory) -> list[Launch]:
+    """The launch that fills the result of an op with the number that has these bits."""
+    type = op.result.type
+    return [_launch(op, Move(type.dtype.itemsize, (Axis(type.size, 0, 1),), bits=bits), memory)] if type.size else []
+
+
+def _one_by_one(move: Move) -> list[Move]:
+    return [replace(move, operands=1, operand=move.operand + number, target=move.target + number * move.operand_step)
+            for number in range(move.operands)]
+
+
+def _widened(move: Move, alignment: int) -> Move:
+    """The move of larger elements, where neighbours always move together."""
+    while not move.added and move.bits is None and move.axes and move.size < min(MAX_LOAD_BYTES, alignment):
+        *outer, row = move.axes
+        strides = (move.source, move.target, *(stride for axis in outer for stride in (axis.source, axis.target)))
+        if (row.source, row.target) != (1, 1) or row.size % 2 or any(stride % 2 for stride in strides):
+            break
+        axes = (*(Axis(axis.size, axis.source // 2, axis.target // 2) for axis in outer), Axis(row.size // 2, 1, 1))
+        move = replace(move, size=2 * move.size, axes=axes, source=move.source // 2, target=move.target // 2)
+    return move
+
+
+def _launch(op: Op, move: Move, memory: Memory) -> Launch:
+    alignment = math.gcd(memory.results[0], *([] if move.bits is not None else [memory.operands[move.operand]]))
+    move = _widened(simplified(move), alignment)
+    text = KernelText(FLAT_THREADS)
+    pointers = []
+    source = ""
+    if move.bits is None:
+        source = text.pointer("read")
+        pointers.append(Pointer("operand", move.operand, op.operands[move.operand].type.nbytes))
+    target = text.pointer("update" if move.added else "write")
+    pointers.append(Pointer("result", 0, op.result.type.nbytes))
+    count, first, start = text.number(), text.number(), text.number()
+    number = element_number(text)
+    with text.where(text.compare("slt", number, count)):
+        sizes = [axis.size for axis in move.axes]
+        from_, to = offsets_of(text, number, sizes, [[axis.source for axis in move.axes], [axis.target for axis in move.axes]])
+        cell = move.added or (f"i{8 * move.size}" if move.size <= 8 else "<2 x i64>")
+        align = min(move.size, alignment)
+        place = _place(text, target, cell, text.plus(to, start))
+        value = _bits(move)
+        if move.bits is None:
+            value = text.let(f"load {cell}, ptr addrspace({GLOBAL}) {_place(text, source, cell, text.plus(from_, first))}, align {align}"
+                             ", !invariant.load !9")
+        if move.added:
+            before = text.let(f"load {cell}, ptr addrspace({GLOBAL}) {place}, align {align}")
+            value = text.let(f"{'fadd' if cell in ('float', 'double') else 'add'} {cell} {before}, {value}")
+        text.do(f"store {cell} {value}, ptr addrspace({GLOBAL}) {place}, align {align}")
+    return Launch(text.kernel("move"), -(-move.count // FLAT_THREADS), tuple(pointers), (move.count, move.source, move.target))
+
+
+def _bits(move: Move) -> str:
+    if move.bits is None or move.size <= 8:
+        return str(move.bits)
+    low, high = move.bits % (1 << 64), move.bits >> 64
+    return f"<i64 {low}, i64 {high}>"
+
+
+def _place(text: KernelText, pointer: str, cell: str, index: str | int) -> str:
+    return text.let(f"getelementptr inbounds {cell}, ptr addrspace({GLOBAL}) {pointer}, i64 {index}")
+

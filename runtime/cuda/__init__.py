@@ -1,0 +1,1 @@
+"""Execution of programs on NVIDIA GPUs, and on the emulated device."""

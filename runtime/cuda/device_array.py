@@ -1,0 +1,169 @@
+"""`DeviceArray`: an array in the memory of a device. Compiled functions take and return it; nothing is computed with it elsewhere."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from adjit.ir.errors import UnsupportedError
+from adjit.ir.types import TensorType
+from adjit.runtime.arena import check_size
+from adjit.runtime.cuda.devices import AnyDriver
+from adjit.tracer.array_wrapper import DeviceLeaf
+from adjit.tracer.scope import active_scope
+from adjit.tracer.user_location import find_user_location
+
+
+class Buffer:
+    """Memory of a device, freed with its last user."""
+
+    __slots__ = ("__weakref__", "address", "driver")
+
+    def __init__(self, driver: AnyDriver, nbytes: int):
+        self.driver, self.address = driver, driver.allocate(nbytes)
+        weakref.finalize(self, driver.free, self.address).atexit = False
+
+
+class _Flags:
+    """What programs ask of an array's layout."""
+
+    c_contiguous = aligned = True
+    writeable = False
+
+
+class DeviceArray(DeviceLeaf):
+    """An array in the memory of a device: contiguous, of `shape` and `dtype`.
+
+    Functions that are compiled with `device="cuda"` take and return it without a copy. `np.asarray(array)`, `float(array)` and
+    `aj.device_get` wait for the elements and copy them; arithmetic belongs into a compiled function.
+    """
+
+    device = "cuda"
+    flags = _Flags()
+
+    def __init__(self, buffer: Buffer, type: TensorType):
+        self._buffer, self._type = buffer, type
+        self.shape, self.dtype = type.shape, type.dtype
+
+    @property
+    def address(self) -> int:
+        """Where the first element is, in the memory of the device."""
+        return self._buffer.address
+
+    @property
+    def driver(self) -> AnyDriver:
+        return self._buffer.driver
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._type.size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._type.nbytes
+
+    def block_until_ready(self) -> DeviceArray:
+        """Wait until the elements are computed; returns the array."""
+        self.driver.synchronize()
+        return self
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """A copy of the elements."""
+        if copy is False:
+            raise ValueError("the elements are in the memory of a device: they have to be copied")
+        if active_scope() is not None:      # the program would keep what is there now
+            raise UnsupportedError("an array in the memory of a device is read in a traced function", find_user_location(),
+                                   hint="pass it to the function as an argument")
+        array = self.copied()
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def copied(self) -> np.ndarray:
+        """The elements, as an array of NumPy's."""
+        array = np.empty(self.shape, self.dtype)
+        if array.nbytes:
+            self.driver.copy_out(array, self.address)
+        return array
+
+    def item(self) -> Any:
+        """The only element, as a number of Python."""
+        return self.__array__().item()
+
+    def tolist(self) -> Any:
+        """The elements as nested lists."""
+        return self.__array__().tolist()
+
+    def __float__(self) -> float:
+        return float(self.__array__())
+
+    def __int__(self) -> int:
+        return int(self.__array__())
+
+    def __index__(self) -> int:
+        return self.__array__().__index__()
+
+    def __complex__(self) -> complex:
+        return complex(self.__array__())
+
+    def __bool__(self) -> bool:
+        return bool(self.__array__())
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without dimensions")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        elements = np.array2string(self.__array__(), separator=", ", threshold=1000)
+        return f"DeviceArray({elements}, dtype={self.dtype}, device={self.device!r})"
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        raise _not_here(f"np.{ufunc.__name__}")
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        raise _not_here(f"np.{function.__name__}")
+
+    __hash__ = None     # type: ignore[assignment]
+
+
+def _not_here(what: str) -> UnsupportedError:
+    return UnsupportedError(f"{what} of an array on a device is computed in compiled functions alone", find_user_location(),
+                            hint="pass it to a function that is compiled with device='cuda', or copy the array with aj.device_get")
+
+
+def _refusing(name: str) -> Any:
+    def method(self: DeviceArray, *args: Any) -> Any:
+        raise _not_here(name)
+
+    method.__name__ = name
+    return method
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift"):
+    setattr(DeviceArray, f"__{_name}__", _refusing(f"__{_name}__"))
+    setattr(DeviceArray, f"__r{_name}__", _refusing(f"__r{_name}__"))
+for _name in ("neg", "pos", "abs", "invert", "lt", "le", "gt", "ge", "eq", "ne", "getitem", "setitem", "iter"):
+    setattr(DeviceArray, f"__{_name}__", _refusing(f"__{_name}__"))
+
+
+def put(driver: AnyDriver, array: np.ndarray) -> DeviceArray:
+    """A copy of a contiguous array in the memory of a device."""
+    type = TensorType(array.dtype, array.shape)
+    buffer = Buffer(driver, type.nbytes)
+    if type.nbytes:
+        driver.copy_in(buffer.address, array)
+    return DeviceArray(buffer, type)
+
+
+def new(driver: AnyDriver, type: TensorType) -> DeviceArray:
+    """An array whose elements are still to be computed; raises `MemoryError`."""
+    check_size(type)
+    return DeviceArray(Buffer(driver, type.nbytes), type)

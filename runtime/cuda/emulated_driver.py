@@ -1,0 +1,88 @@
+"""The emulated device as a driver: memory of this process, kernels as machine code of this processor, each access checked.
+
+New memory is filled with NaN, so that what nobody wrote is seen. Nodes run in a random order that their dependencies allow; a dependency
+that is missing is found as two nodes without an order that touch the same bytes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import random
+from collections.abc import Sequence
+
+import numpy as np
+
+from adjit.codegen.cuda.emulated import EmulatedKernel, EmulationError
+from adjit.codegen.cuda.program import DeviceProgram, Node, conflict
+from adjit.codegen.cuda.target import SM_90
+from adjit.runtime.arena import allocate
+
+_UNWRITTEN = 0xFF
+"""Bytes of new memory: NaN, and indices out of range."""
+
+
+class EmulatedDriver:
+    """The emulated device. `seed` begins the sequence of orders."""
+
+    name = "emulated device"
+    target = SM_90
+
+    def __init__(self, seed: int = 0) -> None:
+        self._random = random.Random(seed)
+        self._memory: dict[int, np.ndarray] = {}
+        self._kernels: dict[str, EmulatedKernel] = {}
+
+    def prepare(self, program: DeviceProgram) -> None:
+        """Compile the kernels of a program. Raises `EmulationError` for an order that its memory does not allow."""
+        check_order(program.nodes)
+        for kernel in program.kernels.values():
+            if kernel.name not in self._kernels:
+                self._kernels[kernel.name] = EmulatedKernel(kernel)
+
+    def allocate(self, nbytes: int) -> int:
+        """The address of new memory."""
+        block = allocate(nbytes)
+        block.fill(_UNWRITTEN)
+        self._memory[block.ctypes.data] = block
+        return int(block.ctypes.data)
+
+    def free(self, address: int) -> None:
+        del self._memory[address]
+
+    def copy_in(self, address: int, array: np.ndarray) -> None:
+        """Copy a contiguous array to the device."""
+        self._memory[address][:array.nbytes] = array.reshape(-1).view(np.uint8)
+
+    def copy_out(self, array: np.ndarray, address: int) -> None:
+        """Copy from the device to a contiguous array."""
+        array.reshape(-1).view(np.uint8)[...] = self._memory[address][:array.nbytes]
+
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        """Copy on the device."""
+        ctypes.memmove(target, source, nbytes)
+
+    def run(self, nodes: Sequence[Node], addresses: Sequence[Sequence[int]]) -> None:
+        """Run the nodes; `addresses` has those of each node's pointers. Raises `EmulationError`."""
+        waiting = dict.fromkeys(range(len(nodes)))
+        while waiting:
+            ready = [number for number in waiting if not any(before in waiting for before in nodes[number].after)]
+            number = self._random.choice(ready)
+            del waiting[number]
+            launch = nodes[number].launch
+            places = [(address, pointer.nbytes) for address, pointer in zip(addresses[number], launch.pointers, strict=True)]
+            order = np.array(self._random.sample(range(launch.grid), launch.grid), np.int64)
+            self._kernels[launch.kernel.name].launch(launch.grid, places, launch.numbers, order)
+
+    def synchronize(self) -> None:
+        """Return at once: nothing is under way."""
+
+
+def check_order(nodes: Sequence[Node]) -> None:
+    """Raise `EmulationError` if two nodes without an order between them touch the same bytes, and one of them writes there."""
+    before: list[set[int]] = []
+    for number, node in enumerate(nodes):
+        before.append(set(node.after).union(*(before[other] for other in node.after)))
+        for other in range(number):
+            if other not in before[number] and conflict(nodes[other], node):
+                raise EmulationError(f"{node.launch.kernel.name} and {nodes[other].launch.kernel.name} use the same memory, and neither "
+                                     "waits")

@@ -1,0 +1,52 @@
+"""Copies of trees of arrays to a device, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjit.ir.errors import ArgumentError
+from adjit.ir.types import in_native_order
+from adjit.runtime.cuda import device_array, devices
+from adjit.tracer.array_checks import check_array
+from adjit.tracer.trees import flatten, unflatten
+from adjit.tracer.user_location import find_user_location
+
+
+def device_put(tree: Any, device: str = "cuda") -> Any:
+    """Copy the arrays of a tree to a device.
+
+    `tree` is an array, or a list, dict, tuple or dataclass of arrays; arrays that are on the device already stay what they are, and leaves
+    that are no arrays, Python's numbers among them, too. Returns the tree with a `DeviceArray` in place of each array of NumPy's. Raises
+    `UnsupportedError` if there is no device, `DTypeError` for a dtype that programs do not have.
+
+    >>> import os, numpy as np, adjit as aj
+    >>> os.environ["ADJIT_CUDA"] = "emulated"          # where there is no card
+    >>> weights = aj.device_put({"w": np.ones(3)})
+    >>> weights["w"].shape, weights["w"].device
+    ((3,), 'cuda')
+    >>> aj.device_get(weights)
+    {'w': array([1., 1., 1.])}
+    """
+    if device != "cuda":
+        raise ArgumentError(f"unknown device {device!r}; the choices are cuda", find_user_location())
+    driver = devices.driver()
+    leaves, spec = flatten(tree)
+    return unflatten(spec, [_put(driver, leaf) for leaf in leaves])
+
+
+def _put(driver: devices.AnyDriver, leaf: Any) -> Any:
+    if not isinstance(leaf, (np.ndarray, np.generic)):
+        return leaf
+    check_array(leaf, "the array", find_user_location())      # type: ignore[arg-type]
+    return device_array.put(driver, np.asarray(leaf, in_native_order(leaf.dtype), order="C"))
+
+
+def device_get(tree: Any) -> Any:
+    """Copy the arrays of a tree from the device: it waits until they are computed.
+
+    Returns the tree with an array of NumPy's in place of each `DeviceArray`; other leaves stay what they are. See `device_put`.
+    """
+    leaves, spec = flatten(tree)
+    return unflatten(spec, [np.asarray(leaf) if isinstance(leaf, device_array.DeviceArray) else leaf for leaf in leaves])

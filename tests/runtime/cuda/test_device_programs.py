@@ -1,0 +1,224 @@
+"""Compiled functions on the emulated device: results, donation, the order of launches, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from support.device_runs import same_bits
+
+import adjit as aj
+from adjit.codegen.cuda.emulated import EmulationError
+from adjit.errors import ArgumentError, DonationError, ExportError, UnsupportedError
+from adjit.runtime.cuda import devices, driver
+from adjit.runtime.cuda.device_array import DeviceArray
+from adjit.runtime.cuda.emulated_driver import check_order
+from adjit.runtime.native.code import native_is_supported
+
+pytestmark = pytest.mark.skipif(not native_is_supported(), reason="the emulated device is for CPython on Linux on x86-64")
+
+
+@pytest.fixture(autouse=True)
+def emulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADJIT_CUDA", "emulated")
+
+
+def numbers(*shape: int, seed: int = 0, dtype: type = np.float32) -> np.ndarray:
+    return (0.1 * np.random.default_rng(seed).standard_normal(shape)).astype(dtype)
+
+
+def loss(p: dict[str, Any], x: Any, t: Any) -> Any:
+    z = np.maximum(x @ p["w1"] + p["b1"], 0) @ p["w2"] + p["b2"]
+    z = z - z.max(-1, keepdims=True)
+    return -((z - np.log(np.exp(z).sum(-1, keepdims=True))) * t).sum(-1).mean()
+
+
+def step(p: dict[str, Any], m: dict[str, Any], v: dict[str, Any], x: Any, t: Any) -> Any:
+    """A training step with Adam."""
+    value, g = aj.value_and_grad(loss)(p, x, t)
+    m = {k: 0.9 * m[k] + 0.1 * g[k] for k in p}
+    v = {k: 0.999 * v[k] + 0.001 * g[k] * g[k] for k in p}
+    return value, {k: p[k] - 1e-3 * m[k] / (np.sqrt(v[k]) + 1e-8) for k in p}, m, v
+
+
+def state(dtype: type) -> tuple[Any, ...]:
+    shapes = {"w1": (50, 32), "b1": (32,), "w2": (32, 10), "b2": (10,)}
+    p, m = ({k: numbers(*shape, seed=seed, dtype=dtype) for k, shape in shapes.items()} for seed in (1, 2))
+    return p, m, {k: numbers(*shape, seed=3, dtype=dtype) ** 2 for k, shape in shapes.items()}
+
+
+@pytest.fixture(scope="module")
+def device_step() -> Callable[..., Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ADJIT_CUDA", "emulated")
+        return aj.compile(step, device="cuda", donate=("p", "m", "v"))
+
+
+def test_training_steps_are_those_of_the_cpu(device_step: Callable[..., Any]) -> None:
+    x, t = numbers(20, 50), np.eye(10, dtype=np.float32)[np.arange(20) % 10]
+    here, there = state(np.float32), aj.device_put(state(np.float32))
+    first = there[0]["w1"]
+    on_cpu = aj.compile(step)
+    for _ in range(3):
+        value, *here = on_cpu(*here, x, t)
+        device_value, *there = device_step(*there, x, t)
+        assert float(device_value) == pytest.approx(float(value), rel=1e-6)
+    assert there[0]["w1"] is first          # donated: updated in its own memory
+    for a, b in zip(here, aj.device_get(there), strict=True):
+        for key in a:
+            np.testing.assert_allclose(b[key], a[key], rtol=1e-4, atol=1e-6)
+
+
+def test_any_order_that_dependencies_allow_gives_the_same_bits(device_step: Callable[..., Any]) -> None:
+    x, t = numbers(20, 50), np.eye(10, dtype=np.float32)[np.arange(20) % 10]
+    executable, arrays = device_step.programs()[0].executable, [*[a for tree in state(np.float32) for a in tree.values()], x, t]
+    found = []
+    for seed in (1, 2):
+        executable.driver._random.seed(seed)
+        found.append([np.asarray(array) for array in executable.run(arrays, arrays)])
+    assert all(map(same_bits, *found))
+
+
+def test_a_forgotten_dependency_is_noticed(device_step: Callable[..., Any]) -> None:
+    nodes = device_step.programs()[0].executable.program.nodes
+    check_order(nodes)
+    for number, node in enumerate(nodes):
+        for dropped in node.after:
+            after = tuple(other for other in node.after if other != dropped)
+            with pytest.raises(EmulationError, match="neither waits"):
+                check_order([*nodes[:number], replace(node, after=after), *nodes[number + 1:]])
+
+
+def attention(p: dict[str, Any], x: Any) -> Any:
+    batch, length, size = x.shape
+    q, k, v = (np.transpose((x @ p[name]).reshape(batch, length, 2, size // 2), (0, 2, 1, 3)) for name in "qkv")
+    scores = np.where(np.tri(length, dtype=bool), q @ np.swapaxes(k, -1, -2) / np.sqrt(size / 2).astype(x.dtype), -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    y = x + np.transpose(weights / weights.sum(-1, keepdims=True) @ v, (0, 2, 1, 3)).reshape(batch, length, size)
+    mean = y.mean(-1, keepdims=True)
+    return (y - mean) / np.sqrt(((y - mean) ** 2).mean(-1, keepdims=True) + 1e-5) * p["g"]
+
+
+def test_gradients_of_attention_are_those_of_the_cpu() -> None:
+    def gradient(p: dict[str, Any], x: Any, t: Any) -> Any:
+        return aj.value_and_grad(lambda p: ((attention(p, x) - t) ** 2).mean())(p)
+    p = {name: 5 * numbers(16, 16, seed=seed, dtype=np.float64) for seed, name in enumerate("qkv")} | {"g": np.ones(16)}
+    x, t = (numbers(2, 12, 16, seed=seed, dtype=np.float64) for seed in (7, 8))
+    value, gradients = aj.compile(gradient)(p, x, t)
+    device_value, device_gradients = aj.compile(gradient, device="cuda")(p, x, t)
+    assert float(device_value) == pytest.approx(float(value), rel=1e-13)
+    for name, expected in gradients.items():
+        np.testing.assert_allclose(np.asarray(device_gradients[name]), expected, rtol=1e-9, atol=1e-13)
+
+
+def test_elementwise_functions_have_the_bits_of_the_cpu() -> None:
+    def chain(x: Any, y: Any) -> Any:
+        return np.exp(np.sin(x) * y) - np.log1p(x * x) * np.tanh(y) + np.arctan2(x, y), np.abs(x) ** y
+    x, y = 40 * numbers(33, 7), 30 * numbers(33, 7, seed=1)
+    x[0, :4] = np.inf, -np.inf, np.nan, -0.0
+    found, expected = aj.compile(chain, device="cuda")(x, y), aj.compile(chain, backend="native")(x, y)
+    assert all(same_bits(np.asarray(a), b) for a, b in zip(found, expected, strict=True))
+
+
+def test_results_stay_on_the_device() -> None:
+    @aj.compile(device="cuda")
+    def scaled(x: Any, factor: float) -> Any:
+        return {"y": x * factor, "sum": np.sum(x), "x": x}
+
+    x = numbers(4, 3)
+    given = aj.device_put(x)
+    found = scaled(given, 2.0)
+    assert all(isinstance(array, DeviceArray) for array in found.values())
+    assert found["x"] is not given                              # results share no memory with arguments
+    assert np.asarray(found["x"]).tobytes() == x.tobytes()
+    assert float(found["sum"]) == pytest.approx(float(x.sum()), rel=1e-6)
+    assert found["sum"].shape == ()
+    assert scaled(found["y"], 3.0)["y"].block_until_ready().shape == (4, 3)
+    assert scaled(x, 3.0)["y"].shape == (4, 3)
+    assert scaled.cache_info().traces == 2                      # arrays here and there are two signatures
+    assert "on the device 'cuda'" in scaled.explain(found["y"], 3.0)
+
+
+def test_arguments_of_any_layout_and_size() -> None:
+    function = aj.compile(lambda x: (x + 1, x.sum(0), x.T @ x), device="cuda")
+    for x in (numbers(6, 5)[::2, ::-1], numbers(5, 6).T, numbers(3, 1), numbers(0, 3), numbers(2, 3).astype(">f4")):
+        for found, expected in zip(function(x), (x + 1, x.sum(0), x.T @ x), strict=True):
+            assert found.shape == expected.shape
+            np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_donated_array_is_given_once() -> None:
+    function = aj.compile(lambda x, y: x + y, device="cuda", donate="x")
+    x = aj.device_put(numbers(3))
+    with pytest.raises(DonationError, match="donated argument x is the same array as y"):
+        function(x, x)
+    assert function(x, numbers(3)) is x
+
+
+def guarded(x: Any) -> Any:
+    return x * 2 if x.sum() > 0 else x
+
+
+@pytest.mark.parametrize(("function", "message"), [
+    (lambda x: np.sort(x), "sort has no code for the device 'cuda' yet"),
+    (lambda x: aj.scan(lambda c, e: (c + e, c), x[0], x)[0], "scan has no code for the device 'cuda' yet"),
+    (guarded, "a decision on a value"),
+    (lambda x: aj.special.ellipk(x), "scipy.special.ellipk has no code for the device 'cuda' yet"),
+], ids=["sort", "scan", "decision", "library"])
+def test_what_has_no_code_is_refused_at_its_line(function: Callable[..., Any], message: str) -> None:
+    with pytest.raises(UnsupportedError, match=message) as caught:
+        aj.compile(function, device="cuda")(numbers(5))
+    assert "test_device_programs.py" in str(caught.value)
+
+
+def test_writes_and_tensors_are_refused() -> None:
+    def writing(x: Any) -> Any:
+        x[0] = 1
+        return x
+    x = numbers(3)
+    for given in (x, aj.device_put(x)):
+        with pytest.raises(UnsupportedError, match="writing writes to x, and is compiled for the device 'cuda'"):
+            aj.compile(writing, device="cuda")(given)
+    assert x[0] != 1
+    with pytest.raises(UnsupportedError, match="reads tensors"):
+        aj.compile(lambda x: x + 1, device="cuda")(aj.tensor([1.0]))
+
+
+def test_arrays_on_the_device_are_for_functions_of_the_device() -> None:
+    given = aj.device_put(numbers(3))
+    with pytest.raises(UnsupportedError, match="x is on the device 'cuda', and <lambda> is compiled for the CPU"):
+        aj.compile(lambda x: x + 1)(given)
+    for use in (lambda: given + 1, lambda: 2 * given, lambda: np.exp(given), lambda: np.sum(given), lambda: given[0], lambda: given == 1):
+        with pytest.raises(UnsupportedError, match="computed in compiled functions alone"):
+            use()
+    with pytest.raises(ExportError, match="cannot be exported yet"):
+        aj.compile(lambda x: x, device="cuda").export("/nowhere.adjit", given)
+
+
+def test_arrays_on_the_device_are_read_as_arguments_alone() -> None:
+    outside = aj.device_put(numbers(1))
+    for function in (lambda x: x + outside, lambda x: np.add(x, outside), lambda x: x * outside.item(), lambda x: x * np.asarray(outside)):
+        with pytest.raises(UnsupportedError, match=r"argument|pass it"):
+            aj.compile(function, device="cuda")(numbers(3))
+
+
+def test_options_of_the_cpu_are_refused() -> None:
+    with pytest.raises(ArgumentError, match="backend 'native' is for the CPU"):
+        aj.compile(lambda x: x, device="cuda", backend="native")
+    with pytest.raises(ArgumentError, match="unknown device 'tpu'"):
+        aj.compile(lambda x: x, device="tpu")
+    with pytest.raises(UnsupportedError, match="cannot flush"):
+        aj.compile(lambda x: x, device="cuda", flush_subnormals=True)
+
+
+def test_without_a_card_there_is_one_error_at_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ADJIT_CUDA")
+    monkeypatch.setattr(driver, "LIBRARY", "libcuda_that_nobody_has.so")
+    monkeypatch.delitem(devices._made, "auto", raising=False)
+    with pytest.raises(UnsupportedError, match="there is no driver for NVIDIA GPUs here: libcuda_that_nobody_has") as caught:
+        aj.compile(lambda x: x, device="cuda")
+    assert "test_device_programs.py" in str(caught.value)
+    assert "ADJIT_CUDA=emulated" in str(caught.value)
