@@ -223,6 +223,7 @@ def _concatenating(own: Function) -> Function:
                 count = item.step if isinstance(item.step, complex) else None
                 item = (np.arange(item.start or 0, item.stop, item.step or 1) if count is None
                         else creation.linspace(item.start, item.stop, int(abs(count))))
+            item = _array(item) if isinstance(item, (list, tuple)) and has_traced(item) else item
             own_ndim = np.ndim(item)
             operands.append(as_operand(item))
             piece = _array(item, ndmin=ndim)
@@ -309,7 +310,7 @@ def numpy_functions() -> Interception:
     functions.add(iter, _iterating)
     functions.add(np.vectorize.__call__, _vectorizing)
     functions.add(np.ndenumerate.__init__, _enumerating)
-    for space in (np, np.linalg):
+    for space in (np, np.linalg, np.fft):
         for function in vars(space).values():
             if type(function) is type(np.sum):
                 functions.add(function, _calling(function))

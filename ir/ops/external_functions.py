@@ -16,7 +16,7 @@ from adjit.ir.ops.arithmetic import add, divide, floor, multiply, negative, reci
 from adjit.ir.ops.comparison import equal, less
 from adjit.ir.ops.creation import full_like
 from adjit.ir.ops.elementwise_math import cos, cosh, erf, exp, log, log1p, one_minus, plus, power, scaled, sin, sinh, sqrt
-from adjit.ir.ops.selection import select
+from adjit.ir.ops.selection import maximum, minimum, select
 from adjit.ir.ops.special import digamma, lgamma
 
 Rule = Callable[..., Value]
@@ -98,14 +98,75 @@ def _beta_density(y: Value, a: Value, b: Value, x: Value) -> Value:
     return exp(subtract(add(_times_log(plus(a, -1.0), x), rest), _log_beta(a, b)))
 
 
-_function("gammainc", NOT_CLOSED, _gamma_density)
-_function("gammaincc", NOT_CLOSED, _minus(_gamma_density))
-_function("gammaincinv", NOT_CLOSED, _inverse(_gamma_density))
-_function("gammainccinv", NOT_CLOSED, _minus(_inverse(_gamma_density)))
-_function("betainc", NOT_CLOSED, NOT_CLOSED, _beta_density)
-_function("betaincc", NOT_CLOSED, NOT_CLOSED, _minus(_beta_density))
-_function("betaincinv", NOT_CLOSED, NOT_CLOSED, _inverse(_beta_density))
-_function("betainccinv", NOT_CLOSED, NOT_CLOSED, _minus(_inverse(_beta_density)))
+# -- derivatives in parameters that have no closed form: differences
+
+
+_STENCIL = ((1.0, 4 / 5), (2.0, -1 / 5), (3.0, 4 / 105), (4.0, -1 / 280))
+"""Distances and weights of the central difference of order eight (Fornberg, "Generation of finite difference formulas on arbitrarily spaced
+grids", 1988). Its error and SciPy's rounding are equal for steps of a few hundredths of the scale on which a function changes."""
+_LEAST = 1e-290
+
+
+def difference(function: Callable[[Value], Value], at: Value, step: Value) -> Value:
+    """The derivative of a smooth function, by its values at up to four steps to both sides."""
+    found = _number(at, 0.0)
+    for distance, weight in _STENCIL:
+        apart = scaled(step, distance)
+        found = add(found, scaled(subtract(function(add(at, apart)), function(subtract(at, apart))), weight))
+    return divide(found, step)
+
+
+def _gamma_in_a(y: Value, a: Value, x: Value) -> Value:
+    """Derivative of P(a, x): of the logarithm of P Gamma(a + 1) or of Q Gamma(a), whichever of P and Q is smaller; these are smooth for
+    all a > 0. Within 2e-10 of the result for a from 0.001 to 10,000."""
+    below, above = call("gammainc", a, x), call("gammaincc", a, x)
+    lower = less(below, above)
+    step = minimum(scaled(a, 0.125), scaled(sqrt(a), 0.08))
+
+    def smooth(moved: Value) -> Value:
+        share = select(lower, call("gammainc", moved, x), call("gammaincc", moved, x))
+        return add(log(share), lgamma(select(lower, plus(moved, 1.0), moved)))
+
+    part = select(lower, below, negative(above))
+    slope = multiply(part, subtract(difference(smooth, a, step), digamma(select(lower, plus(a, 1.0), a))))
+    return select(less(select(lower, below, above), _number(a, _LEAST)), _number(a, 0.0), slope)
+
+
+def _beta_in_a(y: Value, a: Value, b: Value, x: Value) -> Value:
+    """Derivative of I_x(a, b) in a: of the logarithm of a B(a, b) I or of B(a, b) (1 - I), whichever of I and 1 - I is smaller. Within 2e-9
+    of the result for a from 0.01 and b from 0.05 to some hundreds."""
+    below, above = call("betainc", a, b, x), call("betaincc", a, b, x)
+    lower = less(below, above)
+    step = minimum(scaled(a, 0.125), scaled(sqrt(a), 0.05))
+
+    def smooth(moved: Value) -> Value:
+        share = select(lower, multiply(call("betainc", moved, b, x), moved), call("betaincc", moved, b, x))
+        return add(log(share), _log_beta(moved, b))
+
+    of_beta = subtract(digamma(a), digamma(add(a, b)))
+    known = select(lower, add(of_beta, reciprocal(a)), of_beta)
+    slope = multiply(select(lower, below, negative(above)), subtract(difference(smooth, a, step), known))
+    return select(less(select(lower, below, above), _number(a, _LEAST)), _number(a, 0.0), slope)
+
+
+def _beta_in_b(y: Value, a: Value, b: Value, x: Value) -> Value:
+    """I_x(a, b) = 1 - I_(1 - x)(b, a): DLMF 8.17.4."""
+    return negative(_beta_in_a(y, b, a, one_minus(x)))
+
+
+def _implicit(in_parameter: Rule, density: Rule) -> Rule:
+    """Derivative of an inverse in a parameter: minus that of the function at the result, over the density there."""
+    return lambda y, *xs: negative(divide(in_parameter(xs[-1], *xs[:-1], y), density(xs[-1], *xs[:-1], y)))
+
+
+_function("gammainc", _gamma_in_a, _gamma_density)
+_function("gammaincc", _minus(_gamma_in_a), _minus(_gamma_density))
+_function("gammaincinv", _implicit(_gamma_in_a, _gamma_density), _inverse(_gamma_density))
+_function("gammainccinv", _implicit(_gamma_in_a, _gamma_density), _minus(_inverse(_gamma_density)))
+_function("betainc", _beta_in_a, _beta_in_b, _beta_density)
+_function("betaincc", _minus(_beta_in_a), _minus(_beta_in_b), _minus(_beta_density))
+_function("betaincinv", _implicit(_beta_in_a, _beta_density), _implicit(_beta_in_b, _beta_density), _inverse(_beta_density))
+_function("betainccinv", _implicit(_beta_in_a, _beta_density), _implicit(_beta_in_b, _beta_density), _minus(_inverse(_beta_density)))
 _function("loggamma", lambda y, x: digamma(x))
 _function("binom", lambda y, n, k: multiply(y, subtract(digamma(plus(n, 1.0)), digamma(plus(subtract(n, k), 1.0)))),
           lambda y, n, k: multiply(y, subtract(digamma(plus(subtract(n, k), 1.0)), digamma(plus(k, 1.0)))))
@@ -153,17 +214,45 @@ def _chndtr_density(y: Value, x: Value, df: Value, nc: Value) -> Value:
 
 _function("ndtri", lambda y, p: scaled(exp(scaled(square(y), 0.5)), math.sqrt(2.0 * math.pi)))
 _function("ndtri_exp", lambda y, p: scaled(exp(add(p, scaled(square(y), 0.5))), math.sqrt(2.0 * math.pi)))
-_function("stdtr", NOT_CLOSED, _student_density)
-_function("stdtrit", NOT_CLOSED, _inverse(_student_density))
-_function("chdtr", NOT_CLOSED, _chi2_density)
-_function("chdtrc", NOT_CLOSED, _minus(_chi2_density))
-_function("chdtri", NOT_CLOSED, _minus(_inverse(_chi2_density)))
-_function("fdtr", NOT_CLOSED, NOT_CLOSED, _f_density)
-_function("fdtrc", NOT_CLOSED, NOT_CLOSED, _minus(_f_density))
-_function("fdtri", NOT_CLOSED, NOT_CLOSED, _inverse(_f_density))
-_function("gdtr", lambda y, a, b, x: multiply(x, _gamma_density(y, b, multiply(a, x))), NOT_CLOSED,
+
+
+def _student_in_df(y: Value, df: Value, t: Value) -> Value:
+    """Of the logarithm of the smaller tail; within 2e-9 of the result."""
+    right = less(_number(t, 0.0), t)
+    tail = select(right, negative(t), t)
+    share = call("stdtr", df, tail)
+    slope = multiply(share, difference(lambda moved: log(call("stdtr", moved, tail)), df, scaled(df, 0.03)))
+    return select(less(share, _number(t, _LEAST)), _number(t, 0.0), select(right, negative(slope), slope))
+
+
+def _chi2_in_df(y: Value, df: Value, x: Value) -> Value:
+    return scaled(_gamma_in_a(y, scaled(df, 0.5), scaled(x, 0.5)), 0.5)
+
+
+def _f_in(place: int) -> Rule:
+    """Derivative in n or d of the share of beta(n / 2, d / 2) below n x / (n x + d)."""
+    def rule(y: Value, n: Value, d: Value, x: Value) -> Value:
+        total = add(multiply(n, x), d)
+        at, half_n, half_d = divide(multiply(n, x), total), scaled(n, 0.5), scaled(d, 0.5)
+        moved = divide(multiply(x, negative(n) if place else d), square(total))
+        shape = (_beta_in_b if place else _beta_in_a)(y, half_n, half_d, at)
+        return add(scaled(shape, 0.5), multiply(_beta_density(y, half_n, half_d, at), moved))
+    return rule
+
+
+_function("stdtr", _student_in_df, _student_density)
+_function("stdtrit", _implicit(_student_in_df, _student_density), _inverse(_student_density))
+_function("chdtr", _chi2_in_df, _chi2_density)
+_function("chdtrc", _minus(_chi2_in_df), _minus(_chi2_density))
+_function("chdtri", _implicit(_chi2_in_df, _chi2_density), _minus(_inverse(_chi2_density)))
+_function("fdtr", _f_in(0), _f_in(1), _f_density)
+_function("fdtrc", _minus(_f_in(0)), _minus(_f_in(1)), _minus(_f_density))
+_function("fdtri", _implicit(_f_in(0), _f_density), _implicit(_f_in(1), _f_density), _inverse(_f_density))
+_function("gdtr", lambda y, a, b, x: multiply(x, _gamma_density(y, b, multiply(a, x))),
+          lambda y, a, b, x: _gamma_in_a(y, b, multiply(a, x)),
           lambda y, a, b, x: multiply(a, _gamma_density(y, b, multiply(a, x))))
-_function("gdtrc", lambda y, a, b, x: negative(multiply(x, _gamma_density(y, b, multiply(a, x)))), NOT_CLOSED,
+_function("gdtrc", lambda y, a, b, x: negative(multiply(x, _gamma_density(y, b, multiply(a, x)))),
+          lambda y, a, b, x: negative(_gamma_in_a(y, b, multiply(a, x))),
           lambda y, a, b, x: negative(multiply(a, _gamma_density(y, b, multiply(a, x)))))
 _function("pdtr", None, _minus(_poisson_mass))
 _function("pdtrc", None, _poisson_mass)
@@ -179,9 +268,11 @@ _function("chndtr", _chndtr_density, NOT_CLOSED,
 _function("bdtri", None, WHOLE, _inverse(_binomial_slope))
 _function("nbdtri", None, WHOLE, _inverse(lambda y, k, n, p: _beta_density(y, n, plus(floor(k), 1.0), p)))
 _function("pdtri", None, _inverse(_minus(_poisson_mass)))
-_function("gdtria", lambda y, p, b, x: reciprocal(multiply(x, _gamma_density(p, b, multiply(y, x)))), NOT_CLOSED,
+_function("gdtria", lambda y, p, b, x: reciprocal(multiply(x, _gamma_density(p, b, multiply(y, x)))),
+          lambda y, p, b, x: negative(divide(_gamma_in_a(p, b, multiply(y, x)), multiply(x, _gamma_density(p, b, multiply(y, x))))),
           lambda y, p, b, x: negative(divide(y, x)))
-_function("gdtrix", lambda y, a, b, p: negative(divide(y, a)), NOT_CLOSED,
+_function("gdtrix", lambda y, a, b, p: negative(divide(y, a)),
+          lambda y, a, b, p: negative(divide(_gamma_in_a(p, b, multiply(a, y)), multiply(a, _gamma_density(p, b, multiply(a, y))))),
           lambda y, a, b, p: reciprocal(multiply(a, _gamma_density(p, b, multiply(a, y)))))
 
 
@@ -456,9 +547,34 @@ _function("elliprc", lambda c, x, y: divide(subtract(c, reciprocal(sqrt(x))), sc
 # -- hypergeometric functions: DLMF 13.3.15, 13.3.22, 15.5.1
 
 PARAMETER = "the derivative in a parameter has no closed form"
-_function("hyp2f1", PARAMETER, PARAMETER, PARAMETER,
+
+
+def _magnitude(x: Value) -> Value:
+    return maximum(x, negative(x))
+
+
+def _in_parameter(name: str, place: int, scale: Callable[[Value], Value]) -> Rule:
+    """Derivative in a parameter, which changes the function on the scale of `scale`, by differences."""
+    def rule(y: Value, *operands: Value) -> Value:
+        before, after = operands[:place], operands[place + 1:]
+        step = scaled(reciprocal(plus(scale(operands[-1]), 1.0)), 0.02)
+        return difference(lambda moved: call(name, *before, moved, *after), operands[place], step)
+    return rule
+
+
+def _near_one(z: Value) -> Value:
+    """Size of log(1 - z): the function grows like a power of 1 - z."""
+    return _magnitude(log(maximum(_magnitude(one_minus(z)), _number(z, 1e-300))))
+
+
+def _of_size(x: Value) -> Value:
+    return log1p(_magnitude(x))
+
+
+_function("hyp2f1", *(_in_parameter("hyp2f1", place, _near_one) for place in range(3)),
           lambda y, a, b, c, z: multiply(divide(multiply(a, b), c), call("hyp2f1", plus(a, 1.0), plus(b, 1.0), plus(c, 1.0), z)))
-_function("hyp1f1", PARAMETER, PARAMETER, lambda y, a, b, x: multiply(divide(a, b), call("hyp1f1", plus(a, 1.0), plus(b, 1.0), x)))
+_function("hyp1f1", *(_in_parameter("hyp1f1", place, _of_size) for place in range(2)),
+          lambda y, a, b, x: multiply(divide(a, b), call("hyp1f1", plus(a, 1.0), plus(b, 1.0), x)))
 _function("hyp0f1", PARAMETER, lambda y, v, x: divide(call("hyp0f1", plus(v, 1.0), x), v))
 _function("hyperu", PARAMETER, PARAMETER, lambda y, a, b, x: negative(multiply(a, call("hyperu", plus(a, 1.0), plus(b, 1.0), x))))
 

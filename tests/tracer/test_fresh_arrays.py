@@ -129,7 +129,8 @@ def made_by_the_class(x):
 def joined(x):
     return (np.r_[x[0], 1.0, x], np.r_[0:3, x[:2]], np.r_[1.0:2.0:3j, x[1]], np.c_[x, np.arange(6.0)], np.c_[x[:2], [1, 2]],
             np.r_["0,2", x, x], np.r_["1,2,0", x[:2], [1.0, 2.0]], np.block([[x[0], x[1:3]], [np.zeros((2, 1)), np.eye(2)]]),
-            np.block([x, 1.0]), np.r_[1:4, 0.5])
+            np.block([x, 1.0]), np.r_[1:4, 0.5], np.r_[x[0], 1:3, [x[1]]], np.c_[[x[0], 1.0], [2.0, x[1]]],
+            np.fft.rfft([x[0], 1.0, x[1]]), np.percentile([x[0], 3.0, x[1]], [20, 10 + x[0] ** 2]))
 
 
 def outputs(x):

@@ -12,7 +12,7 @@ from adjit.ir import ops
 from adjit.ir.ops.cumulative import MIN_SEARCHED
 from adjit.ir.types import F64, I64, is_complex, is_float, is_inexact
 from adjit.tracer import lowering
-from adjit.tracer.array import TracedArray, as_traced, wrap
+from adjit.tracer.array import TracedArray, as_traced, contains_traced, wrap
 from adjit.tracer.dispatch import implements
 from adjit.tracer.functions import reductions
 from adjit.tracer.functions.composites import floating
@@ -170,6 +170,7 @@ def _quantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: Any, 
     if method not in _METHODS:
         raise ValueError(f"{method!r} is not a valid method. Use one of: {', '.join(sorted(_METHODS))}")
     x = as_array(a)
+    q = as_array(q) if contains_traced(q) else q
     if not isinstance(q, TracedArray) and not ((np.asarray(q) >= 0).all() and (np.asarray(q) <= 1).all()):
         raise ValueError("Quantiles must be in the range [0, 1]")
     dtype = x.dtype if is_float(x.dtype) or (x.dtype.kind in "iu" and method in _CHOOSING) else np.dtype(F64)
@@ -215,6 +216,7 @@ def _quantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: Any, 
 
 def _scaled(q: Any, x: Any) -> Any:
     """Percentiles as quantiles."""
+    q = as_array(q) if contains_traced(q) else q
     dtype = as_traced(x).dtype
     hundred = dtype.type(100) if is_float(dtype) else 100
     return FUNCTIONS[np.true_divide](q, hundred) if isinstance(q, TracedArray) else np.true_divide(q, hundred) if np.ndim(q) or isinstance(

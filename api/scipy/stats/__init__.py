@@ -12,7 +12,7 @@
 
 `pdf`, `logpdf` (of whole numbers `pmf`, `logpmf`), `cdf`, `logcdf`, `sf`, `logsf`, `ppf`, `isf`, `mean`, `var`, `std` and `entropy`, with
 SciPy's parameters, and SciPy's values at the edges, outside of the support and for bad parameters. What has no closed form raises
-`UnsupportedError`; a derivative without one, such as that of the gamma distribution's `cdf` in its shape, `NonDifferentiableError`.
+`UnsupportedError`; a derivative without one, such as that of `ncx2.cdf` in its degrees of freedom, `NonDifferentiableError`.
 Random numbers are drawn with `adjit.random`. SciPy is needed for the functions of `scipy.special` that it computes (`docs/scipy.md`).
 """
 

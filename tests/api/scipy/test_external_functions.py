@@ -134,18 +134,41 @@ def test_what_has_no_derivative_is_refused(case: str, exhaustive: bool) -> None:
 
 def test_other_arguments_have_derivatives_all_the_same() -> None:
     """Also forward, and with tensors."""
-    a, x = np.array([0.5, 2.0]), np.array([1.0, 3.0])
-    density = x ** (a - 1) * np.exp(-x) / scipy.special.gamma(a)
-    _, tangent = aj.jvp(lambda x: scipy.special.gammainc(a, x), (x,), (np.ones(2),))
-    np.testing.assert_allclose(tangent, density, rtol=1e-13)
+    v, x = np.array([0.5, 2.0]), np.array([1.0, 3.0])
+    slope = scipy.special.jvp(v, x)
+    _, tangent = aj.jvp(lambda x: scipy.special.jv(v, x), (x,), (np.ones(2),))
+    np.testing.assert_allclose(tangent, slope, rtol=1e-13)
     with pytest.raises(NonDifferentiableError, match="argument 1"):
-        aj.jvp(lambda a: scipy.special.gammainc(a, x), (a,), (np.ones(2),))
+        aj.jvp(lambda v: scipy.special.jv(v, x), (v,), (np.ones(2),))
     tensor = aj.tensor(x, requires_grad=True)
-    scipy.special.gammainc(a, tensor).sum().backward()
-    np.testing.assert_allclose(tensor.grad.numpy(), density, rtol=1e-13)
-    shape = aj.tensor(a, requires_grad=True)
+    scipy.special.jv(v, tensor).sum().backward()
+    np.testing.assert_allclose(tensor.grad.numpy(), slope, rtol=1e-13)
+    order = aj.tensor(v, requires_grad=True)
     with pytest.raises(NonDifferentiableError, match="argument 1"):
-        aj.special.gammainc(shape, tensor).sum().backward()
+        aj.special.jv(order, tensor).sum().backward()
+
+
+IN_PARAMETERS = (
+    ("gammainc", 0, (0.001, 0.25), -1.04440547496494), ("gammainc", 0, (0.5, 2.0), -0.135619335203997),
+    ("gammainc", 0, (20.0, 5.0), -4.92026840322875e-7), ("gammaincc", 0, (10000.0, 9950.0), 0.00352803790348945),
+    ("betainc", 0, (0.3, 0.05, 0.7), -0.428029808601639), ("betainc", 0, (20.0, 3.0, 0.95), -0.0101328083346674),
+    ("betaincc", 0, (300.0, 50.0, 0.8), 0.000187084370172128), ("stdtr", 0, (0.5, -3.0), -0.258727726737144),
+    ("stdtr", 0, (10000.0, -2.0), -1.34990232162658e-9), ("hyp2f1", 1, (0.7, 1.3, 2.2, 0.9), 1.64172852117558),
+    ("hyp2f1", 2, (0.7, 1.3, 2.2, -20.0), 0.076666908409778), ("hyp1f1", 1, (0.5, 3.3, -30.0), 0.0505475845960852))
+"""Derivatives by mpmath, in 40 digits."""
+
+
+def test_derivatives_in_parameters() -> None:
+    for name, place, at, wanted in IN_PARAMETERS:
+        found = aj.compile(aj.grad(getattr(scipy.special, name), place), backend="interpret")(*at)
+        np.testing.assert_allclose(found, wanted, rtol=2e-9, err_msg=f"{name} {at}")
+
+
+def test_derivatives_in_parameters_at_the_edges() -> None:
+    """0 where a share is 0 or 1 whatever the parameter."""
+    x = np.array([0.0, np.inf, 1e-200, 800.0])
+    np.testing.assert_array_equal(aj.vmap(aj.grad(scipy.special.gammainc), (None, 0))(1.5, x), np.zeros(4))
+    np.testing.assert_array_equal(aj.vmap(aj.grad(scipy.special.betainc, 1), (None, None, 0))(1.5, 2.0, np.array([0.0, 1.0])), np.zeros(2))
 
 
 def test_dtypes_shapes_and_options() -> None:
