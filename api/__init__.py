@@ -67,6 +67,13 @@ _DTYPES = frozenset((
 _MODULES = {"load": "adjit.serialization", "save": "adjit.serialization", "check_grads": "adjit.runtime.parameter_vectors",
             "ravel_pytree": "adjit.runtime.parameter_vectors", "device_get": "adjit.runtime.cuda.transfer",
             "device_put": "adjit.runtime.cuda.transfer"}
+_OF_LAYERS = frozenset((
+    "adaptive_avg_pool1d", "adaptive_max_pool1d", "alpha_dropout", "avg_pool1d", "bilinear", "binary_cross_entropy_with_logits", "celu",
+    "channel_shuffle", "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+    "cosine_embedding_loss", "cosine_similarity", "ctc_loss", "dropout", "feature_alpha_dropout", "group_norm", "hinge_embedding_loss",
+    "kl_div", "layer_norm", "margin_ranking_loss", "max_pool1d", "max_pool2d", "max_pool3d", "pairwise_distance", "pixel_shuffle",
+    "pixel_unshuffle", "poisson_nll_loss", "rms_norm", "rrelu", "selu", "threshold", "triplet_margin_loss"))
+"""Functions of `adjit.nn.functional` that PyTorch has at the top, too."""
 _ELSEWHERE = {
     "jit": "aj.compile compiles a function", "pmap": "aj.vmap maps over an axis, on all cores", "pjit": "aj.compile compiles a function",
     "elementwise_grad": "aj.grad(lambda x: np.sum(f(x))) has the derivatives of an elementwise f",
@@ -93,6 +100,8 @@ if not TYPE_CHECKING:       # type checkers know all names
             return getattr(import_module("adjit.dtypes"), name)
         if name in _MODULES:
             return globals().setdefault(name, getattr(import_module(_MODULES[name]), name))
+        if name in _OF_LAYERS and hasattr(import_module("adjit.nn.functional"), name):
+            return globals().setdefault(name, getattr(import_module("adjit.nn.functional"), name))
         function = None if name.startswith("_") else import_module("adjit.tensor_functions").FUNCTIONS.get(name)
         if function is not None:
             return globals().setdefault(name, function)

@@ -1,223 +1,30 @@
-"""Functions of tensors at the top of the package, by PyTorch's names: `adjit.zeros`, `adjit.cat`, `adjit.exp`, ...
+"""Functions of tensors at the top of the package, by PyTorch's names: `adjit.cat`, `adjit.exp`, ...
 
 >>> import adjit as aj
 >>> aj.cat([aj.zeros(2), aj.arange(3.0)])
 tensor([0., 0., 0., 1., 2.])
 
-Functions that make tensors take `dtype`, `requires_grad` and `device="cpu"`; floating-point ones are float32 unless `dtype` says otherwise.
-Random functions draw from the default generator, see `adjit.manual_seed`. The rest are the methods of tensors, called as functions.
+Here are functions of several tensors, and the methods of tensors as functions; `tensor_creation`, `tensor_grids` and `tensor_numerics` have
+the others.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
-from inspect import cleandoc, unwrap
+from inspect import cleandoc
 from typing import Any
 
 import numpy as np
 
+from adjit import tensor_creation, tensor_grids, tensor_numerics
 from adjit.eager import signatures
 from adjit.eager.apply import apply
-from adjit.eager.device import check_device
 from adjit.eager.functional import shapes
-from adjit.eager.generator import Generator, next_key
 from adjit.eager.node_names import raw
-from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, as_tensor, tensor
-from adjit.ir.types import is_float
+from adjit.eager.tensor import Tensor, as_tensor, tensor
+from adjit.ir.types import is_inexact
 from adjit.numpy_signatures import example
-from adjit.tracer import random
-from adjit.tracer.functions import creation
 from adjit.tracer.promotion import dtype_argument
-
-Size = int | Sequence[int] | None
-
-_FULL = unwrap(creation.full)
-_UNIFORM, _NORMAL, _RANDINT, _PERMUTATION = (unwrap(draw) for draw in (random.uniform, random.normal, random.randint, random.permutation))
-
-
-# -- filled
-
-
-def zeros(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """Make a tensor of zeros: `zeros(2, 3)` or `zeros((2, 3))`.
-
-    >>> zeros(2, 3).shape, zeros((2,)).dtype
-    ((2, 3), dtype('float32'))
-    """
-    return full(_sizes(sizes, size), 0, DEFAULT_FLOAT if dtype is None else dtype, requires_grad, device)
-
-
-def ones(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """Make a tensor of ones.
-
-    >>> ones(2)
-    tensor([1., 1.])
-    """
-    return full(_sizes(sizes, size), 1, DEFAULT_FLOAT if dtype is None else dtype, requires_grad, device)
-
-
-def empty(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """Make a tensor to be filled; it holds zeros.
-
-    >>> empty(2).shape
-    (2,)
-    """
-    return zeros(*sizes, size=size, dtype=dtype, requires_grad=requires_grad, device=device)
-
-
-def full(size: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """Make a tensor filled with one number: float32 for floats, int64 for ints, bool for bools, unless `dtype` says otherwise.
-
-    >>> full((2,), 3), full((2,), 0.5).dtype
-    (tensor([3, 3]), dtype('float32'))
-    """
-    if dtype is None:
-        dtype = as_tensor(fill_value).dtype
-    made: Tensor = apply(_FULL, (_sizes((size,)), fill_value, dtype_argument(dtype)))
-    return _finished(made.detach(), requires_grad, device)
-
-
-def zeros_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """Make a tensor of zeros in the shape and dtype of another tensor.
-
-    >>> zeros_like(tensor([1.0, 2.0]))
-    tensor([0., 0.])
-    """
-    return full_like(input, 0, dtype, requires_grad, device)
-
-
-def ones_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """Make a tensor of ones in the shape and dtype of another tensor.
-
-    >>> ones_like(tensor([1, 2]))
-    tensor([1, 1])
-    """
-    return full_like(input, 1, dtype, requires_grad, device)
-
-
-def empty_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """Make a tensor to be filled, in the shape and dtype of another tensor; it holds zeros.
-
-    >>> empty_like(tensor([1.0, 2.0])).shape
-    (2,)
-    """
-    return full_like(input, 0, dtype, requires_grad, device)
-
-
-def full_like(input: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """Make a tensor filled with one number, in the shape and dtype of another tensor.
-
-    >>> full_like(tensor([1.0, 2.0]), 7.0)
-    tensor([7., 7.])
-    """
-    like = as_tensor(input)
-    return full(like.shape, fill_value, like.dtype if dtype is None else dtype, requires_grad, device)
-
-
-# -- sequences of numbers
-
-
-def arange(start: Any, end: Any = None, step: Any = 1, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """Make the numbers from `start` (0) below `end`: int64 if all are integers, else float32.
-
-    >>> arange(3), arange(1.0, 2.0, 0.5)
-    (tensor([0, 1, 2]), tensor([1.0000, 1.5000]))
-    """
-    first, last = (0, start) if end is None else (start, end)
-    array = np.arange(first, last, step)
-    return _finished(tensor(array, _default(array.dtype) if dtype is None else dtype), requires_grad, device)
-
-
-def linspace(start: float, end: float, steps: int, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """Make `steps` numbers from `start` to `end`, both included, at equal distances.
-
-    >>> linspace(0.0, 1.0, 3)
-    tensor([0.0000, 0.5000, 1.0000])
-    """
-    array = np.linspace(start, end, operator.index(steps))
-    return _finished(tensor(array, DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device)
-
-
-def eye(n: int, m: int | None = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """Make a matrix with ones on its diagonal.
-
-    >>> eye(2)
-    tensor([[1., 0.],
-            [0., 1.]])
-    """
-    return _finished(tensor(np.eye(n, m), DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device)
-
-
-# -- random
-
-
-def rand(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None,
-         generator: Generator | None = None) -> Tensor:
-    """Draw uniform numbers in [0, 1).
-
-    >>> rand(2, 3).shape
-    (2, 3)
-    """
-    return _drawn(_UNIFORM, _sizes(sizes, size), dtype_argument(DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device,
-                  generator)
-
-
-def randn(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None,
-          generator: Generator | None = None) -> Tensor:
-    """Draw numbers of the standard normal distribution.
-
-    >>> randn(2, 3).shape
-    (2, 3)
-    """
-    return _drawn(_NORMAL, _sizes(sizes, size), dtype_argument(DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device,
-                  generator)
-
-
-def rand_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """Draw uniform numbers in [0, 1), in the shape and dtype of another tensor.
-
-    >>> rand_like(tensor([1.0, 2.0])).dtype
-    dtype('float32')
-    """
-    like = as_tensor(input)
-    return rand(like.shape, dtype=like.dtype if dtype is None else dtype, requires_grad=requires_grad, device=device)
-
-
-def randn_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """Draw numbers of the standard normal distribution, in the shape and dtype of another tensor.
-
-    >>> randn_like(tensor([1.0, 2.0])).shape
-    (2,)
-    """
-    like = as_tensor(input)
-    return randn(like.shape, dtype=like.dtype if dtype is None else dtype, requires_grad=requires_grad, device=device)
-
-
-def randint(low: Any = 0, high: Any = None, size: Any = None, dtype: Any = None, requires_grad: bool = False, device: Any = None,
-            generator: Generator | None = None) -> Tensor:
-    """Draw integers from `low` (0) below `high`, int64: `randint(10, (3,))`, `randint(5, 10, (3,))` or `randint(high=10, size=(3,))`.
-
-    >>> bool((randint(5, 10, (100,)) >= 5).all())
-    True
-    """
-    if size is None:
-        low, high, size = 0, low, high
-    elif high is None:
-        low, high = 0, low
-    made: Tensor = apply(_RANDINT, (next_key(generator), _sizes((size,)), operator.index(low), operator.index(high)))
-    return _finished(made if dtype is None else made.to(dtype), requires_grad, device)
-
-
-def randperm(n: int, dtype: Any = None, requires_grad: bool = False, device: Any = None, generator: Generator | None = None) -> Tensor:
-    """Return the integers below `n` in random order.
-
-    >>> sorted(randperm(4).tolist())
-    [0, 1, 2, 3]
-    """
-    made: Tensor = apply(_PERMUTATION, (next_key(generator), operator.index(n)))
-    return _finished(made if dtype is None else made.to(dtype), requires_grad, device)
-
 
 # -- of several tensors
 
@@ -254,8 +61,8 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
 def einsum(equation: str, *operands: Any) -> Tensor:
     """Sum of products by Einstein's convention, as in `numpy.einsum`.
 
-    >>> einsum("ij,j->i", eye(2), tensor([1.0, 2.0]))
-    tensor([1., 2.])
+    >>> einsum("i,i->", tensor([1.0, 1.0]), tensor([1.0, 2.0]))
+    tensor(3.)
     """
     several = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
     return apply(raw(np.einsum), (equation, *several))      # type: ignore[no-any-return]
@@ -273,6 +80,130 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"from_numpy takes an ndarray, got a {type(ndarray).__name__}: adjit.tensor takes numbers and lists")
     return as_tensor(ndarray)
+
+
+def real(input: Any) -> Tensor:
+    """Real parts, as a view; of reals the tensor itself.
+
+    >>> real(tensor([1 + 2j]))
+    tensor([1.])
+    """
+    return as_tensor(input).real
+
+
+def imag(input: Any) -> Tensor:
+    """Imaginary parts, as a view.
+
+    >>> imag(tensor([1 + 2j]))
+    tensor([2.])
+    """
+    return as_tensor(input).imag
+
+
+def polygamma(n: int, input: Any) -> Tensor:
+    """The derivative of order `n` of the digamma function.
+
+    >>> polygamma(1, tensor([1.0]))
+    tensor([1.6449])
+    """
+    return as_tensor(input).polygamma(n)
+
+
+def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
+    """Expand tensors to one shape.
+
+    >>> [x.shape for x in broadcast_tensors(tensor([1.0, 2.0]), tensor([[3.0]]))]
+    [(1, 2), (1, 2)]
+    """
+    several = _several(tensors)
+    shape = np.broadcast_shapes(*(each.shape for each in several))
+    return tuple(each.expand(shape) for each in several)
+
+
+def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
+    """Shape to which tensors of these shapes are broadcast.
+
+    >>> broadcast_shapes((2, 1), (3,))
+    (2, 3)
+    """
+    return np.broadcast_shapes(*shapes)
+
+
+def promote_types(type1: Any, type2: Any) -> np.dtype:
+    """Dtype of the result of an operation on tensors of two dtypes.
+
+    >>> promote_types(np.int64, np.float32)
+    dtype('float32')
+    """
+    return _promoted(dtype_argument(type1), dtype_argument(type2))
+
+
+def result_type(tensor1: Any, tensor2: Any) -> np.dtype:
+    """Dtype of the result of an operation on two tensors or numbers.
+
+    >>> result_type(tensor([1, 2]), 1.0)
+    dtype('float32')
+    """
+    made: Tensor = as_tensor(tensor1) + tensor2 if not isinstance(tensor1, Tensor) and isinstance(tensor2, Tensor) else tensor1 + tensor2
+    return as_tensor(made).dtype
+
+
+def can_cast(from_: Any, to: Any) -> bool:
+    """True if a tensor of dtype `from_` may be written to one of dtype `to`: not from floats to integers, nor from complex to real numbers.
+
+    >>> can_cast(np.float64, np.float32), can_cast(np.float32, np.int64)
+    (True, False)
+    """
+    order = {"b": 0, "u": 1, "i": 1, "f": 2, "V": 2, "c": 3}
+    first, second = dtype_argument(from_), dtype_argument(to)
+    return order[first.kind] <= order[second.kind]
+
+
+def _promoted(first: np.dtype, second: np.dtype) -> np.dtype:
+    if is_inexact(first) != is_inexact(second):
+        return first if is_inexact(first) else second
+    return np.promote_types(first, second)
+
+
+# -- joined
+
+
+def _at_least(ndim: int, name: str) -> Callable[..., Any]:
+    function = getattr(np, name)
+
+    def at_least(*tensors: Any) -> Any:
+        if len(tensors) == 1 and not isinstance(tensors[0], (tuple, list)):
+            return apply(raw(function), (as_tensor(tensors[0]),))
+        return tuple(apply(raw(function), (each,)) for each in _several(tensors))
+
+    at_least.__name__ = at_least.__qualname__ = name
+    at_least.__doc__ = (f"Tensors with at least {ndim} dimension{'s' * (ndim > 1)}: one, or several as a tuple.\n\n"
+                        f"    >>> {name}(tensor(1.0)).ndim\n    {ndim}\n    ")
+    return at_least
+
+
+def _stacked(name: str, function: Any, shape: tuple[int, ...]) -> Callable[[Sequence[Any]], Tensor]:
+    def join(tensors: Sequence[Any]) -> Tensor:
+        return apply(stacked, (list(map(as_tensor, tensors)),))     # type: ignore[no-any-return]
+
+    def stacked(tensors: Sequence[Any]) -> Any:
+        return function(shapes.of_one_dtype(tensors))
+
+    join.__name__ = join.__qualname__ = name
+    join.__doc__ = (f"Tensors joined as `numpy.{function.__name__}` joins arrays.\n\n"
+                    f"    >>> {name}([tensor([1.0, 2.0]), tensor([3.0, 4.0])]).shape\n    {shape}\n    ")
+    return join
+
+
+atleast_1d, atleast_2d, atleast_3d = (_at_least(ndim, f"atleast_{ndim}d") for ndim in (1, 2, 3))
+hstack, vstack = _stacked("hstack", np.hstack, (4,)), _stacked("vstack", np.vstack, (2, 2))
+dstack = _stacked("dstack", np.dstack, (1, 2, 2))
+row_stack, column_stack = _stacked("row_stack", np.vstack, (2, 2)), _stacked("column_stack", np.column_stack, (2, 2))
+
+
+def _several(given: tuple[Any, ...]) -> list[Tensor]:
+    """Return the tensors that are given one by one, or as one sequence."""
+    return [as_tensor(each) for each in (given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given)]
 
 
 def is_tensor(obj: Any) -> bool:
@@ -295,6 +226,17 @@ _NAMES = """
     narrow select unbind split chunk flip roll diagonal diag tril triu
     index_select masked_select gather scatter scatter_add sort argsort topk clone numel
     index_add index_fill index_copy take_along_dim median diff nansum nanmean bernoulli erfc erfinv lgamma digamma logit
+    absolute addbmm addmv addr adjoint aminmax angle arccos arccosh arcsin arcsinh arctan arctan2 arctanh argwhere bincount bitwise_and
+    bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor cholesky cholesky_inverse cholesky_solve clamp_max
+    clamp_min clip conj conj_physical copysign corrcoef cov cross cummax cummin deg2rad det detach diag_embed diagflat diagonal_scatter
+    dist divide dsplit exp2 fix fliplr flipud float_power floor_divide fmax fmin fmod frexp gcd geqrf ger greater greater_equal
+    hardshrink heaviside histc hsplit hypot i0 igamma igammac index_put index_reduce inner inverse is_complex is_conj is_distributed
+    is_floating_point is_neg is_nonzero is_same_size is_signed isneginf isposinf isreal kron kthvalue lcm ldexp less less_equal
+    logaddexp logaddexp2 logcumsumexp logdet lu lu_solve masked_scatter matrix_exp matrix_power mode moveaxis msort multinomial multiply
+    mvlgamma nan_to_num nanmedian nanquantile negative nextafter nonzero nonzero_static not_equal orgqr ormqr pinverse positive prelu
+    put qr quantile rad2deg ravel renorm resolve_conj resolve_neg rot90 scatter_reduce select_scatter sgn signbit sinc slice_scatter
+    slogdet split_with_sizes subtract svd swapaxes swapdims take tensor_split trace triangular_solve true_divide unique
+    unique_consecutive vdot vsplit xlogy
 """
 METHODS = tuple(_NAMES.split())
 """Methods of tensors that are functions too."""
@@ -314,33 +256,9 @@ def _as_function(name: str) -> Callable[..., Any]:
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: _as_function(name) for name in METHODS},
     **{function.__name__: function for function in (
-        zeros, ones, empty, full, zeros_like, ones_like, empty_like, full_like, arange, linspace, eye, rand, randn, rand_like, randn_like,
-        randint, randperm, cat, stack, where, einsum, from_numpy, is_tensor)},
-    "concat": cat,
+        cat, stack, where, einsum, from_numpy, is_tensor, real, imag, polygamma, broadcast_tensors, broadcast_shapes, promote_types,
+        result_type, can_cast, atleast_1d, atleast_2d, atleast_3d, hstack, vstack, dstack, row_stack, column_stack)},
+    **{name: getattr(module, name) for module in (tensor_creation, tensor_grids, tensor_numerics) for name in module.__all__},
+    "concat": cat, "concatenate": cat,
 }
 """Functions of `adjit` with the names of tensor methods."""
-
-
-def _sizes(given: tuple[Any, ...], size: Any = None) -> tuple[int, ...]:
-    """Return the sizes that are given one by one, as one sequence, or by keyword."""
-    if size is not None:
-        if given:
-            raise TypeError("sizes are given twice: by position and as size=")
-        given = (size,)
-    several = given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
-    return tuple(map(operator.index, several))
-
-
-def _default(dtype: np.dtype) -> np.dtype:
-    return DEFAULT_FLOAT if is_float(dtype) else np.dtype(np.int64)
-
-
-def _drawn(draw: Callable[..., Any], size: tuple[int, ...], dtype: np.dtype, requires_grad: bool, device: Any,
-           generator: Generator | None) -> Tensor:
-    return _finished(apply(draw, (next_key(generator), size, dtype)), requires_grad, device)
-
-
-def _finished(made: Tensor, requires_grad: bool, device: Any) -> Tensor:
-    check_device(device)
-    made.requires_grad = requires_grad      # type: ignore[attr-defined]
-    return made

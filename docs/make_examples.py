@@ -30,7 +30,8 @@ _OF_MATRICES, _OF_BITS = """
     matmul mm addmm mv flatten unflatten squeeze unsqueeze permute transpose t movedim broadcast_to narrow select unbind split chunk
     flip roll diagonal diag tril triu index_select gather scatter scatter_add sort argsort topk numel index_add index_fill index_copy
     take_along_dim diff masked_select masked_fill reshape tile repeat_interleave average ptp trace swapaxes moveaxis rot90 fliplr flipud
-    expand_dims ravel matrix_transpose permute_dims vstack hstack concatenate stack take repeat kron outer tensordot
+    expand_dims ravel matrix_transpose permute_dims adjoint cov corrcoef cummax cummin kthvalue mode msort
+    quantile nanquantile logcumsumexp aminmax tensordot vstack hstack concatenate stack take repeat kron outer tensordot
 """, """
     bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_invert bitwise_left_shift bitwise_right_shift invert left_shift right_shift
 """
@@ -54,14 +55,33 @@ WHOLE = {
     "where": "{0}([True, False]), {0}([1.0, 2.0]), 0.0", "einsum": "'i,i->', {0}([1.0, 2.0]), {0}([3.0, 4.0])",
     "pad": "{0}([1.0, 2.0]), 1", "split": "{0}([1.0, 2.0]), 2", "array_split": "{0}([1.0, 2.0]), 2", "hsplit": "{0}([1.0, 2.0]), 2",
     "vsplit": "{0}([[1.0], [2.0]]), 2", "astype": "{0}([1.0, 2.0]), 'float32'",
-    "select": "[{0}([True, False])], [{0}([1.0, 2.0])]"}
+    "select": "[{0}([True, False])], [{0}([1.0, 2.0])]",
+    "addbmm": "{0}([[1.0]]), {0}([[[1.0, 2.0]]]), {0}([[[3.0], [4.0]]])", "addmv": "{0}([1.0]), {0}([[1.0, 2.0]]), {0}([3.0, 4.0])",
+    "addr": "{0}([[1.0, 2.0]]), {0}([3.0]), {0}([4.0, 5.0])", "bincount": "{0}([0, 2, 2])", "clip": "{0}([0.25, 0.5]), 0.3, 1.0",
+    "cross": "{0}([1.0, 0.0, 0.0]), {0}([0.0, 1.0, 0.0])",
+    "diagonal_scatter": "{0}([[1.0, 2.0], [3.0, 4.0]]), {0}([5.0, 6.0])", "dsplit": "{0}([[[1.0, 2.0]]]), 2",
+    "gcd": "{0}([12, 18]), {0}([8, 12])", "lcm": "{0}([4, 6]), {0}([6, 9])",
+    "index_put": "{0}([1.0, 2.0]), ({0}([1]),), {0}([5.0])", "index_reduce": "{0}([1.0, 2.0]), 0, {0}([1, 1]), {0}([5.0, 7.0]), 'amax'",
+    "is_nonzero": "{0}([2.0])", "masked_scatter": "{0}([1.0, 2.0]), {0}([False, True]), {0}([5.0, 6.0])",
+    "matrix_power": "{0}([[1.0, 1.0], [0.0, 1.0]]), 3", "multinomial": "{0}([0.0, 1.0]), 1", "mvlgamma": "{0}([2.0]), 1",
+    "nonzero_static": "{0}([0.0, 2.0]), size=2", "renorm": "{0}([[3.0, 4.0]]), 2, 0, 1.0",
+    "scatter_reduce": "{0}([1.0, 2.0]), 0, {0}([1, 1]), {0}([5.0, 7.0]), 'prod'", "select_scatter": "{0}([1.0, 2.0]), {0}(5.0), 0, 1",
+    "slice_scatter": "{0}([1.0, 2.0, 3.0]), {0}([5.0, 6.0]), start=1", "split_with_sizes": "{0}([1.0, 2.0, 3.0]), [1, 2]",
+    "tensor_split": "{0}([1.0, 2.0, 3.0]), 2", "swapaxes": "{0}([[1.0, 2.0]]), 0, 1", "swapdims": "{0}([[1.0, 2.0]]), 0, 1",
+    "cholesky_solve": "{0}([[1.0]]), {0}([[2.0]])", "lu_solve": "{0}([[1.0]]), {0}([[2.0]]), {0}([1])",
+    "triangular_solve": "{0}([[1.0]]), {0}([[2.0]])", "orgqr": "{0}([[1.0], [0.0]]), {0}([2.0])",
+    "ormqr": "{0}([[1.0], [0.0]]), {0}([2.0]), {0}([[1.0], [1.0]])",
+    **dict.fromkeys(("cholesky", "cholesky_inverse", "det", "inverse", "logdet", "lu", "matrix_exp", "pinverse", "qr", "slogdet", "svd",
+                     "geqrf"), "{0}([[4.0]])")}
 """Arguments of functions whose parameters do not say enough."""
+OF_TENSORS = {"cross", "swapaxes", "clip"}
+"""Names in `WHOLE` whose functions of NumPy need no such arguments."""
 
 
 def arguments(name: str, function: Callable[..., Any], make: str) -> str:
     """Text of the arguments without which the function cannot be called."""
     content = MATRIX if name in OF_MATRICES else "[1, 2]" if name in BITS else "[1.5, 2.0]" if name in ABOVE_ONE else VECTOR
-    if name in WHOLE and not (make == "aj.tensor" and name in ("split", "select")):
+    if name in WHOLE and not (make == "aj.tensor" and name in ("split", "select")) and not (make == "np.array" and name in OF_TENSORS):
         return WHOLE[name].format(make)
     first, *others = inspect.signature(function).parameters.values()
     written = [f"{make}({content})"]

@@ -32,7 +32,9 @@ import numpy as np
 """
 METHODS_HEAD = HEAD + """\
 from adjit.eager.device import device as _device
+from adjit.eager.functional.order_statistics import Extrema
 from adjit.eager.functional.reductions import ValuesAndIndices
+from adjit.eager.functional.scattering import Reduction
 from adjit.eager.generator import Generator
 from adjit.eager.node import Handle, Node
 from adjit.eager.tensor import Tensor
@@ -48,6 +50,8 @@ class TensorMethods(ArrayWrapper):
     device: _device
     @property
     def is_cuda(self) -> _bool: ...
+    @property
+    def is_cpu(self) -> _bool: ...
     requires_grad: _bool
     grad: Tensor | None
     data: Tensor
@@ -65,6 +69,8 @@ class TensorMethods(ArrayWrapper):
     def T(self) -> Tensor: ...
     @property
     def mT(self) -> Tensor: ...
+    @property
+    def mH(self) -> Tensor: ...
 
     @property
     def real(self) -> Tensor: ...
@@ -93,7 +99,9 @@ class TensorMethods(ArrayWrapper):
 """
 FUNCTIONS_HEAD = HEAD.replace("from collections.abc import Callable, Iterator, Sequence", "from collections.abc import Sequence").replace(
     "from typing import Any, Literal, TypeAlias, overload\n\nimport numpy as np\n", "from typing import Any, Literal, overload\n") + """\
+from adjit.eager.functional.order_statistics import Extrema
 from adjit.eager.functional.reductions import ValuesAndIndices
+from adjit.eager.functional.scattering import Reduction
 from adjit.eager.generator import Generator
 from adjit.eager.tensor import Tensor
 from adjit.eager.tensor_methods import TensorLike
@@ -112,6 +120,8 @@ OVERLOADS = {
     "type": ["({first}) -> str", "({first}, dtype: Any, non_blocking: bool = ...) -> Tensor"],
     "nonzero": ["({first}, as_tuple: Literal[False] = ...) -> Tensor", "({first}, as_tuple: Literal[True]) -> tuple[Tensor, ...]"],
 }
+OVERLOADS["view"] = ["({first}, *sizes: int | Sequence[int], size: int | Sequence[int] | None = ..., "
+                     "shape: int | Sequence[int] | None = ...) -> Tensor", "({first}, dtype: Any) -> Tensor"]
 OVERLOADS["min"] = OVERLOADS["max"]
 OVERLOADS["median"] = OVERLOADS["max"][:-1]
 for _name in ("scatter", "scatter_"):
@@ -195,7 +205,8 @@ def methods_stub() -> str:
 def functions_stub() -> str:
     lines = [line for name in sorted(METHODS) for line in definitions(name, inspect.signature(FUNCTIONS[name]), "input: TensorLike")]
     others = sorted((name, function.__name__) for name, function in FUNCTIONS.items() if name not in METHODS)
-    imports = [f"from adjit.tensor_functions import {name} as {name}" for name, function in others if name == function]
+    imports = [f"from {FUNCTIONS[name].__module__} import {name} as {name}" for name, function in others if name == function]
+    imports.sort()
     lines += [f"{name} = {function}" for name, function in others if name != function]
     public = textwrap.fill(", ".join(f'"{name}"' for name in sorted(FUNCTIONS)), 140, initial_indent="    ", subsequent_indent="    ")
     return FUNCTIONS_HEAD.rstrip("\n") + "\n" + "\n".join([*imports, "", f"__all__ = [\n{public},\n]", "", *lines]) + "\n"

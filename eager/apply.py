@@ -13,7 +13,7 @@ from adjit.eager.modes import modes
 from adjit.eager.node import Edge, Node, SavedTensor, edge_of
 from adjit.eager.node_names import VIEW_FUNCTIONS
 from adjit.eager.operation import Operation
-from adjit.eager.promotion import PROMOTING, needs_floats, with_floats
+from adjit.eager.promotion import PROMOTING, promoted, promotes
 from adjit.eager.tensor import Tensor, new_tensor
 from adjit.eager.views import View, root_of
 from adjit.ir import ops
@@ -35,8 +35,8 @@ def apply(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any] =
 
     Results are tensors. If gradients are on and an operand requires grad, the results get a node of the dynamic graph.
     """
-    if function in PROMOTING and needs_floats(function, args, kwargs):
-        args, kwargs = with_floats(function, args, kwargs, apply)
+    if function in PROMOTING and promotes(function, args, kwargs):
+        args, kwargs = promoted(function, args, kwargs, apply)
     key: list[Any] = [function]
     operands: list[Any] = []
     dynamic = function in DYNAMIC_FLOATS

@@ -16,7 +16,7 @@ NUMPY_NAMES = {"axis": ("dim", "dims"), "keepdims": ("keepdim",), "ddof": ("corr
 _MORE_NAMES = {name: {other: parameter} for names, other, parameter in (
     ("scatter scatter_", "value", "src"), ("copy_", "src", "other"), ("split", "split_size_or_sections", "split_size"),
     ) for name in names.split()}
-_MORE_NAMES["swapaxes"] = {"axis0": "dim0", "axis1": "dim1"}
+_MORE_NAMES["swapaxes"] = _MORE_NAMES["swapaxes_"] = {"axis0": "dim0", "axis1": "dim1"}
 """Names of parameters that PyTorch has for one method only, by method."""
 
 

@@ -35,6 +35,7 @@ from adjit.tracer.user_location import find_user_location, is_within_store
 
 _DTYPES = {"float": np.float32, "double": np.float64, "short": np.int16, "int": np.int32, "long": np.int64, "bool": np.bool_,
            "half": np.float16}
+_MORE_DTYPES = {"byte": np.uint8, "char": np.int8, "cfloat": np.complex64, "cdouble": np.complex128}
 
 
 def install() -> None:
@@ -42,7 +43,10 @@ def install() -> None:
     members: dict[str, Callable[..., Any]] = {
         "to": _to, "astype": _astype, "type": _type, "cuda": _cuda, "type_as": _type_as, "cpu": _cpu,
         "contiguous": _contiguous, "copy": _copy,
-        "nonzero": _nonzero,
+        "nonzero": _nonzero, "argwhere": _argwhere, "nonzero_static": _nonzero_static, "unique": _unique,
+        "unique_consecutive": _unique_consecutive,
+        "resolve_conj": _self, "resolve_neg": _self, "adjoint": _adjoint, "is_conj": _is_false, "is_neg": _is_false,
+        "is_distributed": _is_false, "is_signed": _is_signed, "is_same_size": _is_same_size, "is_nonzero": _is_nonzero, "new": _new(0),
         "item": _item, "tolist": _tolist, "numpy": _numpy, "__array__": _array, "__dlpack__": _dlpack, "__dlpack_device__": _dlpack_device,
         "__bool__": _bool, "__float__": _float, "__complex__": _complex, "__int__": _int, "__index__": _index, "__len__": _len,
         "__iter__": _iter,
@@ -55,12 +59,13 @@ def install() -> None:
         "new_ones": _new(1), "new_empty": _new(0), "new_full": _new_full, "__deepcopy__": _deepcopy, "__reduce__": _reduce,
     }
     members |= {name: _to_dtype(np.dtype(dtype)) for name, dtype in _DTYPES.items()} | {"bfloat16": _bfloat16}
+    members |= {name: _to_dtype(np.dtype(dtype)) for name, dtype in _MORE_DTYPES.items()}
     for name, member in members.items():
         setattr(Tensor, name, member if member.__name__ == name else signatures.named(member, name))
     Tensor.device = CPU       # type: ignore[attr-defined]
     for name, part in {"real": _real, "imag": _imag}.items():
         setattr(Tensor, name, property(part, functools.partial(_set_part, name)))
-    for name, getter in {"T": _reversed, "mT": _matrix_transposed, "H": _matrix, "is_cuda": _is_cuda,
+    for name, getter in {"T": _reversed, "mT": _matrix_transposed, "H": _matrix, "is_cuda": _is_cuda, "is_cpu": _is_cpu, "mH": _adjoint,
                          "nbytes": _nbytes, "itemsize": _element_size}.items():
         setattr(Tensor, name, property(getter))
 
@@ -202,6 +207,57 @@ def _nonzero(self: Tensor, as_tuple: bool = False) -> Any:
     """Return the indices of the elements that are not 0: one row for each, or with `as_tuple` one tensor for each dimension."""
     indices = np.nonzero(_content(self))
     return tuple(map(new_tensor, indices)) if as_tuple else new_tensor(np.stack(indices, axis=-1))
+
+
+def _argwhere(self: Tensor) -> Tensor:
+    """Return the indices of the elements that are not 0, one row for each."""
+    return _nonzero(self)       # type: ignore[no-any-return]
+
+
+def _nonzero_static(self: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """Return the indices of the first `size` elements that are not 0, one row for each; rows without one hold `fill_value`."""
+    found = np.stack(np.nonzero(_content(self)), axis=-1)[:size]
+    missing = np.full((size - found.shape[0], found.shape[1]), fill_value, np.int64)
+    return new_tensor(np.concatenate([found, missing]))
+
+
+def _unique(self: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
+    """Return the different elements in ascending order, or the different slices of a dimension; each NaN is different.
+
+    With `return_inverse` also the index of each element among them, with `return_counts` how often each is there.
+    """
+    content = _content(self.detach())
+    _, first, inverse, counts = np.unique(content, True, True, True, axis=dim, equal_nan=False)
+    values = _chosen(self, first, dim)
+    shape = self.shape if dim is None else (self.shape[dim],)
+    return _with_counts(values, np.reshape(inverse, shape), counts, return_inverse, return_counts)
+
+
+def _chosen(self: Tensor, index: Any, dim: int | None) -> Tensor:
+    """Elements of the flattened tensor at these indices, or slices of a dimension."""
+    if dim is None:
+        return apply(shapes.get_item, (apply(shapes.reshape, (self, (-1,))), index))        # type: ignore[no-any-return]
+    return apply(shapes.get_item, (self, (*(slice(None),) * (dim % self.ndim), index)))     # type: ignore[no-any-return]
+
+
+def _unique_consecutive(self: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
+    """Return the elements that differ from the one before, or such slices of a dimension; arguments as of `unique`."""
+    content = _content(self.detach())
+    rows = np.reshape(content, (-1,)) if dim is None else np.moveaxis(content, dim, 0)
+    differs = rows[1:] != rows[:-1]
+    if differs.ndim > 1:
+        differs = np.any(np.reshape(differs, (differs.shape[0], -1)), axis=1)
+    starts = np.concatenate([np.ones(min(len(rows), 1), bool), differs])
+    first = np.nonzero(starts)[0]
+    values = _chosen(self, first, dim)
+    inverse = np.reshape(np.cumsum(starts) - 1, self.shape if dim is None else (self.shape[dim],))
+    counts = np.diff(np.concatenate([first, np.full(1, len(rows), np.int64)]))
+    return _with_counts(values, inverse, counts, return_inverse, return_counts)
+
+
+def _with_counts(values: Tensor, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool) -> Any:
+    found = (values, *((new_tensor(inverse),) if return_inverse else ()), *((new_tensor(counts),) if return_counts else ()))
+    return found if len(found) > 1 else values
 
 
 def _numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
@@ -353,7 +409,43 @@ def _is_cuda(self: Tensor) -> bool:
     return False
 
 
+def _is_cpu(self: Tensor) -> bool:
+    """True: tensors are in the memory of the CPU."""
+    return True
+
+
+def _is_false(self: Tensor) -> bool:
+    """False: tensors hold their elements themselves, in one process."""
+    return False
+
+
+def _is_signed(self: Tensor) -> bool:
+    """True if the dtype has negative numbers."""
+    return self.dtype.kind not in "bu"
+
+
+def _is_same_size(self: Tensor, other: Tensor) -> bool:
+    """True if the shapes are the same."""
+    return self.shape == other.shape
+
+
+def _is_nonzero(self: Tensor) -> bool:
+    """True if the only element is not 0. Raises `ShapeError` if there is not exactly one."""
+    return bool(_item(self) != 0)
+
+
+def _self(self: Tensor) -> Tensor:
+    """Return the tensor itself."""
+    return self
+
+
 # -- transposed
+
+
+def _adjoint(self: Tensor) -> Tensor:
+    """Conjugate of the tensor with its last two dimensions swapped; of reals a view."""
+    turned = _matrix_transposed(self)
+    return apply(raw(np.conjugate), (turned,)) if is_complex(self.dtype) else turned        # type: ignore[no-any-return]
 
 
 def _reversed(self: Tensor) -> Tensor:

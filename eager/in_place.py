@@ -18,7 +18,7 @@ from adjit.eager.modes import modes
 from adjit.eager.node import Edge, Node, SavedTensor, edge_of
 from adjit.eager.node_names import raw
 from adjit.eager.operation import Operation
-from adjit.eager.promotion import PROMOTING, needs_floats, with_floats
+from adjit.eager.promotion import PROMOTING, promoted, promotes
 from adjit.eager.tensor import Tensor
 from adjit.eager.views import copy_slices, root_of
 from adjit.ir.errors import DTypeError, InPlaceError, ShapeError
@@ -43,8 +43,9 @@ def apply_in_place(function: Function, target: Tensor, args: tuple[Any, ...] = (
     Raises `InPlaceError` for a leaf that requires grad while gradients are on; `ShapeError` and `DTypeError` for results that do not fit.
     """
     check_writable(target)
-    if function in PROMOTING and is_inexact(target.dtype) and needs_floats(function, (target, *args), kwargs):
-        args, kwargs = with_floats(function, args, kwargs, apply)
+    if function in PROMOTING and is_inexact(target.dtype) and promotes(function, (target, *args), kwargs):
+        (_, *others), kwargs = promoted(function, (target, *args), kwargs, apply)
+        args = tuple(others)
     key: list[Any] = [_stored, function]
     operands: list[Any] = []
     dynamic = function in DYNAMIC_FLOATS

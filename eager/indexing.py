@@ -12,20 +12,10 @@ from adjit.eager.capture import traced
 from adjit.eager.functional import elementwise, shapes
 from adjit.eager.in_place import apply_in_place
 from adjit.eager.tensor import Tensor
-from adjit.ir.errors import UnsupportedError
 from adjit.tracer.array import TracedArray
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.functions.indexing import check_mask, first_axes, freeze
 from adjit.tracer.scope import is_tracing
-from adjit.tracer.user_location import find_user_location
-
-
-def index_put_(self: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
-    """Assign `self[indices] = values`, for a tuple of one tensor of indices for each dimension."""
-    if accumulate:
-        raise UnsupportedError("index_put_(accumulate=True)", find_user_location(), hint="index_add_ and scatter_add_ add")
-    set_item(self, tuple(indices), values)
-    return self
 
 
 def get_item(self: Tensor, index: Any) -> Tensor:

@@ -10,19 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager import arguments, indexing, signatures
+from adjit.eager import arguments, indexing, shape_changes, signatures
 from adjit.eager.apply import apply
 from adjit.eager.checks import check_indices, checked
-from adjit.eager.functional import elementwise, reductions, shapes, statistics
+from adjit.eager.functional import elementwise, reductions, scattering, shapes, statistics
 from adjit.eager.functional import indexing as indexed
 from adjit.eager.functional import matmul as matmul
+from adjit.eager.functional import order_statistics as order
 from adjit.eager.generator import Generator, next_key
 from adjit.eager.in_place import apply_in_place
 from adjit.eager.node_names import raw
 from adjit.eager.tensor import Tensor
-from adjit.ir.errors import DTypeError
+from adjit.ir.errors import ArgumentError, DTypeError
 from adjit.tracer.array import TracedArray
 from adjit.tracer.functions import composites
+from adjit.tracer.promotion import dtype_argument
+from adjit.tracer.scope import is_tracing
 from adjit.tracer.tracebacks import hide_frames
 from adjit.tracer.user_location import find_user_location
 
@@ -53,8 +56,11 @@ _NUMPY_METHODS: dict[str, Any] = {name: function for names, function in {
     "lt less": np.less, "le less_equal": np.less_equal, "gt greater": np.greater, "ge greater_equal": np.greater_equal,
     "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor, "bitwise_and": np.bitwise_and,
     "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor, "isclose": np.isclose, "trace": np.trace, "inner": np.inner,
+    "bitwise_left_shift": np.left_shift, "bitwise_right_shift": np.right_shift, "logaddexp2": np.logaddexp2, "nextafter": np.nextafter,
+    "gcd": np.gcd, "lcm": np.lcm, "isposinf": np.isposinf, "isneginf": np.isneginf, "conj_physical": np.conjugate,
+    "fliplr": np.fliplr, "flipud": np.flipud,
     **{ours: ("scipy.special", name) for ours, name in (
-        ("erfc", "erfc"), ("erfinv", "erfinv"), ("lgamma", "gammaln"), ("digamma", "psi"), ("i0", "i0"), ("logit", "logit"))},
+        ("erfc", "erfc"), ("erfinv", "erfinv"), ("lgamma", "gammaln"), ("digamma", "psi"), ("i0", "i0"))},
 }.items() for name in names.split()}
 
 _OWN_METHODS: dict[str, Any] = {name: function for names, function in {
@@ -73,9 +79,22 @@ _OWN_METHODS: dict[str, Any] = {name: function for names, function in {
     "mm": matmul.mm, "bmm": matmul.bmm, "mv": matmul.mv, "dot": matmul.dot, "outer ger": matmul.outer, "addmm": matmul.addmm,
     "baddbmm": matmul.baddbmm, "addmv": matmul.addmv, "take": indexed.take, "index_select": indexed.index_select,
     "index_add": indexed.index_add, "gather": indexed.gather, "scatter": indexed.scatter, "scatter_add": indexed.scatter_add,
-    "argsort": indexed.argsort, "sort": indexed.sort, "topk": indexed.topk, "median": statistics.median, "diff": statistics.diff,
+    "argsort": indexed.argsort, "sort": indexed.sort, "topk": indexed.topk, "diff": statistics.diff,
     "nansum": statistics.nansum, "nanmean": statistics.nanmean, "take_along_dim": statistics.take_along_dim,
     "index_fill": statistics.index_fill, "index_copy": statistics.index_copy,
+    "median": order.median, "nanmedian": order.nanmedian, "kthvalue": order.kthvalue, "mode": order.mode, "msort": order.msort,
+    "quantile": order.quantile, "nanquantile": order.nanquantile, "cummax": order.cummax, "cummin": order.cummin,
+    "logcumsumexp": order.logcumsumexp, "aminmax": order.aminmax, "histc": order.histc, "bincount": order.bincount, "renorm": order.renorm,
+    "cov": order.cov, "corrcoef": order.corrcoef,
+    "addbmm": matmul.addbmm, "addr": matmul.addr, "vdot": matmul.vdot, "kron": matmul.kron, "cross": matmul.cross, "dist": matmul.dist,
+    "split_with_sizes": shapes.split_with_sizes, "tensor_split": shapes.tensor_split, "hsplit": shapes.hsplit, "vsplit": shapes.vsplit,
+    "dsplit": shapes.dsplit, "rot90": shapes.rot90, "diag_embed": shapes.diag_embed, "diagflat": shapes.diagflat, "unfold": shapes.unfold,
+    "scatter_reduce": scattering.scatter_reduce, "index_reduce": scattering.index_reduce, "index_put": scattering.index_put,
+    "put": scattering.put, "masked_scatter": scattering.masked_scatter, "diagonal_scatter": scattering.diagonal_scatter,
+    "select_scatter": scattering.select_scatter, "slice_scatter": scattering.slice_scatter,
+    "float_power": elementwise.float_power, "ldexp": elementwise.ldexp, "hardshrink": elementwise.hardshrink, "prelu": elementwise.prelu,
+    "polygamma": elementwise.polygamma, "mvlgamma": elementwise.mvlgamma, "igamma": elementwise.igamma, "igammac": elementwise.igammac,
+    "logit": elementwise.logit, "frexp": elementwise.frexp, "xlogy": elementwise.xlogy,
 }.items() for name in names.split()}
 
 # Each name followed by "_" writes into the tensor.
@@ -85,6 +104,10 @@ _IN_PLACE = [name for names in (
     "erf clamp clip clamp_min clamp_max lerp addcmul addcdiv masked_fill cumsum cumprod tril triu addmm index_add scatter scatter_add",
     "index_fill index_copy",
     "logical_not logical_and logical_or eq ne lt le gt ge erfc erfinv lgamma digamma i0 logit",
+    "absolute arccos arccosh arcsin arcsinh arctan arctan2 arctanh atan2 addbmm addmv addr baddbmm bitwise_and bitwise_or bitwise_xor",
+    "bitwise_not bitwise_left_shift bitwise_right_shift conj_physical copysign deg2rad rad2deg fix float_power gcd lcm greater",
+    "greater_equal less less_equal not_equal heaviside hypot igamma igammac index_reduce ldexp logical_xor masked_scatter mvlgamma",
+    "nextafter polygamma put renorm scatter_reduce sgn sinc xlogy index_put",
 ) for name in names.split()]
 
 # Indices of these functions are not negative. Compiled code, which does not read values, counts negative ones from the end.
@@ -113,7 +136,10 @@ def install() -> None:
         "max": _extremum("max", reductions.max, raw(np.maximum)), "min": _extremum("min", reductions.min, raw(np.minimum)),
         "copy_": _in_place_method("copy_", elementwise.copy_from), "fill_": _in_place_method("fill_", elementwise.fill),
         "zero_": _in_place_method("zero_", elementwise.zero), "normal_": _normal, "uniform_": _uniform, "bernoulli_": _bernoulli,
-        "bernoulli": _drawn, "index_put_": indexing.index_put_,
+        "bernoulli": _drawn, "multinomial": _multinomial, "exponential_": _exponential, "geometric_": _geometric, "cauchy_": _cauchy,
+        "log_normal_": _log_normal, "random_": _random, "subtract_": _with_alpha(raw(np.subtract), elementwise.subtract, _write),
+        "fill_diagonal_": _in_place_method("fill_diagonal_", scattering.fill_diagonal), "positive": _positive,
+        "sum_to_size": _sizes("sum_to_size", shapes.sum_to_size, "size"),
         "reshape": _sizes("reshape", shapes.reshape, "shape"), "view": _view,
         "expand": _sizes("expand", shapes.expand, "size"), "repeat": _sizes("repeat", shapes.repeat, "repeats"),
         "tile": _tile, "permute": _sizes("permute", shapes.permute, "dims"),
@@ -123,8 +149,15 @@ def install() -> None:
         "allclose": _allclose, "equal": _equal,
         "__pos__": _pos, "__getitem__": indexing.get_item, "__setitem__": indexing.set_item, "__contains__": _contains,
     }
+    members |= shape_changes.METHODS
     for name, member in members.items():
         setattr(Tensor, name, signatures.named(member, name))
+
+
+def add_methods(functions: Mapping[str, Function]) -> None:
+    """Install further methods: functions over traced arrays, by name."""
+    for name, function in functions.items():
+        setattr(Tensor, name, signatures.named(_method(name, function), name))
 
 
 # -- operators
@@ -265,6 +298,9 @@ def _sizes(name: str, function: Function, *keywords: str) -> Function:
 
 
 def _view(self: Tensor, *sizes: Any, **kwargs: Any) -> Tensor:
+    dtype = kwargs.get("dtype", sizes[0] if len(sizes) == 1 else None)
+    if dtype is not None and not hasattr(dtype, "__index__") and not isinstance(dtype, (tuple, list)):
+        return apply(shapes.view_dtype, (self, dtype_argument(dtype)))
     given = _integers(*(arguments.of_sizes(_view, ("size", "shape"), sizes, kwargs) if kwargs else sizes))
     made: Tensor = apply(shapes.view, (self, given))
     if made._view is None and made.array.size:
@@ -346,6 +382,62 @@ def _uniform(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Ge
 def _bernoulli(self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Fill the tensor with 1 with probability `p`, else 0."""
     return apply_in_place(elementwise.bernoulli, self, (next_key(generator), p))
+
+
+def _exponential(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Fill the tensor with numbers of the exponential distribution of rate `lambd`."""
+    return apply_in_place(elementwise.exponential, self, (next_key(generator), lambd))
+
+
+def _geometric(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
+    """Fill the tensor with numbers of trials until the first success of probability `p`."""
+    return apply_in_place(elementwise.geometric, self, (next_key(generator), p))
+
+
+def _cauchy(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Fill the tensor with numbers of the Cauchy distribution."""
+    return apply_in_place(elementwise.cauchy, self, (next_key(generator), median, sigma))
+
+
+def _log_normal(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
+    """Fill the tensor with exponentials of numbers of the normal distribution."""
+    return apply_in_place(elementwise.log_normal, self, (next_key(generator), mean, std))
+
+
+def _random(self: Tensor, from_: int = 0, to: int | None = None, *, generator: Generator | None = None, **interval: Any) -> Tensor:
+    """Fill the tensor with integers: `random_(to)` from 0, `random_(from, to)`, below `to`; without an argument as large as its dtype holds
+    exactly."""
+    low, high = interval.pop("from", from_), to
+    if interval:
+        raise TypeError(f"random_() got an unexpected argument {next(iter(interval))!r}")
+    if high is None:
+        digits = np.finfo(self.dtype).nmant + 1 if self.dtype.kind == "f" else np.iinfo(self.dtype).bits - (self.dtype.kind == "i")
+        low, high = (0, low) if low else (0, 2 ** min(int(digits), 62))
+    return apply_in_place(elementwise.integers, self, (next_key(generator), operator.index(low), operator.index(high)))
+
+
+def _multinomial(self: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None) -> Tensor:
+    """Draw indices with the probabilities that the last dimension holds, which need not add up to 1.
+
+    Raises `ArgumentError` for negative, infinite or NaN probabilities, and where there are fewer of them above 0 than samples without
+    replacement. Compiled code does not look at values.
+    """
+    if not is_tracing():
+        _check_probabilities(self.array, 1 if replacement else num_samples)
+    return apply(elementwise.multinomial, (self.detach(), next_key(generator), operator.index(num_samples), bool(replacement)))
+
+
+def _check_probabilities(array: np.ndarray, least: int) -> None:
+    if not np.all(np.isfinite(array)) or np.any(array < 0):
+        raise ArgumentError("multinomial: probability tensor contains either inf, nan or element < 0", find_user_location())
+    if array.ndim and np.any(np.count_nonzero(array, axis=-1) < min(least, array.shape[-1])):
+        raise ArgumentError("multinomial: fewer probabilities are above 0 than there are samples to draw", find_user_location(),
+                            hint="pass replacement=True to draw elements more than once")
+
+
+def _positive(self: Tensor) -> Tensor:
+    """Return the tensor itself."""
+    return self
 
 
 def _drawn(self: Tensor, *, generator: Generator | None = None) -> Tensor:

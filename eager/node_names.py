@@ -23,9 +23,10 @@ def raw(function: Any) -> Callable[..., Any]:
 
 
 VIEW_FUNCTIONS: frozenset[Callable[..., Any]] = frozenset({
-    shapes.get_view, shapes.view, shapes.reshape, shapes.flatten, shapes.unflatten, shapes.unsqueeze, shapes.squeeze, shapes.permute,
+    shapes.get_view, shapes.view, shapes.view_dtype, shapes.reshape, shapes.flatten, shapes.unflatten, shapes.unsqueeze, shapes.squeeze,
+    shapes.permute,
     shapes.transpose, shapes.t, shapes.movedim, shapes.expand, shapes.narrow, shapes.select, shapes.split, shapes.chunk, shapes.unbind,
-    shapes.diagonal,
+    shapes.diagonal, shapes.split_with_sizes, shapes.tensor_split, shapes.hsplit, shapes.vsplit, shapes.dsplit,
     *map(raw, (np.reshape, np.ravel, np.transpose, np.swapaxes, np.moveaxis, np.expand_dims, np.squeeze, np.broadcast_to, np.diagonal,
                np.real, np.imag)),
 })
@@ -125,6 +126,15 @@ _NAMES: dict[str, Name] = {
     "broadcast_to": "ExpandBackward0", "tile": "RepeatBackward0", "narrow": "SliceBackward0", "chunk": "SplitBackward0",
     "concatenate": "CatBackward0", "diag": "DiagonalBackward0",
     "scatter": _numbered("Scatter", 3, "src", 0, 1), "pad": "ConstantPadNdBackward0",
+    "cross": "LinalgCrossBackward0", "median": _reduction("Median", 0, 1), "nanmedian": _reduction("Nanmedian", 0, 1),
+    "msort": "SortBackward0", "diagflat": "DiagEmbedBackward0", "fliplr": "FlipBackward0", "flipud": "FlipBackward0",
+    "prelu": "PreluKernelBackward0", **dict.fromkeys(("tensor_split", "hsplit", "vsplit", "dsplit"), "SliceBackward0"),
+    "det": "LinalgDetBackward0", "slogdet": "LinalgSlogdetBackward0", "inv": "LinalgInvExBackward0", "pinv": "LinalgPinvBackward0",
+    "_pinverse": "LinalgPinvBackward0", "matrix_exp": "LinalgMatrixExpBackward0", "qr": "LinalgQrBackward0", "_qr": "LinalgQrBackward0",
+    "svd": "LinalgSvdBackward0", "_lu": "LinalgLuFactorExBackward0", "lu_factor": "LinalgLuFactorExBackward0", "lu": "LinalgLuBackward0",
+    "lu_solve": "LinalgLuSolveBackward0", "_lu_solved": "LinalgLuSolveBackward0", "eigh": "LinalgEighBackward0",
+    "eig": "LinalgEigBackward0", "solve": "LinalgSolveExBackward0", "cholesky": "LinalgCholeskyExBackward0",
+    "_cholesky": "CholeskyBackward0", "solve_triangular": "LinalgSolveTriangularBackward0", "vector_norm": "LinalgVectorNormBackward0",
     "conv2d": "ConvolutionBackward0", "max_pool2d": "MaxPool2DWithIndicesBackward0", "avg_pool2d": "AvgPool2DBackward0",
     "batch_norm": "NativeBatchNormBackward0", "batch_norm_with_statistics": "NativeBatchNormBackward0",
     "layer_norm": "NativeLayerNormBackward0", "group_norm": "NativeGroupNormBackward0",

@@ -39,15 +39,26 @@ _RAISING: dict[Any, str] = {np.linalg.cholesky: "Matrix is not positive definite
 """Functions that raise `LinAlgError` where a program gives NaN or infinity."""
 
 
-def stands_for(numpy_function: Function) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
-    """Register a function as adjit's for NumPy's; plain arrays outside of a trace still go to NumPy's."""
+_PYTORCHS_NAMES = {"dim": "axis", "dims": "axes", "keepdim": "keepdims"}
+
+
+def stands_for(numpy_function: Function, *keywords: str) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
+    """Register a function as adjit's for NumPy's; plain arrays outside of a trace still go to NumPy's.
+
+    PyTorch's `dim`, `dims` and `keepdim` are NumPy's `axis`, `axes` and `keepdims`. `keywords` are parameters that NumPy takes by name
+    only, in the order in which PyTorch takes them after the first.
+    """
 
     def register(function: Callable[P, Any]) -> Callable[P, Any]:
         within = dispatched(function, numpys=numpy_function)
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+            if kwargs and not _PYTORCHS_NAMES.keys().isdisjoint(kwargs):
+                kwargs = {_PYTORCHS_NAMES.get(name, name): argument for name, argument in kwargs.items()}     # type: ignore[assignment]
             if not is_tracing() and find_wrapper(args, kwargs) is None:
+                if keywords and len(args) > 1:
+                    return numpy_function(args[0], **dict(zip(keywords, args[1:], strict=False)), **kwargs)
                 return numpy_function(*args, **kwargs)
             result: Any = within(*args, **kwargs)
             if numpy_function in _RAISING and isinstance(result, TracedArray) and is_caught(np.linalg.LinAlgError):
@@ -78,8 +89,10 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
 
 
 @stands_for(np.linalg.solve)
-def solve(a: Any, b: Any) -> Any:
+def solve(a: Any, b: Any, *, left: bool = True) -> Any:
     """Equivalent of `numpy.linalg.solve`: x of a @ x = b. In a trace it is NaN or infinite where `a` is singular.
+
+    With `left=False`, as PyTorch has it, x of x @ a = b, for traced arrays and tensors.
 
     `b` is a vector if it has one dimension, else matrices [..., n, k]. Raises `ShapeError` if the shapes do not fit.
 
@@ -87,13 +100,18 @@ def solve(a: Any, b: Any) -> Any:
     >>> solve(np.array([[2.0, 0.0], [1.0, 1.0]]), np.array([2.0, 3.0]))
     array([1., 2.])
     """
+    if not left:
+        return _transposed(solve(_transposed(as_traced(a)), _transposed(as_traced(b))))
     a, b = _common(square(a, "solve"), b)
     return _solved("solve", a, b, lambda a, b: rules.factored(a).solve(b))
 
 
-def solve_triangular(a: Any, b: Any, trans: int | str = 0, lower: bool = False) -> Any:
+def solve_triangular(a: Any, b: Any, trans: int | str = 0, lower: bool = False, *, upper: bool | None = None, left: bool = True,
+                     unitriangular: bool = False) -> Any:
     """Equivalent of `scipy.linalg.solve_triangular`: x of a @ x = b (of a.T @ x = b with `trans` 1 or "T"); only one triangle of `a` is
     read. Also for stacks of matrices; `b` is as in `solve`.
+
+    PyTorch's arguments: `upper`, the opposite of `lower`; `left=False` for x @ a = b; `unitriangular` for a diagonal of ones.
 
     >>> import numpy as np
     >>> solve_triangular(np.array([[2.0, 0.0], [1.0, 1.0]]), np.array([2.0, 3.0]), lower=True)
@@ -102,6 +120,12 @@ def solve_triangular(a: Any, b: Any, trans: int | str = 0, lower: bool = False) 
     if trans not in (0, 1, "N", "T"):
         raise ValueError(f"solve_triangular: trans is 0, 1, 'N' or 'T', got {trans!r}")
     turned = trans in (1, "T")
+    lower = lower if upper is None else not upper
+    if unitriangular:
+        diagonal = np.eye(a.shape[-1], dtype=bool)
+        a = np.where(diagonal, np.asarray(1, a.dtype), a)
+    if not left:
+        return _transposed(solve_triangular(_transposed(a), _transposed(b), trans, not lower))
     if not is_tracing() and find_wrapper((a, b), {}) is None:
         triangle = np.tril(a) if lower else np.triu(a)
         return np.linalg.solve(_transposed(triangle) if turned else triangle, b)
@@ -181,14 +205,14 @@ def matrix_power(a: Any, n: int) -> Any:
 @stands_for(np.linalg.norm)
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """Equivalent of `numpy.linalg.norm`, for every `ord`; matrix norms from singular values (`ord` 2, -2 and "nuc") need SciPy. The
-    derivative of a norm of 0 is 0.
+    derivative of a norm of 0 is 0. `axis` and `keepdims` may be named `dim` and `keepdim`.
 
     >>> import numpy as np
     >>> float(norm(np.array([3.0, 4.0])))
     5.0
     """
     x = floating(x)
-    axes = normalize_axes(axis, x.ndim)
+    axes = normalize_axes(tuple(axis) if isinstance(axis, list) else axis, x.ndim)
     if axis is None and ord is not None and x.ndim not in (1, 2):
         raise ShapeError(f"norm: an array of shape {x.shape} with ord={ord!r} is neither a vector nor a matrix", find_user_location(),
                          hint="give axis=: one axis for vectors, two for matrices")

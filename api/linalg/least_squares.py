@@ -75,6 +75,8 @@ def _default_bound(a: Any) -> float:
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
     """Equivalent of `numpy.linalg.pinv`. The derivative is that for matrices of the same rank.
 
+    `rcond` is 1e-15 in NumPy, and so it is here; `torch.linalg.pinv` has `rtol=eps * max(m, n)` instead.
+
     Without SciPy, and in libraries for C, it is for one matrix of full rank; without full rank the result is NaN or infinite.
 
     >>> import numpy as np

@@ -26,9 +26,9 @@ for _name in ("matmul", "matrix_transpose", "tensordot", "vecdot"):
     _forward(_name)
 
 
-def _linalg(name: str) -> Any:
+def _linalg(name: str, *keywords: str) -> Any:
     """Register a function that older versions of NumPy do not have."""
-    return stands_for(getattr(np.linalg, name)) if hasattr(np.linalg, name) else lambda function: function
+    return stands_for(getattr(np.linalg, name), *keywords) if hasattr(np.linalg, name) else lambda function: function
 
 
 @_linalg("outer")
@@ -42,7 +42,12 @@ def outer(x1: Any, x2: Any, /) -> Any:
 
 @_linalg("cross")
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    """Equivalent of `numpy.linalg.cross`, of vectors with three elements."""
+    """Equivalent of `numpy.linalg.cross`, of vectors with three elements; `axis` may be named `dim`.
+
+    >>> import numpy as np
+    >>> cross(np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0]))
+    array([0., 0., 1.])
+    """
     x, y = as_traced(x1), as_traced(x2)
     if x.shape[axis] != 3 or y.shape[axis] != 3:
         raise ValueError("Both input arrays must be (arrays of) 3-dimensional vectors, "
@@ -51,9 +56,14 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 
 
 @_linalg("diagonal")
-def diagonal(x: Any, /, *, offset: int = 0) -> Any:
-    """Equivalent of `numpy.linalg.diagonal`, of the last two axes."""
-    return FUNCTIONS[np.diagonal](x, offset, -2, -1)
+def diagonal(x: Any, /, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    """Equivalent of `numpy.linalg.diagonal`, of the last two axes; for traced arrays and tensors also of two others.
+
+    >>> import numpy as np
+    >>> diagonal(np.eye(2))
+    array([1., 1.])
+    """
+    return FUNCTIONS[np.diagonal](x, offset, dim1, dim2)
 
 
 @_linalg("trace")
@@ -62,16 +72,16 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
     return FUNCTIONS[np.trace](x, offset, -2, -1, dtype)
 
 
-@_linalg("vector_norm")
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: float = 2) -> Any:
-    """Equivalent of `numpy.linalg.vector_norm`; the derivative of a norm of 0 is 0.
+@_linalg("vector_norm", "ord", "axis", "keepdims")
+def vector_norm(x: Any, ord: float = 2, axis: Any = None, keepdims: bool = False) -> Any:
+    """Equivalent of `numpy.linalg.vector_norm`; the derivative of a norm of 0 is 0. `axis` and `keepdims` may be named `dim` and `keepdim`.
 
     >>> import numpy as np
     >>> float(vector_norm(np.array([3.0, 4.0])))
     5.0
     """
     array = as_array(x)
-    axes = normalize_axes(axis, array.ndim)
+    axes = normalize_axes(tuple(axis) if isinstance(axis, list) else axis, array.ndim)
     others = tuple(i for i in range(array.ndim) if i not in axes)
     front = FUNCTIONS[np.transpose](array, (*axes, *others))
     flat = FUNCTIONS[np.reshape](front, (math.prod(array.shape[i] for i in axes), *(array.shape[i] for i in others)))
@@ -79,15 +89,15 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: flo
     return expand_dims(result, tuple(sorted(axes))) if keepdims and axes else result
 
 
-@_linalg("matrix_norm")
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
-    """Equivalent of `numpy.linalg.matrix_norm`, as `norm`.
+@_linalg("matrix_norm", "ord", "axis", "keepdims")
+def matrix_norm(x: Any, ord: Any = "fro", axis: Any = (-2, -1), keepdims: bool = False) -> Any:
+    """Equivalent of `numpy.linalg.matrix_norm`, as `norm`. For traced arrays and tensors, two other axes may be given, also as `dim`.
 
     >>> import numpy as np
     >>> float(matrix_norm(np.array([[3.0, 0.0], [0.0, 4.0]])))
     5.0
     """
-    return norm(x, ord, axis=(-2, -1), keepdims=keepdims)
+    return norm(x, ord, axis=tuple(axis), keepdims=keepdims)
 
 
 @stands_for(np.linalg.multi_dot)

@@ -248,7 +248,7 @@ class PReLU(Module):
 
     >>> import adjit
     >>> PReLU()(adjit.tensor([-2.0, 3.0]))
-    tensor([-0.5000,  3.0000], grad_fn=<PreluBackward0>)
+    tensor([-0.5000,  3.0000], grad_fn=<PreluKernelBackward0>)
     """
 
     weight: Parameter

@@ -7,12 +7,13 @@ from typing import Any, Literal
 import numpy as np
 
 from adjit.ir import ops
-from adjit.ir.errors import DTypeError, ShapeError
+from adjit.ir.errors import DTypeError, ShapeError, UnsupportedError
 from adjit.ir.types import is_float
 from adjit.tracer import lowering, random
 from adjit.tracer.array import TracedArray, as_traced, wrap
-from adjit.tracer.functions import creation
+from adjit.tracer.functions import creation, special
 from adjit.tracer.promotion import dtype_argument
+from adjit.tracer.registry import FUNCTIONS, special_function
 from adjit.tracer.user_location import find_user_location
 
 Array = Any
@@ -145,6 +146,79 @@ def to_dtype(x: Array, dtype: Any) -> Array:
     return as_traced(x).astype(dtype_argument(dtype))
 
 
+def float_power(x: Array, exponent: Array) -> Array:
+    """`x` to the power `exponent`, in float64."""
+    return np.power(as_traced(x).astype(np.float64), as_traced(exponent).astype(np.float64))
+
+
+def ldexp(x: Array, other: Array) -> Array:
+    """`x * 2**other`."""
+    x, other = as_traced(x), as_traced(other)
+    return x * np.exp2(other if is_float(other.dtype) else other.astype(x.dtype if is_float(x.dtype) else np.float32))
+
+
+def hardshrink(x: Array, lambd: float = 0.5) -> Array:
+    """`x` where its magnitude is above `lambd`, else 0."""
+    x = as_traced(x)
+    return np.where(np.abs(x) <= lambd, np.asarray(0, x.dtype), x)
+
+
+def prelu(x: Array, weight: Array) -> Array:
+    """`x` where it is positive, else `weight * x`: one weight for all, or one for each element of the second dimension."""
+    x, weight = as_traced(x), as_traced(weight)
+    if weight.size > 1:
+        weight = np.reshape(weight, (-1,) + (1,) * (x.ndim - 2)) if x.ndim > 1 else weight
+    return np.where(x > 0, x, np.reshape(weight, ()) * x if weight.size == 1 else weight * x)
+
+
+def frexp(x: Array) -> tuple[Array, Array]:
+    """Mantissas between 0.5 and 1, and exponents of 2, int32."""
+    mantissa, exponent = np.frexp(floating(x, "frexp"))
+    return mantissa, exponent
+
+
+def xlogy(x: Array, other: Array) -> Array:
+    """`x * log(other)`, 0 where `x` is 0."""
+    x, other = as_traced(x), as_traced(other)
+    target = np.result_type(*(array.dtype for array in (x, other) if is_float(array.dtype))) if is_float(x.dtype) or is_float(
+        other.dtype) else np.dtype(np.float32)
+    return FUNCTIONS["scipy.special", "xlogy"](x.astype(target), other.astype(target))
+
+
+def logit(x: Array, eps: float | None = None) -> Array:
+    """`log(x / (1 - x))`, of `x` clamped to [eps, 1 - eps] if `eps` is given."""
+    x = as_traced(x)
+    return FUNCTIONS["scipy.special", "logit"](x if eps is None else clamp(x, eps, 1.0 - eps))
+
+
+def polygamma(x: Array, n: int) -> Array:
+    """The derivative of order `n` of the digamma function."""
+    return special.polygamma(n, floating(x, "polygamma"))
+
+
+def mvlgamma(x: Array, p: int) -> Array:
+    """The logarithm of the multivariate gamma function of dimension `p`."""
+    return special.multigammaln(floating(x, "mvlgamma"), p)
+
+
+def igamma(x: Array, other: Array) -> Array:
+    """The regularised lower incomplete gamma function, of `x` in place of its parameter; the derivative is for `other` only."""
+    return _of_special("gammainc")(as_traced(x), as_traced(other))
+
+
+def igammac(x: Array, other: Array) -> Array:
+    """The regularised upper incomplete gamma function, `1 - igamma(x, other)`."""
+    return _of_special("gammaincc")(as_traced(x), as_traced(other))
+
+
+def _of_special(name: str) -> Any:
+    found = special_function(name)
+    if found is None:
+        raise UnsupportedError(f"this needs scipy.special.{name}, and SciPy is not installed", find_user_location(),
+                               hint="pip install 'adjit[scipy]'")
+    return found
+
+
 # -- new contents for writes in place: of the shape and dtype of `x`
 
 
@@ -196,6 +270,52 @@ def uniform(x: Array, key: Array, low: Array = 0.0, high: Array = 1.0) -> Array:
     """Uniform numbers from [low, high)."""
     x = _checked_floating(x, "uniform_")
     return random.uniform(key, x.shape, x.dtype, low, high)
+
+
+def exponential(x: Array, key: Array, lambd: Array = 1.0) -> Array:
+    """Numbers of the exponential distribution of rate `lambd`."""
+    x = _checked_floating(x, "exponential_")
+    return -np.log1p(-random.uniform(key, x.shape, x.dtype)) / lambd
+
+
+def geometric(x: Array, key: Array, p: Array) -> Array:
+    """Numbers of trials until the first success of probability `p`."""
+    x = as_traced(x)
+    return (np.floor(np.log1p(-random.uniform(key, x.shape, np.float64)) / np.log1p(-p)) + 1.0).astype(x.dtype)
+
+
+def cauchy(x: Array, key: Array, median: Array = 0.0, sigma: Array = 1.0) -> Array:
+    """Numbers of the Cauchy distribution."""
+    x = _checked_floating(x, "cauchy_")
+    return (median + sigma * np.tan(np.pi * (random.uniform(key, x.shape, np.float64) - 0.5))).astype(x.dtype)
+
+
+def log_normal(x: Array, key: Array, mean: Array = 1.0, std: Array = 2.0) -> Array:
+    """Exponentials of numbers of the normal distribution."""
+    x = _checked_floating(x, "log_normal_")
+    return np.exp(random.normal(key, x.shape, x.dtype) * std + mean)
+
+
+def integers(x: Array, key: Array, low: int, high: int) -> Array:
+    """Integers from [low, high)."""
+    x = as_traced(x)
+    return random.randint(key, x.shape, low, high).astype(x.dtype)
+
+
+def multinomial(x: Array, key: Array, num_samples: int, replacement: bool = False) -> Array:
+    """Indices drawn with the probabilities that the last dimension holds, which need not add up to 1."""
+    x = as_traced(x)
+    if x.ndim not in (1, 2):
+        raise ShapeError(f"multinomial takes a vector or a matrix of probabilities, got the shape {x.shape}", find_user_location())
+    if not replacement:
+        if num_samples > x.shape[-1]:
+            raise ShapeError(f"multinomial: {num_samples} samples without replacement of {x.shape[-1]} elements", find_user_location(),
+                             hint="pass replacement=True to draw elements more than once")
+        waits = -np.log1p(-random.uniform(key, x.shape, np.float64)) / x.astype(np.float64)     # the first ones of independent events
+        return np.argsort(waits, axis=-1, kind="stable")[..., :num_samples]
+    ends = np.cumsum(x.astype(np.float64), axis=-1)
+    drawn = random.uniform(key, (*x.shape[:-1], num_samples), np.float64) * ends[..., -1:]
+    return np.sum(drawn[..., None] >= ends[..., None, :], axis=-1)
 
 
 def bernoulli(x: Array, key: Array, p: Array = 0.5) -> Array:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from adjit.eager.functional.reductions import norm
 from adjit.ir.errors import ShapeError
 from adjit.tracer.array import as_traced
 from adjit.tracer.user_location import find_user_location
@@ -62,6 +63,45 @@ def baddbmm(x: Array, batch1: Array, batch2: Array, beta: Any = 1, alpha: Any = 
 def addmv(x: Array, mat: Array, vec: Array, beta: Any = 1, alpha: Any = 1) -> Array:
     """`beta * x + alpha * (mat @ vec)`, of a matrix and a vector."""
     return _sum(x, mv(mat, vec), beta, alpha)
+
+
+def addbmm(x: Array, batch1: Array, batch2: Array, beta: Any = 1, alpha: Any = 1) -> Array:
+    """`beta * x + alpha * sum(batch1 @ batch2)`, the products of stacks summed over the stack."""
+    return _sum(x, np.sum(bmm(batch1, batch2), axis=0), beta, alpha)
+
+
+def addr(x: Array, vec1: Array, vec2: Array, beta: Any = 1, alpha: Any = 1) -> Array:
+    """`beta * x + alpha * outer(vec1, vec2)`."""
+    return _sum(x, outer(vec1, vec2), beta, alpha)
+
+
+def vdot(x: Array, other: Array) -> Array:
+    """The inner product of two vectors, the first one conjugated."""
+    x, other = _checked("vdot", x, 1, other, 1)
+    return np.matmul(np.conjugate(x), other)
+
+
+def kron(x: Array, other: Array) -> Array:
+    """Kronecker product."""
+    return np.kron(as_traced(x), as_traced(other))
+
+
+def cross(x: Array, other: Array, dim: int | None = None) -> Array:
+    """Cross products of vectors of three elements along `dim`, by default the first dimension of size 3."""
+    x, other = as_traced(x), as_traced(other)
+    shape = np.broadcast_shapes(x.shape, other.shape)
+    if dim is None:
+        dim = next((axis for axis, size in enumerate(shape) if size == 3), None)
+    if dim is None or shape[dim] != 3:
+        raise ShapeError(f"cross takes vectors of three elements, got the shapes {x.shape} and {other.shape}", find_user_location())
+    x, other = (np.moveaxis(np.broadcast_to(array, shape), dim, 0) for array in (x, other))
+    (a, b, c), (d, e, f) = x, other
+    return np.stack([b * f - c * e, c * d - a * f, a * e - b * d], axis=dim)
+
+
+def dist(x: Array, other: Array, p: float = 2) -> Array:
+    """The `p`-norm of the difference, all elements as one vector; its derivative at 0 is 0."""
+    return norm(as_traced(x) - as_traced(other), p)
 
 
 def _sum(x: Array, product: Array, beta: Any, alpha: Any) -> Array:

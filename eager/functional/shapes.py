@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from adjit.ir.errors import ShapeError
+from adjit.ir.types import is_inexact
 from adjit.tracer.array import as_traced
 from adjit.tracer.functions.shapes import complete_shape, diagonal_view, normalize_axis, view_strides
 from adjit.tracer.user_location import find_user_location
@@ -31,6 +32,11 @@ def get_view(x: Array, index: tuple[Any, ...]) -> Array:
 def reshape(x: Array, shape: Sizes) -> Array:
     """The same elements in row-major order; one size may be -1."""
     return np.reshape(as_traced(x), tuple(shape))
+
+
+def view_dtype(x: Array, dtype: Any) -> Array:
+    """The same memory read as another dtype: pairs of reals as complex numbers, or the reverse."""
+    return as_traced(x).view(dtype)
 
 
 def view(x: Array, shape: Sizes) -> Array:
@@ -187,12 +193,23 @@ def chunk(x: Array, chunks: int, dim: int = 0) -> tuple[Array, ...]:
 
 def cat(tensors: Sequence[Array], dim: int = 0) -> Array:
     """Concatenate the tensors along `dim`."""
-    return np.concatenate([as_traced(x) for x in tensors], axis=dim)
+    return np.concatenate(of_one_dtype(tensors), axis=dim)
 
 
 def stack(tensors: Sequence[Array], dim: int = 0) -> Array:
     """Stack the tensors, all of one shape, along a new dimension."""
-    return np.stack([as_traced(x) for x in tensors], axis=dim)
+    return np.stack(of_one_dtype(tensors), axis=dim)
+
+
+def of_one_dtype(tensors: Sequence[Array]) -> list[Array]:
+    """Convert the arrays to one dtype: the widest one of floats if there are any."""
+    arrays = [as_traced(x) for x in tensors]
+    if len({array.dtype for array in arrays}) > 1:
+        kinds = [array.dtype for array in arrays if is_inexact(array.dtype)]
+        if kinds and len(kinds) < len(arrays):
+            wide = np.result_type(*kinds)
+            arrays = [array.astype(wide) for array in arrays]
+    return arrays
 
 
 def flip(x: Array, dims: Any) -> Array:
@@ -223,3 +240,88 @@ def tril(x: Array, diagonal: int = 0) -> Array:
 def triu(x: Array, diagonal: int = 0) -> Array:
     """Set the elements below the diagonal to 0."""
     return np.triu(as_traced(x), diagonal)
+
+
+def split_with_sizes(x: Array, split_sizes: Sizes, dim: int = 0) -> tuple[Array, ...]:
+    """Split into pieces of these sizes."""
+    return split(x, list(split_sizes), dim)
+
+
+def tensor_split(x: Array, indices_or_sections: Any, dim: int = 0) -> tuple[Array, ...]:
+    """Split into so many pieces, of sizes that differ by at most one; or before these indices, as in `np.array_split`."""
+    x = as_traced(x)
+    axis = normalize_axis(dim, x.ndim)
+    size = x.shape[axis]
+    if isinstance(indices_or_sections, (tuple, list)):
+        bounds = [0, *(min(max(index + size if index < 0 else index, 0), size) for index in map(operator.index, indices_or_sections)), size]
+    else:
+        sections = operator.index(indices_or_sections)
+        if sections <= 0:
+            raise ValueError(f"tensor_split: a positive number of pieces, got {sections}")
+        each, longer = divmod(size, sections)
+        bounds = [0, *accumulate(each + 1 if i < longer else each for i in range(sections))]
+    return tuple(narrow(x, axis, first, max(last - first, 0)) for first, last in pairwise(bounds))
+
+
+def _split_along(name: str, least: int, axis: Any) -> Any:
+    def function(x: Array, indices_or_sections: Any) -> tuple[Array, ...]:
+        x = as_traced(x)
+        if x.ndim < least:
+            raise ShapeError(f"{name} takes a tensor of at least {least} dimensions, got the shape {x.shape}", find_user_location())
+        along = axis(x.ndim)
+        if isinstance(indices_or_sections, int) and (indices_or_sections <= 0 or x.shape[along] % indices_or_sections):
+            raise ShapeError(f"{name}: dimension {along} of {x.shape} is not split into {indices_or_sections} equal pieces",
+                             find_user_location(), hint="tensor_split makes pieces of different sizes")
+        return tensor_split(x, indices_or_sections, along)
+
+    function.__name__ = name
+    function.__doc__ = f"`tensor_split` along dimension {axis(least)}, into equal pieces or before these indices."
+    return function
+
+
+hsplit = _split_along("hsplit", 1, lambda ndim: 0 if ndim == 1 else 1)
+vsplit = _split_along("vsplit", 2, lambda ndim: 0)
+dsplit = _split_along("dsplit", 3, lambda ndim: 2)
+
+
+def rot90(x: Array, k: int = 1, dims: Sizes = (0, 1)) -> Array:
+    """Turn by 90 degrees `k` times, from the first of two dimensions towards the second."""
+    first, second = dims
+    return np.rot90(as_traced(x), k, (first, second))
+
+
+def diag_embed(x: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Array:
+    """Make matrices with the last dimension as their diagonal, in the dimensions `dim1` and `dim2` of the result."""
+    x = as_traced(x)
+    size = x.shape[-1] + abs(offset)
+    written: Array = np.copy(as_traced(np.zeros((*x.shape[:-1], size, size), x.dtype)))
+    diagonal_view(written, offset, -2, -1)[...] = x
+    return np.moveaxis(written, (-2, -1), (dim1, dim2))
+
+
+def diagflat(x: Array, offset: int = 0) -> Array:
+    """Make a matrix with the elements of the flattened tensor on a diagonal."""
+    return diag_embed(np.reshape(as_traced(x), (-1,)), offset)
+
+
+def unfold(x: Array, dimension: int, size: int, step: int = 1) -> Array:
+    """Slices of `size` elements of a dimension, every `step` elements one, as a new last dimension. The result is a copy."""
+    x = as_traced(x)
+    axis = normalize_axis(dimension, x.ndim) if x.ndim else 0
+    x = x if x.ndim else np.reshape(x, (1,))
+    if not 0 <= size <= x.shape[axis] or step <= 0:
+        raise ShapeError(f"unfold: slices of {size} elements, {step} apart, of dimension {axis} of {x.shape}", find_user_location())
+    starts = np.arange(0, x.shape[axis] - size + 1, step)
+    taken = np.take(x, starts[:, None] + np.arange(size), axis=axis)
+    return np.moveaxis(taken, axis + 1, -1)
+
+
+def sum_to_size(x: Array, size: Sizes) -> Array:
+    """Sum over the dimensions that broadcasting from `size` would have repeated."""
+    x = as_traced(x)
+    new = x.ndim - len(size)
+    if new < 0 or any(want not in (1, have) for want, have in zip(size, x.shape[new:], strict=True)):
+        raise ShapeError(f"sum_to_size: the sizes {tuple(size)} are not expandable to the shape {x.shape}", find_user_location())
+    x = np.sum(x, axis=tuple(range(new)))
+    repeated = tuple(axis for axis, (want, have) in enumerate(zip(size, x.shape, strict=True)) if want != have)
+    return np.sum(x, axis=repeated, keepdims=True) if repeated else x

@@ -1,4 +1,4 @@
-"""Less common functions that choose or write elements by index: medians, differences, sums without NaN, replacement of slices."""
+"""Less common functions that choose or write elements by index: differences, sums without NaN, replacement of slices."""
 
 from __future__ import annotations
 
@@ -7,35 +7,12 @@ from typing import Any
 import numpy as np
 
 from adjit.eager.functional.elementwise import floating
-from adjit.eager.functional.indexing import argsort
-from adjit.eager.functional.reductions import Dim, ValuesAndIndices, sum
-from adjit.ir.errors import ShapeError
+from adjit.eager.functional.reductions import Dim, sum
 from adjit.ir.types import is_float
 from adjit.tracer.array import as_traced
 from adjit.tracer.functions.shapes import normalize_axis
-from adjit.tracer.user_location import find_user_location
 
 Array = Any
-
-
-def median(x: Array, dim: int | None = None, keepdim: bool = False) -> Array | ValuesAndIndices:
-    """The median, of two middle elements the lower one; along one dimension also its index. NaN if an element is NaN."""
-    x = as_traced(x)
-    if dim is None:
-        return median(np.reshape(x, (-1,)), 0).values
-    if not x.ndim:
-        return ValuesAndIndices(x, argsort(x))
-    axis = normalize_axis(dim, x.ndim)
-    size = x.shape[axis]
-    if not size:
-        raise ShapeError(f"median: dimension {axis} of {x.shape} has no elements", find_user_location())
-    order = argsort(x, axis)
-    before = (slice(None),) * axis
-    indices = order[(*before, slice((size - 1) // 2, (size - 1) // 2 + 1))]
-    if is_float(x.dtype):
-        indices = np.where(np.any(np.isnan(x), axis=axis, keepdims=True), order[(*before, slice(size - 1, size))], indices)
-    values = np.take_along_axis(x, indices, axis=axis)
-    return ValuesAndIndices(values, indices) if keepdim else ValuesAndIndices(np.squeeze(values, axis), np.squeeze(indices, axis))
 
 
 def diff(x: Array, n: int = 1, dim: int = -1) -> Array:

@@ -71,6 +71,66 @@ take_along_dim: indices dim
 round: decimals
 take: index
 new_zeros new_ones: size dtype
+absolute adjoint angle arccos arccosh arcsin arcsinh arctan arctanh bitwise_not conj conj_physical corrcoef deg2rad detach exp2 fix fliplr:
+flipud frexp i0 is_complex is_conj is_distributed is_floating_point is_neg is_signed isneginf isposinf isreal logdet lu matrix_exp msort:
+negative positive rad2deg ravel resolve_conj resolve_neg sgn signbit sinc slogdet argwhere nonzero det inverse nan_to_num geqrf:
+bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor gcd greater_equal igamma igammac is_same_size kron lcm: other
+ldexp: other
+less_equal logaddexp2 multiply nextafter subtract vdot xlogy dist: other
+subtract: other alpha
+addbmm: batch1 batch2 beta alpha
+addr: vec1 vec2 beta alpha
+aminmax: dim keepdim
+bincount: weights minlength
+cholesky cholesky_inverse: upper
+cholesky_solve: input2 upper
+clamp_max: max
+clamp_min: min
+clip: min max
+cov: correction
+cross: other dim
+cummax cummin logcumsumexp: dim
+diag_embed: offset dim1 dim2
+diagflat: offset
+diagonal_scatter: src offset
+divide: other rounding_mode
+dsplit hsplit tensor_split vsplit: indices_or_sections
+float_power: exponent
+hardshrink: lambd
+histc: bins min max
+index_put: indices values accumulate
+index_reduce: dim index source reduce include_self
+is_nonzero:
+kthvalue: k dim keepdim
+lu_solve: LU_data LU_pivots
+masked_scatter: mask source
+matrix_power: n
+mode: dim keepdim
+moveaxis: source destination
+multinomial: num_samples replacement
+mvlgamma: p
+nanmedian: dim keepdim
+nanquantile quantile: q dim keepdim interpolation
+nonzero_static: size
+orgqr: tau
+ormqr: tau other left transpose
+pinverse: rcond
+prelu: weight
+put: index source accumulate
+qr: some
+renorm: p dim maxnorm
+rot90: k dims
+scatter_reduce: dim index src reduce include_self
+select_scatter: src dim index
+slice_scatter: src dim start end step
+split_with_sizes: split_sizes dim
+svd: some compute_uv
+swapdims: dim0 dim1
+trace:
+triangular_solve: A upper transpose
+unfold: dimension size step
+unique: sorted return_inverse return_counts dim
+unique_consecutive: return_inverse return_counts dim
 """
 CASES = [(name, tuple(parameters.split())) for line in PARAMETERS.strip().splitlines()
          for names, _, parameters in [line.partition(":")] for name in names.split()]
@@ -85,13 +145,29 @@ VALUES: dict[str, Any] = {
     "stable": True, "k": 1, "largest": False, "sorted": True, "shape": (4,), "size": (2, 2), "dims": (1, 0), "dim0": 0, "dim1": 1,
     "axis0": 0, "axis1": 1, "repeats": 2, "start_dim": 0, "end_dim": 1, "sizes": (1, 2), "source": MATRIX, "destination": 0, "start": 0,
     "length": 1, "index": INDEX, "split_size": 1, "split_size_or_sections": [1, 1], "chunks": 2, "shifts": (1, 1), "offset": 1, "dim2": 1,
-    "diagonal": 1, "n": 1, "src": MATRIX, "indices": INDEX[None], "decimals": 1}
+    "diagonal": 1, "n": 1, "src": MATRIX, "indices": INDEX[None], "decimals": 1, "vec1": VECTOR, "weights": VECTOR, "minlength": 3,
+    "upper": True, "input2": MATRIX, "indices_or_sections": 2, "lambd": 0.4, "bins": 2, "accumulate": True, "reduce": "amax",
+    "include_self": False, "LU_data": MATRIX, "LU_pivots": INDEX + 1, "num_samples": 1, "replacement": True, "q": 0.5,
+    "interpolation": "lower", "tau": VECTOR, "left": False, "transpose": True, "rcond": 1e-3, "some": True, "maxnorm": 0.5,
+    "step": 1, "split_sizes": [1, 1], "compute_uv": True, "A": MATRIX, "dimension": 0, "return_inverse": True, "return_counts": True}
 OF_ONE: dict[str, dict[str, Any]] = {
     "gather": {"index": INDEX[None]}, "scatter": {"index": INDEX[None]}, "scatter_add": {"index": INDEX[None]}, "select": {"index": 1},
-    "movedim": {"source": 1}, "diagonal": {"dim1": 0}, "bmm": {"mat2": STACK}, "repeat": {"repeats": (2, 1)}}
-OPERANDS = {"bmm": STACK, "baddbmm": STACK, "dot": VECTOR, "outer": VECTOR, "ger": VECTOR, "mv": MATRIX, "addmv": VECTOR}
+    "movedim": {"source": 1}, "diagonal": {"dim1": 0}, "bmm": {"mat2": STACK}, "repeat": {"repeats": (2, 1)},
+    "addbmm": {"batch1": STACK, "batch2": STACK}, "bincount": {"weights": np.ones(2)}, "cross": {"other": np.ones((3, 2))},
+    "diagonal_scatter": {"src": VECTOR, "offset": 0}, "index_put": {"indices": (INDEX,), "values": MATRIX},
+    "moveaxis": {"source": 1}, "prelu": {"weight": VECTOR}, "put": {"source": VECTOR}, "rot90": {"dims": (0, 1)},
+    "scatter_reduce": {"index": INDEX[None]}, "select_scatter": {"src": VECTOR, "index": 1}, "slice_scatter": {"end": 2},
+    "unfold": {"size": 1}, "vdot": {"other": VECTOR}, "nonzero_static": {"size": 2}, "diag_embed": {"dim1": 0},
+    "gcd": {"other": INDEX}, "lcm": {"other": INDEX}, "is_same_size": {"other": aj.tensor(MATRIX)}, "mvlgamma": {"p": 1},
+    **{name: {"other": INDEX} for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift")}}
+OPERANDS = {"bmm": STACK, "baddbmm": STACK, "dot": VECTOR, "outer": VECTOR, "ger": VECTOR, "mv": MATRIX, "addmv": VECTOR,
+            "addr": MATRIX, "vdot": VECTOR, "bincount": INDEX, "cross": np.eye(3)[:, :2], "dsplit": STACK, "is_nonzero": np.ones(1),
+            **dict.fromkeys(("gcd", "lcm", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "bitwise_left_shift",
+                             "bitwise_right_shift"), INDEX),
+            "mvlgamma": MATRIX + 1, "cholesky": np.eye(2), "acosh": MATRIX + 1}
 IN_PYTORCH_ONLY_BY_KEYWORD = {"alpha", "beta", "value", "rounding_mode", "correction", "stable", "dtype", "keepdim", "axis0",
-                              "axis1", "split_size_or_sections", "unbiased"}
+                              "axis1", "split_size_or_sections", "unbiased", "include_self", "interpolation"}
+BY_KEYWORD = {"aminmax", "nonzero_static"}
 
 
 def given(name: str, parameters: tuple[str, ...]) -> dict[str, Any]:
@@ -109,13 +185,13 @@ def same(found: Any, expected: Any) -> bool:
 
 @pytest.mark.parametrize(("name", "parameters"), CASES, ids=lambda case: case if isinstance(case, str) else "_".join(case) or "none")
 def test_all_arguments_by_keyword_are_those_by_position(name: str, parameters: tuple[str, ...]) -> None:
-    keywords = given(name, parameters)
-    positional = [argument for p, argument in keywords.items() if p not in IN_PYTORCH_ONLY_BY_KEYWORD]
+    keywords = {"L" if p == "input2" else p: argument for p, argument in given(name, parameters).items()}
+    positional = [argument for p, argument in keywords.items() if p not in IN_PYTORCH_ONLY_BY_KEYWORD and name not in BY_KEYWORD]
     is_by_position = "axis0" in keywords or "split_size_or_sections" in keywords or name in ("scatter", "index_fill", "masked_fill")
     if is_by_position:
         rest, positional = {}, list(keywords.values())
     else:
-        rest = {p: argument for p, argument in keywords.items() if p in IN_PYTORCH_ONLY_BY_KEYWORD}
+        rest = {p: argument for p, argument in keywords.items() if p in IN_PYTORCH_ONLY_BY_KEYWORD or name in BY_KEYWORD}
     expected = getattr(tensor_of(name), name)(*positional, **rest)
     assert same(getattr(tensor_of(name), name)(**keywords), expected)
     if name in FUNCTIONS:
@@ -156,7 +232,7 @@ def test_functions_that_make_and_join_tensors(call: Any, expected: tuple[int, ..
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
 def test_unknown_keywords_are_errors_with_the_name_of_the_function(name: str) -> None:
     first = aj.tensor(OPERANDS.get(name, MATRIX))
-    with pytest.raises(TypeError, match=rf"\b{'cat' if name == 'concat' else name}\(\) .*'nonsense'"):
+    with pytest.raises(TypeError, match=rf"\b{'cat' if name in ('concat', 'concatenate') else name}\(\) .*'nonsense'"):
         getattr(aj, name)(first, nonsense=1)
 
 

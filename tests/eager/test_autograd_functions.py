@@ -330,7 +330,7 @@ def test_mixed_dtypes() -> None:
     assert a.grad.dtype == np.float32
     assert b.grad.dtype == np.float64
     assert (a * 2).dtype == np.float32
-    assert (a * np.float64(2)).dtype == np.float64
+    assert (a * np.float64(2)).dtype == np.float32
     assert (a + aj.tensor([1, 2])).dtype == np.float32
 
 

@@ -17,7 +17,7 @@ CASES = {
     "1 / i64": (lambda x: 1 / x, [I64], np.float32), "i64 / i64": (lambda x, y: x / y, [I64, I64], np.float32),
     "i64 + f32": (lambda x, y: x + y, [I64, F32], np.float32), "f32 * i32": (lambda x, y: x * y, [F32, I32], np.float32),
     "f32 + bool": (lambda x, y: x + y, [F32, BOOL], np.float32), "i64 + f64": (lambda x, y: x + y, [I64, F64], np.float64),
-    "f32 + f64": (lambda x, y: x + y, [F32, F64], np.float64), "f32 * np.float64": (lambda x: x * np.float64(2), [F32], np.float64),
+    "f32 + f64": (lambda x, y: x + y, [F32, F64], np.float64), "f32 * np.float64": (lambda x: x * np.float64(2), [F32], np.float32),
     "sqrt": (lambda x: x.sqrt(), [I64], np.float32), "np.exp": (lambda x: np.exp(x), [I32], np.float32),
     "sin of u8": (lambda x: x.sin(), [U8], np.float32), "sqrt of bool": (lambda x: x.sqrt(), [BOOL], np.float32),
     "sigmoid": (lambda x: x.sigmoid(), [I64], np.float32), "rsqrt": (lambda x: x.rsqrt(), [I64], np.float32),
@@ -30,6 +30,16 @@ CASES = {
     "sum": (lambda x: x.sum(), [I32], np.int64), "f32 += i64": (lambda x, y: (x * 1).add_(y), [F32, I64], np.float32),
     "matmul": (lambda x, y: x @ y, [I64, F32], np.float32), "addcmul": (lambda x, y: y.addcmul(x, x), [I64, F32], np.float32),
     "f32 + ndarray": (lambda x: x + np.arange(3), [F32], np.float32), "f32 * np.int64": (lambda x: x * np.int64(3), [F32], np.float32),
+    "f32 * 0-d f64": (lambda x: x * aj.tensor(np.float64(2)), [F32], np.float32),
+    "0-d f64 ** f32": (lambda x, y: y[0] ** x, [F32, F64], np.float32),
+    "i32 * 0-d i64": (lambda x, y: x * y[0], [I32, I64], np.int32), "i64 * 0-d f64": (lambda x, y: x * y[0], [I64, F64], np.float64),
+    "where of numbers": (lambda x: aj.where(x > 1, 1.0, 0.0), [F32], np.float32),
+    "where of ints": (lambda x: aj.where(x > 1, 1, 0), [F32], np.int64),
+    "where with f64": (lambda x, y: aj.where(x > 1, x, y[0]), [F32, F64], np.float32),
+    "f32 *= f64": (lambda x, y: (x * 1).mul_(y), [F32, F64], np.float32),
+    "cat": (lambda x, y: aj.cat([x, y]), [F32, I64], np.float32), "cat with f64": (lambda x, y: aj.cat([x, y]), [I64, F64], np.float64),
+    "stack": (lambda x, y: aj.stack([x, y]), [I64, F32], np.float32), "hstack": (lambda x, y: aj.hstack([x, y]), [BOOL, F32], np.float32),
+    "full": (lambda x: x + aj.full((3,), np.log(2.0)), [F32], np.float32),
 }
 
 
@@ -40,7 +50,9 @@ def test_promotion(name):
     assert (eager.dtype, compiled.dtype) == (dtype, dtype)
     np.testing.assert_allclose(eager.numpy(), compiled.numpy(), rtol=1e-6)
     with np.errstate(all="ignore"):
-        if name not in ("x.where", "clamp", "div floor", "f32 += i64", "addcmul", "sigmoid", "rsqrt", "erfc", "reciprocal"):
+        if name not in ("x.where", "clamp", "div floor", "f32 += i64", "addcmul", "sigmoid", "rsqrt", "erfc", "reciprocal", "cat",
+                        "cat with f64", "stack", "hstack", "full", "where of numbers", "where of ints", "where with f64",
+                        "f32 *= f64", "f32 * 0-d f64"):
             plain = function(*(x.numpy().view(_Methods) for x in operands))
             np.testing.assert_allclose(eager.numpy(), np.asarray(plain), rtol=1e-3)
 

@@ -575,5 +575,4 @@ def test_drawn_from_probabilities_and_written_at_indices():
     assert 60 < drawn.sum().item() < 140
     x = tensor(np.zeros((2, 2))).index_put_((tensor([0, 1]), tensor([1, 0])), tensor(np.array([3.0, 4.0])))
     assert x.tolist() == [[0.0, 3.0], [4.0, 0.0]]
-    with pytest.raises(UnsupportedError, match="index_add_"):
-        x.index_put_((tensor([0]),), 1.0, accumulate=True)
+    assert x.index_put_((tensor([0, 0]),), tensor(1.0), accumulate=True).tolist() == [[2.0, 5.0], [4.0, 0.0]]

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from adjit.eager.generator import Generator
 from adjit.eager.tensor import Tensor
 from adjit.ir.errors import ShapeError
-from adjit.tensor_functions import randperm
+from adjit.tensor_creation import randperm
 from adjit.tracer.user_location import find_user_location
 
 T_co = TypeVar("T_co", covariant=True)

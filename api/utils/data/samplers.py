@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from adjit.eager.generator import Generator
-from adjit.tensor_functions import rand, randint, randperm
+from adjit.tensor_creation import rand, randint, randperm
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -1,0 +1,298 @@
+"""Functions that make tensors: filled with numbers, sequences, random ones; PyTorch's names.
+
+>>> zeros(2)
+tensor([0., 0.])
+
+They take `dtype`, `requires_grad` and `device="cpu"`; floating-point ones are float32 unless `dtype` says otherwise. Random functions draw
+from the default generator, see `adjit.manual_seed`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from inspect import unwrap
+from typing import Any
+
+import numpy as np
+
+from adjit.eager.apply import apply
+from adjit.eager.device import check_device
+from adjit.eager.generator import Generator, next_key
+from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, as_tensor, tensor
+from adjit.ir.types import is_float
+from adjit.tracer import random
+from adjit.tracer.functions import creation
+from adjit.tracer.promotion import dtype_argument
+
+Size = int | Sequence[int] | None
+
+_FULL = unwrap(creation.full)
+_UNIFORM, _NORMAL, _RANDINT, _PERMUTATION = (unwrap(draw) for draw in (random.uniform, random.normal, random.randint, random.permutation))
+
+
+# -- filled
+
+
+def zeros(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """Make a tensor of zeros: `zeros(2, 3)` or `zeros((2, 3))`.
+
+    >>> zeros(2, 3).shape, zeros((2,)).dtype
+    ((2, 3), dtype('float32'))
+    """
+    return full(sizes_of(sizes, size), 0, DEFAULT_FLOAT if dtype is None else dtype, requires_grad, device)
+
+
+def ones(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """Make a tensor of ones.
+
+    >>> ones(2)
+    tensor([1., 1.])
+    """
+    return full(sizes_of(sizes, size), 1, DEFAULT_FLOAT if dtype is None else dtype, requires_grad, device)
+
+
+def empty(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """Make a tensor to be filled; it holds zeros.
+
+    >>> empty(2).shape
+    (2,)
+    """
+    return zeros(*sizes, size=size, dtype=dtype, requires_grad=requires_grad, device=device)
+
+
+def full(size: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """Make a tensor filled with one number: float32 for floats, int64 for ints, bool for bools, unless `dtype` says otherwise.
+
+    >>> full((2,), 3), full((2,), 0.5).dtype
+    (tensor([3, 3]), dtype('float32'))
+    """
+    if dtype is None:
+        dtype = DEFAULT_FLOAT if isinstance(fill_value, float) else as_tensor(fill_value).dtype
+    made: Tensor = apply(_FULL, (sizes_of((size,)), fill_value, dtype_argument(dtype)))
+    return finished(made.detach(), requires_grad, device)
+
+
+def zeros_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """Make a tensor of zeros in the shape and dtype of another tensor.
+
+    >>> zeros_like(tensor([1.0, 2.0]))
+    tensor([0., 0.])
+    """
+    return full_like(input, 0, dtype, requires_grad, device)
+
+
+def ones_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """Make a tensor of ones in the shape and dtype of another tensor.
+
+    >>> ones_like(tensor([1, 2]))
+    tensor([1, 1])
+    """
+    return full_like(input, 1, dtype, requires_grad, device)
+
+
+def empty_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """Make a tensor to be filled, in the shape and dtype of another tensor; it holds zeros.
+
+    >>> empty_like(tensor([1.0, 2.0])).shape
+    (2,)
+    """
+    return full_like(input, 0, dtype, requires_grad, device)
+
+
+def full_like(input: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """Make a tensor filled with one number, in the shape and dtype of another tensor.
+
+    >>> full_like(tensor([1.0, 2.0]), 7.0)
+    tensor([7., 7.])
+    """
+    like = as_tensor(input)
+    return full(like.shape, fill_value, like.dtype if dtype is None else dtype, requires_grad, device)
+
+
+# -- sequences of numbers
+
+
+def arange(start: Any, end: Any = None, step: Any = 1, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """Make the numbers from `start` (0) below `end`: int64 if all are integers, else float32.
+
+    >>> arange(3), arange(1.0, 2.0, 0.5)
+    (tensor([0, 1, 2]), tensor([1.0000, 1.5000]))
+    """
+    first, last = (0, start) if end is None else (start, end)
+    array = np.arange(first, last, step)
+    return finished(tensor(array, _default(array.dtype) if dtype is None else dtype), requires_grad, device)
+
+
+def linspace(start: float, end: float, steps: int, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """Make `steps` numbers from `start` to `end`, both included, at equal distances.
+
+    >>> linspace(0.0, 1.0, 3)
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+    array = np.linspace(start, end, operator.index(steps))
+    return finished(tensor(array, DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device)
+
+
+def eye(n: int, m: int | None = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """Make a matrix with ones on its diagonal.
+
+    >>> eye(2)
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    return finished(tensor(np.eye(n, m), DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device)
+
+
+# -- random
+
+
+def rand(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None,
+         generator: Generator | None = None) -> Tensor:
+    """Draw uniform numbers in [0, 1).
+
+    >>> rand(2, 3).shape
+    (2, 3)
+    """
+    return _drawn(_UNIFORM, sizes_of(sizes, size), dtype_argument(DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device,
+                  generator)
+
+
+def randn(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None,
+          generator: Generator | None = None) -> Tensor:
+    """Draw numbers of the standard normal distribution.
+
+    >>> randn(2, 3).shape
+    (2, 3)
+    """
+    return _drawn(_NORMAL, sizes_of(sizes, size), dtype_argument(DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device,
+                  generator)
+
+
+def rand_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """Draw uniform numbers in [0, 1), in the shape and dtype of another tensor.
+
+    >>> rand_like(tensor([1.0, 2.0])).dtype
+    dtype('float32')
+    """
+    like = as_tensor(input)
+    return rand(like.shape, dtype=like.dtype if dtype is None else dtype, requires_grad=requires_grad, device=device)
+
+
+def randn_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """Draw numbers of the standard normal distribution, in the shape and dtype of another tensor.
+
+    >>> randn_like(tensor([1.0, 2.0])).shape
+    (2,)
+    """
+    like = as_tensor(input)
+    return randn(like.shape, dtype=like.dtype if dtype is None else dtype, requires_grad=requires_grad, device=device)
+
+
+def randint(low: Any = 0, high: Any = None, size: Any = None, dtype: Any = None, requires_grad: bool = False, device: Any = None,
+            generator: Generator | None = None) -> Tensor:
+    """Draw integers from `low` (0) below `high`, int64: `randint(10, (3,))`, `randint(5, 10, (3,))` or `randint(high=10, size=(3,))`.
+
+    >>> bool((randint(5, 10, (100,)) >= 5).all())
+    True
+    """
+    if size is None:
+        low, high, size = 0, low, high
+    elif high is None:
+        low, high = 0, low
+    made: Tensor = apply(_RANDINT, (next_key(generator), sizes_of((size,)), operator.index(low), operator.index(high)))
+    return finished(made if dtype is None else made.to(dtype), requires_grad, device)
+
+
+def randperm(n: int, dtype: Any = None, requires_grad: bool = False, device: Any = None, generator: Generator | None = None) -> Tensor:
+    """Return the integers below `n` in random order.
+
+    >>> sorted(randperm(4).tolist())
+    [0, 1, 2, 3]
+    """
+    made: Tensor = apply(_PERMUTATION, (next_key(generator), operator.index(n)))
+    return finished(made if dtype is None else made.to(dtype), requires_grad, device)
+
+
+def randint_like(input: Any, low: Any = 0, high: Any = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """Draw integers from `low` (0) below `high`, in the shape and dtype of a tensor: `randint_like(x, 10)` or `randint_like(x, 5, 10)`.
+
+    >>> randint_like(tensor([1.0, 2.0]), 5).dtype
+    dtype('float32')
+    """
+    like = as_tensor(input)
+    return randint(low, high, like.shape, like.dtype if dtype is None else dtype, requires_grad, device)
+
+
+def empty_strided(size: Any, stride: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """Make a tensor to be filled whose dimensions lie in memory in the order of these strides; it holds zeros.
+
+    >>> empty_strided((2, 3), (1, 2)).stride()
+    (1, 2)
+    """
+    sizes, steps = sizes_of((size,)), sizes_of((stride,))
+    order = sorted(range(len(sizes)), key=lambda axis: -steps[axis])
+    made = zeros([sizes[axis] for axis in order], dtype=dtype).permute([order.index(axis) for axis in range(len(sizes))])
+    return finished(made.detach(), requires_grad, device)
+
+
+def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False) -> Tensor:
+    """Make a tensor of an array, a list or a tensor; on the same memory where that is possible, unless `copy` is True.
+
+    >>> asarray([1.0, 2.0])
+    tensor([1., 2.])
+    """
+    made = tensor(obj, dtype) if copy else as_tensor(obj, dtype)
+    return finished(made, True, device) if requires_grad and made.is_leaf else made
+
+
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+    """Make a tensor of one dimension on the memory of an object with Python's buffer protocol.
+
+    >>> frombuffer(bytearray(8), dtype=np.int32)
+    tensor([0, 0], dtype=int32)
+    """
+    return finished(as_tensor(np.frombuffer(buffer, dtype_argument(dtype), count, offset)), requires_grad, None)
+
+
+def scalar_tensor(s: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """Make a tensor of no dimensions of a number; float32 unless `dtype` says otherwise.
+
+    >>> scalar_tensor(2)
+    tensor(2.)
+    """
+    return finished(tensor(s, DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device)
+
+
+# -- their arguments
+
+
+def sizes_of(given: tuple[Any, ...], size: Any = None) -> tuple[int, ...]:
+    """Return the sizes that are given one by one, as one sequence, or by keyword."""
+    if size is not None:
+        if given:
+            raise TypeError("sizes are given twice: by position and as size=")
+        given = (size,)
+    several = given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
+    return tuple(map(operator.index, several))
+
+
+def _default(dtype: np.dtype) -> np.dtype:
+    return DEFAULT_FLOAT if is_float(dtype) else np.dtype(np.int64)
+
+
+def _drawn(draw: Callable[..., Any], size: tuple[int, ...], dtype: np.dtype, requires_grad: bool, device: Any,
+           generator: Generator | None) -> Tensor:
+    return finished(apply(draw, (next_key(generator), size, dtype)), requires_grad, device)
+
+
+def finished(made: Tensor, requires_grad: bool, device: Any) -> Tensor:
+    check_device(device)
+    made.requires_grad = requires_grad      # type: ignore[attr-defined]
+    return made
+
+
+__all__ = [
+    "arange", "asarray", "empty", "empty_like", "empty_strided", "eye", "frombuffer", "full", "full_like", "linspace", "ones", "ones_like",
+    "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "scalar_tensor", "zeros", "zeros_like",
+]
