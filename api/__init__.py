@@ -41,7 +41,7 @@ from adjit.runtime.transforms import (
 from adjit.runtime.vmap import vmap
 
 if TYPE_CHECKING:
-    from adjit import cuda, debug, fft, func, nn, optim, solve, special, tensor_function_names, utils, viz  # one is a stub
+    from adjit import cuda, debug, fft, func, nn, ode, optim, solve, special, tensor_function_names, utils, viz  # one is a stub
     from adjit.dtypes import *  # noqa: F403
     from adjit.runtime.cuda.transfer import device_get, device_put
     from adjit.runtime.parameter_vectors import check_grads, ravel_pytree
@@ -52,15 +52,15 @@ __all__ = [
     "CompiledFunction", "Generator", "Tensor", "__version__", "as_tensor", "autograd", "check_grads", "checkpoint", "compile", "cond",
     "cuda", "custom_vjp", "debug", "device", "device_get", "device_put", "e", "enable_grad", "errors", "fft", "fori_loop",
     "from_dlpack", "func", "get_rng_state", "grad", "hessian", "hvp", "inf", "inference_mode", "is_grad_enabled", "jacfwd", "jacobian",
-    "jacrev", "jvp", "linalg", "load", "manual_seed", "map", "nan", "nn", "no_grad", "numpy", "optim", "pi", "pure_callback", "random",
-    "ravel_pytree", "save", "scan", "set_grad_enabled", "set_rng_state", "solve", "special", "stop_gradient", "tensor", "utils",
-    "value_and_grad", "viz", "vjp", "vmap",
+    "jacrev", "jvp", "linalg", "load", "manual_seed", "map", "nan", "nn", "no_grad", "numpy", "ode", "optim", "pi", "pure_callback",
+    "random", "ravel_pytree", "save", "scan", "set_grad_enabled", "set_rng_state", "solve", "special", "stop_gradient", "tensor",
+    "utils", "value_and_grad", "viz", "vjp", "vmap",
     "while_loop",
 ]
 if TYPE_CHECKING:
     __all__ += tensor_function_names.__all__        # type: ignore[has-type]
 
-_ON_DEMAND = ("cuda", "debug", "fft", "func", "nn", "optim", "solve", "special", "utils", "viz")
+_ON_DEMAND = ("cuda", "debug", "fft", "func", "nn", "ode", "optim", "solve", "special", "utils", "viz")
 _DTYPES = frozenset((
     "bfloat16", "bool", "cdouble", "cfloat", "complex128", "complex64", "double", "float", "float16", "float32", "float64", "half", "int",
     "int16", "int32", "int64", "int8", "long", "short", "uint16", "uint32", "uint64", "uint8"))

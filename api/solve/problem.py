@@ -64,7 +64,9 @@ class Vectors:
         return leaves[0] if len(leaves) == 1 else np.concatenate(leaves)
 
     def unravel(self, vector: Any) -> Tree:
-        return unflatten(self.tree, [np.reshape(vector[start:end], shape) for start, end, shape
+        """Tree of a vector, or of vectors along the last axis: their axes are the first ones of each array."""
+        first = np.shape(vector)[:-1]
+        return unflatten(self.tree, [np.reshape(vector[..., start:end], (*first, *shape)) for start, end, shape
                                      in zip(self.ends, self.ends[1:], self.shapes, strict=False)])
 
 
@@ -75,14 +77,14 @@ class Problem:
     """
 
     def __init__(self, fun: Function, x0: Tree, args: tuple[Any, ...], name: str, scalar: bool) -> None:
-        if not isinstance(args, tuple):
-            raise TraceError(f"{name} of {describe(fun)}: args is {type(args).__name__}, expected a tuple", find_user_location(),
-                             hint="write (data,) for a single argument")
         self.what = f"{name} of {describe(fun)}"
+        if not isinstance(args, tuple):
+            raise TraceError(f"{self.what}: args is {type(args).__name__}, expected a tuple", find_user_location(),
+                             hint="write (data,) for a single argument")
         self.vectors = Vectors(x0, self.what)
-        region = trace_region(lambda x, *args: fun(self.vectors.unravel(x), *args), (self.vectors.initial, *args), name=describe(fun))
-        self.region = region
-        self.theta = tuple(map(wrap, region.operands[1:]))
+        self.region = trace_region(lambda x, *args: _with_arrays(fun(self.vectors.unravel(x), *args)), (self.vectors.initial, *args),
+                                   name=describe(fun))
+        self.theta = tuple(map(wrap, self.region.operands[1:]))
         self._check(fun, scalar)
         self.scalar = scalar
 
@@ -111,6 +113,12 @@ class Problem:
         ends = [0, *accumulate(type.size for type in types)]
         leaves = [np.reshape(vector[start:end], type.shape) for start, end, type in zip(ends, ends[1:], types, strict=False)]
         return unflatten(self.region.out_tree, [leaves[leaf if isinstance(leaf, int) else leaf.index] for leaf in self.region.out_leaves])
+
+
+def _with_arrays(tree: Tree) -> Tree:
+    """Tree with arrays in place of Python numbers: a function may return constants, too."""
+    leaves, spec = flatten(tree)
+    return unflatten(spec, [as_traced(float(leaf)) if type(leaf) in (int, float) else leaf for leaf in leaves])
 
 
 def _as_float(leaf: Any, what: str) -> Any:

@@ -16,7 +16,8 @@ VERSION = re.search(r'^VERSION = "(.+)"$', (ROOT / "ir/version.py").read_text(),
 PACKAGES = ("ir", "tracer", "passes", "codegen", "eager", "runtime", "api")
 PUBLIC_MODULES = ("adjit", "adjit.autograd", "adjit.cuda", "adjit.errors", "adjit.linalg", "adjit.nn", "adjit.nn.functional",
                   "adjit.nn.init", "adjit.nn.utils", "adjit.nn.utils.rnn", "adjit.numpy", "adjit.optim", "adjit.optim.lr_scheduler",
-                  "adjit.random", "adjit.solve", "adjit.special", "adjit.utils", "adjit.utils.checkpoint", "adjit.utils.data", "adjit.viz")
+                  "adjit.ode", "adjit.random", "adjit.solve", "adjit.special", "adjit.utils", "adjit.utils.checkpoint", "adjit.utils.data",
+                  "adjit.viz")
 
 
 @cache
