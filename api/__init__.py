@@ -41,7 +41,7 @@ from adjit.runtime.transforms import (
 from adjit.runtime.vmap import vmap
 
 if TYPE_CHECKING:
-    from adjit import cuda, debug, fft, func, nn, ode, optim, solve, special, tensor_function_names, utils, viz  # one is a stub
+    from adjit import cuda, debug, fft, fit, func, nn, ode, optim, solve, special, tensor_function_names, tree, utils, viz  # one is a stub
     from adjit.dtypes import *  # noqa: F403
     from adjit.runtime.cuda.transfer import device_get, device_put
     from adjit.runtime.parameter_vectors import check_grads, ravel_pytree
@@ -50,17 +50,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CompiledFunction", "Generator", "Tensor", "__version__", "as_tensor", "autograd", "check_grads", "checkpoint", "compile", "cond",
-    "cuda", "custom_vjp", "debug", "device", "device_get", "device_put", "e", "enable_grad", "errors", "fft", "fori_loop",
+    "cuda", "custom_vjp", "debug", "device", "device_get", "device_put", "e", "enable_grad", "errors", "fft", "fit", "fori_loop",
     "from_dlpack", "func", "get_rng_state", "grad", "hessian", "hvp", "inf", "inference_mode", "is_grad_enabled", "jacfwd", "jacobian",
     "jacrev", "jvp", "linalg", "load", "manual_seed", "map", "nan", "nn", "no_grad", "numpy", "ode", "optim", "pi", "pure_callback",
     "random", "ravel_pytree", "save", "scan", "set_grad_enabled", "set_rng_state", "solve", "special", "stop_gradient", "tensor",
-    "utils", "value_and_grad", "viz", "vjp", "vmap",
-    "while_loop",
+    "tree", "utils", "value_and_grad", "viz", "vjp", "vmap", "while_loop",
 ]
 if TYPE_CHECKING:
     __all__ += tensor_function_names.__all__        # type: ignore[has-type]
 
-_ON_DEMAND = ("cuda", "debug", "fft", "func", "nn", "ode", "optim", "solve", "special", "utils", "viz")
+_ON_DEMAND = ("cuda", "debug", "fft", "fit", "func", "nn", "ode", "optim", "solve", "special", "tree", "utils", "viz")
 _DTYPES = frozenset((
     "bfloat16", "bool", "cdouble", "cfloat", "complex128", "complex64", "double", "float", "float16", "float32", "float64", "half", "int",
     "int16", "int32", "int64", "int8", "long", "short", "uint16", "uint32", "uint64", "uint8"))
@@ -83,7 +82,7 @@ _ELSEWHERE = {
     "grad_and_value": "aj.value_and_grad; adjit.func has it by this name", "remat": "aj.checkpoint",
     "primitive": "aj.custom_vjp, or aj.pure_callback for other code",
     "defvjp": "aj.custom_vjp(f), then f.defvjp(forward, backward)", "custom_jvp": "aj.custom_vjp", "custom_gradient": "aj.custom_vjp",
-    "jnp": "adjit.numpy, or NumPy itself", "tree_map": "optree.tree_map", "tree": "optree has functions for trees",
+    "jnp": "adjit.numpy, or NumPy itself", "tree_map": "aj.tree.map",
     "tree_util": "optree has functions for trees", "flatten_util": "aj.ravel_pytree", "GradientTape": "aj.value_and_grad",
     "scipy": "aj.special and aj.linalg", "test_util": "aj.check_grads", "make_jaxpr": "aj.compile(f).ir(\"traced\")",
     "block_until_ready": "calls return when they are done",

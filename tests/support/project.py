@@ -14,10 +14,10 @@ TESTS = ROOT / "tests"
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 VERSION = re.search(r'^VERSION = "(.+)"$', (ROOT / "ir/version.py").read_text(), re.MULTILINE)[1]  # type: ignore[index]
 PACKAGES = ("ir", "tracer", "passes", "codegen", "eager", "runtime", "api")
-PUBLIC_MODULES = ("adjit", "adjit.autograd", "adjit.cuda", "adjit.errors", "adjit.linalg", "adjit.nn", "adjit.nn.functional",
-                  "adjit.nn.init", "adjit.nn.utils", "adjit.nn.utils.rnn", "adjit.numpy", "adjit.optim", "adjit.optim.lr_scheduler",
-                  "adjit.ode", "adjit.random", "adjit.solve", "adjit.special", "adjit.utils", "adjit.utils.checkpoint", "adjit.utils.data",
-                  "adjit.viz")
+PUBLIC_MODULES = ("adjit", "adjit.autograd", "adjit.cuda", "adjit.errors", "adjit.fit", "adjit.linalg", "adjit.nn",
+                  "adjit.nn.functional", "adjit.nn.init", "adjit.nn.utils", "adjit.nn.utils.rnn", "adjit.numpy", "adjit.ode",
+                  "adjit.optim", "adjit.optim.lr_scheduler", "adjit.random", "adjit.solve", "adjit.special", "adjit.tree",
+                  "adjit.utils", "adjit.utils.checkpoint", "adjit.utils.data", "adjit.viz")
 
 
 @cache
