@@ -46,7 +46,13 @@ def _put(driver: devices.AnyDriver, leaf: Any) -> Any:
 def device_get(tree: Any) -> Any:
     """Copy the arrays of a tree from the device: it waits until they are computed.
 
-    Returns the tree with an array of NumPy's in place of each `DeviceArray`; other leaves stay what they are. See `device_put`.
+    Returns the tree with an array of NumPy's in place of each `DeviceArray`; other leaves stay what they are.
+
+    >>> import os, numpy as np, adjit as aj
+    >>> os.environ["ADJIT_CUDA"] = "emulated"          # where there is no card
+    >>> twice = aj.compile(lambda x: {"y": 2 * x, "sum": np.sum(x)}, device="cuda")
+    >>> aj.device_get(twice(np.arange(3.0)))
+    {'y': array([0., 2., 4.]), 'sum': array(3.)}
     """
     leaves, spec = flatten(tree)
     return unflatten(spec, [np.asarray(leaf) if isinstance(leaf, device_array.DeviceArray) else leaf for leaf in leaves])

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.device_runs import run_on_device
 from support.kernel_runs import as_python, run_fused
 from support.memory_simulation import simulate
 from support.pass_text import same_bits
@@ -26,6 +27,7 @@ from adjit.codegen.llvm.target import Target, host_targets
 from adjit.codegen.native import program_code
 from adjit.ir.analysis.buffer_assignment import arena_bytes
 from adjit.ir.analysis.kernel_schedule import CPU_RULE, KernelRule
+from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Graph
 from adjit.ir.interpreter import interpret
 from adjit.ir.parser import parse
@@ -154,6 +156,14 @@ def test_the_executable_computes_what_the_interpreter_does(program: Program, ele
 def test_native_programs_compute_what_the_interpreter_does(target: Target, program: Program, elements_per_block: int) -> None:
     with machine(elements_per_block):
         program.check(run_native(run_passes(program)["plan_memory"], program.arrays, target), f"on {target.name}")
+
+
+@pytest.mark.skipif(not host_targets(), reason="the emulated device is for x86-64")
+@examples(20)
+@given(program=PROGRAMS, elements_per_block=BLOCKS)
+def test_device_programs_compute_what_the_interpreter_does(program: Program, elements_per_block: int) -> None:
+    with machine(elements_per_block), suppress(UnsupportedError):       # not all ops have code for devices
+        program.check(run_on_device(program.graph, program.arrays), "on the emulated device")
 
 
 # -- derivatives

@@ -1,0 +1,197 @@
+"""PTX of kernels: run by an interpreter it has the bits of the emulated device, without races; ptxas assembles it without spills."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.device_runs import OPTIONS, same_bits
+from support.ptx_interpreter import Machine, PTXError
+from support.tracing import checked_trace
+
+import adjit as aj
+from adjit.codegen.cuda.emulated import EmulatedKernel, EmulationError
+from adjit.codegen.cuda.kernel import Kernel, Launch, named_kernel
+from adjit.codegen.cuda.program import DeviceProgram
+from adjit.codegen.cuda.ptx import ptx_of
+from adjit.codegen.cuda.target import SM_80, SM_90
+from adjit.passes.pipeline import run_pipeline
+from adjit.runtime.native.code import native_is_supported
+
+pytestmark = pytest.mark.skipif(not native_is_supported(), reason="the emulated device is for CPython on Linux on x86-64")
+
+
+def softmax(x: Any) -> Any:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def layer_norm(x: Any, g: Any, b: Any) -> Any:
+    mean = x.mean(-1, keepdims=True)
+    return (x - mean) / np.sqrt(((x - mean) ** 2).mean(-1, keepdims=True) + 1e-5) * g + b
+
+
+def adam(w: Any, g: Any, m: Any, v: Any) -> Any:
+    m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+    return w - 1e-3 * m / (np.sqrt(v) + 1e-8), m, v
+
+
+FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[[int, int], list[tuple[int, ...]]]]] = {
+    "softmax": (softmax, lambda rows, columns: [(rows, columns)]),
+    "softmax gradient": (aj.grad(lambda x, c: (softmax(x) * c).sum()), lambda rows, columns: [(rows, columns)] * 2),
+    "layer norm gradient": (aj.grad(lambda x, g, b, c: (layer_norm(x, g, b) * c).sum(), (0, 1, 2)),
+                            lambda rows, columns: [(rows, columns), (columns,), (columns,), (rows, columns)]),
+    "gelu": (lambda x, b: 0.5 * (x + b) * (1.0 + np.tanh(0.8 * ((x + b) + 0.04 * (x + b) ** 3))),
+             lambda rows, columns: [(rows, columns), (columns,)]),
+    "adam": (adam, lambda rows, columns: [(rows * columns,)] * 4),
+    "sum": (lambda x, y: (np.sin(x) * y).sum(), lambda rows, columns: [(rows, columns)] * 2),
+    "norms": (lambda x: (x.sum(0) ** 2).sum() + np.abs(x).max(0), lambda rows, columns: [(rows, columns)]),
+    "product": (lambda a, b: np.maximum(a @ b.T + 1, 0), lambda rows, columns: [(rows, 20), (9, 20)]),
+    "movement": (lambda x: np.concatenate([np.pad(x.T, 1), np.flip(x.T[:1, :], 1).repeat(2, 1)[:, :x.shape[0] + 2]]),
+                 lambda rows, columns: [(rows, columns)]),
+    "means": (lambda x: x.reshape(2, -1, x.shape[1]).mean((0, 2)), lambda rows, columns: [(rows // 2 * 2, columns // 8)]),
+}
+
+
+def program_of(name: str, rows: int, columns: int, dtype: type) -> tuple[DeviceProgram, list[np.ndarray]]:
+    function, shapes = FUNCTIONS[name]
+    rng = np.random.default_rng(len(name))
+    arrays = [rng.random(shape).astype(dtype) for shape in shapes(rows, columns)]
+    return DeviceProgram(run_pipeline(checked_trace(function, *arrays).graph, OPTIONS, True).final), arrays
+
+
+class Buffers:
+    """Memory of a program as arrays, by buffer: parameters, results and arena, which nobody wrote yet."""
+
+    def __init__(self, program: DeviceProgram, arrays: list[np.ndarray]):
+        self.memory: dict[tuple[str, int], np.ndarray] = {("arena", 0): _filled(program.assignment.arena_bytes)}
+        for slot, type in program.assignment.buffers.items():
+            self.memory[slot.space, slot.offset] = _filled(type.nbytes)
+        for index, array in enumerate(arrays):
+            self.memory["param", index][:] = array.reshape(-1).view(np.uint8)
+
+    def of(self, program: DeviceProgram, number: int) -> list[np.ndarray]:
+        """What each pointer of a node leads to."""
+        node = program.nodes[number]
+        found = []
+        for slot, pointer in zip(node.places, node.launch.pointers, strict=True):
+            key, start = (("arena", 0), slot.offset) if slot.space == "arena" else ((slot.space, slot.offset), slot.start)
+            found.append(self.memory[key][start:start + pointer.nbytes])
+        return found
+
+
+def _filled(nbytes: int) -> np.ndarray:
+    block = np.full(nbytes + 64, 0xFF, np.uint8)
+    return block[-block.ctypes.data % 64:][:nbytes]
+
+
+def emulate(launch: Launch, buffers: list[np.ndarray], **options: Any) -> None:
+    pointers = [(buffer.ctypes.data, buffer.nbytes) for buffer in buffers]
+    EmulatedKernel(launch.kernel).launch(launch.grid, pointers, launch.numbers, **options)
+
+
+def interpret(launch: Launch, buffers: list[np.ndarray], initialised: list[bool] | None = None) -> Any:
+    kernel = launch.kernel
+    return Machine(ptx_of(kernel)).launch(kernel.name, launch.grid, kernel.threads, buffers, launch.numbers, initialised=initialised,
+                                          written=[access != "read" for access in kernel.pointers])
+
+
+CASES = [(name, rows, columns, dtype) for rows, columns, dtype in (
+    (12, 256, np.float32), (5, 100, np.float64), (9, 1500, np.float32), (40, 6, np.float64), (3, 20000, np.float32)) for name in FUNCTIONS]
+
+
+@pytest.mark.parametrize(("name", "rows", "columns", "dtype"), CASES, ids=lambda value: getattr(value, "__name__", str(value)))
+@pytest.mark.share(9)
+def test_ptx_has_the_bits_of_the_emulated_device(name: str, rows: int, columns: int, dtype: type) -> None:
+    if columns > 256 and name not in ("softmax", "sum"):
+        pytest.skip("long rows take long to interpret")
+    program, arrays = program_of(name, rows, columns, dtype)
+    here, there = Buffers(program, arrays), Buffers(program, arrays)
+    for number, node in enumerate(program.nodes):
+        emulate(node.launch, here.of(program, number), preempt=4)
+        initialised = [access != "write" for access in node.launch.kernel.pointers]
+        assert interpret(node.launch, there.of(program, number), initialised).instructions
+    for key, found in here.memory.items():
+        if key[0] == "result":
+            type = program.assignment.graph.results[key[1]].type.dtype
+            assert same_bits(found.view(type), there.memory[key].view(type))
+
+
+def lines_to_break(text: str) -> Iterator[tuple[str, str]]:
+    """Kernels made wrong on purpose: without a barrier, with another distance of a shuffle, with a bound that is one too large."""
+    for match in re.finditer(r"^  call void @llvm\.nvvm\.barrier0\(\)\n", text, re.M):
+        yield "barrier", text[:match.start()] + text[match.end():]
+    for match in re.finditer(r"i32 (16|8|4|2|1), i32 31\)", text):
+        yield "shuffle", f"{text[:match.start()]}i32 {int(match[1]) // 2 or 2}, i32 31){text[match.end():]}"
+    for match in re.finditer(r"icmp slt i64 (\S+), (%n0|\d+)\n", text):
+        yield "bound", f"{text[:match.start()]}icmp sle i64 {match[1]}, {match[2]}\n{text[match.end():]}"
+
+
+def test_broken_kernels_are_noticed(exhaustive: bool) -> None:
+    """Barriers by the interpreter, bounds and shuffles by either: wrong bits, an access that is not allowed, a race."""
+    program, arrays = program_of("softmax", 6, 600, np.float32)
+    (node,) = program.nodes
+    expected = Buffers(program, arrays)
+    emulate(node.launch, expected.of(program, 0))
+    outcomes: dict[str, list[bool]] = {}
+    for kind, text in lines_to_break(node.launch.kernel.text):
+        if len(outcomes.setdefault(kind, [])) < (100 if exhaustive else 2):
+            outcomes[kind].append(_is_noticed(program, arrays, text, expected))
+    assert any(outcomes["bound"])           # some bounds are always met
+    assert all(outcomes["barrier"])
+    assert all(outcomes["shuffle"])
+
+
+def _is_noticed(program: DeviceProgram, arrays: list[np.ndarray], text: str, expected: Buffers) -> bool:
+    launch = program.nodes[0].launch
+    old = launch.kernel
+    broken = Launch(named_kernel("broken", text.replace(f"@{old.name}", "@adjit_kernel"), old.threads, old.shared_bytes, old.pointers,
+                                 old.numbers), launch.grid, launch.pointers, launch.numbers)
+    for run in (emulate, interpret):
+        found = Buffers(program, arrays)
+        try:
+            run(broken, found.of(program, 0))
+        except (EmulationError, PTXError):
+            return True
+        if found.memory["result", 0].tobytes() != expected.memory["result", 0].tobytes():
+            return True
+    return False
+
+
+def kernels(exhaustive: bool) -> dict[str, Kernel]:
+    found: dict[str, Kernel] = {}
+    for dtype in (np.float32, np.float64):
+        for name in FUNCTIONS if exhaustive else ("softmax gradient", "layer norm gradient", "adam"):
+            if name != "movement":
+                for kernel in program_of(name, 256, 1024, dtype)[0].kernels.values():
+                    found[f"{name} {dtype.__name__} {kernel.name.split('_')[1]}"] = kernel
+    return found
+
+
+def test_ptx_says_how_to_round_and_calls_nobody(exhaustive: bool) -> None:
+    for name, kernel in kernels(exhaustive).items():
+        text = ptx_of(kernel)
+        assert not re.search(r"\.extern|\.approx|\.ftz|\bcall\b", text), name
+        assert not re.search(r"\b(?:add|sub|mul|fma|div)\.f(?:32|64)", text), name
+        assert "\n.version 7.8\n.target sm_90\n" in text, name
+
+
+PTXAS = shutil.which("ptxas") or next(iter(map(str, Path(np.__file__).parent.parent.glob("nvidia/cu*/bin/ptxas"))), None)
+
+
+@pytest.mark.skipif(PTXAS is None, reason="ptxas is not installed (pip install nvidia-cuda-nvcc)")
+def test_ptxas_needs_no_spills(tmp_path: Path, exhaustive: bool) -> None:
+    for name, kernel in kernels(exhaustive).items():
+        for target in (SM_80, SM_90) if exhaustive else (SM_90,):
+            path = tmp_path / "kernel.ptx"
+            path.write_text(ptx_of(kernel, target))
+            done = subprocess.run([str(PTXAS), "-v", f"-arch={target.name}", str(path), "-o", str(tmp_path / "kernel.cubin")],
+                                  capture_output=True, text=True)
+            assert done.returncode == 0, f"{name}: {done.stderr}"
+            assert "0 bytes spill stores, 0 bytes spill loads" in done.stderr, f"{name}: {done.stderr}"
