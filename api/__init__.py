@@ -41,7 +41,7 @@ from adjit.runtime.transforms import (
 from adjit.runtime.vmap import vmap
 
 if TYPE_CHECKING:
-    from adjit import cuda, debug, fft, fit, func, nn, ode, optim, solve, special, tensor_function_names, tree, utils, viz  # one is a stub
+    from adjit import cuda, debug, fft, fit, func, nn, ode, optim, solve, special, stats, tensor_function_names, tree, utils, viz
     from adjit.dtypes import *  # noqa: F403
     from adjit.runtime.cuda.transfer import device_get, device_put
     from adjit.runtime.parameter_vectors import check_grads, ravel_pytree
@@ -53,13 +53,13 @@ __all__ = [
     "cuda", "custom_vjp", "debug", "device", "device_get", "device_put", "e", "enable_grad", "errors", "fft", "fit", "fori_loop",
     "from_dlpack", "func", "get_rng_state", "grad", "hessian", "hvp", "inf", "inference_mode", "is_grad_enabled", "jacfwd", "jacobian",
     "jacrev", "jvp", "linalg", "load", "manual_seed", "map", "nan", "nn", "no_grad", "numpy", "ode", "optim", "pi", "pure_callback",
-    "random", "ravel_pytree", "save", "scan", "set_grad_enabled", "set_rng_state", "solve", "special", "stop_gradient", "tensor",
-    "tree", "utils", "value_and_grad", "viz", "vjp", "vmap", "while_loop",
+    "random", "ravel_pytree", "save", "scan", "set_grad_enabled", "set_rng_state", "solve", "special", "stats", "stop_gradient",
+    "tensor", "tree", "utils", "value_and_grad", "viz", "vjp", "vmap", "while_loop",
 ]
 if TYPE_CHECKING:
     __all__ += tensor_function_names.__all__        # type: ignore[has-type]
 
-_ON_DEMAND = ("cuda", "debug", "fft", "fit", "func", "nn", "ode", "optim", "solve", "special", "tree", "utils", "viz")
+_ON_DEMAND = ("cuda", "debug", "fft", "fit", "func", "nn", "ode", "optim", "solve", "special", "stats", "tree", "utils", "viz")
 _DTYPES = frozenset((
     "bfloat16", "bool", "cdouble", "cfloat", "complex128", "complex64", "double", "float", "float16", "float32", "float64", "half", "int",
     "int16", "int32", "int64", "int8", "long", "short", "uint16", "uint32", "uint64", "uint8"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,12 +19,8 @@ from adjit.runtime.transforms import value_and_grad
 from adjit.tracer.trees import NAMESPACE, flatten, optree, unflatten
 from adjit.tracer.user_location import find_user_location
 
-if TYPE_CHECKING:
-    import scipy.linalg as scipy_linalg
-    import scipy.optimize as scipy_optimize
-else:
-    scipy_optimize = LazyModule("scipy.optimize")
-    scipy_linalg = LazyModule("scipy.linalg")
+scipy_optimize: Any = LazyModule("scipy.optimize")
+scipy_linalg: Any = LazyModule("scipy.linalg")
 
 Function = Callable[..., Any]
 
