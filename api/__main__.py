@@ -1,4 +1,5 @@
-"""Command line: `python -m adjit info`, `doctor`, `cache`, `inspect FILE.adjit`, `bench`, `opt FILE.ir --passes a,b`, `replay FILE`."""
+"""Command line: `python -m adjit info`, `doctor`, `cache`, `inspect FILE.adjit`, `bench`, `opt FILE.ir --passes a,b`, `replay FILE`,
+`report MODULE:FUNCTION`."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from adjit.cli import bench, cache, doctor, info, inspect, opt, replay
+from adjit.cli import bench, cache, doctor, info, inspect, opt, replay, report
 from adjit.ir.errors import AdjitError
 from adjit.ir.version import VERSION
 
@@ -17,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="adjit", description="Compile and differentiate NumPy programs.")
     parser.add_argument("--version", action="version", version=f"adjit {VERSION}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (info, doctor, cache, inspect, bench, opt, replay):
+    for command in (info, doctor, cache, inspect, bench, opt, replay, report):
         command.add_parser(commands)
     options = parser.parse_args(arguments)
     try:

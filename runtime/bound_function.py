@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from adjit.runtime.program import Program
     from adjit.runtime.reports import explain, reports
     from adjit.runtime.reports.memory_report import MemoryReport
+    from adjit.runtime.reports.page import Page
     from adjit.runtime.reports.profile import Profile
 else:
     explain = LazyModule("adjit.runtime.reports.explain")
@@ -98,6 +99,11 @@ class BoundCompiledFunction(Generic[P, R]):
         """See `CompiledFunction.profile`."""
         fun, args = self._split(args)
         return self.__func__.measure(fun, args, kwargs)
+
+    def report(self, path: str | os.PathLike[str] | None = None, *args: Any, **kwargs: Any) -> Page:
+        """See `CompiledFunction.report`."""
+        fun, args = self._split(args) if args or kwargs else (self.__func__.fun, args)
+        return self.__func__.report_of(fun, path, args, kwargs)
 
     def export(self, path: str | os.PathLike[str], *args: Any, kwargs: Mapping[str, Any] | None = None,
                ways: Iterable[Sequence[Any]] = (), params: str | Iterable[str] | None = None,

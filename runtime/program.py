@@ -17,6 +17,7 @@ import numpy as np
 
 from adjit.codegen.process.gc_pause import gc_paused
 from adjit.ir.dataclass import dataclass
+from adjit.ir.definition import Kind
 from adjit.ir.errors import TraceError, UnsupportedError
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op
 from adjit.ir.lazy_module import LazyModule
@@ -47,13 +48,14 @@ if TYPE_CHECKING:
     from adjit.runtime.fastcall import program_descriptor
     from adjit.runtime.fastcall.descriptors import ProgramDescriptor
     from adjit.runtime.numba.kernels import Code
-    from adjit.runtime.reports import graph_dump, kernel_texts, profile
+    from adjit.runtime.reports import graph_dump, kernel_texts, memory_report, profile
     from adjit.runtime.reports.profile import Profile
 else:
     device_inputs = LazyModule("adjit.runtime.cuda.device_inputs")
     op_by_op = LazyModule("adjit.runtime.debug.op_by_op")
     graph_dump = LazyModule("adjit.runtime.reports.graph_dump")
     kernel_texts = LazyModule("adjit.runtime.reports.kernel_texts")
+    memory_report = LazyModule("adjit.runtime.reports.memory_report")
     profile = LazyModule("adjit.runtime.reports.profile")
     program_descriptor = LazyModule("adjit.runtime.fastcall.program_descriptor")
 
@@ -270,7 +272,11 @@ class Program:
             arrays, _ = self._everything(signature, captured)
             arrays = [array.copy() if role in WRITABLE_ROLES else array for array, role in zip(arrays, self.param_roles, strict=True)]
             runs.append(self.executable.run_timed(self.inputs.prepare(arrays, arrays), arrays)[1])
-        return profile.make_profile(self.planned.name, runs[1:])
+        took = self.milliseconds
+        compilation = profile.first_call(took.trace, self.pipeline.records, took.passes, took.kernels)
+        live = memory_report.memory_report(self.pipeline.graphs["optimized"], self.planned).live_bytes
+        in_use = dict(zip((op for op in self.planned.ops if op.definition.kind is not Kind.MEMORY), live, strict=True))
+        return profile.make_profile(self.planned.name, runs[1:], compilation, tuple(in_use.get(op, 0) for op, _, _ in runs[-1]))
 
     def _everything(self, signature: CallSignature, captured: Sequence[np.ndarray]) -> tuple[Sequence[np.ndarray], Sequence[Any]]:
         """An array for each parameter, and the caller's object for it."""

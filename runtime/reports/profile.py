@@ -6,10 +6,12 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from adjit.ir.analysis.cost import cost_of
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import Location
-from adjit.ir.graph import Op
+from adjit.ir.graph import Graph, Op
 from adjit.ir.ops.control_flow import display_name
+from adjit.passes.pipeline import PassRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +19,7 @@ class ProfileEntry:
     """One step of a program.
 
     `milliseconds` is its mean over the measured calls; `begin` (microseconds since the call began) and `duration` are of the last call.
+    `operations` and `nbytes` are floating-point operations, and bytes read and written.
     """
 
     name: str
@@ -25,6 +28,8 @@ class ProfileEntry:
     location: Location | None
     begin: float
     duration: float
+    operations: int = 0
+    nbytes: int = 0
 
     @property
     def source(self) -> str:
@@ -33,24 +38,53 @@ class ProfileEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """A stage or a pass of the first call: `begin` and `milliseconds` since the call began, the `row` that it is drawn in."""
+
+    name: str
+    begin: float
+    milliseconds: float
+    row: int
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
-    """The steps of a program in execution order, over `calls` measured calls. `print` it for a table."""
+    """The steps of a program in execution order, over `calls` measured calls. `print` it for a table.
+
+    `compilation` are the stages and passes of the first call, `live_bytes` the bytes of working memory in use during each step.
+    """
 
     name: str
     calls: int
     entries: tuple[ProfileEntry, ...]
+    compilation: tuple[Span, ...] = ()
+    live_bytes: tuple[int, ...] = ()
 
     @property
     def milliseconds(self) -> float:
         """Total time of all steps, per call."""
         return sum(entry.milliseconds for entry in self.entries)
 
-    def save_chrome_trace(self, path: str | Path) -> None:
-        """Write the last call as a file for chrome://tracing or ui.perfetto.dev."""
-        events = [
+    def save(self, path: str | Path) -> None:
+        """Write the last call, and the first one with its passes, as a file for ui.perfetto.dev or chrome://tracing.
+
+        Two processes are shown: "call", in which each step is a slice with its line, operations and bytes, and the bytes of working memory
+        in use are a counter; and "first call", with the trace, each pass and the generation of machine code.
+        """
+        events: list[dict[str, object]] = [
+            {"name": "process_name", "ph": "M", "pid": pid, "args": {"name": name}}
+            for pid, name in enumerate((f"call of @{self.name}", f"first call of @{self.name}"))]
+        events += [{"name": "thread_name", "ph": "M", "pid": pid, "tid": tid, "args": {"name": name}}
+                   for pid, tid, name in ((0, 0, "steps"), (1, 0, "stages"), (1, 1, "passes"))]
+        events += [
             {"name": entry.name, "cat": entry.role, "ph": "X", "ts": entry.begin, "dur": entry.duration, "pid": 0, "tid": 0,
-             "args": {"source": entry.source}}
+             "args": {"source": entry.source, "mean ms": entry.milliseconds, "operations": entry.operations, "bytes": entry.nbytes}}
             for entry in self.entries]
+        events += [{"name": "working memory", "ph": "C", "ts": entry.begin, "pid": 0, "args": {"bytes": nbytes}}
+                   for entry, nbytes in zip(self.entries, self.live_bytes, strict=False)]
+        events += [{"name": span.name, "cat": "compile", "ph": "X", "ts": span.begin * 1e3, "dur": span.milliseconds * 1e3, "pid": 1,
+                    "tid": span.row, "args": {"remark": span.remark}} for span in self.compilation]
         Path(path).write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}))
 
     def __str__(self) -> str:
@@ -63,7 +97,19 @@ class Profile:
         return "\n".join(lines)
 
 
-def make_profile(name: str, runs: Sequence[Sequence[tuple[Op, int, int]]]) -> Profile:
+def first_call(trace: float, records: Sequence[PassRecord], passes: float, kernels: float) -> tuple[Span, ...]:
+    """The stages of a first call, of these milliseconds, and its passes. A program that the disk cache has ran none of them."""
+    spans = [Span("trace", 0.0, trace, 0), Span("passes", trace, passes, 0), Span("machine code (LLVM)", trace + passes, kernels, 0)]
+    at = trace
+    for record in records if passes else ():
+        remark = f"{record.ops_before} -> {record.ops_after} ops {record.remark}".strip()
+        spans.append(Span(record.name, at, record.milliseconds, 1, remark))
+        at += record.milliseconds + record.verify_milliseconds
+    return tuple(spans)
+
+
+def make_profile(name: str, runs: Sequence[Sequence[tuple[Op, int, int]]], compilation: tuple[Span, ...] = (),
+                 live_bytes: tuple[int, ...] = ()) -> Profile:
     """The profile of some calls of one program; `runs` has, for each call, the ops in order, with start and end in nanoseconds."""
     last = runs[-1]
     start = last[0][1] if last else 0
@@ -71,5 +117,11 @@ def make_profile(name: str, runs: Sequence[Sequence[tuple[Op, int, int]]]) -> Pr
     for index, (op, begin, end) in enumerate(last):
         mean = sum(run[index][2] - run[index][1] for run in runs) / len(runs)
         entries.append(ProfileEntry(
-            display_name(op), mean / 1e6, op.role.value, op.loc, (begin - start) / 1e3, (end - begin) / 1e3))
-    return Profile(name, len(runs), tuple(entries))
+            display_name(op), mean / 1e6, op.role.value, op.loc, (begin - start) / 1e3, (end - begin) / 1e3,
+            *_cost(op)))
+    return Profile(name, len(runs), tuple(entries), compilation, live_bytes)
+
+
+def _cost(op: Op) -> tuple[int, int]:
+    cost = cost_of(Graph("", op.operands, (op,), op.results))
+    return cost.operations, cost.nbytes

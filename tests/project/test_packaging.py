@@ -90,7 +90,8 @@ def test_wheel_holds_the_package_and_nothing_else(wheel: Path, checkout: Path) -
     expected = {
         name.replace(".", "/") + ("/__init__.py" if path.name == "__init__.py" else ".py") for name, path in modules(checkout).items()}
     assert {name for name in names if name.startswith("adjit/")} == expected | {
-        "adjit/py.typed", *(f"adjit/{stub}" for stub in STUBS)}
+        "adjit/py.typed", *(f"adjit/{stub}" for stub in STUBS),
+        *(f"adjit/runtime/reports/page/{path.name}" for path in (ROOT / "runtime/reports/page").iterdir())}
     assert f"adjit-{VERSION}.dist-info/licenses/LICENSE" in names
 
 

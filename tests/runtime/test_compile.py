@@ -524,11 +524,16 @@ def test_profile(backend: str, tmp_path: Path) -> None:
     text = str(profile)
     assert "test_compile.py" in text
     assert "return np.tanh(x @ w + b)" in text
-    profile.save_chrome_trace(tmp_path / "trace.json")
+    profile.save(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    assert [event["name"] for event in events] == [entry.name for entry in profile.entries]
-    assert all(event["ph"] == "X" and event["dur"] >= 0 for event in events)
-    assert events[0]["ts"] == 0
+    slices = [event for event in events if event["ph"] == "X"]
+    steps = [event for event in slices if event["pid"] == 0]
+    assert [event["name"] for event in steps] == [entry.name for entry in profile.entries]
+    assert all(event["dur"] >= 0 for event in slices)
+    assert steps[0]["ts"] == 0
+    assert steps[0]["args"]["operations"] == 2 * X.shape[0] * X.shape[1] * W.shape[1]
+    assert [event["name"] for event in slices if event["pid"] == 1][:3] == ["trace", "passes", "machine code (LLVM)"]
+    assert {event["name"] for event in events if event["ph"] == "M"} == {"process_name", "thread_name"}
 
 
 def test_dump(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,0 +1,54 @@
+"""`python -m adjit report module:function`: a page on a compiled function, for a browser."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adjit.ir.errors import ArgumentError
+from adjit.runtime.bound_function import BoundCompiledFunction
+from adjit.runtime.compiled import CompiledFunction, compile
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `report` to the command line."""
+    parser = commands.add_parser("report", help="write a page on a compiled function, for a browser", description=__doc__,
+                                 epilog="Example: python -m adjit report train.py:step --args 'np.ones((3, 2)), 0.1'")
+    parser.add_argument("function", metavar="MODULE:FUNCTION", help="a function of a module, or of a file (train.py:step), which is run")
+    parser.add_argument("--args", metavar="EXPRESSION", default="", help="example arguments, with numpy as np and the names of the module; "
+                        "without them, those of the function's last call while the module was run, and no times")
+    parser.add_argument("-o", "--output", type=Path, default=None, help="the file (default: the function's name, .html)")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the page."""
+    names, function = _find(options.function)
+    args = eval(f"({options.args.rstrip(', ')},)", {"np": np, **names}) if options.args.strip() else ()
+    if not isinstance(function, (CompiledFunction, BoundCompiledFunction)):
+        function = compile(function)
+    path = options.output or Path(f"{options.function.rpartition(':')[2].rpartition('.')[2]}.html")
+    print(function.report(path, *args).path)
+    return 0
+
+
+def _find(text: str) -> tuple[dict[str, Any], Any]:
+    """The names of a module, or of a file, and the function."""
+    where, colon, name = text.rpartition(":")
+    if not colon or not name:
+        raise ArgumentError(f"{text!r} names no function", hint="write module:function, or file.py:function")
+    sys.path.insert(0, "")
+    names = runpy.run_path(where) if where.endswith(".py") else vars(importlib.import_module(where))
+    first, *rest = name.split(".")
+    if first not in names:
+        raise ArgumentError(f"{where} has no {first!r}", hint="write module:function")
+    found = names[first]
+    for attribute in rest:
+        found = getattr(found, attribute)
+    return names, found
