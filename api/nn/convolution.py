@@ -81,7 +81,7 @@ class _Convolution(Module):
         parts += [f"dilation={self.dilation}"] if self.dilation != (1,) * self.axes else []
         parts += [f"groups={self.groups}"] if self.groups != 1 else []
         parts += ["bias=False"] if self.bias is None else []
-        parts += [f"padding_mode={self.padding_mode!r}"] if self.padding_mode != "zeros" else []
+        parts += [f"padding_mode={self.padding_mode}"] if self.padding_mode != "zeros" else []
         return ", ".join(parts)
 
 

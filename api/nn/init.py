@@ -21,8 +21,8 @@ from adjit.tracer.array import as_traced
 from adjit.tracer.functions import composites
 from adjit.tracer.user_location import find_user_location
 
-__all__ = ["calculate_gain", "constant_", "eye_", "kaiming_normal_", "kaiming_uniform_", "normal_", "ones_", "orthogonal_", "trunc_normal_",
-           "uniform_", "xavier_normal_", "xavier_uniform_", "zeros_"]
+__all__ = ["calculate_gain", "constant_", "dirac_", "eye_", "kaiming_normal_", "kaiming_uniform_", "normal_", "ones_", "orthogonal_",
+           "sparse_", "trunc_normal_", "uniform_", "xavier_normal_", "xavier_uniform_", "zeros_"]
 
 Array = Any
 Mode = Literal["fan_in", "fan_out"]
@@ -109,6 +109,45 @@ def eye_(tensor: Tensor) -> Tensor:
         raise ShapeError(f"eye_ fills matrices, got the shape {tensor.shape}", find_user_location())
     with no_grad():
         return tensor.copy_(np.eye(*tensor.shape, dtype=tensor.dtype))
+
+
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """Fill kernels of convolutions over one to three axes so that each output channel, of each group, is an input channel.
+
+    Raises `ShapeError` for other shapes, or if the output channels do not divide into `groups`.
+
+    >>> import adjit as aj
+    >>> dirac_(aj.empty(2, 2, 3))
+    tensor([[[0., 1., 0.],
+             [0., 0., 0.]],
+            [[0., 0., 0.],
+             [0., 1., 0.]]])
+    """
+    if tensor.ndim not in (3, 4, 5) or groups < 1 or tensor.shape[0] % groups:
+        raise ShapeError(f"dirac_ fills kernels (O, C, ...), with output channels that divide into {groups} groups; got the shape "
+                         f"{tensor.shape}", find_user_location())
+    kernels = np.zeros(tensor.shape, tensor.dtype)
+    each = tensor.shape[0] // groups
+    middle = tuple(size // 2 for size in tensor.shape[2:])
+    for group in range(groups):
+        for channel in range(min(each, tensor.shape[1])):
+            kernels[(group * each + channel, channel, *middle)] = 1.0
+    with no_grad():
+        return tensor.copy_(kernels)
+
+
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01) -> Tensor:
+    """Fill a matrix with normal numbers, but for a share of the elements of each column, at random places, that is 0.
+
+    Source: Martens, Deep learning via Hessian-free optimization, 2010.
+
+    >>> import adjit as aj
+    >>> (sparse_(aj.empty(10, 4), 0.3) == 0.0).sum(0)
+    tensor([3, 3, 3, 3])
+    """
+    if tensor.ndim != 2:
+        raise ShapeError(f"sparse_ fills matrices, got the shape {tensor.shape}", find_user_location())
+    return _fill(tensor, _sparse, next_key(), next_key(), math.ceil(sparsity * tensor.shape[0]), float(std))
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0) -> Tensor:
@@ -239,6 +278,11 @@ def _uniform(target: Array, key: Array, low: float, high: float) -> Array:
 
 def _normal(target: Array, key: Array, mean: float, std: float) -> Array:
     return random.normal(key, target.shape, target.dtype) * std + mean
+
+
+def _sparse(target: Array, key: Array, places: Array, zeros: int, std: float) -> Array:
+    order = np.argsort(random.uniform(places, target.shape), axis=0)
+    return np.where(np.argsort(order, axis=0) < zeros, 0.0, _normal(target, key, 0.0, std))
 
 
 def _truncated_normal(target: Array, key: Array, mean: float, std: float, a: float, b: float) -> Array:

@@ -261,7 +261,7 @@ class LinearCrossEntropyLoss(_Loss):
 
     weight: Tensor | None
 
-    def __init__(self, in_features: int, num_classes: int, out_features: Sequence[int] = (), bias: bool = False, device: Any = None,
+    def __init__(self, in_features: int, num_classes: int, *, out_features: Sequence[int] = (), bias: bool = False, device: Any = None,
                  dtype: Any = None, weight: Any = None, reduction: Reduction = "mean", ignore_index: int | None = None,
                  label_smoothing: float = 0.0, options: Any = None) -> None:
         super().__init__(reduction)
@@ -280,3 +280,8 @@ class LinearCrossEntropyLoss(_Loss):
             x, weight.reshape(self.num_classes, *self.out_features, self.in_features), target, weight=self.weight,
             linear_bias=None if bias is None else bias.reshape(self.num_classes, *self.out_features), reduction=self.reduction,
             ignore_index=self.ignore_index, label_smoothing=self.label_smoothing)
+
+    def extra_repr(self) -> str:
+        return (f"in_features={self.in_features}, num_classes={self.num_classes}, out_features={self.out_features}, "
+                f"bias={self.linear.bias is not None}, reduction={self.reduction}, ignore_index={self.ignore_index}, "
+                f"label_smoothing={self.label_smoothing}, options=None")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -15,7 +15,8 @@ from adjit.eager.state import Stateful
 from adjit.eager.tensor import Tensor
 from adjit.ir.errors import DTypeError, TraceError, UnsupportedError
 from adjit.ir.types import is_float
-from adjit.nn.parameter import Parameter
+from adjit.nn.backward_hooks import BackwardHooks
+from adjit.nn.parameter import Buffer, Parameter
 from adjit.nn.state import IncompatibleKeys, load_into
 from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.scope import is_tracing
@@ -30,6 +31,15 @@ class _HasForward(Protocol[Result]):
     """Module as its calls see it."""
 
     def forward(self, *args: Any, **kwargs: Any) -> Result: ...
+
+
+class StateHooks(NamedTuple):
+    """Hooks of a module around its state."""
+
+    before_saving: list[Hook]
+    after_saving: list[Hook]
+    before_load: list[Hook]
+    after_load: list[Hook]
 
 
 class Kind(Enum):
@@ -65,6 +75,8 @@ class Module(Stateful):
     _kinds: dict[str, Kind]
     _pre_hooks: list[Hook] | None = None
     _hooks: list[Hook] | None = None
+    _backward_hooks: BackwardHooks | None = None
+    _state_hooks: StateHooks | None = None
 
     def __init__(self) -> None:
         object.__setattr__(self, "_kinds", {})
@@ -79,15 +91,16 @@ class Module(Stateful):
     else:
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
             try:
-                if self._pre_hooks is None and self._hooks is None:
+                if self._pre_hooks is None and self._hooks is None and self._backward_hooks is None:
                     return self.forward(*args, **kwargs)
                 for hook in list(self._pre_hooks or ()):
                     args, kwargs = hook(self, args, kwargs)
-                output = self.forward(*args, **kwargs)
+                watch = None if self._backward_hooks is None else self._backward_hooks.of_call(self)
+                output = self.forward(*(args if watch is None else watch.inputs(args)), **kwargs)
                 for hook in list(self._hooks or ()):
                     returned = hook(self, args, kwargs, output)
                     output = output if returned is None else returned
-                return output
+                return output if watch is None else watch.outputs(output)
             except BaseException as error:
                 hide_frames(error)
                 raise
@@ -101,6 +114,8 @@ class Module(Stateful):
                 raise AttributeError(_not_initialised(self, f"set {name!r}"), name=name, obj=self)
         elif isinstance(value, Parameter):
             kinds[name] = Kind.PARAMETER
+        elif isinstance(value, Buffer):
+            kinds[name] = Kind.BUFFER if value.persistent else Kind.TRANSIENT
         elif isinstance(value, Module):
             kinds[name] = Kind.MODULE
         elif value is not None and name in kinds:
@@ -226,6 +241,22 @@ class Module(Stateful):
             raise AttributeError(f"{target!r} is no parameter")
         return parameter
 
+    def get_buffer(self, target: str) -> Tensor:
+        """Return the buffer with this path; raises `AttributeError` if there is none."""
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        if module._kinds.get(name) not in _BUFFERS:
+            raise AttributeError(f"{target!r} is no buffer")
+        return getattr(module, name)       # type: ignore[no-any-return]
+
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Replace the module with this path, or add one; with `strict` raises `AttributeError` if there is none."""
+        path, _, name = target.rpartition(".")
+        parent = self.get_submodule(path)
+        if strict and parent._kinds.get(name) is not Kind.MODULE:
+            raise AttributeError(f"{target!r} is no module")
+        parent.add_module(name, module)
+
     # -- state
 
     def state_dict(self, prefix: str = "", keep_vars: bool = False) -> dict[str, Tensor]:
@@ -235,12 +266,24 @@ class Module(Stateful):
         >>> {name: tensor.shape for name, tensor in Linear(3, 2).state_dict().items()}
         {'weight': (2, 3), 'bias': (2,)}
         """
-        state: dict[str, Tensor] = {}
-        for path, module in self._all_modules(prefix.removesuffix(".")):
+        root = prefix.removesuffix(".")
+        hooked = [(path, module) for path, module in self._all_modules(root) if module._state_hooks is not None]
+        for path, module in hooked:
+            for hook in list(module._state_hooks.before_saving):      # type: ignore[union-attr]
+                hook(module, f"{path}." if path else "", keep_vars)
+        state = {name: tensor if keep_vars else tensor.detach() for name, tensor in self._state(root)}
+        for path, module in reversed(hooked):
+            for hook in list(module._state_hooks.after_saving):      # type: ignore[union-attr]
+                returned = hook(module, state, f"{path}." if path else "", {})
+                state = state if returned is None else returned
+        return state
+
+    def _state(self, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
+        """Yield parameters and persistent buffers by path: of each module parameters first."""
+        for path, module in self._all_modules(prefix):
             for kind in (Kind.PARAMETER, Kind.BUFFER):
                 for name, tensor in module._registered(kind):
-                    state[_joined(path, name)] = tensor if keep_vars else tensor.detach()
-        return state
+                    yield _joined(path, name), tensor
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
         """Write tensors or arrays by path into the parameters and persistent buffers, converted to their dtypes.
@@ -248,7 +291,22 @@ class Module(Stateful):
         The result names keys that were missing and keys that were not expected. Raises `StateError` for such keys, with `strict`, and for
         tensors that do not fit; the error lists all of them, and nothing is written.
         """
-        return load_into(self.state_dict(keep_vars=True), state_dict, strict, type(self).__name__)
+        hooked = [(path, module) for path, module in self.named_modules() if module._state_hooks is not None]
+        for path, module in self.named_modules():
+            module._before_load(state_dict, f"{path}." if path else "")
+        if any(module._state_hooks.before_load for _, module in hooked):       # type: ignore[union-attr]
+            state_dict = dict(state_dict)
+            for path, module in hooked:
+                for hook in list(module._state_hooks.before_load):       # type: ignore[union-attr]
+                    hook(module, state_dict, f"{path}." if path else "", {}, strict, [], [], [])
+        found = load_into(dict(self._state()), state_dict, strict, type(self).__name__)
+        for _, module in hooked:
+            for hook in list(module._state_hooks.after_load):       # type: ignore[union-attr]
+                hook(module, found)
+        return found
+
+    def _before_load(self, state: Mapping[str, Any], prefix: str) -> None:
+        """Prepare for a state; lazy modules take shapes from it."""
 
     # -- all submodules
 
@@ -310,6 +368,10 @@ class Module(Stateful):
                     each.array = each.array.astype(wanted, copy=False)
         return self
 
+    def type(self, dst_type: Any) -> Self:
+        """Convert to a dtype, see `to`."""
+        return self.to(dst_type)
+
     def cpu(self) -> Self:
         """Return the module itself: its tensors are in the memory of the CPU."""
         return self
@@ -367,6 +429,41 @@ class Module(Stateful):
 
         self._hooks = self._hooks if self._hooks is not None else []
         return _register(self._hooks, run, prepend)
+
+    def _hooks_of_backward(self) -> BackwardHooks:
+        if self._backward_hooks is None:
+            self._backward_hooks = BackwardHooks()
+        return self._backward_hooks
+
+    def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> Handle:
+        """Call `hook(module, grad_input, grad_output)` when the gradients of the positional inputs are known; a result other than None
+        replaces them. Both are tuples, with None for what has no gradient."""
+        return _register(self._hooks_of_backward().after, hook, prepend)
+
+    def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> Handle:
+        """Call `hook(module, grad_output)` when the gradients of the outputs are known; a result other than None replaces them."""
+        return _register(self._hooks_of_backward().before, hook, prepend)
+
+    def _hooks_of_state(self) -> StateHooks:
+        if self._state_hooks is None:
+            self._state_hooks = StateHooks([], [], [], [])
+        return self._state_hooks
+
+    def register_state_dict_pre_hook(self, hook: Hook) -> Handle:
+        """Call `hook(module, prefix, keep_vars)` before `state_dict` takes the tensors of this module."""
+        return _register(self._hooks_of_state().before_saving, hook, False)
+
+    def register_state_dict_post_hook(self, hook: Hook) -> Handle:
+        """Call `hook(module, state_dict, prefix, {})` at the end of `state_dict`; a result other than None replaces the dict."""
+        return _register(self._hooks_of_state().after_saving, hook, False)
+
+    def register_load_state_dict_pre_hook(self, hook: Hook) -> Handle:
+        """Call `hook(module, state_dict, prefix, {}, strict, [], [], [])` before a state is loaded, with a copy of the dict to change."""
+        return _register(self._hooks_of_state().before_load, hook, False)
+
+    def register_load_state_dict_post_hook(self, hook: Hook) -> Handle:
+        """Call `hook(module, incompatible_keys)` after a state was loaded."""
+        return _register(self._hooks_of_state().after_load, hook, False)
 
     # -- text
 

@@ -1,11 +1,17 @@
-"""Parameters: tensors that modules learn."""
+"""Parameters and buffers: tensors that modules learn, or keep with their state; and such without a shape, of lazy modules."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from adjit.eager.tensor import Tensor, as_tensor, note_wrapper
+import numpy as np
+
+from adjit.eager.device import check_device
+from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, as_tensor, note_wrapper, own_tensor
+from adjit.ir.errors import ShapeError
 from adjit.tracer.array import TracedArray
+from adjit.tracer.promotion import dtype_argument
+from adjit.tracer.user_location import find_user_location
 
 
 class Parameter(Tensor):
@@ -34,3 +40,72 @@ class Parameter(Tensor):
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
+
+
+class Buffer(Tensor):
+    """Tensor that a `Module` lists among its buffers once it is an attribute of the module; saved with the state if it is `persistent`.
+
+    >>> Buffer([1.0, 2.0]), Buffer([1.0]).persistent
+    (tensor([1., 2.]), True)
+    """
+
+    persistent: bool
+
+    def __init__(self, data: Any = None, *, persistent: bool = True):
+        content = as_tensor(() if data is None else data).detach()      # type: ignore[attr-defined]
+        self.array = content.array
+        self._version = content._version
+        if isinstance(self.array, TracedArray):
+            note_wrapper(self)
+        self.persistent = persistent
+
+
+class _Uninitialized(Tensor):
+    """Base of tensors that wait for their shape."""
+
+    def materialize(self, shape: tuple[int, ...], device: Any = None, dtype: Any = None) -> None:
+        """Become an ordinary parameter or buffer of zeros, of this shape."""
+        check_device(device)
+        self.array = np.zeros(shape, self.array.dtype if dtype is None else dtype_argument(dtype))
+        self.__class__ = Parameter if isinstance(self, Parameter) else Tensor       # type: ignore[assignment]
+
+    @property
+    def shape(self) -> Any:     # type: ignore[override]
+        raise ShapeError(f"an {type(self).__name__} has no shape yet", find_user_location(),
+                         hint="call the model with its lazy modules once before")
+
+    def detach(self) -> Any:
+        """Return the tensor itself."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return type(self)(dtype=self.array.dtype)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+
+class UninitializedParameter(_Uninitialized, Parameter):
+    """Parameter of a lazy module before its first call, without a shape.
+
+    >>> UninitializedParameter()
+    <UninitializedParameter>
+    """
+
+    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None):
+        check_device(device)
+        Parameter.__init__(self, np.zeros(0, DEFAULT_FLOAT if dtype is None else dtype_argument(dtype)), requires_grad)
+
+
+class UninitializedBuffer(_Uninitialized):
+    """Buffer of a lazy module before its first call, without a shape.
+
+    >>> UninitializedBuffer()
+    <UninitializedBuffer>
+    """
+
+    def __init__(self, requires_grad: bool = False, device: Any = None, dtype: Any = None):
+        check_device(device)
+        made = own_tensor(np.zeros(0, DEFAULT_FLOAT if dtype is None else dtype_argument(dtype)))
+        self.array, self._version = made.array, made._version
+        self.requires_grad = requires_grad

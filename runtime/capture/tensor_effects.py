@@ -158,6 +158,7 @@ class CapturedFunction:
         """True if a backward pass from this tensor would find everything it needs."""
         stack: list[Node] = [edge_of(tensor)[0]]
         seen: set[Node] = set()
+        hooked: Node | None = None
         while stack:
             node = stack.pop()
             if node in seen:
@@ -174,9 +175,11 @@ class CapturedFunction:
             if node.saved is None:
                 return False
             if node.result_hooks or node.pre_hooks or node.post_hooks:
-                raise UnsupportedError(f"{node.name()} has a hook, and a result of the compiled function depends on it", node.location,
-                                       hint="register hooks on the returned tensors, or call backward() within the function")
+                hooked = hooked or node
             stack += [edge[0] for edge in node.edges if edge is not None]
+        if hooked is not None:
+            raise UnsupportedError(f"{hooked.name()} has a hook, and a result of the compiled function depends on it", hooked.location,
+                                   hint="register hooks on the returned tensors, or call backward() within the function")
         return True
 
 

@@ -97,7 +97,7 @@ def test_dropout_between_no_layers() -> None:
 
 
 def test_texts() -> None:
-    assert "padding_mode='reflect'" in repr(nn.Conv2d(1, 1, 3, padding=1, padding_mode="reflect"))
+    assert "padding_mode=reflect" in repr(nn.Conv2d(1, 1, 3, padding=1, padding_mode="reflect"))
     assert repr(nn.Linear(1, 1).load_state_dict(nn.Linear(1, 1).state_dict())) == "<All keys matched successfully>"
     assert "missing_keys=['bias']" in repr(nn.Linear(1, 1).load_state_dict({"weight": np.ones((1, 1))}, strict=False))
 
