@@ -19,7 +19,7 @@ from adjit.scipy.reasons import REASONS
 from adjit.tracer.registry import special_function
 
 PAGE = Path(__file__).with_name("scipy.md")
-MODULES = ("special", "stats", "linalg", "integrate", "interpolate", "signal", "ndimage", "spatial", "spatial.distance")
+MODULES = ("special", "stats", "linalg", "fft", "integrate", "interpolate", "optimize", "signal", "ndimage", "spatial", "spatial.distance")
 
 HEAD = f"""\
 # SciPy

@@ -54,6 +54,20 @@ _TEXT = {
                  "qspline1d qspline1d_eval qspline2d sepfir2d "
                  "spline_filter symiirorder1 symiirorder2 ",
     },
+    "fft": {
+        CHECKS: "next_fast_len prev_fast_len fhtoffset",
+        "settings of SciPy's own": "set_backend skip_backend set_global_backend register_backend get_workers set_workers",
+        NOT_YET: "fht ifht hfft2 hfftn ihfft2 ihfftn",
+    },
+    "optimize": {
+        CALLS: "anderson approx_fprime basinhopping bisect bracket brent brenth brentq broyden1 broyden2 brute check_grad curve_fit "
+               "diagbroyden differential_evolution direct dual_annealing excitingmixing fixed_point fmin fmin_bfgs fmin_cg fmin_cobyla "
+               "fmin_l_bfgs_b fmin_ncg fmin_powell fmin_slsqp fmin_tnc fminbound fsolve golden least_squares leastsq line_search "
+               "linearmixing minimize minimize_scalar newton newton_krylov ridder root root_scalar shgo toms748",
+        FITS: "isotonic_regression linear_sum_assignment linprog lsq_linear milp nnls quadratic_assignment",
+        CHECKS: "linprog_verbose_callback show_options",
+        "`aj.hessian` and `aj.hvp` of `rosen`": "rosen_hess rosen_hess_prod",
+    },
     "interpolate": {
         SCATTERED: "griddata",
         FITS: "bisplrep make_lsq_spline make_smoothing_spline make_splprep make_splrep splprep splrep generate_knots",
