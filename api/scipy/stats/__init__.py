@@ -1,4 +1,4 @@
-"""Distributions of `scipy.stats`, for traced arrays, tensors and plain arrays.
+"""Distributions of `scipy.stats` for traced arrays, tensors and plain arrays, and numbers that sum up samples.
 
     >>> import numpy as np
     >>> import adjit as aj
@@ -24,6 +24,33 @@ from adjit.scipy.mirror import without_rule
 from adjit.scipy.stats import discrete, on_an_interval, on_the_line, positive, weibull_and_pareto
 from adjit.scipy.stats.distribution import Distribution
 from adjit.scipy.stats.multivariate import multivariate_normal
+from adjit.scipy.stats.summaries import (
+    boxcox,
+    boxcox_llf,
+    circmean,
+    circstd,
+    circvar,
+    energy_distance,
+    entropy,
+    gmean,
+    gstd,
+    gzscore,
+    hmean,
+    iqr,
+    kurtosis,
+    median_abs_deviation,
+    moment,
+    pmean,
+    sem,
+    skew,
+    trim_mean,
+    variation,
+    wasserstein_distance,
+    yeojohnson,
+    yeojohnson_llf,
+    zmap,
+    zscore,
+)
 
 _CLASSES: dict[str, type[Distribution]] = {
     "arcsine": on_an_interval.ArcSine, "bernoulli": discrete.Bernoulli, "beta": on_an_interval.Beta, "betabinom": discrete.BetaBinom,
@@ -47,7 +74,11 @@ _CLASSES: dict[str, type[Distribution]] = {
 }
 globals().update({name: make(name) for name, make in _CLASSES.items()})
 
-__all__ = [*sorted(_CLASSES), "multivariate_normal"]
+__all__ = [
+    *sorted(_CLASSES), "multivariate_normal", "boxcox", "boxcox_llf", "circmean", "circstd", "circvar", "energy_distance", "entropy",
+    "gmean", "gstd", "gzscore", "hmean", "iqr", "kurtosis", "median_abs_deviation", "moment", "pmean", "sem", "skew", "trim_mean",
+    "variation", "wasserstein_distance", "yeojohnson", "yeojohnson_llf", "zmap", "zscore",
+]
 
 _others = without_rule("stats", __all__)
 

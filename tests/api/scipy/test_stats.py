@@ -26,7 +26,7 @@ SHAPES: dict[str, tuple[float, ...]] = {
     "ncx2": (3.0, 2.0), "nakagami": (1.7,), "bernoulli": (0.3,), "binom": (7, 0.4), "poisson": (2.5,), "geom": (0.3,),
     "nbinom": (3.5, 0.4), "betabinom": (7, 2.0, 3.0), "hypergeom": (20, 7, 12), "randint": (2, 9), "zipf": (2.5,), "logser": (0.6,),
     "dlaplace": (0.8,), "planck": (0.5,)}
-NAMES = [name for name in stats.__all__ if name != "multivariate_normal"]
+NAMES = [name for name in stats.__all__ if hasattr(getattr(stats, name), "ppf")]
 DISCRETE = {name for name in NAMES if hasattr(getattr(stats, name), "pmf")}
 POINTS = np.array([-30, -3, -1, -0.3, 0, 0.1, 0.5, 1, 1.3, 2.0, 3.3, 20, np.nan])
 WHOLE = np.array([-3, -1, 0, 0.5, 1, 2, 3, 4.5, 7, 8, 12, 30, np.nan])
