@@ -254,7 +254,7 @@ def curve_fit(model: Function, xdata: Any, ydata: Any, params: Any, sigma: Any =
     (2.0, 1.5, (2, 2))
     """
     y = np.asarray(ydata, np.float64)
-    weights = None if sigma is None else np.asarray(sigma, np.float64)
+    weights: Any = None if sigma is None else np.asarray(sigma, np.float64)
     if weights is not None and weights.shape not in ((), y.shape, (y.size, y.size)):
         raise ShapeError(f"curve_fit of {describe(model)}: sigma has shape {weights.shape} for data of shape {y.shape}",
                          find_user_location())

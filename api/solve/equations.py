@@ -12,7 +12,7 @@ from adjit.ir.errors import ShapeError
 from adjit.runtime.jacobians import jacobian
 from adjit.runtime.transforms import stop_gradient
 from adjit.solve.implicit import solution
-from adjit.solve.minimization import State, iterate
+from adjit.solve.minimization import State, chosen, iterate
 from adjit.solve.problem import Problem, Result, check_options, run
 from adjit.tracer.tracebacks import user_frames_only
 from adjit.tracer.user_location import find_user_location, return_location
@@ -100,8 +100,7 @@ def _newton(value: Function, x: Any, tol: float, most: int) -> State:
         norm = np.sqrt(np.sum(r * r))
         finite = np.isfinite(norm) & np.all(np.isfinite(matrix))
         good = finite & (first | (norm <= (1.0 - 1e-4 * s["t"]) * s["norm"]) | (largest <= tol))
-        x, r, matrix, norm = (np.where(good, new, s[name]) for new, name in (
-            (s["trial"], "x"), (r, "r"), (matrix, "H"), (norm, "norm")))
+        x, r, matrix, norm = chosen(good, s, x=s["trial"], r=r, H=matrix, norm=norm)
         p = -np.linalg.solve(matrix, r)
         slope = matrix.T @ r
         along = matrix @ slope

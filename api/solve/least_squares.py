@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjit.runtime.jacobians import jacobian
-from adjit.solve.minimization import State, is_finite, iterate, minimize_problem, rounding, start
+from adjit.solve.minimization import State, chosen, is_finite, iterate, minimize_problem, rounding, start
 from adjit.solve.problem import Problem, Result, bounds_of, check_options, run
 from adjit.tracer.tracebacks import user_frames_only
 
@@ -67,7 +67,7 @@ def _lm(residuals: Function, x: Any, bounds: Any, tol: float, most: int) -> Stat
         fits = is_finite(f, g) & np.all(np.isfinite(normal))
         ratio = (s["f"] - f) / np.maximum(s["gain"], tiny)
         good = fits & (first | (ratio > MIN_GAIN) | ((f <= s["f"] + rounding(f)) & (s["gain"] <= rounding(f))))
-        x, f, g, normal = (np.where(good, new, s[name]) for new, name in ((s["trial"], "x"), (f, "f"), (g, "g"), (normal, "H")))
+        x, f, g, normal = chosen(good, s, x=s["trial"], f=f, g=g, H=normal)
         largest = np.where(good, np.maximum(s["largest"], np.diagonal(normal)), s["largest"])
         calmer = s["damping"] * np.maximum(1.0 / 3.0, 1.0 - (2.0 * np.clip(ratio, -1.0, 1.0) - 1.0) ** 3)
         damping = np.where(first, 1e-3, np.where(good, np.maximum(calmer, 1e-16), s["damping"] * s["factor"]))

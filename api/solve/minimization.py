@@ -125,6 +125,11 @@ def iterate(step: Function, state: State, most: int) -> State:
     return while_loop(lambda state: ~state["stop"] & (state["nit"] < most), ordered, state)
 
 
+def chosen(good: Any, state: State, **new: Any) -> tuple[Any, ...]:
+    """New values where `good`, else those of the state by the same names."""
+    return tuple(np.where(good, value, state[name]) for name, value in new.items())
+
+
 def is_finite(value: Any, gradient: Any) -> Any:
     return np.isfinite(value) & np.all(np.isfinite(gradient))
 
@@ -142,7 +147,7 @@ def _newton(value: Function, x: Any, bounds: Any, tol: float, most: int) -> Stat
         matrix = hessian(value)(s["trial"])
         slope = np.sum(s["g"] * (s["trial"] - s["x"]))
         good = is_finite(f, g) & (f <= s["f"] + ARMIJO * slope + rounding(f))
-        x, f, g, matrix = (np.where(good, new, s[name]) for new, name in ((s["trial"], "x"), (f, "f"), (g, "g"), (matrix, "H")))
+        x, f, g, matrix = chosen(good, s, x=s["trial"], f=f, g=g, H=matrix)
         damping = np.where(good, np.where(s["damping"] > 1e-6, 0.1 * s["damping"], 0.0), np.maximum(10.0 * s["damping"], 1e-3))
         p, damping = newton_direction(matrix, g, damping)
         gain = -0.5 * np.sum(g * p)
@@ -193,7 +198,7 @@ def _bfgs(value: Function, x: Any, bounds: Any, tol: float, most: int) -> State:
         left = eye - rho * moved[:, None] * turned[None, :]
         updated = left @ inverse @ left.T + rho * moved[:, None] * moved[None, :]
         learned = good & ~first & (curved > np.finfo(dtype).eps * np.sum(turned * turned) * 1e-3)
-        x, f_best, g_best = (np.where(good, new, s[name]) for new, name in ((s["trial"], "x"), (f, "f"), (g, "g")))
+        x, f_best, g_best = chosen(good, s, x=s["trial"], f=f, g=g)
         inverse = np.where(learned, updated, s["H"])
         fresh = s["fresh"] & ~learned
         p = np.where(good, -(inverse @ g_best), s["p"])
@@ -235,9 +240,9 @@ def _lbfgsb(value: Function, x: Any, bounds: Any, tol: float, most: int, memory:
         first = s["nit"] == 0
         good = is_finite(f, g) & (f <= s["f"] + ARMIJO * np.sum(s["g"] * moved) + rounding(f))
         learned = good & ~first & (np.sum(moved * turned) > 1e-10 * np.sum(turned * turned))
-        steps, turns = (np.where(learned, np.concatenate([s[name][1:], new[None]]), s[name])
-                        for name, new in (("steps", moved), ("turns", turned)))
-        x, f_best, g_best = (np.where(good, new, s[name]) for new, name in ((s["trial"], "x"), (f, "f"), (g, "g")))
+        steps, turns = chosen(learned, s, steps=np.concatenate([s["steps"][1:], moved[None]]),
+                              turns=np.concatenate([s["turns"][1:], turned[None]]))
+        x, f_best, g_best = chosen(good, s, x=s["trial"], f=f, g=g)
         free = ~(((x <= lower) & (g_best > 0)) | ((x >= upper) & (g_best < 0)))
         fresh = s["fresh"] & ~learned
         p = two_loops(g_best, steps, turns, free)

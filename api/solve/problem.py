@@ -112,7 +112,8 @@ class Problem:
         types = [value.type for value in self.region.graph.results]
         ends = [0, *accumulate(type.size for type in types)]
         leaves = [np.reshape(vector[start:end], type.shape) for start, end, type in zip(ends, ends[1:], types, strict=False)]
-        return unflatten(self.region.out_tree, [leaves[leaf if isinstance(leaf, int) else leaf.index] for leaf in self.region.out_leaves])
+        places = [leaf if isinstance(leaf, int) else leaf.index for leaf in self.region.out_leaves if not isinstance(leaf, StaticLeaf)]
+        return unflatten(self.region.out_tree, [leaves[place] for place in places])
 
 
 def _with_arrays(tree: Tree) -> Tree:
