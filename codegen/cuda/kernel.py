@@ -30,10 +30,10 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """An argument of a launch: operand or result number `index`, or scratch memory from byte `index` on; the launch touches `nbytes`
-    bytes from byte `start` on."""
+    """An argument of a launch: operand or result number `index`, scratch memory from byte `index` on, or the word of a check; the launch
+    touches `nbytes` bytes from byte `start` on."""
 
-    kind: Literal["operand", "result", "scratch"]
+    kind: Literal["operand", "result", "scratch", "check"]
     index: int
     nbytes: int
     start: int = 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from adjit.codegen.cuda.arrays.indexing import lower_check, lower_scatter, lower_take
+from adjit.codegen.cuda.arrays.lines import lower_argmax, lower_cumulative
 from adjit.codegen.cuda.arrays.movement import lower_copy, lower_movement, lower_table
 from adjit.codegen.cuda.arrays.reductions import lower_reduction
 from adjit.codegen.cuda.fused import lower_alone, lower_fused
@@ -13,7 +15,11 @@ from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Op
 
 _BY_NAME = {"fused": lower_fused, "matmul": lower_matmul, "matmul_epilogue": lower_matmul_epilogue, "constant": lower_movement,
-            "iota": lower_alone, "table": lower_table}
+            "iota": lower_alone, "table": lower_table,
+            **dict.fromkeys(("take", "take_along_axis"), lower_take),
+            **dict.fromkeys(("scatter_add", "scatter_add_along_axis", "scatter_set"), lower_scatter),
+            **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin"), lower_cumulative),
+            **dict.fromkeys(("argmax", "argmin"), lower_argmax)}
 _BY_KIND = {Kind.ELEMENTWISE: lower_alone, Kind.MOVEMENT: lower_movement, Kind.REDUCTION: lower_reduction}
 
 
@@ -28,4 +34,4 @@ def lower_op(op: Op, memory: Memory) -> list[Launch]:
     if lowering is None:
         name = f"scipy.special.{op.attrs['function']}" if op.name == "external" else op.name
         raise UnsupportedError(f"{name} has no code for the device 'cuda' yet", op.loc, hint="omit device= to compile for the CPU")
-    return lowering(op, memory)
+    return [*(lower_check(op) if op.definition.kind is Kind.INDEXING else []), *lowering(op, memory)]

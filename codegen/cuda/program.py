@@ -47,11 +47,17 @@ def _overlap(first: Sequence[Range], second: Sequence[Range]) -> bool:
     return any(a[0] == b[0] and a[1] < b[2] and b[1] < a[2] for a in first for b in second)
 
 
+CHECKS = "check"
+"""Space of the words in which checks of indices say what they found."""
+
+
 class DeviceProgram:
-    """A planned graph as nodes. Raises `UnsupportedError` for an op without code for devices."""
+    """A planned graph as nodes. `checks` are the ops whose indices are checked: the word of each is 0, or one more than the number of the
+    first index out of range. Raises `UnsupportedError` for an op without code for devices."""
 
     def __init__(self, planned: Graph):
         self.assignment = BufferAssignment(planned)
+        self.checks: list[Op] = []
         self.nodes: list[Node] = []
         before: list[set[int]] = []         # all nodes that come before each node
         for op in self.assignment.ops:
@@ -65,6 +71,17 @@ class DeviceProgram:
                         known |= before[number] | {number}
                 self.nodes.append(Node(launch, places, tuple(reversed(direct)), op))
                 before.append(known)
+
+    def before_checks(self) -> list[int]:
+        """Numbers of the nodes that have to run before all checks are done, in order: the others may run when the checks have passed. The
+        memory plan lets none of them write to an argument."""
+        needed: set[int] = set()
+        for number in range(len(self.nodes) - 1, -1, -1):
+            node = self.nodes[number]
+            if number in needed or any(slot.space == CHECKS for slot in node.places):
+                needed |= {number, *node.after}
+        assert all(key[0] != "param" for number in needed for key, _, _ in self.nodes[number].ranges(("write", "update")))
+        return sorted(needed)
 
     @property
     def kernels(self) -> dict[str, Kernel]:
@@ -81,7 +98,10 @@ class DeviceProgram:
         for launch in lower_op(op, memory):
             places = []
             for pointer in launch.pointers:
-                if pointer.kind == "scratch":
+                if pointer.kind == "check":
+                    places.append(Slot(CHECKS, 0, 8 * len(self.checks)))
+                    self.checks.append(op)
+                elif pointer.kind == "scratch":
                     places.append(scratch[0].offset_by(pointer.index))
                 else:
                     places.append((operands if pointer.kind == "operand" else results)[pointer.index].offset_by(pointer.start))

@@ -71,6 +71,12 @@ class DeviceArray(DeviceLeaf):
         """Bytes of all elements."""
         return self._type.nbytes
 
+    def copy(self) -> DeviceArray:
+        """A copy on the device."""
+        made = new(self.driver, self._type)
+        self.driver.copy(made.address, self.address, self.nbytes)
+        return made
+
     def block_until_ready(self) -> DeviceArray:
         """Wait until the elements are computed; returns the array."""
         self.driver.synchronize()

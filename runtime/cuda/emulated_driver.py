@@ -51,11 +51,11 @@ class EmulatedDriver:
 
     def copy_in(self, address: int, array: np.ndarray) -> None:
         """Copy a contiguous array to the device."""
-        self._memory[address][:array.nbytes] = array.reshape(-1).view(np.uint8)
+        ctypes.memmove(address, array.ctypes.data, array.nbytes)
 
     def copy_out(self, array: np.ndarray, address: int) -> None:
         """Copy from the device to a contiguous array."""
-        array.reshape(-1).view(np.uint8)[...] = self._memory[address][:array.nbytes]
+        ctypes.memmove(array.ctypes.data, address, array.nbytes)
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
         """Copy on the device."""

@@ -12,7 +12,7 @@ from adjit.codegen.cuda.target import FLAT_THREADS, MAX_LOAD_BYTES
 from adjit.codegen.cuda.text import GLOBAL, KernelText
 from adjit.codegen.cuda.writer import Memory
 from adjit.codegen.llvm.module import Definition
-from adjit.codegen.native.arrays.movement import moves_of
+from adjit.codegen.native.arrays.movement import copy_of, moves_of
 from adjit.codegen.native.arrays.strided_copy import Axis, Move, simplified
 from adjit.ir.graph import Op
 
@@ -21,6 +21,11 @@ def lower_movement(op: Op, memory: Memory) -> list[Launch]:
     """The launches of a movement op or a constant, in order."""
     moves = [single for moves in moves_of(op, memory.shared) for move in moves for single in _one_by_one(move)]
     return [_launch(op, move, memory) for move in moves if move.count]
+
+
+def base_of(op: Op, memory: Memory) -> list[Launch]:
+    """The launch that copies the first operand of an op that updates it, unless the result lies in its memory."""
+    return [] if memory.shared.get(0) == 0 or not op.result.type.size else [_launch(op, copy_of(op, 0), memory)]
 
 
 def lower_copy(op: Op, memory: Memory) -> list[Launch]:

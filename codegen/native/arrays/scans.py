@@ -18,7 +18,7 @@ MAX_LINES_AT_ONCE = 4
 
 NS_PER_ADDITION = 1.5
 
-_REDUCTIONS = {"cumsum": ops.reduce_sum, "cumprod": ops.reduce_prod, "cummax": ops.reduce_max, "cummin": ops.reduce_min}
+REDUCTIONS = {"cumsum": ops.reduce_sum, "cumprod": ops.reduce_prod, "cummax": ops.reduce_max, "cummin": ops.reduce_min}
 
 
 def lower_cumulative(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
@@ -28,7 +28,7 @@ def lower_cumulative(op: Op, shared: Mapping[int, int], target: Target) -> tuple
         return ()
     before, count, after = math.prod(type.shape[:axis]), type.shape[axis], math.prod(type.shape[axis + 1:])
     text = StepBuilder(target)
-    c = Combiner.of(_REDUCTIONS[op.name], type.dtype)
+    c = Combiner.of(REDUCTIONS[op.name], type.dtype)
     if c.is_rounded:
         c = replace(c, neutral=literal(-0.0, type.dtype))      # preserves a first element of -0.0
     # The lines: adjacent vectors along the dimensions after the axis; or, if there are none, single elements of rows.

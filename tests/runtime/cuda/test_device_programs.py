@@ -12,7 +12,7 @@ from support.device_runs import same_bits
 
 import adjit as aj
 from adjit.codegen.cuda.emulated import EmulationError
-from adjit.errors import ArgumentError, DonationError, ExportError, UnsupportedError
+from adjit.errors import ArgumentError, DonationError, ExportError, IndexingError, UnsupportedError
 from adjit.runtime.cuda import devices, driver
 from adjit.runtime.cuda.device_array import DeviceArray
 from adjit.runtime.cuda.emulated_driver import check_order
@@ -156,6 +156,45 @@ def test_a_donated_array_is_given_once() -> None:
     with pytest.raises(DonationError, match="donated argument x is the same array as y"):
         function(x, x)
     assert function(x, numbers(3)) is x
+
+
+def descend(table: Any, tokens: Any) -> Any:
+    return table - aj.grad(lambda table: (table[tokens] ** 2).sum())(table) / 4
+
+
+def test_rows_are_read_and_updated_at_indices() -> None:
+    table, tokens = numbers(5, 3), np.array([4, 0, -1, 4])
+    function = aj.compile(descend, device="cuda", donate="table")
+    there = aj.device_put(table)
+    assert function(there, tokens) is there
+    np.testing.assert_allclose(np.asarray(there), aj.compile(descend)(table, tokens), rtol=1e-6)
+    before = np.asarray(there)
+    with pytest.raises(IndexingError, match="index 5 is out of bounds for axis 0 with size 5") as caught:
+        function(there, np.array([1, 5, 0, 5]))
+    assert "test_device_programs.py" in str(caught.value)
+    assert same_bits(np.asarray(there), before)         # nothing was written
+    profile = function.profile(aj.device_put(table), tokens)
+    assert "scatter_add" in str(profile)
+
+
+def test_indices_that_are_computed_late_are_checked_before_anything_is_written() -> None:
+    def late(w: Any, x: Any) -> Any:
+        w = w + 1
+        return w, x[w.sum().astype(int)]
+    w = aj.device_put(np.ones(2))
+    function = aj.compile(late, device="cuda", donate="w")
+    with pytest.raises(IndexingError, match="index 4 is out of bounds for axis 0 with size 4"):
+        function(w, numbers(4))
+    assert np.asarray(w).tolist() == [1, 1]
+    assert float(function(w, numbers(5))[1]) == numbers(5)[4]
+
+
+def test_random_numbers_are_those_of_the_cpu() -> None:
+    def drawn(x: Any) -> Any:
+        return np.where(aj.random.uniform(aj.random.key(3), x.shape) < 0.5, x, 0.0), aj.random.normal(aj.random.key(4), (9,))
+    there, here = aj.compile(drawn, device="cuda")(numbers(20)), aj.compile(drawn, backend="native")(numbers(20))
+    for found, expected in zip(there, here, strict=True):
+        assert same_bits(np.asarray(found), expected)
 
 
 def guarded(x: Any) -> Any:
