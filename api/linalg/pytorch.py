@@ -29,8 +29,13 @@ else:
 Array = Any
 
 
-_cholesky_of, _inv_of, _solve_of, _slogdet_of = map(inspect.unwrap, (functions.cholesky, functions.inv, functions.solve, functions.slogdet))
-_svd_of, _svdvals_of, _qr_of = map(inspect.unwrap, (decompositions.svd, decompositions.svdvals, decompositions.qr))
+_cholesky_of: Any = inspect.unwrap(functions.cholesky)
+_inv_of: Any = inspect.unwrap(functions.inv)
+_solve_of: Any = inspect.unwrap(functions.solve)
+_slogdet_of: Any = inspect.unwrap(functions.slogdet)
+_svd_of: Any = inspect.unwrap(decompositions.svd)
+_svdvals_of: Any = inspect.unwrap(decompositions.svdvals)
+_qr_of: Any = inspect.unwrap(decompositions.qr)
 
 
 def _triangular(a: Array, b: Array, lower: bool = False, turned: bool = False) -> Array:

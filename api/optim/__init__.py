@@ -9,7 +9,7 @@ Names, defaults and numbers are PyTorch's (`torch.optim`). The functional ones a
 """
 
 from adjit.nn.utils import clip_grad_norm_, clip_grad_value_
-from adjit.optim import lr_scheduler
+from adjit.optim import lr_scheduler, swa_utils
 from adjit.optim.functional import (
     AdagradState,
     AdamState,
@@ -22,11 +22,13 @@ from adjit.optim.functional import (
     rmsprop,
     sgd,
 )
+from adjit.optim.lbfgs import LBFGS
+from adjit.optim.more_optimizers import ASGD, Adafactor, Muon, NAdam, Rprop
 from adjit.optim.optimizer import Optimizer
 from adjit.optim.optimizers import SGD, Adadelta, Adagrad, Adam, Adamax, AdamW, RAdam, RMSprop
 
 __all__ = [
-    "Adadelta", "Adagrad", "AdagradState", "Adam", "AdamState", "AdamW", "Adamax", "FunctionalOptimizer", "Optimizer", "RAdam", "RMSprop",
-    "RmspropState", "SGD", "SgdState", "adagrad", "adam", "adamw", "clip_grad_norm_", "clip_grad_value_", "lr_scheduler", "rmsprop",
-    "sgd",
+    "ASGD", "Adadelta", "Adafactor", "Adagrad", "AdagradState", "Adam", "AdamState", "AdamW", "Adamax", "FunctionalOptimizer", "LBFGS",
+    "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop", "RmspropState", "Rprop", "SGD", "SgdState", "adagrad", "adam", "adamw",
+    "clip_grad_norm_", "clip_grad_value_", "lr_scheduler", "rmsprop", "sgd", "swa_utils",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,6 +14,7 @@ import numpy as np
 from adjit.eager.capture import current_capture, made_in_trace
 from adjit.eager.foreach_update import update_in_place
 from adjit.eager.modes import enable_grad, no_grad
+from adjit.eager.node import Handle
 from adjit.eager.state import Stateful, hyperparameter
 from adjit.eager.tensor import Tensor, new_tensor, own_tensor, tensor
 from adjit.ir.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
@@ -37,6 +39,13 @@ class Optimizer(Stateful):
     """
 
     _filled_later = ("state",)
+    _hooks_before: list[Callable[..., Any]] | None = None
+    _hooks_after: list[Callable[..., Any]] | None = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "step" in vars(cls):
+            cls.step = _with_hooks(cls.step)        # type: ignore[method-assign]
 
     def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]):
         if isinstance(params, Tensor):
@@ -109,6 +118,18 @@ class Optimizer(Stateful):
                     with no_grad():
                         param.grad.detach_().zero_()
 
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> Handle:
+        """Call `hook(optimizer, args, kwargs)` before each step; it may return other arguments for the step, as a pair."""
+        self._hooks_before = self._hooks_before or []
+        self._hooks_before.append(hook)
+        return Handle(self._hooks_before, hook)
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> Handle:
+        """Call `hook(optimizer, args, kwargs)` after each step."""
+        self._hooks_after = self._hooks_after or []
+        self._hooks_after.append(hook)
+        return Handle(self._hooks_after, hook)
+
     # -- steps
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -131,7 +152,14 @@ class Optimizer(Stateful):
                 operands.append(grad)
         if not params:
             return
-        rule = self._rule(group)
+        for rule, chosen in self._parts(group, params):
+            self._update_by(rule, group, [params[i] for i in chosen], [operands[i] for i in chosen])
+
+    def _parts(self, group: Group, params: Sequence[Tensor]) -> Iterable[tuple[Rule, Sequence[int]]]:
+        """Return the rules of a group, each with the indices of its parameters."""
+        return [(self._rule(group), range(len(params)))]
+
+    def _update_by(self, rule: Rule, group: Group, params: list[Tensor], operands: list[Any]) -> None:
         targets = params
         if rule.state:
             targets = params.copy()
@@ -139,26 +167,32 @@ class Optimizer(Stateful):
                 known = self.state[param]
                 for name in rule.state:
                     held = known.get(name)
-                    targets.append(self._new_state(group, param, name) if held is None else held)
+                    targets.append(self._new_state(group, param, name, name in rule.scalars) if held is None else held)
         for name in rule.numbers:
             operands.append(self._number(group, name))
         update_in_place(_update_all, targets, operands, rule)
 
     def _number(self, group: Group, name: str) -> Any:
         """Return a hyperparameter for the arithmetic: a float, a tensor, or a traced scalar in a capture."""
-        index = _BETAS.get(name)
-        value = hyperparameter(self, group, name) if index is None else hyperparameter(self, group, "betas", index)
+        whole, index = _ELEMENTS.get(name, (name, None))
+        value = hyperparameter(self, group, whole, index)
         return float(value) if issubclass(type(value), (int, float, np.number)) else value
 
-    def _new_state(self, group: Group, param: Tensor, name: str) -> Tensor:
+    def _shape(self, param: Tensor, name: str) -> tuple[int, ...]:
+        """Shape of a state."""
+        return param.shape
+
+    def _new_state(self, group: Group, param: Tensor, name: str, is_scalar: bool = False) -> Tensor:
         """Make a state of a parameter. It is real memory also while a function is captured, and is removed if the capture fails; if the
         optimiser is made in the function, its states are values of the graph."""
         known = self.state[param]
         make: Callable[[np.ndarray], Tensor] = own_tensor if made_in_trace(self) else new_tensor
         if name == "step":      # other state exists already where PyTorch has no count, or momentum existed before dampening
             made = make(np.array(1 if known else 0, np.int64))
+        elif is_scalar:
+            made = make(np.array(self._initial(group, name), np.float64))
         else:
-            made = make(np.full(param.shape, self._initial(group, name), state_dtype(param.dtype)))
+            made = make(np.full(self._shape(param, name), self._initial(group, name), state_dtype(param.dtype)))
         capture = current_capture()
         if capture is not None and make is new_tensor:
             capture.on_failure(lambda: _forget(self.state, param, name))
@@ -200,8 +234,12 @@ class Optimizer(Stateful):
         state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         for number, known in state_dict["state"].items():
             param = params[number]
-            state[param] = {name: _loaded(name, value, param) for name, value in known.items() if value is not None}
+            state[param] = {name: self._loaded_state(name, value, param) for name, value in known.items() if value is not None}
         self.state, self.param_groups = state, groups
+
+    def _loaded_state(self, name: str, value: Any, param: Tensor) -> Any:
+        """Return a state of a parameter that was saved, as this optimiser keeps it."""
+        return _loaded(name, value, param, self._shape(param, name))
 
     def _misfits(self, state_dict: Mapping[str, Any]) -> list[str]:
         """Describe the parts of a state that do not fit."""
@@ -233,7 +271,7 @@ class Optimizer(Stateful):
                 problems.append(f"state of parameter {number}, which is in no group")
                 continue
             for name, value in known.items():
-                wanted = () if name == "step" else param.shape
+                wanted = () if name in _SCALARS else self._shape(param, name)
                 if value is not None and np.shape(_content(value)) != wanted:
                     problems.append(f"{name} of parameter {number} has the shape {np.shape(_content(value))}, expected {wanted}")
         return problems
@@ -252,6 +290,27 @@ class Optimizer(Stateful):
         return "\n".join([*lines, ")"])
 
 
+def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a method `step` call the hooks of its optimiser."""
+    @functools.wraps(step)
+    def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        if self._hooks_before is None and self._hooks_after is None:
+            return step(self, *args, **kwargs)
+        for hook in self._hooks_before or ():
+            changed = hook(self, args, kwargs)
+            if changed is not None:
+                args, kwargs = changed
+        result = step(self, *args, **kwargs)
+        for hook in self._hooks_after or ():
+            hook(self, args, kwargs)
+        return result
+
+    return hooked
+
+
+Optimizer.step = _with_hooks(Optimizer.step)        # type: ignore[method-assign]
+
+
 def _update_all(targets: Sequence[Any], operands: Sequence[Any], rule: Rule) -> list[Any]:
     """Return the new parameters, then the new state of each, by a rule; `operands` are the gradients and the rule's numbers."""
     count, width = len(operands) - len(rule.numbers), len(rule.state)
@@ -265,7 +324,10 @@ def _update_all(targets: Sequence[Any], operands: Sequence[Any], rule: Rule) -> 
         new = {}
         if "step" in state:
             new["step"] = state["step"] + 1
-            used = {**numbers, **rule.scales(new["step"], numbers)}
+            used = {**numbers, **{name: state[name] for name in rule.scalars}}
+            new |= rule.advance(new["step"], used)
+            used |= rule.scales(new["step"], used)
+            state = {name: value for name, value in state.items() if name not in rule.scalars}
         param, changed = run_rule(rule, targets[index], operands[index], state, used)
         new |= changed
         params.append(param)
@@ -273,7 +335,11 @@ def _update_all(targets: Sequence[Any], operands: Sequence[Any], rule: Rule) -> 
     return params + states
 
 
-_BETAS = {"beta1": 0, "beta2": 1}
+_ELEMENTS = {"beta1": ("betas", 0), "beta2": ("betas", 1), "etaminus": ("etas", 0), "etaplus": ("etas", 1),
+             "smallest": ("step_sizes", 0), "largest": ("step_sizes", 1), "eps1": ("eps", 0), "eps2": ("eps", 1)}
+"""Numbers that are elements of tuples among the options."""
+_SCALARS = ("step", "mu_product", "eta", "mu")
+"""Names of state that has no dimensions."""
 
 
 class Implementation(TypedDict, total=False):
@@ -331,7 +397,8 @@ def _copied(value: Any) -> Any:
     return tensor(value) if isinstance(value, Tensor) else copy.deepcopy(value)
 
 
-def _loaded(name: str, value: Any, param: Tensor) -> Tensor:
-    if name != "step" and np.shape(_content(value)) != param.shape:
+def _loaded(name: str, value: Any, param: Tensor, shape: tuple[int, ...]) -> Tensor:
+    if name not in _SCALARS and np.shape(_content(value)) != shape:
         raise ShapeError(f"{name} has the shape {np.shape(_content(value))}", find_user_location())
-    return tensor(value if isinstance(value, Tensor) else np.asarray(value), np.int64 if name == "step" else state_dtype(param.dtype))
+    dtype = np.int64 if name == "step" else np.float64 if name in _SCALARS else state_dtype(param.dtype)
+    return tensor(value if isinstance(value, Tensor) else np.asarray(value), dtype)

@@ -30,6 +30,12 @@ class Rule:
 
     numbers: tuple[str, ...]
     state: tuple[str, ...]
+    scalars: tuple[str, ...] = ()
+    """Names of state that is a float64 scalar."""
+
+    def advance(self, step: Array, numbers: Arrays) -> dict[str, Array]:
+        """Return the new scalars; `numbers` hold the old ones."""
+        return {}
 
     def scales(self, step: Array, numbers: Arrays) -> dict[str, Array]:
         """Return the numbers that depend on the index of this step (the first is 1) and on no parameter; computed in float64."""
@@ -201,6 +207,145 @@ class AdamaxRule(Rule):
         return param - _like(param, numbers["step_size"]) * (mean / largest), {"exp_avg": mean, "exp_inf": largest}
 
 
+class NAdamRule(_Moments):
+    """NAdam: Adam with Nesterov's momentum."""
+
+    scalars = ("mu_product",)
+
+    def __init__(self, decoupled: bool, weight_decay: bool, maximize: bool):
+        self.decoupled, self.weight_decay, self.maximize = decoupled, weight_decay, maximize
+        self.numbers = _chosen(lr=True, beta1=True, beta2=True, eps=True, momentum_decay=True, weight_decay=weight_decay)
+        self.state = ("step", "mu_product", "exp_avg", "exp_avg_sq")
+
+    def _momentum(self, steps: Array, numbers: Arrays) -> Array:
+        return numbers["beta1"] * (1.0 - 0.5 * 0.96 ** (steps * numbers["momentum_decay"]))
+
+    def advance(self, step: Array, numbers: Arrays) -> dict[str, Array]:
+        return {"mu_product": numbers["mu_product"] * self._momentum(step.astype(np.float64), numbers)}
+
+    def scales(self, step: Array, numbers: Arrays) -> dict[str, Array]:
+        steps = step.astype(np.float64)
+        now, later = self._momentum(steps, numbers), self._momentum(steps + 1.0, numbers)
+        product = numbers["mu_product"] * now
+        found = {"of_gradient": numbers["lr"] * (1.0 - now) / (1.0 - product), "of_mean": numbers["lr"] * later / (1.0 - product * later),
+                 "variance_scale": 1.0 / np.sqrt(1.0 - numbers["beta2"] ** steps)}
+        return found | self.shrinking(numbers)
+
+    def update(self, param: Array, grad: Array, state: Arrays, numbers: Arrays) -> tuple[Array, dict[str, Array]]:
+        start = param
+        param, mean, variance = self.moments(param, grad, state, numbers)
+        grad = _gradient(self.maximize, self.weight_decay and not self.decoupled, start, grad, numbers)
+        deviation = np.sqrt(variance) * _like(param, numbers["variance_scale"]) + numbers["eps"]
+        change = _like(param, numbers["of_gradient"]) * (grad / deviation) + _like(param, numbers["of_mean"]) * (mean / deviation)
+        return param - change, {"exp_avg": mean, "exp_avg_sq": variance}
+
+
+class AsgdRule(Rule):
+    """Averaged stochastic gradient descent."""
+
+    scalars = ("eta", "mu")
+
+    def __init__(self, weight_decay: bool, maximize: bool):
+        self.weight_decay, self.maximize = weight_decay, maximize
+        self.numbers = _chosen(lr=True, lambd=True, alpha=True, t0=True, weight_decay=weight_decay)
+        self.state = ("step", "eta", "mu", "ax")
+
+    def advance(self, step: Array, numbers: Arrays) -> dict[str, Array]:
+        steps = step.astype(np.float64)
+        return {"eta": numbers["lr"] / (1.0 + numbers["lambd"] * numbers["lr"] * steps) ** numbers["alpha"],
+                "mu": 1.0 / np.maximum(1.0, steps - numbers["t0"])}
+
+    def scales(self, step: Array, numbers: Arrays) -> dict[str, Array]:
+        return {"shrinking": 1.0 - numbers["lambd"] * numbers["eta"], "rate": numbers["eta"], "share": numbers["mu"]}
+
+    def update(self, param: Array, grad: Array, state: Arrays, numbers: Arrays) -> tuple[Array, dict[str, Array]]:
+        grad = _gradient(self.maximize, self.weight_decay, param, grad, numbers)
+        param = param * _like(param, numbers["shrinking"]) - _like(param, numbers["rate"]) * grad
+        return param, {"ax": state["ax"] + (param - state["ax"]) * _like(param, numbers["share"])}
+
+
+class RpropRule(Rule):
+    """Resilient propagation: a step size for each element, by the signs of its gradients."""
+
+    def __init__(self, maximize: bool):
+        self.maximize = maximize
+        self.numbers = ("etaminus", "etaplus", "smallest", "largest")
+        self.state = ("step", "prev", "step_size")
+
+    def update(self, param: Array, grad: Array, state: Arrays, numbers: Arrays) -> tuple[Array, dict[str, Array]]:
+        grad = -grad if self.maximize else grad
+        agrees = grad * state["prev"]
+        factor = np.where(agrees > 0, _like(param, numbers["etaplus"]), np.where(agrees < 0, _like(param, numbers["etaminus"]), 1.0))
+        size = np.minimum(np.maximum(state["step_size"] * factor.astype(param.dtype), numbers["smallest"]), numbers["largest"])
+        grad = np.where(agrees < 0, 0.0, grad).astype(param.dtype)
+        return param - np.sign(grad) * size, {"prev": grad, "step_size": size}
+
+
+class AdafactorRule(Rule):
+    """Adafactor: Adam's variance as a product of a column and a row."""
+
+    def __init__(self, factored: bool, weight_decay: bool, has_eps: bool, maximize: bool):
+        self.factored, self.weight_decay, self.has_eps, self.maximize = factored, weight_decay, has_eps, maximize
+        self.numbers = _chosen(lr=True, beta2_decay=True, eps1=has_eps, eps2=True, d=True, weight_decay=weight_decay)
+        self.state = ("step", "row_var", "col_var") if factored else ("step", "variance")
+
+    def scales(self, step: Array, numbers: Arrays) -> dict[str, Array]:
+        steps = step.astype(np.float64)
+        found = {"share": steps ** numbers["beta2_decay"], "rate": np.minimum(numbers["lr"], 1.0 / np.sqrt(steps))}
+        return found | ({"shrinking": 1.0 - numbers["lr"] * numbers["weight_decay"]} if self.weight_decay else {})
+
+    def update(self, param: Array, grad: Array, state: Arrays, numbers: Arrays) -> tuple[Array, dict[str, Array]]:
+        grad = -grad if self.maximize else grad
+        share = _like(param, numbers["share"])
+        eps1 = _like(param, numbers["eps1"]) if self.has_eps else np.asarray(np.finfo(param.dtype).eps, param.dtype)
+        rate = np.maximum(_root_mean_square(param), numbers["eps2"]) * _like(param, numbers["rate"])
+        if self.weight_decay:
+            param = param * _like(param, numbers["shrinking"])
+        squares = grad * grad
+        if self.factored:
+            row = state["row_var"] + share * (np.mean(squares, axis=-1, keepdims=True) - state["row_var"])
+            column = state["col_var"] + share * (np.mean(squares, axis=-2, keepdims=True) - state["col_var"])
+            new = {"row_var": row, "col_var": column}
+            variance = row * column / np.maximum(np.mean(row, axis=-2, keepdims=True), eps1)
+        else:
+            variance = state["variance"] + share * (squares - state["variance"])
+            new = {"variance": variance}
+        change = grad / np.sqrt(np.maximum(variance, eps1 * eps1))
+        return param - rate / np.maximum(_root_mean_square(change) / numbers["d"], 1.0) * change, new
+
+
+def _root_mean_square(x: Array) -> Array:
+    return np.sqrt(np.mean(x * x))
+
+
+class MuonRule(Rule):
+    """Muon: momentum whose matrices are made nearly orthogonal by a Newton-Schulz iteration."""
+
+    def __init__(self, weight_decay: bool, nesterov: bool, steps: int, coefficients: tuple[float, float, float], eps: float,
+                 matches_adamw: bool):
+        self.weight_decay, self.nesterov, self.steps = weight_decay, nesterov, steps
+        self.coefficients, self.eps, self.matches_adamw = coefficients, eps, matches_adamw
+        self.numbers = _chosen(lr=True, momentum=True, weight_decay=weight_decay)
+        self.state = ("momentum_buffer",)
+
+    def update(self, param: Array, grad: Array, state: Arrays, numbers: Arrays) -> tuple[Array, dict[str, Array]]:
+        momentum = numbers["momentum"]
+        running = state["momentum_buffer"] + (1.0 - momentum) * (grad - state["momentum_buffer"])
+        change = grad + momentum * (running - grad) if self.nesterov else running
+        rows, columns = param.shape
+        x = change.T if rows > columns else change
+        x = x / np.maximum(np.sqrt(np.sum(x * x)), self.eps)
+        a, b, c = self.coefficients
+        for _ in range(self.steps):
+            gram = x @ x.T
+            x = a * x + (b * gram + c * (gram @ gram)) @ x
+        x = x.T if rows > columns else x
+        ratio = 0.2 * max(rows, columns) ** 0.5 if self.matches_adamw else max(1.0, rows / columns) ** 0.5
+        if self.weight_decay:
+            param = param * _like(param, 1.0 - numbers["lr"] * numbers["weight_decay"])
+        return param - _like(param, numbers["lr"] * ratio) * x, {"momentum_buffer": running}
+
+
 class RAdamRule(_Moments):
     """RAdam: Adam once enough steps were taken to know the variance, momentum before."""
 
@@ -234,6 +379,11 @@ adagrad_rule = lru_cache(maxsize=None)(AdagradRule)
 adadelta_rule = lru_cache(maxsize=None)(AdadeltaRule)
 adamax_rule = lru_cache(maxsize=None)(AdamaxRule)
 radam_rule = lru_cache(maxsize=None)(RAdamRule)
+nadam_rule = lru_cache(maxsize=None)(NAdamRule)
+asgd_rule = lru_cache(maxsize=None)(AsgdRule)
+rprop_rule = lru_cache(maxsize=None)(RpropRule)
+adafactor_rule = lru_cache(maxsize=None)(AdafactorRule)
+muon_rule = lru_cache(maxsize=None)(MuonRule)
 
 
 def _chosen(**names: bool) -> tuple[str, ...]:
@@ -282,6 +432,35 @@ def check_adadelta(options: Hyperparameters) -> None:
     _at_least_zero(options, "lr", "eps", "weight_decay")
     if not 0.0 <= options["rho"] <= 1.0:
         raise ArgumentError(f"invalid rho value: {options['rho']}", find_user_location())
+
+
+def check_nadam(options: Hyperparameters) -> None:
+    check_adam(options)
+    _at_least_zero(options, "momentum_decay")
+
+
+def check_asgd(options: Hyperparameters) -> None:
+    _at_least_zero(options, "lr", "weight_decay")
+
+
+def check_rprop(options: Hyperparameters) -> None:
+    _at_least_zero(options, "lr")
+    if not 0.0 < options["etas"][0] < 1.0 < options["etas"][1]:
+        raise ArgumentError(f"invalid eta values: {options['etas'][0]}, {options['etas'][1]}", find_user_location())
+
+
+def check_adafactor(options: Hyperparameters) -> None:
+    _at_least_zero(options, "lr", "weight_decay")
+    eps1, eps2 = options["eps"]
+    if not (options["beta2_decay"] <= 0.0 and (eps1 is None or eps1 >= 0.0) and eps2 >= 0.0 and options["d"] >= 1.0):
+        raise ArgumentError(f"invalid options of Adafactor: beta2_decay <= 0, eps >= 0 and d >= 1, got {options['beta2_decay']}, "
+                            f"{options['eps']} and {options['d']}", find_user_location())
+
+
+def check_muon(options: Hyperparameters) -> None:
+    _at_least_zero(options, "lr", "momentum", "weight_decay")
+    if options["adjust_lr_fn"] not in (None, "original", "match_rms_adamw"):
+        raise ArgumentError(f"adjust_lr_fn is 'original' or 'match_rms_adamw', got {options['adjust_lr_fn']!r}", find_user_location())
 
 
 _TITLES = {"lr": "learning rate", "eps": "epsilon value"}

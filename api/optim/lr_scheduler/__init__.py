@@ -11,6 +11,7 @@ holds, so that several can be used together.
 
 from adjit.optim.lr_scheduler.annealing import CosineAnnealingLR, CosineAnnealingWarmRestarts, OneCycleLR
 from adjit.optim.lr_scheduler.base import LRScheduler
+from adjit.optim.lr_scheduler.cyclic import CyclicLR
 from adjit.optim.lr_scheduler.factors import (
     ConstantLR,
     ExponentialLR,
@@ -22,9 +23,10 @@ from adjit.optim.lr_scheduler.factors import (
     StepLR,
 )
 from adjit.optim.lr_scheduler.plateau import ReduceLROnPlateau
-from adjit.optim.lr_scheduler.sequential import SequentialLR
+from adjit.optim.lr_scheduler.sequential import ChainedScheduler, SequentialLR
 
 __all__ = [
-    "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR",
-    "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau", "SequentialLR", "StepLR",
+    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR", "LRScheduler",
+    "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau", "SequentialLR",
+    "StepLR",
 ]

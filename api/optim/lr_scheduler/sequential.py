@@ -68,3 +68,35 @@ class SequentialLR(LRScheduler):
         for scheduler, known in zip(self._schedulers, state_dict["_schedulers"], strict=True):
             scheduler.load_state_dict(known)
         super().load_state_dict({key: value for key, value in state_dict.items() if key != "_schedulers"})
+
+
+class ChainedScheduler(LRScheduler):
+    """Several schedules at once: each of them steps, one after the other.
+
+    >>> import adjit as aj
+    >>> optimizer = aj.optim.SGD([aj.tensor([1.0], requires_grad=True)], lr=1.0)
+    >>> parts = [aj.optim.lr_scheduler.ConstantLR(optimizer, 0.5, 2), aj.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)]
+    >>> scheduler = ChainedScheduler(parts)
+    >>> optimizer.step()
+    >>> scheduler.step()
+    >>> scheduler.get_last_lr()
+    [0.25]
+    """
+
+    def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None):
+        if not schedulers:
+            raise ArgumentError("ChainedScheduler takes at least one schedule", find_user_location())
+        self.optimizer = checked_optimizer(schedulers[0].optimizer if optimizer is None else optimizer)
+        for index, scheduler in enumerate(schedulers):
+            if scheduler.optimizer is not self.optimizer:
+                raise ArgumentError(f"schedule {index} belongs to another optimiser", find_user_location())
+        self._schedulers = list(schedulers)
+        self._last_lr = self._schedulers[-1].get_last_lr()
+
+    def step(self) -> None:
+        for scheduler in self._schedulers:
+            scheduler.step()
+        self._last_lr = self._schedulers[-1].get_last_lr()
+
+    state_dict = SequentialLR.state_dict
+    load_state_dict = SequentialLR.load_state_dict
