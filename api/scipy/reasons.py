@@ -131,13 +131,13 @@ _TEXT = {
         RANDOM: "bootstrap ortho_group random_correlation random_table sobol_indices special_ortho_group uniform_direction unitary_group",
         CONTENT: "binned_statistic binned_statistic_2d binned_statistic_dd cumfreq ecdf mode relfreq sigmaclip trim1 trimboth",
         "of distributions as objects": "abs exp log make_distribution order_statistic truncate",
-        "a distribution that `adjit.scipy.stats` does not have": "alpha anglit argus betanbinom boltzmann bradford burr cosine "
-            "crystalball dgamma dirichlet dirichlet_multinomial dpareto_lognorm dweibull exponpow fatiguelife foldcauchy foldnorm "
-            "gausshyper genexpon genhalflogistic genhyperbolic geninvgauss genlogistic gibrat halfgennorm invwishart irwinhall jf_skew_t "
-            "kappa3 kappa4 ksone kstwo kstwobign landau levy_l levy_stable loglaplace matrix_normal matrix_t mielke multinomial "
-            "multivariate_hypergeom multivariate_t ncf nchypergeom_fisher nchypergeom_wallenius nct nhypergeom normal_inverse_gamma "
-            "norminvgauss pearson3 poisson_binom powerlognorm powernorm rdist recipinvgauss rel_breitwigner rice skellam skewcauchy "
-            "studentized_range truncpareto truncweibull_min tukeylambda vonmises_fisher vonmises_line wishart wrapcauchy yulesimon zipfian",
+        "a distribution that `adjit.scipy.stats` does not have": "alpha argus betanbinom boltzmann cosine "
+            "crystalball dirichlet_multinomial dpareto_lognorm "
+            "gausshyper genexpon genhalflogistic genhyperbolic geninvgauss invwishart irwinhall jf_skew_t "
+            "kappa4 ksone kstwo kstwobign landau levy_l levy_stable matrix_normal matrix_t "
+            "multivariate_hypergeom ncf nchypergeom_fisher nchypergeom_wallenius nct nhypergeom normal_inverse_gamma "
+            "norminvgauss pearson3 poisson_binom powerlognorm rdist recipinvgauss rel_breitwigner skellam "
+            "studentized_range truncweibull_min tukeylambda vonmises_fisher vonmises_line wishart wrapcauchy yulesimon zipfian",
         NOT_YET: "describe differential_entropy directional_stats "
                  "kstat kstatvar lmoment obrientransform quantile "
                  "scoreatpercentile tmax tmean tmin trapezoid tsem tstd tvar "

@@ -21,9 +21,9 @@ from __future__ import annotations
 from typing import Any
 
 from adjit.scipy.mirror import without_rule
-from adjit.scipy.stats import discrete, on_an_interval, on_the_line, positive, weibull_and_pareto
+from adjit.scipy.stats import discrete, on_an_interval, on_the_line, positive, transformed, weibull_and_pareto
 from adjit.scipy.stats.distribution import Distribution
-from adjit.scipy.stats.multivariate import multivariate_normal
+from adjit.scipy.stats.multivariate import dirichlet, multinomial, multivariate_normal, multivariate_t
 from adjit.scipy.stats.summaries import (
     boxcox,
     boxcox_llf,
@@ -71,13 +71,21 @@ _CLASSES: dict[str, type[Distribution]] = {
     on_the_line.SkewNorm, "t": on_the_line.StudentT, "triang": on_an_interval.Triang, "truncexpon": on_an_interval.TruncExpon, "truncnorm":
     on_an_interval.TruncNorm, "uniform": on_an_interval.Uniform, "vonmises": on_the_line.VonMises, "wald": positive.Wald, "weibull_max":
     weibull_and_pareto.WeibullMax, "weibull_min": weibull_and_pareto.WeibullMin, "zipf": discrete.Zipf,
+    "gibrat": transformed.Gibrat, "foldnorm": transformed.FoldNorm, "foldcauchy": transformed.FoldCauchy,
+    "rice": transformed.Rice, "dgamma": transformed.DoubleGamma, "dweibull": transformed.DoubleWeibull,
+    "genlogistic": transformed.GenLogistic, "loglaplace": transformed.LogLaplace, "bradford": transformed.Bradford,
+    "burr": transformed.Burr, "mielke": transformed.Mielke, "exponpow": transformed.ExponPow,
+    "fatiguelife": transformed.FatigueLife, "powernorm": transformed.PowerNorm, "skewcauchy": transformed.SkewCauchy,
+    "anglit": transformed.Anglit, "halfgennorm": transformed.HalfGenNorm, "kappa3": transformed.Kappa3,
+    "truncpareto": transformed.TruncPareto,
 }
 globals().update({name: make(name) for name, make in _CLASSES.items()})
 
 __all__ = [
-    *sorted(_CLASSES), "multivariate_normal", "boxcox", "boxcox_llf", "circmean", "circstd", "circvar", "energy_distance", "entropy",
-    "gmean", "gstd", "gzscore", "hmean", "iqr", "kurtosis", "median_abs_deviation", "moment", "pmean", "sem", "skew", "trim_mean",
-    "variation", "wasserstein_distance", "yeojohnson", "yeojohnson_llf", "zmap", "zscore",
+    *sorted(_CLASSES), "dirichlet", "multinomial", "multivariate_normal", "multivariate_t", "boxcox", "boxcox_llf", "circmean",
+    "circstd", "circvar", "energy_distance", "entropy", "gmean", "gstd", "gzscore", "hmean", "iqr", "kurtosis", "median_abs_deviation",
+    "moment", "pmean", "sem", "skew", "trim_mean", "variation", "wasserstein_distance", "yeojohnson", "yeojohnson_llf", "zmap",
+    "zscore",
 ]
 
 _others = without_rule("stats", __all__)
