@@ -18,15 +18,16 @@ T = TypeVar("T")
 class ThreadContext:
     """Stacks, whose last entry is the innermost: `emitters`, `scopes` of traces, `captures` of tensors. `wrapping` is the wrapper for
     bodies of loops, `order` the number of derivative rules that are being traced one within the other, `calls` the traces of functions with
-    such rules, `batched_regions` the regions of the graph that is being batched.
+    such rules, `batched_regions` the regions of the graph that is being batched. `device` is the one that a function is traced for.
     """
 
-    __slots__ = ("batched_regions", "calls", "captures", "emitters", "order", "scopes", "wrapping")
+    __slots__ = ("batched_regions", "calls", "captures", "device", "emitters", "order", "scopes", "wrapping")
 
     def __init__(self) -> None:
         self.emitters: list[Any] = []
         self.scopes: list[Any] = []
         self.captures: list[Any] = []
+        self.device = "cpu"
         self.wrapping: Any = None
         self.order = 0
         self.calls: dict[Any, Any] | None = None

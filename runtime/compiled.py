@@ -18,11 +18,11 @@ import numpy as np
 from adjit.codegen.process.cores import usable_cores
 from adjit.codegen.process.fork_safety import no_fork, renewed_after_fork
 from adjit.eager.modes import modes
-from adjit.ir.errors import DonationError, ExportError, TraceError
+from adjit.ir.errors import DonationError, ExportError, TraceError, UnsupportedError
 from adjit.ir.graph import external_op
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.guard import GuardMiss, Outcome
-from adjit.ir.thread_context import run_detached
+from adjit.ir.thread_context import run_detached, thread
 from adjit.runtime import settings
 from adjit.runtime.bound_function import BoundCompiledFunction
 from adjit.runtime.caches.program_cache import CacheInfo, Found, ProgramCache
@@ -121,6 +121,11 @@ class CompiledFunction(Generic[P, R]):
     def call(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call `fun`, which is the function, or its bound method of an instance."""
         if is_tracing():
+            if self.compile_options.device not in ("cpu", thread.context.device) and not is_reentrant(*args):
+                device = self.compile_options.device
+                raise UnsupportedError(f"{function_name(fun)} is compiled for the device {device!r}, and is called in a function that is "
+                                       f"compiled for {thread.context.device!r}", find_user_location(),
+                                       hint=f"compile the outer function with device={device!r}")
             return run_detached(functools.partial(self.call, fun, args, kwargs)) if is_reentrant(*args) else fun(*args, **kwargs)
         return self._run(fun, args, kwargs) if self.shadow is None else self.shadow.call(self._run, fun, args, kwargs)
 

@@ -22,6 +22,7 @@ from adjit.ir.errors import TraceError, UnsupportedError
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.guard import GuardMiss, Outcome, same_outcome
+from adjit.ir.thread_context import thread
 from adjit.ir.waiting_effects import waiting_effects
 from adjit.runtime import settings
 from adjit.runtime.capture.compiled_operation import Half
@@ -317,9 +318,11 @@ def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
     folder, verify = settings.DUMP.get(), settings.VERIFY.get()
     begin = time.perf_counter()
     ways = FlowGraph() if flow is None and guarded else flow
+    outer, thread.context.device = thread.context.device, compile_options.device
     try:
         trace, captured, flow = _trace(fun, args, kwargs, compile_options.static, signature, outcomes, ways)
     finally:
+        thread.context.device = outer
         if ways is not None:
             ways.recorders.clear()      # they hold the scopes of traces, with the arguments of this call
     if compile_options.repeats:

@@ -244,6 +244,17 @@ def test_arrays_on_the_device_are_read_as_arguments_alone() -> None:
             aj.compile(function, device="cuda")(numbers(3))
 
 
+def test_functions_of_the_device_within_others() -> None:
+    inner = aj.compile(lambda x: (x * x).sum(), device="cuda")
+    x = numbers(3)
+    for outer in (aj.grad(inner), aj.compile(aj.grad(inner), device="cuda"), aj.compile(lambda x: aj.grad(inner)(x) + 0, device="cuda")):
+        found = outer(x)
+        assert isinstance(found, DeviceArray)
+        np.testing.assert_allclose(np.asarray(found), 2 * x, rtol=1e-6)
+    with pytest.raises(UnsupportedError, match="is called in a function that is compiled for 'cpu'"):
+        aj.compile(lambda x: inner(x) + 1)(x)
+
+
 def test_options_of_the_cpu_are_refused() -> None:
     with pytest.raises(ArgumentError, match="backend 'native' is for the CPU"):
         aj.compile(lambda x: x, device="cuda", backend="native")

@@ -1,0 +1,103 @@
+"""The driver through `ctypes`, on a library with the driver's functions and no device: launches run on the emulated device."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.project import ROOT
+
+import adjit as aj
+from adjit.codegen.cuda.emulated import EmulatedKernel
+from adjit.codegen.cuda.kernel import Kernel
+from adjit.errors import UnsupportedError
+from adjit.runtime.cuda import devices, driver
+from adjit.runtime.cuda.device_array import DeviceArray
+from adjit.runtime.native.code import native_is_supported
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None or not native_is_supported(), reason="needs gcc on Linux on x86-64")
+
+_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_uint, ctypes.c_uint, ctypes.POINTER(ctypes.POINTER(ctypes.c_uint64)))
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("driver") / "libcuda_fake.so"
+    source = ROOT / "tests" / "support" / "fake_libcuda.c"
+    subprocess.run(["gcc", "-O1", "-w", "-shared", "-fPIC", "-o", str(path), str(source)], check=True)
+    return path
+
+
+@pytest.fixture
+def card(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ctypes.CDLL]:
+    """A card whose launches the emulated device runs, without checks of what a launch may touch: the library checks addresses."""
+    monkeypatch.delenv("ADJIT_CUDA", raising=False)
+    monkeypatch.setattr(driver, "LIBRARY", str(library))
+    monkeypatch.setattr(devices, "_made", {})
+    kernels: dict[bytes, Kernel] = {}
+    load = driver.Driver._load
+
+    def noting(self: driver.Driver, kernel: Kernel) -> None:
+        kernels[kernel.name.encode()] = kernel
+        load(self, kernel)
+
+    monkeypatch.setattr(driver.Driver, "_load", noting)
+
+    def launch(name: bytes, grid: int, threads: int, parameters: Any) -> None:
+        kernel = kernels[name]
+        assert threads == kernel.threads
+        words = [parameters[index][0] for index in range(len(kernel.pointers) + kernel.numbers)]
+        pointers, numbers = words[:len(kernel.pointers)], words[len(kernel.pointers):]
+        EmulatedKernel(kernel).launch(grid, [(address, 1 << 16) for address in pointers], numbers)
+
+    callback = _CALLBACK(launch)
+    made = ctypes.CDLL(str(library))
+    made.fake_on_launch(callback)
+    yield made
+    made.fake_cards(1)
+
+
+def test_programs_run_through_the_driver(card: ctypes.CDLL) -> None:
+    @aj.compile(device="cuda", donate="w")
+    def step(w: Any, x: Any) -> Any:
+        return w - 0.1 * aj.grad(lambda w: ((x @ w) ** 2).mean())(w), x[:, ::-1].sum(0)
+
+    w, x = np.arange(6.0).reshape(3, 2), np.linspace(-1, 1, 12).reshape(4, 3)
+    here = w - 0.1 * aj.grad(lambda w: ((x @ w) ** 2).mean())(w)
+    there = aj.device_put(w)
+    found, sums = step(there, x)
+    assert found is there
+    np.testing.assert_allclose(np.asarray(found), here, rtol=1e-12)
+    np.testing.assert_allclose(aj.device_get(sums), x[:, ::-1].sum(0), atol=1e-15)
+    assert float(sums.copy().block_until_ready().__array__()[0]) == pytest.approx(x[:, 2].sum())
+
+
+def test_memory_is_freed_with_its_last_user(card: ctypes.CDLL) -> None:
+    gc.collect()
+    before = card.fake_live()
+    array = aj.device_put(np.ones(5))
+    assert isinstance(array, DeviceArray)
+    assert card.fake_live() == before + 1
+    del array
+    gc.collect()
+    assert card.fake_live() == before
+
+
+def test_errors_of_the_driver(card: ctypes.CDLL) -> None:
+    made = devices.driver()
+    assert made.name == "a card that is none"
+    with pytest.raises(MemoryError, match="a card that is none is out of memory"):
+        made.allocate(1 << 40)
+    with pytest.raises(driver.CudaError, match=r"cuMemcpyHtoD_v2: invalid argument \(1\)"):
+        made.copy_in(64, np.ones(3))
+    devices._made.clear()
+    card.fake_cards(0)
+    with pytest.raises(UnsupportedError, match="finds no card"):
+        aj.compile(lambda x: x, device="cuda")
