@@ -41,6 +41,11 @@ class OdeResult:
     and state. `success`: True if the end of the interval or a terminal event was reached. `nsteps`: steps that were tried; `nfev`:
     evaluations of the right-hand side in them. `t_events`, `y_events`: for each event its times, NaN behind the last one, and the states.
     `sol`: the solution as a function of time, or None.
+
+    >>> import numpy as np
+    >>> found = solve_ivp(lambda t, y: -y, (0.0, 1.0), 1.0, t_eval=np.array([0.5, 1.0]))
+    >>> found.y.round(3), bool(found.success)
+    (array([0.606, 0.368]), True)
     """
 
     t: Any
@@ -79,12 +84,12 @@ def solve_ivp(fun: Function, t_span: tuple[Any, Any], y0: Any, method: str = "RK
     ...     return [y[1], -np.sin(y[0]) - damping * y[1]]
     >>> found = solve_ivp(pendulum, (0.0, 10.0), [1.0, 0.0], t_eval=np.array([5.0, 10.0]), args=(0.1,), rtol=1e-8, atol=1e-10)
     >>> np.round(found.y[:, 0], 6)
-    array([ 0.18894 , -0.523163])
+    array([-0.01714 , -0.593263])
     >>> from adjit import grad
     >>> def last_angle(damping):
     ...     return solve_ivp(pendulum, (0.0, 10.0), [1.0, 0.0], args=(damping,), rtol=1e-8, atol=1e-10).y[0]
     >>> round(float(grad(last_angle)(0.1)), 6)
-    2.347262
+    3.057912
     """
     _check(method, gradient, t_span, events, dense_output)
     found = Events.of(events, max_events)

@@ -26,6 +26,12 @@ class DenseOutput:
 
     Steps start at `times`, behind the last one all are the same. Times outside of the interval are extrapolated from the first or last
     step. `unravel` makes the tree of a state of a vector.
+
+    >>> import numpy as np
+    >>> from adjit import ode
+    >>> sol = ode.solve_ivp(lambda t, y: -y, (0.0, 1.0), 1.0, dense_output=True, max_steps=100, rtol=1e-8, atol=1e-8).sol
+    >>> float(sol(0.5).round(6)), sol(np.array([0.0, 1.0])).round(6)
+    (0.606531, array([1.      , 0.367879]))
     """
 
     times: Any

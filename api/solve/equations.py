@@ -37,7 +37,7 @@ def root(fun: Function, x0: Any, args: tuple[Any, ...] = (), *, tol: float = 1e-
     Raises `ShapeError` if `fun` does not return as many numbers as there are unknowns, `DTypeError` for numbers that are not real.
 
     >>> import numpy as np
-    >>> found = root(lambda x, r: np.array([x[0] ** 2 + x[1] ** 2 - r ** 2, x[0] - x[1]]), np.array([1.0, 0.5]), (2.0,))
+    >>> found = root(lambda x, r: [x[0] ** 2 + x[1] ** 2 - r ** 2, x[0] - x[1]], np.array([1.0, 0.5]), (2.0,))
     >>> found.x
     array([1.41421356, 1.41421356])
     """
@@ -59,7 +59,7 @@ def fixed_point(fun: Function, x0: Any, args: tuple[Any, ...] = (), *, memory: i
     0.739085133
     >>> from adjit import grad
     >>> round(float(grad(lambda a: fixed_point(lambda x: np.cos(a * x), 1.0).x)(1.0)), 6)
-    -0.297475
+    -0.297474
     """
     return _solve(fun, x0, args, "fixed_point", tol, max_iterations, lambda value, x, theta: value - x,
                   functools.partial(_anderson, memory=memory), (memory,))

@@ -35,6 +35,12 @@ class Result:
     `x`: the solution, with the tree of `x0`. `fun`: the minimum that was found; for `root` and `fixed_point` what is left of the equations.
     `jac`: the gradient at `x`, with the tree of `x0`; for equations the Jacobian of all of them in all unknowns, a matrix. `success`: True
     if the tolerance was reached, or if no further digit can be gained. `nit`: number of points at which the function was evaluated.
+
+    >>> import numpy as np
+    >>> from adjit import compile, solve
+    >>> found = compile(lambda a: solve.newton(lambda x: np.cosh(x - a), 0.0))(0.5)
+    >>> round(float(found.x), 9), float(found.fun), bool(found.success)
+    (0.5, 1.0, True)
     """
 
     x: Any

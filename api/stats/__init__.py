@@ -35,10 +35,13 @@ from adjit.stats.bijections import (
 
 __all__ = [
     "Bijection", "cholesky_factor", "constrain", "greater", "interval", "less", "ordered", "positive", "real", "simplex", "unconstrain",
-    *_distributions.__all__,
 ]
 
 
 def __getattr__(name: str) -> Any:
     """A distribution."""
     return getattr(_distributions, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_distributions.__all__})

@@ -18,6 +18,12 @@ from adjit.tracer.user_location import find_user_location
 class Bijection:
     """A map of unconstrained arrays, `x = forward(u)`, its inverse, `u = inverse(x)`, and `log_jacobian(u)`: the logarithm of
     |det dx/du|, summed over all elements. `axes` is the number of last axes that belong together; the others count examples.
+
+    >>> import numpy as np
+    >>> simplex.forward(np.zeros(3))
+    array([0.25, 0.25, 0.25, 0.25])
+    >>> np.abs(ordered.inverse(np.array([1.0, 2.0, 4.0])).round(6))
+    array([1.      , 0.      , 0.693147])
     """
 
     axes = 0
