@@ -58,15 +58,41 @@ _MIN_WIDE_ROW = 64
 """Elements of a row from which adding one row after the other is fastest."""
 
 
+_MIN_UPDATES = 8192
+"""Elements of updates from which it pays to sort the indices. `np.add.at` takes 20 to 50 ns for each, for slices."""
+
+_MAX_REPEATS = 16
+"""How often an index may be there for its updates to be added in rounds."""
+
+
 def add_at(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, axis: int) -> None:
-    """Add updates to the slices of `base` along `axis`, one after the other."""
+    """Add updates to the slices of `base` along `axis`, those for one index in their order."""
     check_indices(indices, base.shape[axis], axis)
+    if updates.size >= _MIN_UPDATES and base.ndim > 1 and add_in_rounds(base, indices.reshape(-1), updates, axis):
+        return
     if axis == 0 and base.ndim > 1 and base[0:1].size >= _MIN_WIDE_ROW:
         for row, update in zip(indices.reshape(-1).tolist(), updates.reshape(-1, *base.shape[1:]), strict=True):
             base[row] += update
     else:
         index: Any = (slice(None),) * axis + (indices,)
         np.add.at(base, index, updates)
+
+
+def add_in_rounds(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, axis: int) -> bool:
+    """Add the first update for each index, then the second one for each that has one, and so on; False if that takes too many rounds."""
+    order = indices.argsort(kind="stable")
+    ordered = indices[order]
+    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+    repeats = np.diff(starts, append=indices.size)
+    rounds = int(repeats.max())
+    if rounds > _MAX_REPEATS:
+        return False
+    target = np.moveaxis(base, axis, 0)
+    rows = np.moveaxis(updates.reshape(*base.shape[:axis], indices.size, *base.shape[axis + 1:]), axis, 0)
+    for number in range(rounds):
+        places = starts[repeats > number] + number
+        target[ordered[places]] += rows[order[places]]
+    return True
 
 
 def set_at(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, axis: int) -> None:
@@ -81,6 +107,10 @@ def add_along(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, axis: 
     check_indices(indices, base.shape[axis], axis)
     if indices.shape[axis] == 1:
         base[(*before, indices, *after)] += updates
+    elif updates.size >= _MIN_UPDATES and base.flags.c_contiguous:       # NumPy adds at indices of one dimension several times as fast
+        strides = [stride // base.itemsize for stride in base.strides]
+        flat: Any = sum(index * stride for index, stride in zip((*before, indices, *after), strides, strict=True))
+        np.add.at(base.reshape(-1), np.broadcast_to(flat, updates.shape).reshape(-1), updates.reshape(-1))
     else:
         np.add.at(base, (*before, indices, *after), updates)
 
