@@ -56,6 +56,7 @@ READS: dict[str, Callable[[np.ndarray, np.ndarray], Any]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("backend", ["native", "interpret"])
 @pytest.mark.parametrize("name", READS)
 def test_what_python_reads_is_compared(name: str, backend: str) -> None:

@@ -17,6 +17,7 @@ NAMES = ["exp", "sqrt", "log", "log10", "sin", "cos", "tan", "asin", "acos", "at
          "phase", "isnan", "isinf", "isfinite"]
 
 
+@pytest.mark.share(2)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", NAMES)
 def test_functions_of_cmath_give_what_python_gives(name: str) -> None:

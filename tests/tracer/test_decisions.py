@@ -215,6 +215,7 @@ CASES: dict[Callable[..., Any], tuple[Callable[..., Any], int]] = {
     by_index: (vector(5), 6)}
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("function", CASES, ids=lambda function: function.__name__)
 def test_many_ways_are_few_programs(function: Callable[..., Any]) -> None:
     make, most = CASES[function]
@@ -232,6 +233,7 @@ SMOOTH = [newton, adaptive_heun, conjugate_gradients, fixed_point, exhausted, cl
           chained, objects, written_in_place, by_index]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("function", SMOOTH, ids=lambda function: function.__name__)
 def test_gradients_of_decisions(function: Callable[..., Any]) -> None:
     def total(x):

@@ -34,7 +34,7 @@ def cases() -> Iterator[tuple[str, np.ndarray, dict[str, Any]]]:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_values_are_those_of_numpy(backend: str) -> None:
     functions = {}
-    for name, x, options in list(cases())[::1 if backend == "native" else 5]:
+    for name, x, options in list(cases())[::1 if backend == "interpret" else 4]:
         key = name, str(options)
         if key not in functions:
             functions[key] = aj.compile(lambda x, name=name, options=options: getattr(np.fft, name)(x, **options), backend=backend)
@@ -66,6 +66,7 @@ def test_long_lines_and_many(size: int) -> None:
             np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", [*ALONG_ONE, "fft2", "rfft2", "irfft2"])
 def test_derivatives(name: str) -> None:
     """Of a real function of the transform, of first and second order, for even and odd lengths."""

@@ -280,6 +280,7 @@ def differences(total: Callable[[Any], Any], x: np.ndarray) -> np.ndarray:
     return np.array([(total(x + step) - total(x - step)) / 2e-6 for step in steps])
 
 
+@pytest.mark.share(2)
 @pytest.mark.filterwarnings("ignore:.*random")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_values_and_gradients(name: str) -> None:

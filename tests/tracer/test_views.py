@@ -98,6 +98,7 @@ def outcome(view_of: Function, lay_out: Function) -> Function:
     return run
 
 
+@pytest.mark.share(3)
 @parametrize_within("layout", LAYOUTS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_write_is_seen_where_numpy_shows_it(name: str, layout: str) -> None:

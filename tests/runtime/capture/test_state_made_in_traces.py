@@ -31,6 +31,7 @@ def as_eagerly(run: Callable[[Callable[..., Any]], Any], backend: str = "interpr
     np.testing.assert_allclose(found[1], found[0], 1e-5, 1e-6)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("backend", COMPILING)
 @pytest.mark.parametrize(("kind", "options"), OPTIMIZERS)
 def test_an_optimiser_starts_anew_in_every_call(kind: str, options: dict[str, Any], backend: str) -> None:
