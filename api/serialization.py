@@ -13,6 +13,7 @@ from adjit.eager.device import check_device
 from adjit.ir.errors import StateError, UnsupportedError
 from adjit.ir.lazy_module import LazyModule
 from adjit.runtime.exports.load import load as load_program
+from adjit.tracer.tracebacks import user_frames_only
 from adjit.tracer.user_location import find_user_location
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ else:
     pytorch_files, state = LazyModule("adjit.nn.pytorch_files"), LazyModule("adjit.nn.state")
 
 
+@user_frames_only
 def save(obj: Any, f: Any) -> None:
     """Write weights or a checkpoint to a file in the safetensors format, which other libraries read, whatever the suffix.
 
@@ -41,6 +43,7 @@ def save(obj: Any, f: Any) -> None:
         state.save_state(obj, f)
 
 
+@user_frames_only
 def load(f: Any, map_location: Any = None, weights_only: bool = True, *, sha256: str | None = None) -> Any:
     """Read weights or a checkpoint, or an exported program as a function: the content says which.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from html import escape
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -350,6 +351,10 @@ def _repr(self: Tensor) -> str:
     return tensor_repr(array, None if node is None else node.name(), self._requires_grad and node is None, type(self)._prefix)
 
 
+def _repr_html_(self: Tensor) -> str:
+    return f"<pre>{escape(_repr(self))}</pre><p>shape {tuple(self.shape)}, {self.dtype}, {self.nbytes:,} bytes</p>"
+
+
 def _apply_boxed(cls: type[Tensor], function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if kwargs.get("out") is not None:
         raise UnsupportedError(
@@ -387,7 +392,7 @@ def install() -> None:
         setattr(Tensor, name, attribute)
     methods: dict[str, Callable[..., Any]] = {
         "requires_grad_": _requires_grad_, "detach": _detach, "detach_": _detach_, "retain_grad": _retain_grad,
-        "register_hook": _register_hook, "__repr__": _repr}
+        "register_hook": _register_hook, "__repr__": _repr, "_repr_html_": _repr_html_}
     for name, method in methods.items():
         setattr(Tensor, name, signatures.named(method, name))
     Tensor.backward = user_frames_only(signatures.named(_backward, "backward"))     # type: ignore[method-assign]

@@ -93,7 +93,8 @@ class BoundCompiledFunction(Generic[P, R]):
 
     def memory(self, *args: Any, **kwargs: Any) -> MemoryReport:
         """See `CompiledFunction.memory`."""
-        return reports.memory_of(self._program(args, kwargs))
+        fun, args = self._split(args) if args or kwargs else (self.__func__.fun, args)
+        return self.__func__.memory_of(fun, args, kwargs)
 
     def profile(self, *args: Any, **kwargs: Any) -> Profile:
         """See `CompiledFunction.profile`."""

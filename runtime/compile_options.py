@@ -71,7 +71,7 @@ def make_compile_options(fun: Callable[..., Any], static: Names, donate: Names, 
     if device not in DEVICES:
         raise ArgumentError(f"unknown device {device!r}; the choices are {', '.join(DEVICES)}", find_user_location())
     _check_threads(threads)
-    _check_budget(memory_budget)
+    check_budget(memory_budget)
     if flush_subnormals and backend in ("numba", "interpret"):
         raise UnsupportedError(f"backend {backend!r} cannot flush subnormal numbers to zero", find_user_location(),
                                hint="use backend='native', or 'auto'")
@@ -179,7 +179,8 @@ def _share(shadow: float) -> float:
     return float(shadow)
 
 
-def _check_budget(budget: int | float | None) -> None:
+def check_budget(budget: int | float | None) -> None:
+    """Raise `TypeError` or `ArgumentError` for what is no memory budget."""
     if budget is not None and (isinstance(budget, bool) or not isinstance(budget, (int, float))):
         raise TypeError(f"memory_budget= takes bytes (int) or a fraction (float), got {budget!r}")
     if budget is not None and not (budget >= 0 and (isinstance(budget, int) or budget <= 1)):

@@ -26,7 +26,7 @@ from adjit.ir.thread_context import run_detached, thread
 from adjit.runtime import settings
 from adjit.runtime.bound_function import BoundCompiledFunction
 from adjit.runtime.caches.program_cache import CacheInfo, Found, ProgramCache
-from adjit.runtime.compile_options import CompileOptions, Names, function_name, make_compile_options
+from adjit.runtime.compile_options import CompileOptions, Names, check_budget, function_name, make_compile_options
 from adjit.runtime.fastcall.callable_type import activate, callable_type, fastcall_is_ready
 from adjit.runtime.first_call_notice import long_call_announced
 from adjit.runtime.pickled_functions import has_name, make_recompiling, restore
@@ -45,13 +45,15 @@ if TYPE_CHECKING:
     from adjit.runtime import compiled_module
     from adjit.runtime.debug import shadow
     from adjit.runtime.exports import export, native_callable
-    from adjit.runtime.reports import explain, page, reports
+    from adjit.runtime.reports import explain, page, reports, what_if
     from adjit.runtime.reports.memory_report import MemoryReport
     from adjit.runtime.reports.page import Page
     from adjit.runtime.reports.profile import Profile
+    from adjit.runtime.reports.what_if import WhatIf
 else:
     compiled_module = LazyModule("adjit.runtime.compiled_module")
     shadow = LazyModule("adjit.runtime.debug.shadow")
+    what_if = LazyModule("adjit.runtime.reports.what_if")
     page = LazyModule("adjit.runtime.reports.page")
     explain = LazyModule("adjit.runtime.reports.explain")
     reports = LazyModule("adjit.runtime.reports.reports")
@@ -175,6 +177,9 @@ class CompiledFunction(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<compiled {function_name(self.fun)}>"
 
+    def _repr_html_(self) -> str:
+        return reports.html_of(function_name(self.fun), self.programs(), self.cache_info())
+
     def __reduce__(self) -> str | tuple[Any, ...]:
         if has_name(self):
             return self.fun.__qualname__
@@ -214,8 +219,30 @@ class CompiledFunction(Generic[P, R]):
 
     @user_frames_only
     def memory(self, *args: Any, **kwargs: Any) -> MemoryReport:
-        """A report on the program's memory blocks: their lifetimes, and the source line of each."""
-        return reports.memory_of(self.program(self.fun, args, kwargs))
+        """A report on the program's memory blocks: their lifetimes, and the source line of each. One for example arguments also compares
+        memory budgets: `f.memory(*args).what_if([0.25, 0.5, 1.0])`."""
+        return self.memory_of(self.fun, args, kwargs)
+
+    def memory_of(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> MemoryReport:
+        """The memory report of `fun`, which is the function, or its bound method of an instance."""
+        report = reports.memory_of(self.program(fun, args, kwargs))
+        return replace(report, budgets=functools.partial(self._what_if, fun, args, kwargs)) if args or kwargs else report
+
+    def _what_if(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
+                 budgets: Sequence[int | float | None]) -> WhatIf:
+        signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.grad)
+
+        def compile_for(budget: int | float | None) -> Program:
+            check_budget(budget)
+            options = replace(self.compile_options, memory_budget=budget)
+            with no_fork(), self._compiling:
+                return compile_program(fun, args, kwargs, signature, options, "another memory budget is looked at")
+
+        def run(program: Program) -> float:
+            captured = program.traced_with(signature) or ()
+            return min(program.profile(signature, captured, calls=3).milliseconds for _ in range(3))
+
+        return what_if.compare_budgets(compile_for, run, budgets)
 
     @user_frames_only
     def profile(self, *args: Any, **kwargs: Any) -> Profile:
@@ -514,7 +541,8 @@ def compile(fun: None = None, *, static: Names = ..., donate: Names = ..., backe
             roll_loops: bool | None = ..., saved_dtype: Any = ..., shadow: float = ...) -> _Decorator: ...
 
 
-def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate: Names = (), backend: str = "auto",    # type: ignore[misc]
+@user_frames_only       # type: ignore[misc]
+def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate: Names = (), backend: str = "auto",
             device: str = "cpu", threads: int | None = None, memory_budget: int | float | None = None,
             flush_subnormals: bool = False, roll_loops: bool | None = None, saved_dtype: Any = None, shadow: float = 0.0) -> Any:
     """Compile a function of NumPy arrays, or a method: a decorator, with or without arguments.

@@ -15,6 +15,7 @@ from adjit.tracer.masked_array import apply_rule, is_lazy
 from adjit.tracer.reentrancy import interrupts_evaluation, is_reentrant
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.scope import active_scope, entered, evaluating
+from adjit.tracer.tracebacks import hide_frames
 
 if TYPE_CHECKING:
     from adjit.tracer import numpy_errors
@@ -79,10 +80,14 @@ def dispatched(function: Callable[P, Any], plain: Callable[..., Any] | None = No
                     return chosen
             result = run(args, kwargs)
             return result if scope.evaluates else with_layout(result, args)
-        if plain is not None and not any(map(contains_traced, (*args, *kwargs.values()))):      # these have escaped from their trace
-            return plain(*args, **kwargs)
-        with entered(evaluating()):
-            return _plain(compute(*args, **kwargs))
+        try:
+            if plain is not None and not any(map(contains_traced, (*args, *kwargs.values()))):      # these have escaped from their trace
+                return plain(*args, **kwargs)
+            with entered(evaluating()):
+                return _plain(compute(*args, **kwargs))
+        except BaseException as error:
+            hide_frames(error)
+            raise
 
     return call
 

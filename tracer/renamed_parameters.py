@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from adjit.tracer.tracebacks import hide_frames
 from adjit.tracer.user_location import warn_user
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -31,7 +32,11 @@ def renamed_parameters(**new_names: str) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            return function(*args, **(_renamed(function.__name__, kwargs, new_names) if kwargs else kwargs))
+            try:
+                return function(*args, **(_renamed(function.__name__, kwargs, new_names) if kwargs else kwargs))
+            except BaseException as error:
+                hide_frames(error)
+                raise
 
         return call     # type: ignore[return-value]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
+from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
@@ -475,6 +476,21 @@ class Module(Stateful):
         extra = self.extra_repr()
         inner = [f"({name}): {_indented(repr(module))}" for name, module in self._registered(Kind.MODULE)]
         return tree_text(type(self).__name__, extra, inner)
+
+    def _repr_html_(self) -> str:
+        head = "<tr><th>module</th><th>kind</th><th>parameters</th></tr>"
+        return f"<table><thead>{head}</thead><tbody>{''.join(_rows(self))}</tbody></table>"
+
+
+def _rows(module: Module, name: str = "", depth: int = 0) -> Iterator[str]:
+    """Rows of a table of a module and those in it, with the numbers of their parameters: those of shared modules count in each."""
+    count = sum(int(np.prod(parameter.shape)) for parameter in module.parameters())
+    text = f"{type(module).__name__}({module.extra_repr()})"
+    margin = f"padding-left:{depth * 1.5}em"
+    yield (f'<tr><td style="text-align:left;{margin}">{escape(name) or "(whole)"}</td><td style="text-align:left">{escape(text)}</td>'
+           f"<td>{count:,}</td></tr>")
+    for inner, each in module._registered(Kind.MODULE):
+        yield from _rows(each, inner, depth + 1)
 
 
 def tree_text(name: str, extra: str, inner: list[str]) -> str:

@@ -14,6 +14,7 @@ from adjit.runtime.compiled import CompiledFunction, compile
 from adjit.runtime.program import Program
 from adjit.runtime.reports.reports import check_stage
 from adjit.tracer.trace import Trace
+from adjit.tracer.tracebacks import user_frames_only
 from adjit.tracer.trees import paths
 from adjit.tracer.user_location import find_user_location
 from adjit.viz.graph_drawing import draw_graph
@@ -78,6 +79,7 @@ class GraphPictures:
         return f"<pictures of @{self.name}: .before and .after fusion, .render('picture.svg')>"
 
 
+@user_frames_only
 def graph(f: Callable[..., Any], *args: Any, **kwargs: Any) -> GraphPictures:
     """Draw the program that `f` is compiled to for example arguments: its graph before and after fusion.
 

@@ -40,6 +40,7 @@ from adjit.runtime.inputs import Inputs
 from adjit.runtime.native.code import NativeCode, native_target
 from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.written_arrays import check_apart
+from adjit.tracer.tracebacks import hide_frames
 
 if TYPE_CHECKING:
     from adjit.codegen.native import compile_program as native
@@ -72,6 +73,13 @@ class LoadedFunction:
         self._changing = renewed_after_fork(self, "_changing", Lock)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return self._call(args, kwargs)
+        except BaseException as error:
+            hide_frames(error)
+            raise
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         leaves = self._flatten(args, kwargs)
         missed: list[tuple[_Way, GuardMiss]] = []
         for way in self._ways:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 from pathlib import Path
+from typing import Any
 
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import Location, Role
@@ -54,3 +56,11 @@ def format_bytes(count: int) -> str:
             break
         size /= 1000
     return f"{size:.3g} {unit}"
+
+
+def html_table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A table for notebooks."""
+    def row(cells: Sequence[Any], tag: str) -> str:
+        return f"<tr>{''.join(f'<{tag}>{escape(str(cell))}</{tag}>' for cell in cells)}</tr>"
+
+    return f"<table><thead>{row(head, 'th')}</thead><tbody>{''.join(row(cells, 'td') for cells in rows)}</tbody></table>"

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import field, replace
+from html import escape
 from itertools import accumulate
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from adjit.ir.analysis.aliases import is_elided
 from adjit.ir.analysis.buffer_assignment import arena_bytes, tile_bytes
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
-from adjit.ir.errors import Role
+from adjit.ir.errors import ArgumentError, Role
 from adjit.ir.graph import Graph, Op, Slot, Value, positions
 from adjit.ir.ops.control_flow import display_name
 from adjit.ir.ops.traits import ALIASES, CONTROL_FLOW
 from adjit.passes.autodiff.partition.choose_saved_values import saved_values
-from adjit.runtime.reports.memory_blocks import MemoryBlock, ends, format_bytes
+from adjit.runtime.reports.memory_blocks import MemoryBlock, ends, format_bytes, html_table
 from adjit.runtime.reports.memory_plot import draw_timeline
+from adjit.tracer.tracebacks import user_frames_only
+from adjit.tracer.user_location import find_user_location
+
+if TYPE_CHECKING:
+    from adjit.runtime.reports.what_if import WhatIf
 
 MAX_ROWS = 25
 """Maximum number of blocks that the text of a report lists."""
@@ -46,6 +53,32 @@ class MemoryReport:
     live_bytes: tuple[int, ...]
     blocks: tuple[MemoryBlock, ...]
     tile_bytes: int = 0
+    budgets: Callable[[Sequence[int | float | None]], WhatIf] | None = field(default=None, compare=False, repr=False)
+
+    @user_frames_only
+    def what_if(self, budgets: Sequence[int | float | None]) -> WhatIf:
+        """Compile the program for each of these memory budgets (bytes, a fraction of what could be saved, or None), and run it: saved, peak
+        and arena bytes, predicted and measured time. `print` it, or `.plot(path)` it.
+
+        The report has to be one for example arguments. Raises `ArgumentError` if it is not.
+
+        >>> import numpy as np
+        >>> import adjit as aj
+        >>> step = aj.compile(aj.grad(lambda x: np.sum(np.sin(np.exp(x) @ x.T))))
+        >>> table = step.memory(np.ones((8, 8))).what_if([0.0, 1.0])
+        >>> [choice.budget for choice in table.choices]
+        [0.0, 1.0]
+        """
+        if self.budgets is None:
+            raise ArgumentError("what_if needs arguments to run the program with", find_user_location(),
+                                hint="f.memory(*args).what_if([0.25, 0.5, 1.0])")
+        return self.budgets(budgets)
+
+    def _repr_html_(self) -> str:
+        largest = sorted(self.blocks, key=lambda block: (-block.size, block.first_use))[:MAX_ROWS]
+        head = "<br>".join(map(escape, str(self).splitlines()[:2]))
+        return f"<p>{head}</p>" + html_table(("size", "ops", "role", "source"), [
+            (format_bytes(block.size), f"{block.first_use}-{block.last_use}", block.role.value, block.source) for block in largest])
 
     def plot(self, path: str | Path) -> None:
         """Draw the memory timeline to an image file (PNG, SVG or PDF, by its suffix): each block over the ops that use it and over its

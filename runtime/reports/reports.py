@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from html import escape
+
 from adjit.ir.printer import print_graph
+from adjit.runtime.caches.program_cache import CacheInfo
 from adjit.runtime.program import Program
 from adjit.runtime.reports.kernel_texts import kernel_texts_of
+from adjit.runtime.reports.memory_blocks import format_bytes, html_table
 from adjit.runtime.reports.memory_report import MemoryReport, both_halves, memory_report
 from adjit.tracer.user_location import find_user_location, warn_user
 
@@ -44,6 +49,18 @@ def memory_of(program: Program) -> MemoryReport:
     assert program.tensors.operation is not None
     return both_halves(forward, memory_report(backward.pipeline.graphs["optimized"], backward.planned), program.planned, backward.planned,
                        [program.tensors.result_number(location) for location in program.tensors.operation.saved])
+
+
+def html_of(name: str, programs: Sequence[Program], info: CacheInfo) -> str:
+    """Table of the programs of a compiled function, for notebooks."""
+    rows = [(", ".join(map(str.strip, program.signature.descriptions()[:MAX_ARGUMENTS])), program.reason, program.calls,
+             f"{program.milliseconds.total:.1f}", format_bytes(program.executable.assignment.arena_bytes)) for program in programs]
+    return f"<p>compiled <b>{escape(name)}</b>: {info.traces} traces, {info.hits} hits</p>" + html_table(
+        ("arguments", "traced because", "calls", "compiled in ms", "working memory"), rows)
+
+
+MAX_ARGUMENTS = 6
+"""Arguments of a program that a table names."""
 
 
 def warn_of_traces(function: str, traces: int, reason: str) -> None:

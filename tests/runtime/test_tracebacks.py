@@ -8,6 +8,7 @@ import sys
 import textwrap
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ class Layer(nn.Module):
         return helper(x)
 
 
-compiled_own = aj.compile(own)
+compiled_own, compiled_sum = aj.compile(own), aj.compile(np.sum, backend="interpret")
 T = aj.tensor([1.0, 2.0, 3.0], requires_grad=True)
 CASES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "compile": (lambda: aj.compile(shapes)(X), ["shapes"]),
@@ -77,6 +78,14 @@ CASES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "compiled module": (lambda: aj.compile(Layer())(T), ["forward", "helper"]),
     "callback": (lambda: aj.compile(lambda x: aj.pure_callback(helper, x, x))(X), ["helper"]),
     "export": (lambda: aj.compile(np.sin).export("x.txt", X), []),
+    "option": (lambda: aj.compile(np.sin, shadow=3.0), []),
+    "name of adjit.numpy": (lambda: aj.numpy.reshape(X, (2, 2)), []),
+    "optimizer": (lambda: aj.optim.adam(-1.0), []),
+    "budgets": (lambda: compiled_sum.memory(X).what_if(["all"]), []),
+    "effect": (lambda: aj.compile(lambda x: aj.debug.print("{y}", x=x))(X), ["<lambda>"]),
+    "callback of the backward half": (lambda: aj.compile(aj.grad(lambda x: aj.debug.on_gradient(helper, x)))(1.0), ["<lambda>", "helper"]),
+    "check of gradients": (lambda: aj.debug.check_grads(np.sin, np.float32(1.0)), []),
+    "missing file": (lambda: aj.load("missing.adjit"), []),
 }
 
 
@@ -103,6 +112,15 @@ def test_on_the_fast_path() -> None:
     with pytest.raises(IndexError) as caught:
         program(X, np.array([7]))
     assert names_of(caught.value) == []
+
+
+def test_of_loaded_programs(tmp_path: Path) -> None:
+    aj.compile(lambda x, i: x[i]).export(tmp_path / "take.adjit", X, np.array([1]))
+    loaded = aj.load(tmp_path / "take.adjit")
+    for call in (lambda: loaded(X, np.array([7])), lambda: loaded(X), lambda: loaded(np.ones(4), np.array([1]))):
+        with pytest.raises((IndexError, TypeError)) as caught:
+            call()
+        assert names_of(caught.value) == []
 
 
 def test_causes_are_kept_and_their_frames_are_the_users() -> None:
