@@ -87,6 +87,11 @@ class CallSignature:
     def is_traced(self, index: int) -> bool:
         return self.leaf_keys[index][0] != "static"
 
+    def is_on_device(self, index: int) -> bool:
+        """True if a leaf was in the memory of a device."""
+        key = self.leaf_keys[index]
+        return len(key) == 3 and isinstance(key[2], str)
+
     def leaf_type(self, index: int) -> TensorType:
         """Type of a traced leaf."""
         key = self.leaf_keys[index]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from adjit.ir.batching import IN_TURN
 from adjit.ir.graph import Graph, Op, walk
+from adjit.ir.lazy_module import LazyModule
 from adjit.passes.loops.roll_loops import find_refusals
 from adjit.passes.options import RollingRule
 from adjit.passes.pipeline import PassRecord
@@ -20,6 +21,11 @@ from adjit.runtime.reports.native_report import describe_code
 
 if TYPE_CHECKING:
     from adjit.runtime.backends import AnyExecutable
+    from adjit.runtime.cuda import device_executable
+    from adjit.runtime.reports import device_report
+else:
+    device_executable = LazyModule("adjit.runtime.cuda.device_executable")
+    device_report = LazyModule("adjit.runtime.reports.device_report")
 
 MAX_SHOWN_ARGUMENTS = 40
 """Maximum number of argument leaves listed; a longer list ends with their number."""
@@ -34,7 +40,7 @@ def explain_program(program: Program, cache: tuple[int, int, int, int], programs
     sections = [_head(program, cache), _others(program, programs), _ways(program, programs), _examples(program), _signature(program),
                 _passes(program.pipeline.records, program.verified),
                 [] if rolling is None else find_refusals(program.pipeline.graphs["traced"], rolling)[:MAX_SHOWN_LOOPS],
-                _code(program.executable)]
+                _code(program.executable), device_report.describe_copies(program) if program.backend == "cuda" else []]
     backward = program.backward
     if backward is not None:
         working = format_bytes(backward.executable.assignment.arena_bytes)
@@ -140,6 +146,8 @@ def _threads(program: Program) -> str:
 def _code(executable: AnyExecutable) -> list[str]:
     if isinstance(executable, NativeExecutable):
         return describe_code(executable)
+    if isinstance(executable, device_executable.DeviceExecutable):
+        return device_report.describe_kernels(executable)
     return _kernels(executable.assignment.graph, executable.kernels)
 
 

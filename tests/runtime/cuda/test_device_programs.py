@@ -139,7 +139,11 @@ def test_results_stay_on_the_device() -> None:
     assert scaled(found["y"], 3.0)["y"].block_until_ready().shape == (4, 3)
     assert scaled(x, 3.0)["y"].shape == (4, 3)
     assert scaled.cache_info().traces == 2                      # arrays here and there are two signatures
-    assert "on the device 'cuda'" in scaled.explain(found["y"], 3.0)
+    text = scaled.explain(found["y"], 3.0)
+    assert "on the device 'cuda'" in text
+    assert "launches on the emulated device" in text
+    assert "each call copies 8 B to the device, of 1 array" in text
+    assert any("define ptx_kernel" in kernel for kernel in scaled.kernels(x, 3.0).values())
 
 
 def test_arguments_of_any_layout_and_size() -> None:

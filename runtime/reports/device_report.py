@@ -1,0 +1,31 @@
+"""Text about a program on a device: its kernels, and the arrays that each call copies there."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from adjit.runtime.cuda.device_executable import DeviceExecutable
+from adjit.runtime.program import Program
+from adjit.runtime.reports.memory_blocks import format_bytes
+
+
+def describe_kernels(executable: DeviceExecutable) -> list[str]:
+    """A line for each kernel: how often a call launches it, threads of a block, bytes of shared memory."""
+    program = executable.program
+    counts = Counter(node.launch.kernel.name for node in program.nodes)
+    width = max(map(len, counts), default=8)
+    lines = [f"{len(program.nodes)} launches on the {executable.driver.name}",
+             f"  {'kernel':<{width}}  {'used':>4}  {'threads':>7}  {'shared bytes':>12}"]
+    lines += [f"  {name:<{width}}  {counts[name]:>4}  {kernel.threads:>7}  {kernel.shared_bytes:>12}"
+              for name, kernel in program.kernels.items()]
+    if program.checks:
+        lines.append(f"{len(program.checks)} checks of indices, which each call waits for")
+    return lines
+
+
+def describe_copies(program: Program) -> list[str]:
+    """What each call copies to the device."""
+    captured = program.planned.params[len(program.traced):]
+    copied = [program.signature.leaf_type(index).nbytes for index in program.traced if not program.signature.is_on_device(index)]
+    copied += [value.type.nbytes for value in captured]
+    return [f"each call copies {format_bytes(sum(copied))} to the device, of {len(copied)} array{'s' * (len(copied) > 1)}"] if copied else []
