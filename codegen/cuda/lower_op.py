@@ -6,6 +6,7 @@ from adjit.codegen.cuda.arrays.indexing import lower_check, lower_scatter, lower
 from adjit.codegen.cuda.arrays.lines import lower_argmax, lower_cumulative
 from adjit.codegen.cuda.arrays.movement import lower_copy, lower_movement, lower_table
 from adjit.codegen.cuda.arrays.reductions import lower_reduction
+from adjit.codegen.cuda.arrays.sorting import lower_sort
 from adjit.codegen.cuda.fused import lower_alone, lower_fused
 from adjit.codegen.cuda.kernel import Launch
 from adjit.codegen.cuda.products import lower_matmul, lower_matmul_epilogue
@@ -19,7 +20,7 @@ _BY_NAME = {"fused": lower_fused, "matmul": lower_matmul, "matmul_epilogue": low
             **dict.fromkeys(("take", "take_along_axis"), lower_take),
             **dict.fromkeys(("scatter_add", "scatter_add_along_axis", "scatter_set"), lower_scatter),
             **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin"), lower_cumulative),
-            **dict.fromkeys(("argmax", "argmin"), lower_argmax)}
+            **dict.fromkeys(("argmax", "argmin"), lower_argmax), **dict.fromkeys(("argsort", "sort"), lower_sort)}
 _BY_KIND = {Kind.ELEMENTWISE: lower_alone, Kind.MOVEMENT: lower_movement, Kind.REDUCTION: lower_reduction}
 
 

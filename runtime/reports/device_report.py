@@ -28,4 +28,5 @@ def describe_copies(program: Program) -> list[str]:
     captured = program.planned.params[len(program.traced):]
     copied = [program.signature.leaf_type(index).nbytes for index in program.traced if not program.signature.is_on_device(index)]
     copied += [value.type.nbytes for value in captured]
-    return [f"each call copies {format_bytes(sum(copied))} to the device, of {len(copied)} array{'s' * (len(copied) > 1)}"] if copied else []
+    arrays = f"{len(copied)} array{'s' * (len(copied) > 1)}"
+    return [f"each call copies {format_bytes(sum(copied))} to the device, of {arrays}"] if copied else []

@@ -15,8 +15,8 @@ from adjit.runtime.native.code import native_is_supported
 pytestmark = pytest.mark.skipif(not native_is_supported(), reason="the emulated device is for CPython on Linux on x86-64")
 
 KINDS = (Kind.ELEMENTWISE, Kind.REDUCTION, Kind.MOVEMENT)
-ALONE = ("argmax", "argmin", "constant", "cummax", "cummin", "cumprod", "cumsum", "iota", "matmul", "scatter_add", "scatter_add_along_axis",
-         "scatter_set", "table", "take", "take_along_axis")
+ALONE = ("argmax", "argmin", "argsort", "constant", "cummax", "cummin", "cumprod", "cumsum", "iota", "matmul", "scatter_add",
+         "scatter_add_along_axis", "scatter_set", "sort", "table", "take", "take_along_axis")
 PARTS = 8
 ONE_IN = 12
 """Without `--exhaustive`, the first sample of each op and one in twelve of the others."""

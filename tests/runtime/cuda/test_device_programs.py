@@ -206,11 +206,12 @@ def guarded(x: Any) -> Any:
 
 
 @pytest.mark.parametrize(("function", "message"), [
-    (lambda x: np.sort(x), "sort has no code for the device 'cuda' yet"),
+    (lambda x: np.fft.rfft(x).real, "rfft has no code for the device 'cuda' yet"),
+    (lambda x: np.sort(np.repeat(x, 4000)), "sort of lines of 20000 elements has no code for the device 'cuda' yet"),
     (lambda x: aj.scan(lambda c, e: (c + e, c), x[0], x)[0], "scan has no code for the device 'cuda' yet"),
     (guarded, "a decision on a value"),
     (lambda x: aj.special.ellipk(x), "scipy.special.ellipk has no code for the device 'cuda' yet"),
-], ids=["sort", "scan", "decision", "library"])
+], ids=["transform", "long lines", "scan", "decision", "library"])
 def test_what_has_no_code_is_refused_at_its_line(function: Callable[..., Any], message: str) -> None:
     with pytest.raises(UnsupportedError, match=message) as caught:
         aj.compile(function, device="cuda")(numbers(5))
