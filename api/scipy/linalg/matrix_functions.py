@@ -277,7 +277,7 @@ def signm(A: Any, disp: bool = True) -> Any:
     """
     if not disp:
         raise UnsupportedError("signm(disp=False)", find_user_location(), hint="leave it out: SciPy does not recommend it any more")
-    a = square(A, "signm")
+    a: Any = square(A, "signm")
     return rules.factored(_sqrtm(a @ a)).solve(a) if a.size else np.copy(a)
 
 

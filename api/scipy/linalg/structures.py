@@ -192,7 +192,8 @@ def matmul_toeplitz(c_or_cr: Any, x: Any, check_finite: bool = False, workers: i
         raise ValueError("Incompatible dimensions.")
     columns = np.reshape(x, (x.shape[0], -1))
     around = np.concatenate([c, np.flip(r[1:])])
-    count = around.size
+    count: int = around.size
+    found: Any
     if "c" in (around.dtype.kind, columns.dtype.kind):
         found = np.fft.ifft(np.fft.fft(around)[:, None] * np.fft.fft(columns, count, axis=0), axis=0)
     else:
@@ -219,12 +220,14 @@ def solve_circulant(c: Any, b: Any, singular: str = "raise", tol: Any = None, ca
     >>> solve_circulant(np.array([2.0, 1.0]), np.array([3.0, 3.0])).round(9)
     array([1., 1.])
     """
-    c, b = np.moveaxis(floating(c), caxis, -1), np.moveaxis(floating(b), baxis, -1)
+    pair: list[Any] = [floating(c), floating(b)]
+    c, b = (np.moveaxis(each, axis, -1) for each, axis in zip(pair, (caxis, baxis), strict=True))
     if c.shape[-1] != b.shape[-1]:
         raise ValueError(f"Shapes of c {c.shape} and b {b.shape} are incompatible")
     if c.ndim > 1:
         c = np.reshape(c, (*c.shape[:-1], *(1,) * (b.ndim - 1), c.shape[-1]))
     size = c.shape[-1]
+    found: Any
     if "c" in (c.dtype.kind, b.dtype.kind):
         found = np.fft.ifft(np.fft.fft(b) / np.fft.fft(c))
     else:

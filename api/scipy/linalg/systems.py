@@ -375,8 +375,10 @@ def solveh_banded(ab: Any, b: Any, overwrite_ab: bool = False, overwrite_b: bool
     """
     bands = floating(ab)
     count, size = bands.shape[-2] - 1, bands.shape[-1]
-    rows = [bands[..., k, :] for k in range(count + 1)]
+    rows: list[Any] = [bands[..., k, :] for k in range(count + 1)]
     outer = [(0, 0)] * (bands.ndim - 2)
+    above: list[Any]
+    below: list[Any]
     if lower:
         below = rows
         above = [np.pad(np.conjugate(rows[k][..., :size - k]), [*outer, (k, 0)]) for k in range(count, 0, -1)]

@@ -66,6 +66,7 @@ def _along(x: Any, order: int, axis: int, mode: str) -> Any:
             for place in {step, -step}:
                 around[place % size] += value
         moved = np.moveaxis(x, axis, -1)
+        found: Any
         if x.dtype.kind == "c":
             found = np.fft.ifft(np.fft.fft(moved) / np.fft.fft(around).real)
         else:

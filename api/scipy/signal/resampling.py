@@ -36,6 +36,7 @@ def resample(x: Any, num: int, t: Any = None, axis: int = 0, window: Any = None,
     shared, scale = min(num, size), num / size
     half = shared // 2 + 1
     weights = _frequency_window(window, size)
+    found: Any
     if domain == "time" and x.dtype.kind != "c":
         spectrum = np.fft.rfft(x)
         if weights is not None:
@@ -123,7 +124,7 @@ def resample_poly(x: Any, up: int, down: int, axis: int = 0, window: Any = ("kai
     if up == down == 1:
         return np.copy(x)
     axis = normalize_axis(axis, x.ndim)
-    middles = {"mean": np.mean, "median": np.median, "minimum": np.min, "maximum": np.max}
+    middles: dict[str, Any] = {"mean": np.mean, "median": np.median, "minimum": np.min, "maximum": np.max}
     if padtype not in middles and (padtype != "constant" or cval is not None):
         raise UnsupportedError(f"resample_poly(padtype={padtype!r}, cval={cval!r})", find_user_location(),
                                hint='"constant", "mean", "median", "minimum" and "maximum" are supported')

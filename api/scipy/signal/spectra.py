@@ -130,7 +130,8 @@ def csd(x: Any, y: Any, fs: Any = 1.0, window: Any = "hann", nperseg: Any = None
     array([ 0.25+0.j ,  0.  -0.5j, -0.25+0.j ])
     """
     same = x is y
-    first, second = (inexact(np.moveaxis(as_traced(each), axis, -1))[0] for each in (x, y))
+    pair: list[Any] = [as_traced(x), as_traced(y)]
+    first, second = (inexact(np.moveaxis(each, axis, -1))[0] for each in pair)
     dtype = np.result_type(first.dtype, second.dtype, np.complex64)
     length = max(first.shape[-1], second.shape[-1])
     first, second = _lengthened(first, length), _lengthened(second, length)
@@ -209,7 +210,7 @@ _csd: Callable[..., Any] = csd.__wrapped__      # type: ignore[attr-defined]
 
 
 def _short_time(x: Any, fs: Any, weights: Any, noverlap: Any, nfft: Any, detrend: Any, onesided: bool, scaling: str, axis: int,
-                edge: int = 0) -> tuple[Any, Any, Any, int]:
+                edge: float = 0) -> tuple[Any, Any, Any, int]:
     """Frequencies, times, scaled transforms (..., window, frequency) and elements of a transform, of a signal along the last axis that
     `edge` samples were put before."""
     count = weights.shape[0]
@@ -364,7 +365,8 @@ def lombscargle(x: Any, y: Any, freqs: Any, precenter: bool = False, normalize: 
         raise ValueError("Parameters x, y, weights must be 1-D arrays of equal non-zero length!")
     if freqs.ndim != 1 or not freqs.size:
         raise ValueError("Parameter freqs must be a 1-D array of non-zero length!")
-    normalize = {True: "normalize", False: "power"}[normalize] if isinstance(normalize, (bool, np.bool_)) else normalize
+    if isinstance(normalize, (bool, np.bool_)):
+        normalize = "normalize" if normalize else "power"
     if normalize not in ("power", "normalize", "amplitude"):
         raise ValueError("Normalize must be: False (or 'power'), True (or 'normalize'), or 'amplitude'.")
     if precenter:

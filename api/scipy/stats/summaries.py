@@ -267,7 +267,8 @@ def iqr(x: Any, axis: Any = None, rng: Any = (25, 75), scale: Any = 1.0, nan_pol
     """
     if len(rng) != 2:
         raise TypeError("quantile range must be two element sequence")
-    low, high = np.percentile(_rows(x, axis, nan_policy), sorted(rng), axis=-1, method=interpolation)
+    percentiles: Any = np.percentile
+    low, high = percentiles(_rows(x, axis, nan_policy), sorted(rng), axis=-1, method=interpolation)
     return _kept((high - low) / _scale(scale, _NORMAL_QUARTILES), x, axis, keepdims)
 
 
@@ -313,8 +314,9 @@ def entropy(pk: Any, qk: Any = None, base: float | None = None, axis: Any = 0, *
     """
     if base is not None and base <= 0:
         raise ValueError("`base` must be a positive number or `None`.")
-    like = as_traced(pk) if qk is None else sum(np.broadcast_arrays(as_traced(pk), as_traced(qk)))
-    shares = [_rows(np.broadcast_to(as_traced(each), like.shape), axis, nan_policy) for each in ((pk,) if qk is None else (pk, qk))]
+    given = [as_traced(each) for each in ((pk,) if qk is None else (pk, qk))]
+    like: Any = np.broadcast_to(given[0], np.broadcast_shapes(*(each.shape for each in given)))
+    shares = [_rows(np.broadcast_to(each, like.shape), axis, nan_policy) for each in given]
     shares = [each / np.sum(each, axis=-1, keepdims=True) for each in shares]
     found = np.sum(sc.entr(shares[0]) if qk is None else sc.rel_entr(*shares), axis=-1)
     return _kept(found if base is None else found / math.log(base), like, axis, keepdims)
