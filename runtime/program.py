@@ -35,7 +35,7 @@ from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.written_arrays import check_captured, find_same
 from adjit.tracer.array import EscapedArrayError
 from adjit.tracer.array_wrapper import ArrayWrapper
-from adjit.tracer.flow.flow_graph import EndOfExploration, FlowGraph, FlowMismatch
+from adjit.tracer.flow.flow_graph import EndOfExploration, FlowGraph, FlowMismatch, TraceAgain
 from adjit.tracer.flow.lifted_numbers import NotLiftable
 from adjit.tracer.guards.side_effects import KeptValue
 from adjit.tracer.signature import CallSignature
@@ -294,6 +294,9 @@ MIN_EXPLORED = 2
 MAX_LIFTS = 4
 """Traces for one program in which variables become part of the state."""
 
+MAX_FORWARDED = 3
+"""Traces for one program in which Python is led past rounds of loops."""
+
 MAX_BRANCHES = 1000
 """Decisions of a function none of which comes back to another, above which its ways stay ways. A sum over 500 paths that end early has
 1,800: as branches of one program they take 28 s to trace, explore and compile, and the next call goes another way; a way takes 7 s."""
@@ -352,19 +355,29 @@ def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
                 signature: CallSignature, arrays: KnownArrays, outcomes: Sequence[Outcome],
                 flow: FlowGraph | None) -> tuple[Trace, Captured | None, FlowGraph | None]:
     """Trace `fun`; again, as long as the ways that were recorded meet as branches, or come back as loops."""
-    left, lifts, repeated = MAX_TRACES, MAX_LIFTS, False
+    left, lifts, forwards, repeated = MAX_TRACES, MAX_LIFTS, MAX_FORWARDED, False
     while left:
         left -= 1
         known = flow is not None and bool(flow.blocks)
         points = 0 if flow is None else flow.begin()
+        if flow is not None:
+            flow.lifts_early = lifts > 0 and not flow.changes_state
         try:
             trace, captured = trace_with_tensors(fun, args, kwargs, static_names, signature, arrays, () if known else outcomes, flow)
-        except NotLiftable as error:
-            assert flow is not None
-            flow = flow.unlifted(error.sources)
-            left += 1       # there is an end to variables
-            continue
-        except (Exception, FlowMismatch) as error:
+        except (Exception, FlowMismatch, NotLiftable, TraceAgain) as error:
+            if isinstance(error, TraceAgain):
+                assert flow is not None
+                left, lifts, repeated = left + 1, lifts - (not flow.changes_state and flow.lift_more()), False
+                continue
+            if flow is not None and flow.guided:        # values do not go with the decisions on a way that the call does not go
+                flow.guides = False
+                left += 1
+                continue
+            if isinstance(error, NotLiftable):
+                assert flow is not None
+                flow = flow.unlifted(error.sources)
+                left += 1       # there is an end to variables
+                continue
             if flow is not None and flow.lifted:
                 flow = flow.unlifted(None)
                 left += 1
@@ -372,6 +385,13 @@ def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
             if not known and not isinstance(error, FlowMismatch):
                 raise
             flow = None         # something decides that the points do not show: guards alone are right in any case
+            continue
+        if flow is not None and flow.forwarded:
+            if captured is not None:
+                captured.undo()
+            forwards -= 1
+            flow.guides = forwards > 0 and captured is None and (forwards == MAX_FORWARDED - 1 or flow.met_again)
+            left, repeated = left + 1, not flow.guides
             continue
         if captured is None and trace.kept:
             _check_kept(trace.kept, function_name(fun),
@@ -392,6 +412,9 @@ def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
         if len(flow.blocks) > MAX_BRANCHES and not flow.structured and not flow.has_cycles():
             return trace, captured, None
         _explore(flow, partial(trace_with_tensors, fun, args, kwargs, static_names, signature, arrays, (), flow))
+        if flow.again:
+            left, lifts, repeated = left + 1, lifts - (not flow.changes_state and flow.lift_more()), False
+            continue
         if not flow.learned():
             break
     return trace, captured, flow
@@ -427,8 +450,8 @@ def _explore(flow: FlowGraph, trace: Callable[[], object]) -> None:
         try:
             with flow.exploration():
                 trace()
-        except (Exception, FlowMismatch, NotLiftable, EndOfExploration):     # values do not go with the decisions: any error may come of it
-            break
+        except (Exception, FlowMismatch, NotLiftable, EndOfExploration, TraceAgain):
+            break       # values do not go with the decisions: any error may come of it
         left = flow.worth_exploring()
         if left > worth / 2:
             break

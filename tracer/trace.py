@@ -201,7 +201,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             scope.flow.arguments = tuple(argument for argument in arguments if argument is not None and argument.shape)
         with logging_access(source.value for source in known.found if _has_numbers(source.value)) as observation, \
                 nondeterminism_reported(roots, known.found), numpy_functions().in_force(), fresh_arrays(scope, arrays):
-            with logging_containers(containers_changed_by(known)) as log, _stores_watched(scope, places, roots, log):
+            with logging_containers(containers_changed_by(known)) as log, _stores_watched(scope, places, roots, log, observation):
                 if log.kinds or places.names:
                     scope.outside()         # before other objects are stored there
                 environment = dict(os.environ) if "environ" in known.names else None
@@ -235,10 +235,8 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         read, forms, viewed = _contents(after, observation, scope), observation.forms, observation.viewed
         flow = None if call_values is None else call_values.flow
         if flow is not None:        # what other ways read counts, too: they are part of the graph
-            read = flow.contents = {**flow.contents, **read}
-            forms = flow.forms = {**flow.forms, **forms}
-            viewed = flow.viewed = flow.viewed | viewed
-            scope.depends_on_strides = flow.depends_on_strides = flow.depends_on_strides or scope.depends_on_strides
+            flow.note_reads(read, forms, viewed, scope.depends_on_strides)
+            read, forms, viewed, scope.depends_on_strides = flow.contents, flow.forms, flow.viewed, flow.depends_on_strides
         try:
             own, kept, changed = check_side_effects(before, after, places, stores.keys, log.depending(), log.missed(),
                                                      log.depending() & stores.numbers)
@@ -256,7 +254,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         if flow is not None:
             flow.guards.append(guards)
             flow.changes_state = flow.changes_state or bool(own) or bool(values_stored or stores.others or others)
-            if flow.exploring:      # this call does not go the way that was traced
+            if flow.exploring or flow.forwarded:        # this call does not go the way that was traced
                 places.take_back(after)
                 log.restore()
         scope.outside_roots.clear()         # what the function made and stored may end now
@@ -291,15 +289,17 @@ def _check_environment(before: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def _stores_watched(scope: Scope, places: StoredPlaces, roots: Sequence[Any], log: ContainerLog) -> Iterator[None]:
-    """Tell what a function stores; where the trace is to be made again, take back what it stored."""
+def _stores_watched(scope: Scope, places: StoredPlaces, roots: Sequence[Any], log: ContainerLog,
+                    observation: AccessLog) -> Iterator[None]:
+    """Tell what a function stores; where the trace is to be made again, take back what it stored, and note what it read."""
     try:
         with places.marked():
             yield
     except BaseException:
         flow = None if scope.root.values is None else scope.root.values.flow
-        if flow is not None and (flow.exploring or scope.lifted):
+        if flow is not None and (flow.exploring or flow.again or flow.guided or scope.lifted):
             after = Reachability(roots, places.known, scope.host_functions)
+            flow.note_reads(_contents(after, observation, scope), observation.forms, observation.viewed, scope.depends_on_strides)
             flow.changes_state = flow.changes_state or bool(places.stored(after)) or bool(log.changes)
             places.take_back(after)
             log.restore()

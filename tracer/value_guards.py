@@ -25,7 +25,7 @@ from adjit.ir.definition import Kind
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import IndexingError, Location
 from adjit.ir.graph import Graph, Op, Value, has_effects, quiet
-from adjit.ir.interpreter import evaluate, interpret
+from adjit.ir.interpreter import evaluate_silently, interpret
 from adjit.ir.ops.guard import Outcome
 from adjit.ir.ops.traits import EXPANDED
 from adjit.ir.types import is_float, is_inexact
@@ -78,11 +78,12 @@ class CallValues:
         self.guards: list[ValueGuard] = []
         self.flow = flow        # graph of the ways through the function that are known
         self.asked = 0          # number of questions
-        self._expand = expand
+        self.expand = expand
         self._outcomes = tuple(outcomes)
         self._root: GraphBuilder | None = None
         self._arrays: dict[Value, np.ndarray] = {}
         self._varying: set[Value] = set()       # values that depend on an argument or a captured array
+        self._fixed: set[Value] = set()         # values that do not
         self._lifted: dict[Value, Value] = {}
         self._answers: dict[tuple[Value, str], Outcome] = {}
         self._batches: dict[tuple[Value, str], Value] = {}      # values of all examples, by that of one and what Python asked for
@@ -98,6 +99,12 @@ class CallValues:
 
     def array(self, value: Value, builder: GraphBuilder) -> np.ndarray:
         """The array of a value for this call, without a guard. Raises `UnknownValueError` where it has none."""
+        if value in self._arrays:
+            return self._arrays[value]
+        with np.errstate(all="ignore"):
+            return self._computed(value, builder)
+
+    def _computed(self, value: Value, builder: GraphBuilder) -> np.ndarray:
         stack = [(value, builder)]
         while stack:
             wanted, at = stack[-1]
@@ -110,7 +117,6 @@ class CallValues:
             elif outer is not None and owner is not None and owner.parent is not None:
                 if outer in self._arrays:
                     self._arrays[wanted] = self._arrays[outer]
-                    self._varying.update((wanted,) if outer in self._varying else ())
                 else:
                     stack.append((outer, owner.parent))
             if wanted in self._arrays:
@@ -118,13 +124,36 @@ class CallValues:
         return self._arrays[value]
 
     def varies(self, value: Value, builder: GraphBuilder) -> bool:
-        """True if a value depends on anything that may change from call to call."""
-        self.array(value, builder)
+        """True if a value depends on anything that may change from call to call. Nothing is computed. Raises `UnknownValueError` where
+        there is no value."""
+        stack = [(value, builder)]
+        while stack:
+            wanted, at = stack[-1]
+            if wanted in self._varying or wanted in self._fixed:
+                stack.pop()
+                continue
+            op, owner, outer = self._maker(wanted, at)
+            if op is not None:
+                sources = [(operand, owner) for operand in op.operands]
+            elif outer is not None and owner.parent is not None:
+                sources = [(outer, owner.parent)]
+            elif wanted in self._arrays:
+                sources = []
+            else:
+                raise UnknownValueError
+            missing = [each for each in sources if each[0] not in self._varying and each[0] not in self._fixed]
+            if missing:
+                stack += missing
+                continue
+            varies = any(source in self._varying for source, _ in sources)
+            (self._varying if varies else self._fixed).update((wanted,) if op is None else op.results)
+            stack.pop()
         return value in self._varying
 
     def vary(self, value: Value) -> None:
         """Take a value for one that may change from call to call, whatever it depends on."""
         self._varying.add(value)
+        self._fixed.discard(value)
 
     def answer(self, value: Value, builder: GraphBuilder, kind: str, location: Location | None, guarded: bool = True,
                point: object = None) -> Outcome:
@@ -132,7 +161,7 @@ class CallValues:
         self.asked += 1
         value, builder = self._of_all_examples(value, builder, kind, location, guarded, point)
         now = self.array(value, builder)
-        if value not in self._varying or not guarded:
+        if not guarded or not self.varies(value, builder):
             return _told(now.item(), kind)
         at_root, root, number = self._at_root(value, builder), self._root, len(self.guards)
         known = self._answers.get((at_root, kind))
@@ -249,14 +278,12 @@ class CallValues:
                 params = tuple(Value(value.type) for value in op.operands)
                 alone = Graph(op.name, params, (op.with_operands(params),), op.results)
                 with no_effects() if has_effects(op) else nullcontext():
-                    results = interpret(self._expand(alone), arrays)
+                    results = interpret(self.expand(alone), arrays)
             else:
-                results = evaluate(op.definition, arrays, op.attrs)
+                results = evaluate_silently(op.definition, arrays, op.attrs)
         except IndexError as error:
             raise error if isinstance(error, IndexingError) else IndexingError(f"{op.name}: {error}", op.loc) from None
         self._arrays.update(zip(op.results, results, strict=True))
-        if not self._varying.isdisjoint(op.operands):
-            self._varying.update(op.results)
 
     def _at_root(self, value: Value, builder: GraphBuilder) -> Value:
         """The value in the outermost graph, where the ops that make it in a region are written again."""

@@ -28,6 +28,9 @@ def _infer_constant(*, value: complex, dtype: np.dtype, shape: Shape) -> TensorT
 
 
 def _evaluate_constant(*, value: complex, dtype: np.dtype, shape: Shape) -> np.ndarray:
+    if not shape and dtype.kind in "biuf" and dtype.isbuiltin == 1:
+        scalar: np.ndarray = dtype.type(value)[...]     # a tenth of the time
+        return scalar
     return np.full(shape, value, dtype)
 
 

@@ -6,6 +6,7 @@ The graph grows with each trace. What is not in it nobody has seen.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import is_
@@ -50,6 +51,10 @@ class FlowMismatch(BaseException):
     functions that are traced do not catch it, as they might an `Exception`."""
 
 
+class TraceAgain(BaseException):
+    """Raised in the functions that are traced where another trace will do better, and this one has seen enough."""
+
+
 class EndOfExploration(BaseException):
     """Raised in the functions that are traced where exploring them takes too long."""
 
@@ -61,6 +66,10 @@ MAX_EXPLORED_LINES = 100_000
 """Lines of Python after which an exploration ends: a loop of numbers alone comes by no point."""
 
 
+LIFTED_AFTER = 8
+"""Times that a trace comes by points which differ in numbers alone until it is made again, with these as part of the state."""
+
+
 class FlowGraph:
     """Points by the number of their key, with the types of their states, and the blocks behind each outcome. `recorders` are those of the
     last trace."""
@@ -69,7 +78,8 @@ class FlowGraph:
         self.types: dict[Key, tuple[TensorType, ...]] = {}
         self.blocks: dict[Key, dict[bool, Block]] = {}
         self.unstructured: set[Key] = set()         # points with known ways that never meet as branches and loops do
-        self.between: set[Key] = set()      # points at which a loop goes on or ends: Python does not come by there
+        self.between: dict[Key, int] = {}       # points at which a loop goes on or ends, and the number of its iterator among those of the
+        # point before: Python does not come by there
         self.checked: set[Key] = set()      # points at which the program checks what holds for lifted numbers: nor there
         self.lifted: set[Source] = set()    # variables whose numbers are part of the state
         self.fixed: set[Source] = set()     # variables that hold numbers which Python needs
@@ -80,6 +90,14 @@ class FlowGraph:
         self.structured: set[Key] = set()       # points at which branches and loops of the last trace begin
         self.growing = False    # whether the last trace goes ways that nobody had seen: it will be made again, and emits no more of them
         self.exploring = False
+        self.guides = True      # whether Python is led to the end of a known branch or loop on a shortest way, not on that of the call
+        self.guided = False     # whether it was in the last trace
+        self.forwarded = False      # whether Python was led past rounds that nobody traced, in the last trace: it is no program
+        self.met_again = False      # whether the last trace came by points that one before it came by
+        self._numbered_before = 0
+        self.again = False          # whether the last trace was ended to be made again
+        self.lifts_early = False    # whether a trace may end as soon as numbers are known that will be lifted
+        self._waiting: Counter[Hashable] = Counter()        # times that points came up which differ in numbers alone
         self.points_left = 0        # that may be passed while exploring
         self.recorders: list[Any] = []
         self.guards: list[Any] = []         # guards of the traces that are part of it
@@ -99,6 +117,7 @@ class FlowGraph:
     def number(self, key: Hashable, kept: Iterable[object], family: Hashable = None) -> int:
         """The number of a point with this key, which names the objects `kept` by their identity. `family` is the key without counters."""
         known = self._numbers.get(key)
+        self.met_again = self.met_again or (known is not None and known < self._numbered_before)
         if known is None:
             known = self._numbers[key] = len(self._numbers)
             self._kept += kept
@@ -106,12 +125,18 @@ class FlowGraph:
                 self._families[known] = self._family_numbers.setdefault(family, len(self._family_numbers))
         return known
 
-    def note_numbers(self, point: Key, key: Hashable, numbers: Sequence[tuple[Source, Any]]) -> None:
-        """Note the numbers that variables hold at a point; `key` says all else."""
+    def note_numbers(self, point: Key, key: Hashable, numbers: Sequence[tuple[Source, Any]], family: Hashable) -> None:
+        """Note the numbers that variables hold at a point; `key` says all else, and `family` all but the counters."""
         self._sources.setdefault(point, tuple(source for source, _ in numbers))
         fixed = tuple((source, repr(number)) for source, number in numbers if source in self.fixed)
         seen = self._seen.setdefault((key, fixed), dict(numbers))
-        self._varying.update(source for source, number in numbers if repr(seen.get(source)) != repr(number))
+        varying = {source for source, number in numbers if repr(seen.get(source)) != repr(number)}
+        self._varying |= varying
+        if self.lifts_early and self.lifts and not varying <= self.lifted | self.fixed:
+            self._waiting[family] += 1
+            if self._waiting[family] >= LIFTED_AFTER:
+                self.again = True
+                raise TraceAgain
 
     def lift_more(self) -> bool:
         """Lift the variables by whose numbers alone ways differ; returns whether there are new ones."""
@@ -136,11 +161,19 @@ class FlowGraph:
             known = self._identity[frame.f_code] = asks_for_identity(frame)
         return known
 
+    def note_reads(self, contents: Mapping[int, Any], forms: Mapping[int, tuple[Any, ...]], viewed: set[int], strides: bool) -> None:
+        """Note what a trace read: its blocks are part of the graph."""
+        self.contents = {**self.contents, **contents}
+        self.forms = {**self.forms, **forms}
+        self.viewed = self.viewed | viewed
+        self.depends_on_strides = self.depends_on_strides or strides
+
     def unlifted(self, sources: Collection[Source] | None) -> FlowGraph:
         """Make a graph without what was recorded, in which these variables are not lifted; None: no variable is."""
         made = FlowGraph()
         made.fixed = self.fixed | set(sources or ())
         made.lifts = sources is not None and self.lifts
+        made.guides = self.guides
         return made
 
     def unknown_outcome(self, key: Key) -> bool | None:
@@ -203,7 +236,9 @@ class FlowGraph:
         """Begin a trace that emits what is known; returns the number of known points."""
         self.recorders.clear()
         self.structured.clear()
-        self.growing = False
+        self.growing = self.guided = self.forwarded = self.again = False
+        self.met_again, self._numbered_before = False, len(self._numbers)
+        self._waiting.clear()
         return len(self.types)
 
     def learned(self) -> bool:
@@ -242,6 +277,21 @@ class FlowGraph:
                 if merged != known:
                     found[block.end] = merged
                     waiting.append(block.end)
+        return found
+
+    def outcomes_towards(self, goal: Key, start: Key) -> dict[Key, bool]:
+        """For each point on the ways from `start` to `goal`: the outcome by which the goal is reached over the fewest points."""
+        leading: dict[Key, list[tuple[Key, bool]]] = {}
+        for key in reachable(start, lambda key: [] if key == goal else self.successors(key)):
+            for outcome, block in self.blocks.get(key, {}).items() if key != goal else ():
+                leading.setdefault(block.end, []).append((key, outcome))
+        found: dict[Key, bool] = {}
+        reached = [goal]
+        for end in reached:
+            for before, outcome in leading.get(end, ()):
+                if before not in found:
+                    found[before] = outcome
+                    reached.append(before)
         return found
 
     def successors(self, key: Key) -> list[Key]:

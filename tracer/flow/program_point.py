@@ -24,6 +24,7 @@ from types import (
     GeneratorType,
     MappingProxyType,
     MemberDescriptorType,
+    MethodDescriptorType,
     MethodType,
     ModuleType,
     WrapperDescriptorType,
@@ -40,6 +41,7 @@ from adjit.tracer.flow.frames import READABLE, cell_of, is_called_directly, set_
 from adjit.tracer.flow.lifted_numbers import LiftedNumber, is_liftable
 from adjit.tracer.flow.lifted_range import RANGE_ITERATOR, LiftedRange, form_of
 from adjit.tracer.fresh_array import root_of, standing_for
+from adjit.tracer.guards.array_access import ORIGINAL_CLASS
 from adjit.tracer.guards.content import fingerprint
 from adjit.tracer.scope import active_scope, own_attributes
 from adjit.tracer.user_location import is_ours
@@ -56,7 +58,8 @@ MAX_NESTING = 8
 _LARGEST_CONTENT = 1 << 16      # bytes of an array whose content is part of a key
 
 _VALUES = frozenset({bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented), CodeType})
-_BY_IDENTITY = (type, ModuleType, BuiltinFunctionType, WrapperDescriptorType, np.ufunc, type(np.sum), np.dtype, MappingProxyType)
+_BY_IDENTITY = (type, ModuleType, BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType, np.ufunc, type(np.sum), np.dtype,
+                MappingProxyType)
 _ITERATORS = tuple(map(type, (iter(range(0)), iter([]), iter(()), iter(""), reversed([]), enumerate(()), zip(), iter(range(1 << 70)),
                               reversed(()), iter(np.zeros(0)))))
 
@@ -404,10 +407,19 @@ class _Description:
     def _add_ndarray(self, array: np.ndarray, kind: type) -> None:
         if kind in FRESH:
             self._add_fresh(array)
+        elif ORIGINAL_CLASS.get(kind, kind) is np.ndarray and isinstance(array.base, np.ndarray) and type(array.base) not in FRESH:
+            self._add_view(array, array.base)
         elif kind is not np.ndarray or array.nbytes > _LARGEST_CONTENT or array.dtype.hasobject or array.base is not None:
             self._add_identity(array)
         else:
             self.key += (kind, array.dtype, array.shape, array.strides, array.flags.writeable, fingerprint(array))
+
+    def _add_view(self, view: np.ndarray, base: np.ndarray) -> None:
+        """Describe a view of a plain array by the array: each iteration over an array is one over a new view."""
+        plain, whole = (np.ndarray.view(array, np.ndarray) for array in (view, base))       # unobserved
+        start = plain.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+        self.key += ("part", id(base), start, plain.dtype, plain.shape, plain.strides, plain.flags.writeable, type(view) is np.ndarray)
+        self.kept.append(base)
 
     def _add_fresh(self, array: np.ndarray) -> None:
         """Describe an array that the function made: by its content, or by the traced array that it stands for by now."""

@@ -7,25 +7,33 @@ meanwhile is taken back at the point at which all ways meet; the arrays that are
 from __future__ import annotations
 
 import operator
+from collections import Counter, deque
 from collections.abc import Hashable, Sequence
 from functools import reduce
+from itertools import islice
 from typing import Any
+
+import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.emitter import emitting
-from adjit.ir.graph import Op, Value
-from adjit.ir.types import I64
+from adjit.ir.graph import Graph, Op, Value
+from adjit.ir.types import I64, TensorType
 from adjit.tracer.array import TracedArray
 from adjit.tracer.flow.flow_graph import Block, FlowGraph, FlowMismatch, Key, Source
 from adjit.tracer.flow.lifted_numbers import LiftedNumber, NotLiftable, lift
 from adjit.tracer.flow.lifted_range import RANGE_ITERATOR, LiftedRange
 from adjit.tracer.flow.program_point import ProgramPoint, point_of_decision, point_of_result, user_frame
+from adjit.tracer.flow.simulation import Simulation
 from adjit.tracer.flow.structured import State, Structure, Unstructured
 from adjit.tracer.scope import Scope
 from adjit.tracer.user_location import find_user_location
+
+FORWARD_AFTER = 4
+"""Times that a trace comes by a point until the rounds behind are simulated, and rounds that are worth it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +59,7 @@ class _Ahead:
     goal: Key
     state: State        # at the goal
     position: int       # of what is recorded on the way
+    outcomes: dict[Key, bool]       # by which Python gets to the goal, on a shortest way
 
 
 class FlowRecorder:
@@ -61,10 +70,17 @@ class FlowRecorder:
         self.graph, self.scope, self.builder = graph, scope, scope.builder
         self.plain: list[Key] = []      # points at which there was a guard
         self.arguments: tuple[TracedArray, ...] = ()        # whose content the caller sees at the end
+        self._visits: Counter[Key] = Counter()
+        self._simulation = Simulation(graph, self._expand)
         self._checks: list[Value] = []      # what has to hold for the lifted numbers since the last point
         self._start: _Start | None = None
         self._ahead: _Ahead | None = None
         graph.recorders.append(self)
+
+    def _expand(self, graph: Graph) -> Graph:
+        values = self.scope.root.values
+        assert values is not None
+        return values.expand(graph)
 
     @property
     def is_ahead(self) -> bool:
@@ -98,6 +114,10 @@ class FlowRecorder:
                 state = self._catch_up(point, array)
             if self._ahead is None and not self.graph.exploring and not self.graph.growing:
                 self._look_ahead(key, state)
+            if self._ahead is None and not self.graph.exploring:
+                state = self._forward(key, state, point, array)
+            outcome = self._outcome_on_the_way(key, point)
+        if outcome is None:
             guarded = not self.is_ahead
             if guarded:
                 self.plain.append(key)
@@ -139,7 +159,7 @@ class FlowRecorder:
         state = (*values, *counts) if decided is None else (*values, *counts, decided)
         sharing = self._sharing(values)
         key = self._number((*point.whole_key, sharing), state, point.kept, (point.key, sharing))
-        self.graph.note_numbers(key, (point.key, point.counters, sharing), point.numbers)
+        self.graph.note_numbers(key, (point.key, point.counters, sharing), point.numbers, (point.key, sharing))
         if self._start is not None:
             self._record(self._start, list(self.builder.ops[self._start.position:]), state, key, point)
         else:
@@ -150,7 +170,7 @@ class FlowRecorder:
         """Have the program check a condition on lifted numbers where it comes to the next point; returns whether it holds for this call."""
         values = self.scope.root.values
         assert values is not None
-        if not values.array(condition, self.builder):
+        if self._ahead is None and not values.array(condition, self.builder):
             return False
         if values.varies(condition, self.builder):
             self._checks.append(condition)
@@ -208,7 +228,7 @@ class FlowRecorder:
                 goes_on = ops.greater(start.count(index), ops.constant(value=0, dtype=I64, shape=()))
             between = (*start.state[:-1], goes_on)
             following = self._number(("next", at, outcome, index), between, ())
-            self.graph.between.add(following)
+            self.graph.between[following] = index
             found.append((at, outcome, self._block(start, self.builder.ops[position:], between, following)))
             at, outcome = following, remains
             self._guard_count(goes_on, remains, following)
@@ -322,7 +342,58 @@ class FlowRecorder:
             return
         assert structure.goal is not None
         self.graph.structured.add(key)
-        self._ahead = _Ahead(structure.goal, after, len(self.builder.ops))
+        self._ahead = _Ahead(structure.goal, after, len(self.builder.ops), self.graph.outcomes_towards(structure.goal, key))
+
+    def _outcome_on_the_way(self, key: Key, point: ProgramPoint) -> bool | None:
+        """What Python is told while it is on its way to the goal of what was emitted: as the key of the goal decides what comes behind it,
+        and its state is known, the shortest of the known ways will do. None if Python is on no such way."""
+        if self._ahead is None or not self.graph.guides:
+            return None
+        outcome = self._ahead.outcomes.get(key)
+        if outcome is None:
+            raise FlowMismatch
+        self.graph.guided = True
+        end = self.graph.blocks[key][outcome].end
+        while end in self.graph.between:
+            goes_on, iterator = self._ahead.outcomes[end], point.iterators[self.graph.between[end]]
+            if not goes_on:
+                deque(iterator, maxlen=0)
+            elif not operator.length_hint(iterator):
+                raise FlowMismatch
+            end = self.graph.blocks[end][goes_on].end
+        return outcome
+
+    def _forward(self, key: Key, state: State, point: ProgramPoint, array: TracedArray) -> State:
+        """Lead Python past the rounds of a loop that are known, to where the call goes a way that nobody traced, or to the end; returns the
+        state, which is another one if this is at the same point."""
+        self._visits[key] += 1
+        if self._visits[key] < FORWARD_AFTER or not self.graph.guides or self.is_ahead or key in self.graph.unstructured \
+                or self._arguments() or key not in self.graph.blocks:
+            return state
+        self._visits[key] = -FORWARD_AFTER      # where it helps, the point comes up no more
+        values = self.scope.root.values
+        assert values is not None
+        try:
+            reached = self._simulation.run(key, [values.array(value, self.builder) for value in state])
+        except Exception:       # of user code that would raise it, too: Python goes there
+            return state
+        if reached is None or reached.steps < FORWARD_AFTER:
+            return state
+        outcomes = self.graph.outcomes_towards(reached.key, key)
+        if key not in outcomes and reached.key != key:
+            return state
+        self.graph.forwarded = self.graph.guided = True
+        self._ahead = _Ahead(reached.key, tuple(map(self._given, reached.state)), len(self.builder.ops), outcomes)
+        return self._catch_up(point, array) if reached.key == key else state
+
+    def _given(self, array: np.ndarray) -> Value:
+        """Value for an array of a simulation."""
+        root, values = self.scope.root.builder, self.scope.root.values
+        assert isinstance(root, GraphBuilder)
+        assert values is not None
+        value = root.param(TensorType(array.dtype, array.shape), role="captured")
+        values.bind(value, array)
+        return self.builder.resolve(value)
 
     def _guard(self, ok: Value, key: Key) -> bool:
         """Guard the flag that all outcomes were known; returns whether they are for this call."""
@@ -341,6 +412,12 @@ class FlowRecorder:
         assert values is not None
         self._ahead = None
         self.builder.take_back(ahead.position)
+        first = len(point.state)
+        for index, iterator in enumerate(point.iterators if self.graph.guided else ()):
+            surplus = operator.length_hint(iterator) - int(values.array(ahead.state[first + index], self.builder))
+            if surplus < 0:
+                raise FlowMismatch
+            deque(islice(iterator, surplus), maxlen=0)
         written = bool(self._arguments())       # their content is part of the state, whichever of them this way wrote to
         for array, value in zip(point.state, ahead.state, strict=False):
             if array.scope is self.scope and array._value is not value:

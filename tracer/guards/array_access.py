@@ -250,6 +250,14 @@ def _setitem(self: Any, index: Any, new: Any) -> None:
     _plain(self)[_all_plain(index)] = _all_plain(new)
 
 
+def _iter(self: Any) -> Any:
+    """Iterator over the rows, which are observed too; over the elements of a vector, which are all read."""
+    if np.ndarray.ndim.__get__(self) > 1:       # type: ignore[attr-defined]
+        return np.ndarray.__iter__(self)
+    _note(self)
+    return iter(_plain(self))
+
+
 def note_all(value: Any) -> None:
     if type(value) in ORIGINAL_CLASS:
         _note(value)
@@ -331,7 +339,7 @@ def _observed_class(kind: Any) -> type | None:
                                if name not in _KEPT | OPERATORS | _VIEWING}
     methods |= {name: _viewing_member(name, getattr(np.ndarray, name)) for name in ("__len__", *_VIEWING) if hasattr(np.ndarray, name)}
     methods |= {"__array_finalize__": _finalize, "__array_ufunc__": _ufunc, "__array_function__": _function, "__getitem__": _getitem,
-                "__setitem__": _setitem, "__module__": kind.__module__}
+                "__iter__": _iter, "__setitem__": _setitem, "__module__": kind.__module__}
     (attributes,) = gc.get_referents(vars(made))
     attributes["__class__"] = property(lambda self: kind)       # `isinstance` reads it; `setattr` would set the class of the class
     for name, method in methods.items():
