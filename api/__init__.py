@@ -41,7 +41,24 @@ from adjit.runtime.transforms import (
 from adjit.runtime.vmap import vmap
 
 if TYPE_CHECKING:
-    from adjit import cuda, debug, fft, fit, func, nn, ode, optim, solve, special, stats, tensor_function_names, tree, utils, viz
+    from adjit import (
+        cuda,
+        debug,
+        distributions,
+        fft,
+        fit,
+        func,
+        nn,
+        ode,
+        optim,
+        solve,
+        special,
+        stats,
+        tensor_function_names,
+        tree,
+        utils,
+        viz,
+    )
     from adjit.dtypes import *  # noqa: F403
     from adjit.runtime.cuda.transfer import device_get, device_put
     from adjit.runtime.parameter_vectors import check_grads, ravel_pytree
@@ -50,7 +67,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CompiledFunction", "Generator", "Tensor", "__version__", "as_tensor", "autograd", "check_grads", "checkpoint", "compile", "cond",
-    "cuda", "custom_vjp", "debug", "device", "device_get", "device_put", "e", "enable_grad", "errors", "fft", "fit", "fori_loop",
+    "cuda", "custom_vjp", "debug", "device", "distributions", "device_get", "device_put", "e", "enable_grad", "errors", "fft", "fit",
+    "fori_loop",
     "from_dlpack", "func", "get_rng_state", "grad", "hessian", "hvp", "inf", "inference_mode", "is_grad_enabled", "jacfwd", "jacobian",
     "jacrev", "jvp", "linalg", "load", "manual_seed", "map", "nan", "nn", "no_grad", "numpy", "ode", "optim", "pi", "pure_callback",
     "random", "ravel_pytree", "save", "scan", "set_grad_enabled", "set_rng_state", "solve", "special", "stats", "stop_gradient",
@@ -59,7 +77,8 @@ __all__ = [
 if TYPE_CHECKING:
     __all__ += tensor_function_names.__all__        # type: ignore[has-type]
 
-_ON_DEMAND = ("cuda", "debug", "fft", "fit", "func", "nn", "ode", "optim", "solve", "special", "stats", "tree", "utils", "viz")
+_ON_DEMAND = (
+    "cuda", "debug", "distributions", "fft", "fit", "func", "nn", "ode", "optim", "solve", "special", "stats", "tree", "utils", "viz")
 _DTYPES = frozenset((
     "bfloat16", "bool", "cdouble", "cfloat", "complex128", "complex64", "double", "float", "float16", "float32", "float64", "half", "int",
     "int16", "int32", "int64", "int8", "long", "short", "uint16", "uint32", "uint64", "uint8"))

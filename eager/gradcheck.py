@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from adjit.eager.autograd_methods import grad
-from adjit.eager.modes import no_grad
 from adjit.eager.tensor import Tensor, new_tensor, tensor
 from adjit.ir.errors import NonDifferentiableError
 from adjit.tracer.user_location import find_user_location
@@ -47,6 +46,31 @@ def gradcheck(func: Callable[..., Any], inputs: Tensor | Sequence[Any], *, eps: 
     return True
 
 
+def gradgradcheck(func: Callable[..., Any], inputs: Tensor | Sequence[Any], grad_outputs: Tensor | Sequence[Tensor] | None = None, *,
+                  eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True) -> bool:
+    """Check second derivatives: `gradcheck` of the gradients of `func`, as a function of the inputs and of the cotangents `grad_outputs`,
+    which are random numbers unless given. Equivalent of `torch.autograd.gradgradcheck`.
+
+    >>> gradgradcheck(lambda x: (x ** 3).sum(), tensor(np.array([1.0, 2.0]), requires_grad=True))
+    True
+    """
+    given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    if grad_outputs is None:
+        random = np.random.default_rng(0)
+        seeds = [tensor(random.standard_normal(result.shape), requires_grad=True) for result in _several(func(*given))]
+    else:
+        seeds = [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
+
+    def gradients(*everything: Any) -> tuple[Tensor, ...]:
+        own, cotangents = everything[:len(given)], everything[len(given):]
+        wanted = [x for x in own if isinstance(x, Tensor) and x.requires_grad]
+        results = [result for result in zip(_several(func(*own)), cotangents, strict=True) if result[0].requires_grad]
+        found = grad([result for result, _ in results], wanted, [seed for _, seed in results], create_graph=True, allow_unused=True)
+        return tuple(gradient for gradient in found if gradient is not None and gradient.requires_grad)
+
+    return gradcheck(gradients, (*given, *seeds), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception)
+
+
 def _several(returned: Any) -> tuple[Tensor, ...]:
     return returned if isinstance(returned, tuple) else (returned,)
 
@@ -60,8 +84,7 @@ def _differences(func: Callable[..., Any], given: Sequence[Any], x: Tensor, numb
             array = x.detach().numpy().copy()
             array.reshape(-1)[index] += sign * eps
             moved = tensor(array, requires_grad=True)
-            with no_grad():
-                results = _several(func(*(moved if item is x else item for item in given)))
-            ends.append(float(results[number].numpy().reshape(-1)[position]))
+            results = _several(func(*(moved if item is x else item for item in given)))
+            ends.append(float(results[number].detach().numpy().reshape(-1)[position]))
         found.reshape(-1)[index] = (ends[0] - ends[1]) / (2 * eps)
     return found

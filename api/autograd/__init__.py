@@ -6,12 +6,16 @@
 (tensor([2., 4.]),)
 """
 
+from adjit.autograd import functional
 from adjit.eager.autograd_methods import backward, grad
-from adjit.eager.gradcheck import gradcheck
-from adjit.eager.modes import detect_anomaly
+from adjit.eager.gradcheck import gradcheck, gradgradcheck
+from adjit.eager.modes import detect_anomaly, enable_grad, inference_mode, no_grad, set_grad_enabled
 from adjit.eager.user_function import Function
 from adjit.runtime.capture.autograd_functions import install
 
-__all__ = ["Function", "backward", "detect_anomaly", "grad", "gradcheck"]
+__all__ = [
+    "Function", "backward", "detect_anomaly", "enable_grad", "functional", "grad", "gradcheck", "gradgradcheck", "inference_mode",
+    "no_grad", "set_grad_enabled",
+]
 
 install()
