@@ -65,7 +65,7 @@ def execute(operation: Operation, operands: Sequence[Any]) -> list[Tensor]:
     if scope is None or scope.evaluates:
         return run(operation, operands)
     arrays = [traced(operand).value for operand in operands]
-    values = emit(operation, arrays, scope)
+    values = emit(operation, arrays, scope, operands)
     return finish(operation, operands, [wrap(value, scalar=False) for value in values[:operation.results]], arrays, values, False)
 
 
@@ -136,24 +136,27 @@ def _emit(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], 
         given = iter(arrays)
         view = function(*replaced(args, given, dynamic), **{name: replaced(arg, given, dynamic) for name, arg in kwargs.items()})
         raw_arrays = [view] if isinstance(view, TracedArray) else list(view)
-        values = emit(call.operation, [array.value for array in arrays], scope) if call.operation.wanted else ()
+        values = emit(call.operation, [array.value for array in arrays], scope, operands) if call.operation.wanted else ()
     else:
-        values = emit(call.operation, [array.value for array in arrays], scope)
+        values = emit(call.operation, [array.value for array in arrays], scope, operands)
         raw_arrays = [wrap(value, scalar=False) for value in values[:call.operation.results]]
     return finish(call.operation, operands, raw_arrays, [array.value for array in arrays], values, call.is_view)
 
 
-def emit(operation: Operation, values: Sequence[Value], scope: Scope) -> tuple[Value, ...]:
+def emit(operation: Operation, values: Sequence[Value], scope: Scope, operands: Sequence[Any] = ()) -> tuple[Value, ...]:
     """Append the ops of an operation to the graph of a trace, at the user's line.
 
-    Operands that are not differentiated are marked: values that were detached, or computed under `no_grad`, are constants to later
-    derivatives of the whole graph.
+    Tensors that are not differentiated are marked: values that were detached, or computed under `no_grad`, are constants to later
+    derivatives of the whole graph. Traced arrays among the `operands` are none: `aj.grad` of a function of arrays, with tensors that it
+    reads, differentiates by them.
     """
     builder = scope.builder
     assert isinstance(builder, GraphBuilder)
     wanted = operation.wanted
     if wanted:
-        values = [value if i in wanted or not is_inexact(value.type.dtype) else ops.stop_gradient(value) for i, value in enumerate(values)]
+        arrays = {i for i, operand in enumerate(operands) if isinstance(operand, TracedArray)}
+        values = [value if i in wanted or i in arrays or not is_inexact(value.type.dtype) else ops.stop_gradient(value)
+                  for i, value in enumerate(values)]
     results = builder.inline(operation.graph, values, builder.role)
     if operation.unexpanded is None or operation.unexpanded is operation.graph:
         return results

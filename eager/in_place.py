@@ -150,7 +150,7 @@ def _write_traced(call: Call, target: Tensor, operands: list[Any], scope: Scope,
     shifted = is_additive and not modes.grad and differentiable(target)
     if shifted:     # the derivatives of the old and the new content are equal if a constant is added
         inputs[1:] = map(detached_value, inputs[1:])
-    values = emit(operation, inputs, scope)
+    values = emit(operation, inputs, scope, operands)
     new = values[0]
     if modes.grad and (operation.wanted or target._requires_grad):      # the target's graph changes
         new = new if operation.wanted else detached_value(new)

@@ -64,10 +64,10 @@ def solve_ivp(fun: Function, t_span: tuple[Any, Any], y0: Any, method: str = "RK
               max_step: float = np.inf, max_steps: int = 10_000, max_events: int = 1, gradient: str = "steps") -> OdeResult:
     """The solution of y' = fun(t, y, *args) from `y0` at `t_span[0]` to `t_span[1]`, which may be before; as `scipy.integrate.solve_ivp`.
 
-    `y0` is a number, an array, or a tree of them; `fun` returns the like. `method`: "RK45", of Dormand and Prince, fifth order; "Rodas", of
-    Rosenbrock's kind, fourth order, for stiff problems. Steps keep the root mean square of error / (atol + rtol |y|) below 1; `atol` may
-    be a tree like `y0`. `t_eval`: times, in order, at which the state is returned, interpolated within steps. Its ends may be any
-    numbers of the interval.
+    `y0` is a number, an array, or a tree of them, and becomes float64; `fun` returns the like. `method`: "RK45", of Dormand and Prince,
+    fifth order; "Rodas", of Rosenbrock's kind, fourth order, for stiff problems. Steps keep the root mean square of error /
+    (atol + rtol |y|) below 1; `atol` may be a tree like `y0`. `t_eval`: times, in order, at which the state is returned, interpolated
+    within steps. Its ends may be any numbers of the interval.
 
     `events`: a function `event(t, y, *args)` of a number, or a list of such, with the attributes `terminal` and `direction` of SciPy's:
     the times at which it is zero. `max_events` times of each are returned. A terminal event ends the integration; states at later times of
@@ -99,7 +99,8 @@ def solve_ivp(fun: Function, t_span: tuple[Any, Any], y0: Any, method: str = "RK
               max_step: Any) -> OdeResult:
         name = f"solve_ivp of {describe(fun)}"
         begin, end = (as_traced(float(t) if isinstance(t, (int, np.integer)) else t).astype(np.float64) for t in t_span)
-        problem = Problem(functools.wraps(fun)(lambda y, t, *args: fun(t, y, *args)), y0, (begin, *args), "solve_ivp", scalar=False)
+        problem = Problem(functools.wraps(fun)(lambda y, t, *args: fun(t, y, *args)), y0, (begin, *args), "solve_ivp", scalar=False,
+                          dtype=np.float64)
         vectors = problem.vectors
         count = sum(value.type.size for value in problem.region.graph.results)
         if count != vectors.size:

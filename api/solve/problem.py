@@ -53,12 +53,12 @@ class Result:
 class Vectors:
     """Trees of the kind of `x0` as vectors."""
 
-    def __init__(self, x0: Tree, name: str) -> None:
+    def __init__(self, x0: Tree, name: str, dtype: Any = None) -> None:
         found, self.tree = flatten(stacked_lists(x0))
         if not found:
             raise TraceError(f"{name}: x0 has no numbers", find_user_location())
         self.names = [f"x0{path}" for path in paths(self.tree)]
-        leaves = [_as_float(leaf, f"{name}: {what}") for leaf, what in zip(found, self.names, strict=True)]
+        leaves = [_as_float(leaf, f"{name}: {what}", dtype) for leaf, what in zip(found, self.names, strict=True)]
         self.shapes = [np.shape(leaf) for leaf in leaves]
         self.dtype = np.result_type(*(leaf.dtype for leaf in leaves))
         self.ends = [0, *accumulate(int(np.prod(shape, dtype=np.int64)) for shape in self.shapes)]
@@ -82,12 +82,12 @@ class Problem:
     `value(x, theta)` appends a copy of the function to the trace under way, which returns a vector, or a number for `scalar`.
     """
 
-    def __init__(self, fun: Function, x0: Tree, args: tuple[Any, ...], name: str, scalar: bool) -> None:
+    def __init__(self, fun: Function, x0: Tree, args: tuple[Any, ...], name: str, scalar: bool, dtype: Any = None) -> None:
         self.what = f"{name} of {describe(fun)}"
         if not isinstance(args, tuple):
             raise TraceError(f"{self.what}: args is {type(args).__name__}, expected a tuple", find_user_location(),
                              hint="write (data,) for a single argument")
-        self.vectors = Vectors(x0, self.what)
+        self.vectors = Vectors(x0, self.what, dtype)
         self.region = trace_region(lambda x, *args: _with_arrays(fun(self.vectors.unravel(x), *args)), (self.vectors.initial, *args),
                                    name=describe(fun))
         self.theta = tuple(map(wrap, self.region.operands[1:]))
@@ -128,13 +128,14 @@ def _with_arrays(tree: Tree) -> Tree:
     return unflatten(spec, [as_traced(float(leaf)) if type(leaf) in (int, float) else leaf for leaf in leaves])
 
 
-def _as_float(leaf: Any, what: str) -> Any:
+def _as_float(leaf: Any, what: str, dtype: Any) -> Any:
     array = as_traced(leaf) if isinstance(leaf, (bool, int, float)) or hasattr(leaf, "dtype") else None
     if array is None or array.dtype.kind not in "fiu":
         found = type(leaf).__name__ if array is None else array.dtype.name
         raise DTypeError(f"{what} is {found}, expected real numbers", find_user_location(),
                          hint="split complex numbers into real and imaginary parts" if found.startswith("complex") else None)
-    return array if array.dtype.kind == "f" else array.astype(np.float64)
+    dtype = dtype or (array.dtype if array.dtype.kind == "f" else np.float64)
+    return array if array.dtype == dtype else array.astype(dtype)
 
 
 def bounds_of(bounds: Any, vectors: Vectors, name: str) -> tuple[Any, Any] | None:

@@ -142,3 +142,19 @@ def test_numpy_does_not_write_tensors_into_arrays(write: Callable[[Any, Any], An
     assert not array_.any()
     write(array_, tensor.detach().numpy())
     assert array_.any()
+
+
+@pytest.mark.parametrize("requires_grad", [True, False])
+def test_arrays_beside_tensors_are_differentiated(requires_grad: bool) -> None:
+    """`aj.grad` of a function of arrays that reads a tensor: the array is no detached tensor."""
+    a = aj.tensor([1.0, 2.0], requires_grad=requires_grad, dtype="float64")
+    x = np.array([3.0, 5.0])
+    np.testing.assert_array_equal(aj.grad(lambda x: ((x - a) ** 2).sum())(x), [4.0, 6.0])
+    np.testing.assert_array_equal(aj.compile(lambda x: aj.grad(lambda x: np.sum(a * x * x))(x))(x), [6.0, 20.0])
+    np.testing.assert_array_equal(aj.jacobian(lambda x: a * x)(x), np.diag([1.0, 2.0]))
+
+    def detached(x: Any) -> Any:
+        t = a * 1.0
+        return np.sum(t.detach() * x)
+
+    np.testing.assert_array_equal(aj.grad(detached)(x), [1.0, 2.0])

@@ -111,6 +111,8 @@ def test_saved_times_and_dense_output() -> None:
     assert not stopped.success
     assert np.isnan(stopped.y["b"][-1])
     assert not solve_ivp(lambda t, y: y * y, (0.0, 2.0), 1.0).success             # goes to infinity at 1
+    single = solve_ivp(lambda t, y: -y, (0.0, 1.0), np.ones(2, np.float32)).y
+    assert single.dtype == np.float64
 
 
 def hit(t: Any, y: Any) -> Any:

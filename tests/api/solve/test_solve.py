@@ -183,3 +183,17 @@ def test_many_fits() -> None:
 def test_errors(call: Callable[[], Any], error: type[AdjitError], says: str) -> None:
     with pytest.raises(error, match=says):
         call()
+
+
+def test_tensors() -> None:
+    """As arguments and in the closure: solutions are tensors, and have their gradients."""
+    a = aj.tensor([1.0, 2.0], requires_grad=True, dtype="float64")
+    for solve in (lambda: newton(lambda x, a: np.sum(np.cosh(x - a)), np.zeros(2), (a,)),
+                  lambda: root(lambda x, a: x - a, np.zeros(2), (a,))):
+        a.grad = None
+        found = solve()
+        np.testing.assert_allclose(found.x.detach().numpy(), [1.0, 2.0], atol=1e-9)
+        (found.x * aj.tensor([3.0, 4.0], dtype="float64")).sum().backward()
+        np.testing.assert_allclose(a.grad.numpy(), [3.0, 4.0], atol=1e-9)
+    closed = newton(lambda x: ((x - a) ** 2).sum(), np.zeros(2))
+    np.testing.assert_allclose(np.asarray(closed.x), [1.0, 2.0], atol=1e-9)
