@@ -50,9 +50,9 @@ def print(text: str, /, *args: Any, **values: Any) -> None:
     >>> float(f(0.0))
     y = 0.000, twice 0.0
     0.0
-    >>> float(aj.grad(f)(1.0))
-    y = 0.841, twice 1.682941969615793
-    0.9092974268256817
+    >>> float(aj.grad(f)(0.0))
+    y = 0.000, twice 0.0
+    0.0
     """
     try:
         fields = [name for _, name, _, _ in Formatter().parse(text) if name is not None]
@@ -89,10 +89,10 @@ def callback(function: Function, /, *args: Any, **kwargs: Any) -> None:
     ... def step(w, x):
     ...     loss, gradient = aj.value_and_grad(lambda w: np.sum((w * x) ** 2))(w)
     ...     aj.debug.callback(losses.append, loss)
-    ...     return w - 0.1 * gradient
+    ...     return w - 0.25 * gradient
     >>> w = step(step(np.array([1.0, 2.0]), 1.0), 1.0)
     >>> [float(loss) for loss in losses]
-    [5.0, 3.2]
+    [5.0, 1.25]
     """
     if not callable(function):
         raise ArgumentError(f"aj.debug.callback takes a function and its arguments, got {function!r}", find_user_location(),
