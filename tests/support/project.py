@@ -14,8 +14,8 @@ TESTS = ROOT / "tests"
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 VERSION = re.search(r'^VERSION = "(.+)"$', (ROOT / "ir/version.py").read_text(), re.MULTILINE)[1]  # type: ignore[index]
 PACKAGES = ("ir", "tracer", "passes", "codegen", "eager", "runtime", "api")
-PUBLIC_MODULES = ("adjit", "adjit.autograd", "adjit.autograd.functional", "adjit.cuda", "adjit.debug", "adjit.distributions", "adjit.errors",
-                  "adjit.fit", "adjit.linalg", "adjit.nn",
+PUBLIC_MODULES = ("adjit", "adjit.autograd", "adjit.autograd.functional", "adjit.cuda", "adjit.debug", "adjit.distributions",
+                  "adjit.errors", "adjit.fit", "adjit.linalg", "adjit.nn",
                   "adjit.nn.functional", "adjit.nn.init", "adjit.nn.utils", "adjit.nn.utils.rnn", "adjit.numpy", "adjit.ode",
                   "adjit.optim", "adjit.optim.lr_scheduler", "adjit.random", "adjit.solve", "adjit.special", "adjit.stats", "adjit.tree",
                   "adjit.utils", "adjit.utils.checkpoint", "adjit.utils.data", "adjit.viz")
