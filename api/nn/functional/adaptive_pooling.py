@@ -159,10 +159,10 @@ def _largest_of(x: Any, places: Sequence[Any], return_indices: bool) -> Any:
         flat = flat + np.reshape(place, shape) * prod(lengths[axis + 1:])
     counts = tuple(place.shape[-2] for place in places)
     flat = np.broadcast_to(flat, (*x.shape[:-axes], *flat.shape[flat.ndim - 2 * axes:]))
-    flat = np.reshape(flat, (*x.shape[:-axes], prod(counts), -1))
+    flat = np.reshape(flat, (*x.shape[:-axes], prod(counts), prod(place.shape[-1] for place in places)))
     elements = np.reshape(x, (*x.shape[:-axes], prod(lengths)))
     held: Any = wrap(stop_gradient(as_traced(elements).value))
-    windows = np.reshape(np.take_along_axis(held, np.reshape(flat, (*x.shape[:-axes], -1)), -1), flat.shape)
+    windows = np.reshape(np.take_along_axis(held, np.reshape(flat, (*flat.shape[:-2], prod(flat.shape[-2:]))), -1), flat.shape)
     first = np.argmax(windows, axis=-1)
     indices = np.take_along_axis(flat, first[..., None], -1)[..., 0]
     values = np.reshape(np.take_along_axis(elements, indices, -1), (*x.shape[:-axes], *counts))
@@ -300,5 +300,6 @@ def _unpooled(input: Any, indices: Any, kernel_size: Size, stride: Size | None, 
             raise ArgumentError(f"{function}: output_size {tuple(output_size)} is not within a stride of {lengths}", find_user_location())
         lengths = wanted
     flat = np.zeros_like(x, shape=(*x.shape[:-axes], prod(lengths)))
-    np.put_along_axis(flat, np.reshape(indices, (*x.shape[:-axes], -1)), np.reshape(x, (*x.shape[:-axes], -1)), -1)
+    rows = (*x.shape[:-axes], prod(x.shape[-axes:]))
+    np.put_along_axis(flat, np.reshape(indices, rows), np.reshape(x, rows), -1)
     return np.reshape(flat, (*x.shape[:-axes], *lengths))

@@ -119,7 +119,7 @@ def fold(input: Array, output_size: int | Sequence[int], kernel_size: int | Sequ
     if x.ndim not in (2, 3) or x.shape[-2] % prod(sizes) or x.shape[-1] != prod(counts):
         refuse_shape(f"fold: {lengths} has {prod(counts)} windows of {prod(sizes)} elements a channel, got the shape {x.shape}",
                      "the input has the shape (N, channels * elements of a window, windows), or no N")
-    columns = np.reshape(x, (-1, x.shape[-2] // prod(sizes), *sizes, *counts))
+    columns = np.reshape(x, (x.shape[0] if x.ndim == 3 else 1, x.shape[-2] // prod(sizes), *sizes, *counts))
     image: Any = np.zeros_like(x, shape=(*columns.shape[:2], *(length + axis.low + axis.high
                                                           for length, axis in zip(lengths, windows, strict=True))))
     for element, index in zip(np.ndindex(*sizes), product(*(axis.slices() for axis in windows)), strict=True):

@@ -217,7 +217,7 @@ def affine_grid(theta: Array, size: Sequence[int], align_corners: bool | None = 
         else:
             lines.append((np.arange(count) * 2.0 + 1.0) / count - 1.0)
     points = np.stack([*(part.T for part in np.meshgrid(*lines, indexing="ij")), np.ones(tuple(size[2:]))], axis=-1)
-    grid = np.reshape(points.astype(matrix.dtype), (1, -1, axes + 1)) @ np.swapaxes(matrix, 1, 2)
+    grid = np.reshape(points.astype(matrix.dtype), (1, prod(size[2:]), axes + 1)) @ np.swapaxes(matrix, 1, 2)
     return np.reshape(grid, (size[0], *size[2:], axes))
 
 
@@ -258,7 +258,7 @@ def grid_sample(input: Array, grid: Array, mode: Literal["bilinear", "nearest", 
             else:
                 options.append([(bound(first + offset, length, bool(align_corners)), _cubic(np.abs(part - offset), -0.75))
                                 for offset in range(-1, 3)])
-    flat = np.reshape(x, (*x.shape[:2], prod(lengths)))
+    flat, rows = np.reshape(x, (*x.shape[:2], prod(lengths))), (x.shape[0], 1, prod(places.shape[1:-1]))
     total: Any = 0.0
     for chosen in product(*options):
         inside: Any = True
@@ -268,9 +268,9 @@ def grid_sample(input: Array, grid: Array, mode: Literal["bilinear", "nearest", 
             inside = inside & (place >= 0.0) & (place <= length - 1)
             index = index * length + np.clip(np.nan_to_num(place), 0.0, length - 1).astype(np.int64)
             weight = share if weight is None else weight * share
-        elements = np.take_along_axis(flat, np.reshape(index, (x.shape[0], 1, -1)), -1)
-        factor = inside.astype(x.dtype) if weight is None else np.where(inside, weight, 0.0)
-        total = total + elements * np.reshape(factor, (x.shape[0], 1, -1))
+        elements = np.take_along_axis(flat, np.reshape(index, rows), -1)
+        factor = inside.astype(x.dtype) if weight is None else np.where(inside, weight, 0.0 * weight)       # NaN stays NaN
+        total = total + elements * np.reshape(factor, rows)
     return np.reshape(total, (*x.shape[:2], *places.shape[1:-1]))
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from adjit.eager.apply import apply
-from adjit.eager.checks import check_range, checked
+from adjit.eager.checks import check_range, checked, known
 from adjit.eager.functional import matmul as matmul
 from adjit.eager.functional import shapes
 from adjit.eager.in_place import apply_in_place
@@ -23,6 +23,7 @@ from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.functions.composites import vector_norm
 from adjit.tracer.lowering import iota
+from adjit.tracer.scope import is_tracing
 from adjit.tracer.user_location import find_user_location
 
 
@@ -31,8 +32,12 @@ def _check_rows(input: Any, weight: Any, *rest: Any, **options: Any) -> None:
         check_range("embedding", "index", input, shape[0], "rows")
 
 
-def _check_labels(tensor: Any, num_classes: int, *rest: Any, **options: Any) -> None:
-    check_range("one_hot", "label", tensor, num_classes, "classes")
+def _check_offsets(input: Any, weight: Any, offsets: Any, *rest: Any) -> None:
+    _check_rows(input, weight)
+    starts = None if offsets is None else known(offsets)
+    if starts is not None and starts.size and (starts[0] != 0 or starts[-1] > np.shape(input)[0]):
+        raise ArgumentError(f"embedding_bag: offsets begin with 0, and end at most with {np.shape(input)[0]}; got {starts.tolist()}",
+                            find_user_location())
 
 
 def linear(input: Any, weight: Any, bias: Any | None = None) -> Any:
@@ -172,7 +177,7 @@ def embedding_bag(input: Array, weight: Array, offsets: Array | None = None, max
     return _bags(input, weight, offsets, scale_grad_by_freq, mode, per_sample_weights, include_last_offset, padding_idx)
 
 
-@checked(_check_rows)
+@checked(_check_offsets)
 @dispatched
 def _bags(input: Any, weight: Any, offsets: Any, scale_grad_by_freq: bool, mode: str, scales: Any, include_last_offset: bool,
           padding_idx: int | None) -> Any:
@@ -229,17 +234,29 @@ def bilinear(input1: Array, input2: Array, weight: Array, bias: Array | None = N
     return result if bias is None else result + bias
 
 
-@checked(_check_labels)
-@dispatched
-def one_hot(tensor: Array, num_classes: int, dtype: Any = np.int64) -> Array:
+def one_hot(tensor: Array, num_classes: int = -1, dtype: Any = np.int64) -> Array:
     """Convert integer labels of any shape to vectors with a 1 at the label: shape `(*tensor.shape, num_classes)`.
 
-    A label outside of `[0, num_classes)` raises `IndexError`, and in compiled code gives zeros.
+    -1 classes are one more than the largest label; in compiled code their number is given. A label outside of `[0, num_classes)` raises
+    `IndexError`, and in compiled code gives zeros.
 
     >>> one_hot(np.array([0, 2]), 3)
     array([[1, 0, 0],
            [0, 0, 1]])
     """
+    labels = None if is_tracing() else known(tensor)
+    if num_classes == -1:
+        if labels is None:
+            raise ArgumentError("one_hot: the number of classes follows from the labels, which compiled code does not know",
+                                find_user_location(), hint="pass num_classes")
+        num_classes = int(labels.max()) + 1 if labels.size else 0
+    if labels is not None:
+        check_range("one_hot", "label", tensor, num_classes, "classes")
+    return _one_hot(tensor, num_classes, dtype)
+
+
+@dispatched
+def _one_hot(tensor: Array, num_classes: int, dtype: Any) -> Array:
     return is_label(integers(tensor, "one_hot"), num_classes, -1).astype(dtype)
 
 

@@ -89,25 +89,25 @@ def nll_loss(input: Array, target: Array, weight: Array | None = None, ignore_in
 
 
 @dispatched
-def mse_loss(input: Array, target: Array, reduction: Reduction = "mean") -> Array:
-    """`(input - target)**2`; both have the same shape.
+def mse_loss(input: Array, target: Array, reduction: Reduction = "mean", weight: Array | None = None) -> Array:
+    """`(input - target)**2`; both have the same shape. `weight`, of that shape, multiplies it; "mean" divides by the sum of the weights.
 
     >>> mse_loss(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
     np.float64(2.0)
     """
     prediction, target = pair(input, target, "mse_loss")
-    return _reduce(np.square(prediction - target), reduction)
+    return _weighted_mean(np.square(prediction - target), weight, reduction, "mse_loss")
 
 
 @dispatched
-def l1_loss(input: Array, target: Array, reduction: Reduction = "mean") -> Array:
-    """`abs(input - target)`; both have the same shape. The derivative at equal elements is 0.
+def l1_loss(input: Array, target: Array, reduction: Reduction = "mean", weight: Array | None = None) -> Array:
+    """`abs(input - target)`; both have the same shape. The derivative at equal elements is 0. `weight` is as in `mse_loss`.
 
     >>> l1_loss(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
     np.float64(1.0)
     """
     prediction, target = pair(input, target, "l1_loss")
-    return _reduce(np.abs(prediction - target), reduction)
+    return _weighted_mean(np.abs(prediction - target), weight, reduction, "l1_loss")
 
 
 @dispatched
@@ -130,8 +130,10 @@ def smooth_l1_loss(input: Array, target: Array, reduction: Reduction = "mean", b
 
 
 @dispatched
-def huber_loss(input: Array, target: Array, reduction: Reduction = "mean", delta: float = 1.0) -> Array:
+def huber_loss(input: Array, target: Array, reduction: Reduction = "mean", delta: float = 1.0, weight: Array | None = None) -> Array:
     """`0.5 * d**2` where the distance d is below `delta`, `delta * (d - 0.5 * delta)` elsewhere; both have the same shape.
+
+    `weight`, of that shape, multiplies it; "mean" divides by the number of elements.
 
     Source: Huber, Robust Estimation of a Location Parameter, Annals of Mathematical Statistics 35 (1964).
 
@@ -143,7 +145,8 @@ def huber_loss(input: Array, target: Array, reduction: Reduction = "mean", delta
         raise ArgumentError(f"huber_loss: delta is positive, got {delta}", find_user_location())
     difference = prediction - target
     distance = np.abs(difference)
-    return _reduce(np.where(distance < delta, 0.5 * np.square(difference), delta * (distance - 0.5 * delta)), reduction)
+    loss = np.where(distance < delta, 0.5 * np.square(difference), delta * (distance - 0.5 * delta))
+    return _reduce(loss if weight is None else loss * parameter(weight, loss.shape, "huber_loss", "weight"), reduction)
 
 
 @checked(_check_probabilities)
@@ -208,14 +211,21 @@ def kl_div(input: Array, target: Array, reduction: Reduction | Literal["batchmea
     return _reduce(loss, reduction)
 
 
+def _check_variance(input: Any, target: Any, var: Any, *rest: Any, **options: Any) -> None:
+    array = known(var)
+    if array is not None and np.any(array < 0.0):
+        raise ArgumentError(f"gaussian_nll_loss: var is not negative, one of its numbers is {array.min()}", find_user_location())
+
+
+@checked(_check_variance)
 @dispatched
 def gaussian_nll_loss(input: Array, target: Array, var: Array | float, full: bool = False, eps: float = 1e-6,
                       reduction: Reduction = "mean") -> Array:
     """`(log(v) + (input - target)**2 / v) / 2` with `v = max(var, eps)`; `full` adds `log(2 * pi) / 2`.
 
     `var` is a number, or has the shape of `input`, perhaps without the last dimension or with one dimension of 1; raises `ShapeError` for
-    other shapes. The derivative is as if there were no bound `eps`. Source: Nix and Weigend, Estimating the mean and variance of the target
-    probability distribution, 1994.
+    other shapes, and `ValueError` for a negative one, when it runs. The derivative is as if there were no bound `eps`.
+    Source: Nix and Weigend, Estimating the mean and variance of the target probability distribution, 1994.
 
     >>> float(gaussian_nll_loss(np.array([1.0]), np.array([3.0]), np.array([1.0])))
     2.0
@@ -333,6 +343,14 @@ def _weighted(loss: Any, weight: Any | None, function: str) -> Any:
     if isinstance(weight, str):
         raise TypeError(f"{function}: weight is an array; reduction={weight!r} is given by name")
     return _fitting(loss * floating(weight, f"{function}: weight").astype(loss.dtype), loss.shape, function, "weight")
+
+
+def _weighted_mean(loss: Any, weight: Any | None, reduction: Any, function: str) -> Any:
+    """Reduce a loss; the mean with weights is that of as many elements as they sum up to."""
+    if weight is None:
+        return _reduce(loss, reduction)
+    weight = parameter(weight, loss.shape, function, "weight")
+    return np.sum(loss * weight) / np.sum(weight) if reduction == "mean" else _reduce(loss * weight, reduction)
 
 
 def _fitting(loss: Any, shape: tuple[int, ...], function: str, what: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ def pixel_shuffle(input: Array, upscale_factor: int) -> Array:
     if x.ndim < 3 or x.shape[-3] % (r * r):
         refuse_shape(f"pixel_shuffle: the channels of the shape {x.shape} do not divide by {r} * {r}")
     *batch, channels, height, width = x.shape
-    x = np.reshape(x, (-1, channels // (r * r), r, r, height, width))
+    x = np.reshape(x, (prod(batch), channels // (r * r), r, r, height, width))
     return np.reshape(np.transpose(x, (0, 1, 4, 2, 5, 3)), (*batch, channels // (r * r), height * r, width * r))
 
 
@@ -45,7 +46,7 @@ def pixel_unshuffle(input: Array, downscale_factor: int) -> Array:
     if x.ndim < 3 or x.shape[-2] % r or x.shape[-1] % r:
         refuse_shape(f"pixel_unshuffle: an image of the shape {x.shape} does not divide by {r}")
     *batch, channels, height, width = x.shape
-    x = np.reshape(x, (-1, channels, height // r, r, width // r, r))
+    x = np.reshape(x, (prod(batch), channels, height // r, r, width // r, r))
     return np.reshape(np.transpose(x, (0, 1, 3, 5, 2, 4)), (*batch, channels * r * r, height // r, width // r))
 
 
@@ -61,7 +62,7 @@ def channel_shuffle(input: Array, groups: int) -> Array:
     x, groups = as_traced(input), _factor(groups, "channel_shuffle: groups")
     if x.ndim < 3 or x.shape[1] % groups:
         refuse_shape(f"channel_shuffle takes (N, C, ...) with channels that divide into {groups} groups, got the shape {x.shape}")
-    return np.reshape(np.swapaxes(np.reshape(x, (x.shape[0], groups, -1, *x.shape[2:])), 1, 2), x.shape)
+    return np.reshape(np.swapaxes(np.reshape(x, (x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])), 1, 2), x.shape)
 
 
 def native_channel_shuffle(input: Array, groups: int) -> Array:
