@@ -313,10 +313,11 @@ def _roots(outputs: Sequence[Tensor], gradients: Any, what: str) -> list[tuple[E
     if len(given) != len(outputs):
         raise ShapeError(f"{what}: {len(outputs)} outputs and {len(given)} gradients", find_user_location())
     roots = []
-    for output, gradient in zip(outputs, given, strict=True):
+    for index, (output, gradient) in enumerate(zip(outputs, given, strict=True)):
         if not _get_requires_grad(output):
             raise NonDifferentiableError(
-                f"{what} of a tensor that does not require grad and has no grad_fn", find_user_location(),
+                f"{what} of a tensor that does not require grad and has no grad_fn: element {index} of tensors does not require grad and "
+                "does not have a grad_fn", find_user_location(),
                 hint="make a leaf that it is computed from with requires_grad=True; computing under no_grad() or detach() cuts the graph")
         roots.append((edge_of(output), _cotangent(output, gradient, what)))
     return roots

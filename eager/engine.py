@@ -132,7 +132,8 @@ def backward(roots: Sequence[tuple[Edge, Any]], retain_graph: bool, create_graph
         for (node, index), cotangent in roots:
             if node.saved is None and not isinstance(node, AccumulateGrad):
                 raise GraphFreedError(
-                    f"a second backward pass through {node.name()}, whose saved tensors were freed by the first", find_user_location(),
+                    f"Trying to backward through the graph a second time: a second backward pass through {node.name()}, whose saved "
+                    "tensors were freed by the first", find_user_location(),
                     hint="pass retain_graph=True to every backward() or grad() but the last, or run the forward computation again")
             walk.send(node, index, (arithmetic.from_tensor(cotangent), False))
         while walk.heap:

@@ -76,7 +76,8 @@ def check_writable(target: Tensor) -> None:
     root = root_of(target)
     if root._requires_grad and root._node is None:
         what = "a leaf that requires grad" if root is target else "a view of a leaf that requires grad"
-        raise InPlaceError(f"{what} is written to in place", find_user_location(),
+        raise InPlaceError(f"{what} is written to in place: a leaf Variable that requires grad is being used in an in-place operation",
+                           find_user_location(),
                            hint="update it within adjit.no_grad(), or write to a copy: x = x.clone()")
 
 

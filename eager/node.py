@@ -120,7 +120,8 @@ class Node:
         saved = self.saved
         if saved is None:
             raise GraphFreedError(
-                f"{self.name()} has no saved tensors any more: a backward pass through it has freed them", find_user_location(),
+                f"Trying to backward through the graph a second time: {self.name()} has no saved tensors any more, a backward pass "
+                "through it has freed them", find_user_location(),
                 hint="pass retain_graph=True to every backward() or grad() but the last, or run the forward computation again")
         for source, item in zip(self.operation.saved, saved, strict=True):
             assert item is not None

@@ -66,3 +66,15 @@ def test_gradgradcheck() -> None:
     assert aj.autograd.gradcheck(Cubed.apply, x)
     assert not gradgradcheck(Cubed.apply, x, raise_exception=False)
     assert aj.autograd.gradcheck(lambda x: aj.autograd.grad((x ** 3).sum(), x, create_graph=True)[0], x)
+
+
+def test_errors_have_pytorchs_words() -> None:
+    x = aj.tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place operation"):
+        x.mul_(2.0)
+    with pytest.raises(RuntimeError, match="element 0 of tensors does not require grad and does not have a grad_fn"):
+        aj.ones(2).sum().backward()
+    y = (x * x).sum()
+    y.backward()
+    with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
+        y.backward()
