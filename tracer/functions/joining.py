@@ -87,6 +87,9 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
         raise ShapeError(f"stack: all arrays have to have the same shape, got {shapes}", find_user_location())
     target = dtype if dtype is not None or all(not piece.weak for piece in pieces) else common_dtype(pieces)
     dim = normalize_axis(axis, pieces[0].ndim + 1)
+    if not pieces[0].shape:         # np.array([x, y, z]): no one sees the views
+        rows = [wrap(lowering.reshape(piece.value, (1,)), scalar=False) for piece in pieces]
+        return concatenate(rows, axis=dim, out=out, dtype=target, casting=casting)
     return concatenate([expand_dims(piece, dim) for piece in pieces], axis=dim, out=out, dtype=target, casting=casting)
 
 
