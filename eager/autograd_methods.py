@@ -235,34 +235,35 @@ def backward(tensors: Tensor | Sequence[Tensor], grad_tensors: Any = None, retai
 @overload
 def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], grad_outputs: Any = None,
          retain_graph: bool | None = None, create_graph: bool = False, allow_unused: Literal[False] = False, *, only_inputs: bool = ...,
-         materialize_grads: Literal[False] = ...) -> tuple[Tensor, ...]: ...
+         is_grads_batched: bool = ..., materialize_grads: Literal[False] = ...) -> tuple[Tensor, ...]: ...
 
 
 @overload
 def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], grad_outputs: Any = None,
          retain_graph: bool | None = None, create_graph: bool = False, *, allow_unused: bool = ..., only_inputs: bool = ...,
-         materialize_grads: Literal[True]) -> tuple[Tensor, ...]: ...
+         is_grads_batched: bool = ..., materialize_grads: Literal[True]) -> tuple[Tensor, ...]: ...
 
 
 @overload
 def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], grad_outputs: Any = None,
          retain_graph: bool | None = None, create_graph: bool = False, *, allow_unused: bool, only_inputs: bool = ...,
-         materialize_grads: bool = ...) -> tuple[Tensor | None, ...]: ...
+         is_grads_batched: bool = ..., materialize_grads: bool = ...) -> tuple[Tensor | None, ...]: ...
 
 
 @overload
 def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], grad_outputs: Any,
-         retain_graph: bool | None, create_graph: bool, allow_unused: bool, *, only_inputs: bool = ...,
+         retain_graph: bool | None, create_graph: bool, allow_unused: bool, is_grads_batched: bool = ..., *, only_inputs: bool = ...,
          materialize_grads: bool = ...) -> tuple[Tensor | None, ...]: ...
 
 
 def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], grad_outputs: Any = None,
-         retain_graph: bool | None = None, create_graph: bool = False, allow_unused: bool = False, *, only_inputs: bool = True,
-         materialize_grads: bool = False) -> tuple[Tensor | None, ...]:
+         retain_graph: bool | None = None, create_graph: bool = False, allow_unused: bool = False, is_grads_batched: bool = False, *,
+         only_inputs: bool = True, materialize_grads: bool = False) -> tuple[Tensor | None, ...]:
     """Compute the gradients of `outputs` (summed) with respect to each of `inputs`, which need not be leaves; `.grad` does not change.
 
     Arguments and errors are as in `tensor.backward`; an input that the outputs do not depend on raises `NonDifferentiableError`, or
-    with `allow_unused` gives None, with `materialize_grads` zeros. `only_inputs` is True, in PyTorch too.
+    with `allow_unused` gives None, with `materialize_grads` zeros. `only_inputs` is True, in PyTorch too. With `is_grads_batched`, the
+    first dimension of `grad_outputs` is a batch of cotangents: gradients have it, too.
 
     >>> from adjit.eager.tensor import tensor
     >>> x = tensor(3.0, requires_grad=True)
@@ -275,6 +276,11 @@ def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], 
         raise UnsupportedError("grad(only_inputs=False), which accumulates into other leaves", find_user_location(),
                                hint="leave it out, and call backward() for the gradients of all leaves")
     wanted = _as_list(inputs)
+    if is_grads_batched:
+        batch = [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
+        rows = [grad(outputs, inputs, [each[i] for each in batch], True, create_graph, allow_unused,
+                     materialize_grads=materialize_grads) for i in range(batch[0].shape[0])]
+        return tuple(None if column[0] is None else apply(np.stack, (list(column),)) for column in zip(*rows, strict=True))
     targets = _targets(wanted, "grad()")
     keep = create_graph if retain_graph is None else retain_graph
     found = run_backward(_roots(_as_list(outputs), grad_outputs, "grad()"), keep, create_graph, targets, accumulate=False)

@@ -78,3 +78,12 @@ def test_errors_have_pytorchs_words() -> None:
     y.backward()
     with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
         y.backward()
+
+
+def test_a_batch_of_cotangents() -> None:
+    x = X.clone().requires_grad_()
+    y = x ** 2
+    (rows,) = aj.autograd.grad(y, x, aj.tensor(np.eye(2)), is_grads_batched=True)
+    assert rows.tolist() == [[2.0, 0.0], [0.0, 4.0]]
+    none, = aj.autograd.grad(y, Y.clone().requires_grad_(), aj.tensor(np.eye(2)), allow_unused=True, is_grads_batched=True)
+    assert none is None
