@@ -82,7 +82,7 @@ def describe(arg: Any, operands: list[Any], key: list[Any], dynamic: bool) -> No
         key.append((array.dtype.char, array.shape))
     elif isinstance(arg, TracedArray):
         operands.append(arg)
-        key.append((complex if arg.dtype.kind == "c" else float) if arg.weak else (arg.dtype.char, arg.shape))
+        key.append((complex if arg.dtype.kind == "c" else float) if _is_weak(arg) else (arg.dtype.char, arg.shape))
     elif type(arg) is float or type(arg) is complex:
         if dynamic:
             operands.append(arg)
@@ -199,7 +199,8 @@ def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping
 
 def _is_weak(operand: Any) -> bool:
     """True if an operand promotes as a Python float or complex."""
-    return type(operand) is float or type(operand) is complex or (isinstance(operand, TracedArray) and operand.weak)
+    return type(operand) is float or type(operand) is complex or (
+        isinstance(operand, TracedArray) and operand.weak and is_inexact(operand.dtype))
 
 
 def differentiable(operand: Any) -> bool:

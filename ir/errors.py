@@ -8,6 +8,7 @@ from __future__ import annotations
 import linecache
 from collections.abc import Callable
 from enum import Enum
+from typing import TypeVar
 
 from adjit.ir.dataclass import dataclass
 
@@ -75,17 +76,26 @@ class AdjitError(Exception):
         return "\n".join(lines)
 
 
+ErrorKind = TypeVar("ErrorKind", bound=AdjitError)
+
+
 class Refusal(AdjitError):
     """Base of the errors for what adjit cannot do and NumPy can."""
 
     def __init__(self, message: str, location: Location | None = None, hint: str | None = None):
         super().__init__(message, location, hint)
-        for observe in REFUSAL_OBSERVERS:
-            observe(self)
+        refused(self)
 
 
-REFUSAL_OBSERVERS: list[Callable[[Refusal], None]] = []
+REFUSAL_OBSERVERS: list[Callable[[AdjitError], None]] = []
 """Functions that are told of each refusal when it is made."""
+
+
+def refused(error: ErrorKind) -> ErrorKind:
+    """The error, of which observers are told: adjit cannot do what NumPy can, although its class is one that NumPy raises, too."""
+    for observe in REFUSAL_OBSERVERS:
+        observe(error)
+    return error
 
 
 class ShapeError(AdjitError, ValueError):

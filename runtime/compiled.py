@@ -39,7 +39,7 @@ from adjit.tracer.reentrancy import is_reentrant
 from adjit.tracer.signature import CallSignature, describe_difference, flatten_call
 from adjit.tracer.trace import is_tracing
 from adjit.tracer.tracebacks import hide_frames, user_frames_only
-from adjit.tracer.user_location import find_user_location
+from adjit.tracer.user_location import find_user_location, warn_user
 
 if TYPE_CHECKING:
     from adjit.runtime import compiled_module
@@ -346,9 +346,12 @@ class CompiledFunction(Generic[P, R]):
 
     def _check_stores_nothing(self, program: Program) -> None:
         """Raise `ExportError` if each call has to store something, which code without Python cannot."""
-        if program.trace.stored:
-            raise ExportError(f"{function_name(self.fun)} stores a value outside, {program.trace.stored[0].path}, at each call: a file "
+        stored = [each for each in program.trace.stored if not each.counts]
+        if stored:
+            raise ExportError(f"{function_name(self.fun)} stores a value outside, {stored[0].path}, at each call: a file "
                               "has no such place", find_user_location(), hint="return the value")
+        if program.trace.stored:
+            warn_user(f"{function_name(self.fun)} adds to {program.trace.stored[0].path} at each call, which a file does not do")
 
     def _native(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature,
                 flow: FlowGraph | None = None, alone: bool = False) -> tuple[Program, tuple[np.ndarray, ...]]:

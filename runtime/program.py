@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import field, replace
 from functools import partial
+from operator import is_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from adjit.codegen.process.gc_pause import gc_paused
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.errors import TraceError, UnsupportedError
-from adjit.ir.graph import WRITABLE_ROLES, Graph, Op
+from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, graph_key
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.guard import GuardMiss, Outcome, same_outcome
 from adjit.ir.thread_context import thread
@@ -33,11 +34,12 @@ from adjit.runtime.debug import watch
 from adjit.runtime.inputs import Inputs
 from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.written_arrays import check_captured, find_same
-from adjit.tracer.array import EscapedArrayError
+from adjit.tracer.array import EscapedArrayError, TracedArray
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.flow.flow_graph import EndOfExploration, FlowGraph, FlowMismatch, TraceAgain
 from adjit.tracer.flow.lifted_numbers import NotLiftable
 from adjit.tracer.guards.side_effects import KeptValue
+from adjit.tracer.guards.source import Source
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.trace import KnownArrays, Pairs, Trace, function_name
 from adjit.tracer.user_location import find_user_location
@@ -359,6 +361,8 @@ def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
     while left:
         left -= 1
         known = flow is not None and bool(flow.blocks)
+        if flow is not None:
+            flow.has_ways = known
         points = 0 if flow is None else flow.begin()
         if flow is not None:
             flow.lifts_early = lifts > 0 and not flow.changes_state
@@ -393,9 +397,14 @@ def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
             flow.guides = forwards > 0 and captured is None and (forwards == MAX_FORWARDED - 1 or flow.met_again)
             left, repeated = left + 1, not flow.guides
             continue
+        refused = next((each.refusal for each in trace.kept if each.refusal is not None), None)
+        if captured is not None and refused is not None:
+            _take_back(trace)
+            raise refused()
         if captured is None and trace.kept:
-            _check_kept(trace.kept, function_name(fun),
-                        partial(trace_with_tensors, fun, args, kwargs, static_names, signature, arrays, outcomes))
+            trace = _check_kept(trace, function_name(fun),
+                                partial(trace_with_tensors, fun, args, kwargs, static_names, signature, arrays, outcomes))
+        trace.restore()     # the program stores it again
         if flow is None or captured is not None:
             break
         if lifts and not flow.changes_state and flow.lift_more():
@@ -420,26 +429,67 @@ def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
     return trace, captured, flow
 
 
-def _check_kept(kept: Sequence[KeptValue], name: str, trace: Callable[[], tuple[Trace, Captured | None]]) -> None:
+def _check_kept(trace: Trace, name: str, trace_again: Callable[[], tuple[Trace, Captured | None]]) -> Trace:
     """Raise `TraceError` if the function reads in one call what it stored in the call before: traced once more, it meets a value of the
-    trace before, which tells so, or its list gets longer again.
+    trace before, which tells so, or its list gets longer again. If it is the same program then, it does not depend on what is there, but
+    for its class: the trace returned has guards for that alone.
 
     What the function had stored is taken away then: a value of a trace is an error for whoever reads it.
     """
-    by_key = {each.source.key: each for each in kept}
-    location = find_user_location()
+    by_key = {each.source.key: each for each in trace.kept}
+    location, second = None, None
     try:
-        again = [by_key[each.source.key] for each in trace()[0].kept
+        second, _ = trace_again()
+        again = [by_key[each.source.key] for each in second.kept
                  if each.source.key in by_key and each.source.path.startswith("len(")]
     except EscapedArrayError as error:
-        again, location = list(kept), error.location
+        again, location = list(trace.kept), error.location
     if again:
-        for each in reversed(kept):
-            each.restore()
+        _take_back(trace)
+        location = again[0].location or location or find_user_location()
         raise TraceError(
             f"{name} keeps a value in {again[0].source.path} and reads it in the next call: a compiled function keeps nothing between "
             "calls", location, hint="pass the value as an argument and return the new one; or make an array outside of the function and "
                                     "write to its elements (state[:] = value)")
+    if second is None or not _is_same(trace, second):
+        refused = next((each.refusal for each in trace.kept if each.refusal is not None), None)
+        if refused is not None:
+            _take_back(trace)
+            raise refused()
+        return trace
+    free = {key: each for key, each in by_key.items() if each.alone}
+    fixed = tuple(_class_guard(source, free[source.key]) if source.key in free else source for source in trace.guards.fixed)
+    return replace(trace, guards=replace(trace.guards, fixed=fixed))
+
+
+def _class_guard(source: Source, kept: KeptValue) -> Source:
+    """A source that is the same while a place holds an object of the class that was there, or of one that the function stores there."""
+    value = kept.source.value
+    stored = {np.ndarray, value.dtype.type} if isinstance(value, TracedArray) else {type(value)}
+    return Source(f"the class of {source.path}", partial(_is_one_of, source.read, frozenset({type(source.value), *stored})), True,
+                  source.holder, False)
+
+
+def _is_one_of(read: Callable[[], Any], kinds: frozenset[type]) -> bool:
+    return type(read()) in kinds
+
+
+def _take_back(trace: Trace) -> None:
+    """Give the places of kept values what they held before the trace."""
+    trace.restore()
+    for each in reversed(trace.kept):
+        if each.source.read() is not each.before:
+            each.restore()
+
+
+def _is_same(one: Trace, again: Trace) -> bool:
+    """True if two traces of a function for one call do the same; in the second one a number that the first one stored may be there."""
+    stored, numbers = [[each.path for each in trace.stored] for trace in (one, again)], {
+        each.source.path for each in one.kept if each.refusal is not None}
+    same_captures = len(one.captured) == len(again.captured) and all(map(is_, one.captured, again.captured))
+    expected = [path for path in stored[0] if path not in numbers or path in stored[1]]
+    return one.out_tree == again.out_tree and one.out_leaves == again.out_leaves and same_captures and stored[1] == expected and (
+        graph_key(one.graph) == graph_key(again.graph))
 
 
 def _explore(flow: FlowGraph, trace: Callable[[], object]) -> None:

@@ -21,18 +21,18 @@ import numpy as np
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.emitter import emitting
-from adjit.ir.errors import ArgumentError, DTypeError, Location, TraceError, UnsupportedError
+from adjit.ir.errors import ArgumentError, DTypeError, IndexingError, Location, TraceError, UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.interpreter import ArrayValue
 from adjit.ir.ops import stop_gradient
 from adjit.ir.types import TensorType, check_dtype, dtype_kind, is_inexact
 from adjit.tracer.array_wrapper import ArrayWrapper, DeviceLeaf
-from adjit.tracer.caught_errors import is_caught
+from adjit.tracer.caught_errors import is_caught, is_caught_as_numpys
 from adjit.tracer.flow.flow_graph import FlowMismatch
 from adjit.tracer.flow.number_uses import is_only_decided_on
 from adjit.tracer.flow.text_uses import use_of_text
 from adjit.tracer.guards.array_access import WRITING_FUNCTIONS
-from adjit.tracer.guards.container_log import keys
+from adjit.tracer.guards.container_log import log_hooks
 from adjit.tracer.lowering import Strides, constant, contiguous_strides, reshape, transpose
 from adjit.tracer.registry import FUNCTIONS, find, unsupported
 from adjit.tracer.scope import Scope, active_scope, is_within_batch, transposed_from
@@ -541,19 +541,32 @@ class TracedArray:
         return find(function)(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
+        if self.scalar and (found := FUNCTIONS["number attribute"](self, name)) is not None:
+            return found
         if name.startswith("__") or not hasattr(np.ndarray, name):
-            raise AttributeError(f"'numpy.{self.dtype.type.__name__ if self.scalar else 'ndarray'}' object has no attribute {name!r}")
+            kind = "numpy.ndarray" if not self.scalar else self.__class__.__name__ if self.weak else f"numpy.{self.dtype.type.__name__}"
+            raise AttributeError(f"{kind!r} object has no attribute {name!r}")
         raise unsupported(getattr(np.ndarray, name), f"numpy.ndarray.{name}")
 
     # -- indexing
 
     def __getitem__(self, index: Any) -> TracedArray:
-        part = FUNCTIONS["basic part"](self, index)
-        return FUNCTIONS["getitem"](self, index) if part is NotImplemented else part
+        try:
+            part = FUNCTIONS["basic part"](self, index)
+            return FUNCTIONS["getitem"](self, index) if part is NotImplemented else part
+        except IndexingError as error:
+            if is_caught_as_numpys(type(error)):
+                raise IndexError(error.message) from None
+            raise
 
     def __setitem__(self, index: Any, new: Any) -> None:
-        if FUNCTIONS["write basic part"](self, index, new) is NotImplemented:
-            FUNCTIONS["setitem"](self, index, new)
+        try:
+            if FUNCTIONS["write basic part"](self, index, new) is NotImplemented:
+                FUNCTIONS["setitem"](self, index, new)
+        except IndexingError as error:
+            if is_caught_as_numpys(type(error)):
+                raise IndexError(error.message) from None
+            raise
 
 
 def _is_within_known_way() -> bool:
@@ -589,7 +602,7 @@ def apply_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], out: tuple[
     return rule(*inputs, **kwargs)
 
 
-keys.known = lambda key: key._number_or_array() if isinstance(key, TracedArray) else key
+log_hooks.known_key = lambda key: key._number_or_array() if isinstance(key, TracedArray) else key
 
 
 def known_value(x: TracedArray) -> bool | int | float:
@@ -600,8 +613,8 @@ def known_value(x: TracedArray) -> bool | int | float:
 
 
 def check_finite(x: TracedArray) -> None:
-    """Raise the exception of Python's `int` and `round` for infinity or NaN where the user's code catches it: a decision, so that other
-    calls may go the other way."""
+    """Raise the exception of Python's `int` for infinity or NaN where the user's code catches it: a decision, so that other calls may go
+    the other way."""
     if is_inexact(x.dtype) and is_caught(ValueError, OverflowError) and not known_value(find(np.isfinite)(x)):
         int(math.nan if known_value(find(np.isnan)(x)) else math.inf)
 
@@ -666,6 +679,9 @@ class TracedNDArray(TracedArray):
     def __contains__(self, item: Any) -> bool:
         return bool(FUNCTIONS[np.any](self == item))
 
+    def __delitem__(self, index: Any) -> None:
+        raise ValueError("cannot delete array elements")
+
 
 ORDINARY: set[type] = {TracedNDArray}
 """Classes of traced arrays, but for those chosen by masks."""
@@ -691,12 +707,27 @@ def traced_array(value: Value, scope: Scope, weak: bool = False, scalar: bool | 
 _PYTHON_NUMBERS: dict[str, builtins.type] = {"f": float, "c": complex}
 
 
+class PythonBool(TracedArray):
+    """Traced bool of Python's: what comparisons of Python's numbers give. It computes as an integer (`python_scalars`)."""
+
+    __slots__ = ()
+    __class__ = bool        # type: ignore[assignment]
+
+
+ORDINARY.add(PythonBool)
+PLAIN.add(PythonBool)
+
+
 def class_of(type: TensorType, weak: bool, scalar: bool | None = None) -> builtins.type[TracedArray]:
     """Class of the traced arrays of a type."""
     if type.shape or scalar is False:
         return TracedNDArray
-    number: Any = type.dtype.type if not weak else _PYTHON_NUMBERS.get(dtype_kind(type.dtype), int)
-    return _scalar_class(number)
+    if not weak:
+        number: Any = type.dtype.type
+        return _scalar_class(number)
+    kind = dtype_kind(type.dtype)
+    number = _PYTHON_NUMBERS.get(kind, int)
+    return PythonBool if kind == "b" else _scalar_class(number)
 
 
 def wrap(value: Value, weak: bool = False, **properties: Any) -> TracedArray:

@@ -17,7 +17,7 @@ from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
 
-from adjit.ir.errors import REFUSAL_OBSERVERS, AdjitError, Refusal
+from adjit.ir.errors import REFUSAL_OBSERVERS, AdjitError
 from adjit.tracer.scope import Scope, active_scope
 from adjit.tracer.user_location import is_ours
 
@@ -42,7 +42,28 @@ def is_caught(*kinds: type[BaseException]) -> bool:
     return False
 
 
-def note_refusal(error: Refusal) -> None:
+_PASSING = frozenset({"adjit.tracer.dispatch", "adjit.tracer.tracebacks"})
+"""Modules that catch errors to raise them again."""
+
+
+def is_caught_as_numpys(kind: type[Exception]) -> bool:
+    """True if the traced function is about to catch an error of this kind of adjit's, by a handler that does not name adjit's errors."""
+    scope = active_scope()
+    if scope is None or scope.evaluates:
+        return False
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module == "adjit.tracer.trace" and frame.f_code.co_name == "_call":
+            return False
+        for handler in _handlers_at(frame.f_code, frame.f_lasti) if frame.f_code.co_exceptiontable and module not in _PASSING else ():
+            if _catches(handler, frame, (kind,)):
+                return not is_ours(module) and not any(issubclass(each, AdjitError) for each in _caught_by(handler or (), frame))
+        frame = frame.f_back
+    return False
+
+
+def note_refusal(error: AdjitError) -> None:
     """Keep a refusal that the traced function is about to catch. A copy of it: the error itself will hold the frames that it passes."""
     scope = active_scope()
     if scope is None or scope.evaluates or scope.root.refused is not None:
@@ -53,13 +74,15 @@ def note_refusal(error: Refusal) -> None:
         module = frame.f_globals.get("__name__", "")
         if module == "adjit.tracer.trace" and frame.f_code.co_name == "_call":
             return
-        if frame.f_code.co_exceptiontable:
+        if frame.f_code.co_exceptiontable and module not in _PASSING:
             for handler in _handlers_at(frame.f_code, frame.f_lasti):
                 caught = [] if handler is None else _caught_by(handler, frame)
                 if any(issubclass(each, AdjitError) and issubclass(kind, each) for each in caught):
                     return      # code that knows of refusals
+                if is_ours(module) and any(issubclass(kind, each) for each in caught):
+                    return
                 if not is_ours(module) and _catches(handler, frame, (kind,)):
-                    copy: Refusal = kind.__new__(kind)
+                    copy = kind.__new__(kind)
                     AdjitError.__init__(copy, error.message, error.location, error.hint)
                     scope.root.refused = copy
                     return

@@ -19,7 +19,7 @@ from adjit.ir.errors import AdjitError
 from adjit.ir.graph import Value
 from adjit.ir.thread_context import thread
 from adjit.ir.types import TensorType, dtype_kind, is_float
-from adjit.tracer.array import ORDINARY, TracedArray, class_of
+from adjit.tracer.array import ORDINARY, PythonBool, TracedArray, class_of
 from adjit.tracer.dispatch import with_layout
 from adjit.tracer.lowering import broadcast, broadcast_shapes, convert
 from adjit.tracer.promotion import is_weak, resolve, shape_of, to_value
@@ -95,6 +95,8 @@ def apply_directly(ufunc: np.ufunc, inputs: tuple[Any, ...], operator: bool) -> 
     else:
         result = lower(*values)
     array = plan.made(convert(result, plan.result), scope, plan.weak)
+    if plan.made is PythonBool:
+        return FUNCTIONS["truth value"](array)
     return array if in_order else with_layout(array, inputs)
 
 
@@ -113,7 +115,7 @@ def _plan(ufunc: np.ufunc, inputs: tuple[Any, ...], operator: bool) -> _Plan | N
         shape = broadcast_shapes(*map(shape_of, inputs))
     except (AdjitError, ValueError):
         return None
-    weak = operator and dtype_kind(dtypes[-1]) in "fic" and all(map(is_weak, inputs))
+    weak = operator and dtype_kind(dtypes[-1]) in "ficb" and all(map(is_weak, inputs))
     operands = tuple(x._value.type if isinstance(x, TracedArray) else None for x in inputs)
     return _Plan(operands, dtypes[:ufunc.nin], shape, dtypes[-1], class_of(TensorType(dtypes[-1], shape), weak), weak)
 

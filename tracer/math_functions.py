@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir.errors import DTypeError, UnsupportedError
-from adjit.ir.types import F64, I64, dtype_kind, is_float
+from adjit.ir.types import BOOL, F64, I64, dtype_kind, is_float
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.caught_errors import is_caught
 from adjit.tracer.fresh_array import has_traced, opened
@@ -46,37 +46,36 @@ def _double(x: Any) -> TracedArray:
     return number
 
 
-def _python_float(x: TracedArray) -> TracedArray:
-    return wrap(x.value, weak=x.dtype == F64)
+def _python_number(x: TracedArray) -> TracedArray:
+    return wrap(x.value, weak=x.dtype in (F64, BOOL))
 
 
 def _apply(function: Any, *args: Any) -> TracedArray:
-    return _python_float(find(function)(*map(_double, args)))
+    return _python_number(find(function)(*map(_double, args)))
 
 
 def _special(name: str) -> Function:
     def call(x: Any) -> TracedArray:
-        return _python_float(FUNCTIONS["scipy.special", name](_double(x)))
+        return _python_number(FUNCTIONS["scipy.special", name](_double(x)))
     return call
 
 
-def _whole(function: Any) -> Function:
-    def call(x: Any) -> TracedArray:
+def _whole(function: Any, own: Function) -> Function:
+    def call(x: Any) -> Any:
         x = as_traced(x)
-        number: TracedArray = x if x.dtype.kind in "iu" else FUNCTIONS["astype"](find(function)(_double(x)), I64)
-        return number
+        return x if x.dtype.kind in "iu" else FUNCTIONS["as integer"](find(function)(_double(x)), own)
     return call
 
 
 def _log(x: Any, base: Any = None) -> TracedArray:
-    return _apply(np.log, x) if base is None else _python_float(_apply(np.log, x) / _apply(np.log, base))
+    return _apply(np.log, x) if base is None else _python_number(_apply(np.log, x) / _apply(np.log, base))
 
 
 def _hypot(*coordinates: Any) -> TracedArray:
     if len(coordinates) == 2:
         return _apply(np.hypot, *coordinates)
     numbers = [_double(x) for x in coordinates]
-    return _python_float(find(np.sqrt)(_sum([number * number for number in numbers])))
+    return _python_number(find(np.sqrt)(_sum([number * number for number in numbers])))
 
 
 def _sum(numbers: Sequence[Any]) -> TracedArray:
@@ -91,7 +90,7 @@ def _dist(p: Any, q: Any) -> TracedArray:
 
 
 def _fsum(seq: Any) -> TracedArray:
-    return _python_float(_sum([_double(x) for x in seq]))
+    return _python_number(_sum([_double(x) for x in seq]))
 
 
 def _prod(iterable: Any, /, *, start: Any = 1) -> Any:
@@ -111,33 +110,32 @@ def _isclose(a: Any, b: Any, *, rel_tol: float = 1e-9, abs_tol: float = 0.0) -> 
     x, y = _double(a), _double(b)
     size = find(np.maximum)(find(np.absolute)(x), find(np.absolute)(y))
     close = find(np.absolute)(x - y) <= find(np.maximum)(rel_tol * size, abs_tol)
-    finite: TracedArray = (find(np.isfinite)(x) & find(np.isfinite)(y) & close) | (x == y)
-    return finite
+    return _python_number((find(np.isfinite)(x) & find(np.isfinite)(y) & close) | (x == y))
 
 
 def _modf(x: Any) -> tuple[TracedArray, TracedArray]:
     number = _double(x)
     whole = find(np.trunc)(number)
     part = find(np.where)(find(np.isinf)(number), 0.0, number - whole)
-    return _python_float(find(np.copysign)(part, number)), _python_float(whole)
+    return _python_number(find(np.copysign)(part, number)), _python_number(whole)
 
 
 def _ldexp(x: Any, i: Any) -> TracedArray:
     exponent = as_traced(i)
     if exponent.dtype.kind not in "biu":
         raise TypeError("Expected an int as second argument to ldexp.")
-    return _python_float(find(np.ldexp)(_double(x), FUNCTIONS["astype"](exponent, I64)))
+    return _python_number(find(np.ldexp)(_double(x), FUNCTIONS["astype"](exponent, I64)))
 
 
 def _frexp(x: Any) -> tuple[TracedArray, TracedArray]:
     mantissa, exponent = find(np.frexp)(_double(x))
-    return _python_float(mantissa), wrap(FUNCTIONS["astype"](exponent, I64).value, weak=True)
+    return _python_number(mantissa), wrap(FUNCTIONS["astype"](exponent, I64).value, weak=True)
 
 
 def _ulp(x: Any) -> TracedArray:
     """The distance to the next float, of the absolute value."""
     magnitude = find(np.absolute)(_double(x))
-    return _python_float(find(np.where)(find(np.isinf)(magnitude), magnitude, find(np.spacing)(magnitude))[()])
+    return _python_number(find(np.where)(find(np.isinf)(magnitude), magnitude, find(np.spacing)(magnitude))[()])
 
 
 def _of_integers(function: Any) -> Function:
@@ -157,13 +155,13 @@ def _fma(x: Any, y: Any, z: Any, /) -> TracedArray:
 
 
 _TOTAL = frozenset({"isnan", "isinf", "isfinite", "isclose", "modf", "fabs", "copysign", "dist", "fsum", "prod", "sumprod", "fma", "frexp",
-                    "ulp", "gcd", "lcm"})
-"""Functions that raise nothing for numbers, or take sequences."""
+                    "ulp", "gcd", "lcm", "floor", "ceil", "trunc"})
+"""Functions that raise nothing for numbers, take sequences, or raise by themselves."""
 
 _RULES: dict[str, Function] = {
     **{name: (lambda *args, ufunc=ufunc: _apply(ufunc, *args)) for name, ufunc in _UFUNCS.items()},
     **{name: _special(other) for name, other in _SPECIAL.items()},
-    **{name: _whole(function) for name, function in _INTEGERS.items()},
+    **{name: _whole(function, getattr(math, name)) for name, function in _INTEGERS.items()},
     "log": _log, "hypot": _hypot, "dist": _dist, "fsum": _fsum, "prod": _prod, "sumprod": _sumprod, "isclose": _isclose, "modf": _modf,
     "ldexp": _ldexp, "frexp": _frexp, "ulp": _ulp, "gcd": _of_integers(np.gcd), "lcm": _of_integers(np.lcm), "fma": _fma}
 
@@ -225,11 +223,9 @@ def _raise_as_python(own: Function, given: Sequence[Any], result: TracedArray) -
     """Raise the exception of a function of `math` for the values of this call, if it has one: where NaN comes of numbers, or infinity of
     finite ones (`math_1` in CPython's Modules/mathmodule.c)."""
     numbers = [_double(x) for x in given]
-    bad = find(np.isnan)(result) if is_float(result.dtype) else find(np.isfinite)(numbers[0]) == False   # noqa: E712
-    infinite = find(np.isinf)(result)
+    bad, infinite = find(np.isnan)(result), find(np.isinf)(result)
     for number in numbers:
-        if is_float(result.dtype):
-            bad = bad & ~find(np.isnan)(number)
+        bad = bad & ~find(np.isnan)(number)
         infinite = infinite & find(np.isfinite)(number)
     if bool(bad | infinite):
         own(*(number.without_derivative().item() for number in numbers))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import math
 import operator
 import sys
 from collections.abc import Callable
@@ -13,10 +14,11 @@ import numpy as np
 
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.types import dtype_kind
-from adjit.tracer.array import TracedArray, check_finite, wrap
+from adjit.tracer.array import PythonBool, TracedArray, wrap
 from adjit.tracer.caught_errors import is_caught
 from adjit.tracer.direct import apply_directly
 from adjit.tracer.promotion import Casting, is_weak
+from adjit.tracer.python_scalars import as_integer, install_bools, truth_value
 from adjit.tracer.registry import FUNCTIONS, find, unsupported
 from adjit.tracer.user_location import find_user_location
 
@@ -50,8 +52,9 @@ def _apply(ufunc: np.ufunc, *inputs: Any) -> Any:
     if not all(map(_operand, inputs)):
         return NotImplemented
     result = FUNCTIONS[ufunc](*inputs)
-    if isinstance(result, TracedArray) and dtype_kind(result.dtype) in "fic" and all(map(is_weak, inputs)):
-        return wrap(result.value, weak=True)
+    if isinstance(result, TracedArray) and dtype_kind(result.dtype) in "ficb" and all(map(is_weak, inputs)):
+        made = wrap(result.value, weak=True)
+        return truth_value(made) if isinstance(made, PythonBool) else made
     return result
 
 
@@ -202,8 +205,12 @@ def _round(self: TracedArray, ndigits: Any = None) -> Any:
         raise TypeError("type numpy.ndarray doesn't define __round__ method")
     if ndigits is not None:
         return wrap(FUNCTIONS[np.round](self, ndigits).value, weak=self.weak)
-    check_finite(self)
-    return self if self.dtype.kind in "iu" else wrap(FUNCTIONS["astype"](FUNCTIONS[np.rint](self), np.int64).value, weak=True)
+    return self if self.dtype.kind in "iu" else as_integer(FUNCTIONS[np.rint](self), round)
+
+
+def _whole(ufunc: np.ufunc, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Method that a function of `math` calls."""
+    return lambda self: self if self.dtype.kind in "iu" else as_integer(FUNCTIONS[ufunc](self), function)
 
 
 def array_namespace(self: Any, /, *, api_version: str | None = None) -> ModuleType:
@@ -229,6 +236,8 @@ def install() -> None:
     for name, ufunc in _BINARY.items():
         members |= {f"__{name}__": _binary(ufunc), f"__r{name}__": _reflected(ufunc), f"__i{name}__": _in_place(ufunc)}
     members["__pow__"] = _pow
+    members |= {f"__{name}__": _whole(np_function, getattr(math, name)) for name, np_function in (
+        ("floor", np.floor), ("ceil", np.ceil), ("trunc", np.trunc))}
     for name in ("truediv", "floordiv", "mod", "pow", "divmod"):
         for prefix in ("", "r", "i") if name != "divmod" else ("", "r"):
             members[f"__{prefix}{name}__"] = _raising(name, members[f"__{prefix}{name}__"], prefix == "r")
@@ -240,6 +249,7 @@ def install() -> None:
     for name, member in members.items():
         member.__name__ = name
         setattr(TracedArray, name, member)
+    install_bools()
 
 
 install()

@@ -11,6 +11,7 @@ import numpy as np
 from adjit.ir.errors import AdjitError, ArgumentError, DTypeError, IndexingError, ShapeError
 from adjit.tracer.array import ORDINARY, TracedArray
 from adjit.tracer.array_wrapper import ArrayWrapper
+from adjit.tracer.caught_errors import is_caught_as_numpys, note_refusal
 from adjit.tracer.user_location import find_user_location
 
 MAX_ELEMENTS = 1 << 22
@@ -31,6 +32,10 @@ _OF_VALUES = ("read-only", "Singular matrix", "positive definite", "converge", "
 iterates over a traced one, would end the loop."""
 
 
+class _Succeeded(Exception):
+    """What stands for the error of a function of NumPy that has none."""
+
+
 class _NoStandIn(Exception):
     """Raised for arguments that have no stand-in."""
 
@@ -43,8 +48,12 @@ def as_numpy_raises(error: Exception, function: Callable[..., Any] | None, args:
     if function is None or not (isinstance(error, _OF_SHAPES) or type(error) in _PLAIN):
         return error
     theirs = _raised_by(function, args, kwargs)
-    if theirs is None or any(word in str(theirs) for word in _OF_VALUES):
+    if isinstance(theirs, _Succeeded) and isinstance(error, DTypeError):
+        note_refusal(error)     # what NumPy does not raise
+    if theirs is None or isinstance(theirs, _Succeeded) or any(word in str(theirs) for word in _OF_VALUES):
         return error
+    if is_caught_as_numpys(type(error)) or is_caught_as_numpys(type(theirs)):
+        return type(theirs)(*theirs.args).with_traceback(error.__traceback__)
     message, ours = str(theirs).strip(), error.message if isinstance(error, AdjitError) else str(error)
     first, *rest = ours.split("\n")
     own = [first] if first not in message and message not in first else []
@@ -72,7 +81,7 @@ def _raised_by(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapp
         return error
     except Exception:       # of stand-ins, or of another kind: not what happened here
         return None
-    return None
+    return _Succeeded()
 
 
 def _stand_in(x: Any, elements: list[int]) -> Any:

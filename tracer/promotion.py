@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from adjit.ir.errors import DTypeError
+from adjit.ir.errors import DTypeError, refused
 from adjit.ir.thread_context import thread
 from adjit.ir.types import C128, F16, F32, F64, I64, SUPPORTED_DTYPES, bfloat16, check_dtype, dtype_kind, is_half, is_supported
 from adjit.tracer.array import TracedArray, as_traced
@@ -38,7 +38,7 @@ def shape_of(x: Operand) -> tuple[int, ...]:
 def kind_of(x: Operand) -> Kind:
     """Return the kind of `x` in promotion."""
     if isinstance(x, TracedArray):
-        return x.dtype if not x.weak else _WEAK_KINDS.get(dtype_kind(x.dtype), int)
+        return x.dtype if not x.weak or x.dtype.kind == "b" else _WEAK_KINDS.get(dtype_kind(x.dtype), int)
     if isinstance(x, np.generic):
         return check_dtype(x.dtype)
     return np.dtype(np.bool_) if isinstance(x, bool) else next(kind for kind in (float, int, complex) if isinstance(x, kind))
@@ -134,8 +134,7 @@ def dtype_argument(dtype: Any) -> np.dtype:
     """Return the dtype that a user named; raises `DTypeError` if it is not supported."""
     target = bfloat16() if isinstance(dtype, str) and dtype == "bfloat16" else np.dtype(dtype)
     if not is_supported(target):
-        raise DTypeError(f"{target}: this dtype is not supported", find_user_location(),
-                         hint=f"supported: {SUPPORTED_DTYPES}")
+        raise refused(DTypeError(f"{target}: this dtype is not supported", find_user_location(), hint=f"supported: {SUPPORTED_DTYPES}"))
     return check_dtype(target)
 
 

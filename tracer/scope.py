@@ -15,7 +15,7 @@ import numpy as np
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.emitter import emitting
-from adjit.ir.errors import Location, Refusal
+from adjit.ir.errors import AdjitError, Location
 from adjit.ir.graph import Value
 from adjit.ir.interpreter import ArrayValue, Evaluator
 from adjit.ir.thread_context import thread
@@ -99,11 +99,12 @@ class Scope:
         self.plain_writes = False                              # whether numbers go into arrays from outside while tracing only
         self.depends_on_strides = False                              # whether the memory order decided something; of the outermost scope
         self.values: CallValues | None = None                  # those of the call that is traced; of the outermost scope
+        self.asks_for_truth = False     # whether code compares with True or False by identity; of the outermost scope
         self.flow: Any = None           # recorder of the decisions on values that are made in it
         self.cells: list[weakref.ref[Any]] = []         # its arrays that own their content, if it has such a recorder
         self.lifted: list[weakref.ref[Any]] = []        # numbers of Python's that are traced; of the outermost scope
         self.not_liftable: set[Any] = set()             # variables of which Python needs the number; of the outermost scope
-        self.refused: Refusal | None = None     # first one that the traced function's own handlers catch; of the outermost scope
+        self.refused: AdjitError | None = None     # first one that the traced function's own handlers catch; of the outermost scope
         self.outside_roots: list[Any] = []      # objects from before the trace that the function reaches; of the outermost scope
         self._outside: set[int] | None = None
         self.counted = False                                   # whether it is one of the `open_traces`

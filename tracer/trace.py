@@ -16,7 +16,7 @@ import numpy as np
 from adjit.ir.batching import move_axis
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
-from adjit.ir.errors import DTypeError, TraceError, UnsupportedError
+from adjit.ir.errors import DTypeError, Refusal, TraceError, UnsupportedError
 from adjit.ir.graph import Graph, Value
 from adjit.tracer.array import WRITTEN, TracedArray, TracedNDArray, as_traced, unwrap, wrap, write_refused
 from adjit.tracer.array_checks import is_ndarray
@@ -27,13 +27,15 @@ from adjit.tracer.flow.recorder import recorder_of
 from adjit.tracer.fresh_array import KnownArrays, fresh_arrays
 from adjit.tracer.fresh_functions import numpy_functions
 from adjit.tracer.guards.array_access import AccessLog, logging_access
+from adjit.tracer.guards.asked_types import types_asked
 from adjit.tracer.guards.bytecode import EVERYTHING
 from adjit.tracer.guards.container_log import ContainerLog, logging_containers
 from adjit.tracer.guards.content import ContentGuard, fingerprint
+from adjit.tracer.guards.function_caches import clean_caches
 from adjit.tracer.guards.module_owner import module_of
 from adjit.tracer.guards.nondeterminism import nondeterminism_reported
 from adjit.tracer.guards.reachability import Reachability
-from adjit.tracer.guards.side_effects import KeptValue, check_side_effects
+from adjit.tracer.guards.side_effects import KeptValue, check_side_effects, restore
 from adjit.tracer.guards.source import MISSING, is_scalar, names_in, rebind
 from adjit.tracer.guards.stored_values import (
     StoredPlaces,
@@ -43,13 +45,15 @@ from adjit.tracer.guards.stored_values import (
     stored_again,
     stores_of,
 )
+from adjit.tracer.guards.tallies import counting_containers
 from adjit.tracer.guards.trace_guards import TraceGuards, make_guards
+from adjit.tracer.python_scalars import asks_for_truth
 from adjit.tracer.reentrancy import isolated_from_handlers
 from adjit.tracer.scope import Pairs, Scope, active_scope, entered, is_tracing
 from adjit.tracer.signature import CallSignature, StaticArgument, argument_paths, flatten_call
 from adjit.tracer.trees import Tree, TreeSpec, as_name, flatten, is_static, paths, unflatten
 from adjit.tracer.user_location import find_user_location, line_that_changes, location_of, return_location, warn_user
-from adjit.tracer.value_guards import CallValues, ValueGuard
+from adjit.tracer.value_guards import CallValues, UnknownValueError, ValueGuard
 
 __all__ = ["KnownArrays", "Pairs", "RegionTrace", "StaticLeaf", "Trace", "is_tracing", "trace_function", "trace_region", "unwrap", "wrap"]
 
@@ -83,6 +87,10 @@ OutLeaf = int | StaticLeaf | NumberLeaf     # the number of a result of the grap
 Writes = tuple[tuple[int, int], ...]    # parameters that the function writes to, each with the result that is its new content
 
 
+def _nothing() -> None:
+    """Restore nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Trace:
     """A traced function.
@@ -111,6 +119,7 @@ class Trace:
     wanted: tuple[np.ndarray, ...] = ()
     kept: tuple[KeptValue, ...] = ()        # values of the trace in state that the function reads
     stored: tuple[StoredValue, ...] = ()    # what each call stores in state; arrays among them are further results of the graph
+    restore: Callable[[], None] = _nothing      # gives the places of kept values what they held before
 
     def rebuild(self, results: Sequence[Any]) -> Tree:
         """Build the function's result from one array for each result of the graph."""
@@ -172,6 +181,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     known = Reachability(roots) if reachability is None else reachability
     before = known.by_key()
     places = StoredPlaces(known)
+    scope.asks_for_truth = any(map(asks_for_truth, known.codes))
     scope.outside_roots = [*roots, *(item for source in known.found for item in (source.value, source.holder))]
     with entered(scope):
         names, contents = iter(signature.value_names()), iter(signature.leaves)
@@ -201,11 +211,16 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             scope.flow.arguments = tuple(argument for argument in arguments if argument is not None and argument.shape)
         with logging_access(source.value for source in known.found if _has_numbers(source.value)) as observation, \
                 nondeterminism_reported(roots, known.found), numpy_functions().in_force(), fresh_arrays(scope, arrays):
-            with logging_containers(containers_changed_by(known)) as log, _stores_watched(scope, places, roots, log, observation):
-                if log.kinds or places.names:
-                    scope.outside()         # before other objects are stored there
+            containers = containers_changed_by(known)
+            with logging_containers(containers) as log, _stores_watched(
+                    scope, places, roots, log, observation), types_asked(known):
+                log.counting = counting_containers(known.found, containers, places.reads)
+                scope.outside()         # before other objects are stored there
                 environment = dict(os.environ) if "environ" in known.names else None
-                result = _call(fun, traced_args, traced_kwargs)
+                try:
+                    result = _call(fun, traced_args, traced_kwargs)
+                finally:
+                    clean_caches(known.found)
                 check_refused(scope)
                 if environment is not None:
                     _check_environment(environment)
@@ -228,7 +243,15 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                 log.restore()
                 raise
             stores = stores_of(places, log, after, scope, _arrays_in(result, updates))
-            values, out_tree, out_leaves = collect_results(result, updates, stores.arrays)
+            try:
+                own, kept, changed = check_side_effects(before, after, places, stores.keys, log.depending(), log.missed(),
+                                                         log.depending() & stores.numbers, stores.kept, scope.outside())
+                again, others = stored_again([source for source in changed if id(source.holder) not in stores.numbers], stores.make)
+            except TraceError:
+                places.take_back(after)
+                log.restore()
+                raise
+            values, out_tree, out_leaves = collect_results(result, updates, stores.make.arrays)
             writes = tuple(zip(written, range(len(values) - len(written), len(values)), strict=True))
         scope.arguments = ()        # they hold the scope
         captures = tuple(scope.captures.values())
@@ -237,20 +260,12 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         if flow is not None:        # what other ways read counts, too: they are part of the graph
             flow.note_reads(read, forms, viewed, scope.depends_on_strides)
             read, forms, viewed, scope.depends_on_strides = flow.contents, flow.forms, flow.viewed, flow.depends_on_strides
-        try:
-            own, kept, changed = check_side_effects(before, after, places, stores.keys, log.depending(), log.missed(),
-                                                     log.depending() & stores.numbers)
-        except TraceError:
-            places.take_back(after)
-            log.restore()
-            raise
         guards = make_guards(before, after, captures, own | stores.keys, read, forms, viewed)
-        again, others = stored_again([source for source in changed if id(source.holder) not in stores.numbers], scope)
         guards = replace(guards, fixed=(*guards.fixed, *stores.others, *others))
-        values_stored = (*stores.values, *again, *kept_as_they_are(after, own))
+        values_stored = (*stores.values, *again, *kept_as_they_are(after, own, scope.outside()))
         if takes_back:
             places.take_back(after, stores.keys)
-            log.restore(stores.numbers)
+            log.restore(stores.numbers - stores.kept)
         if flow is not None:
             flow.guards.append(guards)
             flow.changes_state = flow.changes_state or bool(own) or bool(values_stored or stores.others or others)
@@ -272,7 +287,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     return Trace(graph, signature, out_tree, out_leaves, guards.arrays, guards, decisions, frozenset(in_order), writes, same,
                  _read_through_views(scope),
                  tuple(taken.array for taken in scope.taken.values() if any(id(array) in observation.read for array, _ in taken.classes)),
-                 kept, values_stored)
+                 kept, values_stored, partial(restore, kept, values_stored, log, stores.kept) if kept or stores.kept else _nothing)
 
 
 def _check_environment(before: Mapping[str, str]) -> None:
@@ -295,18 +310,49 @@ def _stores_watched(scope: Scope, places: StoredPlaces, roots: Sequence[Any], lo
     try:
         with places.marked():
             yield
-    except BaseException:
+    except BaseException as error:
         flow = None if scope.root.values is None else scope.root.values.flow
-        if flow is not None and (flow.exploring or flow.again or flow.guided or scope.lifted):
-            after = Reachability(roots, places.known, scope.host_functions)
+        after = Reachability(roots, places.known, scope.host_functions)
+        again = flow is not None and (
+            flow.exploring or flow.again or flow.guided or scope.lifted or flow.lifted or flow.has_ways)     # the call is traced again
+        if again and flow is not None:
             flow.note_reads(_contents(after, observation, scope), observation.forms, observation.viewed, scope.depends_on_strides)
-            flow.changes_state = flow.changes_state or bool(places.stored(after)) or bool(log.changes)
+            flow.changes_state = flow.changes_state or bool(places.stored(after)) or bool(log.changes) or bool(places.counted)
+        if again or isinstance(error, Refusal) or not _store_values(scope, places, after, log):
             places.take_back(after)
             log.restore()
             for key, source in reversed(after.by_key().items()):
                 if isinstance(source.value, LiftedNumber):
                     rebind(source.read, places.before[key].value if key in places.before else MISSING)
         raise
+
+
+def _store_values(scope: Scope, places: StoredPlaces, after: Reachability, log: ContainerLog) -> bool:
+    """Store the values of this call where the function stored values of the trace before it raised an exception; False if there is nothing
+    of the kind, or if they are not known."""
+    values = scope.root.values
+    if values is None or not isinstance(scope.builder, GraphBuilder):
+        return False
+    try:
+        stores = stores_of(places, log, after, scope, ())
+        _, _, changed = check_side_effects(places.before, after, places, stores.keys, log.depending(), log.missed(),
+                                           log.depending() & stores.numbers, stores.kept, scope.outside())
+        again, _ = stored_again([source for source in changed if id(source.holder) not in stores.numbers], stores.make)
+        results = [_result_of(values.array(unwrap(array), scope.builder)) for array in stores.make.arrays]
+    except (TraceError, UnknownValueError):
+        return False
+    places.take_back(after, stores.keys)
+    log.restore(stores.numbers)
+    made: dict[int, Any] = {}
+    stored = [(each, each.value(results, made)) for each in (*stores.values, *again)]
+    for each, value in stored:
+        each.store(value)
+    return True
+
+
+def _result_of(value: np.ndarray) -> Any:
+    """What a call gives for a value of the trace."""
+    return value[()] if not value.shape else np.array(value)
 
 
 def _read_through_views(scope: Scope) -> tuple[np.ndarray, ...]:

@@ -133,3 +133,65 @@ def test_what_adjit_itself_catches_is_no_refusal():
 
     numbers = np.array([1, 2, 2])
     np.testing.assert_array_equal(aj.compile(count)(numbers), count(numbers))
+
+
+@pytest.mark.parametrize("use", [
+    lambda x: x[7], lambda x: x.__setitem__(9, 1.0), lambda x: x.sum(3), lambda x: np.expand_dims(x, 5), lambda x: x + np.ones(7),
+    lambda x: x @ np.ones(8), lambda x: x.reshape(5, 5), lambda x: np.concatenate([x, np.ones((2, 2))]),
+    lambda x: np.linalg.inv(np.ones((2, 3)) * x[0]), lambda x: x & x, lambda x: x.__delitem__(0), lambda x: -(x > 0)])
+def test_errors_that_handlers_catch_read_as_numpys(use):
+    found = []
+
+    def described(x):
+        try:
+            use(x)
+        except Exception as error:
+            found.append((type(error).__name__, type(error).__module__, str(error), repr(error)))
+        return x
+
+    described(X.copy())
+    aj.compile(described)(X.copy())
+    assert found[0] == found[1]
+
+
+def test_a_handler_that_names_adjits_errors_gets_adjits():
+    def described(x):
+        try:
+            return x.reshape(7)
+        except aj.errors.ShapeError as error:
+            return x * len(str(error).split("\n"))
+
+    assert aj.compile(described)(X)[0] > X[0]
+
+
+@pytest.mark.parametrize("use", [
+    lambda x: x.astype(np.longdouble), lambda x: np.add(x, 1, dtype=np.longdouble), lambda x: np.array(x, object)])
+def test_a_dtype_that_numpy_has_is_a_refusal(use):
+    def caught(x):
+        try:
+            return use(x)
+        except Exception:
+            return x
+
+    with pytest.raises(aj.errors.DTypeError, match="the function caught this error"):
+        aj.compile(caught)(X)
+
+
+@pytest.mark.parametrize("use", [lambda x: x[x > 3].max(), lambda x: np.min(x[x > 3]), lambda x: x[x > 3].argmax()])
+def test_an_empty_maximum_of_chosen_elements_raises_as_numpys(use):
+    def caught(x):
+        try:
+            return use(x)
+        except ValueError:
+            return -7.0
+
+    compiled, uncaught = aj.compile(caught), aj.compile(use)
+    for x in (X, X + 2, X - 1, X + 1.5):
+        assert compiled(x) == caught(x)
+        if (x > 3).any():
+            assert uncaught(x) == use(x)
+        else:
+            with pytest.raises(ValueError) as plain:
+                use(x)
+            with pytest.raises(ValueError, match=str(plain.value)):
+                uncaught(x)

@@ -217,6 +217,83 @@ def solver():
 
 
 @maker
+def by_name():
+    state = SimpleNamespace(n=0, k=0)
+
+    def f(x):
+        setattr(state, "n", halved(x)[1])       # noqa: B010
+        vars(state)["k"] = halved(x)[1] + 1
+        return x
+    return f, lambda: vars(state)
+
+
+into({}, lambda held, y, n: held.setdefault("all", []).append(y))
+into(defaultdict(list), lambda held, y, n: held[n].append(y))
+into(defaultdict(lambda: defaultdict(list)), lambda held, y, n: held["a"][n].append(n + y), lambda held: held["a"])
+into(SimpleNamespace(items=None), lambda held, y, n: setattr(held, "items", [y, n] if held.items is None else held.items), vars)
+
+
+@maker
+def swapped_numbers():
+    state, pair, ring = SimpleNamespace(a=1.0, b=2.0), [3.0, 1.0], deque([1.0, 2.0, 3.0])
+
+    def f(x):
+        state.a, state.b = state.b, state.a
+        pair[0], pair[1] = pair[1], pair[0]
+        ring.rotate(1)
+        return x * ring[0]
+    return f, lambda: (vars(state), pair, ring)
+
+
+@maker
+def first_or_not():
+    state, counts = SimpleNamespace(last=None), Counter()
+
+    def f(x):
+        size = "small" if x < 1 else "large"
+        counts[size] += 1
+        first = state.last is None
+        state.last = None if x > 4 else x
+        return 3 * x if first else 2 * x
+    return f, lambda: (vars(state), counts)
+
+
+@maker
+def lazy_list():
+    state = SimpleNamespace()
+
+    def f(x):
+        if not hasattr(state, "items"):
+            state.items = []
+        state.items.append(x)
+        return x
+    return f, lambda: vars(state)
+
+
+@maker
+def raising():
+    state = SimpleNamespace(calls=0, last=None, all=[])
+
+    def f(x):
+        state.calls += 1
+        state.last = 2 * x
+        state.all.append(x)
+        try:
+            if x < 0:
+                raise ValueError
+        finally:
+            state.ended = x
+        return x
+
+    def caught(x):
+        try:
+            return f(x)
+        except ValueError:
+            return state.last
+    return caught, lambda: vars(state)
+
+
+@maker
 def holding_itself():
     state = SimpleNamespace()
 
@@ -354,13 +431,6 @@ def test_a_refused_function_leaves_containers_as_they_were():
 def test_what_is_not_followed_is_refused_in_words_of_its_own():
     held = SimpleNamespace(n=0)
 
-    def by_name(x):
-        setattr(held, "n", halved(x)[1])        # noqa: B010
-        return x
-
-    with pytest.raises(TraceError, match="in a way that is not followed"):
-        aj.compile(by_name)(8.0)
-
     def deleting(x):
         if hasattr(held, "n"):
             del held.n
@@ -434,16 +504,16 @@ def test_what_no_program_can_change_again_is_refused(monkeypatch):
         return x
 
     def filled_by_type(x):
-        log.append(type(x) is int)
+        log.append(type(x) is not float)
         return x
 
     compiled = aj.compile(by_type)
     assert compiled(8.0) == 16.0
     assert stats == {"n": 3}
-    with pytest.raises(TraceError, match="and reads it too"):
-        compiled(2.0)
-    with pytest.raises(TraceError, match=r"changes .*log.* in a way that is not followed \(type\(\)\)"):
-        aj.compile(filled_by_type)(8.0)
+    assert (compiled(2.0), stats) == (4.0, {"n": 1})
+    for x in (8.0, 2.0):
+        assert aj.compile(filled_by_type)(x) == x
+    assert log == [False, False]
     with pytest.raises(TraceError, match=r"changes os\.environ\['ADJIT_TEST_N'\]"):
         aj.compile(in_the_environment)(8.0)
     assert "ADJIT_TEST_N" not in os.environ
@@ -475,11 +545,7 @@ def test_a_place_that_is_read_elsewhere_never_holds_what_another_call_stored():
     compiled = aj.compile(reader.run, backend="interpret")
     for x in (2.0, -1.0, 8.0, 0.5, 2.0):
         assert compiled(x) == plain.run(x)
-        if x > 1:
-            with pytest.raises(TraceError, match="used after the end of its trace"):
-                float(reader.value)
-        else:
-            assert reader.value == 0
+        assert reader.value == plain.value
     reader, plain = Reader(), Reader()
     compiled = aj.compile(reader.remember, backend="interpret")
     for x in (2.0, 8.0, -1.0, 2.0, 0.3, -4.0, 8.0, 8.0):
@@ -564,3 +630,43 @@ def test_a_list_of_results_is_stored_while_an_array_in_another_list_is_written()
     assert [float(f(np.ones(2))) for _ in range(3)] == [4.0, 0.0, -4.0]
     np.testing.assert_array_equal(weights[0], np.eye(2) - 3)
     np.testing.assert_array_equal(cache["a"], [np.ones(2)])
+
+
+@pytest.mark.parametrize("kind", [list, dict, SimpleNamespace])
+def test_buffers_that_change_places_are_two_programs(kind):
+    first, second = np.zeros(2), np.ones(2)
+    if kind is SimpleNamespace:
+        held = SimpleNamespace(a=first, b=second)
+
+        def step(x):
+            held.b[:] = held.a + x
+            held.a, held.b = held.b, held.a
+            return held.a.sum()
+    else:
+        held, (i, j) = ([first, second], (0, 1)) if kind is list else ({"a": first, "b": second}, "ab")
+
+        def step(x):
+            held[j][:] = held[i] + x
+            held[i], held[j] = held[j], held[i]
+            return held[i].sum()
+
+    compiled = aj.compile(step)
+    assert [float(compiled(np.full(2, x))) for x in (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)] == [2.0, 6.0, 12.0, 20.0, 30.0, 42.0]
+    assert compiled.cache_info().traces == 2
+    assert (first.tolist(), second.tolist()) == ([21.0, 21.0], [15.0, 15.0])
+    assert (held.a if kind is SimpleNamespace else held[i]) is first
+
+
+def test_a_number_that_decides_is_never_stale():
+    def make():
+        state = SimpleNamespace(n=3)
+
+        def f(x):
+            state.n -= 1
+            return x if state.n <= 0 else 2 * x
+        return f
+
+    compiled, plain = aj.compile(make(), backend="interpret"), make()
+    assert compiled(1.0) == plain(1.0)
+    with pytest.raises(TraceError, match="and reads it too"):
+        compiled(1.0)

@@ -169,3 +169,29 @@ def test_functions_of_ours_are_not_misled() -> None:
     assert aj.compile(lambda n: aj.while_loop(lambda c: c < n, lambda c: c + 1.0, 0.0))(4.5) == 5.0
     weight = aj.tensor([1.0, 2.0])
     np.testing.assert_allclose(aj.compile(lambda t, a: t.add(t, alpha=a))(weight, 1.0).numpy(), [2.0, 4.0])
+
+
+TABLE = np.ones(3)
+
+
+def test_type_gives_the_class_that_stands() -> None:
+    log: list[Any] = []
+
+    def described(x: Any, v: Any) -> Any:
+        log.append([type(each) for each in (x, x > 0, round(x), v, v[0], v > 0, np.zeros(2), TABLE, log, v[:, None])])
+        return type(x)(3) * x if type(log) is list else x
+
+    plain = described(1.5, VECTOR), log.pop()
+    for _ in range(2):
+        assert (aj.compile(described)(1.5, VECTOR), log.pop()) == plain
+    assert "type" not in globals()
+    assert aj.compile(lambda x: 2 * x if type(TABLE) is np.ndarray and type(type(x)) is type else x)(1.0) == 1.0
+
+
+@pytest.mark.parametrize("given", [1.5, np.ones(2)])
+def test_metaclasses_and_classes_made_by_type(given: Any) -> None:
+    def f(x: Any) -> Any:
+        made = type("Made", (), {"rate": 3.0})
+        return x * made.rate * isinstance(made, type) * issubclass(made, object)
+
+    np.testing.assert_array_equal(aj.compile(f)(given), f(given))

@@ -98,6 +98,7 @@ class FlowGraph:
         self.again = False          # whether the last trace was ended to be made again
         self.lifts_early = False    # whether a trace may end as soon as numbers are known that will be lifted
         self._waiting: Counter[Hashable] = Counter()        # times that points came up which differ in numbers alone
+        self.has_ways = False   # whether there were blocks before the trace under way: after an error the call is traced without them
         self.points_left = 0        # that may be passed while exploring
         self.recorders: list[Any] = []
         self.guards: list[Any] = []         # guards of the traces that are part of it

@@ -21,7 +21,7 @@ from adjit.ir import ops
 from adjit.ir.emitter import emitting
 from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, F64, I64
-from adjit.tracer.array import ORDINARY, PLAIN, TracedArray
+from adjit.tracer.array import ORDINARY, PLAIN, PythonBool, TracedArray, wrap
 from adjit.tracer.flow.flow_graph import Source
 from adjit.tracer.scope import Scope, active_scope
 
@@ -352,7 +352,9 @@ def _operator(name: str, compute: Callable[[str, Any, Any], Any], reflected: boo
         if not _is_python(other):
             self._check_partners((other,))
             if self.kind is bool and isinstance(other, TracedArray) and other.weak:
-                self._refused()
+                if name not in ("and", "or", "xor") or not isinstance(other, PythonBool):
+                    self._refused()
+                return wrap(own(self, other).value, weak=True)
             return own(self, other)
         with emitting(_builder()):
             return compute(name, *((other, self) if reflected else (self, other)))

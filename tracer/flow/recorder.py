@@ -9,7 +9,6 @@ from __future__ import annotations
 import operator
 from collections import Counter, deque
 from collections.abc import Hashable, Sequence
-from functools import reduce
 from itertools import islice
 from typing import Any
 
@@ -72,7 +71,7 @@ class FlowRecorder:
         self.arguments: tuple[TracedArray, ...] = ()        # whose content the caller sees at the end
         self._visits: Counter[Key] = Counter()
         self._simulation = Simulation(graph, self._expand)
-        self._checks: list[Value] = []      # what has to hold for the lifted numbers since the last point
+        self._checks: Value | None = None       # what has to hold since the last point
         self._start: _Start | None = None
         self._ahead: _Ahead | None = None
         graph.recorders.append(self)
@@ -167,22 +166,24 @@ class FlowRecorder:
         return key, state
 
     def check(self, condition: Value) -> bool:
-        """Have the program check a condition on lifted numbers where it comes to the next point; returns whether it holds for this call."""
+        """Have the program check a condition where it comes to the next point; returns whether it holds for this call. Conditions are
+        joined as they come: a loop that makes one in each run is one."""
         values = self.scope.root.values
         assert values is not None
         if self._ahead is None and not values.array(condition, self.builder):
             return False
         if values.varies(condition, self.builder):
-            self._checks.append(condition)
+            with emitting(self.builder):
+                self._checks = condition if self._checks is None else ops.logical_and(self._checks, condition)
         return True
 
     def _guard_checks(self, key: Key = None) -> None:
-        """Guard what has to hold for lifted numbers."""
+        """Guard what has to hold."""
         values, checks = self.scope.root.values, self._checks
         assert values is not None
-        self._checks = []
-        for condition in checks if not self.is_ahead else ():
-            values.answer(condition, self.builder, "bool", find_user_location(), True, None if key is None else ("checked", key))
+        self._checks = None
+        if checks is not None and not self.is_ahead:
+            values.answer(checks, self.builder, "bool", find_user_location(), True, None if key is None else ("checked", key))
 
     def _lift(self, source: Source, number: Any) -> LiftedNumber | LiftedRange | None:
         if source not in self.graph.lifted or self.graph.asks_for_identity(user_frame()):
@@ -232,15 +233,11 @@ class FlowRecorder:
             found.append((at, outcome, self._block(start, self.builder.ops[position:], between, following)))
             at, outcome = following, remains
             self._guard_count(goes_on, remains, following)
-        if self._checks:
-            position = len(self.builder.ops)
-            with emitting(self.builder):
-                holds = reduce(ops.logical_and, self._checks)
-            checked = (*state, holds)
+        if self._checks is not None:
+            checked = (*state, self._checks)
             following = self._number(("checked", at, outcome, key), checked, ())
             self.graph.checked.add(following)
-            found.append((at, outcome, self._block(start, [*recorded, *self.builder.ops[position:]], checked, following)))
-            self._checks = [holds]
+            found.append((at, outcome, self._block(start, recorded, checked, following)))
             self._guard_checks(following)
             whole = tuple(map(self._inner, state))
             found.append((following, True, Block(whole, (), whole, {}, key)))

@@ -16,7 +16,8 @@ from adjit.ir import ops
 from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, I64, is_float, is_inexact
 from adjit.tracer import lowering
-from adjit.tracer.array import TracedArray, as_traced, wrap
+from adjit.tracer.array import TracedArray, as_traced, known_value, wrap
+from adjit.tracer.caught_errors import is_caught
 from adjit.tracer.functions import composites, contraction, reductions, selecting, shapes, ufuncs
 from adjit.tracer.functions.shapes import normalize_axes
 from adjit.tracer.masked_array import (
@@ -30,6 +31,7 @@ from adjit.tracer.masked_array import (
     same_mask,
     traced_count,
 )
+from adjit.tracer.python_scalars import holds
 from adjit.tracer.registry import FUNCTIONS
 
 Call = Callable[..., Any]
@@ -164,10 +166,17 @@ def lowest(dtype: np.dtype, sign: int = 1) -> Any:
     return limits.min if sign > 0 else limits.max
 
 
-def not_empty(result: TracedArray, mask: Value) -> TracedArray:
-    """Return `result`; at run time `IndexError` is raised if the mask chooses nothing."""
+def not_empty(result: TracedArray, mask: Value, sign: int) -> TracedArray:
+    """Return `result`, a maximum or a minimum, by the sign; raises NumPy's error if the mask chooses nothing for this call. In the body of
+    a loop it is an `IndexError` at run time."""
+    some = wrap(ops.reduce_or(mask, axes=(0,)))
+    known = known_value(some) if is_caught(ValueError) else holds(some)
+    if known:
+        return result
+    if known is not None:
+        raise ValueError(f"zero-size array to reduction operation {'maximum' if sign > 0 else 'minimum'} which has no identity")
     zero = lowering.constant(0, I64)
-    index = checked_index(zero, ops.reduce_or(mask, axes=(0,)), 1)
+    index = checked_index(zero, some.value, 1)
     return wrap(ops.take(lowering.reshape(result.value, (1, *result.shape)), index, axis=0), scalar=None if result.scalar else False)
 
 
@@ -186,7 +195,7 @@ def _extremum(sign: int) -> Call:
             return NotImplemented
         started = reductions.given(given.get("initial"))
         result = function(x.whole, **({"initial": lowest(x.dtype, sign)} | given), where=mask)
-        return result if started else not_empty(result, x.mask)
+        return result if started else not_empty(result, x.mask, sign)
 
     return extremum
 
@@ -202,7 +211,10 @@ def _arg_extremum(sign: int) -> Call:
         x = first(args)
         if not is_lazy(x) or x.ndim != 1 or kwargs.get("out") is not None or len(args) > 2:
             return NotImplemented
-        found = best(x)
+        try:
+            found = best(x)
+        except ValueError:
+            raise ValueError(f"attempt to get arg{'max' if sign > 0 else 'min'} of an empty sequence") from None
         same = FUNCTIONS[np.equal](x.whole, found)
         if is_float(x.dtype):     # NaN counts as the largest and as the smallest
             same = FUNCTIONS[np.logical_or](same, FUNCTIONS[np.isnan](x.whole))

@@ -313,14 +313,18 @@ def _is_number(steps: list[dis.Instruction], comparison: dis.Instruction) -> boo
 
 
 @lru_cache(maxsize=4096)
-def stored_by(code: CodeType) -> frozenset[str]:
+def stored_by(code: CodeType, containers: frozenset[str] = frozenset()) -> frozenset[str]:
     """Return the names in statements that store into items (`out[:] = y`), where NumPy copies without calling a method; `EVERYTHING` if
-    a local variable, or an item or attribute of one, is stored unchanged.
+    a local variable, or an item or attribute of one, is stored unchanged. Items of `containers`, names of variables that hold no arrays, do
+    not count.
     """
     found: set[str] = set()
     steps = instructions(code)
     for end, step in enumerate(steps):
         if step.opname not in ("STORE_SUBSCR", "STORE_SLICE"):
+            continue
+        target, place = steps[max(end - 2, 0)], steps[end - 1]
+        if target.opname in VARIABLE_LOADS and target.argval in containers and place.opname.startswith("LOAD_"):
             continue
         start = next((index + 1 for index in range(end - 1, -1, -1) if steps[index].opname in _ENDING), 0)
         depth, value_end, known = 0, end, True
@@ -330,10 +334,12 @@ def stored_by(code: CodeType) -> frozenset[str]:
             depth += effect[1] - effect[0] if effect is not None else 0
             value_end = index + 1 if depth == 1 else value_end
         value = steps[start:value_end if known else end]
+        if known and value and value[-1].opname == "BINARY_OP" and not any(step.opname.startswith(("BUILD_", "CALL")) for step in value):
+            continue        # a new array, of operands that are asked for it
         found |= {name for _, _, name in loads_of(value)}
         if any(step.opname.startswith("LOAD_FAST") for step in value) and not (known and any(step.opname in _MAKING for step in value)):
             found.add(EVERYTHING)
-    return frozenset(found).union(*map(stored_by, nested_code(code)))
+    return frozenset(found).union(*(stored_by(inner, containers) for inner in nested_code(code)))
 
 
 @lru_cache(maxsize=4096)
@@ -391,6 +397,17 @@ def reads_of(code: CodeType) -> Reads:
     return found
 
 
+@lru_cache(maxsize=4096)
+def compares_type(code: CodeType) -> bool:
+    """True if code, or code within it, compares with `type` itself: `type(x) is type`."""
+    before = ""
+    for step in instructions(code):
+        if step.opname == "IS_OP" and before == "type":
+            return True
+        before = str(step.argval)
+    return any(map(compares_type, nested_code(code)))
+
+
 def is_call_of(code: CodeType, offset: int, name: str) -> bool:
     """True if the instruction at an offset calls a function or method of this name."""
     steps = instructions(code)
@@ -432,7 +449,8 @@ def _effect(step: dis.Instruction) -> tuple[int, int] | None:
 
 
 _EFFECTS = {
-    "PUSH_NULL": (0, 1), "KW_NAMES": (0, 0), **dict.fromkeys(("BINARY_OP", "BINARY_SUBSCR", "COMPARE_OP", "CONTAINS_OP", "IS_OP"), (2, 1)),
+    "PUSH_NULL": (0, 1), **dict.fromkeys(("KW_NAMES", "COPY_FREE_VARS", "MAKE_CELL"), (0, 0)),
+    **dict.fromkeys(("BINARY_OP", "BINARY_SUBSCR", "COMPARE_OP", "CONTAINS_OP", "IS_OP"), (2, 1)),
     **dict.fromkeys(("UNARY_NEGATIVE", "UNARY_NOT", "UNARY_INVERT", "GET_ITER"), (1, 1)), "STORE_SUBSCR": (3, 0), "STORE_ATTR": (2, 0),
     "BINARY_SLICE": (3, 1), "STORE_SLICE": (4, 0), "TO_BOOL": (1, 1),
     **dict.fromkeys(("STORE_FAST", "STORE_GLOBAL", "STORE_DEREF", "STORE_NAME", "RETURN_VALUE", "POP_TOP"), (1, 0))}

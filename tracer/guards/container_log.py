@@ -67,7 +67,8 @@ class Change(NamedTuple):
 class ContainerLog(UseLog):
     """Uses of containers, by identity: `changes` in their order, `reads` the keys of what was read before it was stored, `written` the keys
     of what was stored. Containers in `reset` were emptied: what they hold is the function's own. `asked` are those
-    of which more was read than an item."""
+    of which more was read than an item. Of those in `counting` the numbers are only added to: `tallied` holds these numbers, by container
+    and key."""
 
     def __init__(self, containers: Iterable[Any]) -> None:
         super().__init__()
@@ -77,6 +78,9 @@ class ContainerLog(UseLog):
         self.written: dict[int, set[Any]] = {}
         self.reset: set[int] = set()
         self.asked: set[int] = set()
+        self.counting: set[int] = set()
+        self.tallied: dict[tuple[int, Any], Any] = {}
+        self._keys: dict[int, set[Any]] = {}
         for container in containers:
             kind: Any = type(container)
             base = base_of(kind)
@@ -107,6 +111,38 @@ class ContainerLog(UseLog):
             written.update(_keys(base, args[:1]))
         elif base is deque or (base is list and name not in _APPENDING):
             written.clear()         # items are at other places now
+
+    def counted(self, container: Any, base: Any, args: tuple[Any, ...]) -> Any:
+        """A tally of the number at a key that the function did not store; None if there is none."""
+        number, keys = id(container), _keys(base, args)
+        if not keys or number in self.reset or keys[0] in self.written[number] or (number, keys[0]) in self.tallied:
+            item = self.tallied.get((number, keys[0])) if keys else None
+            now = None if item is None else base.__getitem__(container, keys[0])
+            return now if log_hooks.is_tally(now) else None
+        try:
+            item = base.__getitem__(container, keys[0])
+        except LookupError:
+            return None
+        if not log_hooks.is_counted(item) or keys[0] not in self._keys_before(number):
+            return None
+        self.tallied[number, keys[0]] = item
+        return log_hooks.tally(item, (number, keys[0]))
+
+    def end_tallies(self) -> list[tuple[Any, Any, Any]]:
+        """Give containers the numbers again that were added to; the container, the key and the tally of each."""
+        found = []
+        for (number, key), item in self.tallied.items():
+            container, kind = self.kinds[number]
+            base: Any = base_of(kind)
+            try:
+                now = base.__getitem__(container, key)
+            except LookupError:
+                continue
+            if log_hooks.is_tally(now) and now.place == (number, key):
+                base.__setitem__(container, key, item)
+                if now.steps:
+                    found.append((container, key, now))
+        return found
 
     def restore(self, numbers: Iterable[int] | None = None) -> None:
         """Give containers, all that are changed unless some are named, the content again that they had before."""
@@ -160,9 +196,12 @@ class ContainerLog(UseLog):
         return {number for number, keys in self.reads.items() if keys and (ALL in keys or not keys <= self._keys_before(number))}
 
     def _keys_before(self, number: int) -> set[Any]:
-        _, kind = self.kinds[number]
-        items = self.before[number]
-        return {key for key, _ in items} if issubclass(kind, dict) else set(items) if issubclass(kind, set) else set(range(len(items)))
+        if number not in self._keys:
+            _, kind = self.kinds[number]
+            items = self.before[number]
+            self._keys[number] = {key for key, _ in items} if issubclass(kind, dict) else set(items) if issubclass(kind, set) else set(
+                range(len(items)))
+        return self._keys[number]
 
     def is_unread(self, change: Change) -> bool:
         """True for a change of one item that the function did not read: what it stores there is not what the next call reads."""
@@ -222,13 +261,17 @@ ORIGINAL_KIND: dict[type, type] = {}
 """Original class of each class of logged containers."""
 
 
-class _Keys:
-    """What a traced number is as a key: the number, which another call finds; `array` sets it."""
+class _LogHooks:
+    """What other modules know: what a traced number is as a key, the number, which another call finds (`array`); numbers that are only
+    added to (`tallies`)."""
 
-    known: Callable[[Any], Any] = staticmethod(lambda key: key)
+    known_key: Callable[[Any], Any] = staticmethod(lambda key: key)
+    tally: Callable[[Any, object], Any]
+    is_tally: Callable[[Any], bool] = staticmethod(lambda number: False)
+    is_counted: Callable[[Any], bool] = staticmethod(lambda number: False)
 
 
-keys = _Keys()
+log_hooks = _LogHooks()
 
 
 def base_of(kind: type) -> type | None:
@@ -252,8 +295,10 @@ def _changing(name: str, base: type, own: Any) -> Callable[..., Any]:
             if name.startswith("__i") and base is set and not isinstance(args[0], (set, frozenset)):
                 return NotImplemented
             args = tuple((list if base in (list, deque) else set)(items) for items in args)
+        if name == "__setitem__" and log_hooks.is_tally(args[1]) and args[1].place == (id(self), args[0]):
+            return own(self, *args)
         if name in _AT_A_KEY and base in (dict, set) and args:
-            args = (keys.known(args[0]), *args[1:])
+            args = (log_hooks.known_key(args[0]), *args[1:])
         if kwargs:
             log.note_read(self, ALL)
         if name in _BLIND[base]:
@@ -261,6 +306,10 @@ def _changing(name: str, base: type, own: Any) -> Callable[..., Any]:
         else:
             for key in (name in _AT_A_KEY and base in (dict, set) and _keys(base, args[:1])) or (ALL,):
                 log.note_read(self, key, asked=True)
+            if name == "__missing__":       # a call of a program stores what the trace had put into the new item
+                made = own(self, *args)
+                log.note_change(self, base, "setdefault", (*args, made))
+                return made
             log.note_change(self, base, name, args)
         return own(self, *args, **kwargs)
     return method
@@ -271,6 +320,10 @@ def _reading(name: str, base: type, own: Any) -> Callable[..., Any]:
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         log = _log_of(self)
+        if log is not None and name == "__getitem__" and id(self) in log.counting:
+            found = log.counted(self, base, args)
+            if found is not None:
+                return found
         if log is not None:
             for key in (at_a_key and _keys(base, args[:1])) or (ALL,):
                 log.note_read(self, key, asked=name != "__getitem__")

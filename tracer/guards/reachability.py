@@ -50,6 +50,7 @@ from adjit.tracer.guards.bytecode import (
     MODULES,
     cells_read_by,
     code_of_text,
+    compares_type,
     evaluated_by,
     fields_of,
     globals_of,
@@ -150,11 +151,14 @@ class Reachability:
         self.mentions: Mentions = mentions
         self.names = mentions.names
         self.found = walk.found
-        self.codes = walk.codes
+        self.codes, self.asking, self.compares_type = walk.codes, walk.asking, walk.compares_type
         self.stored_variables = walk.stored_variables
         self.unguarded = walk.unguarded
         self.calls_libraries = walk.calls_libraries or not mentions.names.isdisjoint(_READERS)
-        self.stored = frozenset[str]().union(*map(stored_by, walk.codes))
+        holding = {source.path for source in walk.found if isinstance(source.value, (list, dict))} - {
+            source.path for source in walk.found if not isinstance(source.value, (list, dict))}
+        self.stored = frozenset[str]().union(*(
+            stored_by(code, (globals_of(code) | frozenset(code.co_freevars)) & holding) for code in walk.codes))
 
     def by_key(self) -> dict[tuple[str, int], Source]:
         """Return the sources by their keys."""
@@ -181,6 +185,8 @@ class _Walk:
         self.whole, self.whole_objects = set(mentions.whole), set(mentions.whole_objects)
         self.evaluated = set(mentions.evaluated)
         self.scopes: dict[int, dict[str, Any]] = {}     # globals of the functions that evaluate texts
+        self.asking: dict[int, dict[str, Any]] = {}     # globals of those that call `type`
+        self.compares_type = False
         self.texts: dict[CodeType, None] = {}           # code of these texts
         self.found: list[Source] = []
         self.codes: list[CodeType] = []
@@ -367,6 +373,9 @@ class _Walk:
         scope = function.__globals__
         if evaluated_by(code).in_globals:
             self.scopes[id(scope)] = scope
+        if "type" in globals_of(code):
+            self.asking[id(scope)] = scope
+            self.compares_type = self.compares_type or compares_type(code)
         self.imports(code, scope)
         if not _ENVIRONMENT.isdisjoint((*code.co_names, *code.co_freevars)):
             for text in texts_of(code):
@@ -522,7 +531,7 @@ class _Walk:
                 if special and isinstance(function_behind(item), FunctionType):
                     item = function_behind(item)
                     making = isinstance(value, type) and name in _MAKING
-                    written = not item.__code__.co_filename.startswith("<")     # and not made by a decorator
+                    written = not item.__code__.co_filename.startswith("<") or _GENERATING.isdisjoint(vars(base))
                     if written and (making or name not in _NOT_CALLED):
                         yield Source(f"{path}.{name}", partial(read_item, table, name), table[name], base, False)
                         self.follow(item, f"{path}.{name}")
@@ -592,6 +601,10 @@ class _Walk:
         if EVERYTHING in self.names and len(table) <= MAX_ITEMS:
             return [name for name in table if not name.startswith("__")]
         return self.names & table.keys()
+
+
+_GENERATING = frozenset({"__dataclass_fields__", "__attrs_attrs__", "_fields"})
+"""Attributes of classes whose special methods a decorator has made, with names of files such as `<string>`, as code typed in has."""
 
 
 def _subclasses(kind: type) -> tuple[type, ...]:

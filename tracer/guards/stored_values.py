@@ -5,22 +5,26 @@ the trace."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from adjit.ir.errors import TraceError
 from adjit.tracer.array import contains_traced
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.flow.bytecode_flow import Name, Read, reset_by, stored_and_read
-from adjit.tracer.guards.bytecode import EVERYTHING, FILLS, FORMATS, GLOBALS, MODULES, changes_containers, globals_of, reads_of, texts_of
+from adjit.tracer.guards.bytecode import EVERYTHING, FILLS, FORMATS, GLOBALS, MODULES, changes_containers, reads_of, texts_of
+from adjit.tracer.guards.code_reads import CodeReads
 from adjit.tracer.guards.container_log import Change, ContainerLog, base_of
 from adjit.tracer.guards.reachability import Reachability
-from adjit.tracer.guards.source import MISSING, Source, names_in, own_attributes, read_cell, read_item, read_slot, rebind
-from adjit.tracer.guards.templates import NotRepeatableError, Template, TemplateMaker
+from adjit.tracer.guards.source import MISSING, Source, key_text, names_in, own_attributes, read_cell, read_item, read_slot, rebind
+from adjit.tracer.guards.tallies import counted_again, is_counted, is_tally, tally
+from adjit.tracer.guards.templates import NotRepeatableError, Template, TemplateMaker, holds_traced
 from adjit.tracer.scope import Scope
+from adjit.tracer.user_location import find_user_location
 
 Key = tuple[str, int]
 _ALL = frozenset({EVERYTHING, FORMATS, GLOBALS, MODULES})
@@ -38,6 +42,7 @@ class StoredValue(NamedTuple):
 
     place: Source | Change
     value: Template
+    counts: bool = False        # whether it is added to a number there
 
     @property
     def path(self) -> str:
@@ -56,7 +61,7 @@ class StoredPlaces:
     """Places that the function whose sources are `known` stores to and does not read before."""
 
     def __init__(self, known: Reachability):
-        self.known, self.before = known, self._sources(known)
+        self.known, self.before, self.reads = known, self._sources(known), CodeReads(known.codes)
         stored, read, texts = set[Name](), set[Read](), set[str]()
         if _ALL.isdisjoint(known.names) and EVERYTHING not in known.mentions.whole:
             for code in known.codes:
@@ -69,7 +74,10 @@ class StoredPlaces:
             source.path for source in known.found if not isinstance(source.value, ModuleType)}
         read_names = {name for _, name, owner in read if owner not in modules} | texts
         self.names = frozenset(name for name in stored if name[1] not in read_names)
+        self._counters = frozenset(stored - self.names)
         self._marked: dict[Key, Source] = {}
+        self._tallied: dict[Key, Source] = {}
+        self.counted: list[tuple[Source, Any]] = []     # numbers that were added to, and what each call adds
 
     def has(self, source: Source) -> bool:
         """True if a source is such a place."""
@@ -82,19 +90,40 @@ class StoredPlaces:
         """True if the function sets a place anew, and does more than to add to it."""
         return _name_of(source) in self._reset
 
+    def _is_counter(self, source: Source) -> bool:
+        """True for a number that code changes and does not read for more."""
+        name = _name_of(source) if is_counted(source.value) else None
+        return name in self._counters and name is not None and _is_own(source) and not self.reads.of(source.path) and not (
+            self.reads.reads_name(name[1]))
+
     @contextmanager
     def marked(self) -> Iterator[None]:
-        """Mark the places, so that those which are stored to can be told; others have their values again in the end."""
+        """Mark the places, so that those which are stored to can be told; others have their values again in the end. Numbers that are only
+        added to are tallies meanwhile."""
         try:
             for key, source in self.before.items():
-                if self.has(source) and _is_own(source) and rebind(source.read, _NOT_STORED):
-                    self._marked[key] = source
+                if self.has(source):
+                    if _is_own(source) and rebind(source.read, _NOT_STORED):
+                        self._marked[key] = source
+                elif self._counters and self._is_counter(source) and not is_tally(source.read()) and rebind(
+                        source.read, tally(source.value, key)):
+                    self._tallied[key] = source
             yield
         finally:
+            for key, source in self._tallied.items():
+                now = source.read()
+                rebind(source.read, source.value)
+                if now is not source.value and not (is_tally(now) and now.place == key and not now.steps):
+                    self.counted.append((source, now))
+            self._tallied.clear()
             for key, source in list(self._marked.items()):
                 if source.read() is _NOT_STORED:
                     rebind(source.read, source.value)
                     del self._marked[key]
+
+    def end_tallies(self, log: ContainerLog) -> list[tuple[Source, Any]]:
+        """The numbers in attributes, variables and containers that were added to, which have their own numbers again."""
+        return [*self.counted, *((_item_source(self.before, container, key), now) for container, key, now in log.end_tallies())]
 
     def stored(self, after: Reachability) -> dict[Key, Source]:
         """Sources behind the trace that the function stored."""
@@ -114,25 +143,28 @@ class StoredPlaces:
 
 
 class Stores(NamedTuple):
-    """What each call stores: `values`, of which `arrays` are results of the graph. `keys` are the sources that are stored before they are
-    read, and `numbers` the containers from outside that are changed, by identity. `others` are places where something is stored that no
-    call can make again: the function has to be traced at each call."""
+    """What each call stores: `values`, by templates that `make` has made, of which some arrays are results of the graph. `keys` are the
+    sources that are stored before they are read, and `numbers` the containers from outside that are changed, by identity; those in `kept`
+    get values of the trace, and are read, too. `others` are places where something is stored that no call can make again: the function has
+    to be traced at each call."""
 
     values: tuple[StoredValue, ...]
-    arrays: tuple[Any, ...]
+    make: TemplateMaker
     keys: frozenset[Key]
     numbers: frozenset[int]
+    kept: frozenset[int]
     others: tuple[Source, ...] = ()
 
 
 def stores_of(places: StoredPlaces, log: ContainerLog, after: Reachability, scope: Scope, results: Sequence[Any]) -> Stores:
     """Describe what a trace stored; `results` are the arrays that the function returns."""
     stored = places.stored(after)
-    if not stored and not log.changes:
-        keys = {key for key, source in after.by_key().items() if places.has(source)}
-        return Stores((), (), frozenset(keys), frozenset())
+    counted = places.end_tallies(log)
     sources = {id(source.value): source for source in places.before.values()}
     make = TemplateMaker(scope.outside(), sources, results, None if scope.wrappers else scope)
+    if not stored and not log.changes and not counted:
+        keys = {key for key, source in after.by_key().items() if places.has(source)}
+        return Stores((), make, frozenset(keys), frozenset(), frozenset())
     others: list[Source] = []
     values, keys, repeatable = [], set[Key](), log.repeatable()
     for key, source in sorted(stored.items(), key=lambda item: _order(item[1])):
@@ -141,20 +173,26 @@ def stores_of(places: StoredPlaces, log: ContainerLog, after: Reachability, scop
             keys.add(key)
         except NotRepeatableError:
             others.append(_never(source))
+    for source, now in counted:
+        try:
+            values.append(StoredValue(source, counted_again(source, now, make) if is_tally(now) else make(now), is_tally(now)))
+            keys.add(source.key)
+        except NotRepeatableError:
+            others.append(_never(source))
+    kept = set[int]()
     numbers = repeatable | log.depending()      # the guards hold for what those held before
     while True:     # what is stored in a container, and how it is changed
         changes = [change for change in log.changes if id(change.container) in numbers]
         made: list[StoredValue] = []
         for change in changes:
             try:
-                if id(change.container) not in repeatable and contains_traced(change.args) and not log.is_unread(change):
-                    raise NotRepeatableError        # kept for the next call
+                if id(change.container) not in repeatable and holds_traced(change.args) and not log.is_unread(change):
+                    kept.add(id(change.container))
                 made.append(StoredValue(change, make(change.args)))
             except NotRepeatableError:
                 numbers.discard(id(change.container))
                 repeatable.discard(id(change.container))
-                if not any(map(contains_traced, change.args)):
-                    others.append(Source(f"what a {change.kind.__name__} holds", object, object(), change.container, False))
+                others.append(Source(f"what a {change.kind.__name__} holds", object, object(), change.container, False))
                 break
         if len(made) == len(changes):
             break
@@ -163,7 +201,16 @@ def stores_of(places: StoredPlaces, log: ContainerLog, after: Reachability, scop
                 id(source.holder) in repeatable and log.is_stored(source)) or (
                 id(source.holder) in numbers and log.is_stored_first(source)):
             keys.add(key)
-    return Stores((*values, *made), tuple(make.arrays), frozenset(keys), frozenset(numbers), tuple(others))
+    return Stores((*values, *made), make, frozenset(keys), frozenset(numbers), frozenset(kept & numbers), tuple(others))
+
+
+def _item_source(before: Mapping[Key, Source], container: Any, key: Any) -> Source:
+    """The source of an item of a container."""
+    for source in before.values():
+        if source.holder is container and source.read == partial(read_item, container, key):
+            return source
+    path = next((source.path for source in before.values() if source.value is container), f"a {type(container).__name__}")
+    return Source(f"{path}[{key_text(key)}]", partial(read_item, container, key), read_item(container, key), container)
 
 
 def _never(source: Source) -> Source:
@@ -171,23 +218,35 @@ def _never(source: Source) -> Source:
     return Source(f"what {source.path} holds", object, object(), source.holder, False)
 
 
-def stored_again(changed: Collection[Source], scope: Scope) -> tuple[list[StoredValue], list[Source]]:
+def stored_again(changed: Collection[Source], make: TemplateMaker) -> tuple[list[StoredValue], list[Source]]:
     """Values in places that the function read before it changed them, which are guarded: where the guards hold, a call changes them in the
     same way. And sources that never hold, for values that no call can make again."""
-    make, values, others = TemplateMaker(scope.outside(), {}, (), None), [], []
+    values, others = list[StoredValue](), list[Source]()
     for source in changed:
+        if source.path.endswith("[...]"):
+            others.append(_never(source))
+            continue
         try:
             values.append(StoredValue(source, make(source.value)))
         except NotRepeatableError:
+            if holds_traced(source.value) and not isinstance(source.value, ArrayWrapper):
+                raise _not_made_again(source) from None
             others.append(_never(source))
     return values, others
 
 
-def kept_as_they_are(after: Reachability, own: Collection[Key]) -> tuple[StoredValue, ...]:
-    """Values of the trace in places that the function may read, too: each call stores what tells so when it is read, so that nothing else
-    is found there."""
+def _not_made_again(source: Source) -> TraceError:
+    """The error for a value of the trace in an object that calls cannot make again."""
+    kind = type(source.value).__qualname__
+    return TraceError(f"the compiled function stores a {kind} with values of the call in {source.path}: later calls cannot make it again",
+                      find_user_location(), hint="store a list, a dict or an array, or return the values and store them outside")
+
+
+def kept_as_they_are(after: Reachability, own: Collection[Key], outside: Collection[int]) -> tuple[StoredValue, ...]:
+    """Values of the trace in places of objects from `outside` that the function may read, too: each call stores what tells so when it is
+    read, so that nothing else is found there."""
     return tuple(StoredValue(source, partial(_constant, source.value)) for key, source in after.by_key().items()
-                 if key in own and not source.path.startswith("len(") and contains_traced(source.value))
+                 if key in own and id(source.holder) in outside and not source.path.startswith("len(") and contains_traced(source.value))
 
 
 def _constant(value: Any, *_: Any) -> Any:
@@ -195,18 +254,13 @@ def _constant(value: Any, *_: Any) -> Any:
 
 
 def containers_changed_by(known: Reachability) -> list[Any]:
-    """Containers from outside that code may change: those that hold arrays only if it says so. None where it asks for exact types."""
-    if asks_for_types(known) or not any(map(changes_containers, known.codes)):
+    """Containers from outside that code may change: those that hold arrays only if it says so."""
+    if known.compares_type or not any(map(changes_containers, known.codes)):
         return []
     filled = {name for code in known.codes for kind, name in reads_of(code) if kind == FILLS}
     return [source.value for source in known.found if source.followed and base_of(type(source.value)) and source.value is not sys.modules
             and (not filled.isdisjoint(names_in(source.path)) or not any(is_ndarray(item) or isinstance(item, ArrayWrapper) for item in (
                 source.value.values() if isinstance(source.value, dict) else source.value)))]
-
-
-def asks_for_types(known: Reachability) -> bool:
-    """True if code calls `type`, to which a container that is logged is one of another class."""
-    return any("type" in globals_of(code) for code in known.codes)
 
 
 def _name_of(source: Source) -> Name | None:

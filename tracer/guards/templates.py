@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum
 from functools import partial
@@ -46,6 +46,9 @@ class TemplateMaker:
         if id(value) in self._numbers:
             number = self._numbers[id(value)]
             return lambda results, made: made[number] if number in made else self._templates[number](results, made)
+        if id(value) in self.outside and id(value) in self.sources and is_ndarray(value):       # also one that the trace writes to
+            read = self.sources[id(value)].read
+            return lambda *_: read()
         if isinstance(value, TracedArray) or (type(value) in FRESH and contains_traced(value)) or id(value) in WRITTEN:
             return self._array(value)
         if is_scalar(value) and type(value).__module__ in ("builtins", "numpy"):
@@ -54,10 +57,7 @@ class TemplateMaker:
             raise NotRepeatableError
         if id(value) in self.outside or isinstance(value, _FIXED) or (isinstance(value, FunctionType) and not value.__closure__):
             if is_ndarray(value):
-                if id(value) not in self.sources:
-                    raise NotRepeatableError
-                read = self.sources[id(value)].read
-                return lambda *_: read()
+                raise NotRepeatableError
             return lambda *_: value
         if is_ndarray(value):
             plain = np.array(value)
@@ -91,9 +91,10 @@ class TemplateMaker:
             parts = [self(part) for part in value]
             return lambda results, made: kind._make(part(results, made) for part in parts)
         self._numbers[id(value)], self.made[id(value)] = number, value
-        if kind is dict:
+        if kind in (dict, OrderedDict, Counter, defaultdict):
             pairs = [(self(key), self(item)) for key, item in value.items()]
-            return self._filled(number, dict, lambda new, results, made: new.update(
+            empty = partial(defaultdict, value.default_factory) if kind is defaultdict else kind
+            return self._filled(number, empty, lambda new, results, made: new.update(
                 (key(results, made), item(results, made)) for key, item in pairs))
         if kind in (list, set, deque):
             items = [self(item) for item in value]
@@ -125,6 +126,15 @@ class TemplateMaker:
             return made[number]
         self._templates[number] = template
         return template
+
+
+def holds_traced(value: Any) -> bool:
+    """True if a value was made by the trace, or holds one: another trace makes it again before it is read."""
+    if isinstance(value, (list, tuple, deque)):
+        return any(map(holds_traced, value))
+    if isinstance(value, dict):
+        return any(map(holds_traced, value.values()))
+    return isinstance(value, (TracedArray, ArrayWrapper)) or id(value) in WRITTEN
 
 
 def _is_plain(kind: type) -> bool:

@@ -65,9 +65,11 @@ class TraceGuards:
         return all(same(source.read(), source.value) for source in sources)
 
     def may_hold_again(self) -> bool:
-        """True if only numbers and texts differ from their values in the trace: they may change back."""
-        return all(same(now := source.read(), source.value) or (is_scalar(now) and is_scalar(source.value))
-                   for source in self.fixed) and all(content.holds() for content in self.contents) and all(
+        """True if only numbers and texts differ from their values in the trace, or arrays that changed places: they may change back."""
+        moved = [(now, source.value) for source in self.fixed if not same(now := source.read(), source.value) and not (
+            is_scalar(now) and is_scalar(source.value))]
+        return all(is_ndarray(now) and is_ndarray(then) for now, then in moved) and {id(now) for now, _ in moved} == {
+            id(then) for _, then in moved} and all(content.holds() for content in self.contents) and all(
             is_ndarray(bound := source.read()) and (bound.shape, bound.dtype) == self.forms[index] for index, source, _ in self.captured)
 
     def changed(self) -> str:

@@ -1,0 +1,107 @@
+"""Numbers outside that a function only adds to, counters and running totals: each call adds, whatever is there then."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjit as aj
+
+calls = 0
+
+
+class Counting:
+    """Counts in its class, and in its object."""
+
+    hits = 0
+    __slots__ = ("n",)
+
+    def __init__(self) -> None:
+        self.n = 0
+
+    def __call__(self, x: Any) -> Any:
+        Counting.hits += 1
+        self.n += 2
+        return x
+
+
+def make() -> tuple[Any, Any]:
+    """A function that counts in all kinds of places, and what these hold."""
+    outer, counting = 0, Counting()
+    state = SimpleNamespace(n=1, total=0.0, bits=1, name="", seen=(), half=1.0)
+    table, many, each = {"n": 0, "rounds": 0}, [0] * 50, defaultdict(int)
+
+    def f(x: Any) -> Any:
+        nonlocal outer
+        global calls
+        calls += 1
+        outer -= 1
+        state.n += 1
+        state.total += x * x
+        state.half *= 0.5
+        state.half += 0.1
+        state.bits |= 4
+        state.bits <<= 1
+        state.name += "a"
+        state.seen += (x,)
+        table["n"] += 1
+        table["last"] = x
+        f.calls += 1
+        counting(x)
+        while x > 1:
+            x = x / 2
+            table["rounds"] += 1
+        many[int(x > 0.4)] += 3
+        each["a"] += 1
+        return x
+    f.calls = 0     # type: ignore[attr-defined]
+    return f, lambda: (outer, calls, Counting.hits, counting.n, vars(state), table, many[:2], each,
+                       f.calls)      # type: ignore[attr-defined]
+
+
+def as_python(x: Any) -> Any:
+    if isinstance(x, dict):
+        return {key: as_python(item) for key, item in x.items()}
+    return [as_python(item) for item in x] if isinstance(x, (list, tuple)) else x.item() if isinstance(x, np.generic) else x
+
+
+def test_each_call_counts() -> None:
+    global calls
+    found = []
+    for transform in (lambda f: f, lambda f: aj.compile(f, backend="interpret")):
+        calls = Counting.hits = 0
+        f, state = make()
+        g = transform(f)
+        found.append([(as_python(g(x)), as_python(state())) for x in (3.0, 0.3, 8.0, 3.0, 3.0)])
+    assert found[0] == found[1]
+
+
+def test_counting_makes_no_trace_of_its_own() -> None:
+    state, table = SimpleNamespace(n=0), Counter(a=0)
+
+    def f(x: Any) -> Any:
+        state.n += 1
+        table["a"] += 2
+        return (x * x).sum()
+
+    compiled, gradient = aj.compile(f), aj.compile(aj.grad(f))
+    for _ in range(3):
+        compiled(np.ones(2))
+        assert gradient(np.ones(2)).tolist() == [2.0, 2.0]
+    assert (state.n, table["a"]) == (6, 12)
+    assert compiled.cache_info().traces == gradient.cache_info().traces == 1
+
+
+def test_a_file_does_not_count(tmp_path: Any) -> None:
+    state = SimpleNamespace(n=0)
+
+    def f(x: Any) -> Any:
+        state.n += 1
+        return 2 * x
+
+    with pytest.warns(UserWarning, match=r"adds to state\.n at each call, which a file does not do"):
+        aj.compile(f).export(str(tmp_path / "f.adjit"), np.ones(2))

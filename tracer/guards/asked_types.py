@@ -1,0 +1,80 @@
+"""`type(x)` while a function is traced: the class of what a traced array, or a container or array that is watched, stands for.
+
+Python does not ask an object for the result of `type(x)`. So for the time of a trace the name `type` is bound in the globals of the
+functions that use it, to an object that is Python's `type` in all else.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from adjit.tracer.array import TracedArray
+from adjit.tracer.guards.reachability import Reachability
+from adjit.tracer.guards.tallies import is_tally
+
+
+def class_that_stands(x: Any) -> Any:
+    """The class of an object; of an object whose class is adjit's, that of what it stands for."""
+    kind: Any = type(x)
+    if is_tally(x):
+        return type(x.number)
+    own = vars(kind).get("__class__")
+    is_ours = issubclass(kind, TracedArray) or (isinstance(own, property) and getattr(own.fget, "__module__", "").startswith("adjit."))
+    return x.__class__ if is_ours else kind
+
+
+class _Asked(type):
+    """Class of what stands for `type`."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        return class_that_stands(*args) if len(args) == 1 and not kwargs else type(*args, **kwargs)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, type)
+
+    def __subclasscheck__(cls, subclass: Any) -> bool:
+        return issubclass(subclass, type)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is type
+
+    def __hash__(cls) -> int:
+        return hash(type)
+
+    def __or__(cls, other: Any) -> Any:     # type: ignore[override]
+        return type | other
+
+    def __repr__(cls) -> str:
+        return repr(type)
+
+
+class _Type(metaclass=_Asked):
+    """What `type` is for the functions of a trace."""
+
+
+_lock = threading.Lock()
+_users: dict[int, int] = {}     # number of traces under way that bound the name, by identity of the globals
+
+
+@contextmanager
+def types_asked(known: Reachability) -> Iterator[None]:
+    """Bind `type` in the globals of functions that call it within the block, unless some code compares it by identity."""
+    bound: list[dict[str, Any]] = []
+    try:
+        with _lock:
+            for space in () if known.compares_type else known.asking.values():
+                if space.setdefault("type", _Type) is _Type:
+                    bound.append(space)
+                    _users[id(space)] = _users.get(id(space), 0) + 1
+        yield
+    finally:
+        with _lock:
+            for space in bound:
+                _users[id(space)] -= 1
+                if not _users[id(space)]:
+                    del _users[id(space)]
+                    if space.get("type") is _Type:
+                        del space["type"]
