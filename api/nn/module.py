@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from html import escape
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
@@ -43,6 +44,18 @@ class StateHooks(NamedTuple):
     after_load: list[Hook]
 
 
+class Computed:
+    """How an attribute of a module is computed at each access, in place of a parameter or buffer."""
+
+    def compute(self, module: Module) -> Any:
+        """Return the value."""
+        raise NotImplementedError
+
+    def set(self, module: Module, value: Any) -> None:
+        """Change what the attribute is computed from, so that it has this value."""
+        raise NotImplementedError
+
+
 class Kind(Enum):
     """Kind of a registered attribute of a module."""
 
@@ -74,6 +87,7 @@ class Module(Stateful):
 
     training: bool
     _kinds: dict[str, Kind]
+    _computed: Mapping[str, Computed] = MappingProxyType({})
     _pre_hooks: list[Hook] | None = None
     _hooks: list[Hook] | None = None
     _backward_hooks: BackwardHooks | None = None
@@ -113,6 +127,9 @@ class Module(Stateful):
         if kinds is None:
             if isinstance(value, (Parameter, Module)):
                 raise AttributeError(_not_initialised(self, f"set {name!r}"), name=name, obj=self)
+        elif name in self._computed:
+            self._computed[name].set(self, value)
+            return
         elif isinstance(value, Parameter):
             kinds[name] = Kind.PARAMETER
         elif isinstance(value, Buffer):
@@ -132,6 +149,8 @@ class Module(Stateful):
         self._kinds.pop(name, None)
 
     def __getattr__(self, name: str) -> Any:
+        if name in self._computed:
+            return self._computed[name].compute(self)
         if name == "_kinds" or (name == "training" and "_kinds" not in self.__dict__):
             raise AttributeError(_not_initialised(self, f"use {name!r}" if name != "_kinds" else "use it"), name=name, obj=self)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)

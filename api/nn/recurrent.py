@@ -164,10 +164,10 @@ class RNNBase(_Recurrent):
         Packed sequences have `sizes`, the number of them that have each step: those that have ended leave the states, or, backwards, those
         that begin join them.
         """
-        kind, parameters, backwards = KINDS[self.mode], self.__dict__, suffix.endswith("reverse")
-        weight, bias = parameters[f"weight_hh{suffix}"], parameters[f"bias_hh{suffix}"]
-        projection = parameters[f"weight_hr{suffix}"] if self.proj_size else None
-        gates = functional.linear(sequence, parameters[f"weight_ih{suffix}"], parameters[f"bias_ih{suffix}"])
+        kind, backwards = KINDS[self.mode], suffix.endswith("reverse")
+        weight, bias = getattr(self, f"weight_hh{suffix}"), getattr(self, f"bias_hh{suffix}")
+        projection = getattr(self, f"weight_hr{suffix}") if self.proj_size else None
+        gates = functional.linear(sequence, getattr(self, f"weight_ih{suffix}"), getattr(self, f"bias_ih{suffix}"))
         steps = unbind_steps(gates) if sizes is None else split_steps(gates, sizes)
         if first is None:
             rows = steps[0]

@@ -10,7 +10,7 @@ from support.project import ROOT
 
 from adjit import nn
 
-LEAST = {"nn": 160, "nn.functional": 112, "nn.utils.rnn": 8}
+LEAST = {"nn": 160, "nn.functional": 112, "nn.utils.rnn": 8, "nn.utils.parametrize": 7, "nn.utils.parametrizations": 3}
 """Number of names that a section has at least."""
 
 

@@ -1,10 +1,11 @@
-"""Clipping of gradients, parameters as one vector; sequences of different lengths are in `rnn`."""
+"""Clipping of gradients, parameters as one vector, weight norm and spectral norm; sequences of different lengths are in `rnn`."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +19,12 @@ from adjit.nn.utils import rnn
 from adjit.nn.utils.rnn import pad_sequence
 from adjit.tracer.user_location import find_user_location
 
-__all__ = ["clip_grad_norm_", "clip_grad_value_", "pad_sequence", "parameters_to_vector", "rnn", "vector_to_parameters"]
+if TYPE_CHECKING:
+    from adjit.nn.utils import parametrizations, parametrize, stateless
+    from adjit.nn.utils.reparametrizations import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm
+
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "pad_sequence", "parameters_to_vector", "parametrizations", "parametrize",
+           "remove_spectral_norm", "remove_weight_norm", "rnn", "spectral_norm", "stateless", "vector_to_parameters", "weight_norm"]
 
 
 def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0,
@@ -121,3 +127,12 @@ def _scaled(grads: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
 
 def _clamped(grads: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
     return [np.minimum(np.maximum(grad, -numbers[0]), numbers[0]) for grad in grads]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs the classes of modules when it is first used: some of them use `rnn`."""
+    if name in ("parametrizations", "parametrize", "stateless"):
+        return import_module(f"{__name__}.{name}")
+    if name in __all__:
+        return globals().setdefault(name, getattr(import_module(f"{__name__}.reparametrizations"), name))
+    raise AttributeError(f"module 'adjit.nn.utils' has no attribute {name!r}")
