@@ -122,7 +122,7 @@ class OpDefinition:
     samples    `samples()` yields `Sample`s: domain, edges and singular points are the author's to choose.
     numpy      NumPy function with the same meaning, for the type-rule tests and the reference page; None if there is none.
     attributes names and types of the attributes.
-    marks      names of attributes that a pass may add: what it has proven, always True.
+    marks      names of attributes that a pass may add, always True: what it has proven, or leaves to the op.
     doc        one sentence; if a derivative has a choice (ties, kinks), it names the chosen one.
 
     Traits, from which passes and backends know what they may do with an op. A missing trait costs speed, never correctness.

@@ -47,6 +47,7 @@ class Options:
                    nothing of values within loops.
     saved_dtype    float16 or bfloat16: the dtype in which the forward half saves floats for the backward half. None: their own.
     kernels        sizes by which kernels are cut. Set by the backend.
+    from_end       True if code of ops with indices counts negative ones from the end: nothing else has to. Set by the backend.
     flush_subnormals  True if native programs flush subnormal numbers to zero. Constant folding in passes does not depend on it.
     """
 
@@ -57,3 +58,4 @@ class Options:
     rolling: RollingRule | None = None
     saved_dtype: np.dtype | None = None
     kernels: KernelRule = CPU_RULE
+    from_end: bool = False

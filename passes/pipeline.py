@@ -23,6 +23,7 @@ from adjit.passes.fusion.fuse_epilogues import describe_epilogues, fuse_epilogue
 from adjit.passes.fusion.fuse_kernels import fuse_kernels
 from adjit.passes.fusion.share_padding import share_padding
 from adjit.passes.fusion.share_rolls import share_rolls
+from adjit.passes.index_from_end import index_from_end
 from adjit.passes.loops.batch_loops import batch_loops
 from adjit.passes.loops.divide_sums import divide_sums
 from adjit.passes.loops.hoist_views import hoist_views
@@ -124,6 +125,7 @@ SIMPLIFY: tuple[Pass, ...] = (
 
 LOWER: tuple[Pass, ...] = (
     Pass("prove_indices", prove_indices, Stage.OPTIMIZED, local=False),
+    Pass("index_from_end", index_from_end, Stage.OPTIMIZED),
     Pass("tile_batch", tile_batch, Stage.OPTIMIZED, describe_tiles, local=False),
     Pass("tile_weight_updates", tile_weight_updates, Stage.OPTIMIZED, describe_updates),
     Pass("divide_sums", divide_sums, Stage.OPTIMIZED),

@@ -42,6 +42,7 @@ class IndexCheck:
     """Check of an op's indices against an axis of `size`. The int64 indices lie in `space` ("arena", "param", "result") at `offset`. For an
     op within a loop or a branch, this may be the whole array of which the op took a slice. If the memory is not known, `space` is "".
 
+    `from_end`: negative indices count from the end.
     `start` is the byte offset of the indices from there. `place` is the user's file, line and function; None if they are not known.
     """
 
@@ -53,6 +54,7 @@ class IndexCheck:
     size: int
     place: tuple[str, int, str] | None
     start: int = 0
+    from_end: bool = False
 
     @property
     def location(self) -> Location | None:

@@ -94,4 +94,4 @@ def _check(op: Op, indices: _Storage | None) -> IndexCheck:
     axis = op.attrs["axis"]
     slot = Slot("", 0) if indices is None else indices.slot
     shape = values.type.shape if indices is None or indices.base_shape is None else indices.base_shape
-    return IndexCheck(op.name, slot.space, slot.offset, shape, axis, base.type.shape[axis], _place(op), slot.start)
+    return IndexCheck(op.name, slot.space, slot.offset, shape, axis, base.type.shape[axis], _place(op), slot.start, "from_end" in op.attrs)

@@ -20,9 +20,11 @@ from adjit.ir.ops.traits import CONTROL_FLOW
 
 if TYPE_CHECKING:
     from adjit.codegen.native import control_flow, matmul, tiled
+    from adjit.codegen.native.arrays import indexing
     from adjit.codegen.native.kernels import fused
 else:
     control_flow = LazyModule("adjit.codegen.native.control_flow")
+    indexing = LazyModule("adjit.codegen.native.arrays.indexing")
     fused = LazyModule("adjit.codegen.native.kernels.fused")
     tiled = LazyModule("adjit.codegen.native.tiled")
     matmul = LazyModule("adjit.codegen.native.matmul")
@@ -67,12 +69,12 @@ LOWERINGS: dict[str, str] = {
 
 
 def lower_step(op: Op, shared: Mapping[int, int], target: Target, lower_graph: LowerGraph,
-               leading_dims: LeadingDims) -> tuple[StepCode, ...]:
+               leading_dims: LeadingDims, check_first: bool = False) -> tuple[StepCode, ...]:
     """Steps that the op is lowered to, in order; none if there is nothing to do.
 
     `shared` maps the number of each result that lies in the slot of an operand to that operand's number. `lower_graph` lowers the op's
-    regions. `leading_dims` has the leading dimensions of product operands that are a column range of a matrix. Raises `UnsupportedError`
-    for an op without machine code.
+    regions. `leading_dims` has the leading dimensions of product operands that are a column range of a matrix. With `check_first`,
+    nothing is written before the last check of the op. Raises `UnsupportedError` for an op without machine code.
     """
     if op.name == "fused":
         return fused.lower_fused(op, shared, target)
@@ -80,6 +82,8 @@ def lower_step(op: Op, shared: Mapping[int, int], target: Target, lower_graph: L
         product = matmul.lower_matmul(op, target, leading_dims)
         if product is not None:
             return product
+    if op.name == "take":
+        return indexing.lower_take(op, shared, target, check_first)
     if op.name == "matmul_epilogue":
         return matmul.lower_matmul_epilogue(op, target, leading_dims)
     if op.name in CONTROL_FLOW:

@@ -75,7 +75,8 @@ class _Steps:
     def lower(self, operation: _Operation) -> tuple[StepCode, ...]:
         key = operation.key
         if key not in self.codes:
-            self.codes[key] = lower_step(operation.op, operation.shared, self.target, self.lower_region, operation.leading_dims)
+            self.codes[key] = lower_step(operation.op, operation.shared, self.target, self.lower_region, operation.leading_dims,
+                                          operation.check_first)
         return self.codes[key]
 
     def lower_region(self, region: Graph, leading_dims: LeadingDims) -> ProgramCode:
@@ -153,7 +154,7 @@ def lower_program(planned: Graph, target: Target, prefix: str = "", timed: bool 
     """
     assignment = BufferAssignment(planned)
     steps = _Steps(prefix, target, on_step)
-    operations = [_operation(op, assignment, leading_dims or {}) for op in assignment.ops]
+    operations = [_operation(op, assignment, leading_dims or {}, is_region) for op in assignment.ops]
     names, keys = Counter(op.name for op in assignment.ops), Counter(operation.key for operation in operations)
     for number, operation in enumerate(operations):
         specialised = names[operation.op.name] < MIN_SIMILAR
@@ -190,16 +191,17 @@ def lower_program(planned: Graph, target: Target, prefix: str = "", timed: bool 
 
 @dataclass(frozen=True, slots=True)
 class _Operation:
-    """Key of a lowering: the op, and `shared` and `leading_dims` of `lower_step`. Equal keys have equal code."""
+    """Key of a lowering: the op, and `shared`, `leading_dims` and `check_first` of `lower_step`. Equal keys have equal code."""
 
     op: Op
     shared: dict[int, int]
     leading_dims: dict[int, int]
+    check_first: bool
     args: tuple[Slot | None, ...]
     key: Hashable
 
 
-def _operation(op: Op, assignment: BufferAssignment, leading_dims: LeadingDims) -> _Operation:
+def _operation(op: Op, assignment: BufferAssignment, leading_dims: LeadingDims, is_region: bool) -> _Operation:
     operands = [assignment.slots[value] for value in op.operands]
     strided = {position: leading_dims[slot.offset] for position, slot in enumerate(operands)
                if slot.space == "param" and slot.offset in leading_dims}
@@ -208,7 +210,10 @@ def _operation(op: Op, assignment: BufferAssignment, leading_dims: LeadingDims) 
     shared = {j: first[slot] for j, slot in enumerate(results) if slot in first}
     scratch = op.slots[len(op.results)] if len(op.slots) > len(op.results) else None
     args = (*operands, *results, scratch, *([POOL_SLOT] if op.name in CONTROL_FLOW else []))
-    return _Operation(op, shared, strided, args, (structural_key(op), tuple(shared.items()), tuple(strided.items())))
+    lasting = ("param", "result") if is_region else ("param",)      # memory that is more than a result of a call that fails
+    check_first = op.name == "take" and results[0].space in lasting
+    key = structural_key(op), tuple(shared.items()), tuple(strided.items()), check_first
+    return _Operation(op, shared, strided, check_first, args, key)
 
 
 def _copies_of_results(assignment: BufferAssignment) -> list[Call]:

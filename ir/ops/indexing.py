@@ -1,4 +1,5 @@
-"""Ops that read or write at indices that are data: i64, at least 0 and below the size of the axis."""
+"""Ops that read or write at indices that are data: i64, at least 0 and below the size of the axis; marked `from_end`, at least minus the
+size, and negative ones count from the end."""
 
 from __future__ import annotations
 
@@ -24,8 +25,9 @@ from adjit.ir.types import F32, I64, U64, TensorType
 Operands = tuple[Value, ...]
 Cotangents = tuple[Value | None, ...]
 
-MARKS = ("in_range",)
-"""The indices are proven to be within the axis: programs do not check them (the interpreter does)."""
+MARKS = ("in_range", "from_end")
+"""`in_range`: the indices are proven to be within the axis, and programs do not check them (the interpreter does). `from_end`: negative
+indices count from the end of the axis."""
 
 
 OUTSIDE = -1 << 63
@@ -60,6 +62,18 @@ def check_indices(indices: np.ndarray, size: int, axis: int) -> None:
             raise IndexError(f"index {lowest - size if lowest < 0 else highest} is out of bounds for axis {axis} with size {size}")
 
 
+def counted_from_start(indices: np.ndarray, size: int) -> np.ndarray:
+    """Indices along an axis of this size, of which negative ones count from its end, as indices from its start."""
+    return np.where(indices < 0, indices + size, indices)
+
+
+def _checked(indices: np.ndarray, size: int, axis: int, in_range: bool = False, from_end: bool = False) -> np.ndarray:
+    """Indices from the start of the axis, of an op with these marks. Raises as `check_indices`."""
+    indices = counted_from_start(indices, size) if from_end else indices
+    check_indices(indices, size, axis)
+    return indices
+
+
 def _at(axis: int, indices: np.ndarray) -> tuple[Any, ...]:
     return (slice(None),) * axis + (indices,)
 
@@ -74,13 +88,13 @@ def _along(indices: np.ndarray, axis: int) -> tuple[Any, ...]:
 # -- whole slices: take, scatter_add, scatter_set
 
 
-def _infer_take(x: TensorType, indices: TensorType, *, axis: int, in_range: bool = False) -> TensorType:
+def _infer_take(x: TensorType, indices: TensorType, *, axis: int, **marks: bool) -> TensorType:
     require_indices(indices)
     require_axis(axis, x)
     return x.with_shape((*x.shape[:axis], *indices.shape, *x.shape[axis + 1:]))
 
 
-def _infer_scatter(base: TensorType, indices: TensorType, updates: TensorType, *, axis: int, in_range: bool = False) -> TensorType:
+def _infer_scatter(base: TensorType, indices: TensorType, updates: TensorType, *, axis: int, **marks: bool) -> TensorType:
     expected = _infer_take(base, indices, axis=axis)
     require_dtype(base, updates)
     if updates.shape != expected.shape:
@@ -88,25 +102,25 @@ def _infer_scatter(base: TensorType, indices: TensorType, updates: TensorType, *
     return base
 
 
-def _infer_scatter_add(base: TensorType, indices: TensorType, updates: TensorType, *, axis: int, in_range: bool = False) -> TensorType:
+def _infer_scatter_add(base: TensorType, indices: TensorType, updates: TensorType, *, axis: int, **marks: bool) -> TensorType:
     require(base, NUMBER)
     return _infer_scatter(base, indices, updates, axis=axis)
 
 
-def _evaluate_take(x: np.ndarray, indices: np.ndarray, *, axis: int, in_range: bool = False) -> np.ndarray:
-    check_indices(indices, x.shape[axis], axis)
+def _evaluate_take(x: np.ndarray, indices: np.ndarray, *, axis: int, **marks: bool) -> np.ndarray:
+    indices = _checked(indices, x.shape[axis], axis, **marks)
     return np.asarray(x[_at(axis, indices)])
 
 
-def _evaluate_scatter_add(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, *, axis: int, in_range: bool = False) -> np.ndarray:
-    check_indices(indices, base.shape[axis], axis)
+def _evaluate_scatter_add(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, *, axis: int, **marks: bool) -> np.ndarray:
+    indices = _checked(indices, base.shape[axis], axis, **marks)
     out = base.copy()
     np.add.at(out, _at(axis, indices), updates)
     return out
 
 
-def _evaluate_scatter_set(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, *, axis: int, in_range: bool = False) -> np.ndarray:
-    check_indices(indices, base.shape[axis], axis)
+def _evaluate_scatter_set(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, *, axis: int, **marks: bool) -> np.ndarray:
+    indices = _checked(indices, base.shape[axis], axis, **marks)
     out = base.copy()
     out[_at(axis, indices)] = updates
     return out
@@ -218,7 +232,7 @@ scatter_set: OpDefinition = define(
 # -- single elements: take_along_axis, scatter_add_along_axis
 
 
-def _infer_take_along(x: TensorType, indices: TensorType, *, axis: int, in_range: bool = False) -> TensorType:
+def _infer_take_along(x: TensorType, indices: TensorType, *, axis: int, **marks: bool) -> TensorType:
     require_indices(indices)
     require_axis(axis, x)
     if indices.rank != x.rank or any(a != b for i, (a, b) in enumerate(zip(x.shape, indices.shape, strict=True)) if i != axis):
@@ -226,7 +240,7 @@ def _infer_take_along(x: TensorType, indices: TensorType, *, axis: int, in_range
     return x.with_shape(indices.shape)
 
 
-def _infer_scatter_along(base: TensorType, indices: TensorType, updates: TensorType, *, axis: int, in_range: bool = False) -> TensorType:
+def _infer_scatter_along(base: TensorType, indices: TensorType, updates: TensorType, *, axis: int, **marks: bool) -> TensorType:
     require(base, NUMBER)
     expected = _infer_take_along(base, indices, axis=axis)
     require_dtype(base, updates)
@@ -235,13 +249,13 @@ def _infer_scatter_along(base: TensorType, indices: TensorType, updates: TensorT
     return base
 
 
-def _evaluate_take_along(x: np.ndarray, indices: np.ndarray, *, axis: int, in_range: bool = False) -> np.ndarray:
-    check_indices(indices, x.shape[axis], axis)
+def _evaluate_take_along(x: np.ndarray, indices: np.ndarray, *, axis: int, **marks: bool) -> np.ndarray:
+    indices = _checked(indices, x.shape[axis], axis, **marks)
     return np.asarray(x[_along(indices, axis)])
 
 
-def _evaluate_scatter_along(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, *, axis: int, in_range: bool = False) -> np.ndarray:
-    check_indices(indices, base.shape[axis], axis)
+def _evaluate_scatter_along(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, *, axis: int, **marks: bool) -> np.ndarray:
+    indices = _checked(indices, base.shape[axis], axis, **marks)
     out = base.copy()
     np.add.at(out, _along(indices, axis), updates)
     return out

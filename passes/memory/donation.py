@@ -131,14 +131,14 @@ def may_fail(graph: Graph) -> list[int]:
     values belong to the loop, and may be lost.)
     """
     origin: dict[Value, Value] = {}
-    checked: set[tuple[Value, int]] = set()
+    checked: set[tuple[Value, int, bool]] = set()
     found: list[int] = []
     for number, op in enumerate(graph.ops):
         if op.name in ALIASES:
             origin[op.result] = origin.get(op.operands[0], op.operands[0])
         elif op.definition.kind is Kind.INDEXING and "in_range" not in op.attrs:
             base, indices = op.operands[:2]
-            check = origin.get(indices, indices), base.type.shape[op.attrs["axis"]]
+            check = origin.get(indices, indices), base.type.shape[op.attrs["axis"]], "from_end" in op.attrs
             if check not in checked:
                 checked.add(check)
                 found.append(number)

@@ -21,7 +21,7 @@ from adjit.ir.errors import ArgumentError, IndexingError
 from adjit.ir.graph import Graph, Op
 from adjit.ir.host_functions import take_failure
 from adjit.ir.ops.guard import GuardMiss
-from adjit.ir.ops.indexing import check_indices
+from adjit.ir.ops.indexing import check_indices, counted_from_start
 from adjit.ir.types import SHORT_NAMES, TensorType
 from adjit.runtime.arena import allocate, check_size, data_address
 from adjit.runtime.native.code import MIN_POOL_WAIT_NS, NativeCode, native, obtain_program
@@ -132,7 +132,7 @@ class NativeExecutable:
         count = int(np.prod(check.shape))
         indices = np.frombuffer(memoryview((ctypes.c_int64 * count).from_address(address)), np.int64)
         try:
-            check_indices(indices, check.size, check.axis)
+            check_indices(counted_from_start(indices, check.size) if check.from_end else indices, check.size, check.axis)
         except IndexError as error:
             return IndexingError(f"{check.op}: {error}", check.location)
         return _out_of_range(check)

@@ -100,6 +100,28 @@ def test_a_donated_argument_keeps_its_content(backend: str) -> None:
     np.testing.assert_allclose(results[0], w - 0.1 * (0.9 * m + w))
 
 
+def test_a_donated_argument_for_rows_keeps_its_content() -> None:
+    """Rows are read a chunk of indices at a time, and the last chunk fails."""
+    def rows(w: np.ndarray, table: np.ndarray, places: np.ndarray) -> Any:
+        return np.take(table, places)
+
+    def rows_of_branch(w: np.ndarray, table: np.ndarray, places: np.ndarray) -> Any:
+        return aj.cond(places[0] < 5, lambda: np.take(table, places), lambda: table)
+
+    for function in (rows, rows_of_branch):
+        compiled = aj.compile(function, donate="w", threads=1)
+        w, table, places = np.arange(3000.0), np.arange(3000.0) * 2, np.arange(3000) - 2990
+        given = w.copy()
+        result = compiled(given, table, places)
+        assert np.shares_memory(result, given)
+        np.testing.assert_array_equal(result, table[places])
+        for bad in (-3001, 3000, -2 ** 63, 2 ** 63 - 1):
+            given, places[2999] = w.copy(), bad
+            with pytest.raises(IndexError, match=f"index {bad} is out of bounds for axis 0 with size 3000"):
+                compiled(given, table, places)
+            np.testing.assert_array_equal(given, w)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("kind", ["scan", "while_loop", "cond"])
 def test_a_donated_argument_keeps_its_content_where_a_loop_fails(kind: str, backend: str) -> None:

@@ -296,6 +296,10 @@ def test_indexing(shape: tuple[int, ...], axis: int, count: int, dtype: str, tar
                 for name in writing:
                     for in_place in (False, True):
                         check(name, base, indices, updates, axis=axis, one_at_a_time=one_at_a_time, in_place=in_place)
+            late = np.where(indices % 2 == 0, indices, indices - shape[axis])
+            check(reading, base, late, axis=axis, from_end=True)
+            for name in writing:
+                check(name, base, late, updates, axis=axis, from_end=True)
 
 
 @for_each_target
@@ -303,11 +307,12 @@ def test_indexing(shape: tuple[int, ...], axis: int, count: int, dtype: str, tar
 def test_the_first_index_out_of_range_is_named(name: str, target: Target) -> None:
     base, indices, updates = indexing_case(name.endswith("_along_axis"), (40, 30), 0, 60, "f4")
     operands = (base, indices, updates)[:DEFINITIONS[name].arity]
-    for position, wrong in ((0, -1), (indices.size // 2, 40), (indices.size - 1, 2 ** 62)):
+    for position, wrong, marks in ((0, -1, {}), (indices.size // 2, 40, {}), (indices.size - 1, 2 ** 62, {}), (3, -41, {"from_end": True}),
+                                   (indices.size - 1, 40, {"from_end": True}), (9, -2 ** 63, {"from_end": True})):
         bad = indices.copy()
         bad.reshape(-1)[position:] = wrong
         with pytest.raises(CheckFailed) as failure:
-            run(name, target, operands[0], bad, *operands[2:], axis=0)
+            run(name, target, operands[0], bad, *operands[2:], axis=0, **marks)
         assert failure.value.position == position
 
 
