@@ -6,8 +6,8 @@ All steps have this calling convention. `places` points to the argument array: o
 result, then one to the op's scratch slot in the arena (null if the op has none). The function runs the tasks low <= t < high. Tasks are
 independent and follow from shapes alone, so results do not depend on the distribution of tasks over threads. A step returns 0, or, if an
 index is out of range, 1 + the position of the first such index, or `GUARD_MISSED`; only steps with `checks` return anything else than 0,
-and they run before anything is written that outlives a call that fails. `scratch` points to `scratch_bytes` of aligned memory with undefined content, which belong to the
-thread that runs the step: arenas of tiles, packed panels. A step takes little of the stack.
+and they run before anything is written that outlives a failing call. `scratch` points to `scratch_bytes` of aligned memory with undefined
+content, which belong to the thread that runs the step: arenas of tiles, packed panels. A step takes little of the stack.
 
 Sizes are constants in the text. Equal texts of one program are emitted once, which is why `offsets` are not in the text.
 """

@@ -13,7 +13,7 @@ from support.native_steps import BEST, TARGET_CASES, CheckFailed, LoadedSteps, l
 from support.op_cases import assert_identical, first_of_each_dtype, type_of
 
 from adjit.codegen.llvm.target import TARGETS, Target
-from adjit.codegen.native.lower_op import lower_op
+from adjit.codegen.native.lower_op import lower_op, lower_step
 from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition
 from adjit.ir.graph import Op, Value
 from adjit.ir.interpreter import evaluate
@@ -322,6 +322,10 @@ def test_indices_are_checked_before_all_else() -> None:
         operands = indexing_case(name.endswith("_along_axis"), (5, 6), 0, 4, "f4")[:DEFINITIONS[name].arity]
         steps = lower_op(op_of(DEFINITIONS[name], operands, {"axis": 0}), {}, target)
         assert [step.checks for step in steps] == [True, *[False] * (len(steps) - 1)]
+        if name == "take":
+            assert len(steps) == 1
+            steps = lower_step(op_of(DEFINITIONS[name], operands, {"axis": 0}), {}, target, None, {}, check_first=True)    # type: ignore[arg-type]
+            assert [step.checks for step in steps] == [True, False]
 
 
 @for_each_target
