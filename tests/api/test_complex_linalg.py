@@ -62,7 +62,7 @@ VALUES: dict[str, tuple[Function, Any]] = {
 }
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", VALUES)
 def test_values(name: str, backend: str, exhaustive: bool) -> None:
@@ -92,6 +92,7 @@ SCIPY: dict[str, tuple[Function, np.ndarray]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", SCIPY)
 def test_values_of_scipy(name: str) -> None:
     function, a = SCIPY[name]
@@ -156,6 +157,7 @@ def test_derivatives(name: str, exhaustive: bool) -> None:
     np.testing.assert_allclose(np.sum(np.conjugate(product) * along).real, curvature, rtol=2e-5, atol=1e-4)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("backend", ["native", "numba"])
 def test_compiled_derivatives(backend: str) -> None:
     for name in ("svd stack", "eigh", "eig", "eigvals of reals", "systems") if backend == "native" else ("eig",):

@@ -58,7 +58,7 @@ VALUES: dict[str, tuple[Function, Any]] = {
 }
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", VALUES)
 def test_values(name: str, backend: str) -> None:
@@ -121,6 +121,7 @@ def test_derivatives(name: str) -> None:
     np.testing.assert_allclose(np.sum(product * along), curvature, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("backend", ["native", "numba"])
 def test_compiled_derivatives(backend: str) -> None:
     for name in ("qr wide", "svd stack", "eigh", "pinv", "lstsq"):

@@ -60,7 +60,7 @@ def differences(function: Function, x: np.ndarray, h: float = 1e-6) -> np.ndarra
     return slopes
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(("name", "code"), [*((name, nullcontext) for name in FUNCTIONS),
                                             *((name, own_code) for name in ("cholesky", "solve", "inv", "det", "slogdet", "upper"))])
 def test_values_and_derivatives(name, code):
@@ -88,6 +88,7 @@ def test_stacks(name):
     np.testing.assert_allclose(gradient, differences(function, a), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("backend", "size"), [("native", BLOCK), ("native", 2 * BLOCK + 5), ("interpret", 1), ("interpret", 2 * BLOCK)])
 def test_blocks(backend, size):
     """Of the code that exports for C have, and programs without SciPy."""
@@ -171,6 +172,7 @@ NORMS = [(None, None), (None, 1), (None, (0, 2)), (1, 1), (2, 2), (np.inf, 0), (
          (1, (0, 1)), (-1, (0, 2)), (np.inf, (1, 2)), (-np.inf, (2, 0)), ("fro", (0, 1))]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("ord", "axis"), NORMS, ids=map(str, NORMS))
 def test_norms(ord, axis):
     x, keepdims = RANDOM.normal(size=(3, 4, 5)), axis in (1, (1, 2))

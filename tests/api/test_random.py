@@ -28,6 +28,7 @@ DRAWS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", DRAWS)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_same_numbers_inside_and_outside_of_a_compiled_function(name: str, backend: str) -> None:

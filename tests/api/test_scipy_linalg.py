@@ -72,7 +72,7 @@ def as_list(results: Any) -> list[Any]:
     return list(results) if isinstance(results, (tuple, list)) else [results]
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", CASES)
 def test_values(name: str, backend: str) -> None:
@@ -169,7 +169,7 @@ def test_parameters_are_scipys(name: str) -> None:
         assert type(other.default) is object or mine.default == other.default       # an object stands for "not given"
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", CALLS)
 def test_arguments(name: str) -> None:
     for arrays, keywords in CALLS[name]:
@@ -187,7 +187,7 @@ def test_arguments(name: str) -> None:
          called(scipy_linalg, name, arrays, keywords))
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", [name for name in CASES if name not in ("svd", "qr", "eigh", "others", "expm of a large matrix")])
 def test_derivatives(name: str) -> None:
     make, arrays = CASES[name]

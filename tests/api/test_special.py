@@ -176,6 +176,7 @@ FACTORS = {"none": None, "number": 2.5, "negative": -1.0, "array": np.array([[1.
            "row": np.array([2.0, 0.0, 1.0]), "column": np.array([[1], [3]]), "larger": np.arange(12.0).reshape(2, 2, 3)}
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("return_sign", [False, True])
 @pytest.mark.parametrize("name", FACTORS)
 def test_logsumexp_has_the_arguments_of_scipy(name: str, return_sign: bool) -> None:

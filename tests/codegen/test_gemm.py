@@ -129,6 +129,7 @@ SHAPES = [(1, 1, 1), (1, 65, 9), (2, 3, 7), (3, 2, 1), (7, 1, 31), (8, 8, 8), (9
           (32, 8, 100)]
 
 
+@pytest.mark.share(2)
 @on_every_target
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("transpose_a", "transpose_b"), ORIENTATIONS)

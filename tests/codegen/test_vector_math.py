@@ -177,6 +177,7 @@ needs_long_double = pytest.mark.skipif(np.finfo(LONG).nmant < 63, reason="no wid
 FUSED = [pytest.param(True, marks=pytest.mark.skipif(not processor_has_fma(), reason="no fma here")), False]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("fused", FUSED)
 @pytest.mark.parametrize("name", RANGES)
 def test_float32_is_within_2_ulp(name: str, fused: bool) -> None:
@@ -194,6 +195,7 @@ def test_every_float32_is_within_2_ulp(exhaustive: bool) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.share(3)
 @needs_long_double
 @pytest.mark.parametrize("name", RANGES)
 def test_float64_is_within_4_ulp(name: str, exhaustive: bool) -> None:

@@ -151,6 +151,7 @@ def weighted(results: Any) -> Any:
     return total
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_values_and_gradients(name: str) -> None:
     function, arrays = case(name)

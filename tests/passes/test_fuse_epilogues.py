@@ -51,6 +51,7 @@ def run(program: Program, given: dict[str, np.ndarray]) -> tuple[list[np.ndarray
     return [np.asarray(value) for value in (results if isinstance(results, tuple) else (results,))], compiled.ir("fused")
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("sizes", [(8, 1, 16), (37, 5, 49), (128, 784, 96), (24, 2100, 33)], ids=lambda sizes: "x".join(map(str, sizes)))
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_bits_are_those_of_separate_kernels(name: str, sizes: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,6 +41,7 @@ def assert_same(got: tuple[np.ndarray, ...], wanted: tuple[np.ndarray, ...]) -> 
         np.testing.assert_allclose(a, b, rtol=1e-12 if a.dtype == np.float64 else 2e-5, atol=1e-12 if a.dtype == np.float64 else 1e-6)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", CASES)
 def test_kernels_mean_the_same(name: str) -> None:
     text, spaces = CASES[name]

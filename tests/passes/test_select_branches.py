@@ -42,7 +42,7 @@ def test_which_branches_stay(name: str) -> None:
     assert (" cond " in compiled.ir("adjoint", 2.0)) == (name in STAY)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("backend", ["interpret", "native"])
 @pytest.mark.parametrize("name", GO)
 def test_values_and_derivatives_are_those_of_branches(name: str, backend: str) -> None:

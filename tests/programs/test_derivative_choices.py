@@ -62,6 +62,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[list[float], ...], list[list[fl
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", CASES)
 def test_choice(name: str) -> None:
     function, arguments, expected = CASES[name]

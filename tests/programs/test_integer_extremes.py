@@ -18,6 +18,7 @@ def pairs(dtype: str) -> tuple[np.ndarray, np.ndarray]:
     return a.reshape(-1), b.reshape(-1)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
 def test_quotients_and_remainders_are_those_of_numpy(dtype: str, backend: str) -> None:

@@ -139,6 +139,7 @@ def check_values(source: Source, backend: str) -> tuple[int, int, str]:
     return results, skipped, ""
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_programs_give_what_numpy_gives(chunk: int, exhaustive: bool) -> None:
     results = skipped = count = refused = 0

@@ -33,6 +33,7 @@ def distance(a: Any, b: Any) -> float:
     return max(float(np.linalg.norm(x - y) / np.linalg.norm(x)) for x, y in zip(sum(a, ()), sum(b, ()), strict=True))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_gradients_are_near_and_results_equal(backend: str) -> None:
     for dtype, part in ((np.float32, 2), (np.float64, 4)):

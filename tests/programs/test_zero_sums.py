@@ -40,7 +40,7 @@ def test_sums_of_negative_zeros(backend: str) -> None:
             np.testing.assert_array_equal(np.signbit(found), np.signbit(expected), f"{name} of {shape}")
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", SUMS)
 def test_each_by_itself(name: str) -> None:
     for shape in (1,), (3, 1), (1, 3), (5, 4), (2, 3, 1, 4), (2, 4000):

@@ -212,6 +212,7 @@ def readings(library: str, problem: problems.Problem) -> Readings:
     return importlib.import_module(f"with_{library}").library().open(problem).readings()
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("library", ["adjit", "adjit_captured", "adjit_eager", "autograd"])
 @pytest.mark.parametrize("name", SMALL)
 def test_libraries_compute_what_numpy_computes_by_hand(name: str, library: str) -> None:

@@ -12,6 +12,7 @@ from support.project import PUBLIC_MODULES, modules
 MODULES = sorted(name for name in modules() if not name.endswith("__main__"))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_run(name: str) -> None:
     module = importlib.import_module(name)

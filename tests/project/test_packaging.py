@@ -109,6 +109,7 @@ def test_every_folder_with_code_is_a_listed_package() -> None:
     assert all(name in packages for name in {name.rpartition(".")[0] for name in modules()} - {""})
 
 
+@pytest.mark.share(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["wheel", "editable", "editable strict"])
 def test_installs(how: str, checkout: Path, wheel: Path, environment: Path, tmp_path: Path) -> None:

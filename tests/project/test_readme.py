@@ -18,6 +18,7 @@ README = (ROOT / "README.md").read_text()
 PAGES = sorted(page for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_python_examples_of_a_page_run(page: Path, tmp_path: Path) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)

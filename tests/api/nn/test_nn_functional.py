@@ -32,6 +32,7 @@ def test_derivative_against_finite_differences(name: str) -> None:
     check_derivative(CASES[name])
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", CASES)
 def test_second_derivative_against_finite_differences(name: str) -> None:
     check_second_derivative(CASES[name])
@@ -136,6 +137,7 @@ def test_errors(call: Callable[[], Any], error: type[Exception], words: str) -> 
 
 # -- tensors
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_of_tensors_are_those_of_arrays(name: str) -> None:
     function, _, arrays = CASES[name]

@@ -33,7 +33,7 @@ def leaves_after_each_step(optimizer: optim.FunctionalOptimizer, update: Callabl
         yield [np.array(leaf) for leaf in optree.tree_leaves(params)]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("function", "formula", "options"), [case[1:] for case in CASES], ids=NAMES)
 @parametrize_within("dtype", [np.float64, np.float32])
 @parametrize_within("how", ["plain", "compiled", "donated"])

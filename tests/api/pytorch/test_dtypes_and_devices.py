@@ -193,6 +193,7 @@ ACTIVATIONS: dict[str, tuple[Any, ...]] = {
     "hardsigmoid": (), "hardswish": ()}
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_activations_in_place(name: str) -> None:
     function, settings = getattr(F, name), ACTIVATIONS[name]

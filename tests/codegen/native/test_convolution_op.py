@@ -119,6 +119,7 @@ CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]]
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("target", TARGET_CASES)
 @pytest.mark.parametrize("dtype", [F32, F64], ids=["f32", "f64"])
 def test_native_convolution_and_kernel_gradient(dtype: np.dtype, target: Target, exhaustive: bool) -> None:
@@ -187,6 +188,7 @@ POOLS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("target", TARGET_CASES)
 @pytest.mark.parametrize("definition", [ops.window_sum, ops.window_max, ops.window_max_take, ops.window_max_scatter],
                          ids=lambda definition: definition.name)

@@ -84,7 +84,7 @@ def test_a_longer_program_takes_no_more_functions() -> None:
     assert functions(30) == functions(60) < 10
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.skipif(not native_is_supported(), reason="no native programs on this machine")
 @pytest.mark.parametrize("target", ["sse2", "avx2", "avx512"])
 @pytest.mark.parametrize(("name", "steps"), [("stencil", 40), ("ring", 12), ("optimizer", 30), ("recurrent", 12), ("orbit", 3)])

@@ -24,7 +24,7 @@ from adjit.passes.fusion.fuse_kernels import fuse_kernels
 from adjit.passes.options import Options
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("target", TARGET_CASES)
 @pytest.mark.parametrize("part", range(6))
 def test_kernel_equals_numpy(part: int, target: Target, exhaustive: bool) -> None:
@@ -163,6 +163,7 @@ def test_rows_of_every_length(dtype: str, target: Target, exhaustive: bool) -> N
                    for rows, columns in some(shapes, target, exhaustive, target.vector_bytes // 16 + (dtype == "f64"))}, target, 512)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("target", TARGET_CASES)
 @pytest.mark.parametrize(("sizes", "elements_per_block"), [((2, 15, 64, 16385, 40000), None), ((129,), 3), ((1000,), 64), ((1024,), 256)])
 def test_one_column_of_every_length(sizes: tuple[int, ...], elements_per_block: int | None, target: Target, exhaustive: bool) -> None:

@@ -65,6 +65,7 @@ def compiled(planned: Graph, target: Target) -> NativeCode:
     return NativeCode(load(code), make_artifact(planned, program, target), "", "")
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("target", host_targets(), ids=lambda target: target.name)
 @pytest.mark.parametrize("name", SIZES)
 def test_workload(name: str, target: Target) -> None:

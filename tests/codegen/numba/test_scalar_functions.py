@@ -76,6 +76,7 @@ ELEMENTWISE = [record for record in DEFINITIONS.values() if record.kind is Kind.
 """`stop_gradient` has no function: its scalar code is the operand. Parts of complex numbers are Numba's."""
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("part", range(6))
 def test_op_means_what_its_record_says(part: int, exhaustive: bool) -> None:
     """Of each op the first dtype: numba takes a tenth of a second for a function. Native kernels, made of the same definitions, are tested

@@ -88,6 +88,7 @@ def filtered_columns(a: Any) -> Any:
     return np.sum(a ** 2)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("program", "factor"), [(diagonal, 0), (rows_of_a_triangle, 1), (views_of_views, 0), (filtered_columns, 8)],
                          ids=lambda value: getattr(value, "__name__", ""))
 def test_bytes_are_linear_in_what_is_touched(program: Callable[..., Any], factor: int) -> None:

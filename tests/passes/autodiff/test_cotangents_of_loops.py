@@ -116,6 +116,7 @@ PROGRAMS = [diagonal, rows, filtered_columns, elements, nested, nested_reads, wh
             read_in_a_branch, written_in_a_branch, kept_beside_a_branch]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_gradient_and_second_derivative_are_those_of_differences(program: Callable[..., Any]) -> None:
     a, along = RNG.uniform(0.2, 1.0, (5, 5)), RNG.uniform(-1, 1, (5, 5))
@@ -129,6 +130,7 @@ def test_gradient_and_second_derivative_are_those_of_differences(program: Callab
     np.testing.assert_allclose(gradient, interpreted[1], rtol=1e-11, atol=1e-13)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("program", [diagonal, rows, filtered_columns, elements, nested, nested_reads, while_it_lasts,
                                      read_in_a_branch, written_in_a_branch],
                          ids=lambda program: program.__name__)

@@ -51,6 +51,7 @@ def test_written_loops(name: str) -> None:
     check_bits(trace.graph, found, arrays)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("part", range(4))
 def test_random_loops(part: int, exhaustive: bool) -> None:
     count = 0

@@ -216,7 +216,7 @@ class Author:
         return values[-1], values[-1 - choose(len(values))][start:start + 5], values[choose(len(values))] + 1.0
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=12, deadline=None, derandomize=True)
 @given(st.lists(st.integers(0, 60), min_size=20, max_size=80), st.booleans())
 def test_random_programs(choices: list[int], donated: bool) -> None:
     function = Author(choices)

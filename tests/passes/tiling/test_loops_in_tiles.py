@@ -131,6 +131,7 @@ def test_loops_that_may_fail_stay_whole() -> None:
     assert len(loops_of(same_meaning(optimized(indexing)))) == 1
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("seed", range(16))
 def test_random_loops_keep_their_meaning(seed: int) -> None:
     loss = random_loss(seed)

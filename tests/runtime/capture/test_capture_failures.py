@@ -68,6 +68,7 @@ def fail(*_: Any) -> None:
     raise RuntimeError("the user's own")
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("trained", [False, True])
 @pytest.mark.parametrize(("change", "error", "words"), [
     (fail, RuntimeError, "the user's own"),
