@@ -46,7 +46,7 @@ def check_gradients(function: Callable[..., Any], args: Sequence[Any], argnums: 
 
 
 def test_gradients_of_written_loops(exhaustive: bool) -> None:
-    names = [name for name in LOOPS if name not in ("shapes_that_shrink", "decisions_of_values")]
+    names = [name for name in LOOPS if name not in ("shapes_that_shrink", "decisions_of_values")][::1 if exhaustive else 2]
     for_each({name: LOOPS[name](40 if exhaustive else 12) for name in names},
              lambda function, args, argnums: check_gradients(function, args, argnums, 1e-13))
 
@@ -63,7 +63,7 @@ def test_gradients_of_random_loops(exhaustive: bool) -> None:
 
         check_gradients(loss, args, (0, 1, 2), 1e-12)
 
-    for_each({f"seed {seed}": seed for seed in range(5000, 5400 if exhaustive else 5016)}, check)
+    for_each({f"seed {seed}": seed for seed in range(5000, 5400 if exhaustive else 5008)}, check)
 
 
 def test_values_have_every_bit_of_the_unrolled_program() -> None:

@@ -97,7 +97,7 @@ NOT_CLOSED = [case for case, (name, _, number, rule) in CASES.items() if isinsta
 
 @parametrize_within("case", DERIVATIVES)
 def test_derivatives(case: str, exhaustive: bool) -> None:
-    if not exhaustive and DERIVATIVES.index(case) % 3:
+    if not exhaustive and DERIVATIVES.index(case) % 8:
         return
     name, output, number, _ = CASES[case]
     arrays, function, h = arguments(name, 8), value(name, output), 1e-5
@@ -115,7 +115,9 @@ TWICE = {"gammainc": 1, "betainc": 2, "jv": 1, "kv": 1, "k1e": 0, "airy": 0, "el
 
 
 @parametrize_within("name", TWICE)
-def test_second_derivatives(name: str) -> None:
+def test_second_derivatives(name: str, exhaustive: bool) -> None:
+    if not exhaustive and list(TWICE).index(name) % 3:
+        return
     arrays, function, number, h = arguments(name, 5), value(name, 0), TWICE[name], 1e-5
     first = aj.compile(aj.grad(lambda *arrays: np.sum(function(*arrays)), argnums=number), backend="interpret")
     second = aj.compile(aj.grad(lambda *arrays: np.sum(first(*arrays)), argnums=number), backend="interpret")

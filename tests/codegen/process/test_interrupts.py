@@ -294,7 +294,7 @@ def test_anywhere_in_a_trace() -> None:
     gc.disable()
     try:
         while True:
-            event += 1 + event // 60        # at every one of the first, which enter
+            event += 1 + event // 30        # at every one of the first, which enter
             came = interrupted_at(event, x)
             assert active_scope() is None, event
             assert emitters() == [], event
