@@ -27,6 +27,8 @@ ARMIJO, CURVATURE = 1e-4, 0.9
 
 MAX_DAMPING = 1e12
 MIN_STEP = 1e-16
+FLAT = 1e-8
+"""Least curvature, for each unit of the gradient, that damping counts with: where the Hessian is lost in rounding, steps are that long."""
 
 
 @user_frames_only
@@ -162,7 +164,8 @@ def _newton(value: Function, x: Any, bounds: Any, tol: float, most: int) -> Stat
 def newton_direction(matrix: Any, g: Any, damping: Any) -> tuple[Any, Any]:
     """A step of Newton's method that goes down, and the damping that it takes."""
     size = np.abs(np.diagonal(matrix))
-    size = np.maximum(size, np.finfo(g.dtype).eps * np.max(size)) + np.finfo(g.dtype).tiny
+    least = np.maximum(np.finfo(g.dtype).eps * np.max(size), FLAT * np.max(np.abs(g)))
+    size = np.maximum(size, least) + np.finfo(g.dtype).tiny
 
     def solved(damping: Any) -> Any:
         return -np.linalg.solve(matrix + np.diag(damping * size), g)

@@ -197,3 +197,11 @@ def test_tensors() -> None:
         np.testing.assert_allclose(a.grad.numpy(), [3.0, 4.0], atol=1e-9)
     closed = newton(lambda x: ((x - a) ** 2).sum(), np.zeros(2))
     np.testing.assert_allclose(np.asarray(closed.x), [1.0, 2.0], atol=1e-9)
+
+
+def test_newton_leaves_where_the_hessian_is_lost_in_rounding() -> None:
+    """The curvature of log(cosh(x)) at 30 is less than the rounding of its slope."""
+    data = np.arange(5.0) + 30.0
+    found = newton(lambda p: np.sum(np.log(np.cosh(data - p))), 0.0)
+    assert found.success
+    np.testing.assert_allclose(found.x, 32.0, rtol=1e-8)
