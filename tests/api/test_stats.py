@@ -23,7 +23,8 @@ LOWER = np.tril(np.ones((3, 3), bool)).ravel()
     (stats.interval(-1.0, 3.0), 4, None, lambda x: np.all((x > -1) & (x < 3))),
     (stats.ordered, 4, None, lambda x: np.all(np.diff(x) > 0)),
     (stats.simplex, 4, [True] * 4 + [False], lambda x: np.all(x > 0) and np.isclose(np.sum(x), 1.0)),
-    (stats.cholesky_factor, 6, LOWER, lambda x: not np.triu(x, 1).any() and np.all(np.diagonal(x) > 0))], ids=str)
+    (stats.cholesky_factor, 6, LOWER, lambda x: not np.triu(x, 1).any() and np.all(np.diagonal(x) > 0))],
+    ids=["real", "positive", "greater", "less", "interval", "ordered", "simplex", "cholesky_factor"])
 def test_bijections(bijection: Any, size: int, rows: Any, holds: Any) -> None:
     u = RNG.normal(size=size)
     x = bijection.forward(u)
