@@ -347,12 +347,22 @@ def _format(self: Tensor, form: str) -> str:
     return format(_item(self), form)
 
 
+_WRITERS = (np.save, np.savez, np.savez_compressed, np.savetxt)
+"""Functions that write files: outside of traces the content of tensors is an array to them."""
+
+
 def _array_function(self: Tensor, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     try:
+        if function in _WRITERS and not is_tracing():
+            return function(*map(_as_array, args), **{name: _as_array(value) for name, value in kwargs.items()})
         return find(function)(*args, **kwargs)
     except BaseException as error:
         hide_frames(error)
         raise
+
+
+def _as_array(value: Any) -> Any:
+    return _numpy(value) if isinstance(value, Tensor) else value
 
 
 def from_dlpack(array: Any) -> Tensor:

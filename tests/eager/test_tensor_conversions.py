@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import operator
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -189,3 +190,15 @@ def test_copies_of_leaves():
     assert pair[0] is pair[1]
     with pytest.raises(NonDifferentiableError, match="its graph cannot be copied"):
         copy.deepcopy(x * 2)
+
+
+def test_numpy_writes_files_of_tensors(tmp_path: Path) -> None:
+    values = tensor([[1.0, 2.0]])
+    np.save(tmp_path / "one.npy", values)
+    np.savez(tmp_path / "all.npz", values, named=values)
+    np.savetxt(tmp_path / "text", values)
+    with np.load(tmp_path / "all.npz") as archive:
+        for found in (np.load(tmp_path / "one.npy"), archive["arr_0"], archive["named"], np.loadtxt(tmp_path / "text", ndmin=2)):
+            np.testing.assert_array_equal(found, [[1.0, 2.0]])
+    with pytest.raises(NonDifferentiableError, match="requires grad is converted"):
+        np.save(tmp_path / "one.npy", values.requires_grad_())

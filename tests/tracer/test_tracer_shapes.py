@@ -279,7 +279,8 @@ def test_matmul_names_both_shapes_and_both_lines():
         weights = w * 2
         return hidden @ weights
 
-    with pytest.raises(ValueError, match=r"the shapes \(2, 3\) and \(4, 5\) do not fit: 3 columns, 4 rows") as caught:
+    with pytest.raises(ValueError, match=r"the shapes \(2, 3\) and \(4, 5\) do not fit: 3 columns, 4 rows "
+                       r"\(mat1 and mat2 shapes cannot be multiplied \(2x3 and 4x5\)\)") as caught:
         run_traced(model, array(2, 3), array(4, 5))
     for line in ("hidden = np.tanh(x)", "weights = w * 2", "return hidden @ weights"):
         assert line in str(caught.value)

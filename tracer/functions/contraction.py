@@ -41,8 +41,10 @@ def matmul(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, casting: 
         raise ShapeError("matmul: a scalar operand, use * instead", find_user_location())
     inner = b.shape[-2] if b.ndim > 1 else b.shape[0]
     if a.shape[-1] != inner:
+        sizes = ["x".join(map(str, x.shape)) for x in (a, b)]
+        as_pytorch = f" (mat1 and mat2 shapes cannot be multiplied ({' and '.join(sizes)}))" if a.ndim == b.ndim == 2 else ""
         raise ShapeError(f"matmul: the shapes {a.shape} and {b.shape} do not fit: {a.shape[-1]} columns, {inner} rows"
-                         f"\n    operand 1: {a._origin()}\n    operand 2: {b._origin()}", find_user_location())
+                         f"{as_pytorch}\n    operand 1: {a._origin()}\n    operand 2: {b._origin()}", find_user_location())
     loops = resolve(np.matmul, (a, b), dtype, casting)
     left, right = lowering.convert(a.value, loops[0]), lowering.convert(b.value, loops[1])
     if a.ndim == 1:
