@@ -35,15 +35,15 @@ OF_FLOATS: frozenset[Function] = _SPECIAL | {ours for ours, ufunc in _UFUNCS.ite
     *map(unwrap, (FUNCTIONS[np.reciprocal], composites.sigmoid, composites.erf, composites.logsumexp))}
 """Functions whose results are floats for operands of any dtype."""
 
-_EXACT = ("logical", "equal", "not_equal", "less", "greater", "left", "right")
-_TWO = {ours for ours, ufunc in _UFUNCS.items() if ufunc.nin == 2 and not ufunc.__name__.startswith(_EXACT)}
+_COMPARISONS = {np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal}
+_EXACT = {*_COMPARISONS, np.logical_and, np.logical_or, np.logical_xor, np.left_shift, np.right_shift}
+_TWO = {ours for ours, ufunc in _UFUNCS.items() if ufunc.nin == 2 and ufunc not in _EXACT}
 OF_SEVERAL: frozenset[Function] = frozenset(_TWO) | {
     elementwise.add, elementwise.subtract, elementwise.divide, elementwise.clamp, elementwise.clamp_min, elementwise.clamp_max,
     elementwise.lerp, elementwise.addcmul, elementwise.addcdiv, elementwise.where, *map(unwrap, (FUNCTIONS[np.where], FUNCTIONS[np.clip]))}
 """Functions whose operands are converted to one dtype. Comparisons are exact in NumPy's dtypes."""
 
-COMPARING: frozenset[Function] = frozenset(
-    ours for ours, ufunc in _UFUNCS.items() if ufunc.nin == 2 and ufunc.__name__.startswith(("equal", "not_equal", "less", "greater")))
+COMPARING: frozenset[Function] = frozenset(ours for ours, ufunc in _UFUNCS.items() if ufunc in _COMPARISONS)
 """Functions of two operands that are exact in NumPy's dtypes, but for floats beside a number: that is converted to their dtype."""
 
 PROMOTING = (OF_FLOATS | OF_SEVERAL | COMPARING) - {unwrap(FUNCTIONS[np.ldexp])}

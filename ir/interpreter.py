@@ -20,7 +20,9 @@ from adjit.ir.types import TensorType
 
 def interpret(graph: Graph, arrays: Sequence[np.ndarray], on_op: Callable[[Op], None] | None = None) -> tuple[np.ndarray, ...]:
     """Results of `graph` for `arrays`, one for each parameter. Values are dropped after their last use; `on_op` is called with each op
-    after it ran. Raises `IndexingError` for an index that is out of range."""
+    after it ran. Raises `IndexingError` for an index that is out of range, `ValueError` for another number of arrays."""
+    if len(arrays) != len(graph.params):
+        raise ValueError(f"graph {graph.name} takes {len(graph.params)} arrays, got {len(arrays)}")
     steps, count, results = _plan(graph)
     known: list[Any] = [*arrays, *[None] * (count - len(arrays))]
     with np.errstate(all="ignore"):

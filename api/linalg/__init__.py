@@ -35,12 +35,12 @@ from adjit.linalg.pytorch import (
     lu_factor,
     lu_factor_ex,
     lu_solve,
+    matmul,
     matrix_exp,
     solve_ex,
     vander,
     vecdot,
 )
-from adjit.tracer.functions.contraction import matmul
 
 __all__ = [
     "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "householder_product", "inv",

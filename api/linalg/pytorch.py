@@ -19,6 +19,7 @@ from adjit.linalg.functions import floating, square
 from adjit.tracer.array import as_traced, wrap
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.functions.creation import eye
+from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.user_location import find_user_location
 
 if TYPE_CHECKING:
@@ -262,6 +263,15 @@ def vander(x: Any, N: int | None = None) -> Any:
     if count <= 1:
         return first[..., :count]
     return np.concatenate([first, np.cumprod(np.broadcast_to(x[..., None], (*x.shape, count - 1)), axis=-1)], axis=-1)
+
+
+def matmul(input: Any, other: Any) -> Any:
+    """Products of matrices, as `adjit.matmul`; a vector is a row on the left and a column on the right.
+
+    >>> matmul(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, 1.0]))
+    array([3., 7.])
+    """
+    return FUNCTIONS[np.matmul](input, other)
 
 
 @dispatched

@@ -107,6 +107,15 @@ def breakpoint(**values: Any) -> None:
     The debugger is Python's `breakpoint()` (pdb, or what `PYTHONBREAKPOINT` names). It stands at the user's line, and sees the arrays among
     the local variables of the function by their names, or the `values` alone, if any are given. Changes of variables do not go back into
     the program; an error, or `quit`, ends the call.
+
+    >>> import adjit as aj
+    >>> @aj.compile
+    ... def double(x):
+    ...     y = x + x
+    ...     breakpoint(y=y)
+    ...     return y
+    >>> double(1.0)                 # doctest: +SKIP
+    (Pdb) p y
     """
     frame = _user_frame()
     if not values and frame is not None:

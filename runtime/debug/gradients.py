@@ -23,7 +23,12 @@ STEPS = (1e-4, 1e-5, 1e-6, 1e-3)
 
 @dataclass(frozen=True, slots=True)
 class GradientCheck:
-    """What `check_grads` has compared: `rows` are (order, direction, derivative, difference). `print` it for words."""
+    """Report of `check_grads` on what it compared: `rows` are (order, direction, derivative, difference). `print` it for words.
+
+    >>> print(GradientCheck("f", ((1, "direction 1", 0.5, 0.5),)))
+    f: derivatives agree with finite differences
+      order 1, direction 1: 0.5, by differences 0.5
+    """
 
     name: str
     rows: tuple[tuple[int, str, float, float], ...]

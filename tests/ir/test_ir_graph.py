@@ -170,8 +170,9 @@ def test_the_interpreter_runs_regions_and_returns_parameters() -> None:
     np.testing.assert_array_equal(b, np.cos(np.sin(x)))
     np.testing.assert_array_equal(c, np.sin(x) * np.sin(x))
     assert same is x
-    with pytest.raises(ValueError, match="zip"):
-        interpret(graph, [x])
+    for arrays in ([x], [x, x, x]):
+        with pytest.raises(ValueError, match=f"takes 2 arrays, got {len(arrays)}"):
+            interpret(graph, arrays)
 
 
 def test_the_interpreter_drops_values_after_their_last_use() -> None:

@@ -112,8 +112,8 @@ def group_delay(system: Any, w: Any = 512, whole: bool = False, fs: Any = 2 * ma
     """Equivalent of `scipy.signal.group_delay`: frequencies, and the delay of each in samples, 0 where it is singular.
 
     >>> import numpy as np
-    >>> group_delay((np.array([1.0, 0.0, 1.0]), np.array([1.0])), 4)[1].round(6)
-    array([1., 1., 0., 1.])
+    >>> group_delay((np.array([1.0, 1.0]), np.array([1.0])), 4)[1].round(6)
+    array([0.5, 0.5, 0.5, 0.5])
     """
     b, a = inexact(*(vector(part, name) for part, name in zip(system, "ba", strict=True)))
     w = _frequencies(w, whole, fs, False, real_dtype(b.dtype))
@@ -220,7 +220,7 @@ def gausspulse(t: Any, fc: Any = 1000, bw: Any = 0.5, bwr: Any = -6, tpr: Any = 
 
     >>> import numpy as np
     >>> gausspulse(np.array([0.0, 1.0]), fc=1.0).round(6)
-    array([1.      , 0.409551])
+    array([1.      , 0.409433])
     """
     for value, wrong, words in ((fc, -fc, "Center frequency must be >= 0."), (bw, -bw, "Fractional bandwidth must be > 0."),
                                 (bwr, bwr, "Reference level for bandwidth must be < 0 dB")):

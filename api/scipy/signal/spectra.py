@@ -356,8 +356,8 @@ def lombscargle(x: Any, y: Any, freqs: Any, precenter: bool = False, normalize: 
     """Equivalent of `scipy.signal.lombscargle`: the periodogram of samples at any places, in float64; values of weights are not checked.
 
     >>> import numpy as np
-    >>> lombscargle(np.arange(4.0), np.array([1.0, 0.0, -1.0, 0.0]), np.array([np.pi / 2])).round(6)
-    array([1.])
+    >>> lombscargle(np.arange(4.0), np.array([1.0, 0.0, -1.0, 0.0]), np.array([1.0, 2.0])).round(6)
+    array([0.655176, 0.791815])
     """
     x, y, freqs = (as_traced(part).astype(np.float64) for part in (x, y, freqs))
     w = as_traced(np.ones(y.shape) if weights is None else weights).astype(np.float64)
