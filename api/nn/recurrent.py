@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from adjit.eager.device import check_device
 from adjit.eager.tensor import Tensor
@@ -204,6 +204,17 @@ class RNNBase(_Recurrent):
 class _OneState(RNNBase):
     """Base of networks whose only state is the hidden state."""
 
+    if TYPE_CHECKING:
+        @overload
+        def __call__(self, x: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]: ...
+        @overload
+        def __call__(self, x: PackedSequence, hx: Tensor | None = None) -> tuple[PackedSequence, Tensor]: ...
+        def __call__(self, x: Any, hx: Any = None) -> Any: ...
+
+    @overload
+    def forward(self, x: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def forward(self, x: PackedSequence, hx: Tensor | None = None) -> tuple[PackedSequence, Tensor]: ...
     def forward(self, x: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
         """Return the outputs of the last layer (T, N, directions * H) and the last hidden states (layers * directions, N, H), of inputs (T,
         N, input_size) and first hidden states, by default zeros. With `batch_first`, N comes before T; without N for one sequence. Of a
@@ -265,6 +276,18 @@ class LSTM(RNNBase):
         check_device(device)
         super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, dtype=dtype)
 
+    if TYPE_CHECKING:
+        @overload
+        def __call__(self, x: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, tuple[Tensor, Tensor]]: ...
+        @overload
+        def __call__(self, x: PackedSequence, hx: tuple[Tensor, Tensor] | None = None
+                     ) -> tuple[PackedSequence, tuple[Tensor, Tensor]]: ...
+        def __call__(self, x: Any, hx: Any = None) -> Any: ...
+
+    @overload
+    def forward(self, x: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, tuple[Tensor, Tensor]]: ...
+    @overload
+    def forward(self, x: PackedSequence, hx: tuple[Tensor, Tensor] | None = None) -> tuple[PackedSequence, tuple[Tensor, Tensor]]: ...
     def forward(self, x: Any, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Any, tuple[Tensor, Tensor]]:
         """Compute outputs and states like `RNN`, with pairs (hidden states, cells) in place of hidden states."""
         output, (hidden, cell) = self._run(x, hx)
