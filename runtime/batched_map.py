@@ -9,7 +9,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from adjit.ir.errors import ShapeError, TraceError
+from adjit.ir.builder import GraphBuilder
+from adjit.ir.emitter import current_emitter
+from adjit.ir.errors import ShapeError, TraceError, UnsupportedError
+from adjit.ir.graph import has_effects
 from adjit.runtime.control_flow import scan
 from adjit.runtime.transform_arguments import describe
 from adjit.runtime.transforms import transform
@@ -30,7 +33,8 @@ def map(f: Callable[[Any], R], xs: Tree, batch: int = 1) -> R:
     `ADJIT_THREADS`); results and derivatives have the same bits for any number of them. `batch` examples at a time are one group, computed
     as by `vmap`: longer vectors, for functions of small arrays. Functions that call Python (`pure_callback`) run on one thread.
 
-    Raises `ShapeError` for arrays of different lengths or without an axis, `TraceError` for a batch that is not a positive integer.
+    Raises `ShapeError` for arrays of different lengths or without an axis, `TraceError` for a batch that is not a positive integer,
+    `UnsupportedError` for effects (`aj.debug.print`) in groups of which the last one is not full.
 
     >>> import numpy as np
     >>> def root(a):                                    # each example takes as many steps as it needs
@@ -59,7 +63,17 @@ def _map(f: Callable[[Any], Any], xs: Tree, batch: int) -> Tree:
     groups = unflatten(tree, [_grouped(leaf, count, batch) for leaf in leaves])
     each = vmap(f)
     found, out_tree = flatten(scan(functools.wraps(f)(lambda _, x: (None, each(x))), None, groups)[1])
+    if count % batch and _last_has_effects():       # the examples that fill the last group would have theirs too
+        raise UnsupportedError(f"map of {describe(f)}: batch={batch} does not divide {count} examples, and the function has effects "
+                               "(aj.debug.print, callback)", find_user_location(), hint="leave out batch=, or give a divisor of the length")
     return unflatten(out_tree, [np.reshape(leaf, (-(-count // batch) * batch, *leaf.shape[2:]))[:count] for leaf in found])
+
+
+def _last_has_effects() -> bool:
+    """True if the loop that was traced last has effects."""
+    builder = current_emitter()
+    loops = [op for op in builder.ops if op.name == "scan"] if isinstance(builder, GraphBuilder) else []
+    return bool(loops) and has_effects(loops[-1])
 
 
 def _grouped(leaf: Any, count: int, batch: int) -> Any:

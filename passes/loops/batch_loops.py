@@ -9,7 +9,7 @@ from adjit.ir.batching import inline_batched, rule_of, spread
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.definition import Kind
 from adjit.ir.emitter import emitting
-from adjit.ir.graph import Graph, Op, Value, needed_ops
+from adjit.ir.graph import Graph, Op, Value, is_kept, needed_ops
 from adjit.ir.ops.traits import CHEAP, KERNELS, NESTED_PROGRAMS, TRANSFORMS
 from adjit.passes.autodiff.reverse_ad import append_copy
 from adjit.passes.options import Options
@@ -28,7 +28,7 @@ MAX_BATCHED_BYTES = 256 << 10
 def batch_loops(graph: Graph, options: Options) -> Graph:
     """Compute what depends on no carried value for all iterations at once, by the batching rules of the ops.
 
-    A loop that carries nothing disappears. Only small values are batched: what an iteration computes of large ones stays in the cache.
+    A loop that carries nothing disappears, if it has no effects. Only small values are batched: what an iteration computes of large ones stays in the cache.
 
     Before:
         graph @f(%x: f64[9,4], %w: f64[4], %s: f64[]) {
@@ -132,7 +132,7 @@ def _distribute(builder: GraphBuilder, op: Op, operands: tuple[Value, ...], inde
         stacked = {value: spread(known[value], value, length) for value in rows if value in known and value not in carried}
     left = [index for index, value in enumerate(rows) if value not in stacked]
     results = [*left, *range(len(rows), len(op.results))]
-    if results:
+    if results or any(map(is_kept, others)):
         used = {value for inner in others for value in inner.operands}.union(finals, (rows[index] for index in left))
         inputs = [value for value in (*body.params[carries:], *read) if value in used]
         flags = [value.type != known[value].type for value in inputs]

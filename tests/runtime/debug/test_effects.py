@@ -163,6 +163,24 @@ def test_each_example_of_a_batch_that_goes_there() -> None:
     assert result.tolist() == [8.0, 6.0, 7.0]
 
 
+def test_loops_that_carry_nothing() -> None:
+    def f(x: Any) -> Any:
+        note(x)
+        return np.sin(x)
+
+    x = np.array([1.0, 2.0, 3.0])
+    seen_in_order = [(1.0,), (2.0,), (3.0,)]
+    assert run(aj.compile(lambda x: aj.map(f, x)), x)[0] == seen_in_order
+    assert run(aj.compile(lambda x: aj.scan(lambda _, x: (None, f(x)), None, x, reverse=True)), x)[0] == seen_in_order[::-1]
+    assert run(lambda x: aj.map(f, x, batch=3), x)[0] == seen_in_order
+    gradient = aj.compile(aj.grad(lambda x: np.sum(aj.map(f, x))))
+    found, slopes = run(gradient, x)
+    assert found == seen_in_order
+    np.testing.assert_allclose(slopes, np.cos(x), rtol=1e-14)
+    with pytest.raises(aj.errors.UnsupportedError, match="does not divide 3 examples"):
+        aj.map(f, x, batch=2)
+
+
 def test_in_the_backward_half_and_in_derivatives_of_derivatives() -> None:
     def watched(x: Any, t: Any) -> Any:
         return aj.debug.on_gradient(lambda g: note("gradient", g, x), x) * t
