@@ -28,7 +28,8 @@ MAX_BATCHED_BYTES = 256 << 10
 def batch_loops(graph: Graph, options: Options) -> Graph:
     """Compute what depends on no carried value for all iterations at once, by the batching rules of the ops.
 
-    A loop that carries nothing disappears, if it has no effects. Only small values are batched: what an iteration computes of large ones stays in the cache.
+    A loop that carries nothing disappears, if it has no effects. Only small values are batched: what an iteration computes of large ones
+    stays in the cache.
 
     Before:
         graph @f(%x: f64[9,4], %w: f64[4], %s: f64[]) {
