@@ -406,7 +406,7 @@ class TracedArray:
         except UnknownValueError:
             if active is None or active.parent is None:
                 raise self._concrete(what, hint) from None
-            repeated = "is another one in each run of a function of aj.scan, aj.fori_loop, aj.while_loop or aj.cond"
+            repeated = "is another one in each run of a function of aj.scan, aj.fori_loop, aj.while_loop, aj.cond or a solver"
             raise TraceError(f"{what} of a traced array, which {repeated} ({self._origin().splitlines()[0]})", find_user_location(),
                              hint=("choose with np.where(condition, a, b) or aj.cond" if kind == "bool" else
                                    "compute with the array itself, by NumPy's functions")

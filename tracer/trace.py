@@ -414,8 +414,9 @@ def _contents(reach: Reachability, observation: AccessLog, scope: Scope) -> dict
 
 def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, *,
                  name: str | None = None, writable: bool = False, hands_writes_on: bool = False,
-                 differentiated: bool = False, axes: Sequence[int | None] = ()) -> RegionTrace:
+                 differentiated: bool = False, axes: Sequence[int | None] = (), varying: int = 0) -> RegionTrace:
     """Trace `fun(*args, **kwargs)` into a closed region, within the trace under way. `differentiated`: with respect to its arguments.
+    The first `varying` arrays have other values each time that the region is run: no decision of Python may depend on them.
     With `axes`, one for each leaf of the arguments, the function gets one example of each batch along such an axis; the operand is the
     batch, with this axis first.
 
@@ -448,7 +449,8 @@ def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
                     argument = wrap(param, writable=not param.type.shape)
                 else:
                     param = builder.param(outer_value.type, leaf.value.name)
-                    builder.stands_for[param] = outer_value
+                    if len(argument_leaves) > varying:
+                        builder.stands_for[param] = outer_value
                     argument = wrap(param, weak=leaf.weak, writable=writable or leaf.immutable, scalar=leaf.scalar)
                     argument.layout_known = leaf.layout_known and leaf.in_order
                 given = all_leaves[len(inner)]

@@ -100,7 +100,7 @@ def solve_ivp(fun: Function, t_span: tuple[Any, Any], y0: Any, method: str = "RK
         name = f"solve_ivp of {describe(fun)}"
         begin, end = (as_traced(float(t) if isinstance(t, (int, np.integer)) else t).astype(np.float64) for t in t_span)
         problem = Problem(functools.wraps(fun)(lambda y, t, *args: fun(t, y, *args)), y0, (begin, *args), "solve_ivp", scalar=False,
-                          dtype=np.float64)
+                          dtype=np.float64, varying=2)
         vectors = problem.vectors
         count = sum(value.type.size for value in problem.region.graph.results)
         if count != vectors.size:

@@ -79,17 +79,19 @@ class Vectors:
 class Problem:
     """A function of a vector and of `theta`: the arrays among its arguments, and those that it closes over.
 
-    `value(x, theta)` appends a copy of the function to the trace under way, which returns a vector, or a number for `scalar`.
+    `value(x, theta)` appends a copy of the function to the trace under way, which returns a vector, or a number for `scalar`. The vector,
+    and so many arguments behind it that `varying` counts, differ from copy to copy: no decision of Python may depend on them.
     """
 
-    def __init__(self, fun: Function, x0: Tree, args: tuple[Any, ...], name: str, scalar: bool, dtype: Any = None) -> None:
+    def __init__(self, fun: Function, x0: Tree, args: tuple[Any, ...], name: str, scalar: bool, dtype: Any = None,
+                 varying: int = 1) -> None:
         self.what = f"{name} of {describe(fun)}"
         if not isinstance(args, tuple):
             raise TraceError(f"{self.what}: args is {type(args).__name__}, expected a tuple", find_user_location(),
                              hint="write (data,) for a single argument")
         self.vectors = Vectors(x0, self.what, dtype)
         self.region = trace_region(lambda x, *args: _with_arrays(fun(self.vectors.unravel(x), *args)), (self.vectors.initial, *args),
-                                   name=describe(fun))
+                                   name=describe(fun), varying=varying)
         self.theta = tuple(map(wrap, self.region.operands[1:]))
         self._check(fun, scalar)
         self.scalar = scalar

@@ -205,3 +205,14 @@ def test_newton_leaves_where_the_hessian_is_lost_in_rounding() -> None:
     found = newton(lambda p: np.sum(np.log(np.cosh(data - p))), 0.0)
     assert found.success
     np.testing.assert_allclose(found.x, 32.0, rtol=1e-8)
+
+
+def test_decisions_on_the_unknown_are_refused_and_on_arguments_followed() -> None:
+    """The function is traced once for all points."""
+    with pytest.raises(aj.errors.TraceError, match="or a solver"):
+        root(lambda x: x - 2 if x > 1 else x - 10, 0.0)
+    solved = aj.compile(lambda a: newton(lambda x, a: (x - 3) ** 2 if a > 1 else (x - 5) ** 2, 0.0, (a,)).x)
+    assert [round(float(solved(a)), 9) for a in (2.0, 0.5)] == [3.0, 5.0]
+    for decides in (lambda t, y: [1.0] if t < 1 else [0.0], lambda t, y: -y if y[0] > 0.5 else -2 * y, lambda t, y: [1.0 * int(t)]):
+        with pytest.raises(aj.errors.TraceError, match="or a solver"):
+            aj.ode.solve_ivp(decides, (0.0, 2.0), [1.0])
