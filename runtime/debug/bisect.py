@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,10 +12,11 @@ import numpy as np
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import ArgumentError
 from adjit.ir.graph import Graph, Op, Value, needed_ops, without_effects
+from adjit.ir.interpreter import evaluate
 from adjit.ir.ops.traits import HOST_CALLS
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
-from adjit.ir.types import SHORT_NAMES, short_name
+from adjit.ir.types import SHORT_NAMES, is_inexact, short_name
 from adjit.ir.verifier import Stage
 from adjit.ir.version import VERSION
 from adjit.passes.pipeline import HALF
@@ -80,12 +81,20 @@ def run_compiled(graph: Graph, arrays: Arrays, options: CompileOptions, threads:
     return [np.asarray(array) for array in compiled.executable.run(inputs.prepare(given, given), given)]
 
 
-def bisect(graph: Graph, arrays: Arrays, options: CompileOptions, threads: int) -> tuple[Op, Reproducer] | None:
-    """The first op of a differentiated graph whose compiled value is not what the op means, and the smallest program that shows it; None
-    if all compiled results are right."""
+MAX_FLIPS = 8
+"""Ops whose integers or bools may differ because their operands are rounded otherwise, before a bisection gives up."""
+
+
+def bisect(graph: Graph, arrays: Arrays, options: CompileOptions, threads: int) -> tuple[Op, Reproducer] | int:
+    """The first op of a differentiated graph whose compiled value is not what the op means, and the smallest program that shows it; if all
+    compiled results are right, the number of ops whose integers or bools differ as their operands are rounded otherwise.
+
+    Such an op, a comparison, is right for the operands that the compiled program has: what follows is compared with what follows from
+    its compiled results.
+    """
     graph = without_effects(graph)
-    values, others = _values(graph, arrays), _values(graph, perturbed(arrays))
-    noise = {value: distance(array, others[value]) for value, array in values.items()}
+    flipped: dict[Value, np.ndarray] = {}       # compiled results of comparisons
+    count = right = 0
     ops = [op for op in needed_ops(graph.ops, graph.results) if not op.definition.is_check]
 
     def upto(end: int) -> Graph:
@@ -95,27 +104,59 @@ def bisect(graph: Graph, arrays: Arrays, options: CompileOptions, threads: int) 
         frontier = [value for op in ops[:end] for value in op.results if value in read and value in made]
         return Graph(graph.name, graph.params, tuple(ops[:end]), tuple(frontier))
 
-    def differs(part: Graph) -> bool:
-        found = run_compiled(part, [values[value] for value in part.params], options, threads)
-        return any(difference(array, values[value], noise[value]) for array, value in zip(found, part.results, strict=True))
+    while True:
+        values = _values(graph, arrays, flipped)
+        others = _values(graph, perturbed(arrays), flipped)
+        noise = {value: distance(array, others[value]) if is_inexact(array.dtype) else 0.0 for value, array in values.items()}
 
-    if not differs(upto(len(ops))):
+        def compiled(part: Graph, values: dict[Value, np.ndarray] = values) -> list[np.ndarray]:
+            return run_compiled(part, [values[value] for value in part.params], options, threads)
+
+        def differs(part: Graph, values: dict[Value, np.ndarray] = values, noise: dict[Value, float] = noise) -> bool:
+            return any(difference(array, values[value], noise[value]) for array, value in zip(compiled(part, values), part.results,
+                                                                                           strict=True))
+
+        if not differs(upto(len(ops))):
+            return count
+        wrong = len(ops)      # numbers of ops with which all is `right`, and something is `wrong`
+        while wrong - right > 1:
+            middle = (right + wrong) // 2
+            right, wrong = (right, middle) if differs(upto(middle)) else (middle, wrong)
+        op = ops[wrong - 1]
+        params = tuple(dict.fromkeys(op.operands))
+        alone = Graph(op.name, params, (op,), op.results)
+        is_alone = differs(alone)
+        if not is_alone and count < MAX_FLIPS:
+            found = _flipped(upto(wrong), op, values, compiled)
+            if found is not None:
+                flipped.update(found)
+                count, right = count + 1, wrong
+                continue
+        part = alone if is_alone else upto(wrong)
+        about = f"{op.name}{'' if op.loc is None else f' at {op.loc}'}"
+        return op, make_reproducer(part, [values[value] for value in part.params], [values[value] for value in part.results],
+                                   options.backend, about)
+
+
+def _flipped(graph: Graph, op: Op, values: dict[Value, np.ndarray], compiled: Callable[[Graph], list[np.ndarray]]
+             ) -> dict[Value, np.ndarray] | None:
+    """Compiled results of the last op of a graph, if they are integers or bools that are right for its compiled operands, which are rounded
+    otherwise than the `values`; else None."""
+    if any(is_inexact(value.type.dtype) for value in op.results) or op.regions:
         return None
-    right, wrong = 0, len(ops)      # numbers of ops with which all is right, and something is wrong
-    while wrong - right > 1:
-        middle = (right + wrong) // 2
-        right, wrong = (right, middle) if differs(upto(middle)) else (middle, wrong)
-    op = ops[wrong - 1]
-    params = tuple(dict.fromkeys(op.operands))
-    alone = Graph(op.name, params, (op,), op.results)
-    part = alone if differs(alone) else upto(wrong)
-    about = f"{op.name}{'' if op.loc is None else f' at {op.loc}'}"
-    return op, make_reproducer(part, [values[value] for value in part.params], [values[value] for value in part.results],
-                               options.backend, about)
+    own = tuple(dict.fromkeys(value for value in op.operands if value not in graph.params))
+    if not any(is_inexact(value.type.dtype) for value in own):
+        return None
+    found = dict(zip((*own, *op.results), compiled(Graph(graph.name, graph.params, graph.ops, (*own, *op.results))), strict=True))
+    meant = evaluate(op.definition, [found.get(value, values[value]) for value in op.operands], op.attrs, op.regions)
+    results = [found[value] for value in op.results]
+    return dict(zip(op.results, results, strict=True)) if all(map(np.array_equal, results, meant)) else None
 
 
-def _values(graph: Graph, arrays: Arrays) -> dict[Value, np.ndarray]:
-    """Every value of a graph, but for those in loops."""
+def _values(graph: Graph, arrays: Arrays, known: Mapping[Value, np.ndarray]) -> dict[Value, np.ndarray]:
+    """Every value of a graph, but for those in loops; some are `known`."""
+    ops = tuple(op for op in graph.ops if known.keys().isdisjoint(op.results))
+    graph, arrays = Graph(graph.name, (*graph.params, *known), ops, graph.results), (*arrays, *known.values())
     values: dict[Value, np.ndarray] = dict(zip(graph.params, arrays, strict=True))
     run_op_by_op(graph, arrays, lambda op, _, results: values.update(zip(op.results, results, strict=True)))
     return values

@@ -28,14 +28,15 @@ def tolerance(dtype: np.dtype) -> float:
 
 
 def difference(found: Any, expected: Any, noise: float = 0.0) -> str:
-    """Words for how an array differs from another one; empty if it does not. `noise` is what rounding of the arguments does to it."""
+    """Words for how an array differs from another one; empty if it does not. `noise` is what rounding of the arguments does to it; an
+    infinite one says that it changes integers and bools."""
     found, expected = np.asarray(found), np.asarray(expected)
     if found.shape != expected.shape:
         return f"has shape {found.shape}, expected {expected.shape}"
     if found.dtype != expected.dtype:
         return f"has dtype {found.dtype}, expected {expected.dtype}"
     if not is_inexact(found.dtype):
-        differs = np.asarray(found != expected)
+        differs = np.asarray(found != expected) & (noise != np.inf)
         allowed = "they have to be equal"
     else:
         wide = np.complex128 if found.dtype.kind == "c" else np.float64
@@ -63,10 +64,12 @@ def perturbed(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def distance(one: Any, other: Any) -> float:
-    """Largest finite difference of two arrays of floats; 0 for others."""
+    """Largest finite difference of two arrays of floats; of others 0 if they are equal, else infinity, as a comparison has no small one."""
     one, other = np.asarray(one), np.asarray(other)
-    if not is_inexact(one.dtype) or one.shape != other.shape:
+    if one.shape != other.shape:
         return 0.0
+    if not is_inexact(one.dtype):
+        return 0.0 if np.array_equal(one, other) else np.inf
     wide = np.complex128 if one.dtype.kind == "c" else np.float64
     with np.errstate(all="ignore"):
         apart = np.abs(one.astype(wide) - other.astype(wide))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import copy
+import inspect
 import os
 import queue
 import tempfile
@@ -57,6 +58,8 @@ class _Task:
     kwargs: dict[str, Any]
     result: Any
     written: Any        # the arguments behind the call
+    program: Program
+    captured: tuple[np.ndarray, ...]        # copies, as the caller may refill the arrays as soon as the call is done
 
 
 class Shadow:
@@ -80,8 +83,37 @@ class Shadow:
             return run(fun, args, kwargs)
         copies = copy.deepcopy((args, kwargs))
         result = run(fun, args, kwargs)
-        _worker.put(_Task(self, fun, *copies, *copy.deepcopy((result, (args, kwargs)))))
+        found = self._find(fun, args, kwargs)
+        if found is not None:
+            program, captured = found
+            given = len(program.param_roles) - len(captured)
+            if program.tensors is not None or program.trace.stored or any(param >= given for param, _ in program.trace.writes):
+                self.reason = "it changes tensors or stores values outside of the function, which a second run would change again"
+                return result
+            _worker.put(_Task(self, fun, *copies, *copy.deepcopy((result, (args, kwargs))), program, tuple(map(np.array, captured))))
         return result
+
+    def _find(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Program, Sequence[np.ndarray]] | None:
+        """The program of a call, and the arrays that it captures, as they are now."""
+        options = self._function.compile_options
+        return self._function._cache.find(flatten_call(fun, args, kwargs, options.static, modes.grad))
+
+    def _is_unchanged(self, task: _Task) -> bool:
+        """True if what the function reads from outside is what it was at the call: Python's run reads it later."""
+        found = self._find(task.fun, task.args, task.kwargs)
+        return found is not None and found[0] is task.program and all(
+            one.shape == other.shape and one.dtype == other.dtype and one.tobytes() == np.asarray(other).tobytes()
+            for one, other in zip(task.captured, found[1], strict=True))
+
+    def _compared(self, task: _Task, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What is compared of a call: its result, and the arguments behind it, without donated ones, whose memory is anything by then."""
+        donate = self._function.compile_options.donate
+        if donate:
+            parameters = inspect.signature(task.fun).parameters.values()
+            names = [p.name for p in parameters if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)]
+            args = tuple(None if names[min(index, len(names) - 1)] in donate else arg for index, arg in enumerate(args))
+            kwargs = {name: None if name in donate else arg for name, arg in kwargs.items()}
+        return result, (args, kwargs)
 
     def describe(self) -> str:
         """A line for `explain()`."""
@@ -98,43 +130,46 @@ class Shadow:
 
     def look(self, task: _Task) -> None:
         """Make the call in Python, and compare."""
-        function = self._function
-        signature = flatten_call(task.fun, task.args, task.kwargs, function.compile_options.static, modes.grad)
-        found = function._cache.find(signature)
-        if found is None:
-            return      # it was changed meanwhile
-        program, captured = found
-        if program.tensors is not None or program.trace.stored:
-            self.reason = "it changes tensors or stores values outside of the function, which a second run would change again"
+        if not self._is_unchanged(task):
             return
-        given = [np.array(array) for array in (*signature.leaves, *captured)]
         args, kwargs = copy.deepcopy((task.args, task.kwargs))
-        expected = _in_python(task.fun, args, kwargs)
-        text = _tree_difference((task.result, task.written), (expected, (args, kwargs)))
+        expected = self._compared(task, _in_python(task.fun, args, kwargs), args, kwargs)
+        if not self._is_unchanged(task):
+            return      # it was changed meanwhile
+        found = self._compared(task, task.result, *task.written)
+        text = _tree_difference(found, expected)
         self.compared += 1
         if not text or self.report:
             return
-        again_args, again_kwargs = copy.deepcopy((task.args, task.kwargs))
-        again = _in_python(task.fun, again_args, again_kwargs)
-        if _tree_difference((again, (again_args, again_kwargs)), (expected, (args, kwargs))):
+        args, kwargs = copy.deepcopy((task.args, task.kwargs))
+        again = self._compared(task, _in_python(task.fun, args, kwargs), args, kwargs)
+        if not self._is_unchanged(task):
+            return
+        if _tree_difference(again, expected):
             self.reason = "the Python function gives other results each time for the same arguments"
             return
+        program = task.program
+        signature = flatten_call(task.fun, task.args, task.kwargs, self._function.compile_options.static, modes.grad)
+        given = [np.array(array) for array in (*signature.leaves, *task.captured)]
         ends = [program.trace.rebuild(run_op_by_op(reference_graph(program), each)) for each in (given, perturbed(given))]
-        text = _tree_difference((task.result, task.written), (expected, (args, kwargs)), ends)
+        text = _tree_difference(found, expected, ends)
         if text:
-            self.report = self._explain(task, program, given, text)
+            self.report = self._explain(task, program, given, text, _tree_difference((ends[0], found[1]), (expected[0], found[1])))
 
-    def _explain(self, task: _Task, program: Program, given: list[np.ndarray], text: str) -> str:
-        """Words for a mismatch: the result that differs, the op or line that makes it, and a file that shows it again."""
+    def _explain(self, task: _Task, program: Program, given: list[np.ndarray], text: str, traced: str) -> str:
+        """Words for a mismatch: the result that differs, the op or line that makes it, and a file that shows it again. Empty if comparisons
+        of numbers that are rounded otherwise make it. `traced` says how the graph, op by op, differs from Python."""
         name = program.planned.name
         head = f"shadow run of {name}: {text}"
         graph = reference_graph(program)
         try:
             wrong = bisect(graph, given, self._function.compile_options, program.threads)
-            if wrong is not None:
+            if not isinstance(wrong, int):
                 op, reproducer = wrong
                 where = "" if op.loc is None else f"\n    at {op.loc.describe()}"
                 return f"{head}\n    the compiled code of {op.name} computes another value than NumPy{where}{_saved(reproducer, name)}"
+            if wrong and not traced:
+                return ""
             found = self._stale(task, graph)
             if found is not None:
                 op_name, location = found
@@ -175,7 +210,7 @@ def _tree_difference(found: Any, expected: Any, ends: Sequence[Any] = ()) -> str
     if tree != other_tree:
         return f"the result is {structure_text(tree)}, Python's {structure_text(other_tree)}"
     noise = [distance(*pair) for pair in zip(*(flatten(end)[0] for end in ends), strict=True)] if ends else []
-    noise += [max(noise, default=0.0)] * (len(leaves) - len(noise))
+    noise += [max(filter(np.isfinite, noise), default=0.0)] * (len(leaves) - len(noise))
     for path, one, other, apart in zip(paths(tree), leaves, others, noise, strict=True):
         if not isinstance(other, (np.ndarray, np.generic, bool, int, float, complex)):
             continue

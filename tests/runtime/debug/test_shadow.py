@@ -15,6 +15,8 @@ from adjit.ir import ops
 from adjit.ir.graph import Graph, Op
 from adjit.passes.options import Options
 from adjit.passes.pipeline import SIMPLIFY
+from adjit.runtime.debug import shadow
+from adjit.runtime.debug.bisect import bisect
 from adjit.runtime.debug.shadow import wait
 
 X = np.linspace(-1.0, 1.0, 15).reshape(5, 3)
@@ -111,3 +113,51 @@ def test_arguments_that_are_written_and_functions_that_fail() -> None:
     assert program.explain().endswith("3 of 3 calls compared with Python's: no difference")
     tensors = aj.compile(lambda x: (x * x).sum(), shadow=1.0, backend="interpret")
     assert tensors(aj.tensor([2.0])).item() == 4.0
+
+
+def ends_with(program: Any, text: str) -> bool:
+    wait()
+    return str(program.explain()).endswith(text)
+
+
+def test_what_the_caller_changes_behind_the_call_is_no_mismatch() -> None:
+    data, total = np.zeros(3), np.zeros(3)
+    reading = aj.compile(lambda x: np.sum((x - data) ** 2), shadow=1.0, backend="interpret")
+    for count in range(3):
+        assert reading(1.0) == 3 * (1.0 - count) ** 2
+        data[:] = count + 1
+    wait()
+    compared = reading.shadow.compared
+    reading(1.0)
+    assert ends_with(reading, f"{compared + 1} of 4 calls compared with Python's: no difference")
+
+    def add(x: Any) -> Any:
+        total[:] = total + x
+        return total[0]
+
+    adding = aj.compile(add, shadow=1.0, backend="interpret")
+    assert [adding(np.ones(3)) for _ in range(2)] == [1.0, 2.0]
+    assert ends_with(adding, "which a second run would change again")
+    assert total.tolist() == [2.0] * 3
+    step = aj.compile(lambda w, g: w - 0.5 * g, donate="w", shadow=1.0, backend="interpret")
+    assert step(np.ones(3), np.ones(3)).tolist() == [0.5] * 3
+    assert ends_with(step, "1 of 1 calls compared with Python's: no difference")
+
+
+@pytest.mark.parametrize("is_perturbed", [True, False])
+def test_comparisons_of_rounded_numbers_are_no_mismatch(is_perturbed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the perturbed run flips as well, and where the bisection alone tells."""
+    found = []
+
+    def noted(*args: Any) -> Any:
+        found.append(bisect(*args))
+        return found[-1]
+
+    monkeypatch.setattr(shadow, "bisect", noted)
+    if not is_perturbed:
+        monkeypatch.setattr(shadow, "perturbed", list)
+    x = np.random.default_rng(0).normal(size=1000)
+    program = aj.compile(lambda x: (np.sin(x) ** 2 + np.cos(x) ** 2 == 1.0).sum(), shadow=1.0, backend="native")
+    program(x)
+    assert ends_with(program, "1 of 1 calls compared with Python's: no difference")
+    assert found == ([] if is_perturbed else [1])
