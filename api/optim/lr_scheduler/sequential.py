@@ -12,7 +12,23 @@ from adjit.optim.optimizer import Optimizer
 from adjit.tracer.user_location import find_user_location
 
 
-class SequentialLR(LRScheduler):
+class _Schedules(LRScheduler):
+    """Base of schedules that are made of others."""
+
+    _schedulers: list[LRScheduler]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the schedule and its inner schedules, without the optimiser."""
+        return {**super().state_dict(), "_schedulers": [scheduler.state_dict() for scheduler in self._schedulers]}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Load a state that `state_dict` returned."""
+        for scheduler, known in zip(self._schedulers, state_dict["_schedulers"], strict=True):
+            scheduler.load_state_dict(known)
+        super().load_state_dict({key: value for key, value in state_dict.items() if key != "_schedulers"})
+
+
+class SequentialLR(_Schedules):
     """Several schedules in sequence: number i + 1 begins at the epoch `milestones[i]`, from the initial learning rates.
 
     >>> import adjit as aj
@@ -59,18 +75,8 @@ class SequentialLR(LRScheduler):
     def get_lr(self) -> list[Any]:
         return self._schedulers[bisect_right(self._milestones, self.last_epoch)].get_lr()
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state of the schedule and its inner schedules, without the optimiser."""
-        return {**super().state_dict(), "_schedulers": [scheduler.state_dict() for scheduler in self._schedulers]}
 
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Load a state that `state_dict` returned."""
-        for scheduler, known in zip(self._schedulers, state_dict["_schedulers"], strict=True):
-            scheduler.load_state_dict(known)
-        super().load_state_dict({key: value for key, value in state_dict.items() if key != "_schedulers"})
-
-
-class ChainedScheduler(LRScheduler):
+class ChainedScheduler(_Schedules):
     """Several schedules at once: each of them steps, one after the other.
 
     >>> import adjit as aj
@@ -97,6 +103,3 @@ class ChainedScheduler(LRScheduler):
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = self._schedulers[-1].get_last_lr()
-
-    state_dict = SequentialLR.state_dict
-    load_state_dict = SequentialLR.load_state_dict

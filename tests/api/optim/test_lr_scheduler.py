@@ -226,3 +226,22 @@ OTHER = optimizer_of()
 def test_errors(call: Callable[[Any], Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         call(optimizer_of())
+
+
+def test_chained_schedules_go_on_from_their_state() -> None:
+    def both() -> tuple[Any, Any]:
+        optimizer = optimizer_of()
+        return optimizer, lr_scheduler.ChainedScheduler([lr_scheduler.ConstantLR(optimizer, 0.5, 2), lr_scheduler.ExponentialLR(optimizer, 0.5)])
+
+    def step(optimizer: Any, scheduler: Any, count: int) -> None:
+        for _ in range(count):
+            optimizer.step()
+            scheduler.step()
+
+    first, second = both(), both()
+    step(*first, 3)
+    for old, new in zip(first, second, strict=True):
+        new.load_state_dict(old.state_dict())
+    step(*first, 2)
+    step(*second, 2)
+    assert first[1].get_last_lr() == second[1].get_last_lr() == [rate / 32 for rate in RATES]
