@@ -231,7 +231,8 @@ def test_errors(call: Callable[[Any], Any], error: type[Exception], words: str) 
 def test_chained_schedules_go_on_from_their_state() -> None:
     def both() -> tuple[Any, Any]:
         optimizer = optimizer_of()
-        return optimizer, lr_scheduler.ChainedScheduler([lr_scheduler.ConstantLR(optimizer, 0.5, 2), lr_scheduler.ExponentialLR(optimizer, 0.5)])
+        parts = [lr_scheduler.ConstantLR(optimizer, 0.5, 2), lr_scheduler.ExponentialLR(optimizer, 0.5)]
+        return optimizer, lr_scheduler.ChainedScheduler(parts)
 
     def step(optimizer: Any, scheduler: Any, count: int) -> None:
         for _ in range(count):
