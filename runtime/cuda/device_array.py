@@ -122,6 +122,19 @@ class DeviceArray(DeviceLeaf):
     def __bool__(self) -> bool:
         return bool(self.__array__())
 
+    def __format__(self, format_spec: str) -> str:
+        return super().__format__(format_spec) if self.shape else format(self.__array__()[()], format_spec)
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        if self.shape:
+            raise _not_here("round")
+        return round(self.__array__()[()], ndigits)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(np.ndarray, name):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        raise _not_here(name, MissingMethodError)
+
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of an array without dimensions")
@@ -140,9 +153,13 @@ class DeviceArray(DeviceLeaf):
     __hash__ = None     # type: ignore[assignment]
 
 
-def _not_here(what: str) -> UnsupportedError:
-    return UnsupportedError(f"{what} of an array on a device is computed in compiled functions alone", find_user_location(),
-                            hint="pass it to a function that is compiled with device='cuda', or copy the array with aj.device_get")
+class MissingMethodError(UnsupportedError, AttributeError):
+    """What `hasattr` and `getattr` with a default expect of a method of NumPy's arrays that is not here."""
+
+
+def _not_here(what: str, kind: type[UnsupportedError] = UnsupportedError) -> UnsupportedError:
+    return kind(f"{what} of an array on a device is computed in compiled functions alone", find_user_location(),
+                hint="pass it to a function that is compiled with device='cuda', or copy the array with aj.device_get")
 
 
 def _refusing(name: str) -> Any:

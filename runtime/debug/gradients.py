@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -48,8 +50,11 @@ def check_grads(f: Callable[..., Any], args: Any, order: int = 2, directions: in
     Arguments and results are trees of float64 arrays or numbers; a single argument may be given as it is, if it is no tuple or list.
     Derivatives of order n are those of the derivative of order n - 1, weighted at random. Returns a report; `print` it.
 
+    Where a function has no forward mode (`pure_callback` with a `vjp=`), reverse mode alone is compared.
+
     Raises `NonDifferentiableError` for derivatives that differ, which says of which order, along which direction, of which argument alone,
-    and what differences give at other steps, so that a kink or noise is told from a wrong rule. Raises `ArgumentError` for other dtypes.
+    and what differences give at other steps, so that a kink or noise is told from a wrong rule. Raises `ArgumentError` for
+    other dtypes, for no numbers, for a NaN or an infinity among the arguments or in the result, and for an order below 1.
 
     >>> import numpy as np
     >>> import adjit as aj
@@ -59,11 +64,20 @@ def check_grads(f: Callable[..., Any], args: Any, order: int = 2, directions: in
     >>> [(order, direction) for order, direction, _, _ in report.rows]
     [(1, 'direction 1'), (2, 'direction 1')]
     """
+    for name, number in (("order", order), ("directions", directions)):
+        if isinstance(number, bool) or not hasattr(number, "__index__") or operator.index(number) < 1:
+            raise ArgumentError(f"check_grads: {name} is {number!r}, expected a positive integer", find_user_location(),
+                                hint="order=2 checks first and second derivatives" if name == "order" else "directions=2 tries two of them")
     args = tuple(args) if isinstance(args, (tuple, list)) else (args,)
+    if not any(np.size(leaf) for leaf in flatten(args)[0]):
+        raise ArgumentError("check_grads: the arguments have no numbers to differentiate by", find_user_location(),
+                            hint="give the point: check_grads(f, (x, y))")
     for path, leaf in zip(paths(flatten(args)[1]), flatten(args)[0], strict=True):
         if not isinstance(leaf, float) and getattr(leaf, "dtype", None) != np.float64:
             raise ArgumentError(f"check_grads: args{path} is of {getattr(leaf, 'dtype', type(leaf).__name__)}, expected float64",
                                 find_user_location(), hint="differences of narrower floats are noise: convert with .astype(np.float64)")
+        if not np.isfinite(leaf).all():
+            raise ArgumentError(f"check_grads: args{path} has a NaN or an infinity", find_user_location(), hint="check another point")
     point, unravel = ravel_pytree(args)
     draw = np.random.default_rng(seed)
     labels = _labels(args)
@@ -74,7 +88,11 @@ def check_grads(f: Callable[..., Any], args: Any, order: int = 2, directions: in
 
     function: Callable[[Any], Any] = outputs
     for number in range(1, order + 1):
-        weights = draw.normal(size=np.shape(function(point)))
+        value = function(point)
+        if number == 1 and not np.isfinite(value).all():
+            raise ArgumentError(f"check_grads: {describe(f)} gives a NaN or an infinity at this point, where it has no derivative",
+                                find_user_location(), hint="check a point within its domain; adjit.debug.nans() names the op that made it")
+        weights = draw.normal(size=np.shape(value))
         check = _Order(describe(f), function, weights, point, number, rtol, atol)
         for count in range(1, directions + 1):
             direction = draw.normal(size=point.shape)
@@ -99,11 +117,13 @@ class _Order:
     def compare(self, direction: Any, labels: list[str]) -> tuple[float, float]:
         """The derivative along a direction, and the difference. Raises `NonDifferentiableError` if they differ."""
         found = float(self.gradient @ direction)
-        pushed = float(np.sum(self.weights * jvp(self.function, (self.point,), (direction,))[1]))
+        values = [("reverse mode", found)]
+        with contextlib.suppress(NonDifferentiableError):       # of a function of Python that has a vjp alone: reverse mode went through it
+            values.append(("forward mode", float(np.sum(self.weights * jvp(self.function, (self.point,), (direction,))[1]))))
         scale = max(1.0, float(np.max(np.abs(self.point), initial=0.0)))
         tried = {step * scale: self.difference(direction, step * scale) for step in STEPS}
         wanted = min(tried.values(), key=lambda value: abs(value - found) if np.isfinite(value) else np.inf)
-        for mode, value in (("reverse mode", found), ("forward mode", pushed)):
+        for mode, value in values:
             if not abs(value - wanted) <= self.atol + self.rtol * max(abs(wanted), abs(value)):
                 raise NonDifferentiableError(self.words(mode, value, tried, labels), find_user_location(), hint=self.hint(tried))
         return found, wanted

@@ -136,6 +136,14 @@ def test_results_stay_on_the_device() -> None:
     assert np.asarray(found["x"]).tobytes() == x.tobytes()
     assert float(found["sum"]) == pytest.approx(float(x.sum()), rel=1e-6)
     assert found["sum"].shape == ()
+    assert f"{found['sum']:.3f}" == f"{float(found['sum']):.3f}"
+    assert round(found["sum"], 1) == pytest.approx(float(found["sum"]), abs=0.06)
+    for refused in (lambda: given.sum(), lambda: given.T, lambda: round(given)):
+        with pytest.raises(aj.errors.UnsupportedError, match=r"copy the array with aj\.device_get"):
+            refused()
+    assert not hasattr(given, "reshape")
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = given.nothing
     assert scaled(found["y"], 3.0)["y"].block_until_ready().shape == (4, 3)
     assert scaled(x, 3.0)["y"].shape == (4, 3)
     assert scaled.cache_info().traces == 2                      # arrays here and there are two signatures

@@ -35,3 +35,25 @@ def test_a_wrong_rule_a_kink_and_other_dtypes() -> None:
     assert "the function has a kink" in str(caught.value.hint)
     with pytest.raises(ArgumentError, match="is of float32"):
         aj.debug.check_grads(np.sin, np.float32(1.0))
+
+
+def test_callbacks_with_a_vjp_are_compared_in_reverse_mode() -> None:
+    def f(factor: float, x: Any) -> Any:
+        return np.sum(aj.pure_callback(np.sin, x, x, vjp=lambda g, _, x: (factor * g * np.cos(x),)) ** 2)
+
+    point = np.array([1.0, 2.0])
+    assert len(aj.debug.check_grads(lambda x: f(1.0, x), point, order=1).rows) == 2
+    with pytest.raises(NonDifferentiableError, match="in reverse mode"):
+        aj.debug.check_grads(lambda x: f(1.5, x), point, order=1)
+
+
+def test_arguments_that_say_nothing() -> None:
+    for settings in ({"order": 0}, {"order": "2"}, {"order": True}, {"directions": 0}):
+        with pytest.raises(ArgumentError, match="expected a positive integer"):
+            aj.debug.check_grads(np.sin, 1.0, **settings)       # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="no numbers"):
+        aj.debug.check_grads(lambda: 1.0, ())
+    with pytest.raises(ArgumentError, match=r"args\[0\]\['x'\] has a NaN"):
+        aj.debug.check_grads(lambda p: p["x"], {"x": np.array([1.0, np.nan])})
+    with pytest.raises(ArgumentError, match="gives a NaN or an infinity at this point"), np.errstate(all="ignore"):
+        aj.debug.check_grads(np.log, -1.0)
