@@ -8,6 +8,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,8 @@ class Scope:
         self.refused: AdjitError | None = None     # first one that the traced function's own handlers catch; of the outermost scope
         self.outside_roots: list[Any] = []      # objects from before the trace that the function reaches; of the outermost scope
         self._outside: set[int] | None = None
+        self.generators: list[Any] = []     # of random numbers, which the function names; of the outermost scope
+        self.module_attributes: list[tuple[ModuleType, str]] = []       # of libraries, which it may store; of the outermost scope
         self.counted = False                                   # whether it is one of the `open_traces`
 
     def is_seen_outside(self, array: Any) -> bool:

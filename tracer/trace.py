@@ -42,6 +42,7 @@ from adjit.tracer.guards.stored_values import (
     StoredValue,
     containers_changed_by,
     kept_as_they_are,
+    library_attributes,
     stored_again,
     stores_of,
 )
@@ -182,6 +183,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     before = known.by_key()
     places = StoredPlaces(known)
     scope.asks_for_truth = any(map(asks_for_truth, known.codes))
+    scope.module_attributes = library_attributes(known)
     scope.outside_roots = [*roots, *(item for source in known.found for item in (source.value, source.holder))]
     with entered(scope):
         names, contents = iter(signature.value_names()), iter(signature.leaves)
@@ -210,7 +212,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         if scope.flow is not None:
             scope.flow.arguments = tuple(argument for argument in arguments if argument is not None and argument.shape)
         with logging_access(source.value for source in known.found if _has_numbers(source.value)) as observation, \
-                nondeterminism_reported(roots, known.found), numpy_functions().in_force(), fresh_arrays(scope, arrays):
+                nondeterminism_reported(roots, known.found) as scope.generators, numpy_functions().in_force(), fresh_arrays(scope, arrays):
             containers = containers_changed_by(known)
             with logging_containers(containers) as log, _stores_watched(
                     scope, places, roots, log, observation), types_asked(known):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import array
 import operator
+import random
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +27,7 @@ inner = aj.compile(bump)
 FIRST, SECOND = object(), object()
 FIRST_LIST, SECOND_LIST = [1], [1]
 FILLED: list[float] = []
+DRAW: Any = random.Random().random
 
 
 def compiled_within(x):
@@ -165,6 +168,59 @@ def test_ways_that_differ_in_hidden_state_do_not_meet(function: Callable[..., An
         compiled = aj.compile(function, backend="interpret")
         for given in 2 * data:
             assert float(np.sum(compiled(given))) == plainly(function, given)
+
+
+class Dice(random.Random):
+    sides = 10
+
+
+def generator_of_its_own(x):
+    dice = Dice(3)
+    while x > 1:
+        x = x * dice.randrange(1, dice.sides) / 10
+    return x
+
+
+def method_of_a_generator(x):
+    draw = DRAW
+    draw.__self__.seed(3)
+    while x > 1:
+        x = x * draw()
+    return x
+
+
+def shared_generator(x):
+    random.seed(3)
+    while x > 1:
+        x = x * random.random()
+    return x
+
+
+def shared_generator_of_numpy(x):
+    np.random.seed(3)
+    while x > 1:
+        x = x * np.random.rand()
+    return x
+
+
+def attribute_of_a_library(x):
+    sys.rounds = 0      # type: ignore[attr-defined]
+    while x > 1:
+        sys.rounds += 1         # type: ignore[attr-defined]
+        x = x * (0.5 if sys.rounds % 3 else 0.9)        # type: ignore[attr-defined]
+    return x
+
+
+ROUNDS = [generator_of_its_own, method_of_a_generator, shared_generator, shared_generator_of_numpy, attribute_of_a_library]
+
+
+@pytest.mark.filterwarnings("ignore:.*draws from DRAW")
+@pytest.mark.parametrize("function", ROUNDS, ids=lambda function: function.__name__)
+def test_rounds_that_differ_in_hidden_state_do_not_meet(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "rounds", 0, raising=False)
+    compiled = aj.compile(function, backend="interpret")
+    for given in (1.1, 5.0, 40.0, 900.0, 5.0):
+        assert compiled(given) == function(given)
 
 
 def test_views_bound_under_a_decision_have_gradients() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import random
 import struct
 import sys
 from collections import deque
@@ -43,6 +44,7 @@ from adjit.tracer.flow.lifted_range import RANGE_ITERATOR, LiftedRange, form_of
 from adjit.tracer.fresh_array import root_of, standing_for
 from adjit.tracer.guards.array_access import ORIGINAL_CLASS
 from adjit.tracer.guards.content import fingerprint
+from adjit.tracer.guards.nondeterminism import state_of
 from adjit.tracer.scope import active_scope, own_attributes
 from adjit.tracer.user_location import is_ours
 
@@ -108,6 +110,7 @@ def point_of_decision(frame: FrameType, outside: Collection[int], given: Sequenc
     try:
         _describe_frames(description, frame)
         description.arguments(arguments)
+        description.hidden()
     except Indescribable:
         return None
     return description.point() if description.knows(living()) else None
@@ -122,6 +125,7 @@ def point_of_result(result: Any, outside: Collection[int], arguments: Sequence[T
         description.arguments(arguments)
         if region:
             _describe_callers(description, sys._getframe(1))
+            description.hidden()
     except Indescribable:
         return None
     return description.point()
@@ -260,6 +264,13 @@ class _Description:
         for argument in arguments:
             self.add(argument)
 
+    def hidden(self) -> None:
+        """Describe what code reaches by names alone: the states of generators, and what it stores in modules of libraries."""
+        root = active_scope().root      # type: ignore[union-attr]
+        self.key += ("hidden", *map(state_of, root.generators))
+        for module, name in root.module_attributes:
+            self.add(vars(module).get(name, NotImplemented))
+
     def knows(self, cells: Sequence[TracedArray]) -> bool:
         """True if all these arrays were met, or are dead: no other holds an array that the program may come back to."""
         return all(id(cell) in self._numbers or id(cell) in self._dead for cell in cells)
@@ -375,6 +386,9 @@ class _Description:
             self._held(_content(value), source if id(value) in self._cells else None, "cell", partial(setattr, value, "cell_contents"))
         elif kind is GeneratorType:
             self._add_generator(value)
+        elif kind is BuiltinFunctionType and not isinstance(value.__self__, (ModuleType, type, type(None))):
+            self.key += (kind, value.__name__)      # a method, made anew each time
+            self.add(value.__self__, None if source is None else (*source, "self"))
         elif isinstance(value, _BY_IDENTITY):
             self._add_identity(value)
         else:
@@ -465,14 +479,15 @@ class _Description:
 
     def _add_instance(self, value: Any, kind: type, source: Source | None) -> None:
         """Describe an object of a class that is written in Python, with no other state than its attributes."""
-        if not all(base is object or _is_written_in_python(base) for base in kind.__mro__):
+        draws = issubclass(kind, random.Random)
+        if not all(base is object or _is_written_in_python(base) or (draws and base in random.Random.__mro__) for base in kind.__mro__):
             raise Indescribable
         if is_ours(kind.__module__):
             if not hasattr(value, "__wrapped__"):       # compiled functions have no state of their own; tensors and optimisers do
                 raise Indescribable
             self._add_identity(value)
             return
-        self.key += ("instance", id(kind))
+        self.key += ("instance", id(kind), state_of(value) if draws else None)
         self.kept.append(kind)
         for name, item, store in _attributes(value, kind):
             self.key.append(name)
@@ -496,11 +511,20 @@ class _Sample:
 
 
 _DEALLOC = 48       # PyTypeObject.tp_dealloc
+_POINTER = ctypes.sizeof(ctypes.c_void_p)
 
 
 def _is_written_in_python(kind: type) -> bool:
-    """True for a class made by a `class` statement: C code frees the objects of its classes in a way of its own."""
-    return bool(ctypes.c_void_p.from_address(id(kind) + _DEALLOC).value == ctypes.c_void_p.from_address(id(_Sample) + _DEALLOC).value)
+    """True for a class made by a `class` statement: C code frees the objects of most of its classes in a way of its own, and those of
+    others (`_random.Random`) are larger than their slots."""
+    if ctypes.c_void_p.from_address(id(kind) + _DEALLOC).value != ctypes.c_void_p.from_address(id(_Sample) + _DEALLOC).value:
+        return False
+    base = kind.__base__
+    assert base is not None
+    slots = sum(isinstance(member, MemberDescriptorType) for member in kind.__dict__.values())
+    slots += sum(0 < offset != before for offset, before in (
+        (kind.__dictoffset__, base.__dictoffset__), (kind.__weakrefoffset__, base.__weakrefoffset__)))
+    return kind.__basicsize__ == base.__basicsize__ + _POINTER * slots
 
 
 def _bits(number: complex) -> bytes:

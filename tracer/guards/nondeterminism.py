@@ -11,6 +11,7 @@ import dis
 import random
 import sys
 import warnings
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
@@ -56,20 +57,22 @@ _warned: set[tuple[CodeLine, str]] = set()
 
 
 @contextmanager
-def nondeterminism_reported(roots: Sequence[Any], sources: Sequence[Source]) -> Iterator[None]:
-    """Warn of draws and clock reads by functions among `roots` and `sources` within the block, once for each line."""
+def nondeterminism_reported(roots: Sequence[Any], sources: Sequence[Source]) -> Iterator[list[Any]]:
+    """Warn of draws and clock reads by functions among `roots` and `sources` within the block, once for each line.
+    Yields the generators that their code names."""
     functions = list(dict.fromkeys(_functions([*roots, *(source.value for source in sources)])))
     mentions = [mention for function in functions for mention in _mentions(function)]
     generators = _generators(sources, mentions)
-    states = [_state(generator) for generator in generators.values()]
+    states = [state_of(generator) for generator in generators.values()]
     clocks = [mention for mention in mentions if _is_clock(mention.values[-1])]
+    named = [generator for generator in generators.values() if any(_is_of(mention, generator) for mention in mentions)]
     if clocks:
         with _clock_reads_reported(clocks):
-            yield
+            yield named
     else:
-        yield
+        yield named
     for (name, generator), then in zip(generators.items(), states, strict=True):
-        if _state(generator) != then and not any(_SEEDED in mention.names and _is_of(mention, generator) for mention in mentions):
+        if state_of(generator) != then and not any(_SEEDED in mention.names and _is_of(mention, generator) for mention in mentions):
             _warn(_line_of(name, generator, mentions, functions), f"draws from {name}",
                   "draw with aj.random from a key that is an argument, or pass the numbers as arguments")
 
@@ -207,10 +210,11 @@ def _is_of(mention: Mention, generator: Any) -> bool:
                for value in mention.values)
 
 
-def _state(generator: Any) -> Any:
+def state_of(generator: Any) -> Any:
     """State of a generator: equal as long as nothing is drawn, and no other generator is spawned."""
     if isinstance(generator, random.Random):
-        return generator.getstate()
+        version, words, normal = random.Random.getstate(generator)      # not a subclass's own
+        return version, array("I", words).tobytes(), normal
     module = sys.modules[_NUMPY]
     if isinstance(generator, module.SeedSequence):
         return generator.n_children_spawned

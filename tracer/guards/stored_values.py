@@ -19,6 +19,7 @@ from adjit.tracer.flow.bytecode_flow import Name, Read, reset_by, stored_and_rea
 from adjit.tracer.guards.bytecode import EVERYTHING, FILLS, FORMATS, GLOBALS, MODULES, changes_containers, reads_of, texts_of
 from adjit.tracer.guards.code_reads import CodeReads
 from adjit.tracer.guards.container_log import Change, ContainerLog, base_of
+from adjit.tracer.guards.module_owner import ModuleOwner, owner_of
 from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.guards.source import MISSING, Source, key_text, names_in, own_attributes, read_cell, read_item, read_slot, rebind
 from adjit.tracer.guards.tallies import counted_again, is_counted, is_tally, tally
@@ -55,6 +56,16 @@ class StoredValue(NamedTuple):
             rebind(self.place.read, value)
         else:
             getattr(self.place.kind, self.place.name)(self.place.container, *value)
+
+
+def library_attributes(known: Reachability) -> list[tuple[ModuleType, str]]:
+    """Attributes that the code of a function may store in modules of libraries, which are not followed."""
+    names = sorted({name for code in known.codes for kind, name in stored_and_read(code)[0] if kind == "attribute"})
+    if not names:
+        return []
+    named = (sys.modules[name] for name in sorted(known.names & sys.modules.keys()))      # imported within the function
+    modules = {id(value): value for value in (*(source.value for source in known.found), *named) if isinstance(value, ModuleType)}
+    return [(module, name) for module in modules.values() if owner_of(module.__name__) is not ModuleOwner.USER for name in names]
 
 
 class StoredPlaces:
