@@ -112,6 +112,24 @@ def test_bounds_and_their_derivatives() -> None:
     np.testing.assert_allclose(held.fun, 0.5 * (4.0 + 4.0))
 
 
+def test_fits_that_meet_bounds() -> None:
+    """Of data from beyond the bounds: at each solution the gradient vanishes in the parameters that are free and pushes against the bounds
+    of the others; without noise it ends, too."""
+    t, rng, lower, upper = np.linspace(0.0, 4.0, 30), np.random.default_rng(0), np.zeros(3), np.array([3.0, 2.0, 10.0])
+    a, k, c = (rng.uniform(low, high, (24, 1)) for low, high in ((2.0, 6.0), (0.2, 3.0), (-1.0, 2.0)))
+    data = a * np.exp(-k * t) + c + 0.02 * rng.normal(size=(24, 30)) * (np.arange(24)[:, None] < 20)
+    found = aj.map(lambda y: lm(lambda p: p[0] * np.exp(-p[1] * t) + p[2] - y, np.array([1.0, 1.0, 0.1]), bounds=(lower, upper)), data)
+    x = found.x
+    decay = np.exp(-x[:, 1:2] * t)
+    jacobian = np.stack([decay, -x[:, :1] * t * decay, np.ones((24, 30))], axis=1)
+    gradient = np.einsum("npt,nt->np", jacobian, x[:, :1] * decay + x[:, 2:] - data)
+    assert found.success.all()
+    assert found.nit.max() < 200
+    assert np.sum((x == lower) | (x == upper)) > 15
+    assert np.sum(np.all((x > lower) & (x < upper), axis=1)) > 1
+    np.testing.assert_allclose(np.clip(x - gradient, lower, upper), x, atol=1e-6)
+
+
 def test_equations() -> None:
     def equations(x: Any, r: Any) -> Any:
         return {"circle": x["u"] ** 2 + x["v"] ** 2 - r ** 2, "curve": x["u"] - x["v"] ** 3}
