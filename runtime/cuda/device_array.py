@@ -128,7 +128,8 @@ class DeviceArray(DeviceLeaf):
     def __round__(self, ndigits: int | None = None) -> Any:
         if self.shape:
             raise _not_here("round")
-        return round(self.__array__()[()], ndigits)
+        element: Any = self.__array__()[()]
+        return round(element, ndigits)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or not hasattr(np.ndarray, name):
