@@ -57,6 +57,7 @@ def change_hook(module: Any) -> None:
     module.inner[0].register_forward_hook(lambda layer, given, result: result * 2)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("change", [
     lambda module: module.eval(),

@@ -191,6 +191,7 @@ STEPS = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("outer", STEPS)
 @parametrize_within("inner", STEPS)
 def test_second_order(run, outer, inner):

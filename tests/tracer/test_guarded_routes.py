@@ -320,7 +320,7 @@ def answers(found: Any) -> list[Any]:
     return [np.asarray(part).tolist() for part in (found if isinstance(found, tuple) else (found,))]
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(10)
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("name", ROUTES)

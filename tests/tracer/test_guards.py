@@ -199,6 +199,7 @@ def sign_of(number: Any) -> float:
     return math.copysign(1.0, number[0] if isinstance(number, tuple) else number)
 
 
+@pytest.mark.share(4)
 @pytest.mark.filterwarnings("ignore:.*was traced:RuntimeWarning")
 @parametrize_within("kind", KINDS, ids=lambda kind: kind.__name__)
 @parametrize_within("change", CHANGES, ids=lambda change: change.__name__)

@@ -134,6 +134,7 @@ def flat(result: Any) -> list[Any]:
     return [leaf for item in result for leaf in flat(item)] if isinstance(result, (tuple, list)) else [result]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("backend", ["interpret", "native"])
 @pytest.mark.parametrize("function", LOOPS, ids=lambda function: function.__name__)
 def test_loops_that_count_in_objects_are_one_program(function: Callable[..., Any], backend: str) -> None:
@@ -147,6 +148,7 @@ def test_loops_that_count_in_objects_are_one_program(function: Callable[..., Any
         assert len(compiled.programs()) <= 3
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("function", LOOPS, ids=lambda function: function.__name__)
 def test_gradients_of_loops_that_count_in_objects(function: Callable[..., Any]) -> None:
     def value(a):

@@ -162,6 +162,7 @@ def plainly(function: Callable[..., Any], given: np.ndarray) -> float:
     return float(np.sum(function(given)))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
 def test_ways_that_differ_in_hidden_state_do_not_meet(function: Callable[..., Any]) -> None:
     for data in (DATA, DATA[::-1]):

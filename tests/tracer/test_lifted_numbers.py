@@ -191,6 +191,7 @@ CASES: dict[Callable[..., Any], tuple[Callable[..., Any], int]] = {
 NATIVELY = (newton, line_search, metropolis, secant, series)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("function", "backend"), [*((function, "interpret") for function in CASES),
                                                    *((function, "native") for function in NATIVELY)],
                          ids=lambda part: part if isinstance(part, str) else part.__name__)
@@ -392,6 +393,7 @@ def appended(x):
     return np.array(history).sum(), k
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("function", [overflowing, dividing, indexing, rounds_by_hand, no_rounds, flags, comparing, text, shape, infinite,
                                       powers, small_integers, types, helpers, raising, two_names, appended],
                          ids=lambda function: function.__name__)

@@ -23,6 +23,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("size", [4, MIN_SEARCHED + 1, *(pytest.param(size, marks=pytest.mark.slow) for size in (1, 75))])
 def test_values(size: int) -> None:

@@ -88,6 +88,7 @@ def with_a_rule(x):
 TRACED = {"a function": plain_function, "a derivative in it": inner_derivative, "a loop in it": within_loops, "a rule in it": with_a_rule}
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("traced", TRACED)
 def test_a_handler_runs_on_its_own(traced: str, use: str, handled: Any) -> None:
@@ -256,7 +257,7 @@ def test_at_any_moment_of_a_trace(handled: Any) -> None:
         assert text == wanted
 
     wanted = traced_text(function)
-    signal_at_every_moment(lambda: traced_text(function), check, spacing=45)
+    signal_at_every_moment(lambda: traced_text(function), check, spacing=12)
     assert len(found) > 30
     assert all(type(value) is np.ndarray for value in found)
 
