@@ -9,6 +9,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from support.compiler_threads import wait_for_compilers
 
+SOME, MANY = 12, 48
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the expected halves of golden files with what comes out now")
@@ -27,10 +29,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of the cases of a test marked `share(n)` one in n runs: with several parameters along the diagonal, so that each value of each has
-    its turn. All run with `--exhaustive`, and where a test is named on the command line."""
+    its turn. Of other tests with more than `SOME` cases every second runs, with more than
+    `MANY` every third. All run with `--exhaustive`, and where a test is named on the command line."""
     if config.getoption("--exhaustive") or any("::" in argument for argument in config.args):
         return
     left_out = {item for item in items if (mark := item.get_closest_marker("share")) and _turn(item) % mark.args[0]}
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if hasattr(item, "callspec") and not item.get_closest_marker("share"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for of_one in cases.values():
+        share = 3 if len(of_one) > MANY else 2 if len(of_one) > SOME else 1
+        left_out.update(item for number, item in enumerate(of_one) if number % share)
     if left_out:
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]

@@ -498,7 +498,7 @@ def test_slots_of_an_op_with_many_operands_are_found_by_hash(monkeypatch: pytest
     slots = {value: Slot("arena", 64 * (index // 2)) for index, value in enumerate(values)}
     results = tuple(Slot("arena", 64 * index) for index in range(count))
     op = Op(fused, tuple(values), tuple(values[:count]), {"rows": 1, "columns": 1, "in_place": (), "scratch_bytes": 0}, (), slots=results)
-    operation = program._operation(op, SimpleNamespace(slots=slots), {})
+    operation = program._operation(op, SimpleNamespace(slots=slots), {}, False)
     assert operation.shared == {index: 2 * index for index in range(count)}     # the first operand in each slot
     assert compared["slots"] < 10 * count
 
