@@ -72,7 +72,8 @@ class Distribution:
     def __repr__(self) -> str:
         return f"<adjit.scipy.stats.{self.name}>"
 
-    # -- what a distribution states, of the standard variable
+    # -- what a distribution states, of the standard variable. `_sf`, `_logcdf`, `_logsf` and `_isf` where they are more exact than what
+    # follows from the others.
 
     def _valid(self, *shapes: Any) -> Any:
         """True where the shape parameters are good; as in SciPy, positive ones by default."""
@@ -83,6 +84,24 @@ class Distribution:
 
     def _support(self, *shapes: Any) -> tuple[Any, Any]:
         return -math.inf, math.inf
+
+    def _cdf(self, x: Any, *shapes: Any) -> Any:
+        raise self._not_closed("cdf")
+
+    def _sf(self, x: Any, *shapes: Any) -> Any:
+        return 1.0 - self._cdf(x, *shapes)
+
+    def _logcdf(self, x: Any, *shapes: Any) -> Any:
+        return np.log(self._cdf(x, *shapes))
+
+    def _logsf(self, x: Any, *shapes: Any) -> Any:
+        return np.log(self._sf(x, *shapes))
+
+    def _ppf(self, q: Any, *shapes: Any) -> Any:
+        raise self._not_closed("ppf")
+
+    def _isf(self, q: Any, *shapes: Any) -> Any:
+        return self._ppf(1.0 - q, *shapes)
 
     def _mean(self, *shapes: Any) -> Any:
         raise self._not_closed("mean")
@@ -132,10 +151,7 @@ def chosen(*cases: tuple[Any, Any], otherwise: Any) -> Any:
 
 
 class Continuous(Distribution):
-    """Continuous distribution. `_logpdf` (or `_pdf`), `_cdf` and `_ppf` are those of the standard variable, within the support.
-
-    `_sf`, `_logcdf`, `_logsf` and `_isf` are stated where they are more exact than what follows from the others.
-    """
+    """Continuous distribution. `_logpdf` (or `_pdf`), `_cdf` and `_ppf` are those of the standard variable, within the support."""
 
     of_variable = ("pdf", "logpdf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf")
 
@@ -144,24 +160,6 @@ class Continuous(Distribution):
 
     def _logpdf(self, x: Any, *shapes: Any) -> Any:
         return np.log(self._pdf(x, *shapes))
-
-    def _cdf(self, x: Any, *shapes: Any) -> Any:
-        raise self._not_closed("cdf")
-
-    def _sf(self, x: Any, *shapes: Any) -> Any:
-        return 1.0 - self._cdf(x, *shapes)
-
-    def _logcdf(self, x: Any, *shapes: Any) -> Any:
-        return np.log(self._cdf(x, *shapes))
-
-    def _logsf(self, x: Any, *shapes: Any) -> Any:
-        return np.log(self._sf(x, *shapes))
-
-    def _ppf(self, q: Any, *shapes: Any) -> Any:
-        raise self._not_closed("ppf")
-
-    def _isf(self, q: Any, *shapes: Any) -> Any:
-        return self._ppf(1.0 - q, *shapes)
 
     def _public_logpdf(self, x: Any, *parameters: Any) -> Any:
         return self._density(x, parameters, lambda y, shapes, scale: self._logpdf(y, *shapes) - np.log(scale), -math.inf)
@@ -266,24 +264,6 @@ class Discrete(Distribution):
 
     def _pmf(self, k: Any, *shapes: Any) -> Any:
         return np.exp(self._logpmf(k, *shapes))
-
-    def _cdf(self, k: Any, *shapes: Any) -> Any:
-        raise self._not_closed("cdf")
-
-    def _sf(self, k: Any, *shapes: Any) -> Any:
-        return 1.0 - self._cdf(k, *shapes)
-
-    def _logcdf(self, k: Any, *shapes: Any) -> Any:
-        return np.log(self._cdf(k, *shapes))
-
-    def _logsf(self, k: Any, *shapes: Any) -> Any:
-        return np.log(self._sf(k, *shapes))
-
-    def _ppf(self, q: Any, *shapes: Any) -> Any:
-        raise self._not_closed("ppf")
-
-    def _isf(self, q: Any, *shapes: Any) -> Any:
-        return self._ppf(1.0 - q, *shapes)
 
     def _public_logpmf(self, k: Any, *parameters: Any) -> Any:
         return self._mass(k, parameters, self._logpmf, -math.inf)
