@@ -159,6 +159,13 @@ PIPELINE: tuple[Pass, ...] = (
 )
 """Passes from a traced graph to a planned one."""
 
+EXCHANGE: tuple[Pass, ...] = (
+    Pass("differentiate", differentiate, Stage.ADJOINT, local=False),
+    *FINISH,
+    *(step for step in SIMPLIFY if step.name in ("simplify", "eliminate_common_subexpressions", "eliminate_dead_code")),
+)
+"""Passes from a traced graph to one that other runtimes are given: small, with nothing that is meant for our own code."""
+
 JOINT: tuple[Pass, ...] = tuple(replace(step, ensures=Stage.ADJOINT) for step in PIPELINE
                                 if step not in (*ROLL, *LOWER, *FINISH, SPLIT))
 """Passes for a joint graph, made of a graph whose loops are rolled, that will be split. Stop-gradient marks stay, as the halves can be

@@ -44,7 +44,7 @@ from adjit.tracer.user_location import find_user_location, warn_user
 if TYPE_CHECKING:
     from adjit.runtime import compiled_module
     from adjit.runtime.debug import shadow
-    from adjit.runtime.exports import export, native_callable
+    from adjit.runtime.exports import export, native_callable, onnx_file
     from adjit.runtime.reports import explain, page, reports, what_if
     from adjit.runtime.reports.memory_report import MemoryReport
     from adjit.runtime.reports.page import Page
@@ -282,10 +282,10 @@ class CompiledFunction(Generic[P, R]):
         """Write the program for these example arguments into a file. Returns the paths of the files written.
 
         The suffix of `path` selects the format: `.adjit`, an archive for `adjit.load`; `.so`, a shared library for C, with a header next to
-        it; `.o`, an object file, with the header. The program is for the shapes and dtypes of `args` (and of the keyword arguments
-        `kwargs`). Static values, and captured arrays that the function only reads, become part of the program. Captured state that the
-        function changes, such as the parameters of a module, goes into the archive, and is an input of a library. `params` names the
-        arguments whose arrays also go into the archive.
+        it; `.o`, an object file, with the header; `.onnx`, a model for other runtimes (see `adjit.onnx.export`). The program is for the
+        shapes and dtypes of `args` (and of the keyword arguments `kwargs`). Static values, and captured arrays that the function only
+        reads, become part of the program. Captured state that the function changes, such as the parameters of a module, goes into the
+        archive, and is an input of a library. `params` names the arguments whose arrays also go into the archive.
 
         A function that decides on values is exported with the ways through it that the example arguments take: those of `args`, and those
         of each tuple of further arguments in `ways`, of the same shapes and dtypes. A call tries them in this order; one that goes none of
@@ -300,7 +300,7 @@ class CompiledFunction(Generic[P, R]):
 
     def export_for(self, fun: Callable[..., Any], path: str | os.PathLike[str], args: tuple[Any, ...], kwargs: dict[str, Any],
                    ways: Iterable[Sequence[Any]], params: str | Iterable[str] | None, target: str,
-                   levels: str | Sequence[str] | None) -> list[Path]:
+                   levels: str | Sequence[str] | None, onnx_names: onnx_file.Names = (None, None)) -> list[Path]:
         """Export `fun`, which is the function, or its bound method of an instance."""
         examples = [tuple(args), *map(tuple, ways)]
         signatures = [flatten_call(fun, example, kwargs, self.compile_options.static, modes.grad) for example in examples]
@@ -312,12 +312,12 @@ class CompiledFunction(Generic[P, R]):
                                   f"{describe_difference(signatures[0], signature)}", find_user_location(),
                                   hint="a file holds ways for arguments of one signature: export the others to a file of their own")
             program, captured = self._native(fun, example, kwargs, signature, programs[-1][0].flow if programs else None,
-                                             alone=not str(path).endswith(".adjit"))
+                                             alone=str(path).endswith((".so", ".o")))
             arrays = (*signature.leaves, *captured)
             programs = [known for known in programs if not program.supersedes(known[0])]
             if not any(known.decides_like(program) for known, _ in programs):
                 programs.append((program, arrays))
-        return export.export_program(programs, signatures[0], path, params, target, levels)
+        return export.export_program(programs, signatures[0], path, params, target, levels, onnx_names)
 
     @user_frames_only
     def as_callable(self, *args: Any, **kwargs: Any) -> native_callable.NativeCallable:

@@ -64,12 +64,17 @@ def write_archive(path: Path, manifest: Mapping[str, Any], parts: Mapping[str, b
     with zipfile.ZipFile(memory, "w", zipfile.ZIP_STORED) as archive:
         for name, content in ((MANIFEST, first), *parts.items()):
             archive.writestr(zipfile.ZipInfo(name), content)
+    write_whole(path, memory.getvalue())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that appears whole or not at all."""
     import tempfile  # takes longer to import than a file to load
 
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(memory.getvalue())
+            file.write(content)
         os.chmod(name, 0o644)
         os.replace(name, path)
     except BaseException:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from adjit.codegen.native.program_code import ENTRY
 from adjit.codegen.process.off_main_thread import off_main_thread
 from adjit.ir.errors import ExportError, UnsupportedError
 from adjit.ir.graph import external_op
+from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.control_flow import nested_graphs
 from adjit.ir.ops.traits import HOST_CALLS
 from adjit.ir.printer import print_graph
@@ -33,12 +34,18 @@ from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.program import Program
 from adjit.tracer.signature import CallSignature
 
-SUFFIXES = (".adjit", ".so", ".o")
+if TYPE_CHECKING:
+    from adjit.runtime.exports import onnx_file
+else:
+    onnx_file = LazyModule("adjit.runtime.exports.onnx_file")
+
+SUFFIXES = (".adjit", ".so", ".o", ".onnx")
 Names = str | Iterable[str] | None
 
 
 def export_program(ways: Sequence[tuple[Program, Sequence[np.ndarray]]], signature: CallSignature, path: str | os.PathLike[str],
-                   params: Names, target: str, levels: str | Sequence[str] | None) -> list[Path]:
+                   params: Names, target: str, levels: str | Sequence[str] | None,
+                   onnx_names: onnx_file.Names = (None, None)) -> list[Path]:
     """Write the programs of a call's `signature`, one for each way through the function, with the arrays of their parameters in that call.
     Returns the files written.
 
@@ -49,6 +56,9 @@ def export_program(ways: Sequence[tuple[Program, Sequence[np.ndarray]]], signatu
         _check_path(file_path)
         for program, _ in ways:
             _check_program(program)
+        if file_path.suffix == ".onnx":
+            onnx_file.write_onnx(ways[0][0], describe_ways(ways, signature), file_path, onnx_names)
+            return [file_path]
         return _export([program for program, _ in ways], describe_ways(ways, signature), file_path, params, target, levels)
     except OSError as error:
         raise ExportError(f"{file_path} cannot be written: {error.strerror or error}", hint="name another file") from error
@@ -57,7 +67,7 @@ def export_program(ways: Sequence[tuple[Program, Sequence[np.ndarray]]], signatu
 def _check_path(file_path: Path) -> None:
     if file_path.suffix not in SUFFIXES:
         raise ExportError(f"{file_path.name!r} has no suffix that says what to write",
-                          hint="use the suffix .adjit (for adjit.load), .so (a library for C) or .o (the same, not linked)")
+                          hint="use the suffix .adjit (for adjit.load), .so (a library for C), .o (the same, not linked) or .onnx")
     if file_path.is_dir():
         raise ExportError(f"{file_path} is a folder", hint="name a file within it")
     if not file_path.parent.is_dir():

@@ -1,0 +1,1 @@
+"""Graphs as models of ONNX, the exchange format that other runtimes read."""
