@@ -17,6 +17,7 @@ from typing import Any
 from adjit.ir.errors import Location
 from adjit.ir.graph import Graph, Op
 from adjit.ir.thread_context import thread
+from adjit.runtime import settings
 
 AFTER_S = 2.0
 """Seconds after which a call says that it takes long."""
@@ -95,8 +96,9 @@ _current: ContextVar[_FirstCall | None] = ContextVar("first call", default=None)
 
 @contextmanager
 def long_call_announced(function: Any) -> Iterator[None]:
-    """Context of a call that compiles a function: after `AFTER_S` the terminal, if standard error is one, says so."""
-    if sys.stderr is None or not sys.stderr.isatty() or _current.get() is not None:
+    """Context of a call that compiles a function: after `AFTER_S` the terminal, if standard error is one, says so, unless `ADJIT_QUIET` is
+    set."""
+    if sys.stderr is None or not sys.stderr.isatty() or _current.get() is not None or settings.QUIET.get():
         yield
         return
     call = _FirstCall(getattr(function, "__name__", type(function).__name__))

@@ -111,11 +111,12 @@ CUDA = Setting("ADJIT_CUDA", _one_of("auto", "emulated"), lambda: "auto",
                "emulated: device='cuda' is a device that this processor emulates, to test without a card; default, auto: the first card")
 DEBUG = Setting("ADJIT_DEBUG", _flag, lambda: False, "1: programs compiled from now on say which matrices cannot be factored, and why")
 NANS = Setting("ADJIT_NANS", _flag, lambda: False, "1: calls whose results have a NaN or an infinity raise an error that names the op")
+QUIET = Setting("ADJIT_QUIET", _flag, lambda: False, "1: a first call that takes more than two seconds does not say so on the terminal")
 DISABLE_JIT = Setting("NUMBA_DISABLE_JIT", _flag, lambda: False,
                       "1: kernels run as plain Python, by the numba backend, to step through them")
 
 SETTINGS: tuple[Setting, ...] = (DUMP, VERIFY, BACKEND, THREADS, CACHE_DIR, CACHE_SIZE, MATMUL, TARGET, SIGNATURES, TRACEBACK, ROLL_LOOPS,
-                                 WAYS, CUDA, DEBUG, NANS, DISABLE_JIT)
+                                 WAYS, CUDA, DEBUG, NANS, QUIET, DISABLE_JIT)
 
 
 def check() -> None:

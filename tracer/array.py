@@ -781,9 +781,10 @@ def as_traced(x: Any) -> TracedArray:
     if isinstance(x, np.generic):
         return wrap(constant(x, check_dtype(x.dtype)))
     if isinstance(x, (bool, int, float, complex)):
-        return wrap(constant(x, np.asarray(x).dtype), weak=not isinstance(x, bool))
+        return wrap(constant(x, check_dtype(np.asarray(x).dtype)), weak=not isinstance(x, bool))
     if isinstance(x, (list, tuple)) and contains_traced(x):
-        return FUNCTIONS[np.stack](x)
+        joined: TracedArray = FUNCTIONS["stack directly"](x)
+        return FUNCTIONS[np.stack](x) if joined is NotImplemented else joined
     if isinstance(x, DeviceLeaf):
         raise UnsupportedError("an array in the memory of a device is read in a traced function", find_user_location(),
                                hint="pass it to the function as an argument")

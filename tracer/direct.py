@@ -1,4 +1,4 @@
-"""Operators and ufuncs of traced arrays and Python numbers, without the general call: a look-up of what the types decide, and an op.
+"""Operators, ufuncs and lists of traced arrays and Python numbers, without the general call: a look-up of what the types decide, and an op.
 
 A Python loop that is traced calls them by the ten thousand. What the general call (`elementwise` in `functions/ufuncs.py`) finds out anew
 each time, dtypes, shape and class of the result, depends on the types of the operands alone.
@@ -7,6 +7,7 @@ each time, dtypes, shape and class of the result, depends on the types of the op
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,9 @@ from adjit.ir.errors import AdjitError
 from adjit.ir.graph import Value
 from adjit.ir.thread_context import thread
 from adjit.ir.types import TensorType, dtype_kind, is_float
-from adjit.tracer.array import ORDINARY, PythonBool, TracedArray, class_of
+from adjit.tracer.array import ORDINARY, PythonBool, TracedArray, class_of, wrap
 from adjit.tracer.dispatch import with_layout
-from adjit.tracer.lowering import broadcast, broadcast_shapes, convert
+from adjit.tracer.lowering import broadcast, broadcast_shapes, constant, convert, reshape
 from adjit.tracer.promotion import is_weak, resolve, shape_of, to_value
 from adjit.tracer.registry import FUNCTIONS
 
@@ -126,3 +127,47 @@ def _remember(key: tuple[Any, ...], plan: _Plan | None) -> _Plan | None:
             _plans.clear()
         _plans[key] = plan
     return plan
+
+
+def stack_directly(items: list[Any] | tuple[Any, ...]) -> Any:
+    """Array of nested lists of traced scalars and Python numbers, or of a list of traced arrays of one shape: one concatenate, whatever the
+    nesting. NotImplemented for anything else, and for what raises an error."""
+    shape: tuple[int, ...] = (len(items),)
+    leaves = items
+    while leaves and type(leaves[0]) in _LISTS:
+        size = len(leaves[0])
+        if not all([type(leaf) in _LISTS and len(leaf) == size for leaf in leaves]):
+            return NotImplemented
+        shape, leaves = (*shape, size), [leaf for row in leaves for leaf in row]
+    kinds = set(map(type, leaves))
+    numbers = kinds & _NUMBERS
+    if not numbers | ORDINARY >= kinds or numbers == kinds:
+        return NotImplemented
+    part = () if numbers else leaves[0]._value.type.shape
+    dtypes: set[np.dtype] = set()       # in lists no number is weak
+    for leaf in leaves:
+        if type(leaf) in _NUMBERS:
+            if type(leaf) is int and not -2**63 <= leaf < 2**63:
+                return NotImplemented
+            dtypes.add(_DTYPES[type(leaf)])
+        elif leaf._value.type.shape != part or leaf._value.type.is_half or not (not part or leaf.in_order):
+            return NotImplemented
+        else:
+            dtypes.add(leaf._value.type.dtype)
+    dtype = _common_dtype(frozenset(dtypes))
+    whole = (1, *part)
+    pieces = [constant(leaf, dtype, whole) if type(leaf) in _NUMBERS else reshape(convert(leaf.value, dtype), whole) for leaf in leaves]
+    joined = pieces[0] if len(pieces) == 1 else ops.concatenate(*pieces, axis=0)
+    return wrap(reshape(joined, (*shape, *part)), scalar=False)
+
+
+FUNCTIONS["stack directly"] = stack_directly
+
+_LISTS = frozenset({list, tuple})
+_NUMBERS = frozenset({float, int, complex, bool})
+_DTYPES = {kind: np.dtype(kind) for kind in _NUMBERS}
+
+
+@lru_cache(maxsize=1024)
+def _common_dtype(dtypes: frozenset[np.dtype]) -> np.dtype:
+    return np.result_type(*dtypes)

@@ -15,6 +15,7 @@ from adjit.ir.types import SHORT_NAMES, dtype_kind
 from adjit.tracer.array import FRESH, WRITTEN, TracedArray, wrap
 from adjit.tracer.caught_errors import is_caught
 from adjit.tracer.complex_functions import add_complex
+from adjit.tracer.direct import stack_directly
 from adjit.tracer.fresh_array import has_traced, lent, made, opened
 from adjit.tracer.functions import creation
 from adjit.tracer.functions.applying import call_vectorized
@@ -95,6 +96,11 @@ def _converting(function: Any) -> Callable[[Function], Function]:
     def replacement(own: Function) -> Function:
         def call(*args: Any, **kwargs: Any) -> Any:
             first = args[0] if args else None
+            if type(first) is list and len(args) == 1 and not kwargs and function is not np.require and (
+                    is_tracing() and not _is_library(calling_module())):
+                joined = stack_directly(first)
+                if joined is not NotImplemented:
+                    return joined
             if type(first) in ORIGINAL_CLASS:
                 if len(args) == 1 and not kwargs and function is not np.array and own(first).base is first:
                     return first        # nothing is converted

@@ -9,6 +9,9 @@ from adjit.ir.graph import Graph, Op, Value, attributes_key, is_kept
 from adjit.ir.ops.traits import COMMUTATIVE, EXPANDED, NESTED_PROGRAMS
 from adjit.passes.options import Options
 from adjit.passes.regions import in_regions
+from adjit.passes.simplify.dead_code import eliminate_dead_code
+from adjit.passes.simplify.parts import PARTS
+from adjit.passes.simplify.rewrite import rewrite
 
 MIN_MERGED = 1000
 """Fewest repeated ops that are merged before a derivative is taken: those of a loop of 300 rounds."""
@@ -66,8 +69,9 @@ def eliminate_common_subexpressions(graph: Graph, options: Options) -> Graph:
 
 def merge_repeats(graph: Graph, options: Options) -> Graph:
     """Eliminate common subexpressions of long traces before they are differentiated: a recursion that meets the same minors, or a loop that
-    computes the same value in each round, has them once, and a derivative of each once. Gradients differ by rounding, as the cotangents of
-    equal values are added before they are pulled back; so programs with few repeats, as this one, stay as they are.
+    computes the same value in each round, has them once, and a derivative of each once. Parts of joined arrays are compared by what they are
+    parts of (`parts`). Gradients differ by rounding, as the cotangents of equal values are added before they are pulled back; so programs
+    with few repeats, as this one, stay as they are.
 
     Before:
         graph @f(%x: f32[]) {
@@ -86,8 +90,10 @@ def merge_repeats(graph: Graph, options: Options) -> Graph:
         }
     """
     graph = in_regions(graph, lambda region: merge_repeats(region, options), WITH_REGIONS)
-    merged = eliminate_common_subexpressions(graph, options)
-    return merged if len(graph.ops) - len(merged.ops) >= MIN_MERGED else graph
+    has_parts = {"slice", "concatenate"} <= {op.name for op in graph.ops}
+    split = eliminate_dead_code(rewrite(graph, PARTS), options) if has_parts else graph
+    merged = eliminate_common_subexpressions(split, options)
+    return merged if len(split.ops) - len(merged.ops) >= MIN_MERGED else graph
 
 
 def _key(op: Op, operands: list[int]) -> Hashable:

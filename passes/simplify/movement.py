@@ -228,8 +228,8 @@ def slice_of_one_piece(op: Op, graph: Rewriter) -> Value | None:
     for piece in joined.operands:
         size = piece.type.shape[axis]
         if offset <= begin and end <= offset + size:
-            return ops.slice(piece, start=_with(op.attrs["start"], axis, begin - offset),
-                             stop=_with(op.attrs["stop"], axis, end - offset), step=op.attrs["step"])
+            return ops.slice(piece, start=with_entry(op.attrs["start"], axis, begin - offset),
+                             stop=with_entry(op.attrs["stop"], axis, end - offset), step=op.attrs["step"])
         offset += size
     return None
 
@@ -270,7 +270,7 @@ def slice_of_sorted(op: Op, graph: Rewriter) -> Value | None:
     if op.attrs["step"][axis] != 1 or end - begin == shape[axis]:
         return None
     part = ops.sort(whole.operands[0], axis=axis, first=whole.attrs["first"] + begin, count=end - begin)
-    return ops.slice(part, start=_with(op.attrs["start"], axis, 0), stop=_with(op.attrs["stop"], axis, end - begin), step=op.attrs["step"])
+    return ops.slice(part, start=with_entry(op.attrs["start"], axis, 0), stop=with_entry(op.attrs["stop"], axis, end - begin), step=op.attrs["step"])
 
 
 @MOVEMENT.rule("sort", any_operand=("transpose",))
@@ -321,7 +321,7 @@ def _neighbours(left: Op | None, right: Op | None, axis: int) -> Value | None:
     if left.attrs["step"] != right.attrs["step"] or left.attrs["step"][axis] != 1:
         return None
     for key in ("start", "stop"):
-        if _with(left.attrs[key], axis, 0) != _with(right.attrs[key], axis, 0):
+        if with_entry(left.attrs[key], axis, 0) != with_entry(right.attrs[key], axis, 0):
             return None
     if left.attrs["stop"][axis] != right.attrs["start"][axis]:
         return None
@@ -364,7 +364,7 @@ def slice_of_update(op: Op, graph: Rewriter) -> Value | None:
     return updated.operands[1] if same else None
 
 
-def _with(values: Sequence[int], position: int, value: int) -> tuple[int, ...]:
+def with_entry(values: Sequence[int], position: int, value: int) -> tuple[int, ...]:
     return (*values[:position], value, *values[position + 1:])
 
 

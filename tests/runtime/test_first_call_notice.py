@@ -85,6 +85,17 @@ class Terminal(io.StringIO):
         return True
 
 
+def test_nothing_is_said_where_the_user_wants_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_call_notice, "AFTER_S", 0.01)
+    for quiet in ("1", "0"):
+        terminal = Terminal()
+        monkeypatch.setattr(sys, "stderr", terminal)
+        monkeypatch.setenv("ADJIT_QUIET", quiet)
+        with first_call_notice.long_call_announced(run):
+            time.sleep(0.3)
+        assert ("compiling run" in terminal.getvalue()) == (quiet == "0")
+
+
 def test_a_call_that_is_interrupted_was_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)

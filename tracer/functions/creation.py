@@ -107,7 +107,10 @@ def array(object: Any, dtype: Any = None, *, copy: bool | None = True, order: st
     >>> array([1, 2])
     array([1, 2])
     """
-    x = as_traced(object) if not isinstance(object, (list, tuple)) or contains_traced(object) else as_traced(np.asarray(object))
+    of_lists = isinstance(object, (list, tuple)) and contains_traced(object)
+    x = as_traced(object) if of_lists or not isinstance(object, (list, tuple)) else as_traced(np.asarray(object))
+    if of_lists and copy is not False and (dtype is None or x.dtype == np.dtype(dtype)) and x.ndim >= ndmin:
+        return x        # a new one
     kept = not copy and isinstance(object, TracedArray) and (dtype is None or x.dtype == np.dtype(dtype))
     if copy is False and not kept:
         raise ArgumentError("Unable to avoid copy while creating an array as requested.", find_user_location(),

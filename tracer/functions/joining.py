@@ -78,19 +78,22 @@ if hasattr(np, "concat"):
 
 @implements(np.stack)
 def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Casting = "same_kind") -> Any:
-    """Equivalent of `numpy.stack`; Python numbers among the elements are weak."""
+    """Equivalent of `numpy.stack`."""
+    if axis == 0 and out is dtype is None and casting == "same_kind" and type(arrays) in (list, tuple):
+        joined = FUNCTIONS["stack directly"](arrays)
+        if joined is not NotImplemented:
+            return joined
     pieces = _list(arrays)
     if not pieces:
         raise ValueError("need at least one array to stack")
     if len({piece.shape for piece in pieces}) > 1:
         shapes = ", ".join(str(piece.shape) for piece in pieces)
         raise ShapeError(f"stack: all arrays have to have the same shape, got {shapes}", find_user_location())
-    target = dtype if dtype is not None or all(not piece.weak for piece in pieces) else common_dtype(pieces)
     dim = normalize_axis(axis, pieces[0].ndim + 1)
     if not pieces[0].shape:         # np.array([x, y, z]): no one sees the views
         rows = [wrap(lowering.reshape(piece.value, (1,)), scalar=False) for piece in pieces]
-        return concatenate(rows, axis=dim, out=out, dtype=target, casting=casting)
-    return concatenate([expand_dims(piece, dim) for piece in pieces], axis=dim, out=out, dtype=target, casting=casting)
+        return concatenate(rows, axis=dim, out=out, dtype=dtype, casting=casting)
+    return concatenate([expand_dims(piece, dim) for piece in pieces], axis=dim, out=out, dtype=dtype, casting=casting)
 
 
 @implements(np.vstack, *([np.row_stack] if "row_stack" in np.__dict__ else []))
