@@ -136,7 +136,7 @@ def stack_directly(items: list[Any] | tuple[Any, ...]) -> Any:
     leaves = items
     while leaves and type(leaves[0]) in _LISTS:
         size = len(leaves[0])
-        if not all([type(leaf) in _LISTS and len(leaf) == size for leaf in leaves]):
+        if not all(type(leaf) in _LISTS and len(leaf) == size for leaf in leaves):
             return NotImplemented
         shape, leaves = (*shape, size), [leaf for row in leaves for leaf in row]
     kinds = set(map(type, leaves))

@@ -69,9 +69,9 @@ def eliminate_common_subexpressions(graph: Graph, options: Options) -> Graph:
 
 def merge_repeats(graph: Graph, options: Options) -> Graph:
     """Eliminate common subexpressions of long traces before they are differentiated: a recursion that meets the same minors, or a loop that
-    computes the same value in each round, has them once, and a derivative of each once. Parts of joined arrays are compared by what they are
-    parts of (`parts`). Gradients differ by rounding, as the cotangents of equal values are added before they are pulled back; so programs
-    with few repeats, as this one, stay as they are.
+    computes the same value in each round, has them once, and a derivative of each once. Parts of joined arrays are compared by what they
+    are parts of (`parts`). Gradients differ by rounding, as the cotangents of equal values are added before they are pulled back; so
+    programs with few repeats, as this one, stay as they are.
 
     Before:
         graph @f(%x: f32[]) {

@@ -270,7 +270,8 @@ def slice_of_sorted(op: Op, graph: Rewriter) -> Value | None:
     if op.attrs["step"][axis] != 1 or end - begin == shape[axis]:
         return None
     part = ops.sort(whole.operands[0], axis=axis, first=whole.attrs["first"] + begin, count=end - begin)
-    return ops.slice(part, start=with_entry(op.attrs["start"], axis, 0), stop=with_entry(op.attrs["stop"], axis, end - begin), step=op.attrs["step"])
+    return ops.slice(part, start=with_entry(op.attrs["start"], axis, 0), stop=with_entry(op.attrs["stop"], axis, end - begin),
+                     step=op.attrs["step"])
 
 
 @MOVEMENT.rule("sort", any_operand=("transpose",))

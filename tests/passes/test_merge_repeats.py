@@ -32,7 +32,8 @@ def of_joined(matrix: Any) -> Any:
     """The same with the minors as matrices, each made of what is left and right of a column."""
     if len(matrix) == 1:
         return matrix[0, 0]
-    return sum((-1) ** j * matrix[0, j] * of_joined(np.concatenate([matrix[1:, :j], matrix[1:, j + 1:]], axis=1)) for j in range(len(matrix)))
+    minors = [np.concatenate([matrix[1:, :j], matrix[1:, j + 1:]], axis=1) for j in range(len(matrix))]
+    return sum((-1) ** j * matrix[0, j] * of_joined(minor) for j, minor in enumerate(minors))
 
 
 def count_ops(compiled: Any, matrix: Any, stage: str) -> int:
@@ -41,9 +42,9 @@ def count_ops(compiled: Any, matrix: Any, stage: str) -> int:
 
 def test_a_recursion_that_meets_the_same_minors_has_them_once() -> None:
     rng = np.random.default_rng(0)
-    compiled = aj.compile(aj.value_and_grad(of_matrix), backend="interpret")
+    indexed = aj.compile(aj.value_and_grad(of_matrix), backend="interpret")
     joined = aj.compile(aj.value_and_grad(of_joined), backend="interpret")
-    for compiled, size, most in ((compiled, 6, 1400), (compiled, 4, 450), (joined, 6, 1500), (joined, 4, 900)):
+    for compiled, size, most in ((indexed, 6, 1400), (indexed, 4, 450), (joined, 6, 1500), (joined, 4, 900)):
         matrix = rng.standard_normal((size, size))
         value, gradient = compiled(matrix)
         np.testing.assert_allclose(value, np.linalg.det(matrix), rtol=1e-9)
@@ -75,8 +76,8 @@ def test_parts_of_joined_arrays_are_parts_of_the_pieces() -> None:
         split = rewrite(graph, PARTS)
         for a, b in zip(interpret(graph, [x, y]), interpret(split, [x, y]), strict=True):
             np.testing.assert_array_equal(a, b)
-        left += sum(op.name == "slice" and op.operands[0] in {value for joined in split.ops if joined.name == "concatenate"
-                                                             for value in joined.results} for op in eliminate_dead_code(split, Options()).ops)
+        joined = {op.result for op in split.ops if op.name == "concatenate"}
+        left += sum(op.name == "slice" and op.operands[0] in joined for op in eliminate_dead_code(split, Options()).ops)
     assert left <= 10       # those with steps
 
 
