@@ -337,10 +337,11 @@ def _cond(pred: Any, f: Function, g: Function, args: tuple[Tree, ...]) -> Tree:
 
 
 def _may_become(dtype: np.dtype, body: TracedBody, index: int) -> bool:
-    """True if a result is a Python number, traced as another dtype, whose value fits `dtype`: 0.5 is no integer, 300 no 8-bit integer."""
+    """True if a result is a Python number, traced as another dtype, whose value fits `dtype`: 0.5 is no integer, 300 no 8-bit integer,
+    and True no number."""
     value = body.graph.results[index]
     number = value.type.dtype
-    if not body.weak[index] or number == dtype:
+    if not body.weak[index] or number in (dtype, BOOL):
         return False
     producer = next((op for op in body.graph.ops if value in op.results), None)
     content = number_of(producer)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
@@ -25,7 +26,7 @@ from adjit.tracer.array_checks import check_array
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.guards.container_log import ORIGINAL_KIND
 from adjit.tracer.guards.content import fingerprint
-from adjit.tracer.guards.source import own_attributes
+from adjit.tracer.guards.source import is_scalar, own_attributes
 from adjit.tracer.user_location import find_user_location
 from adjit.tracer.value_guards import CallValues
 
@@ -107,6 +108,7 @@ class Scope:
         self.not_liftable: set[Any] = set()             # variables of which Python needs the number; of the outermost scope
         self.refused: AdjitError | None = None     # first one that the traced function's own handlers catch; of the outermost scope
         self.outside_roots: list[Any] = []      # objects from before the trace that the function reaches; of the outermost scope
+        self.outside_holders: list[Any] = []    # objects that hold them: of a module's names the function says which it reads
         self._outside: set[int] | None = None
         self.generators: list[Any] = []     # of random numbers, which the function names; of the outermost scope
         self.module_attributes: list[tuple[ModuleType, str]] = []       # of libraries, which it may store; of the outermost scope
@@ -119,19 +121,21 @@ class Scope:
     def outside(self) -> set[int]:
         """Identities of the objects that the function reaches from outside, through containers and attributes; of the outermost scope."""
         if self._outside is None:
-            found: dict[int, Any] = {}
-            waiting = list(self.outside_roots)
-            while waiting and len(found) < _MOST_OUTSIDE:
-                value = waiting.pop()
-                if id(value) not in found:
-                    found[id(value)] = value
-                    kind: Any = ORIGINAL_KIND.get(type(value), type(value))
-                    if kind in (list, tuple, set, frozenset, dict):
-                        waiting += kind.__iter__(value)
-                        if kind is dict:
-                            waiting += dict.values(value)
-                    elif type(value).__flags__ & _HEAP_TYPE:
-                        waiting += own_attributes(value).values()
+            found = {id(value): value for value in self.outside_roots}
+            waiting = list(found.values())
+            found.update((id(holder), holder) for holder in self.outside_holders)
+            for value in waiting:       # by their distance
+                if len(found) >= _MOST_OUTSIDE:
+                    break
+                kind: Any = ORIGINAL_KIND.get(type(value), type(value))
+                parts: Iterable[Any] = ()
+                if kind in (list, tuple, set, frozenset, dict):
+                    parts = itertools.chain(kind.__iter__(value), dict.values(value) if kind is dict else ())
+                elif type(value).__flags__ & _HEAP_TYPE:
+                    parts = own_attributes(value).values()
+                new = {id(part): part for part in parts if id(part) not in found and not is_scalar(part)}
+                found.update(new)
+                waiting += new.values()
             self._outside = set(found)
             self.outside_roots = list(found.values())       # no other object gets such an identity
         return self._outside

@@ -184,7 +184,8 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     places = StoredPlaces(known)
     scope.asks_for_truth = any(map(asks_for_truth, known.codes))
     scope.module_attributes = library_attributes(known)
-    scope.outside_roots = [*roots, *(item for source in known.found for item in (source.value, source.holder))]
+    scope.outside_roots = [*roots, *(source.value for source in known.found)]
+    scope.outside_holders = [source.holder for source in known.found]
     with entered(scope):
         names, contents = iter(signature.value_names()), iter(signature.leaves)
         leaves: list[Any] = []
@@ -214,8 +215,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         with logging_access(source.value for source in known.found if _has_numbers(source.value)) as observation, \
                 nondeterminism_reported(roots, known.found) as scope.generators, numpy_functions().in_force(), fresh_arrays(scope, arrays):
             containers = containers_changed_by(known)
-            with logging_containers(containers) as log, _stores_watched(
-                    scope, places, roots, log, observation), types_asked(known):
+            with _stores_watched(scope, places, roots, containers, observation) as log, types_asked(known):
                 log.counting = counting_containers(known.found, containers, places.reads)
                 scope.outside()         # before other objects are stored there
                 environment = dict(os.environ) if "environ" in known.names else None
@@ -275,6 +275,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                 places.take_back(after)
                 log.restore()
         scope.outside_roots.clear()         # what the function made and stored may end now
+        scope.outside_holders.clear()
         _warn_of_unguarded(after, fun)
         for index, source, _ in reversed(guards.captured):
             captures[index].value.name = as_name(source.path)
@@ -306,12 +307,14 @@ def _check_environment(before: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def _stores_watched(scope: Scope, places: StoredPlaces, roots: Sequence[Any], log: ContainerLog,
-                    observation: AccessLog) -> Iterator[None]:
-    """Tell what a function stores; where the trace is to be made again, take back what it stored, and note what it read."""
+def _stores_watched(scope: Scope, places: StoredPlaces, roots: Sequence[Any], containers: Sequence[Any],
+                    observation: AccessLog) -> Iterator[ContainerLog]:
+    """Tell what a function stores, and what it does to `containers`; where the trace is to be made again, take back what it stored, and
+    note what it read."""
+    log = ContainerLog(())
     try:
-        with places.marked():
-            yield
+        with logging_containers(containers) as log, places.marked():
+            yield log
     except BaseException as error:
         flow = None if scope.root.values is None else scope.root.values.flow
         after = Reachability(roots, places.known, scope.host_functions)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
 import pytest
+from support.tracing import counted_runs
 
 import adjit as aj
 from adjit import func, nn
@@ -64,22 +64,13 @@ def test_vmap() -> None:
 
 
 def test_calls_with_a_shared_function_compile_once() -> None:
-    traces = 0
-
     def loss(w: aj.Tensor, x: aj.Tensor) -> aj.Tensor:
         return (x @ w).sum()
 
-    def count(frame: Any, kind: str, argument: Any) -> None:
-        nonlocal traces
-        traces += kind == "call" and frame.f_code is loss.__code__
-
-    sys.setprofile(count)
-    try:
+    with counted_runs(loss) as traces:
         for _ in range(3):
             func.vmap(func.grad(loss), in_dims=(None, 0))(W, X)
-    finally:
-        sys.setprofile(None)
-    assert traces == 1
+    assert len(traces) == 1
 
 
 def test_randomness() -> None:

@@ -6,10 +6,12 @@ import enum
 import gc
 import warnings
 import weakref
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
+from adjit import grad, scan
 from adjit.runtime.caches.program_cache import CacheInfo
 from adjit.runtime.compiled import CompiledFunction, compile
 
@@ -130,13 +132,25 @@ def test_a_failed_trace_is_not_kept() -> None:
     assert function.cache_info() == CacheInfo(0, 0, 0, 128)
 
 
-def test_programs_keep_no_arguments_and_go_with_their_function() -> None:
-    function = compile(double)
+def halved(x: np.ndarray) -> np.ndarray:
+    while np.sum(x) > 1:
+        x = x / 2
+    return x
+
+
+@pytest.mark.parametrize("fun", [double, halved, grad(lambda x: np.sum(x * x)), lambda x: scan(lambda c, x: (c + x, c), 0.0, x)[1]])
+def test_programs_keep_no_arguments_and_go_with_their_function(fun: Callable[[np.ndarray], np.ndarray]) -> None:
+    """Without the collector of cycles, which comes at some time only: arrays may be large."""
+    function = compile(fun)
     x = np.ones(2)
     argument = weakref.ref(x)
-    function(x)
-    del x
-    assert argument() is None
+    gc.disable()
+    try:
+        function(x)
+        del x
+        assert argument() is None
+    finally:
+        gc.enable()
     program = weakref.ref(function._cache.last)
     del function
     gc.collect()

@@ -355,12 +355,8 @@ def test_callable_instances() -> None:
 
 
 def test_many_threads_call_and_compile_at_once() -> None:
-    runs = 0
-
     @compile
     def function(x, y):
-        nonlocal runs
-        runs += 1
         return np.tanh(x @ y) + np.sum(y)
 
     generator = np.random.default_rng(0)
@@ -385,7 +381,7 @@ def test_many_threads_call_and_compile_at_once() -> None:
     for thread in threads:
         thread.join()
     assert not failures
-    assert runs == function.cache_info().traces == 2
+    assert function.cache_info().traces == 2
 
 
 @pytest.mark.parametrize("backend", COMPILING)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.tracing import counted_runs
 
 import adjit as aj
 import adjit.ir.ops.control_flow as control_flow
@@ -407,16 +408,13 @@ def test_plain_arrays_outside_of_a_trace() -> None:
 
 
 def test_new_numbers_need_no_new_program() -> None:
-    traced = 0
-
     def step(h: Any, x: Any) -> Any:
-        nonlocal traced
-        traced += 1
         return h + x, h
 
-    for start in (0, 5, 9):
-        assert aj.scan(step, start, np.arange(4))[0] == start + 6
-    assert traced == 1
+    with counted_runs(step) as traces:
+        for start in (0, 5, 9):
+            assert aj.scan(step, start, np.arange(4))[0] == start + 6
+    assert len(traces) == 1
 
 
 @pytest.mark.parametrize("backend", [None, "interpret", "native"])

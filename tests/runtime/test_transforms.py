@@ -9,13 +9,13 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import optree
 import pytest
 from support.each import parametrize_within
+from support.tracing import counted_runs
 
 from adjit.ir.errors import AdjitError, DTypeError, NonDifferentiableError, ShapeError, TraceError
 from adjit.runtime.compiled import compile
@@ -433,31 +433,27 @@ def test_stop_gradient(run):
 
 # -- compiled once
 
-def counted(f):
-    calls = SimpleNamespace(traces=0)
-
-    def counting(*args):
-        calls.traces += 1
-        return f(*args)
-    return counting, calls
-
-
 @pytest.mark.parametrize("transform", [
     grad, value_and_grad, jacobian, hessian, lambda f: grad(grad(f)), lambda f: lambda x: vjp(f, x)[1](1.0),
     lambda f: lambda x: jvp(f, (x,), (1.0,)), lambda f: lambda x: hvp(f, (x,), (1.0,)), lambda f: grad(checkpoint(f)),
 ])
 def test_writing_a_transform_anew_traces_nothing_anew(transform):
-    function, calls = counted(cube)
-    first = transform(function)(0.8)
-    traces = calls.traces
-    assert traces > 0
-    assert_trees_close(transform(function)(0.8), first)
-    transform(function)(0.9)
-    assert calls.traces == traces
+    def function(x):
+        return cube(x)
+
+    with counted_runs(function) as traces:
+        first = transform(function)(0.8)
+    assert traces
+    with counted_runs(function) as traces:
+        assert_trees_close(transform(function)(0.8), first)
+        transform(function)(0.9)
+    assert not traces
 
 
 def test_settings_do_not_mix():
-    function, _ = counted(lambda x, y: x * x * y)
+    def function(x, y):
+        return x * x * y
+
     assert grad(function)(3.0, 2.0) == 12.0
     assert grad(function, 1)(3.0, 2.0) == 9.0
     assert grad(function, (0,))(3.0, 2.0) == (12.0,)

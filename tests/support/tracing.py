@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,24 @@ def run_traced(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     arrays = [np.asarray(array) for array in (*trace.signature.leaves, *trace.captured)]
     native = [array.astype(array.dtype.newbyteorder("=")) for array in arrays]
     return trace.rebuild(interpret(trace.graph, native))
+
+
+@contextmanager
+def counted_runs(function: Callable[..., Any]) -> Iterator[list[str]]:
+    """Count the runs of a function's code in this thread, which are its traces where it is compiled: the list yielded has an item for each.
+    A counter in the function would count every call, as Python does."""
+    code, runs = function.__code__, list[str]()
+
+    def note(frame: Any, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code is code:
+            runs.append(code.co_name)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        yield runs
+    finally:
+        sys.setprofile(before)
 
 
 def assert_same(actual: Any, expected: Any, rtol: float | None = None) -> None:

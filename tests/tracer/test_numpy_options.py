@@ -9,6 +9,7 @@ from support.numpy_options import ARGUMENTS, calls, function_of, method_calls, n
 
 import adjit as aj
 from adjit.codegen.llvm.target import host_targets
+from adjit.tracer.trace import is_tracing
 
 ANY_CONTENT = ("empty_like",)
 """Functions whose results may hold any numbers."""
@@ -99,4 +100,4 @@ def test_every_function_and_every_option_is_in_the_table() -> None:
 
 def test_a_difference_is_seen() -> None:
     with pytest.raises(Differs):
-        check_values(lambda x: aj.numpy.sum(x) if not isinstance(x, type(ARGUMENTS["x"])) else x, [(ARGUMENTS["x"],)], "interpret", 0.0)
+        check_values(lambda x: 2 * x if is_tracing() else x, [(ARGUMENTS["x"],)], "interpret", 0.0)

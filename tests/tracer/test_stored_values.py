@@ -8,6 +8,7 @@ import enum
 import os
 from collections import Counter, OrderedDict, UserDict, defaultdict, deque
 from collections.abc import Callable
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -374,6 +375,45 @@ def test_each_call_stores_what_python_stores(number, numbers):
         given = np.float64(x)
         assert plainly(compiled(given)) == plainly(plain(given))
         assert plainly(state()) == plainly(expected())
+
+
+@pytest.mark.parametrize("backend", ["interpret", "native"])
+def test_a_call_that_raises_leaves_what_it_stored_before(backend):
+    def make():
+        log, stats, held, lists, calls = [], {"n": 0}, SimpleNamespace(n=0, last=None), defaultdict(list), 0
+
+        def f(x):
+            nonlocal calls
+            calls += 1
+            log.append(x * 2)
+            stats["n"] += 1
+            held.n += 2
+            held.last = [x]
+            lists["a"].append(3)
+            if x > 1:
+                log.append("large")
+                raise ValueError(x.shape)
+            return x
+        return f, lambda: (log, stats, held, lists, calls)
+
+    (plain, expected), (traced, found) = make(), make()
+    compiled = aj.compile(traced, backend=backend)
+    for number in (0.5, 2.0, 2.0, 0.5, 3.0, 0.5):
+        for function in (plain, compiled):
+            with suppress(ValueError):
+                function(np.float64(number))
+        assert plainly(found()) == plainly(expected())
+
+
+@pytest.mark.parametrize("count", [0, 30_000])
+def test_a_module_may_have_many_other_names(count):
+    """What is from outside is known, however much there is."""
+    names = {"defaultdict": defaultdict, "held": None, "f": None, **{f"name{number}": SimpleNamespace() for number in range(count)}}
+    exec("held = defaultdict(lambda: defaultdict(list))\ndef f(x):\n    held['a'][1].append(x + 1)\n    return x", names)
+    compiled = aj.compile(names["f"], backend="interpret")
+    for x in (1.0, 2.0):
+        compiled(np.float64(x))
+    assert names["held"] == {"a": {1: [2.0, 3.0]}}
 
 
 def test_a_native_program_and_a_program_of_gradients_store():

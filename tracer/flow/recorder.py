@@ -19,7 +19,7 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.emitter import emitting
-from adjit.ir.graph import Graph, Op, Value
+from adjit.ir.graph import Op, Value
 from adjit.ir.types import I64, TensorType
 from adjit.tracer.array import TracedArray
 from adjit.tracer.flow.flow_graph import Block, FlowGraph, FlowMismatch, Key, Source
@@ -70,16 +70,13 @@ class FlowRecorder:
         self.plain: list[Key] = []      # points at which there was a guard
         self.arguments: tuple[TracedArray, ...] = ()        # whose content the caller sees at the end
         self._visits: Counter[Key] = Counter()
-        self._simulation = Simulation(graph, self._expand)
+        values = scope.root.values
+        assert values is not None
+        self._simulation = Simulation(graph, values.expand)
         self._checks: Value | None = None       # what has to hold since the last point
         self._start: _Start | None = None
         self._ahead: _Ahead | None = None
         graph.recorders.append(self)
-
-    def _expand(self, graph: Graph) -> Graph:
-        values = self.scope.root.values
-        assert values is not None
-        return values.expand(graph)
 
     @property
     def is_ahead(self) -> bool:
