@@ -11,6 +11,7 @@ from adjit.ir.errors import (
     AnomalyError,
     ArgumentError,
     CacheError,
+    DistributedError,
     DonationError,
     DTypeError,
     ExportError,
@@ -30,7 +31,7 @@ from adjit.ir.errors import (
 )
 
 __all__ = [
-    "AdjitError", "AnomalyError", "ArgumentError", "CacheError", "DTypeError", "DonationError", "ExportError", "GraphFreedError",
-    "InPlaceError", "IndexingError", "IntegerOverflowError", "Location", "NonDifferentiableError", "NonFiniteError", "RenderError",
-    "ShadowWarning", "ShapeError", "StateError", "TraceError", "UnsupportedError",
+    "AdjitError", "AnomalyError", "ArgumentError", "CacheError", "DTypeError", "DistributedError", "DonationError", "ExportError",
+    "GraphFreedError", "InPlaceError", "IndexingError", "IntegerOverflowError", "Location", "NonDifferentiableError",
+    "NonFiniteError", "RenderError", "ShadowWarning", "ShapeError", "StateError", "TraceError", "UnsupportedError",
 ]

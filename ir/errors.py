@@ -261,6 +261,14 @@ class StateError(AdjitError, RuntimeError):
     """
 
 
+class DistributedError(AdjitError, RuntimeError):
+    """Ranks whose programs differ, an error of MPI, or a world that is set up in another way than its ranks say.
+
+    >>> issubclass(DistributedError, RuntimeError)
+    True
+    """
+
+
 class CacheError(AdjitError, RuntimeError):
     """A disk cache that cannot be used.
 

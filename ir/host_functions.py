@@ -87,6 +87,11 @@ def was_raised_by_host(error: BaseException) -> bool:
     return any(note.startswith(NOTE) for note in getattr(error, "__notes__", ()))
 
 
+def note_failure(error: BaseException) -> None:
+    """Keep the error of a call that failed in this thread, for `take_failure`."""
+    _failure.error = error
+
+
 def take_failure() -> BaseException | None:
     """The error of the call that failed last in this thread, once."""
     found: BaseException | None = getattr(_failure, "error", None)
@@ -104,7 +109,7 @@ def _call(number: int, places: int) -> int:
         for target, result in zip(arrays[len(function.operands):], function(arrays[:len(function.operands)]), strict=True):
             target[...] = result
     except BaseException as error:
-        _failure.error = error
+        note_failure(error)
         return 0
     return DONE
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import heapq
+from itertools import pairwise
 
 from adjit.ir.analysis.aliases import alias_offset
 from adjit.ir.graph import Graph, Op, Value, positions, producers
+from adjit.ir.ops.collectives import NAMES as COLLECTIVES
 from adjit.ir.ops.traits import ALIASES
 from adjit.passes.memory.donation import Donations, match_donations, reads_before_writes
 from adjit.passes.memory.plan_memory import live_bytes
 from adjit.passes.options import Options
+from adjit.passes.regions import contains
 
 
 def schedule(graph: Graph, options: Options) -> Graph:
@@ -84,9 +87,14 @@ def _cost(graph: Graph, donations: Donations) -> tuple[int, int]:
 
 
 def _predecessors(graph: Graph, donations: Donations) -> list[list[int]]:
-    """Predecessors of each op: the producers of its operands, and readers of a donated buffer that the op writes."""
+    """Predecessors of each op: the producers of its operands, readers of a donated buffer that the op writes, and of a collective the one
+    before it."""
     producer = positions(graph.ops)
     extra = reads_before_writes(graph, donations.matches)
+    collectives = [index for index, op in enumerate(graph.ops) if op.name in COLLECTIVES or any(contains(region, COLLECTIVES)
+                                                                                             for region in op.regions)]
+    for earlier, later in pairwise(collectives):        # in the same order on ranks whose programs differ elsewhere
+        extra[later] = [*extra[later], earlier]
     return [list(dict.fromkeys([*(producer[value] for value in op.operands if value in producer), *extra[index]]))
             for index, op in enumerate(graph.ops)]
 

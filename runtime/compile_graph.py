@@ -22,6 +22,7 @@ from adjit.passes.pipeline import PIPELINE, ROLL, Pass, PassRecord, PipelineResu
 from adjit.passes.tiling.tile_batch import tile_batch
 from adjit.runtime.backends import make_executable
 from adjit.runtime.caches.graph_cache import find_program, keep_program, program_key
+from adjit.runtime.distributed.agreement import check_collectives, collectives_of
 from adjit.runtime.first_call_notice import begin_stage
 from adjit.runtime.native.code import native_target
 from adjit.runtime.native.executable import NativeExecutable
@@ -110,6 +111,7 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
         if code is not None:
             pipeline = DeferredPipeline(run_passes)
             executable = NativeExecutable(code, lambda: pipeline.final, threads)
+            check_collectives(graph, code.artifact.collectives)
             return CompiledGraph(pipeline, executable, 0.0, (time.perf_counter() - begin) * 1e3)
         if threads > 1 and cost_of(graph).operations >= MIN_POOL_OPERATIONS:
             TEAM_CODE.start()
@@ -122,6 +124,7 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
         made = make_executable(backend, result.graphs["optimized"], result.final, threads, options.flush_subnormals, overlapped)
     if key and isinstance(made, NativeExecutable):
         keep_program(key, made.code)
+    check_collectives(graph, collectives_of(result.final))
     return CompiledGraph(result, made, (passed - begin) * 1e3, (time.perf_counter() - passed) * 1e3)
 
 

@@ -84,7 +84,7 @@ class Artifact:
 
     `arena_bytes` is the working memory of a run: the arena of the graph, then the scratch memory of the calling thread.
     `work` is estimated nanoseconds on one thread, `calls` is the number of step calls, `functions` the number of different steps.
-    `flush_subnormals`: subnormal numbers count as zero.
+    `flush_subnormals`: subnormal numbers count as zero. `collectives` has a line for each one, in order.
     """
 
     name: str
@@ -99,6 +99,7 @@ class Artifact:
     functions: int
     flush_subnormals: bool = False
     guards: Mapping[int, GuardCheck] = field(default_factory=dict)
+    collectives: tuple[str, ...] = ()
     version: str = VERSION
 
     @property

@@ -32,6 +32,7 @@ from adjit.codegen.native.index_checks import guard_checks, index_checks
 from adjit.codegen.native.program import lower_program
 from adjit.codegen.native.program_code import ENTRY, ProgramCode, StepCode
 from adjit.ir.analysis.buffer_assignment import BufferAssignment, ResultKind
+from adjit.ir.analysis.collective_order import collectives_of
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph, walk
 from adjit.ir.memory_sizes import ALIGNMENT
@@ -61,7 +62,7 @@ def make_artifact(planned: Graph, code: ProgramCode, target: Target) -> Artifact
         tuple(Result(short_name(value.type.dtype), value.type.shape, location.param if location.kind is ResultKind.DONATED else -1)
               for value, location in zip(planned.results, assignment.result_locations, strict=True)),
         assignment.arena_bytes + code.scratch_bytes, ALIGNMENT, index_checks(assignment), code.work, len(code.calls),
-        len({call.function for call in code.calls}), code.flush_subnormals, guard_checks(assignment))
+        len({call.function for call in code.calls}), code.flush_subnormals, guard_checks(assignment), collectives_of(planned))
 
 
 def compile_program_text(text: str, target: Target, verify: bool = False) -> CompiledObject:

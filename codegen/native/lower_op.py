@@ -41,6 +41,7 @@ OF_KIND: dict[Kind, str] = {
 """Module and function, by the kind of the op."""
 
 LOWERINGS: dict[str, str] = {
+    **dict.fromkeys(("all_gather", "all_reduce", "all_to_all", "broadcast_rank"), "collectives.lower_collective"),
     "callback": "callback.lower_callback",
     "constant": "arrays.movement.lower_movement",
     "convolution": "conv.convolution.lower_convolution",

@@ -1,4 +1,4 @@
-"""Drops `stop_gradient` ops, which only differentiation reads."""
+"""Drops `stop_gradient` and `vary` ops, which only differentiation reads."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from adjit.passes.simplify.rewrite import Rewriter, RuleTable, rewrite
 RULES = RuleTable(of_complex=True)
 
 
-@RULES.rule("stop_gradient")
+@RULES.rule("stop_gradient", "vary")
 def use_the_operand(op: Op, graph: Rewriter) -> Value | None:
     return op.operands[0]
 
 
 def remove_stop_gradients(graph: Graph, options: Options) -> Graph:
-    """Replace `stop_gradient(x)` by `x`.
+    """Replace `stop_gradient(x)` by `x`, and `vary(x, table)` too.
 
     Before:
         graph @f(%x: f32[3]) {

@@ -22,6 +22,7 @@ from adjit.codegen.process.off_main_thread import off_main_thread
 from adjit.ir.errors import ExportError, UnsupportedError
 from adjit.ir.graph import external_op
 from adjit.ir.lazy_module import LazyModule
+from adjit.ir.ops.collectives import NAMES as COLLECTIVES
 from adjit.ir.ops.control_flow import nested_graphs
 from adjit.ir.ops.traits import HOST_CALLS
 from adjit.ir.printer import print_graph
@@ -85,6 +86,9 @@ def _check_program(program: Program) -> None:
     if not isinstance(program.executable, NativeExecutable):
         raise UnsupportedError(f"programs of backend {program.backend!r} cannot be exported", hint="use backend='native', or 'auto'")
     call = next((op for graph in nested_graphs(program.planned) for op in graph.ops if op.name in HOST_CALLS), None)
+    if call is not None and call.name in COLLECTIVES:
+        raise ExportError(f"the program has {call.name}, which goes over the communicator of this process", call.loc,
+                          hint="export the function without adjit.distributed: what one rank does")
     if call is not None:
         effect = call.attrs["function"].startswith("adjit.debug.")
         raise ExportError(f"the program calls the Python function {call.attrs['function']}, which an exported program does not have",

@@ -88,3 +88,40 @@ def test_info_says_which_bound_is_in_force(monkeypatch: pytest.MonkeyPatch, caps
     assert "8 by the process's affinity, 3 by the control group's time, that of 2.5 cores, 2 by OMP_NUM_THREADS=2,1\n" in info()
     monkeypatch.setenv("ADJIT_THREADS", "5")
     assert "threads  5 for a program, by the setting ADJIT_THREADS\n" in info()
+
+
+@pytest.mark.parametrize(("variables", "threads"), [
+    ({}, 16),
+    ({"OMPI_COMM_WORLD_LOCAL_SIZE": "4"}, 4),
+    ({"MPI_LOCALNRANKS": "5"}, 3),
+    ({"MPI_LOCALNRANKS": "64"}, 1),
+    ({"SLURM_STEP_TASKS_PER_NODE": "2(x3),8", "SLURM_NODEID": "3"}, 2),
+    ({"SLURM_STEP_TASKS_PER_NODE": "2(x3),8", "SLURM_NODEID": "0"}, 8),
+    ({"SLURM_STEP_TASKS_PER_NODE": "nonsense", "SLURM_NODEID": "0"}, 16),
+    ({"SLURM_CPUS_PER_TASK": "3", "OMPI_COMM_WORLD_LOCAL_SIZE": "4"}, 3),
+    ({"OMPI_COMM_WORLD_LOCAL_SIZE": "2", "OMP_NUM_THREADS": "6"}, 6),
+    ({"OMPI_COMM_WORLD_LOCAL_SIZE": "none"}, 16)])
+def test_ranks_of_a_machine_share_its_cores(variables: dict[str, str], threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK", *cores._LOCAL_RANKS):
+        monkeypatch.delenv(name, raising=False)
+    for name, text in variables.items():
+        monkeypatch.setenv(name, text)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
+    monkeypatch.setattr(os, "cpu_count", lambda: 16)
+    monkeypatch.setattr(cores, "processor_quota", lambda: None)
+    assert cores.usable_cores() == threads
+
+
+def test_ranks_share_a_quota(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "4")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(cores, "processor_quota", lambda: 12.0)
+    assert cores.usable_cores() == 3
+
+
+def test_what_ranks_agreed_on_is_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    monkeypatch.setattr(cores, "agreed", {"the cores of this rank": 1})
+    assert cores.usable_cores() == 1

@@ -1,0 +1,124 @@
+"""The communicator of this process, over which collective ops of programs go (`ir/ops/collectives.py`).
+
+A program reaches MPI by a table, an array of integers that is an input of its graph: addresses of functions and handles of MPI's objects.
+So no address is in the code, which may be cached on disk, and one program is right for every rank. There is one table in a process, and
+its content is written once: programs traced before hold the same one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from adjit.ir.errors import DistributedError
+from adjit.ir.host_functions import note_failure
+
+FIELDS = ("MPI_Allreduce", "MPI_Allgather", "MPI_Alltoall", "MPI_Bcast", "failed", "comm", "calls", "rank", "sum", "max", "min",
+          "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
+"""What the integers of a table are: functions of MPI, the function that notes a failure, the communicator, the address of two counters
+(collectives begun, and ended), the rank, reductions, and types of elements."""
+
+PLACES = {name: place for place, name in enumerate(FIELDS)}
+
+REDUCTIONS = {"sum": "SUM", "max": "MAX", "min": "MIN"}
+_TYPES = {"f4": "FLOAT", "f8": "DOUBLE", **{f"{kind}{size}": f"{word}{8 * size}_T" for kind, word in (("i", "INT"), ("u", "UINT"))
+                                              for size in (1, 2, 4, 8)}}
+
+MAX_COUNT = 2**31 - 1
+"""Elements that a call of MPI takes."""
+
+
+def element_of(dtype: np.dtype, moved: bool) -> tuple[str, int]:
+    """Type of elements in the table, and how many make one number of `dtype`. What is only `moved` goes as integers of its size.
+
+    >>> element_of(np.dtype(np.float32), moved=False), element_of(np.dtype(np.complex128), moved=True)
+    (('f4', 1), ('u8', 2))
+    """
+    if not moved:
+        return ("u1" if dtype.kind == "b" else f"{dtype.kind}{dtype.itemsize}"), 1
+    return (f"u{dtype.itemsize}", 1) if dtype.itemsize <= 8 else ("u8", dtype.itemsize // 8)
+
+
+class Communicator:
+    """A communicator of mpi4py, or a world of one rank without MPI (`comm` is None). `calls` counts collectives begun, and ended."""
+
+    def __init__(self) -> None:
+        self.comm: Any = None
+        self.rank, self.size = 0, 1
+        self.table = np.zeros(len(FIELDS), np.int64)
+        self.calls = np.zeros(2, np.int64)
+        self.agreement: Any = None      # of the ranks on their programs (`runtime/distributed/agreement.py`)
+        self._mpi: Any = None
+
+    def connect(self, mpi: Any, comm: Any) -> None:
+        """Go over `comm` from now on; `mpi` is the module `mpi4py.MPI`."""
+        self._mpi, self.comm = mpi, comm
+        self.rank, self.size = comm.rank, comm.size
+        library = ctypes.CDLL(mpi.__file__)      # linked to the MPI that mpi4py uses, whichever it is
+        values = {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in FIELDS[:4]}
+        values |= {"failed": ctypes.cast(_note_failure, ctypes.c_void_p).value, "comm": self._handle(comm),
+                   "calls": self.calls.ctypes.data, "rank": self.rank}
+        values |= {name: self._handle(getattr(mpi, constant)) for name, constant in (REDUCTIONS | _TYPES).items()}
+        self.table[:] = [ctypes.c_int64(values[name] or 0).value for name in FIELDS]
+
+    def _handle(self, holder: Any) -> int:
+        """The handle of an object of mpi4py: a pointer or an int, which a register passes either way."""
+        kind = ctypes.c_void_p if self._mpi._sizeof(type(holder)) == 8 else ctypes.c_uint32
+        return kind.from_address(self._mpi._addressof(holder)).value or 0
+
+    def text_of(self, code: int) -> str:
+        """What MPI says of an error."""
+        return str(self._mpi.Get_error_string(code))
+
+    # -- collectives of arrays
+
+    def all_reduce(self, x: np.ndarray, op: str) -> np.ndarray:
+        """The reduction of the arrays of all ranks, element by element."""
+        x, out = np.ascontiguousarray(x), np.empty(np.shape(x), x.dtype)
+        sent, received = (array.view(np.uint8) if array.dtype.kind == "b" else array for array in (x.reshape(-1), out.reshape(-1)))
+        self._call(lambda: self.comm.Allreduce(sent, received, getattr(self._mpi, REDUCTIONS[op])))
+        return out
+
+    def all_gather(self, x: np.ndarray) -> np.ndarray:
+        """The arrays of all ranks, along a new first axis."""
+        out = np.empty((self.size, *np.shape(x)), x.dtype)
+        self._call(lambda: self.comm.Allgather(_bytes(np.ascontiguousarray(x)), _bytes(out)))
+        return out
+
+    def all_to_all(self, x: np.ndarray) -> np.ndarray:
+        """Of each rank the slice along its first axis that is for this rank."""
+        out = np.empty(np.shape(x), x.dtype)
+        self._call(lambda: self.comm.Alltoall(_bytes(np.ascontiguousarray(x)), _bytes(out)))
+        return out
+
+    def broadcast(self, x: np.ndarray, root: int) -> np.ndarray:
+        """The array of rank `root`."""
+        out = np.array(x, order="C")
+        self._call(lambda: self.comm.Bcast(_bytes(out), root))
+        return out
+
+    def _call(self, run: Any) -> None:
+        self.calls[0] += 1
+        try:
+            run()
+        except self._mpi.Exception as error:
+            raise DistributedError(f"MPI reports: {error.Get_error_string()}", hint="see what the other ranks say") from None
+        finally:
+            self.calls[1] += 1
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    kind, _ = element_of(array.dtype, moved=True)
+    return array.reshape(-1).view(f"<{kind}")
+
+
+def _failed(code: int) -> None:
+    note_failure(DistributedError(f"MPI reports: {WORLD.text_of(code)}", hint="see what the other ranks say"))
+
+
+_note_failure = ctypes.CFUNCTYPE(None, ctypes.c_int32)(_failed)
+
+WORLD = Communicator()
+"""The communicator of this process."""

@@ -1,0 +1,1 @@
+"""Programs over several processes: the communicator, collectives, and agreement of ranks on their programs."""

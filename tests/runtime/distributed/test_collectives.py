@@ -1,0 +1,43 @@
+"""Collectives on 2 and 4 ranks, and in a world of one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from support.ranks import SUPPORT, run_ranks
+
+import adjit as aj
+from adjit import distributed as dist
+from adjit.errors import ArgumentError
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_checks_of_ranks(count: int) -> None:
+    program = SUPPORT / "rank_checks.py"
+    ran = run_ranks(count, program, str(count))
+    wanted = [line.split("(")[0].split()[1] for line in program.read_text().splitlines() if line.startswith("def check_")]
+    assert ran.returncode == 0, ran.stdout
+    passed = [line.split()[1] for line in ran.stdout.splitlines() if line.startswith("passed ")]
+    assert passed == wanted, ran.stdout
+
+
+def test_world_of_one() -> None:
+    assert (dist.rank(), dist.size(), dist.init().comm) == (0, 1, None)
+    tree = {"a": np.arange(3), "b": 2.5}
+    assert np.array_equal(dist.all_reduce(tree, "mean")["a"], np.arange(3.0))
+    assert dist.all_gather(tree)["a"].shape == (1, 3)
+    assert float(aj.grad(lambda x: dist.all_reduce(dist.replicated(x) ** 2))(3.0)) == 6.0
+    with pytest.raises(ArgumentError, match="no op 'median'"):
+        dist.all_reduce(1.0, "median")
+    with pytest.raises(ArgumentError, match="there is no rank 1"):
+        dist.broadcast(1.0, 1)
+    with pytest.raises(ArgumentError, match="a collective got a str"):
+        dist.all_reduce("text")
+
+
+def test_no_mpi_at_import() -> None:
+    code = "import sys, adjit, adjit.distributed; adjit.distributed.all_reduce(1.0); sys.exit('mpi4py' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -1,0 +1,53 @@
+"""Programs that cannot go on, on two ranks, by name; what ends them is looked at in `tests/runtime/distributed/test_agreement.py`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import numpy as np
+
+import adjit as aj
+from adjit import distributed as dist
+
+X = np.ones(3)
+OTHER = dist.rank() == 1
+
+
+def total(x: Any) -> Any:
+    return dist.all_reduce(x)
+
+
+program = aj.compile(total)
+
+
+def other_shape() -> None:
+    program(np.ones(4 if OTHER else 3))
+
+
+def other_program_within() -> None:
+    program(X)
+    (program if OTHER else aj.compile(lambda x: 2 * total(x)))(X)
+
+
+def no_program() -> None:
+    if not OTHER:
+        program(X)
+
+
+def uncaught() -> None:
+    program(X)
+    if OTHER:
+        raise ValueError("the data of this rank are missing")
+    program(X)
+
+
+def dies() -> None:
+    program(X)
+    if OTHER:
+        os._exit(9)
+    program(X)
+
+
+globals()[sys.argv[1]]()
