@@ -70,17 +70,17 @@ if TYPE_CHECKING:
 __all__ = [
     "CompiledFunction", "Generator", "Tensor", "__version__", "as_tensor", "autograd", "check_grads", "checkpoint", "compile", "cond",
     "cuda", "custom_vjp", "debug", "device", "device_get", "device_put", "distributed", "distributions", "e", "enable_grad", "errors",
-    "fft", "fit", "fori_loop", "from_dlpack", "func", "get_rng_state", "grad", "hessian", "hvp", "inf", "inference_mode", "is_grad_enabled", "jacfwd", "jacobian",
-    "jacrev", "jvp", "linalg", "load", "manual_seed", "map", "nan", "nn", "no_grad", "numpy", "ode", "onnx", "optim", "pi",
-    "pure_callback", "random", "ravel_pytree", "save", "scan", "set_grad_enabled", "set_rng_state", "solve", "special", "stats",
-    "stop_gradient", "tensor", "tree", "utils", "value_and_grad", "viz", "vjp", "vmap", "while_loop",
+    "fft", "fit", "fori_loop", "from_dlpack", "func", "get_rng_state", "grad", "hessian", "hvp", "inf", "inference_mode",
+    "is_grad_enabled", "jacfwd", "jacobian", "jacrev", "jvp", "linalg", "load", "manual_seed", "map", "nan", "nn", "no_grad", "numpy",
+    "ode", "onnx", "optim", "pi", "pure_callback", "random", "ravel_pytree", "save", "scan", "set_grad_enabled", "set_rng_state",
+    "solve", "special", "stats", "stop_gradient", "tensor", "tree", "utils", "value_and_grad", "viz", "vjp", "vmap", "while_loop",
 ]
 if TYPE_CHECKING:
     __all__ += tensor_function_names.__all__        # type: ignore[has-type]
 
 _ON_DEMAND = (
-    "cuda", "debug", "distributed", "distributions", "fft", "fit", "func", "nn", "ode", "onnx", "optim", "solve", "special", "stats", "tree",
-    "utils", "viz")
+    "cuda", "debug", "distributed", "distributions", "fft", "fit", "func", "nn", "ode", "onnx", "optim", "solve", "special", "stats",
+    "tree", "utils", "viz")
 _DTYPES = frozenset((
     "bfloat16", "bool", "cdouble", "cfloat", "complex128", "complex64", "double", "float", "float16", "float32", "float64", "half", "int",
     "int16", "int32", "int64", "int8", "long", "short", "uint16", "uint32", "uint64", "uint8"))
