@@ -30,12 +30,13 @@ from adjit.ir.ops.external_functions import FUNCTIONS as _EXTERNAL
 from adjit.ir.spelling import nearest as _nearest
 from adjit.numpy_signatures import describe_special
 from adjit.tracer.functions.composites import log_softmax, logsumexp, softmax
+from adjit.tracer.functions.external import NAMES as _NAMES
 from adjit.tracer.functions.external import external_function
 from adjit.tracer.functions.special import OF_TWO, multigammaln, polygamma, zeta
 from adjit.tracer.registry import FUNCTIONS
 
 _UFUNCS = {name[1]: function for name, function in FUNCTIONS.items() if isinstance(name, tuple) and name[0] == "scipy.special"}
-_UFUNCS |= {"digamma": _UFUNCS["psi"], **{name: external_function(name) for name in _EXTERNAL}}
+_UFUNCS |= {"digamma": _UFUNCS["psi"], **{name: external_function(name) for name in _NAMES}}
 
 
 def __getattr__(name: str) -> Any:
@@ -46,7 +47,7 @@ def __getattr__(name: str) -> Any:
         exists = hasattr(sys.modules.get("scipy.special"), name)
         reason = f"scipy.special.{name} has no rule" if exists else f"there is no such function with a rule{_nearest(name, __dir__())}"
         raise AttributeError(f"module 'adjit.special' has no attribute {name!r}: {reason}") from None
-    if name in _EXTERNAL:
+    if name in _NAMES:
         known = _EXTERNAL[name]
         return describe_special(function, known.arity - known.of_complex, name, 1 if known.of_complex else len(known.derivatives))
     return describe_special(function, 2 if name in OF_TWO else 1, name)

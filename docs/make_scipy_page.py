@@ -14,8 +14,10 @@ from typing import Any
 
 import scipy
 
-from adjit.ir.ops.external_functions import FUNCTIONS, Derivative
+from adjit.ir.ops.external_functions import FUNCTIONS
+from adjit.ir.ops.external_table import Derivative
 from adjit.scipy.reasons import REASONS
+from adjit.tracer.functions.external import NAMES
 from adjit.tracer.registry import special_function
 
 PAGE = Path(__file__).with_name("scipy.md")
@@ -100,13 +102,16 @@ def in_words(rule: Derivative) -> str:
 
 def derivatives() -> Iterator[str]:
     yield "### Functions that SciPy computes\n"
-    yield "Beside each its derivatives, one for each argument (of the first result). Functions of complex numbers have one in theirs."
+    yield "Beside each its derivatives, one for each argument (of the first result)."
     yield "Those in the parameters of incomplete gamma and beta functions, of distribution functions made of them, and of hypergeometric"
     yield "functions are differences of order eight of SciPy's values: within 2e-9 of themselves, and not through results below 1e-290.\n"
+    of_complex = sorted(known.name for known in FUNCTIONS.values() if known.of_complex)
+    yield f"Complex numbers, with derivatives in them: {', '.join(f'`{name}`' for name in of_complex)}.\n"
     yield "| function | derivatives |"
     yield "|---|---|"
-    for name, known in FUNCTIONS.items():
-        rules = known.derivatives[0][:len(known.derivatives[0]) - known.of_complex]
+    for name in NAMES:
+        known = FUNCTIONS[name]
+        rules = known.derivatives[0][:known.arity - known.of_complex]
         yield f"| `{name}` | {', '.join(map(in_words, rules))} |"
     yield ""
 

@@ -49,8 +49,8 @@ def ravel_pytree(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
 
 def check_grads(fun: Callable[..., Any], args: Any, order: int = 1, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-4
                 ) -> None:
-    """Compare derivatives of `fun(*args)` with differences, up to `order`, along a random direction; trees of float64 in and out. A single
-    argument may be given as it is, if it is no tuple or list.
+    """Compare derivatives of `fun(*args)` with differences, up to `order`, along a random direction; trees of float64 or complex128 in
+    and out. A single argument may be given as it is, if it is no tuple or list.
 
     Raises `NonDifferentiableError` where they differ by more than `atol` and `rtol` allow.
 
@@ -59,7 +59,7 @@ def check_grads(fun: Callable[..., Any], args: Any, order: int = 1, eps: float =
     """
     draw = np.random.default_rng(0)
     point, unravel = ravel_pytree(tuple(args) if isinstance(args, (tuple, list)) else (args,))
-    direction = draw.normal(size=point.shape)
+    direction = _direction(draw, point)
 
     def outputs(vector: Any) -> Any:
         return ravel_pytree(fun(*unravel(vector)))[0]
@@ -67,15 +67,21 @@ def check_grads(fun: Callable[..., Any], args: Any, order: int = 1, eps: float =
     function: Callable[[Any], Any] = outputs
     for number in range(1, order + 1):
         value, pullback = vjp(function, point)
-        weights = draw.normal(size=np.shape(value))
+        weights = _direction(draw, value)
         (gradient,) = pullback(weights)
-        found = float(gradient @ direction)
-        ends = [float(np.sum(weights * function(point + sign * eps * direction))) for sign in (1.0, -1.0)]
+        found = float(np.vdot(gradient, direction).real)
+        ends = [float(np.vdot(weights, function(point + sign * eps * direction)).real) for sign in (1.0, -1.0)]
         wanted = (ends[0] - ends[1]) / (2 * eps)
         if not abs(found - wanted) <= atol + rtol * abs(wanted):
             raise NonDifferentiableError(f"check_grads: the derivative of order {number} along a random direction is {found:.8g}, and "
                                          f"{wanted:.8g} by differences", find_user_location())
         function = functools.partial(_gradient, function, weights)
+
+
+def _direction(draw: np.random.Generator, like: Any) -> Any:
+    """Random numbers of a shape, complex ones for complex arrays."""
+    found = draw.normal(size=np.shape(like))
+    return found + 1j * draw.normal(size=np.shape(like)) if like.dtype.kind == "c" else found
 
 
 def _gradient(function: Callable[[Any], Any], weights: Any, point: Any) -> Any:

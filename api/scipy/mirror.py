@@ -14,7 +14,7 @@ import numpy as np
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.spelling import nearest
 from adjit.scipy.reasons import NOT_YET, REASONS
-from adjit.tracer.array import contains_traced
+from adjit.tracer.array import as_traced, contains_traced
 from adjit.tracer.array_wrapper import find_wrapper
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.trace import is_tracing
@@ -35,6 +35,11 @@ def scipys(module: str) -> ModuleType:
 def is_plain(*args: Any, **kwargs: Any) -> bool:
     """True for a call outside of a trace that has no tensors among its arguments."""
     return not is_tracing() and find_wrapper(args, kwargs) is None
+
+
+def arrays_of(*given: Any) -> tuple[Any, ...]:
+    """The arguments, with arrays in place of lists that hold traced numbers."""
+    return tuple(as_traced(x) if isinstance(x, (list, tuple)) and contains_traced(x) else x for x in given)
 
 
 def mirrors(module: str, static: Sequence[str] = ()) -> Callable[[Callable[P, Any]], Callable[P, Any]]:

@@ -28,12 +28,12 @@ def lower_external(op: Op, shared: Mapping[int, int], target: Target) -> tuple[S
     outputs = kinds.count("p")
     text, element, size = StepBuilder(target), element_type(type.dtype), type.dtype.itemsize
     task_split = split_iterations((type.size,), work := type.size * NS_PER_CALL)
-    result = COMPLEX if known.of_complex else "void" if outputs else "double"
+    result = "void" if outputs else COMPLEX if known.of_complex else "double"
     types = ["i64"] * known.whole + ["double"] * (count - known.whole) + ["ptr"] * outputs + ["i32"] * kinds.count("i")
-    kinds_of_types = [*types[:count - 2], COMPLEX, *types[count:]] if known.of_complex else types
+    kinds_of_types = [*types[:count - 2 * known.of_complex], *[COMPLEX] * known.of_complex, *types[count:]]
     with text.step():
         operands, to = [text.place(number) for number in range(count)], text.place(count)
-        cells = [text.alloca("double") for _ in range(outputs)]
+        cells = [text.alloca(COMPLEX if known.of_complex else "double") for _ in range(outputs)]
         for _, task in text.parts([task_split.tasks]):
             with text.iterations(task, (type.size,), task_split) as (index,):
                 loaded = [text.load(element, text.at(operand, size, (index, 1)), align=size) for operand in operands]
@@ -42,10 +42,12 @@ def lower_external(op: Op, shared: Mapping[int, int], target: Target) -> tuple[S
                 whole = [text.call("i64", "@llvm.fptosi.sat.i64.f64", ("double", value)) for value in loaded[:known.whole]]
                 arguments = [*whole, *loaded[known.whole:], *cells, *["0"] * kinds.count("i")]
                 value = text.call(result, external_symbol(MODULE, name, result, kinds_of_types), *zip(types, arguments, strict=True))
-                if known.of_complex:
-                    value = text.let(f"extractvalue {COMPLEX} {value}, {op.attrs['output']}")
+                output = op.attrs["output"]
                 if outputs:
-                    value = text.load("double", cells[op.attrs["output"]])
+                    cell = cells[output // 2 if known.of_complex else output]
+                    value = text.load(COMPLEX if known.of_complex else "double", cell)
+                if known.of_complex:
+                    value = text.let(f"extractvalue {COMPLEX} {value}, {output % 2}")
                 if element == "float":
                     value = text.let(f"fptrunc double {value} to float")
                 text.store(element, value, text.at(to, size, (index, 1)), align=size)
@@ -57,15 +59,13 @@ def _capsule(function: str) -> tuple[str, str]:
     """Name and kinds of the function for doubles. Cython exports a function that has loops for several types once for each, under names
     that are numbered."""
     known = FUNCTIONS[function]
-    outputs = 0 if known.of_complex else len(known.derivatives)
-    numbers = "l" * known.whole + "d" * (known.arity - known.whole)
-    if known.of_complex:
-        wanted = {f"z{numbers[:-2]}z{end}" for end in ("", "i")}
-    else:
-        wanted = {f"v{numbers}{'p' * outputs}"} if outputs > 1 else {f"d{numbers}{end}" for end in ("", "i")}
-    for name in (function, *(f"__pyx_fuse_{number}{function}" for number in ("0", "1", "0_1", "1_0"))):
+    outputs = len(known.derivatives) // (2 if known.of_complex else 1)
+    numbers = "l" * known.whole + "d" * (known.arity - known.whole - 2 * known.of_complex) + "z" * known.of_complex
+    result = "z" if known.of_complex else "d"
+    wanted = {f"v{numbers}{'p' * outputs}"} if outputs > 1 else {f"{result}{numbers}{end}" for end in ("", "i")}
+    for name in (known.name, *(f"__pyx_fuse_{number}{known.name}" for number in ("0", "1", "0_0", "0_1", "1_0"))):
         kinds = kinds_of_function(MODULE, name)
         if kinds in wanted:
             return name, kinds
-    raise UnsupportedError(f"this version of SciPy does not export scipy.special.{function} as a function of C",
+    raise UnsupportedError(f"this version of SciPy does not export scipy.special.{known.name} as a function of C",
                            hint="pip install -U scipy, or compile with backend='numba'")

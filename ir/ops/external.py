@@ -55,11 +55,13 @@ def _evaluate(*arrays: np.ndarray, function: str, output: int) -> np.ndarray:
     if known.whole:
         given[:known.whole] = [array.astype(I64) for array in given[:known.whole]]
     if known.of_complex:
-        given[-2:] = [complex_of(*given[-2:])]
-    result = getattr(scipy_special(), function)(*given)
+        first = len(given) - 2 * known.of_complex
+        given[first:] = [complex_of(*given[k:k + 2]) for k in range(first, len(given), 2)]
+    result = getattr(scipy_special(), known.name)(*given)
+    results = result if isinstance(result, tuple) else (result,)
     if known.of_complex:
-        result = result.real, result.imag
-    return np.asarray(result[output] if isinstance(result, tuple) else result).astype(arrays[0].dtype, copy=False)
+        results = tuple(part for number in results for part in (number.real, number.imag))
+    return np.asarray(results[output]).astype(arrays[0].dtype, copy=False)
 
 
 def complex_of(real: np.ndarray, imaginary: np.ndarray) -> np.ndarray:
@@ -73,9 +75,10 @@ def _vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...],
          attrs: Attributes) -> Sequence[Value | NoDerivative | None]:
     function, output = attrs["function"], attrs["output"]
     pulled: list[Value | NoDerivative | None] = []
-    for number, rule in enumerate(table.FUNCTIONS[function].derivatives[output]):
+    known = table.FUNCTIONS[function]
+    for number, rule in enumerate(known.derivatives[output]):
         if isinstance(rule, str):
-            pulled.append(NoDerivative(f"scipy.special.{function} has no derivative in its argument {number + 1}: {rule}"))
+            pulled.append(NoDerivative(f"scipy.special.{known.name} has no derivative in its argument {number + 1}: {rule}"))
         else:
             pulled.append(None if rule is None else strong_multiply(ct, rule(results[0], *operands)))
     return pulled
@@ -102,6 +105,8 @@ def _samples() -> Iterator[Sample]:
     yield Sample((degrees, uniform((3, 4), 0.5, 3)), {"function": "eval_hermite", "output": 0}, differentiable=(1,))
     yield sample("wofz", (-2, 2), (0.1, 2), wrt=(0, 1), output=1)
     yield sample("wofz", (-2, 2), (0.1, 2), wrt=(), dtype=F32)
+    yield sample("complex_sici", (0.5, 3), (-1, 1), wrt=(0, 1), output=3)
+    yield sample("complex_elliprc", (0.5, 3), (0.5, 1), (0.5, 2), (-1, -0.5), wrt=(0, 1, 2, 3), output=1)
     for dtype in (F32, F64):
         yield Sample((edges(dtype),), {"function": "k0", "output": 0})
         yield Sample(edge_pairs(dtype), {"function": "gammaincc", "output": 0})

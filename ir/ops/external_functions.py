@@ -9,36 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from adjit.ir.dataclass import dataclass
-from adjit.ir.definition import DEFINITIONS
 from adjit.ir.graph import Value
 from adjit.ir.ops.arithmetic import add, divide, floor, multiply, negative, reciprocal, rint, sign, square, subtract
 from adjit.ir.ops.comparison import equal, less
+from adjit.ir.ops.complex_numbers import complex, imag, real
 from adjit.ir.ops.creation import full_like
 from adjit.ir.ops.elementwise_math import cos, cosh, erf, exp, log, log1p, one_minus, plus, power, scaled, sin, sinh, sqrt
+from adjit.ir.ops.external_complex import COUNTERPARTS, faddeeva_slope, state_counterpart
+from adjit.ir.ops.external_table import FUNCTIONS, Derivative, ExternalFunction, Rule, call
 from adjit.ir.ops.selection import maximum, minimum, select
 from adjit.ir.ops.special import digamma, lgamma
 
-Rule = Callable[..., Value]
-Derivative = Rule | str | None
-"""Rule of a derivative; the reason why there is none; None if the derivative is 0."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExternalFunction:
-    """Function of `arity` numbers; `derivatives` has a tuple for each result, with a derivative for each operand.
-
-    The first `whole` operands are whole numbers in C. A function `of_complex` numbers has their parts as its last two operands, and the
-    parts of its result as two results.
-    """
-
-    arity: int
-    derivatives: tuple[tuple[Derivative, ...], ...]
-    whole: int = 0
-    of_complex: bool = False
-
-
-FUNCTIONS: dict[str, ExternalFunction] = {}
+__all__ = ["FUNCTIONS"]
 
 NOT_CLOSED = "it has no closed form"
 ORDER = "the derivative in the order has no closed form"
@@ -46,16 +28,11 @@ WHOLE = "it is made for whole numbers"
 
 
 def _function(name: str, *derivatives: Derivative, whole: int = 0) -> None:
-    FUNCTIONS[name] = ExternalFunction(len(derivatives), (derivatives,), whole)
+    FUNCTIONS[name] = ExternalFunction(name, len(derivatives), (derivatives,), whole)
 
 
 def _functions(name: str, arity: int, *outputs: tuple[Derivative, ...]) -> None:
-    FUNCTIONS[name] = ExternalFunction(arity, outputs)
-
-
-def call(function: str, *operands: Value, output: int = 0) -> Value:
-    """Emit the function on these operands."""
-    return DEFINITIONS["external"](*operands, function=function, output=output)
+    FUNCTIONS[name] = ExternalFunction(name, arity, outputs)
 
 
 def _number(x: Value, number: float) -> Value:
@@ -646,51 +623,7 @@ def _mean_slope(mean: Value, a: Value, b: Value) -> Value:
 
 _function("agm", _mean_slope, lambda mean, a, b: _mean_slope(mean, b, a))
 
-# -- complex numbers: derivatives of the real part u and the imaginary part v in x are those of v and -u in y
-
-
-def _faddeeva(output: int) -> Callable[[Value, Value], Value]:
-    return lambda x, y: call("wofz", x, y, output=output)
-
-
-_u, _v = _faddeeva(0), _faddeeva(1)
-
-
-def _real_slope(value: Value, x: Value, y: Value) -> Value:
-    """Real part of w' = -2 z w + 2i / sqrt(pi) (DLMF 7.10.2)."""
-    return scaled(subtract(multiply(x, _u(x, y)), multiply(y, _v(x, y))), -2.0)
-
-
-def _imaginary_slope(value: Value, x: Value, y: Value) -> Value:
-    return plus(scaled(add(multiply(x, _v(x, y)), multiply(y, _u(x, y))), -2.0), 2.0 / math.sqrt(math.pi))
-
-
-def _analytic(name: str, real: Rule, imaginary: Rule, *others: Derivative) -> None:
-    """State a function of complex numbers by the parts of its derivative; `others` are derivatives in the operands before."""
-    outputs = (*others, real, _minus(imaginary)), (*others, imaginary, real)
-    FUNCTIONS[name] = ExternalFunction(len(others) + 2, outputs, of_complex=True)
-
-
-_analytic("wofz", _real_slope, _imaginary_slope)
-
-
-def _hankel(name: str, turn: float) -> None:
-    """Half the difference of orders v - 1 and v + 1 (DLMF 10.6.1), plus i `turn` times the function."""
-    def part(output: int) -> Rule:
-        def slope(value: Value, v: Value, x: Value, y: Value) -> Value:
-            below, above = (call(name, plus(v, step), x, y, output=output) for step in (-1.0, 1.0))
-            half = scaled(subtract(below, above), 0.5)
-            if not turn:
-                return half
-            return add(half, scaled(call(name, v, x, y, output=1 - output), turn if output else -turn))
-        return slope
-    _analytic(name, part(0), part(1), ORDER)
-
-
-_hankel("hankel1", 0.0)
-_hankel("hankel2", 0.0)
-_hankel("hankel1e", -1.0)
-_hankel("hankel2e", 1.0)
+# -- Voigt's profile, by the Faddeeva function
 
 
 def _voigt(rule: Callable[[Value, Value, Value, Value, Value], Value]) -> Rule:
@@ -699,7 +632,8 @@ def _voigt(rule: Callable[[Value, Value, Value, Value, Value], Value]) -> Rule:
         scale = scaled(sigma, math.sqrt(2.0))
         a, b = divide(x, scale), divide(gamma, scale)
         norm = scaled(sigma, math.sqrt(2.0 * math.pi))
-        along = rule(a, b, _real_slope(value, a, b), _imaginary_slope(value, a, b), multiply(value, norm))
+        turn = faddeeva_slope(call("wofz", complex(a, b)), complex(a, b))
+        along = rule(a, b, real(turn), imag(turn), multiply(value, norm))
         return divide(along, multiply(norm, scale))
     return slope
 
@@ -742,3 +676,7 @@ _function("wrightomega", lambda y, x: divide(y, plus(y, 1.0)))
 def _exprel_slope(x: Value) -> Value:
     """((x - 1) e^x + 1) / x^2, which is M(2, 3, x) / 2."""
     return scaled(call("hyp1f1", _number(x, 2.0), _number(x, 3.0), x), 0.5)
+
+
+for _name in COUNTERPARTS:
+    state_counterpart(_name)

@@ -83,7 +83,7 @@ def polygamma(order: int, x: Value) -> Value:
     """
     mirrored = less(x, full_like(x, 0.0))
     y = select(mirrored, one_minus(x), x)
-    value = scaled(_hurwitz_zeta(order + 1, y), float((-1) ** (order + 1) * math.factorial(order)))
+    value = scaled(hurwitz_zeta(order + 1, y), float((-1) ** (order + 1) * math.factorial(order)))
     distance = select(mirrored, subtract(x, rint(x)), full_like(x, 0.25))
     angle = scaled(distance, math.pi)
     cotangent = divide(cos(angle), sin(angle))
@@ -91,7 +91,7 @@ def polygamma(order: int, x: Value) -> Value:
     return select(mirrored, reflected, value)
 
 
-def _hurwitz_zeta(s: int, x: Value, terms: int = 8) -> Value:
+def hurwitz_zeta(s: int, x: Value, terms: int = 8) -> Value:
     """sum((x + k)**-s), k from 0, for x >= 0."""
     steps = terms + s
     total = _whole_power(reciprocal(x), s)

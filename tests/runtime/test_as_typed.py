@@ -98,3 +98,6 @@ def test_gradients_are_checked():
     aj.check_grads(lambda x, y: np.sin(x) @ y, [np.ones(3), np.arange(3.0)], order=3)
     with pytest.raises(aj.errors.NonDifferentiableError, match="order 1 along a random direction"):
         aj.check_grads(lambda x: aj.stop_gradient(x) * x, [np.ones(3)])
+    aj.check_grads(lambda z: np.exp(z) * np.abs(z), [np.array([0.5 + 0.3j, -1.0j])], order=2)
+    with pytest.raises(aj.errors.NonDifferentiableError, match="order 1 along a random direction"):
+        aj.check_grads(lambda z: np.conj(aj.stop_gradient(z)) * z, [np.array([0.5 + 0.3j])])

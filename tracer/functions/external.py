@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from adjit.ir import ops
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.ops.external import scipy_special
 from adjit.ir.ops.external_functions import FUNCTIONS as TABLE
+from adjit.ir.ops.external_table import call as call_external
+from adjit.ir.ops.external_table import of_complex
+from adjit.ir.types import is_complex
 from adjit.tracer.array import wrap
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.functions.masking import elementwise_rule, rule
@@ -23,15 +25,21 @@ from adjit.tracer.promotion import as_operand, resolve, to_value
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.user_location import find_user_location
 
-NAMES = tuple(TABLE)
-"""Names of the functions."""
+NAMES = tuple(name for name, known in TABLE.items() if known.name == name)
+"""Names of the functions; those alone that have a loop of SciPy's for complex numbers are not among them."""
 
 
 @functools.cache
 def external_function(name: str) -> Callable[..., Any]:
     """Return the function with this name of scipy.special; raises `KeyError` if it has no rule."""
     known = TABLE[name]
-    count = known.arity - known.of_complex
+    function = FUNCTIONS["scipy.special", name] = computed(name, known.arity - known.of_complex)
+    return function
+
+
+@functools.cache
+def computed(name: str, count: int) -> Callable[..., Any]:
+    """Return the function of `count` operands, with SciPy's loops for the dtypes that the table has."""
 
     def call(*inputs: Any, out: Any = None, where: Any = True, dtype: Any = None, casting: Any = "same_kind", order: str = "K",
              subok: bool = True) -> Any:
@@ -45,13 +53,11 @@ def external_function(name: str) -> Callable[..., Any]:
         operands = tuple(map(as_operand, inputs))
         loop = resolve(_ufunc(name), operands, dtype, casting)[-1]
         shape = broadcast_shapes(name, *operands)
-        if known.of_complex:
-            number, real = to_value(operands[-1], loop, shape), np.empty(0, loop).real.dtype
-            values = [*(to_value(x, real, shape) for x in operands[:-1]), ops.real(number), ops.imag(number)]
-        else:
-            values = [to_value(x, loop, shape) for x in operands]
-        found = [ops.external(*values, function=name, output=output) for output in range(len(known.derivatives))]
-        results = [wrap(ops.complex(*found))] if known.of_complex else list(map(wrap, found))
+        known = TABLE[of_complex(name) if is_complex(loop) else name]
+        first, real = count - known.of_complex, np.empty(0, loop).real.dtype
+        values = [to_value(x, real if number < first else loop, shape) for number, x in enumerate(operands)]
+        outputs = len(known.derivatives) // (2 if known.of_complex else 1)
+        results = [wrap(call_external(name, *values, output=output)) for output in range(outputs)]
         if out is not None:
             targets = out if isinstance(out, tuple) else (out,)
             results = [store(result, target, casting, name, where) for result, target in zip(results, targets, strict=True)]
@@ -59,7 +65,7 @@ def external_function(name: str) -> Callable[..., Any]:
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"Equivalent of `scipy.special.{name}`, computed by it."
-    function = FUNCTIONS["scipy.special", name] = dispatched(call)
+    function = dispatched(call)
     rule(function)(elementwise_rule)
     return function
 

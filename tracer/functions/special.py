@@ -1,4 +1,5 @@
-"""The ufuncs of scipy.special that are ops or combinations of a few ops. SciPy itself is not needed: its ufuncs are known by name.
+"""The ufuncs of scipy.special that are ops or combinations of a few ops. SciPy itself is not needed: its ufuncs are known by name. Complex
+numbers go to SciPy's own loops.
 
 Results that differ from SciPy's in the last bits are mostly nearer to the exact value (`docs/derivatives.md` has the exceptions).
 """
@@ -7,16 +8,17 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Value
+from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.special import bernoulli
 from adjit.ir.ops.special import polygamma as derivative_of_digamma
-from adjit.ir.types import F64
+from adjit.ir.types import C64, C128, F32, F64
 from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.functions.composites import floating
@@ -25,6 +27,11 @@ from adjit.tracer.lowering import convert
 from adjit.tracer.promotion import is_weak
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.user_location import find_user_location
+
+if TYPE_CHECKING:
+    from adjit.tracer.functions import external
+else:
+    external = LazyModule("adjit.tracer.functions.external")
 
 _SQRT_HALF = math.sqrt(0.5)
 
@@ -236,11 +243,50 @@ def _without_weak_numbers(name: str) -> None:
     FUNCTIONS["scipy.special", name] = call
 
 
+def _has_complex(x: Any) -> bool:
+    return any(map(_has_complex, x)) if isinstance(x, (list, tuple)) else isinstance(x, complex) or getattr(x, "dtype", None) in (C64, C128)
+
+
+def _with_complex_numbers(name: str) -> None:
+    """Hand complex numbers on to SciPy's loop; the ops are of real ones."""
+    plain, count = FUNCTIONS["scipy.special", name], 2 if name in OF_TWO else 1
+
+    @functools.wraps(plain)
+    def call(*inputs: Any, **kwargs: Any) -> Any:
+        if any(map(_has_complex, inputs[:count])):
+            return external.computed(name, count)(*inputs, **kwargs)
+        return plain(*inputs, **kwargs)
+
+    FUNCTIONS["scipy.special", name] = call
+
+
+_IN_FLOAT32 = frozenset(("boxcox", "boxcox1p", "entr", "erfinv", "huber", "kl_div", "pseudo_huber", "rel_entr"))
+"""Functions whose first loop of SciPy's is that of float32, which whole numbers of up to two bytes get."""
+
+
+def _of_small_numbers(name: str) -> None:
+    """Compute bool and whole numbers of up to two bytes in float64 or float32, as SciPy does; NumPy's functions have float16."""
+    plain, count, dtype = FUNCTIONS["scipy.special", name], 2 if name in OF_TWO else 1, F32 if name in _IN_FLOAT32 else F64
+
+    @functools.wraps(plain)
+    def call(*inputs: Any, **kwargs: Any) -> Any:
+        kinds = [getattr(x, "dtype", None) for x in inputs[:count]]
+        if all(isinstance(kind, np.dtype) and kind.kind in "biu" and kind.itemsize <= 2 for kind in kinds):
+            inputs = (*(FUNCTIONS["astype"](x, dtype) for x in inputs[:count]), *inputs[count:])
+        return plain(*inputs, **kwargs)
+
+    FUNCTIONS["scipy.special", name] = call
+
+
 for _name, _lower in _UNARY.items():
     elementwise(np.cbrt, _lower, scipy_name=_name)
 for _name, _lower in _BINARY.items():
     elementwise(np.hypot, _lower, scipy_name=_name)
     _without_weak_numbers(_name)
+for _name in ("erf", "erfc", "erfcx", "ndtr", "log_ndtr", "gamma", "rgamma", "psi", "expm1", "log1p", "xlogy", "xlog1py"):
+    _with_complex_numbers(_name)
+for _name in (*_UNARY, *_BINARY):
+    _of_small_numbers(_name)
 
 
 @dispatched

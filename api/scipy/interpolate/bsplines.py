@@ -10,7 +10,7 @@ import numpy as np
 from adjit.ir.errors import ShapeError, UnsupportedError
 from adjit.scipy import linalg
 from adjit.scipy.interpolate.polynomials import Interpolator, column, float64, into_place, over
-from adjit.scipy.mirror import is_plain, scipys
+from adjit.scipy.mirror import arrays_of, is_plain, scipys
 from adjit.tracer.array import TracedArray
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.dispatch import dispatched
@@ -69,6 +69,7 @@ class BSpline(Interpolator):
     """
 
     def __init__(self, t: Any, c: Any, k: int, extrapolate: Any = True, axis: int = 0) -> None:
+        t, c = arrays_of(t, c)
         if is_plain(t, c):
             self._take(scipys("interpolate").BSpline(t, c, k, extrapolate, axis))
             return
@@ -154,6 +155,7 @@ def make_interp_spline(x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any =
     """
     first, last = _conditions(bc_type) if bc_type != "periodic" else (None, None)
     values = [value for _, value in (*(first or ()), *(last or ()))]
+    x, y, t = arrays_of(x, y, t)
     if is_plain(x, y, t, values):
         return _around(scipys("interpolate").make_interp_spline(x, y, k, t, bc_type, axis, check_finite))
     for known in (x, t):

@@ -9,7 +9,7 @@ import numpy as np
 
 from adjit.ir.errors import ShapeError, UnsupportedError
 from adjit.scipy import linalg
-from adjit.scipy.mirror import is_plain, scipys
+from adjit.scipy.mirror import arrays_of, is_plain, scipys
 from adjit.tracer.array import as_traced
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.functions.shapes import normalize_axis
@@ -121,6 +121,7 @@ class PPoly(Interpolator):
     """
 
     def __init__(self, c: Any, x: Any, extrapolate: Any = None, axis: int = 0) -> None:
+        c, x = arrays_of(c, x)
         if is_plain(c, x):
             self._take(scipys("interpolate").PPoly(c, x, extrapolate, axis))
         else:
@@ -258,6 +259,7 @@ class CubicHermiteSpline(_Through):
     """
 
     def __init__(self, x: Any, y: Any, dydx: Any, axis: int = 0, extrapolate: Any = None) -> None:
+        x, y, dydx = arrays_of(x, y, dydx)
         if is_plain(x, y, dydx):
             self._take(scipys("interpolate").CubicHermiteSpline(x, y, dydx, axis, extrapolate))
         else:
@@ -295,6 +297,7 @@ class PchipInterpolator(_Through):
     """
 
     def __init__(self, x: Any, y: Any, axis: int = 0, extrapolate: Any = None) -> None:
+        x, y = arrays_of(x, y)
         if is_plain(x, y):
             self._take(scipys("interpolate").PchipInterpolator(x, y, axis, extrapolate))
         else:
@@ -331,6 +334,7 @@ class Akima1DInterpolator(_Through):
     def __init__(self, x: Any, y: Any, axis: int = 0, *, method: str = "akima", extrapolate: Any = None) -> None:
         if method not in ("akima", "makima"):
             raise NotImplementedError(f"`method`={method} is unsupported.")
+        x, y = arrays_of(x, y)
         if is_plain(x, y):
             self._take(scipys("interpolate").Akima1DInterpolator(x, y, axis, method=method, extrapolate=extrapolate))
         else:
@@ -441,6 +445,7 @@ class CubicSpline(_Through):
 
     def __init__(self, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: Any = None) -> None:
         start_kind, end_kind, start, end = _conditions(bc_type)
+        x, y = arrays_of(x, y)
         if is_plain(x, y, start, end):
             self._take(scipys("interpolate").CubicSpline(x, y, axis, bc_type, extrapolate))
             return

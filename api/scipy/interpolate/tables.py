@@ -12,7 +12,7 @@ import numpy as np
 from adjit.ir.errors import ShapeError, UnsupportedError
 from adjit.scipy.interpolate.bsplines import make_interp_spline
 from adjit.scipy.interpolate.polynomials import Interpolator, column, float64, into_place
-from adjit.scipy.mirror import is_plain, scipys
+from adjit.scipy.mirror import arrays_of, is_plain, scipys
 from adjit.scipy.sliding import inexact
 from adjit.tracer.array import TracedArray, as_traced
 from adjit.tracer.array_wrapper import ArrayWrapper
@@ -82,6 +82,7 @@ class interp1d(Interpolator):
 
     def __init__(self, x: Any, y: Any, kind: Any = "linear", axis: int = -1, copy: bool = True, bounds_error: bool | None = None,
                  fill_value: Any = math.nan, assume_sorted: bool = False) -> None:
+        x, y = arrays_of(x, y)
         if is_plain(x, y, fill_value):
             self._theirs = scipys("interpolate").interp1d(x, y, kind, axis, copy, bounds_error, fill_value, assume_sorted)
             x, y, assume_sorted = self._theirs.x, self._theirs.y, True
@@ -199,6 +200,7 @@ class RegularGridInterpolator(Interpolator):
 
     def __init__(self, points: Sequence[Any], values: Any, method: str = "linear", bounds_error: bool = True, fill_value: Any = math.nan,
                  **options: Any) -> None:
+        points, (values,) = arrays_of(*points), arrays_of(values)
         if is_plain(*points, values):
             self._theirs = scipys("interpolate").RegularGridInterpolator(points, values, method, bounds_error, fill_value, **options)
             points, values = self._theirs.grid, self._theirs.values

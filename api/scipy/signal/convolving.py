@@ -253,8 +253,7 @@ def correlate2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", 
            [2.]])
     """
     x, y = _matrices(in1, in2, mode, "correlate2d")
-    y = np.conj(y) if y.dtype.kind == "c" else y
     if _needs_swap(x, y, (0, 1), mode):
-        return np.flip(_in_two_dimensions(y, x, _edges(x.shape, mode), boundary, fillvalue))
+        return np.flip(_in_two_dimensions(y, np.conj(x), _edges(x.shape, mode), boundary, fillvalue))
     low, high = _edges(y.shape, mode)
-    return _in_two_dimensions(x, y, (high, low), boundary, fillvalue)       # "same" is centered as in SciPy: not as in convolve2d
+    return _in_two_dimensions(x, np.conj(y), (high, low), boundary, fillvalue)       # "same" is centered as in SciPy: not as in convolve2d

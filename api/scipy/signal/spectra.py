@@ -354,6 +354,7 @@ def istft(Zxx: Any, fs: Any = 1.0, window: Any = "hann", nperseg: Any = None, no
 def lombscargle(x: Any, y: Any, freqs: Any, precenter: bool = False, normalize: Any = False, *, weights: Any = None,
                 floating_mean: bool = False) -> Any:
     """Equivalent of `scipy.signal.lombscargle`: the periodogram of samples at any places, in float64; values of weights are not checked.
+    That of one frequency is a number.
 
     >>> import numpy as np
     >>> lombscargle(np.arange(4.0), np.array([1.0, 0.0, -1.0, 0.0]), np.array([1.0, 2.0])).round(6)
@@ -389,8 +390,8 @@ def lombscargle(x: Any, y: Any, freqs: Any, precenter: bool = False, normalize: 
     least = float(np.finfo(np.float64).epsneg)
     a, b = yc / np.maximum(cc, least), ys / np.maximum(ss, least)
     if normalize == "amplitude":
-        return (a + 1j * b) * np.exp(1j * tau)
-    power = 2.0 * (a * yc + b * ys)
+        return np.squeeze((a + 1j * b) * np.exp(1j * tau))
+    power = np.squeeze(2.0 * (a * yc + b * ys))
     if normalize == "power":
         return power * (x.size / 4.0)
     return power * 0.5 / ((w * y) @ y - (mean ** 2 if floating_mean else 0.0))

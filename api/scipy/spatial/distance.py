@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.ir.errors import ShapeError
+from adjit.ir.errors import DTypeError, ShapeError
 from adjit.runtime.vmap import vmap
 from adjit.scipy.mirror import mirrors, without_rule
 from adjit.scipy.sliding import inexact
@@ -158,8 +158,16 @@ _ALIASES = {alias: name for name, aliases in {
 }.items() for alias in aliases.split()}
 
 
+def _real(*arrays: Any) -> tuple[Any, ...]:
+    found = inexact(*arrays)
+    if any(x.dtype.kind == "c" for x in found):
+        raise DTypeError("distances of complex numbers, of which SciPy drops the imaginary parts", find_user_location(),
+                         hint="give the real and the imaginary parts as elements of their own")
+    return found
+
+
 def _vectors(u: Any, v: Any, w: Any) -> tuple[Any, Any, Any]:
-    u, v = inexact(u, v)
+    u, v = _real(u, v)
     if u.ndim != 1 or v.ndim != 1:
         raise ValueError("Input vector should be 1-D.")
     return u, v, None if w is None else as_traced(w).astype(u.dtype)
@@ -293,7 +301,7 @@ def jensenshannon(p: Any, q: Any, base: float | None = None, *, axis: int = 0, k
     >>> float(jensenshannon([1.0, 0.0], [0.0, 1.0], 2.0))
     1.0
     """
-    u, v = inexact(p, q)
+    u, v = _real(p, q)
     found = _jensenshannon(np.moveaxis(u, axis, -1), np.moveaxis(v, axis, -1), None, base)
     return np.expand_dims(found, axis) if keepdims else found
 
@@ -372,7 +380,7 @@ def yule(u: Any, v: Any, w: Any = None) -> Any:
 
 
 def _rows(x: Any, name: str) -> Any:
-    (x,) = inexact(x)
+    (x,) = _real(x)
     if x.ndim != 2:
         raise ShapeError(f"{name} has to be a matrix of vectors, got the shape {x.shape}", find_user_location())
     return x
@@ -402,7 +410,7 @@ def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None, **kwa
     >>> cdist(np.array([[0.0, 0.0]]), np.array([[3.0, 4.0], [0.0, 1.0]]))
     array([[5., 1.]])
     """
-    a, b = inexact(_rows(XA, "XA"), _rows(XB, "XB"))
+    a, b = _real(_rows(XA, "XA"), _rows(XB, "XB"))
     if a.shape[1] != b.shape[1]:
         raise ValueError("XA and XB must have the same number of columns (i.e. feature dimension.)")
     if callable(metric):

@@ -10,7 +10,7 @@ from support.each import for_each
 from support.scipy_cases import Case, check_derivatives, check_float32, check_mapped, check_tensors, check_values, some
 
 import adjit as aj
-from adjit.errors import ShapeError, UnsupportedError
+from adjit.errors import DTypeError, ShapeError, UnsupportedError
 
 theirs = pytest.importorskip("scipy.spatial.distance")
 from adjit.scipy.spatial import distance  # noqa: E402
@@ -90,6 +90,7 @@ def test_equal_vectors_have_the_derivative_0(name: str) -> None:
     (lambda x: distance.pdist(x, "far"), ValueError, "Unknown Distance Metric"),
     (lambda x: distance.squareform(x[0, :2]), ValueError, "Incompatible vector size"),
     (lambda x: distance.euclidean(x, x), ValueError, "1-D"),
+    (lambda x: distance.pdist(x + 1j), DTypeError, "distances of complex numbers"),
     (lambda x: distance.directed_hausdorff(x, x), UnsupportedError, r"distance\.directed_hausdorff has no rule"),
 ])
 def test_what_does_not_fit(function: Any, kind: type[Exception], words: str) -> None:

@@ -43,6 +43,8 @@ DOMAINS: dict[str, list[tuple[float, float]]] = {
     **{key: [FEW, UNIT] for key in ("eval_chebyc", "eval_chebys", "eval_hermite", "eval_hermitenorm", "eval_sh_legendre",
                                     "eval_sh_chebyt", "eval_sh_chebyu")},
     "expn": [(0, 4), PLUS], "yn": [(0, 4), PLUS], "kn": [(0, 4), PLUS], "inv_boxcox": [PLUS, (0.2, 1)], "inv_boxcox1p": [PLUS, (0.2, 1)],
+    **{f"complex_{key}": [(-3, 3), (-2, -0.2)] for key in ("psi", "loggamma", "gamma", "rgamma", "airy", "airye", "exp1", "log_ndtr")},
+    **{f"complex_{key}": [PLUS, (-3, 3), (-2, -0.2)] for key in ("jve", "yve", "ive", "kve")},
 }
 
 
@@ -60,10 +62,10 @@ def called(module: Any, name: str, arrays: Any) -> Any:
     """Results of the function of a module; the parts of complex results."""
     known, given = FUNCTIONS[name], list(arrays)
     given[:known.whole] = [array.astype(np.int64) for array in given[:known.whole]]
-    if not known.of_complex:
-        return results(getattr(module, name)(*given))
-    found = getattr(module, name)(*given[:-2], given[-2] + 1j * given[-1])
-    return found.real, found.imag
+    first = known.arity - 2 * known.of_complex
+    numbers = given[:first] + [given[k] + 1j * given[k + 1] for k in range(first, known.arity, 2)]
+    found = results(getattr(module, known.name)(*numbers))
+    return tuple(part for number in found for part in (number.real, number.imag)) if known.of_complex else found
 
 
 def results(found: Any) -> tuple[Any, ...]:
@@ -111,7 +113,8 @@ TWICE = {"gammainc": 1, "betainc": 2, "jv": 1, "kv": 1, "k1e": 0, "airy": 0, "el
          "hyp2f1": 3, "agm": 0, "wofz": 1, "hankel1e": 1, "voigt_profile": 1, "eval_hermite": 1, "eval_sh_jacobi": 3, "nctdtr": 2,
          "lpmv": 2, "nrdtrisd": 1,
          "eval_legendre": 1, "elliprg": 0, "elliprj": 3,
-         "ndtri": 0, "gammaincinv": 1, "stdtr": 1, "sici": 0, "struve": 1, "binom": 1, "expn": 1, "chndtr": 0}
+         "ndtri": 0, "gammaincinv": 1, "stdtr": 1, "sici": 0, "struve": 1, "binom": 1, "expn": 1, "chndtr": 0,
+         "complex_loggamma": 0, "complex_psi": 1, "complex_jve": 2, "complex_airye": 1, "complex_elliprf": 3}
 
 
 @parametrize_within("name", TWICE)
@@ -130,7 +133,8 @@ def test_what_has_no_derivative_is_refused(case: str, exhaustive: bool) -> None:
     if not exhaustive and NOT_CLOSED.index(case) % 6:
         return
     name, output, number, _ = CASES[case]
-    with pytest.raises(NonDifferentiableError, match=rf"{name} has no derivative in its argument {number + 1}: .* (form|numbers)"):
+    words = rf"{FUNCTIONS[name].name} has no derivative in its argument {number + 1}: .* (form|numbers)"
+    with pytest.raises(NonDifferentiableError, match=words):
         aj.grad(lambda *arrays: np.sum(value(name, output)(*arrays)), argnums=number)(*arguments(name, 2))
 
 
@@ -245,6 +249,34 @@ def test_tensors_take_functions_of_complex_numbers() -> None:
     w = scipy.special.wofz(np.array([0.5, 1.0]) + 0.5j)
     np.testing.assert_allclose(x.grad.numpy(), (-2 * (x.detach().numpy() + 0.5j) * w + 2j / np.sqrt(np.pi)).imag, rtol=1e-13)
     assert scipy.special.wofz(aj.tensor(np.ones(2, np.complex64))).dtype == aj.tensor(np.ones(2, np.complex64)).dtype
+
+
+def test_functions_of_real_and_complex_numbers(exhaustive: bool) -> None:
+    """Dtypes and shapes as SciPy's; derivatives of those that are ops of ours for real numbers."""
+    z = np.array([0.5 + 0.3j, -1.2 - 0.7j])
+    names = ("loggamma", "gamma", "erf", "xlogy", "expi", "psi", "log1p", "expm1", "rgamma", "erfc", "erfcx", "ndtr", "log_ndtr", "xlog1py")
+    for name in names if exhaustive else names[:4]:
+        function = getattr(scipy.special, name)
+        for x in (z, z.astype(np.complex64), 0.5j, z[0], np.empty((0, 2), complex), z[::-1, None]):
+            given = (x,) * function.nin
+            expected, found = function(*given), run_traced(function, *given)
+            assert (found.dtype, found.shape) == (expected.dtype, expected.shape), name
+            np.testing.assert_allclose(found, expected, rtol=1e-13 if expected.dtype == complex else 1e-5)
+        aj.check_grads(lambda x, function=function: function(*(x,) * function.nin), (z + 0.1,))
+    tensor = aj.tensor(z, requires_grad=True)
+    scipy.special.loggamma(tensor).real.sum().backward()
+    np.testing.assert_allclose(tensor.grad.numpy(), np.conj(scipy.special.psi(z)), rtol=1e-13)
+    np.testing.assert_array_equal(aj.special.jv([0.5, 1.0], z), scipy.special.jv([0.5, 1.0], z))
+    far = -150.5 + 1e3j
+    np.testing.assert_allclose(aj.grad(scipy.special.loggamma, holomorphic=True)(far), scipy.special.psi(far), rtol=1e-13)
+
+
+def test_small_whole_numbers_and_truth_values_have_the_dtype_of_scipy() -> None:
+    for name in ("erf", "entr", "xlogy", "rel_entr"):
+        function = getattr(scipy.special, name)
+        for dtype in (bool, np.int8, np.uint16, np.int32):
+            given = (np.array([1, 0]).astype(dtype),) * function.nin
+            assert run_traced(function, *given).dtype == getattr(aj.special, name)(*given).dtype == function(*given).dtype
 
 
 def test_parts_of_complex_numbers_may_be_infinite() -> None:

@@ -143,6 +143,13 @@ def test_values_that_change_are_read_again() -> None:
         x += 0.01 * np.arange(8)
 
 
+def test_lists_of_traced_numbers_are_values() -> None:
+    def values(y: Any, i: Any) -> Any:
+        return [i.CubicSpline(X, y)(1.5), i.PchipInterpolator(X, y)(1.5), i.interp1d(X, y)(1.5), i.make_interp_spline(X, y)(1.5),
+                i.BSpline(KNOTS, y, 3)(1.5), i.RegularGridInterpolator((X,), y)([1.5])]
+    compare(aj.compile(lambda y: values(y, interpolate), backend="interpret")(Y.tolist()), values(Y.tolist(), theirs), 1e-10)
+
+
 @pytest.mark.parametrize(("function", "kind", "words"), [
     (lambda x: interpolate.make_interp_spline(x, Y), UnsupportedError, "traced places or knots"),
     (lambda x: interpolate.CubicSpline(X[::-1], x), ValueError, "strictly increasing"),

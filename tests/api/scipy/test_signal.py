@@ -66,7 +66,9 @@ CASES: dict[str, Case] = {
 OF_OTHER_DTYPES: dict[str, Case] = {
     "whole numbers": (lambda s: lambda x, i: [s.convolve(x, x[:3]), s.correlate(x, x[:2], "same"), s.convolve2d(i, i[:2, :2]),
                                               s.fftconvolve(x, x[:3]), s.convolve(i, i[:2, :2], "valid")], (WHOLE, WHOLE.reshape(3, 3))),
-    "complex numbers": (lambda s: lambda x, y: [s.convolve(x, y), s.correlate(y, x), s.correlate(x, x[:3], "valid"), s.lfilter(B, A, x),
+    "complex numbers": (lambda s: lambda x, y: [s.convolve(x, y), s.correlate(y, x), s.correlate(x, x[:3], "valid"),
+                                                s.correlate2d(x[None, :2], x[None], "valid"),
+                                                s.correlate2d(x[None], x[None, ::-1]), s.lfilter(B, A, x),
                                                 s.fftconvolve(x, y, "same"), s.correlate(x, y, method="fft")], (COMPLEX, LONG)),
     "empty": (lambda s: lambda x: [s.lfilter(B, A, x), s.fftconvolve(x[0], x[0])], (np.zeros((2, 0)),)),
     "no dimensions": (lambda s: lambda x: [s.convolve(x, x), s.correlate(x, x)], (np.array(3.0),)),

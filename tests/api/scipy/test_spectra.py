@@ -52,7 +52,9 @@ CASES: dict[str, Case] = {
         *s.istft(np.swapaxes(s.stft(m, nperseg=8)[2], 1, 2), freq_axis=2, time_axis=1)], (X, M)),
     "lombscargle": (lambda s: lambda t, y, f, w: [
         s.lombscargle(t, y, f), s.lombscargle(t, y, f, normalize=True), s.lombscargle(t, y, f, weights=w, floating_mean=True),
-        s.lombscargle(t, y, f, normalize="amplitude"), s.lombscargle(t, y, f, normalize=True, floating_mean=True)],
+        s.lombscargle(t, y, f, normalize="amplitude"), s.lombscargle(t, y, f[:1]),
+        s.lombscargle(t, y, f[:1], normalize="amplitude"), s.lombscargle(t, y, f[:1], normalize=True, floating_mean=True),
+        s.lombscargle(t, y, f, normalize=True, floating_mean=True)],
         (PLACES, X[:20], np.linspace(0.3, 4, 7), RANDOM.uniform(0.5, 1, 20))),
     "vectorstrength": (lambda s: lambda t, p: [*s.vectorstrength(t, p), *s.vectorstrength(t, p[0])], (PLACES, W[:3])),
     "resample": (lambda s: lambda x, m: [
