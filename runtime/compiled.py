@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol
 
 import numpy as np
 
+from adjit.codegen.numpy.chunks import KernelCompiler
 from adjit.codegen.process.cores import usable_cores
 from adjit.codegen.process.fork_safety import no_fork, renewed_after_fork
 from adjit.eager.modes import modes
@@ -29,6 +30,7 @@ from adjit.runtime.caches.program_cache import CacheInfo, Found, ProgramCache
 from adjit.runtime.compile_options import CompileOptions, Names, check_budget, function_name, make_compile_options
 from adjit.runtime.fastcall.callable_type import activate, callable_type, fastcall_is_ready
 from adjit.runtime.first_call_notice import long_call_announced
+from adjit.runtime.native.code import native_is_supported
 from adjit.runtime.pickled_functions import has_name, make_recompiling, restore
 from adjit.runtime.program import Program, compile_program
 from adjit.runtime.warmup import WARM_UP
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from adjit.runtime import compiled_module
     from adjit.runtime.debug import shadow
     from adjit.runtime.exports import export, native_callable, onnx_file
+    from adjit.runtime.native import chunk_kernel
     from adjit.runtime.reports import explain, page, reports, what_if
     from adjit.runtime.reports.memory_report import MemoryReport
     from adjit.runtime.reports.page import Page
@@ -58,7 +61,11 @@ else:
     explain = LazyModule("adjit.runtime.reports.explain")
     reports = LazyModule("adjit.runtime.reports.reports")
     export = LazyModule("adjit.runtime.exports.export")
+    chunk_kernel = LazyModule("adjit.runtime.native.chunk_kernel")
     native_callable = LazyModule("adjit.runtime.exports.native_callable")
+
+if native_is_supported():
+    KernelCompiler.compile = staticmethod(lambda chunks: chunk_kernel.compile_chunks(chunks))
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")      # parameters of a method, without its instance

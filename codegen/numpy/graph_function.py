@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from adjit.codegen.numpy.chunks import chunked, is_slow
 from adjit.codegen.numpy.function_text import Binding, FunctionText
 from adjit.codegen.numpy.op_functions import (
     EXPRESSIONS,
@@ -59,6 +60,9 @@ def compile_graph(graph: Graph, weak: frozenset[int] = frozenset(), views: bool 
     Results equal those of `interpret` bit for bit, except for the signs of zeros of strong products, and for the last bits of sums and
     matrix products over broadcast or transposed values, whose layouts may differ. The caller silences floating-point warnings.
     """
+    function = None if views else chunked(graph)
+    if function is not None:
+        return NumpyFunction(function, f"chunks of {graph.name}", (True,) * len(graph.results))
     return _compile(graph, weak, _nonfinite_witnesses(graph), views)
 
 
@@ -116,6 +120,10 @@ class _Writer(FunctionText):
     # -- ops
 
     def op(self, op: Op) -> Binding:
+        kernel = chunked(Graph(op.name, tuple(dict.fromkeys(op.operands)), (op,), op.results)) if is_slow(op) else None
+        if kernel is not None:
+            operands = ", ".join(self.array(value) for value in dict.fromkeys(op.operands))
+            return self.assign(f"{self.constant(kernel)}({operands})[0]", op.result.type.shape, self.new_root())
         special: Callable[[Op], Binding] | None = getattr(self, f"write_{op.name}", None)
         if special is not None:
             return special(op)

@@ -18,6 +18,7 @@ from adjit.ir.ops.movement import pad, slice
 from adjit.ir.ops.rules import NUMBER, REAL, drop_axes, require, require_axis
 from adjit.ir.ops.sampling import INTEGERS, edges, uniform
 from adjit.ir.ops.selection import select
+from adjit.ir.sorting import stable_argsort, stable_sort
 from adjit.ir.types import BOOL, F32, F64, I64, TensorType
 
 # -- cumulative sum and product
@@ -165,7 +166,7 @@ def _order_samples() -> Iterator[Sample]:
 argsort: OpDefinition = define(
     "argsort", Kind.SCAN, arity=1, attributes={"axis": int}, vjp=None,
     doc="The indices that sort the elements along `axis` in ascending order; equal elements keep their order, NaN comes last.",
-    infer=_infer_argsort, evaluate=lambda x, *, axis: np.argsort(x, axis, kind="stable"), samples=_order_samples)
+    infer=_infer_argsort, evaluate=lambda x, *, axis: stable_argsort(x, axis), samples=_order_samples)
 
 def _infer_sort(x: TensorType, *, axis: int, first: int, count: int) -> TensorType:
     require_axis(axis, x)
@@ -175,7 +176,7 @@ def _infer_sort(x: TensorType, *, axis: int, first: int, count: int) -> TensorTy
 
 
 def _evaluate_sort(x: np.ndarray, *, axis: int, first: int, count: int) -> np.ndarray:
-    return np.split(np.sort(x, axis, kind="stable"), (first, first + count), axis)[1]
+    return np.split(stable_sort(x, axis), (first, first + count), axis)[1]
 
 
 def _sort_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:

@@ -100,6 +100,21 @@ class NativeExecutable:
         status = self._entry(frame.params, frame.results, frame.arena, pool.address if pool else None)
         return self._finish(frame, results, status)
 
+    def run_pieces(self, addresses: np.ndarray, before: Callable[[int], object] | None) -> None:
+        """Run the program on one piece of arrays after another: `addresses` has a row for each, of the parameters and then of the
+        results. `before(number)` is called before each piece."""
+        frame = self._take()
+        first, row = data_address(addresses), addresses.strides[0]
+        results = addresses.itemsize * len(frame.params)
+        for number in range(len(addresses)):
+            if before is not None:
+                before(number)
+            params = first + number * row
+            status = self._entry(params, params + results, frame.arena, None)
+            if status:
+                raise self.error_of(status, params, params + results, frame.arena)
+        self._frames.append(frame)
+
     def run_timed(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> tuple[list[Any], Times]:
         """The results, as from `run`, and the time span of each op."""
         if self._timed is None:

@@ -1,0 +1,116 @@
+"""Elementwise operations on large tensors by kernels: values and gradients of small ones, one kernel for all shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjit as aj
+from adjit.codegen.numpy import chunks
+from adjit.codegen.numpy.chunks import CHUNK, MIN_ELEMENTS, ChunkGraph
+from adjit.eager.call import _calls
+from adjit.nn import functional
+from adjit.runtime.native.code import native_is_supported
+
+pytestmark = pytest.mark.skipif(not native_is_supported(), reason="native programs are for Linux on x86-64")
+
+RNG = np.random.default_rng(0)
+
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "erf": aj.erf, "gelu": functional.gelu, "erfinv": lambda x: aj.erfinv(x * 0.1), "lgamma": lambda x: aj.lgamma(x * x + 0.5),
+    "mish": functional.mish, "logit": lambda x: aj.special.logit(aj.sigmoid(x)),
+    "weak": lambda x: aj.erf(2.5 * x) ** 2 - 1
+}
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[ChunkGraph]:
+    """Graphs that kernels are compiled for."""
+    graphs: list[ChunkGraph] = []
+    compile = chunks.KernelCompiler.compile
+    assert compile is not None
+
+    def counting(graph: ChunkGraph) -> Any:
+        graphs.append(graph)
+        return compile(graph)
+    _calls.clear()
+    monkeypatch.setattr(chunks.KernelCompiler, "compile", staticmethod(counting))
+    return graphs
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_values_and_gradients_are_those_of_small_tensors(name: str, dtype: type, compiled: list[ChunkGraph]) -> None:
+    """In pieces of less than a chunk they are computed by NumPy."""
+    function = FUNCTIONS[name]
+    for shape in ((MIN_ELEMENTS + 5,), (3, CHUNK // 2, 7)):
+        x = RNG.normal(size=shape).astype(dtype)
+        x.flat[:4] = np.nan, np.inf, -np.inf, -0.0
+        whole = aj.tensor(x, requires_grad=True)
+        y = function(whole)
+        (y * y).sum().backward()
+        assert compiled
+        compiled.clear()
+        for part in (np.s_[:100], np.s_[-100:]):
+            small = aj.tensor(x.reshape(-1)[part], requires_grad=True)
+            z = function(small)
+            (z * z).sum().backward()
+            near = {"rtol": 2e-6 if dtype == np.float32 else 1e-13, "atol": 1e-6 if dtype == np.float32 else 1e-13}
+            np.testing.assert_allclose(y.detach().numpy().reshape(-1)[part], z.detach().numpy(), **near)
+            np.testing.assert_allclose(whole.grad.numpy().reshape(-1)[part], small.grad.numpy(), rtol=near["rtol"] * 10, atol=1e-5)
+        assert not compiled
+
+
+def test_bits_depend_on_nothing_but_the_element(compiled: list[ChunkGraph]) -> None:
+    """Neither on the place in the array nor on its layout."""
+    x = RNG.normal(size=(CHUNK + 3, 2)).astype(np.float32)
+    found = aj.erf(aj.tensor(x)).numpy()
+    for other in (x[::-1], np.asfortranarray(x), np.repeat(x, 2, axis=0)[::2], x[:, ::-1]):
+        expected = aj.erf(aj.tensor(np.ascontiguousarray(other))).numpy()
+        np.testing.assert_array_equal(aj.erf(aj.tensor(other)).numpy(), expected)
+    np.testing.assert_array_equal(aj.erf(aj.tensor(np.concatenate([x, x]))).numpy()[-len(x):], found)
+    assert len({graph.graph for graph in compiled}) == 1 < len(compiled)
+
+
+def test_random_numbers_are_those_of_small_draws() -> None:
+    """Numbers of one generator, from the first on, whatever the number of them."""
+    for draw in (aj.rand, aj.randn):
+        aj.manual_seed(3)
+        many = draw(3 * CHUNK + 1, dtype=aj.float64).numpy()
+        assert abs(np.mean(many) - (0.5 if draw is aj.rand else 0.0)) < 0.03
+        aj.manual_seed(3)
+        assert len(np.unique(many)) == many.size
+        again = draw(3 * CHUNK + 1, dtype=aj.float64).numpy()
+        np.testing.assert_array_equal(many, again)
+    aj.manual_seed(3)
+    np.testing.assert_allclose(aj.rand(3 * CHUNK + 1, dtype=aj.float64).numpy()[:50], _first(50), rtol=1e-15)
+
+
+def _first(count: int) -> np.ndarray:
+    aj.manual_seed(3)
+    return aj.rand(count, dtype=aj.float64).numpy()
+
+
+def test_results_are_arrays_of_their_own() -> None:
+    """They may be written to, and operands are left alone."""
+    x = aj.tensor(RNG.normal(size=2 * CHUNK), requires_grad=True)
+    before = x.detach().numpy().copy()
+    y = functional.gelu(x)
+    y += 1.0
+    y.sum().backward()
+    np.testing.assert_array_equal(x.detach().numpy(), before)
+    np.testing.assert_allclose(y.detach().numpy()[:9], functional.gelu(aj.tensor(before[:9])).numpy() + 1.0, rtol=1e-14)
+    w = aj.tensor(np.array(0.5), requires_grad=True)
+    (aj.erf(x * w).sum() + aj.erf(w)).backward()
+    slope = np.sum(2 / np.sqrt(np.pi) * np.exp(-(0.5 * before) ** 2) * before) + 2 / np.sqrt(np.pi) * np.exp(-0.25)
+    np.testing.assert_allclose(w.grad.numpy(), slope, rtol=1e-12)
+
+
+def test_second_derivatives() -> None:
+    x = aj.tensor(RNG.normal(size=CHUNK), requires_grad=True)
+    (first,) = aj.autograd.grad(aj.erf(x).sum(), x, create_graph=True)
+    (second,) = aj.autograd.grad(first.sum(), x)
+    np.testing.assert_allclose(second.numpy(), -2 * x.detach().numpy() * first.detach().numpy(), rtol=1e-12, atol=1e-15)
