@@ -21,6 +21,7 @@ from adjit.passes.options import Options
 from adjit.passes.pipeline import PIPELINE, ROLL, Pass, PassRecord, PipelineResult, run_pipeline, run_rolling
 from adjit.passes.tiling.tile_batch import tile_batch
 from adjit.runtime.backends import make_executable
+from adjit.runtime.caches.compile_once import compile_once
 from adjit.runtime.caches.graph_cache import find_program, keep_program, program_key
 from adjit.runtime.distributed.agreement import check_collectives, collectives_of
 from adjit.runtime.first_call_notice import begin_stage
@@ -102,21 +103,32 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
         result = run_pipeline(graph, options, verify, on_pass, passes, stage)
         return PipelineResult(result.graphs, (*before, *result.records))
 
-    key = ""
+    key, code = "", None
     if is_cached:
         target = native_target()
         key = program_key(graph, [step.name for step in passes], options, target)
         code = find_program(key, graph)
         WARM_UP.notify_cache_lookup(missed=code is None)
-        if code is not None:
-            pipeline = DeferredPipeline(run_passes)
-            executable = NativeExecutable(code, lambda: pipeline.final, threads)
-            check_collectives(graph, code.artifact.collectives)
-            return CompiledGraph(pipeline, executable, 0.0, (time.perf_counter() - begin) * 1e3)
-        if threads > 1 and cost_of(graph).operations >= MIN_POOL_OPERATIONS:
-            TEAM_CODE.start()
+    with compile_once(key) if key and code is None else nullcontext():
+        code = find_program(key, graph) if key and code is None else code       # another process may have put it there
+        if code is None:
+            made = _compile_new(graph, backend, options, threads, run_passes, on_pass, key, begin)
+    if code is not None:
+        pipeline = DeferredPipeline(run_passes)
+        executable = NativeExecutable(code, lambda: pipeline.final, threads)
+        made = CompiledGraph(pipeline, executable, 0.0, (time.perf_counter() - begin) * 1e3)
+    check_collectives(graph, collectives_of(made.pipeline.final) if code is None else code.artifact.collectives)
+    return made
+
+
+def _compile_new(graph: Graph, backend: str, options: Options, threads: int, run_passes: Callable[..., PipelineResult],
+                 on_pass: Callable[[str, Graph], None] | None, key: str, begin: float) -> CompiledGraph:
+    """Compile a graph that the disk cache does not have under `key`; without a key it is not kept there either."""
+    target = native_target() if key else None
+    if key and threads > 1 and cost_of(graph).operations >= MIN_POOL_OPERATIONS:
+        TEAM_CODE.start()
     begin_stage("optimizing", graph)
-    with compile_program.OverlappedCodegen(target, threads) if key and threads > 1 else nullcontext() as overlapped:
+    with compile_program.OverlappedCodegen(target, threads) if target is not None and threads > 1 else nullcontext() as overlapped:
         result = run_passes(partial(_after_pass, overlapped, on_pass))
         passed = time.perf_counter()
         check_cancelled()
@@ -124,7 +136,6 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
         made = make_executable(backend, result.graphs["optimized"], result.final, threads, options.flush_subnormals, overlapped)
     if key and isinstance(made, NativeExecutable):
         keep_program(key, made.code)
-    check_collectives(graph, collectives_of(result.final))
     return CompiledGraph(result, made, (passed - begin) * 1e3, (time.perf_counter() - passed) * 1e3)
 
 

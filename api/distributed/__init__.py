@@ -14,7 +14,13 @@ Within traced functions collectives are ops, with derivatives to any order; outs
 array([-10., -12.])
 """
 
+from adjit.distributed.checkpoints import load, save
+from adjit.distributed.sharding import ShardedOptimizer, sharded
 from adjit.runtime.distributed.collectives import all_gather, all_reduce, all_to_all, broadcast, rank, replicated, size
+from adjit.runtime.distributed.gradients import mean_gradients
 from adjit.runtime.distributed.world import init
 
-__all__ = ["all_gather", "all_reduce", "all_to_all", "broadcast", "init", "rank", "replicated", "size"]
+__all__ = [
+    "ShardedOptimizer", "all_gather", "all_reduce", "all_to_all", "broadcast", "init", "load", "mean_gradients", "rank", "replicated",
+    "save", "sharded", "size",
+]

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import traceback
+from collections.abc import Collection
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -37,10 +38,10 @@ def run_ranks(count: int, program: Path, *arguments: str, timeout: float = 60.0,
                           errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout)
 
 
-def run_checks(module: ModuleType, rank: int) -> None:
-    """Run the checks of a module. Rank 0 writes their names; a check that fails ends all ranks."""
+def run_checks(module: ModuleType, rank: int, names: Collection[str] = ()) -> None:
+    """Run the checks of a module, those of `names` if there are any. Rank 0 writes their names; a check that fails ends all ranks."""
     for name, check in vars(module).items():
-        if name.startswith("check_"):
+        if name in names if names else name.startswith("check_"):
             try:
                 check()
             except BaseException:

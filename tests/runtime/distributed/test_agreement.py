@@ -9,13 +9,14 @@ from support.ranks import SUPPORT, launcher, run_ranks
 
 CASES = {
     "other_shape": "the programs of the ranks differ: rank 1 would run total (",
-    "other_program_within": "rank 1 waits in collective number 2 for rank 0, which waits to run another program",
-    "no_program": "rank 1 came to the end without the program total (",
     "uncaught": "ValueError: the data of this rank are missing",
+    "other_program_within": "rank 1 waits in collective number 2 for rank 0, which waits to run another program",
     "dies": "9",
+    "no_program": "rank 1 came to the end without the program total (",
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("case", CASES)
 def test_ends_within_seconds(case: str) -> None:
     launcher()
