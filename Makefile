@@ -5,11 +5,20 @@ PYTHON ?= python3
 BIN := .venv/bin
 PACKAGES := ir tracer passes codegen eager runtime
 
-.PHONY: demo test lint types pytest accuracy bench bench-programs bench-functions bench-compare bench-targets bench-report clean
+.PHONY: demo demo-mpi test lint types pytest accuracy bench bench-programs bench-functions bench-compare bench-targets bench-report clean
 .DEFAULT_GOAL := test
 
 demo: .venv/installed
 	$(BIN)/python examples/digits.py
+
+# The same training on several processes, with the MPI of this environment or of the system: make demo-mpi RANKS=4
+RANKS ?= 2
+MPIRUN = PATH="$(CURDIR)/$(BIN):$$PATH" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe \
+	mpirun -n $(RANKS) $(BIN)/python
+
+demo-mpi: .venv/installed
+	$(MPIRUN) examples/digits_mpi.py
+	$(MPIRUN) examples/character_model_mpi.py
 
 test: lint types pytest
 

@@ -8,11 +8,16 @@ from typing import Any
 
 import pytest
 from support.project import ROOT
+from support.ranks import run_ranks
+
+
+def main_of(name: str) -> Any:
+    return runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="example")["main"]
 
 
 def run(name: str, monkeypatch: pytest.MonkeyPatch, folder: Path, **sizes: Any) -> float:
     monkeypatch.chdir(folder)
-    result = runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="example")["main"](out=folder / "pictures", **sizes)
+    result = main_of(name)(out=folder / "pictures", **sizes)
     assert (folder / "pictures" / f"{name}.png").stat().st_size > 5000
     return float(result)
 
@@ -27,3 +32,21 @@ def test_convolutional_network_learns_digits(monkeypatch: pytest.MonkeyPatch, tm
 
 def test_character_model_learns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert run("character_model", monkeypatch, tmp_path, steps=40, length=20) < 5.0     # of 6.6 bits for 96 characters
+
+
+def test_network_on_ranks_learns_digits(tmp_path: Path, exhaustive: bool) -> None:
+    accuracy, digest = main_of("digits_mpi")(epochs=3, checkpoint=str(tmp_path / "checkpoint"))
+    accuracy, digest = main_of("digits_mpi")(epochs=6, checkpoint=str(tmp_path / "checkpoint"))
+    assert accuracy > 0.75
+    if exhaustive:
+        ran = run_ranks(2, ROOT / "examples" / "digits_mpi.py", "--epochs", "6")
+        assert f"digest of the parameters {digest}" in ran.stdout, ran.stdout
+
+
+def test_character_model_on_ranks_learns(exhaustive: bool) -> None:
+    if not exhaustive:
+        pytest.skip("with --exhaustive")
+    bits, digest = main_of("character_model_mpi")(steps=40)
+    assert bits < 5.0
+    ran = run_ranks(2, ROOT / "examples" / "character_model_mpi.py", "--steps", "40")
+    assert f"digest of the parameters {digest}" in ran.stdout, ran.stdout
