@@ -23,7 +23,7 @@ from adjit import distributed as dist
 from adjit.nn import functional as F
 
 sys.path.insert(0, str(Path(__file__).parent))
-from character_model import BATCH, CONTEXT, Model, sources  # noqa: E402
+from character_model import BATCH, CONTEXT, Model, sources
 
 
 def main(steps: int = 200, shards: int = 8) -> tuple[float, str]:

@@ -84,7 +84,8 @@ def main(epochs: int = 12, shards: int = 8, checkpoint: str = "") -> tuple[float
     accuracy = float(np.mean(np.argmax(np.asarray(scores), axis=1) == test_labels))
     digest = hashlib.sha256(b"".join(params[name].tobytes() for name in sorted(params))).hexdigest()[:16]
     if rank == 0:
-        print(f"{size} rank{'s' * (size > 1)}, {BATCH} images a step, {min(times, default=np.nan) * 1e3:.2f} ms a step (the fastest epoch): accuracy on "
+        fastest = min(times, default=np.nan)
+        print(f"{size} rank{'s' * (size > 1)}, {BATCH} images a step, {fastest * 1e3:.2f} ms a step (the fastest epoch): accuracy on "
               f"{len(test_labels)} images not trained on {accuracy:.2%}, digest of the parameters {digest}")
     return accuracy, digest
 
