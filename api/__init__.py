@@ -15,30 +15,33 @@ from importlib import import_module
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING, Any
 
-from adjit import autograd, errors, linalg, numpy, random
-from adjit.eager.conversions import from_dlpack
-from adjit.eager.device import device
-from adjit.eager.generator import Generator, get_rng_state, manual_seed, set_rng_state
-from adjit.eager.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
-from adjit.eager.tensor import Tensor, as_tensor, tensor
-from adjit.ir.spelling import nearest as _nearest
-from adjit.ir.version import VERSION as __version__
-from adjit.runtime.batched_map import map
-from adjit.runtime.compiled import CompiledFunction, compile
-from adjit.runtime.control_flow import cond, fori_loop, scan, while_loop
-from adjit.runtime.custom_vjp import custom_vjp
-from adjit.runtime.jacobians import hessian, jacfwd, jacobian, jacrev
-from adjit.runtime.pure_callback import pure_callback
-from adjit.runtime.transforms import (
-    checkpoint,
-    grad,
-    hvp,
-    jvp,
-    stop_gradient,
-    value_and_grad,
-    vjp,
-)
-from adjit.runtime.vmap import vmap
+from adjit.codegen.process.gc_pause import gc_paused
+
+with gc_paused():       # of all these modules a collection would free nothing, and take a tenth of the time
+    from adjit import autograd, errors, linalg, numpy, random
+    from adjit.eager.conversions import from_dlpack
+    from adjit.eager.device import device
+    from adjit.eager.generator import Generator, get_rng_state, manual_seed, set_rng_state
+    from adjit.eager.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+    from adjit.eager.tensor import Tensor, as_tensor, tensor
+    from adjit.ir.spelling import nearest as _nearest
+    from adjit.ir.version import VERSION as __version__
+    from adjit.runtime.batched_map import map
+    from adjit.runtime.compiled import CompiledFunction, compile
+    from adjit.runtime.control_flow import cond, fori_loop, scan, while_loop
+    from adjit.runtime.custom_vjp import custom_vjp
+    from adjit.runtime.jacobians import hessian, jacfwd, jacobian, jacrev
+    from adjit.runtime.pure_callback import pure_callback
+    from adjit.runtime.transforms import (
+        checkpoint,
+        grad,
+        hvp,
+        jvp,
+        stop_gradient,
+        value_and_grad,
+        vjp,
+    )
+    from adjit.runtime.vmap import vmap
 
 if TYPE_CHECKING:
     from adjit import (
