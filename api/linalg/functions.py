@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 import numpy as np
 
-from adjit.ir.errors import ShapeError
+from adjit.ir.errors import ShapeError, TraceError
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.types import F64, is_inexact
 from adjit.tracer.array import TracedArray, as_traced
@@ -39,6 +39,14 @@ _RAISING: dict[Any, str] = {np.linalg.cholesky: "Matrix is not positive definite
 """Functions that raise `LinAlgError` where a program gives NaN or infinity."""
 
 
+def _is_true(x: Any) -> bool:
+    """False in the body of a loop, where values differ from run to run: a failure there is NaN, whatever the function catches."""
+    try:
+        return bool(x)
+    except TraceError:
+        return False
+
+
 _PYTORCHS_NAMES = {"dim": "axis", "dims": "axes", "keepdim": "keepdims"}
 
 
@@ -63,7 +71,8 @@ def stands_for(numpy_function: Function, *keywords: str) -> Callable[[Callable[P
             result: Any = within(*args, **kwargs)
             if numpy_function in _RAISING and isinstance(result, TracedArray) and is_caught(np.linalg.LinAlgError):
                 given = [as_traced(x) for x in (*args, *kwargs.values()) if not isinstance(x, (bool, str))]
-                if bool(~np.all(np.isfinite(result)) & np.all(np.stack([np.all(np.isfinite(x)) for x in given]))):
+                failed = ~np.all(np.isfinite(result)) & np.all(np.stack([np.all(np.isfinite(x)) for x in given]))
+                if _is_true(failed):
                     raise np.linalg.LinAlgError(_RAISING[numpy_function])
             return result
 

@@ -19,18 +19,18 @@ NOT_YET = "not supported"
 
 _TEXT = {
     "linalg": {
-        MADE: "dft diagsvd fiedler fiedler_companion hadamard helmert hilbert invhilbert "
+        MADE: "dft hadamard helmert hilbert invhilbert "
               "invpascal pascal ",
         CHECKS: "bandwidth ishermitian issymmetric",
         LOWER: "find_best_blas_type get_blas_funcs get_lapack_funcs",
         RANDOM: "clarkson_woodruff_transform",
         CONTENT: "null_space orth",
         CALLS: "funm",
-        NOT_YET: "cdf2rdf cossin "
-                 "expm_cond hessenberg ldl matrix_balance "
-                 "ordqz qr_delete qr_insert qr_multiply qr_update qz rsf2csf schur "
-                 "solve_continuous_are solve_discrete_are "
-                 "",
+        "triangular forms are unique up to turns of vectors alone; `eig`, `qr`, `solve_sylvester` and `sqrtm` have rules":
+            "cdf2rdf cossin hessenberg ordqz qz rsf2csf schur",
+        "values decide which pivots there are; `cholesky`, `lu` and `eigh` have rules": "ldl",
+        "a factor updated in place of one made anew; `qr` has a rule": "qr_delete qr_insert qr_update",
+        "it is a step of the solution of other problems": "expm_cond matrix_balance",
     },
     "integrate": {
         CALLS: "cubature dblquad nquad nsum odeint qmc_quad quad quad_vec solve_bvp solve_ivp tanhsinh tplquad",

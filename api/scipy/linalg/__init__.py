@@ -27,6 +27,7 @@ from adjit.scipy.linalg.eigenvalues import (
     orthogonal_procrustes,
     polar,
     qr,
+    qr_multiply,
     rq,
     subspace_angles,
     svd,
@@ -46,11 +47,15 @@ from adjit.scipy.linalg.matrix_functions import (
     tanhm,
     tanm,
 )
+from adjit.scipy.linalg.riccati import solve_continuous_are, solve_discrete_are
 from adjit.scipy.linalg.structures import (
     block_diag,
     circulant,
     companion,
     convolution_matrix,
+    diagsvd,
+    fiedler,
+    fiedler_companion,
     hankel,
     khatri_rao,
     leslie,
@@ -87,12 +92,13 @@ from adjit.scipy.mirror import without_rule
 
 __all__ = [
     "block_diag", "cho_factor", "cho_solve", "cho_solve_banded", "cholesky", "cholesky_banded", "circulant", "companion",
-    "convolution_matrix", "coshm", "cosm", "det", "eig", "eig_banded", "eigh", "eigh_tridiagonal", "eigvals", "eigvals_banded",
-    "eigvalsh", "eigvalsh_tridiagonal", "expm", "expm_frechet", "fractional_matrix_power", "hankel", "inv", "khatri_rao", "leslie",
-    "logm", "lstsq", "lu", "lu_factor", "lu_solve", "matmul_toeplitz", "norm", "orthogonal_procrustes", "pinv", "pinvh", "polar", "qr",
-    "rq", "signm", "sinhm", "sinm", "solve", "solve_banded", "solve_circulant", "solve_continuous_lyapunov", "solve_discrete_lyapunov",
-    "solve_lyapunov", "solve_sylvester", "solve_toeplitz", "solve_triangular", "solveh_banded", "sqrtm", "subspace_angles", "svd",
-    "svdvals", "tanhm", "tanm", "toeplitz",
+    "convolution_matrix", "coshm", "cosm", "det", "diagsvd", "eig", "eig_banded", "eigh", "eigh_tridiagonal", "eigvals",
+    "eigvals_banded", "eigvalsh", "eigvalsh_tridiagonal", "expm", "expm_frechet", "fiedler", "fiedler_companion",
+    "fractional_matrix_power", "hankel", "inv", "khatri_rao", "leslie", "logm", "lstsq", "lu", "lu_factor", "lu_solve",
+    "matmul_toeplitz", "norm", "orthogonal_procrustes", "pinv", "pinvh", "polar", "qr", "qr_multiply", "rq", "signm", "sinhm", "sinm",
+    "solve", "solve_banded", "solve_circulant", "solve_continuous_are", "solve_continuous_lyapunov", "solve_discrete_are",
+    "solve_discrete_lyapunov", "solve_lyapunov", "solve_sylvester", "solve_toeplitz", "solve_triangular", "solveh_banded", "sqrtm",
+    "subspace_angles", "svd", "svdvals", "tanhm", "tanm", "toeplitz",
 ]
 
 _others = without_rule("linalg", __all__)

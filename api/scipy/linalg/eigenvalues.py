@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir import ops
-from adjit.ir.errors import UnsupportedError
+from adjit.ir.errors import ShapeError, UnsupportedError
 from adjit.linalg import decompositions, rules
 from adjit.linalg import functions as systems
 from adjit.linalg.functions import floating, square
@@ -260,6 +260,30 @@ def qr(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full",
         count = min(a.shape[-2:])
         return (matrix_transpose(packed), scales), np.triu(matrix_transpose(packed))[..., :count, :], *order
     return *decompositions.qr(a, "complete" if mode == "full" else "reduced"), *order
+
+
+@_scipy
+def qr_multiply(a: Any, c: Any, mode: str = "right", pivoting: bool = False, conjugate: bool = False, overwrite_a: bool = False,
+                overwrite_c: bool = False) -> Any:
+    """Equivalent of `scipy.linalg.qr_multiply`: (c @ q, r) of a = q @ r with as many columns of `q` as rows or columns of `a`, whichever
+    are fewer; q @ c with the mode "left"; the conjugate of `q` with `conjugate`; and the order of columns with `pivoting`.
+
+    >>> import numpy as np
+    >>> qr_multiply(np.array([[3.0], [4.0]]), np.array([5.0, 0.0]))[0]
+    array([-3.])
+    """
+    if mode not in ("left", "right"):
+        raise ValueError(f"Mode argument can only be 'left' or 'right' but not '{mode}'")
+    (q, *rest), c = _qr(a, mode="economic", pivoting=pivoting), floating(c)
+    q = np.conjugate(q) if conjugate else q
+    rows = c[None] if c.ndim < 2 and mode == "right" else c[:, None] if c.ndim < 2 else c
+    if rows.shape[1 if mode == "right" else 0] != q.shape[0 if mode == "right" else 1]:
+        raise ShapeError(f"qr_multiply: c of shape {rows.shape} does not fit to q of shape {q.shape}", find_user_location())
+    product = rows @ q if mode == "right" else q @ rows
+    return np.ravel(product) if c.ndim < 2 else product, *rest
+
+
+_qr: Callable[..., Any] = qr.__wrapped__        # type: ignore[attr-defined]
 
 
 @_scipy

@@ -233,3 +233,60 @@ def solve_circulant(c: Any, b: Any, singular: str = "raise", tol: Any = None, ca
     else:
         found = np.fft.irfft(np.fft.rfft(b) / np.fft.rfft(c), size)
     return np.moveaxis(found, -1, outaxis)
+
+
+@_scipy
+def diagsvd(s: Any, M: int, N: int) -> Any:
+    """Equivalent of `scipy.linalg.diagsvd`: the `M` by `N` matrix with the singular values `s` on its diagonal.
+
+    >>> import numpy as np
+    >>> diagsvd(np.array([1, 2]), 2, 3)
+    array([[1, 0, 0],
+           [0, 2, 0]])
+    """
+    s = as_traced(s)
+    if s.shape not in ((M,), (N,)):
+        raise ValueError("Length of s must be M or N.")
+    return np.pad(np.diag(s), [(0, M - s.size), (0, N - s.size)])
+
+
+@_scipy
+def fiedler(a: Any) -> Any:
+    """Equivalent of `scipy.linalg.fiedler`: the matrix of distances of numbers; of stacks of vectors stacks of matrices.
+
+    >>> import numpy as np
+    >>> fiedler(np.array([1.0, 4.0]))
+    array([[0., 3.],
+           [3., 0.]])
+    """
+    a = np.atleast_1d(as_traced(a))
+    if a.size < 2:
+        return zeros((a.size,) * 2 if a.size else (0,))
+    return np.abs(a[..., :, None] - a[..., None, :])
+
+
+@_scipy
+def fiedler_companion(a: Any) -> Any:
+    """Equivalent of `scipy.linalg.fiedler_companion`: a matrix with five diagonals, whose eigenvalues are the roots of the polynomial with
+    the coefficients `a`, the leading one first.
+
+    >>> import numpy as np
+    >>> fiedler_companion(np.array([1.0, -3.0, 2.0]))
+    array([[ 3., -2.],
+           [ 1.,  0.]])
+    """
+    a = np.atleast_1d(floating(a))
+    if a.ndim > 1:
+        return np.reshape(np.stack([fiedler_companion(row) for row in np.reshape(a, (-1, a.shape[-1]))]),
+                          (*a.shape[:-1], a.shape[-1] - 1, a.shape[-1] - 1))
+    size = a.size - 1
+    if size < 1:
+        return zeros((0,), a.dtype)
+    places, ones = np.zeros((size, size), np.intp), np.zeros((size, size))       # of which coefficient, if any
+    places[range(2, size, 2), range(1, size - 1, 2)] = range(3, size + 1, 2)
+    places[range(0, size - 1, 2), range(1, size, 2)] = range(2, size + 1, 2)
+    places[0, 0] = 1
+    ones[range(3, size, 2), range(1, size - 2, 2)] = 1.0
+    ones[range(0, size - 2, 2), range(2, size, 2)] = 1.0
+    ones[1:2, 0] = 1.0
+    return np.where(places > 0, -np.take(a / a[0], places), ones.astype(a.dtype))

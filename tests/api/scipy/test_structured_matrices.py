@@ -10,7 +10,7 @@ from support.each import for_each
 from support.scipy_cases import Case, check_derivatives, check_mapped, check_tensors, check_values, some
 
 import adjit as aj
-from adjit.errors import UnsupportedError
+from adjit.errors import ShapeError, UnsupportedError
 
 theirs = pytest.importorskip("scipy.linalg")
 from adjit.scipy import linalg  # noqa: E402
@@ -49,6 +49,16 @@ CASES: dict[str, Case] = {
     "structures": (lambda s: lambda v, w, a, t: [
         s.circulant(v), s.hankel(v), s.hankel(v, t[:, 0]), s.companion(v), s.khatri_rao(a, t[:, :1] @ w[None]), s.leslie(v, w[:3]),
         *(s.convolution_matrix(v, n, mode) for n in (2, 4, 7) for mode in ("full", "same", "valid"))], (V, W, A, TALL)),
+    "of constants": (lambda s: lambda v, t: [s.diagsvd(v, 4, 6), s.diagsvd(v, 5, 4), s.fiedler(v), s.fiedler_companion(v + FIRST),
+                                             s.fiedler_companion(t[:, 0] + 5), s.fiedler(t.T), s.fiedler(v[:1]),
+                                             *(s.fiedler_companion(v[:n] + 5) for n in (1, 2, 3))], (V, TALL)),
+    "qr_multiply": (lambda s: lambda a, t, w: [*s.qr_multiply(a, w.T[:2]), *s.qr_multiply(t, w[:, :3].T, "left"), *s.qr_multiply(a, w.T),
+                                               s.qr_multiply(t, w[0])[0], s.qr_multiply(t, w[0, :3], "left")[0],
+                                               s.qr_multiply(a[:3], a[:, :3], pivoting=True)[1]], (P, TALL, RANDOM.normal(size=(4, 5)))),
+    "Riccati": (lambda s: lambda a, b, p: [
+        s.solve_continuous_are(a, b, p, p[:2, :2]), s.solve_discrete_are(a, b, p, p[:2, :2]),
+        s.solve_continuous_are(a, b, p, p[:2, :2], s=0.1 * b), s.solve_discrete_are(0.1 * a, b, p, p[:2, :2], s=0.1 * b),
+        s.solve_discrete_are(a * np.tri(4, k=-1), b, p, p[:2, :2], 2 * np.eye(4) + 0.1 * a)], (A, B[:, :2], P)),
     "toeplitz": (lambda s: lambda v, w, t, a: [
         s.matmul_toeplitz(v, w), s.matmul_toeplitz((t[:, 0], w), a), s.solve_toeplitz(v + FIRST, w), s.solve_toeplitz((v + FIRST, w), a),
         s.solve_circulant(v + FIRST, w), s.solve_circulant(v + FIRST, a)], (V, W, TALL, A)),
@@ -93,6 +103,29 @@ def test_pairs_have_derivatives() -> None:
     aj.check_grads(of_both, (A, B))
 
 
+def test_riccati_equations_with_other_terms_hold() -> None:
+    """SciPy's results with `e` and `s` do not."""
+    b, r, e, s = B[:, :2], P[:2, :2], 2 * np.eye(4) + 0.1 * A, 0.1 * B[:, :2]
+    x = aj.compile(linalg.solve_continuous_are)(A, b, P, r, e, s)
+    gain = np.linalg.solve(r, (e.T @ x @ b + s).T)
+    np.testing.assert_allclose(A.T @ x @ e + e.T @ x @ A + P, gain.T @ r @ gain, atol=1e-11)
+    assert np.linalg.eigvals(np.linalg.solve(e, A - b @ gain)).real.max() < 0
+    x = aj.compile(linalg.solve_discrete_are)(A, b, P, r, e, s)
+    gain = np.linalg.solve(r + b.T @ x @ b, b.T @ x @ A + s.T)
+    np.testing.assert_allclose(A.T @ x @ A - e.T @ x @ e + P, gain.T @ (r + b.T @ x @ b) @ gain, atol=1e-10)
+    assert abs(np.linalg.eigvals(np.linalg.solve(e, A - b @ gain))).max() < 1
+
+
+def test_complex_riccati_equations() -> None:
+    a, b = A + 0.3j * B, B[:, :2] + 1j * A[:, :2]
+    for name in ("solve_continuous_are", "solve_discrete_are"):
+        function = getattr(linalg, name)
+        np.testing.assert_allclose(aj.compile(function)(a, b, P, P[:2, :2]), getattr(theirs, name)(a, b, P, P[:2, :2]), rtol=1e-10)
+        aj.check_grads(lambda a, b, function=function: function(a, b, P, P[:2, :2]), (a, b))
+    closed = np.diag([-1.0, -1.0])        # equal eigenvalues, of which eigenvectors have no derivative
+    aj.check_grads(lambda a: linalg.solve_continuous_are(a, np.eye(2), np.eye(2), np.eye(2)), (closed,), order=2)
+
+
 def test_polar_factors_of_equal_singular_values_have_a_derivative() -> None:
     slope = aj.compile(aj.grad(lambda a: np.sum(linalg.polar(a)[0] * B)), backend="interpret")(2 * np.eye(4))
     np.testing.assert_allclose(slope, (B - B.T) / 4, atol=1e-14)
@@ -102,9 +135,21 @@ def test_polar_factors_of_equal_singular_values_have_a_derivative() -> None:
     (lambda a: linalg.eig_banded(a, select="v", select_range=(0, 1)), UnsupportedError, 'select="i"'),
     (lambda a: linalg.polar(a, "both"), ValueError, "'right' or 'left'"),
     (lambda a: linalg.eigh_tridiagonal(a[0], a[1]), ValueError, "one more element"),
-    (lambda a: linalg.schur(a), UnsupportedError, r"scipy\.linalg\.schur has no rule"),
+    (lambda a: linalg.schur(a), UnsupportedError, r"scipy\.linalg\.schur has no rule.*unique up to turns"),
+    (lambda a: linalg.solve_continuous_are(a, a[:3], a, a), ShapeError, "do not fit to each other"),
+    (lambda a: linalg.qr_multiply(a, a[0, :3]), ShapeError, "does not fit to q"),
     (lambda a: linalg.null_space(a), UnsupportedError, "values decide on the size"),
 ])
 def test_what_structures_refuse(function: Any, kind: type[Exception], words: str) -> None:
     with pytest.raises(kind, match=words):
         aj.compile(function)(A)
+
+
+def test_failures_in_a_loop_are_not_asked_for() -> None:
+    """What a function catches is raised where values are known; in a loop a failure is NaN."""
+    def function(a: Any) -> Any:
+        try:
+            return aj.fori_loop(0, 2, lambda i, x: np.linalg.inv(x), a)
+        except np.linalg.LinAlgError:
+            return a
+    np.testing.assert_allclose(aj.compile(function)(P), P, rtol=1e-12)
