@@ -1,6 +1,6 @@
 """Algebraic Riccati equations: by the stable subspace of a matrix of twice the size, in discrete time by doubling the number of steps of
-the recursion (Chu, Fan, Lin and Wang, "Structure-preserving algorithms for periodic discrete-time algebraic Riccati equations", 2004); then two
-of Newton's steps.
+the recursion (Chu, Fan, Lin and Wang, "Structure-preserving algorithms for periodic discrete-time algebraic Riccati equations", 2004); then
+two of Newton's steps.
 
 A step solves a Lyapunov equation (Kleinman, "On an iterative technique for Riccati equation computations", 1968). Derivatives go through
 the steps alone: as each doubles the number of right digits, it doubles that of right orders of derivatives, so two give three orders,
