@@ -77,9 +77,9 @@ def _solve(fun: Function, x0: Any, args: tuple[Any, ...], name: str, tol: float,
             return equations(problem.value(x, theta), x, theta)
 
         initial, constants = stop_gradient(vectors.initial), stop_gradient(problem.theta)
-        count = sum(value.type.size for value in problem.region.graph.results)
-        if count != vectors.size:
-            raise ShapeError(f"{problem.what}: {count} equations for {vectors.size} unknowns", return_location(fun) or find_user_location(),
+        if problem.count != vectors.size:
+            raise ShapeError(f"{problem.what}: {problem.count} equations for {vectors.size} unknowns",
+                             return_location(fun) or find_user_location(),
                              hint="as many as there are unknowns; adjit.solve.lm minimizes the sum of squares of more")
         last = loop(lambda x: residual(x, constants), initial, tol, max_iterations)
         x = solution(residual, last["x"], problem.theta)

@@ -27,6 +27,12 @@ ARMIJO, CURVATURE = 1e-4, 0.9
 
 MAX_DAMPING = 1e12
 MIN_STEP = 1e-16
+NOISE = 1e-3
+"""Gain of a step, of the function's rounding, below which the function is no measure of progress."""
+
+MAX_IDLE = 3
+"""Steps without progress, below rounding, after which a method that converges ends."""
+
 FLAT = 1e-8
 """Least curvature, for each unit of the gradient, that damping counts with: where the Hessian is lost in rounding, steps are that long."""
 
@@ -147,18 +153,18 @@ def _newton(value: Function, x: Any, bounds: Any, tol: float, most: int) -> Stat
     def step(s: State) -> State:
         f, g = value_and_grad(value)(s["trial"])
         matrix = hessian(value)(s["trial"])
-        slope = np.sum(s["g"] * (s["trial"] - s["x"]))
-        good = is_finite(f, g) & (f <= s["f"] + ARMIJO * slope + rounding(f))
+        moved = s["trial"] - s["x"]
+        good = is_finite(f, g) & goes_down(s, f, g, moved, ARMIJO * np.sum(s["g"] * moved))
         x, f, g, matrix = chosen(good, s, x=s["trial"], f=f, g=g, H=matrix)
         damping = np.where(good, np.where(s["damping"] > 1e-6, 0.1 * s["damping"], 0.0), np.maximum(10.0 * s["damping"], 1e-3))
         p, damping = newton_direction(matrix, g, damping)
         gain = -0.5 * np.sum(g * p)
-        done = good & ((np.max(np.abs(g)) <= tol) | s["last"])
+        low = floor(s, good, f, gain, damping == 0.0)
+        done = (good & (np.max(np.abs(g)) <= tol)) | (low["idle"] > 0)
         return {"x": x, "f": f, "g": g, "H": matrix, "trial": x + p, "damping": damping, "nit": s["nit"] + 1, "success": done,
-                "last": good & (gain <= rounding(f)) & (damping == 0.0),
-                "stop": done | ~(damping < MAX_DAMPING) | ~np.isfinite(f)}
+                "stop": done | ~(damping < MAX_DAMPING) | ~np.isfinite(f), **low}
 
-    return iterate(step, start(x, H=np.eye(size, dtype=dtype), damping=np.zeros((), dtype), last=np.asarray(False)), most)
+    return iterate(step, start(x, H=np.eye(size, dtype=dtype), damping=np.zeros((), dtype), **at_start(dtype)), most)
 
 
 def newton_direction(matrix: Any, g: Any, damping: Any) -> tuple[Any, Any]:
@@ -189,11 +195,11 @@ def _bfgs(value: Function, x: Any, bounds: Any, tol: float, most: int) -> State:
         f, g = value_and_grad(value)(s["trial"])
         first = s["nit"] == 0
         slope, new_slope = np.sum(s["g"] * s["p"]), np.sum(g * s["p"])
-        low_enough = is_finite(f, g) & (f <= s["f"] + ARMIJO * s["t"] * slope + rounding(f))
+        moved, turned = s["trial"] - s["x"], g - s["g"]
+        low_enough = is_finite(f, g) & goes_down(s, f, g, moved, ARMIJO * s["t"] * slope)
         flat_enough = new_slope >= CURVATURE * slope
         stuck = s["t"] - s["lo"] <= MIN_STEP
         good = low_enough & (first | flat_enough | stuck)
-        moved, turned = s["trial"] - s["x"], g - s["g"]
         curved = np.sum(moved * turned)
         scale = curved / np.where(curved > 0, np.sum(turned * turned), 1.0)
         inverse = np.where(s["fresh"], scale * eye, s["H"])
@@ -210,15 +216,38 @@ def _bfgs(value: Function, x: Any, bounds: Any, tol: float, most: int) -> State:
         lo = np.where(good, 0.0, np.where(low_enough, s["t"], s["lo"]))
         t = np.where(good, unit, next_step(s["t"], lo, hi, f - s["f"], slope, low_enough))
         gain = -np.sum(g_best * p)
-        done = good & ((np.max(np.abs(g_best)) <= tol) | s["last"])
+        low = floor(s, good, f_best, gain, ~fresh)
+        done = (good & (np.max(np.abs(g_best)) <= tol)) | (low["idle"] >= MAX_IDLE)
         exhausted = ~good & (t - lo <= MIN_STEP)
         return {"x": x, "f": f_best, "g": g_best, "H": inverse, "p": p, "t": t, "lo": lo, "hi": hi, "trial": x + t * p, "fresh": fresh,
-                "nit": s["nit"] + 1, "success": done | (exhausted & np.isfinite(f_best) & (gain <= 1e6 * rounding(f_best))),
-                "stop": done | exhausted | (first & ~good), "last": good & ~fresh & (gain <= 1e-3 * rounding(f_best))}
+                "nit": s["nit"] + 1, "success": done | (exhausted & np.isfinite(f_best) & (gain <= 1e6 * rounding(low["scale"]))),
+                "stop": done | exhausted | (first & ~good), **low}
 
     number = functools.partial(np.asarray, dtype=dtype)
     return iterate(step, start(x, H=eye, p=np.zeros(size, dtype), t=number(1.0), lo=number(0.0), hi=number(np.inf),
-                               fresh=np.asarray(True), last=np.asarray(False)), most)
+                               fresh=np.asarray(True), **at_start(dtype)), most)
+
+
+def goes_down(state: State, f: Any, g: Any, moved: Any, least: Any) -> Any:
+    """Whether a function falls by `least` along a step. Where rounding hides that, its fall is that of the gradients' mean along the step
+    (Hager and Zhang 2005)."""
+    by_gradients = 0.5 * np.sum((state["g"] + g) * moved) <= least
+    return np.where(state["noise"], by_gradients, f <= state["f"] + least + rounding(np.maximum(np.abs(f), state["scale"])))
+
+
+def floor(state: State, good: Any, f: Any, gain: Any, known: Any) -> State:
+    """Entries of the next state: the largest value of late, whose rounding is that of the function; whether the expected gain of a step is
+    below that, of a model that is `known`; how small it was there, and how often in succession no step has made it smaller."""
+    scale = np.maximum(0.5 * state["scale"], np.abs(f))
+    noise = known & (gain <= NOISE * rounding(scale))
+    smaller = good & (gain < state["gain"])
+    return {"scale": scale, "noise": noise, "gain": np.where(noise & smaller, gain, state["gain"]),
+            "idle": np.where(smaller | ~state["noise"], 0, state["idle"] + 1)}
+
+
+def at_start(dtype: Any) -> State:
+    """Those entries before the first iteration."""
+    return {"scale": np.zeros((), dtype), "noise": np.asarray(False), "gain": np.asarray(np.inf, dtype), "idle": np.asarray(0)}
 
 
 def next_step(t: Any, lo: Any, hi: Any, change: Any, slope: Any, low_enough: Any) -> Any:
@@ -241,7 +270,8 @@ def _lbfgsb(value: Function, x: Any, bounds: Any, tol: float, most: int, memory:
         f, g = value_and_grad(value)(s["trial"])
         moved, turned = s["trial"] - s["x"], g - s["g"]
         first = s["nit"] == 0
-        good = is_finite(f, g) & (f <= s["f"] + ARMIJO * np.sum(s["g"] * moved) + rounding(f))
+        slope = np.sum(s["g"] * moved)
+        good = is_finite(f, g) & goes_down(s, f, g, moved, ARMIJO * slope)
         learned = good & ~first & (np.sum(moved * turned) > 1e-10 * np.sum(turned * turned))
         steps, turns = chosen(learned, s, steps=np.concatenate([s["steps"][1:], moved[None]]),
                               turns=np.concatenate([s["turns"][1:], turned[None]]))
@@ -251,20 +281,21 @@ def _lbfgsb(value: Function, x: Any, bounds: Any, tol: float, most: int, memory:
         p = two_loops(g_best, steps, turns, free)
         p = np.where(np.sum(p * g_best) < 0, p, np.where(free, -g_best, 0.0))
         unit = np.where(fresh, np.minimum(1.0, 1.0 / np.maximum(np.sum(np.abs(g_best)), np.finfo(dtype).tiny)), 1.0)
-        slope = np.sum(s["g"] * moved)
         shorter = s["t"] * np.clip(-0.5 * slope / np.where(f - s["f"] > slope, f - s["f"] - slope, 1.0), 0.1, 0.5)
         t = np.where(good, unit, np.where(np.isfinite(f), shorter, 0.1 * s["t"]))
         left = np.max(np.abs(np.clip(x - g_best, lower, upper) - x))
         trial = np.clip(x + t * p, lower, upper)
         gain = -np.sum(g_best * (trial - x))
-        done = good & ((left <= tol) | s["last"])
+        low = floor(s, good, f_best, gain, ~fresh)
+        done = (good & (left <= tol)) | (low["idle"] >= MAX_IDLE)
         exhausted = ~good & (t <= MIN_STEP)
         return {"x": x, "f": f_best, "g": g_best, "steps": steps, "turns": turns, "t": t, "trial": trial, "nit": s["nit"] + 1,
-                "fresh": fresh, "success": done | (exhausted & np.isfinite(f_best) & (gain <= 1e6 * rounding(f_best))),
-                "stop": done | exhausted | (first & ~good), "last": good & ~fresh & (gain <= 1e-3 * rounding(f_best))}
+                "fresh": fresh, "success": done | (exhausted & np.isfinite(f_best) & (gain <= 1e6 * rounding(low["scale"]))),
+                "stop": done | exhausted | (first & ~good), **low}
 
     table = np.zeros((memory, size), dtype)
-    return iterate(step, start(x, steps=table, turns=table, t=np.asarray(1.0, dtype), fresh=np.asarray(True), last=np.asarray(False)), most)
+    return iterate(step, start(x, steps=table, turns=table, t=np.asarray(1.0, dtype), fresh=np.asarray(True),
+                               **at_start(dtype)), most)
 
 
 def two_loops(g: Any, steps: Any, turns: Any, free: Any) -> Any:

@@ -94,6 +94,7 @@ class Problem:
                                    name=describe(fun), varying=varying)
         self.theta = tuple(map(wrap, self.region.operands[1:]))
         self._check(fun, scalar)
+        self.count = sum(value.type.size for value in self.region.graph.results)
         self.scalar = scalar
 
     def _check(self, fun: Function, scalar: bool) -> None:
