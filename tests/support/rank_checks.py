@@ -1,4 +1,4 @@
-"""Checks of collectives, run by each rank (`tests/runtime/distributed/test_collectives.py`): programs on parts of the data against the same
+"""Checks of collectives, run by each rank (`tests/runtime/ranks/test_collectives.py`): programs on parts of the data against the same
 function of all data on one machine."""
 
 from __future__ import annotations

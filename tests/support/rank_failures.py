@@ -1,4 +1,4 @@
-"""Programs that cannot go on, on two ranks, by name; what ends them is looked at in `tests/runtime/distributed/test_agreement.py`."""
+"""Programs that cannot go on, on two ranks, by name; what ends them is looked at in `tests/runtime/ranks/test_agreement.py`."""
 
 from __future__ import annotations
 
