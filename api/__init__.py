@@ -19,10 +19,12 @@ from adjit.codegen.process.gc_pause import gc_paused
 
 with gc_paused():       # of all these modules a collection would free nothing, and take a tenth of the time
     from adjit import autograd, errors, linalg, numpy, random
+    from adjit.eager.autocast import autocast
     from adjit.eager.conversions import from_dlpack
     from adjit.eager.device import device
     from adjit.eager.generator import Generator, get_rng_state, manual_seed, set_rng_state
     from adjit.eager.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+    from adjit.eager.size import Size
     from adjit.eager.tensor import Tensor, as_tensor, tensor
     from adjit.ir.spelling import nearest as _nearest
     from adjit.ir.version import VERSION as __version__
@@ -45,6 +47,8 @@ with gc_paused():       # of all these modules a collection would free nothing, 
 
 if TYPE_CHECKING:
     from adjit import (
+        amp,
+        backends,
         cuda,
         debug,
         distributed,
@@ -71,7 +75,8 @@ if TYPE_CHECKING:
     from adjit.tensor_function_names import *  # noqa: F403
 
 __all__ = [
-    "CompiledFunction", "Generator", "Tensor", "__version__", "as_tensor", "autograd", "check_grads", "checkpoint", "compile", "cond",
+    "CompiledFunction", "Generator", "Size", "Tensor", "__version__", "amp", "as_tensor", "autocast", "autograd", "backends",
+    "check_grads", "checkpoint", "compile", "cond",
     "cuda", "custom_vjp", "debug", "device", "device_get", "device_put", "distributed", "distributions", "e", "enable_grad", "errors",
     "fft", "fit", "fori_loop", "from_dlpack", "func", "get_rng_state", "grad", "hessian", "hvp", "inf", "inference_mode",
     "is_grad_enabled", "jacfwd", "jacobian", "jacrev", "jvp", "linalg", "load", "manual_seed", "map", "nan", "nn", "no_grad", "numpy",
@@ -82,9 +87,11 @@ if TYPE_CHECKING:
     __all__ += tensor_function_names.__all__        # type: ignore[has-type]
 
 _ON_DEMAND = (
+    "amp", "backends",
     "cuda", "debug", "distributed", "distributions", "fft", "fit", "func", "nn", "ode", "onnx", "optim", "solve", "special", "stats",
     "tree", "utils", "viz")
 _DTYPES = frozenset((
+    "channels_last", "channels_last_3d", "contiguous_format", "preserve_format", "strided",
     "bfloat16", "bool", "cdouble", "cfloat", "complex128", "complex64", "double", "float", "float16", "float32", "float64", "half", "int",
     "int16", "int32", "int64", "int8", "long", "short", "uint16", "uint32", "uint64", "uint8"))
 _MODULES = {"load": "adjit.serialization", "save": "adjit.serialization", "check_grads": "adjit.runtime.parameter_vectors",

@@ -1,4 +1,5 @@
-"""Dtypes by PyTorch's names, `adjit.float32`, `adjit.long`: NumPy's dtypes themselves, for every argument that takes a dtype.
+"""Dtypes by PyTorch's names, `adjit.float32`, `adjit.long`: NumPy's dtypes themselves, for every argument that takes a dtype; and orders
+in memory.
 
 >>> import adjit as aj
 >>> aj.tensor([1, 2], dtype=aj.float32).dtype == aj.float
@@ -31,6 +32,9 @@ uint16 = np.dtype(np.uint16)
 uint8 = np.dtype(np.uint8)
 bool = np.dtype(np.bool_)
 bfloat16: np.dtype[Any]
+channels_last, channels_last_3d, contiguous_format, preserve_format, strided = (
+    "channels_last", "channels_last_3d", "contiguous_format", "preserve_format", "strided")
+"""Names of orders in memory, for `memory_format=` and `layout=`: elements lie in rows here, whatever is asked for."""
 
 
 def __getattr__(name: str) -> Any:

@@ -19,7 +19,8 @@ import numpy as np
 from adjit.eager.apply import apply
 from adjit.eager.device import check_device
 from adjit.eager.generator import Generator, next_key
-from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, as_tensor, tensor
+from adjit.eager.modes import modes
+from adjit.eager.tensor import Tensor, as_tensor, tensor
 from adjit.ir.types import is_float
 from adjit.tracer import random
 from adjit.tracer.functions import creation
@@ -40,7 +41,7 @@ def zeros(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, req
     >>> zeros(2, 3).shape, zeros((2,)).dtype
     ((2, 3), dtype('float32'))
     """
-    return full(sizes_of(sizes, size), 0, DEFAULT_FLOAT if dtype is None else dtype, requires_grad, device)
+    return full(sizes_of(sizes, size), 0, modes.default_float if dtype is None else dtype, requires_grad, device)
 
 
 def ones(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
@@ -49,7 +50,7 @@ def ones(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requ
     >>> ones(2)
     tensor([1., 1.])
     """
-    return full(sizes_of(sizes, size), 1, DEFAULT_FLOAT if dtype is None else dtype, requires_grad, device)
+    return full(sizes_of(sizes, size), 1, modes.default_float if dtype is None else dtype, requires_grad, device)
 
 
 def empty(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
@@ -68,12 +69,13 @@ def full(size: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = Fa
     (tensor([3, 3]), dtype('float32'))
     """
     if dtype is None:
-        dtype = DEFAULT_FLOAT if isinstance(fill_value, float) else as_tensor(fill_value).dtype
+        dtype = modes.default_float if isinstance(fill_value, float) else as_tensor(fill_value).dtype
     made: Tensor = apply(_FULL, (sizes_of((size,)), fill_value, dtype_argument(dtype)))
     return finished(made.detach(), requires_grad, device)
 
 
-def zeros_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+def zeros_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None,
+               memory_format: Any = None) -> Tensor:
     """Make a tensor of zeros in the shape and dtype of another tensor.
 
     >>> zeros_like(tensor([1.0, 2.0]))
@@ -82,7 +84,8 @@ def zeros_like(input: Any, dtype: Any = None, requires_grad: bool = False, devic
     return full_like(input, 0, dtype, requires_grad, device)
 
 
-def ones_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+def ones_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None,
+              memory_format: Any = None) -> Tensor:
     """Make a tensor of ones in the shape and dtype of another tensor.
 
     >>> ones_like(tensor([1, 2]))
@@ -91,7 +94,8 @@ def ones_like(input: Any, dtype: Any = None, requires_grad: bool = False, device
     return full_like(input, 1, dtype, requires_grad, device)
 
 
-def empty_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+def empty_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None,
+               memory_format: Any = None) -> Tensor:
     """Make a tensor to be filled, in the shape and dtype of another tensor; it holds zeros.
 
     >>> empty_like(tensor([1.0, 2.0])).shape
@@ -100,7 +104,8 @@ def empty_like(input: Any, dtype: Any = None, requires_grad: bool = False, devic
     return full_like(input, 0, dtype, requires_grad, device)
 
 
-def full_like(input: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+def full_like(input: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None,
+              memory_format: Any = None) -> Tensor:
     """Make a tensor filled with one number, in the shape and dtype of another tensor.
 
     >>> full_like(tensor([1.0, 2.0]), 7.0)
@@ -131,7 +136,7 @@ def linspace(start: float, end: float, steps: int, dtype: Any = None, requires_g
     tensor([0.0000, 0.5000, 1.0000])
     """
     array = np.linspace(start, end, operator.index(steps))
-    return finished(tensor(array, DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device)
+    return finished(tensor(array, modes.default_float if dtype is None else dtype), requires_grad, device)
 
 
 def eye(n: int, m: int | None = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
@@ -141,7 +146,7 @@ def eye(n: int, m: int | None = None, dtype: Any = None, requires_grad: bool = F
     tensor([[1., 0.],
             [0., 1.]])
     """
-    return finished(tensor(np.eye(n, m), DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device)
+    return finished(tensor(np.eye(n, m), modes.default_float if dtype is None else dtype), requires_grad, device)
 
 
 # -- random
@@ -154,7 +159,7 @@ def rand(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requ
     >>> rand(2, 3).shape
     (2, 3)
     """
-    return _drawn(_UNIFORM, sizes_of(sizes, size), dtype_argument(DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device,
+    return _drawn(_UNIFORM, sizes_of(sizes, size), dtype_argument(modes.default_float if dtype is None else dtype), requires_grad, device,
                   generator)
 
 
@@ -165,11 +170,12 @@ def randn(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, req
     >>> randn(2, 3).shape
     (2, 3)
     """
-    return _drawn(_NORMAL, sizes_of(sizes, size), dtype_argument(DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device,
+    return _drawn(_NORMAL, sizes_of(sizes, size), dtype_argument(modes.default_float if dtype is None else dtype), requires_grad, device,
                   generator)
 
 
-def rand_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+def rand_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None,
+              memory_format: Any = None) -> Tensor:
     """Draw uniform numbers in [0, 1), in the shape and dtype of another tensor.
 
     >>> rand_like(tensor([1.0, 2.0])).dtype
@@ -179,7 +185,8 @@ def rand_like(input: Any, dtype: Any = None, requires_grad: bool = False, device
     return rand(like.shape, dtype=like.dtype if dtype is None else dtype, requires_grad=requires_grad, device=device)
 
 
-def randn_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+def randn_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None,
+               memory_format: Any = None) -> Tensor:
     """Draw numbers of the standard normal distribution, in the shape and dtype of another tensor.
 
     >>> randn_like(tensor([1.0, 2.0])).shape
@@ -214,7 +221,8 @@ def randperm(n: int, dtype: Any = None, requires_grad: bool = False, device: Any
     return finished(made if dtype is None else made.to(dtype), requires_grad, device)
 
 
-def randint_like(input: Any, low: Any = 0, high: Any = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+def randint_like(input: Any, low: Any = 0, high: Any = None, dtype: Any = None, requires_grad: bool = False, device: Any = None,
+                 memory_format: Any = None) -> Tensor:
     """Draw integers from `low` (0) below `high`, in the shape and dtype of a tensor: `randint_like(x, 10)` or `randint_like(x, 5, 10)`.
 
     >>> randint_like(tensor([1.0, 2.0]), 5).dtype
@@ -261,7 +269,7 @@ def scalar_tensor(s: Any, dtype: Any = None, requires_grad: bool = False, device
     >>> scalar_tensor(2)
     tensor(2.)
     """
-    return finished(tensor(s, DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device)
+    return finished(tensor(s, modes.default_float if dtype is None else dtype), requires_grad, device)
 
 
 # -- their arguments
@@ -278,7 +286,7 @@ def sizes_of(given: tuple[Any, ...], size: Any = None) -> tuple[int, ...]:
 
 
 def _default(dtype: np.dtype) -> np.dtype:
-    return DEFAULT_FLOAT if is_float(dtype) else np.dtype(np.int64)
+    return modes.default_float if is_float(dtype) else np.dtype(np.int64)
 
 
 def _drawn(draw: Callable[..., Any], size: tuple[int, ...], dtype: np.dtype, requires_grad: bool, device: Any,

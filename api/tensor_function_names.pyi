@@ -97,41 +97,65 @@ from adjit.tensor_numerics import trapz as trapz
 from adjit.tensor_numerics import var_mean as var_mean
 from adjit.tensor_numerics import view_as_complex as view_as_complex
 from adjit.tensor_numerics import view_as_real as view_as_real
+from adjit.tensor_settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
+from adjit.tensor_settings import finfo as finfo
+from adjit.tensor_settings import get_autocast_dtype as get_autocast_dtype
+from adjit.tensor_settings import get_default_device as get_default_device
+from adjit.tensor_settings import get_default_dtype as get_default_dtype
+from adjit.tensor_settings import get_float32_matmul_precision as get_float32_matmul_precision
+from adjit.tensor_settings import get_num_interop_threads as get_num_interop_threads
+from adjit.tensor_settings import get_num_threads as get_num_threads
+from adjit.tensor_settings import iinfo as iinfo
+from adjit.tensor_settings import initial_seed as initial_seed
+from adjit.tensor_settings import is_anomaly_enabled as is_anomaly_enabled
+from adjit.tensor_settings import is_autocast_enabled as is_autocast_enabled
+from adjit.tensor_settings import is_inference_mode_enabled as is_inference_mode_enabled
+from adjit.tensor_settings import seed as seed
+from adjit.tensor_settings import set_default_device as set_default_device
+from adjit.tensor_settings import set_default_dtype as set_default_dtype
+from adjit.tensor_settings import set_float32_matmul_precision as set_float32_matmul_precision
+from adjit.tensor_settings import set_num_interop_threads as set_num_interop_threads
+from adjit.tensor_settings import set_num_threads as set_num_threads
+from adjit.tensor_settings import typename as typename
+from adjit.tensor_settings import use_deterministic_algorithms as use_deterministic_algorithms
 
 __all__ = [
     "abs", "absolute", "acos", "acosh", "add", "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "adjoint", "all", "allclose",
-    "amax", "amin", "aminmax", "angle", "any", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax",
-    "argmin", "argsort", "argwhere", "asarray", "asin", "asinh", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d",
-    "baddbmm", "bartlett_window", "bernoulli", "bincount", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or",
-    "bitwise_right_shift", "bitwise_xor", "blackman_window", "block_diag", "bmm", "broadcast_shapes", "broadcast_tensors", "broadcast_to",
-    "bucketize", "can_cast", "cartesian_prod", "cat", "cdist", "ceil", "chain_matmul", "cholesky", "cholesky_inverse", "cholesky_solve",
-    "chunk", "clamp", "clamp_max", "clamp_min", "clip", "clone", "column_stack", "combinations", "complex", "concat", "concatenate", "conj",
-    "conj_physical", "copysign", "corrcoef", "cos", "cosh", "count_nonzero", "cov", "cross", "cummax", "cummin", "cumprod", "cumsum",
-    "cumulative_trapezoid", "deg2rad", "det", "detach", "diag", "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "diff", "digamma",
-    "dist", "div", "divide", "dot", "dsplit", "dstack", "einsum", "empty", "empty_like", "empty_strided", "eq", "equal", "erf", "erfc",
-    "erfinv", "exp", "exp2", "expm1", "eye", "fix", "flatten", "flip", "fliplr", "flipud", "float_power", "floor", "floor_divide", "fmax",
-    "fmin", "fmod", "frac", "frexp", "frobenius_norm", "from_numpy", "frombuffer", "full", "full_like", "gather", "gcd", "ge", "geqrf",
-    "ger", "gradient", "greater", "greater_equal", "gt", "hamming_window", "hann_window", "hardshrink", "heaviside", "histc", "histogram",
-    "hsplit", "hstack", "hypot", "i0", "igamma", "igammac", "imag", "index_add", "index_copy", "index_fill", "index_put", "index_reduce",
-    "index_select", "inner", "inverse", "is_complex", "is_conj", "is_distributed", "is_floating_point", "is_neg", "is_nonzero",
-    "is_same_size", "is_signed", "is_tensor", "isclose", "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal",
-    "kaiser_window", "kron", "kthvalue", "lcm", "ldexp", "le", "lerp", "less", "less_equal", "lgamma", "linspace", "log", "log10", "log1p",
-    "log2", "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logdet", "logical_and", "logical_not", "logical_or", "logical_xor",
-    "logit", "logspace", "logsumexp", "lt", "lu", "lu_solve", "lu_unpack", "masked_fill", "masked_scatter", "masked_select", "matmul",
-    "matrix_exp", "matrix_power", "matrix_rank", "max", "maximum", "mean", "median", "meshgrid", "min", "minimum", "mm", "mode", "moveaxis",
-    "movedim", "msort", "mul", "multinomial", "multiply", "mv", "mvlgamma", "nan_to_num", "nanmean", "nanmedian", "nanquantile", "nansum",
-    "narrow", "ne", "neg", "negative", "nextafter", "nonzero", "nonzero_static", "norm", "norm_except_dim", "normal", "not_equal",
-    "nuclear_norm", "numel", "ones", "ones_like", "orgqr", "ormqr", "outer", "pca_lowrank", "pdist", "permute", "pinverse", "polar",
-    "polygamma", "positive", "pow", "prelu", "prod", "promote_types", "put", "qr", "quantile", "rad2deg", "rand", "rand_like", "randint",
-    "randint_like", "randn", "randn_like", "randperm", "range", "ravel", "real", "reciprocal", "relu", "remainder", "renorm",
-    "repeat_interleave", "reshape", "resolve_conj", "resolve_neg", "result_type", "roll", "rot90", "round", "row_stack", "rsqrt", "rsub",
-    "scalar_tensor", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "segment_reduce", "select", "select_scatter", "sgn",
-    "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "slice_scatter", "slogdet", "softmax", "sort", "split", "split_with_sizes", "sqrt",
-    "square", "squeeze", "stack", "std", "std_mean", "sub", "subtract", "sum", "svd", "svd_lowrank", "swapaxes", "swapdims", "t", "take",
-    "take_along_dim", "tan", "tanh", "tensor_split", "tensordot", "tile", "topk", "trace", "transpose", "trapezoid", "trapz",
-    "triangular_solve", "tril", "tril_indices", "triu", "triu_indices", "true_divide", "trunc", "unbind", "unflatten", "unique",
-    "unique_consecutive", "unravel_index", "unsqueeze", "vander", "var", "var_mean", "vdot", "view_as_complex", "view_as_real", "vsplit",
-    "vstack", "where", "xlogy", "zeros", "zeros_like",
+    "amax", "amin", "aminmax", "angle", "any", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
+    "are_deterministic_algorithms_enabled", "argmax", "argmin", "argsort", "argwhere", "asarray", "asin", "asinh", "atan", "atan2", "atanh",
+    "atleast_1d", "atleast_2d", "atleast_3d", "baddbmm", "bartlett_window", "bernoulli", "bincount", "bitwise_and", "bitwise_left_shift",
+    "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "blackman_window", "block_diag", "bmm", "broadcast_shapes",
+    "broadcast_tensors", "broadcast_to", "bucketize", "can_cast", "cartesian_prod", "cat", "cdist", "ceil", "chain_matmul", "cholesky",
+    "cholesky_inverse", "cholesky_solve", "chunk", "clamp", "clamp_max", "clamp_min", "clip", "clone", "column_stack", "combinations",
+    "complex", "concat", "concatenate", "conj", "conj_physical", "copysign", "corrcoef", "cos", "cosh", "count_nonzero", "cov", "cross",
+    "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid", "deg2rad", "det", "detach", "diag", "diag_embed", "diagflat",
+    "diagonal", "diagonal_scatter", "diff", "digamma", "dist", "div", "divide", "dot", "dsplit", "dstack", "einsum", "empty", "empty_like",
+    "empty_strided", "eq", "equal", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "eye", "finfo", "fix", "flatten", "flip", "fliplr",
+    "flipud", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "frac", "frexp", "frobenius_norm", "from_numpy", "frombuffer",
+    "full", "full_like", "gather", "gcd", "ge", "geqrf", "ger", "get_autocast_dtype", "get_default_device", "get_default_dtype",
+    "get_float32_matmul_precision", "get_num_interop_threads", "get_num_threads", "gradient", "greater", "greater_equal", "gt",
+    "hamming_window", "hann_window", "hardshrink", "heaviside", "histc", "histogram", "hsplit", "hstack", "hypot", "i0", "igamma",
+    "igammac", "iinfo", "imag", "index_add", "index_copy", "index_fill", "index_put", "index_reduce", "index_select", "initial_seed",
+    "inner", "inverse", "is_anomaly_enabled", "is_autocast_enabled", "is_complex", "is_conj", "is_distributed", "is_floating_point",
+    "is_inference_mode_enabled", "is_neg", "is_nonzero", "is_same_size", "is_signed", "is_tensor", "isclose", "isfinite", "isin", "isinf",
+    "isnan", "isneginf", "isposinf", "isreal", "kaiser_window", "kron", "kthvalue", "lcm", "ldexp", "le", "lerp", "less", "less_equal",
+    "lgamma", "linspace", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logdet",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "logspace", "logsumexp", "lt", "lu", "lu_solve", "lu_unpack",
+    "masked_fill", "masked_scatter", "masked_select", "matmul", "matrix_exp", "matrix_power", "matrix_rank", "max", "maximum", "mean",
+    "median", "meshgrid", "min", "minimum", "mm", "mode", "moveaxis", "movedim", "msort", "mul", "multinomial", "multiply", "mv",
+    "mvlgamma", "nan_to_num", "nanmean", "nanmedian", "nanquantile", "nansum", "narrow", "ne", "neg", "negative", "nextafter", "nonzero",
+    "nonzero_static", "norm", "norm_except_dim", "normal", "not_equal", "nuclear_norm", "numel", "ones", "ones_like", "orgqr", "ormqr",
+    "outer", "pca_lowrank", "pdist", "permute", "pinverse", "polar", "polygamma", "positive", "pow", "prelu", "prod", "promote_types",
+    "put", "qr", "quantile", "rad2deg", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "range", "ravel",
+    "real", "reciprocal", "relu", "remainder", "renorm", "repeat_interleave", "reshape", "resolve_conj", "resolve_neg", "result_type",
+    "roll", "rot90", "round", "row_stack", "rsqrt", "rsub", "scalar_tensor", "scatter", "scatter_add", "scatter_reduce", "searchsorted",
+    "seed", "segment_reduce", "select", "select_scatter", "set_default_device", "set_default_dtype", "set_float32_matmul_precision",
+    "set_num_interop_threads", "set_num_threads", "sgn", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "slice_scatter", "slogdet",
+    "softmax", "sort", "split", "split_with_sizes", "sqrt", "square", "squeeze", "stack", "std", "std_mean", "sub", "subtract", "sum",
+    "svd", "svd_lowrank", "swapaxes", "swapdims", "t", "take", "take_along_dim", "tan", "tanh", "tensor_split", "tensordot", "tile", "topk",
+    "trace", "transpose", "trapezoid", "trapz", "triangular_solve", "tril", "tril_indices", "triu", "triu_indices", "true_divide", "trunc",
+    "typename", "unbind", "unflatten", "unique", "unique_consecutive", "unravel_index", "unsqueeze", "use_deterministic_algorithms",
+    "vander", "var", "var_mean", "vdot", "view_as_complex", "view_as_real", "vsplit", "vstack", "where", "xlogy", "zeros", "zeros_like",
 ]
 
 def abs(input: TensorLike) -> Tensor: ...
@@ -189,7 +213,7 @@ def clamp(input: TensorLike, min: TensorLike | None = ..., max: TensorLike | Non
 def clamp_max(input: TensorLike, max: TensorLike) -> Tensor: ...
 def clamp_min(input: TensorLike, min: TensorLike) -> Tensor: ...
 def clip(input: TensorLike, min: TensorLike | None = ..., max: TensorLike | None = ...) -> Tensor: ...
-def clone(input: TensorLike) -> Tensor: ...
+def clone(input: TensorLike, memory_format: Any = ...) -> Tensor: ...
 def conj(input: TensorLike) -> Tensor: ...
 def conj_physical(input: TensorLike) -> Tensor: ...
 def copysign(input: TensorLike, other: TensorLike) -> Tensor: ...

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit import tensor_creation, tensor_grids, tensor_numerics
+from adjit import tensor_creation, tensor_grids, tensor_numerics, tensor_settings
 from adjit.eager import signatures
 from adjit.eager.apply import apply
 from adjit.eager.functional import shapes
@@ -258,7 +258,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{function.__name__: function for function in (
         cat, stack, where, einsum, from_numpy, is_tensor, real, imag, polygamma, broadcast_tensors, broadcast_shapes, promote_types,
         result_type, can_cast, atleast_1d, atleast_2d, atleast_3d, hstack, vstack, dstack, row_stack, column_stack)},
-    **{name: getattr(module, name) for module in (tensor_creation, tensor_grids, tensor_numerics) for name in module.__all__},
+    **{name: getattr(module, name) for module in (tensor_creation, tensor_grids, tensor_numerics, tensor_settings)
+       for name in module.__all__},
     "concat": cat, "concatenate": cat,
 }
 """Functions of `adjit` with the names of tensor methods."""

@@ -19,7 +19,8 @@ import numpy as np
 
 from adjit.eager.apply import apply
 from adjit.eager.functional import shapes
-from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, as_tensor, tensor
+from adjit.eager.modes import modes
+from adjit.eager.tensor import Tensor, as_tensor, tensor
 from adjit.ir.errors import ArgumentError
 from adjit.linalg import pytorch
 from adjit.tensor_creation import finished
@@ -35,7 +36,7 @@ def logspace(start: float, end: float, steps: int, base: float = 10.0, dtype: An
     tensor([  1.,  10., 100.])
     """
     array = np.power(base, np.linspace(start, end, steps))
-    return finished(tensor(array, DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device)
+    return finished(tensor(array, modes.default_float if dtype is None else dtype), requires_grad, device)
 
 
 def range(start: float = 0, end: float | None = None, step: float = 1, dtype: Any = None, requires_grad: bool = False,
@@ -48,7 +49,7 @@ def range(start: float = 0, end: float | None = None, step: float = 1, dtype: An
     """
     first, last = (0, start) if end is None else (start, end)
     count = math.floor((last - first) / step) + 1
-    return finished(tensor(first + step * np.arange(count), DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device)
+    return finished(tensor(first + step * np.arange(count), modes.default_float if dtype is None else dtype), requires_grad, device)
 
 
 def tril_indices(row: int, col: int, offset: int = 0, dtype: Any = np.int64, device: Any = None) -> Tensor:
@@ -154,7 +155,7 @@ def _window(length: int, periodic: bool, terms: Callable[[np.ndarray, int], np.n
             device: Any) -> Tensor:
     """Window of a signal; a periodic one is that of one more element, without the last."""
     array = np.ones(length) if length <= 1 else terms(np.arange(length), length if periodic else length - 1)
-    return finished(tensor(array, DEFAULT_FLOAT if dtype is None else dtype), requires_grad, device)
+    return finished(tensor(array, modes.default_float if dtype is None else dtype), requires_grad, device)
 
 
 def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:

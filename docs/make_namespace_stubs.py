@@ -189,8 +189,9 @@ def random_stub() -> str:
 
 
 def linalg_stub() -> str:
-    names = [name for name in linalg.__all__ if f"def {name}(" not in OF_TUPLES]
-    return IMPORTS + listed(linalg.__all__) + definitions(names, linalg, "TensorLike") + OF_TUPLES
+    names = [name for name in linalg.__all__ if name != "LinAlgError" and f"def {name}(" not in OF_TUPLES]
+    imports = IMPORTS.replace("from adjit.nn.", "from adjit.linalg.failures import LinAlgError as LinAlgError\nfrom adjit.nn.")
+    return imports + listed(linalg.__all__) + definitions(names, linalg, "TensorLike") + OF_TUPLES
 
 
 def functional_stub() -> str:

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from adjit.eager import autocast
 from adjit.eager.call import DYNAMIC_FLOATS, Call, describe, differentiable, find_call, integers_as_floats, replaced
 from adjit.eager.capture import current_capture, traced
+from adjit.eager.functional import elementwise
 from adjit.eager.modes import modes
 from adjit.eager.node import Edge, Node, SavedTensor, edge_of
 from adjit.eager.node_names import VIEW_FUNCTIONS
@@ -35,6 +37,8 @@ def apply(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any] =
 
     Results are tensors. If gradients are on and an operand requires grad, the results get a node of the dynamic graph.
     """
+    if modes.autocast is not None and function is not elementwise.to_dtype:
+        args, kwargs = autocast.cast(function, args, kwargs, lambda x, dtype: apply(elementwise.to_dtype, (x, dtype)))
     if function in PROMOTING and promotes(function, args, kwargs):
         args, kwargs = promoted(function, args, kwargs, apply)
     key: list[Any] = [function]
@@ -82,7 +86,7 @@ def run(operation: Operation, operands: Sequence[Any], is_view: bool = False) ->
         if not fresh[i]:
             base = operands[0]
             if is_view and isinstance(base, Tensor) and (np.may_share_memory(array, base.array) or not array.size):
-                made._version = base._version
+                made._writes = base._writes
                 made._view = View(base, operation.name, operation.graph, i, root_of(base)._history)
             else:
                 made.array = array.copy()
@@ -114,11 +118,11 @@ def _record(operation: Operation, operands: Sequence[Any], results: Sequence[Ten
     for source in operation.saved:
         index = source.index
         if source.is_result:
-            counter = results[index]._version if index < len(results) and trace is None else None
+            counter = results[index]._writes if index < len(results) and trace is None else None
             array = outputs[index] if counter is None else results[index].array
         else:
             operand = operands[index]
-            counter = operand._version if isinstance(operand, Tensor) and trace is None else None
+            counter = operand._writes if isinstance(operand, Tensor) and trace is None else None
             array = inputs[index]
         saved.append(SavedTensor(array, counter, 0 if counter is None else counter[0]))
     node = Node(operation, tuple(edges), saved, find_user_location() if modes.anomaly or trace is not None else None, trace)
@@ -170,7 +174,7 @@ def finish(operation: Operation, operands: Sequence[Any], raw_arrays: Sequence[T
     base = operands[0] if operands else None
     if is_view and isinstance(base, Tensor):
         for index, result in enumerate(results):
-            result._version = base._version
+            result._writes = base._writes
             result._view = View(base, operation.name, operation.graph, index, root_of(base)._history)
     if operation.wanted:
         _record(operation, operands, results, inputs, outputs, current_capture())

@@ -100,7 +100,7 @@ def _requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
 def _detach(self: Tensor) -> Tensor:
     """Return a tensor on the same memory that is no part of the graph."""
     made = _sharing(self, _detach)
-    made._version = self._version
+    made._writes = self._writes
     return made
 
 

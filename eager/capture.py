@@ -106,7 +106,7 @@ class Capture:
         self.requires_grad_set_at: dict[int, Location | None] = {}      # by the identity of tensors: where requires_grad was set last
         self.arguments = 0
         self._by_memory: dict[MemoryKey | int, CapturedTensor] = {}
-        self._owners: dict[int, Tensor] = {}        # of gradients that existed before the trace
+        self.owners: dict[int, Tensor] = {}        # of gradients that existed before the trace
         self._undo: list[Callable[[], None]] = []
 
     def is_from_outside(self, content: TracedArray) -> bool:
@@ -140,14 +140,14 @@ class Capture:
             root = _root_scope()
             dtype = array.dtype if isinstance(array, TracedArray) else check_array(array, "a tensor", find_user_location())
             type = TensorType(dtype, array.shape)
-            traced = traced_array(_new_parameter(root, type, content=array), root, scalar=False)
+            traced = traced_array(new_parameter(root, type, content=array), root, scalar=False)
         before = dict(vars(tensor))
         before.pop("_grad", None)
         value = traced.value if same is None else same.value
-        entry = self.entries[id(tensor)] = CapturedTensor(tensor, value, before, argument, self._owners.get(id(tensor)), same)
+        entry = self.entries[id(tensor)] = CapturedTensor(tensor, value, before, argument, self.owners.get(id(tensor)), same)
         self._by_memory.setdefault(key, entry)
         tensor.array = traced
-        tensor._node, tensor._index, tensor._view, tensor._accumulator, tensor._version = None, 0, None, None, [0]
+        tensor._node, tensor._index, tensor._view, tensor._accumulator, tensor._writes = None, 0, None, None, [0]
         return traced
 
     def check_writes(self) -> None:
@@ -177,7 +177,7 @@ class Capture:
         root = _root_scope()
         if number is None:
             now = group[name] if index is None else group[name][index]
-            number = Hyperparameter(group, name, index, _new_parameter(root, TensorType(F64, ()), name, now), now == 0.0)
+            number = Hyperparameter(group, name, index, new_parameter(root, TensorType(F64, ()), name, now), now == 0.0)
             self.numbers[id(group), name, index] = number
         return traced_array(number.value, root, weak=True)
 
@@ -195,7 +195,7 @@ class Capture:
         before = tensor._grad
         self.gradients[id(tensor)] = Gradient(tensor, before, was_read)
         if before is not None:
-            self._owners[id(before)] = tensor
+            self.owners[id(before)] = tensor
 
     def node_before(self, tensor: Tensor) -> Any:
         """Return the node that made a tensor before the trace, if there is one."""
@@ -235,7 +235,8 @@ def _root_scope() -> Scope:
     return scope.root
 
 
-def _new_parameter(root: Scope, type: TensorType, name: str | None = None, content: Any = None) -> Value:
+def new_parameter(root: Scope, type: TensorType, name: str | None = None, content: Any = None) -> Value:
+    """Make a parameter of a trace, whose content in this call is `content`."""
     assert isinstance(root.builder, GraphBuilder)
     param = root.builder.param(type, name, "captured")
     if isinstance(content, TracedArray):

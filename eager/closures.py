@@ -67,7 +67,7 @@ def apply_closure(function: Callable[..., Any], args: tuple[Any, ...], kwargs: M
     made = execute(operation, ordered)
     for entry, content in zip(written, made[len(arrays):], strict=True):
         traced(entry.tensor).assign(traced(content).value)
-        entry.tensor._version[0] += 1
+        entry.tensor._writes[0] += 1
     tensors = iter(made)
     return unflatten(out_tree, [next(tensors) if isinstance(result, (Tensor, TracedArray)) else result for result in results])
 

@@ -93,7 +93,8 @@ def _bfloat16(self: Tensor) -> Tensor:
     return _converted(self, bfloat16())
 
 
-def _to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False) -> Tensor:
+def _to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False,
+        memory_format: Any = None) -> Tensor:
     """Convert the tensor to another dtype, `to(np.float64)`, or to the dtype of another tensor, `to(other)`; itself if it has that dtype.
 
     The device "cpu" is accepted and means nothing. Raises `UnsupportedError` for other devices.
@@ -150,7 +151,7 @@ def _cpu(self: Tensor) -> Tensor:
     return self
 
 
-def _is_contiguous(self: Tensor) -> bool:
+def _is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
     """True if the elements are in row-major order in memory without gaps."""
     array = self.array
     if not isinstance(array, TracedArray):
@@ -171,7 +172,7 @@ def _data_ptr(self: Tensor) -> int:
     return _numpy(self, force=True).ctypes.data
 
 
-def _contiguous(self: Tensor) -> Tensor:
+def _contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
     """Return the tensor itself if its elements are in row-major order, else a copy."""
     return self if _is_contiguous(self) else apply(elementwise.clone, (self,))
 

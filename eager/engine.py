@@ -71,7 +71,7 @@ class Arrays:
             variable._grad = tensor_arithmetic.add(known, new_tensor(array))
         else:
             np.add(known.array, array, out=known.array)
-            known._version[0] += 1
+            known._writes[0] += 1
 
     def to_tensor(self, cotangent: Any) -> Tensor:
         return new_tensor(np.array(cotangent))

@@ -51,7 +51,7 @@ def update_in_place(function: Update, targets: Sequence[Tensor], operands: Seque
     finally:
         modes.grad = before
     for target in targets:
-        target._version[0] += 1
+        target._writes[0] += 1
 
 
 def _checked(results: Sequence[Any], targets: Sequence[Any]) -> Sequence[Any]:

@@ -131,15 +131,15 @@ def _write(call: Call, target: Tensor, operands: list[Any]) -> None:
     olds = {i: array.copy() for i, (array, source) in enumerate(zip(kept, operation.saved, strict=True))
             if (source.index or not source.is_result) and np.may_share_memory(array, memory)}      # operands may be views of the target
     memory[...] = outs[0]
-    target._version[0] += 1
+    target._writes[0] += 1
     if not modes.grad:
         return
     saved = []
     for i, (array, source) in enumerate(zip(kept, operation.saved, strict=True)):
         operand = None if source.is_result else operands[source.index]
-        version = operand._version if isinstance(operand, Tensor) and i not in olds else None
+        version = operand._writes if isinstance(operand, Tensor) and i not in olds else None
         if source.is_result and source.index == 0:
-            array, version = memory, target._version
+            array, version = memory, target._writes
         saved.append(SavedTensor(olds.get(i, array), version, 0 if version is None else version[0]))
     _connect(operation, target, operands, saved, None)
 
@@ -162,7 +162,7 @@ def _write_traced(call: Call, target: Tensor, operands: list[Any], scope: Scope,
     elif not shifted or _is_leaf_of_trace(target):
         new = written_without_gradient(target, inputs[0], new)
     arrays[0].assign(new)
-    target._version[0] += 1
+    target._writes[0] += 1
     if modes.grad:
         saved = [SavedTensor((values if source.is_result else inputs)[source.index], None, 0) for source in operation.saved]
         _connect(operation, target, operands, saved, current_capture())

@@ -12,9 +12,10 @@ from adjit.eager.capture import traced
 from adjit.eager.functional import elementwise, shapes
 from adjit.eager.in_place import apply_in_place
 from adjit.eager.tensor import Tensor
-from adjit.tracer.array import TracedArray
+from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.functions.indexing import check_mask, first_axes, freeze
+from adjit.tracer.registry import find
 from adjit.tracer.scope import is_tracing
 
 
@@ -51,6 +52,9 @@ def _index_arrays(entries: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any
             check_mask(array.shape, shape, axis)
             freeze(array)
             found += np.nonzero(array)
+        elif isinstance(array, TracedArray) and array.dtype == np.bool_ and array.ndim:
+            check_mask(array.shape, shape, axis)
+            found += [wrap(places.value, scalar=False) for places in find(np.nonzero)(array)]       # for this number of elements
         elif not isinstance(array, (bool, np.bool_, np.ndarray, TracedArray)) and hasattr(array, "__index__"):
             found.append(operator.index(array))
         else:

@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Generator
 from typing import Any, Self, TypeVar, overload
 
+import numpy as np
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -19,11 +21,30 @@ grad_mode_toggled = ctypes.c_int64(0)
 class _Modes(threading.local):
     grad = True
     anomaly = False
+    autocast: np.dtype[Any] | None = None
+    default_float = np.dtype(np.float32)        # of all threads
+
+    @property
+    def key(self) -> object:
+        """What programs depend on; the same object for the same modes."""
+        if self.autocast is None and self.default_float is _FLOAT32:
+            return self.grad
+        return _keys.setdefault((self.grad, self.autocast, self.default_float), (self.grad, self.autocast, self.default_float))
 
 
+_FLOAT32 = _Modes.default_float
+_keys: dict[object, object] = {}
 modes = _Modes()
-"""Modes of this thread. `modes.grad`: operations are recorded. `modes.anomaly`: nodes record the user's line, and backward looks for NaN.
+"""Modes of this thread. `modes.grad`: operations are recorded. `modes.anomaly`: nodes record the line, and backward looks
+for NaN. `modes.autocast`: the dtype in which products of float32 matrices are computed. `modes.default_float`: the dtype of tensors of
+Python floats.
 """
+
+
+def set_default_float(dtype: np.dtype[Any]) -> None:
+    """Set the dtype of tensors of Python floats, in all threads."""
+    grad_mode_toggled.value = 1
+    _Modes.default_float = _FLOAT32 if dtype == _FLOAT32 else dtype
 
 
 class _Mode:
@@ -34,7 +55,7 @@ class _Mode:
 
     _before: list[bool]
 
-    def __new__(cls, *arguments: Any) -> Self:
+    def __new__(cls, *arguments: Any, **options: Any) -> Self:
         made = super().__new__(cls)
         made._before = []
         return made

@@ -129,7 +129,8 @@ class Node:
                 what = "its result" if source.is_result else f"its operand {source.index}"
                 raise InPlaceError(
                     f"{self.name()} needs {what}, which was written to in place after it was saved (it is at version "
-                    f"{item.counter[0]}, saved at {item.version}; shape {tuple(item.array.shape)})", self.location or find_user_location(),
+                    f"{item.counter[0]}, saved at {item.version}; shape {tuple(item.array.shape)}): one of the variables needed for "
+                    "gradient computation has been modified by an inplace operation", self.location or find_user_location(),
                     hint="write to a copy (x = x.clone()), or write x = x + y for x += y; adjit.autograd.detect_anomaly() shows where the "
                          "operation was run")
         return saved        # type: ignore[return-value]
@@ -208,7 +209,7 @@ def unpack(node: Node, source: SavedValue, item: SavedTensor) -> Tensor:
         return edge[0].variable
     made = new_tensor(wrap(item.array, scalar=False) if isinstance(item.array, Value) else np.asarray(item.array))
     if item.counter is not None:
-        made._version = item.counter
+        made._writes = item.counter
     if edge is not None and (not source.is_result or node.operation.active[source.index]):
         made._node, made._index = edge
         made._requires_grad = True

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from adjit.eager.functional import elementwise, reductions
-from adjit.eager.tensor import DEFAULT_FLOAT, Tensor
+from adjit.eager.modes import modes
+from adjit.eager.tensor import Tensor
 from adjit.ir.types import C64, F32, F64, I64, is_half, is_inexact
 from adjit.tracer.array import TracedArray
 from adjit.tracer.functions import composites
@@ -84,7 +85,7 @@ def promoted(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any
     target = result_dtype(operands)
     floats = function in OF_FLOATS or (function is elementwise.divide and "rounding_mode" not in kwargs and len(args) < 3)
     if floats and target is not None and not is_inexact(target):
-        target = DEFAULT_FLOAT
+        target = modes.default_float
     if target is None or (function in COMPARING and not all(is_inexact(arg.dtype) for arg in operands if isinstance(arg, _ARRAYS))):
         return args, kwargs
 
@@ -107,7 +108,7 @@ def result_dtype(operands: Sequence[Any]) -> np.dtype | None:
     for operand in operands:
         if isinstance(operand, np.generic) or (isinstance(operand, TracedArray) and operand.weak) or type(operand) in _NUMBERS:
             kind = np.dtype(type(operand)).kind if type(operand) in _NUMBERS else operand.dtype.kind
-            numbers.append({"b": _BOOL, "i": I64, "u": I64, "c": C64}.get(kind, DEFAULT_FLOAT))
+            numbers.append({"b": _BOOL, "i": I64, "u": I64, "c": C64}.get(kind, modes.default_float))
         elif _is_array(operand):
             (with_dimensions if operand.shape else without).append(operand.dtype)
     found: np.dtype | None = None

@@ -13,6 +13,7 @@ import numpy as np
 
 from adjit.eager.device import check_device
 from adjit.eager.modes import modes
+from adjit.eager.size import Size
 from adjit.ir import ops
 from adjit.ir.errors import ShapeError
 from adjit.ir.types import complex_dtype, is_float, is_inexact
@@ -31,17 +32,13 @@ if TYPE_CHECKING:
 else:
     TensorMethods = ArrayWrapper
 
-DEFAULT_FLOAT = np.dtype(np.float32)
-"""Dtype of `tensor([1.0])`, as in PyTorch; arrays keep their dtype."""
-
-
 class Tensor(TensorMethods):
     """An n-dimensional array that records how it was computed, so that derivatives can be taken. Made by `adjit.tensor`.
 
     array         its content: an ndarray, or a traced array while a function is captured.
     _requires_grad  True if derivatives with respect to it are wanted, or if an operand's are.
     _node, _index   the node that made it, and its index among that node's results; no node for a leaf.
-    _version        list of one number, the count of writes to the memory. Shared with views and detached tensors.
+    _writes        list of one number, the count of writes to the memory. Shared with views and detached tensors.
     _view           the view that it is, if the graph needs it.
     _history        count of changes of its graph by writes in place: its views follow.
 
@@ -52,7 +49,7 @@ class Tensor(TensorMethods):
     """
 
     array: Any
-    _version: list[int]
+    _writes: list[int]
     _requires_grad: bool = False
     _node: Node | None = None
     _index: int = 0
@@ -65,17 +62,24 @@ class Tensor(TensorMethods):
 
     _prefix = "tensor"          # prefix of the repr
 
-    def __init__(self, *given: Any, **named: Any):
-        raise TypeError("aj.Tensor is the class of tensors, which aj.tensor(data) makes: aj.tensor([1.0, 2.0], dtype=..., "
-                        "requires_grad=...); aj.zeros(2, 3) and the like make them of a shape")
+    def __init__(self, *given: Any, device: Any = None):
+        """Make a tensor of the default dtype: `Tensor(data)` with a copy of nested lists or an array, `Tensor(2, 3)` of zeros in a shape.
+        `adjit.tensor` keeps the dtype of its data, and takes more arguments."""
+        check_device(device)
+        sizes = given[0] if len(given) == 1 and isinstance(given[0], Size) else given or (0,)
+        content = _content(given[0], modes.default_float, copy=True) if len(given) == 1 and not isinstance(given[0], (int, Size)) else \
+            own_tensor(np.zeros(tuple(sizes), modes.default_float)).array
+        self.array, self._writes = content, [0]
+        if isinstance(content, TracedArray):
+            note_wrapper(self)
 
     __hash__ = object.__hash__
     __array_priority__ = 1000
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Size:
         """Sizes of the dimensions."""
-        return self.array.shape       # type: ignore[no-any-return]
+        return Size(self.array.shape)
 
     @property
     def dtype(self) -> np.dtype:
@@ -87,12 +91,17 @@ class Tensor(TensorMethods):
         """Number of dimensions."""
         return len(self.array.shape)
 
+    @property
+    def _version(self) -> int:
+        """Count of writes to the memory."""
+        return self._writes[0]
+
 
 def new_tensor(array: Any) -> Tensor:
     """Make a tensor around this array, which requires no grad."""
     made = Tensor.__new__(Tensor)
     made.array = array
-    made._version = [0]
+    made._writes = [0]
     if isinstance(array, TracedArray):
         note_wrapper(made)
     return made
@@ -150,7 +159,7 @@ def _content(data: Any, dtype: Any, copy: bool) -> Any:
     elif isinstance(data, (np.ndarray, np.generic)) or not is_inexact(array.dtype) or _holds_arrays(data):
         wanted = check_array(array, "tensor(data)", find_user_location())
     else:
-        wanted = DEFAULT_FLOAT if is_float(array.dtype) else complex_dtype(DEFAULT_FLOAT)
+        wanted = modes.default_float if is_float(array.dtype) else complex_dtype(modes.default_float)
     content = np.array(array, wanted, copy=True if copy else None, order="C" if copy else "K", ndmin=0)
     return _constant(content, copy) if is_tracing() else content
 

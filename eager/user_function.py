@@ -26,15 +26,23 @@ class Context:
     def __init__(self) -> None:
         self._saved: list[tuple[Tensor | None, int]] | None = []
         self._constant: set[int] = set()
+        self._materialize = True
         self._results: dict[int, Tensor] = {}       # by the tensor that `forward` returned: the tensor that the caller got
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Save operands or results for `saved_tensors`."""
-        self._saved = [(tensor, 0 if tensor is None else tensor._version[0]) for tensor in tensors]
+        self._saved = [(tensor, 0 if tensor is None else tensor._writes[0]) for tensor in tensors]
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
         """Mark results that have no derivative."""
         self._constant = {id(tensor) for tensor in tensors}
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """Mark operands that `forward` has written to: their version counters say so already."""
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Choose whether `backward` gets zeros, as it does unless told otherwise, or None for results without a cotangent."""
+        self._materialize = bool(value)
 
     def is_constant(self, result: Tensor) -> bool:
         """True if this result of `forward` has no derivative."""
@@ -52,7 +60,7 @@ class Context:
             raise GraphFreedError("the saved tensors of a function were freed by a backward pass", find_user_location(),
                                   hint="pass retain_graph=True to every backward() or grad() but the last")
         for saved, version in self._saved:
-            if saved is not None and saved._version[0] != version and saved.array.size:
+            if saved is not None and saved._writes[0] != version and saved.array.size:
                 raise InPlaceError(f"a tensor of shape {saved.shape} that a function saved was written to in place", find_user_location(),
                                    hint="save a clone(), or do not write to it")
         return tuple(saved if saved is None else self._results.get(id(saved), saved) for saved, _ in self._saved)
@@ -70,7 +78,8 @@ class FunctionNode(Node):
 
     def pull_back(self, cotangents: list[Tensor | None]) -> list[Tensor | None]:
         """Compute the cotangents of the wanted operands."""
-        given = [tensor(np.zeros(result.shape, result.dtype)) if cotangent is None else cotangent
+        zeros = self.context._materialize
+        given = [tensor(np.zeros(result.shape, result.dtype)) if cotangent is None and zeros else cotangent
                  for cotangent, result in zip(cotangents, self.results, strict=True)]
         gradients = gradients_of(self.function, self.context, given, len(self.edges))
         return [gradients[index] for index in self.operation.wanted]
@@ -79,7 +88,17 @@ class FunctionNode(Node):
         self.context._saved = None
 
 
-def gradients_of(function: type[Function], context: Context, cotangents: list[Tensor], arguments: int) -> tuple[Tensor | None, ...]:
+def run_forward(function: type[Function], context: Context, args: tuple[Any, ...]) -> Any:
+    """Return the results of `forward`, without recording anything. If there is a `setup_context`, `forward` takes no context."""
+    with no_grad():
+        if function.setup_context is Function.setup_context:
+            return function.forward(context, *args)
+        returned = function.forward(*args)
+        function.setup_context(context, args, returned)
+        return returned
+
+
+def gradients_of(function: type[Function], context: Context, cotangents: list[Tensor | None], arguments: int) -> tuple[Tensor | None, ...]:
     """Return the results of `backward`, one gradient for each of the arguments; None for arguments that were left to their defaults may
     follow."""
     returned = function.backward(context, *cotangents)
@@ -93,7 +112,8 @@ def gradients_of(function: type[Function], context: Context, cotangents: list[Te
 
 
 class Function:
-    """Base of operations with a derivative of their own: subclasses define `forward` and `backward`, users call `apply`.
+    """Base of operations with a derivative of their own: subclasses define `forward(ctx, ...)` and `backward`, users call `apply`. Or they
+    define `forward(...)` without a context, and `setup_context(ctx, inputs, output)`.
 
     `backward` gets the cotangents of the results and returns one gradient for each argument of `forward`, None for arguments without one.
     It can be differentiated itself if it is made of differentiable operations.
@@ -120,6 +140,11 @@ class Function:
         raise NotImplementedError("a Function defines forward(ctx, ...)")
 
     @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """Save what `backward` needs, after a `forward` that takes no `ctx`."""
+        raise NotImplementedError("a Function whose forward takes no ctx defines setup_context(ctx, inputs, output)")
+
+    @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         """Return the gradients of the arguments of `forward`."""
         raise NotImplementedError("a Function defines backward(ctx, ...)")
@@ -132,8 +157,7 @@ class Function:
             return cls._apply_traced(args, wanted)
         context = Context()
         context.needs_input_grad = tuple(index in wanted for index in range(len(args)))
-        with no_grad():
-            returned = cls.forward(context, *args)
+        returned = run_forward(cls, context, args)
         several = returned if isinstance(returned, tuple) else (returned,)
         results = [item.detach() for item in several]
         if wanted:

@@ -141,7 +141,7 @@ class CompiledFunction(Generic[P, R]):
     def _run(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call `fun` by its program, which is made if there is none yet."""
         try:
-            signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.grad)
+            signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.key)
             found = self._cache.find(signature, count=True)
             if found is None:
                 return self._first_call(fun, args, kwargs, signature)
@@ -237,7 +237,7 @@ class CompiledFunction(Generic[P, R]):
 
     def _what_if(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
                  budgets: Sequence[int | float | None]) -> WhatIf:
-        signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.grad)
+        signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.key)
 
         def compile_for(budget: int | float | None) -> Program:
             check_budget(budget)
@@ -310,7 +310,7 @@ class CompiledFunction(Generic[P, R]):
                    levels: str | Sequence[str] | None, onnx_names: onnx_file.Names = (None, None)) -> list[Path]:
         """Export `fun`, which is the function, or its bound method of an instance."""
         examples = [tuple(args), *map(tuple, ways)]
-        signatures = [flatten_call(fun, example, kwargs, self.compile_options.static, modes.grad) for example in examples]
+        signatures = [flatten_call(fun, example, kwargs, self.compile_options.static, modes.key) for example in examples]
         self._check_exports()
         programs: list[tuple[Program, tuple[np.ndarray, ...]]] = []
         for number, (example, signature) in enumerate(zip(examples, signatures, strict=True)):
@@ -342,7 +342,7 @@ class CompiledFunction(Generic[P, R]):
             program = self.program(fun, args, kwargs)
             self._check_stores_nothing(program)
             return native_callable.make_callable(program, program.current(program.signature), program.signature)
-        signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.grad)
+        signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.key)
         return native_callable.make_callable(*self._native(fun, args, kwargs, signature), signature)
 
     def _check_exports(self) -> None:
@@ -357,6 +357,9 @@ class CompiledFunction(Generic[P, R]):
         if stored:
             raise ExportError(f"{function_name(self.fun)} stores a value outside, {stored[0].path}, at each call: a file "
                               "has no such place", find_user_location(), hint="return the value")
+        if program.tensors is not None and program.tensors.effects.changes_places:
+            raise ExportError(f"{function_name(self.fun)} changes attributes of modules or optimisers, or requires_grad, at each call: a "
+                              "file has no such places", find_user_location(), hint="make the changes outside of the function")
         if program.trace.stored:
             warn_user(f"{function_name(self.fun)} adds to {program.trace.stored[0].path} at each call, which a file does not do")
 
@@ -380,14 +383,14 @@ class CompiledFunction(Generic[P, R]):
 
     def measure(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Profile:
         """The profile of `fun`, which is the function, or its bound method of an instance."""
-        signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.grad)
+        signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.key)
         program, captured = self._program_of(fun, args, kwargs, signature)
         return program.profile(signature, captured, calls=5)
 
     def program(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
         """The program that a report is about: the one for these arguments, or the one called last."""
         if args or kwargs:
-            signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.grad)
+            signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.key)
             return self._program_of(fun, args, kwargs, signature)[0]
         if self._cache.last is None:
             raise TraceError(f"{function_name(self.fun)} was not compiled for any arguments yet",

@@ -40,6 +40,7 @@ from adjit.tracer.flow.flow_graph import EndOfExploration, FlowGraph, FlowMismat
 from adjit.tracer.flow.lifted_numbers import NotLiftable
 from adjit.tracer.guards.side_effects import KeptValue
 from adjit.tracer.guards.source import Source
+from adjit.tracer.guards.templates import KEPT
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.trace import KnownArrays, Pairs, Trace, function_name
 from adjit.tracer.user_location import find_user_location
@@ -123,7 +124,8 @@ class Program:
     def recorded(self) -> ProgramDescriptor | None:
         """The descriptor for the fast path, made at the first access after all code is ready; None if calls must go through Python."""
         if not self.is_recorded and isinstance(self.executable, NativeExecutable):
-            if self.executable.is_alone() or self.trace.stored or self.effects_wait:
+            changes = self.trace.stored or (self.tensors is not None and self.tensors.effects.changes_places)
+            if self.executable.is_alone() or changes or self.effects_wait:
                 return None
             self.record = program_descriptor.make_program_descriptor(self, self.trace, self.executable, self.tensors, self.flow)
         self.is_recorded = True
@@ -239,14 +241,16 @@ class Program:
         self.runs += 1
         if watched is not None:
             watched.check(self, results, self.inputs.paths)
+        if self.tensors is None:
+            found, made = self.trace.rebuild(results), {}
+        else:
+            found, kept = self.tensors.finish(saved, results, signature.all_leaves)
+            results, made = list(self.tensors.in_order(results)), {KEPT: kept}
         if self.trace.stored:
-            made: dict[int, Any] = {}
             values = [each.value(results, made) for each in self.trace.stored]      # all are read before one is stored: places may swap
             for each, value in zip(self.trace.stored, values, strict=True):
                 each.store(value)
-        if self.tensors is None:
-            return self.trace.rebuild(results)
-        return self.tensors.finish(saved, results, signature.all_leaves)
+        return found
 
     def _saved(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The arrays that the backward half may read: copies of what is about to be overwritten."""

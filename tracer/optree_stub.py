@@ -13,6 +13,13 @@ def dict_insertion_ordered(mode: bool, *, namespace: str) -> Any:
     return nullcontext()
 
 
+SequenceEntry = None
+
+
+def register_pytree_node(kind: type, *functions: Any, **options: Any) -> None:
+    """Do nothing: there are no trees."""
+
+
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)

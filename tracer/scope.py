@@ -7,7 +7,7 @@ import itertools
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
@@ -92,6 +92,7 @@ class Scope:
         self.views: dict[tuple[Any, ...], np.ndarray] = {}     # by memory; of the outermost scope
         self.frozen: dict[int, tuple[np.ndarray, int]] = {}    # arrays whose content decided a shape
         self.wrappers: list[weakref.ref[ArrayWrapper]] = []           # made around its arrays; of the outermost scope
+        self.keep_wrapper: Callable[[Any], int] | None = None         # has calls make one again; of the outermost scope
         self.shared: dict[Any, Any] = {}                       # traces that serve many calls, by `region_key`; of the outermost scope
         self.host_functions: list[Any] = []                    # of `pure_callback`, which the program calls; of the outermost scope
         self.fresh: list[weakref.ref[np.ndarray]] = []         # arrays that the function made; of the outermost scope

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import argparse
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -73,7 +74,7 @@ class CallSignature:
     def owners(self) -> list[Any]:
         """Objects that `key` names by their identity: the key is valid as long as they live."""
         bound = [self.function.__self__] if isinstance(self.function, MethodType) else []
-        return bound + [leaf for leaf in self.all_leaves if isinstance(leaf, IdentityKeyed)]
+        return bound + [leaf for leaf in self.all_leaves if isinstance(leaf, _BY_REFERENCE)]
 
     def on_devices(self) -> list[tuple[str, str]]:
         """Path and device of each leaf that is in the memory of a device."""
@@ -112,6 +113,10 @@ class CallSignature:
         return [f"{path}: {_describe(key)}" for path, key in zip(self.leaf_paths(), self.leaf_keys, strict=True)]
 
 
+_BY_REFERENCE = (IdentityKeyed, argparse.Namespace)
+"""Classes of arguments that are no trees: what the function reads of them is compared at every call, as of the objects in its closure."""
+
+
 def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any],
                  static_names: frozenset[str] = frozenset(), context: object = None) -> CallSignature:
     """Flatten the arguments of a call; `context` is everything else that the trace depends on. Raises `DTypeError` or `UnsupportedError`
@@ -141,7 +146,7 @@ def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         elif isinstance(leaf, DeviceLeaf):
             arrays.append(leaf)
             keys.append((leaf.dtype, leaf.shape, leaf.device))
-        elif isinstance(leaf, IdentityKeyed):
+        elif isinstance(leaf, _BY_REFERENCE):
             keys.append(("static", (type(leaf), id(leaf)), IdentityKeyed))
         elif type(leaf) is StaticArgument or is_static(leaf):
             value = leaf.value if type(leaf) is StaticArgument else leaf

@@ -253,7 +253,10 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                 places.take_back(after)
                 log.restore()
                 raise
+            stores.make.first = len(_arrays_in(result, updates))        # wrappers that are stored have made them more
             values, out_tree, out_leaves = collect_results(result, updates, stores.make.arrays)
+            stores.make.end()
+            scope.keep_wrapper = None       # it holds the scope
             writes = tuple(zip(written, range(len(values) - len(written), len(values)), strict=True))
         scope.arguments = ()        # they hold the scope
         captures = tuple(scope.captures.values())

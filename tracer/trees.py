@@ -78,6 +78,12 @@ def register_container(kind: type, plain: Any) -> None:
                                     path_entry_type=optree.SequenceEntry, namespace=NAMESPACE)
 
 
+def register_tuple(kind: type[tuple[Any, ...]]) -> None:
+    """Register a class of tuples, whose objects flatten as tuples do, and are built as such."""
+    optree.register_pytree_node(kind, lambda node: (tuple(node), None), lambda _, items: tuple(items),
+                                path_entry_type=optree.SequenceEntry, namespace=NAMESPACE)
+
+
 def is_static(leaf: Any) -> bool:
     """True if a leaf is part of the key of a trace instead of a traced value."""
     return (isinstance(leaf, (bool, int, str, bytes, enum.Enum, np.dtype, type)) and not isinstance(leaf, np.generic)) or \

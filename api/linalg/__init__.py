@@ -19,10 +19,11 @@ LAPACK does the work, as SciPy brings it; without SciPy, and in libraries for C,
 need SciPy.
 
 Compiled programs do not look at values: where NumPy raises `LinAlgError`, at a singular matrix or one that is not positive definite, the
-result is NaN or infinite. Matrices may be complex.
+result is NaN or infinite. Tensors outside of them raise `LinAlgError`. Matrices may be complex.
 """
 
 from adjit.linalg.decompositions import cond, eig, eigh, eigvals, eigvalsh, matrix_rank, qr, svd, svdvals
+from adjit.linalg.failures import LinAlgError
 from adjit.linalg.functions import cholesky, det, inv, matrix_power, norm, slogdet, solve, solve_triangular
 from adjit.linalg.least_squares import lstsq, pinv
 from adjit.linalg.matrix_functions import matrix_function
@@ -43,6 +44,7 @@ from adjit.linalg.pytorch import (
 )
 
 __all__ = [
+    "LinAlgError",
     "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "householder_product", "inv",
     "inv_ex", "lstsq", "lu", "lu_factor", "lu_factor_ex", "lu_solve", "matmul", "matrix_exp", "matrix_function", "matrix_norm",
     "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "solve_ex", "solve_triangular", "svd", "svdvals",

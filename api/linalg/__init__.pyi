@@ -9,9 +9,11 @@ import numpy as np
 from adjit.argument_types import Key, NDArray, Numbers, Padding, Plain, SignAndLogarithm, Size
 from adjit.eager.tensor import Tensor
 from adjit.eager.tensor_methods import TensorLike
+from adjit.linalg.failures import LinAlgError as LinAlgError
 from adjit.nn.functional.arguments import Array, Reduction
 
 __all__ = [
+    "LinAlgError",
     "cholesky",
     "cholesky_ex",
     "cond",

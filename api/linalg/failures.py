@@ -1,4 +1,5 @@
-"""Words about factorisations that fail, for `ADJIT_DEBUG=1`: the line, the matrix of the stack, and LAPACK's code."""
+"""Factorisations that fail: an error for eager tensors; for programs, with `ADJIT_DEBUG=1`, a warning with the line, the matrix of the
+stack, and LAPACK's code."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.ir.errors import Location
+from adjit.ir.errors import AdjitError, Location
 from adjit.ir.types import real_dtype
 from adjit.runtime.pure_callback import pure_callback
 from adjit.runtime.settings import DEBUG
@@ -18,6 +19,44 @@ from adjit.tracer.user_location import find_user_location
 MEANINGS = {"potrf": "its leading minor of {} rows is not positive, and the factor NaN",
             "getrf": "the pivot of row {} is 0, and what is solved with it NaN or infinite"}
 """What a positive code of a routine says, which is a number of rows."""
+
+
+class LinAlgError(AdjitError, np.linalg.LinAlgError, RuntimeError):
+    """A matrix that cannot be factored; raised for tensors outside of compiled functions.
+
+    >>> import adjit as aj
+    >>> aj.linalg.inv(aj.zeros(2, 2))       # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    adjit.linalg.LinAlgError: linalg.inv: The inversion could not be completed because the input matrix is singular
+    """
+
+
+WORDS: dict[Any, str] = {
+    np.linalg.inv: "linalg.inv: {}The inversion could not be completed because the input matrix is singular",
+    np.linalg.solve: "linalg.solve: {}The solver failed because the input matrix is singular",
+    np.linalg.cholesky: "linalg.cholesky: {}The factorization could not be completed because the input is not positive-definite{}"}
+"""What is said where NumPy's function raises an error."""
+
+
+def check_factored(function: Any, matrices: np.ndarray, result: np.ndarray, upper: bool = False) -> None:
+    """Raise `LinAlgError` if a result is not finite because NumPy's `function` cannot factor one of the matrices that it was made of."""
+    if np.isfinite(result).all():
+        return
+    for index in np.ndindex(matrices.shape[:-2]):
+        matrix = np.asarray(matrices[index], np.result_type(matrices.dtype, np.float32))
+        if np.isfinite(matrix).all() and not _factors(function, matrix.swapaxes(0, 1) if upper else matrix):
+            place = f"(Batch element {index[0] if len(index) == 1 else index}): " if index else ""
+            order = next((k for k in range(1, len(matrix)) if not _factors(function, matrix[:k, :k])), len(matrix))
+            minor = f" (the leading minor of order {order} is not positive-definite)" if function is np.linalg.cholesky else ""
+            raise LinAlgError(WORDS[function].format(place, minor), find_user_location())
+
+
+def _factors(function: Any, matrix: np.ndarray) -> bool:
+    try:
+        function(matrix) if function is not np.linalg.solve else np.linalg.inv(matrix)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 class FactorizationWarning(RuntimeWarning):

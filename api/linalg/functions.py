@@ -14,7 +14,7 @@ from adjit.ir.errors import ShapeError, TraceError
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.types import F64, is_inexact
 from adjit.tracer.array import TracedArray, as_traced
-from adjit.tracer.array_wrapper import find_wrapper
+from adjit.tracer.array_wrapper import ArrayWrapper, find_wrapper
 from adjit.tracer.caught_errors import is_caught
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.functions.composites import vector_norm
@@ -25,8 +25,9 @@ from adjit.tracer.trace import is_tracing
 from adjit.tracer.user_location import find_user_location
 
 if TYPE_CHECKING:
-    from adjit.linalg import decompositions, rules
+    from adjit.linalg import decompositions, failures, rules
 else:
+    failures = LazyModule("adjit.linalg.failures")
     decompositions = LazyModule("adjit.linalg.decompositions")
     rules = LazyModule("adjit.linalg.rules")
 
@@ -69,6 +70,9 @@ def stands_for(numpy_function: Function, *keywords: str) -> Callable[[Callable[P
                     return numpy_function(args[0], **dict(zip(keywords, args[1:], strict=False)), **kwargs)
                 return numpy_function(*args, **kwargs)
             result: Any = within(*args, **kwargs)
+            if numpy_function in _RAISING and isinstance(result, ArrayWrapper) and not is_tracing():
+                failures.check_factored(numpy_function, np.asarray(args[0].array if isinstance(args[0], ArrayWrapper) else args[0]),
+                                        result.array, bool(kwargs.get("upper")))
             if numpy_function in _RAISING and isinstance(result, TracedArray) and is_caught(np.linalg.LinAlgError):
                 given = [as_traced(x) for x in (*args, *kwargs.values()) if not isinstance(x, (bool, str))]
                 failed = ~np.all(np.isfinite(result)) & np.all(np.stack([np.all(np.isfinite(x)) for x in given]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -121,7 +121,16 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     """
     solution, squares, rank, s = _least_squares(a, b, rcond)
     below = not isinstance(rank, int) and squares.size > 0 and known_true(rank < solution.shape[0])
-    return solution, squares[:0] if below else squares, rank, s
+    return LeastSquares(solution, squares[:0] if below else squares, rank, s)
+
+
+class LeastSquares(NamedTuple):
+    """Result of `lstsq`."""
+
+    solution: Any
+    residuals: Any
+    rank: Any
+    singular_values: Any
 
 
 def _least_squares(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any, Any]:

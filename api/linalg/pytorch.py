@@ -3,6 +3,7 @@ algebra."""
 
 from __future__ import annotations
 
+import functools
 import inspect
 import operator
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,16 +11,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from adjit.eager.methods import add_methods
+from adjit.eager.tensor import Tensor
 from adjit.ir import ops
 from adjit.ir.errors import ShapeError
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.types import I64
 from adjit.linalg import decompositions, functions, least_squares
+from adjit.linalg.failures import check_factored
 from adjit.linalg.functions import floating, square
 from adjit.tracer.array import as_traced, wrap
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.functions.creation import eye
 from adjit.tracer.registry import FUNCTIONS
+from adjit.tracer.scope import is_tracing
 from adjit.tracer.user_location import find_user_location
 
 if TYPE_CHECKING:
@@ -406,6 +410,20 @@ def _install() -> None:
         "det": functions.det, "slogdet": functions.slogdet, "inverse": functions.inv, "matrix_power": functions.matrix_power}
     add_methods({name: inspect.unwrap(function) for name, function in named.items()} | {
         "cholesky": _cholesky, "pinverse": _pinverse, "qr": _qr, "lu": _lu, "lu_solve": _lu_solved})
+    Tensor.cholesky = _checking(Tensor.cholesky, np.linalg.cholesky)       # type: ignore[method-assign]
+    Tensor.inverse = _checking(Tensor.inverse, np.linalg.inv)       # type: ignore[method-assign]
+
+
+def _checking(method: Any, function: Any) -> Any:
+    """The method, which raises an error for a matrix that NumPy's `function` cannot factor."""
+    @functools.wraps(method)
+    def call(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        result = method(self, *args, **kwargs)
+        if not is_tracing():
+            check_factored(function, self.array, result.array)
+        return result
+
+    return call
 
 
 def _cholesky(a: Array, upper: bool = False) -> Array:

@@ -7,7 +7,8 @@ from typing import Any, Literal
 import numpy as np
 
 from adjit.eager.device import check_device
-from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, own_tensor
+from adjit.eager.modes import modes
+from adjit.eager.tensor import Tensor, own_tensor
 from adjit.ir.errors import ShapeError
 from adjit.nn import functional
 from adjit.nn.module import Module
@@ -258,7 +259,7 @@ class PReLU(Module):
         super().__init__()
         self.num_parameters = num_parameters
         self.init = init
-        self.weight = Parameter(own_tensor(np.full(num_parameters, init, DEFAULT_FLOAT if dtype is None else dtype)))
+        self.weight = Parameter(own_tensor(np.full(num_parameters, init, modes.default_float if dtype is None else dtype)))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return a tensor of the same shape; the channels are the second dimension."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from adjit.eager.apply import apply
 from adjit.eager.modes import modes
+from adjit.eager.state import Stateful
 from adjit.eager.tensor import Tensor
 from adjit.tracer.array import as_traced
 from adjit.tracer.dispatch import dispatched
@@ -14,7 +15,7 @@ from adjit.tracer.dispatch import dispatched
 Hook = Callable[..., Any]
 
 
-class BackwardHooks:
+class BackwardHooks(Stateful):
     """Hooks of a module: `before`, with the gradients of outputs, and `after`, with those of inputs as well."""
 
     def __init__(self) -> None:

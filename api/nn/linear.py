@@ -8,8 +8,8 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from adjit.eager.device import check_device
-from adjit.eager.modes import no_grad
-from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, as_tensor, own_tensor
+from adjit.eager.modes import modes, no_grad
+from adjit.eager.tensor import Tensor, as_tensor, own_tensor
 from adjit.ir.errors import ArgumentError, ShapeError
 from adjit.nn import functional, init
 from adjit.nn.module import Module, refuse
@@ -26,7 +26,7 @@ def empty_parameter(shape: tuple[int, ...], dtype: Any) -> Parameter:
             raise TypeError(f"a parameter of the shape {shape}: {size!r} is no integer")
         if size < 0:
             raise ShapeError(f"a parameter of the shape {shape}: {size} is negative", find_user_location())
-    return Parameter(own_tensor(np.zeros(shape, DEFAULT_FLOAT if dtype is None else dtype)))
+    return Parameter(own_tensor(np.zeros(shape, modes.default_float if dtype is None else dtype)))
 
 
 class Identity(Module):

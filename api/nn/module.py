@@ -362,7 +362,7 @@ class Module(Stateful):
         function(self)
         return self
 
-    def to(self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False) -> Self:
+    def to(self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Self:
         """Convert all floating-point parameters, their gradients, and floating-point buffers to a dtype, or that of a tensor; returns the
         module. Arguments are those of `Tensor.to`: `to(np.float64)`, `to(device)`, `to(device, np.float64)`.
 

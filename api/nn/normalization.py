@@ -9,7 +9,8 @@ import numpy as np
 
 from adjit.eager.device import check_device
 from adjit.eager.foreach_update import update_in_place
-from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, own_tensor
+from adjit.eager.modes import modes
+from adjit.eager.tensor import Tensor, own_tensor
 from adjit.ir.errors import ArgumentError, ShapeError
 from adjit.nn import functional, init
 from adjit.nn.linear import empty_parameter
@@ -139,7 +140,7 @@ class _Tracking(_Scaled):
         self.affine = affine
         self.track_running_stats = track_running_stats
         self._add_parameters((num_features,), affine, affine and bias, dtype)
-        kind = DEFAULT_FLOAT if dtype is None else np.dtype(dtype)
+        kind = modes.default_float if dtype is None else np.dtype(dtype)
         tracked = track_running_stats
         self.register_buffer("running_mean", own_tensor(np.zeros(num_features, kind)) if tracked else None)
         self.register_buffer("running_var", own_tensor(np.ones(num_features, kind)) if tracked else None)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from adjit.eager.device import check_device
-from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, as_tensor, note_wrapper, own_tensor
+from adjit.eager.modes import modes
+from adjit.eager.tensor import Tensor, as_tensor, note_wrapper, own_tensor
 from adjit.ir.errors import ShapeError
 from adjit.tracer.array import TracedArray
 from adjit.tracer.promotion import dtype_argument
@@ -27,7 +28,7 @@ class Parameter(Tensor):
     def __init__(self, data: Any, requires_grad: bool = True):
         content = as_tensor(data).detach()      # type: ignore[attr-defined]
         self.array = content.array
-        self._version = content._version
+        self._writes = content._writes
         if isinstance(self.array, TracedArray):
             note_wrapper(self)
         self.requires_grad = requires_grad
@@ -54,7 +55,7 @@ class Buffer(Tensor):
     def __init__(self, data: Any = None, *, persistent: bool = True):
         content = as_tensor(() if data is None else data).detach()      # type: ignore[attr-defined]
         self.array = content.array
-        self._version = content._version
+        self._writes = content._writes
         if isinstance(self.array, TracedArray):
             note_wrapper(self)
         self.persistent = persistent
@@ -79,7 +80,7 @@ class _Uninitialized(Tensor):
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return type(self)(dtype=self.array.dtype)
+        return type(self)(dtype=self.array.dtype)       # type: ignore[call-arg]
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
@@ -94,7 +95,7 @@ class UninitializedParameter(_Uninitialized, Parameter):
 
     def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None):
         check_device(device)
-        Parameter.__init__(self, np.zeros(0, DEFAULT_FLOAT if dtype is None else dtype_argument(dtype)), requires_grad)
+        Parameter.__init__(self, np.zeros(0, modes.default_float if dtype is None else dtype_argument(dtype)), requires_grad)
 
 
 class UninitializedBuffer(_Uninitialized):
@@ -106,6 +107,6 @@ class UninitializedBuffer(_Uninitialized):
 
     def __init__(self, requires_grad: bool = False, device: Any = None, dtype: Any = None):
         check_device(device)
-        made = own_tensor(np.zeros(0, DEFAULT_FLOAT if dtype is None else dtype_argument(dtype)))
-        self.array, self._version = made.array, made._version
+        made = own_tensor(np.zeros(0, modes.default_float if dtype is None else dtype_argument(dtype)))
+        self.array, self._writes = made.array, made._writes
         self.requires_grad = requires_grad

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from adjit.eager.device import check_device
-from adjit.eager.tensor import DEFAULT_FLOAT, Tensor, own_tensor
+from adjit.eager.modes import modes
+from adjit.eager.tensor import Tensor, own_tensor
 from adjit.ir.errors import ArgumentError, ShapeError
 from adjit.nn import functional, init
 from adjit.nn.attention import MultiheadAttention
@@ -241,5 +242,5 @@ class Transformer(Module):
                 [0., 0.]])
         """
         check_device(device)
-        kind = DEFAULT_FLOAT if dtype is None else dtype_argument(dtype)
+        kind = modes.default_float if dtype is None else dtype_argument(dtype)
         return own_tensor(np.where(np.tri(sz, dtype=bool), 0.0, -np.inf).astype(kind))

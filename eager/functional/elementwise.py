@@ -136,7 +136,7 @@ def _check_broadcast(function: str, what: str, array: Array, x: Array, larger: b
                          find_user_location())
 
 
-def clone(x: Array) -> Array:
+def clone(x: Array, memory_format: Any = None) -> Array:
     """Copy the tensor; the copy is connected to the graph."""
     return np.copy(as_traced(x))
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from adjit.eager.capture import traced
 from adjit.eager.closures import apply_closure
-from adjit.eager.modes import enable_grad, no_grad
+from adjit.eager.modes import enable_grad
 from adjit.eager.tensor import Tensor, new_tensor
-from adjit.eager.user_function import Context, Function, gradients_of
+from adjit.eager.user_function import Context, Function, gradients_of, run_forward
 from adjit.ir import ops
 from adjit.ir.types import is_inexact
 from adjit.runtime.custom_vjp import custom_vjp
@@ -24,8 +24,7 @@ class _Call:
         self.positions = [position for position, arg in enumerate(args) if isinstance(arg, Tensor)]
         self.context = Context()
         self.context.needs_input_grad = tuple(index in wanted for index in range(len(args)))
-        with no_grad():
-            returned = function.forward(self.context, *args)
+        returned = run_forward(function, self.context, args)
         self.several = isinstance(returned, tuple)
         self.results: list[Tensor] = list(returned) if self.several else [returned]
         self.saved, self.attributes = self.context.contents()

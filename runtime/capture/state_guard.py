@@ -21,11 +21,13 @@ _PLAIN = (*_SCALARS, tuple)
 class StateGuard:
     """Snapshot of the containers reachable from some objects, and of their content: attributes, dicts, lists.
 
-    `free` are the entries that may change: numbers that a program reads at every call. An entry is the identity of the dict, the key, and,
-    for a tuple, the index in it.
+    `varying` are the entries that may change: numbers that a program reads at every call. An entry is the identity of the dict, the key,
+    and, for a tuple, the index in it. Of the entries in `free`, without an index, the tensors may be others: a program stores to them.
     """
 
-    def __init__(self, roots: Iterable[Any], varying: Collection[tuple[int, str, int | None]] = ()):
+    def __init__(self, roots: Iterable[Any], varying: Collection[tuple[int, str, int | None]] = (),
+                 free: Collection[tuple[int, Any]] = ()):
+        self._free = frozenset(free)
         self._dicts: list[tuple[dict[Any, Any], tuple[Any, ...], tuple[Any, ...], str]] = []
         self._lists: list[tuple[list[Any], tuple[Any, ...], str]] = []
         self._sets: list[tuple[set[Any], frozenset[Any], str]] = []
@@ -65,6 +67,26 @@ class StateGuard:
         for members, then_members, _ in self._sets:
             yield members, None, tuple(then_members), set()
 
+    def tables(self) -> Iterator[tuple[dict[Any, Any], dict[Any, Any]]]:
+        """Each dict with its content then; keys that are tensors are their identities there."""
+        for table, keys, values, _ in self._dicts:
+            yield table, {id(key) if isinstance(key, Tensor) else key: value for key, value in zip(keys, values, strict=True)}
+
+    def value_of(self, table: dict[Any, Any], key: Any) -> Any:
+        """What the entry of a dict held."""
+        return next(value for other, keys, values, _ in self._dicts if other is table
+                    for name, value in zip(keys, values, strict=True) if name is key or (type(name) is str and name == key))
+
+    def held(self) -> Iterator[Any]:
+        """Each object that a container holds, as often as it is held."""
+        for _, _, values, _ in self._dicts:
+            yield from values
+            for value in values:
+                if isinstance(value, tuple):
+                    yield from value
+        for _, then, _ in self._lists:
+            yield from then
+
     def members(self) -> set[int]:
         """Identities of all objects in the containers."""
         found = {id(value) for _, _, values, _ in self._dicts for value in values}
@@ -81,6 +103,8 @@ class StateGuard:
                    for (key, now), then_key, then in zip(table.items(), keys, values, strict=True))
 
     def _may_change(self, table: dict[Any, Any], key: Any, now: Any, then: Any) -> bool:
+        if self._free and (id(table), key) in self._free and _same_but_for_tensors(now, then):
+            return True
         indices = self._varying.get((id(table), key)) if isinstance(key, str) else None
         if indices is None or not isinstance(then, tuple):
             return indices is not None and is_number(now) and is_number(then)
@@ -127,7 +151,8 @@ class StateGuard:
             self._seen.add(id(value))
             self._dicts.append((value, tuple(value), tuple(value.values()), path))
             for key, item in list(value.items()):
-                self._visit(item, f"{path}.{key}" if isinstance(key, str) else path)
+                if (id(value), key) not in self._free:
+                    self._visit(item, f"{path}.{key}" if isinstance(key, str) else path)
         elif isinstance(value, (list, tuple)):
             self._seen.add(id(value))
             if isinstance(value, list):
@@ -152,6 +177,17 @@ def _same(now: Any, then: Any) -> bool:
     if isinstance(now, tuple):
         return len(now) == len(then) and all(map(_same, now, then))
     return False
+
+
+def _same_but_for_tensors(now: Any, then: Any) -> bool:
+    """True if two values differ in nothing but which tensors they hold."""
+    if isinstance(then, Tensor):
+        return isinstance(now, Tensor)
+    if type(then) in (list, tuple):
+        return type(now) is type(then) and len(now) == len(then) and all(map(_same_but_for_tensors, now, then))
+    if type(then) is dict:
+        return type(now) is dict and now.keys() == then.keys() and all(_same_but_for_tensors(now[key], then[key]) for key in then)
+    return _same(now, then)
 
 
 def _alike(now: Any, then: Any) -> bool:

@@ -3,51 +3,64 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Container, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Container, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from adjit.eager.capture import Capture, CapturedTensor, memory_key
+from adjit.eager.capture import Capture, CapturedTensor, Hyperparameter, memory_key, new_parameter
 from adjit.eager.modes import modes
 from adjit.eager.node import AccumulateGrad, Node, edge_of
 from adjit.eager.tensor import Tensor, new_tensor
 from adjit.ir.dataclass import dataclass
-from adjit.ir.errors import UnsupportedError
+from adjit.ir.errors import TraceError, UnsupportedError
 from adjit.ir.graph import Value
-from adjit.ir.types import TensorType
+from adjit.ir.types import F64, I64, TensorType
 from adjit.runtime.capture.aliases import Alias, find_alias, in_order
 from adjit.runtime.capture.state_guard import StateGuard
-from adjit.tracer.array import TracedArray
+from adjit.runtime.capture.stored_state import Slot, StateNumber, number_in_trace, take_stores, tensors_in
+from adjit.tracer.array import TracedArray, as_traced
 from adjit.tracer.array_wrapper import ArrayWrapper
-from adjit.tracer.scope import active_scope
-from adjit.tracer.trace import OutLeaf, StaticLeaf, check_result, function_name
+from adjit.tracer.scope import Scope, active_scope
+from adjit.tracer.trace import NumberLeaf, OutLeaf, StaticLeaf, check_result, function_name
 from adjit.tracer.trees import TreeSpec, flatten, unflatten
 from adjit.tracer.user_location import find_user_location
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorRef:
-    """Reference to a tensor of a call: `tensor` itself, or leaf number `argument` of the call; with `gradient`, its `.grad`."""
+    """Reference to a tensor of a call: `tensor` itself, leaf number `argument` of the call, or what is at `slot`; with `gradient`, its
+    `.grad`."""
 
     tensor: Tensor | None
     argument: int | None
     gradient: bool = False
+    slot: Slot | None = None
 
     def __eq__(self, other: object) -> bool:
         """True if both refer to the same tensor: `==` of tensors themselves is elementwise."""
         if not isinstance(other, TensorRef):
             return NotImplemented
-        return self.tensor is other.tensor and (self.argument, self.gradient) == (other.argument, other.gradient)
+        return self.tensor is other.tensor and (self.argument, self.gradient, self._place) == (
+            other.argument, other.gradient, other._place)
 
     def __hash__(self) -> int:
-        return hash((id(self.tensor), self.argument, self.gradient))
+        return hash((id(self.tensor), self.argument, self.gradient, self._place))
+
+    @property
+    def _place(self) -> object:
+        return None if self.slot is None else (*self.slot.place, self.slot.path)
 
     def find(self, all_leaves: Sequence[Any]) -> Any:
-        """The tensor; None if a gradient does not exist."""
-        found = self.tensor if self.argument is None else all_leaves[self.argument]
-        return found._grad if self.gradient else found      # type: ignore[union-attr]
+        """The tensor; None if a gradient does not exist, or at a slot is none."""
+        if self.slot is not None:
+            found = self.slot.find()
+            found = found if isinstance(found, Tensor) else None
+        else:
+            found = self.tensor if self.argument is None else all_leaves[self.argument]
+        return found if found is None or not self.gradient else found._grad
 
 
 class CapturedFunction:
@@ -56,10 +69,15 @@ class CapturedFunction:
     `leaves` has, for each leaf of the function's result, the index of its array, or the reference to an existing tensor. `tensors` maps the
     index of each array that becomes a new tensor to whether the tensor has a gradient; `new_leaves` are the indices of new tensors that
     require grad and have no history. `gradients` are the owners of gradients that were set, each with the index of the new gradient, if
-    any. `writes` are the tensors that were written to, each with the index of its new content.
+    any. `writes` are the tensors that were written to, each with the index of its new content. `switched` are tensors whose
+    `requires_grad` is another one at the end.
+
+    What is stored in modules and optimisers, the values of `slots`, are leaves behind those of the function's result; `kept` are leaves
+    for tensors that are stored elsewhere.
     """
 
-    def __init__(self, fun: Callable[..., Any], capture: Capture, positions: Sequence[int]):
+    def __init__(self, fun: Callable[..., Any], capture: Capture, positions: Sequence[int], before: StateGuard, numbers: Sequence[Slot],
+                 filled_later: Collection[int]):
         self.__wrapped__ = fun
         self.__name__ = function_name(fun)
         self.capture = capture
@@ -69,6 +87,14 @@ class CapturedFunction:
         self.new_leaves: set[int] = set()
         self.gradients: list[tuple[TensorRef, int | None]] = []
         self.writes: list[tuple[CapturedTensor, int]] = []
+        self.switched: list[tuple[CapturedTensor, bool]] = []
+        self.slots: list[Slot] = []
+        self.kept: list[int | TensorRef | Alias] = []
+        self.numbers: list[StateNumber] = []
+        self._stored_leaves = 0
+        self.as_numbers: set[int] = set()      # positions of leaves that are stored as Python's numbers
+        self._before, self._numbers, self._filled_later = before, numbers, filled_later
+        self._rebound: dict[int, Slot] = {}     # by the identity of the tensor that was there
         self._positions = positions     # positions of the tensors among the leaves of the call
         self._made: dict[int, tuple[int, Tensor]] = {}
         self.reached: set[int] = set()          # identities of the tensors that results were computed from
@@ -80,8 +106,10 @@ class CapturedFunction:
         scope = active_scope()
         assert scope is not None
         self._wrappers = scope.root.wrappers
-        result, self.tree = flatten(self.__wrapped__(*args, **kwargs))
+        scope.root.keep_wrapper = self._keep
         entries = self.capture.entries
+        result, self.tree = flatten(self._run(scope, args, kwargs))
+        outside = len(result) - self._stored_leaves
         self._returned = {id(leaf) for leaf in result if isinstance(leaf, Tensor)}
         for index, leaf in enumerate(result):
             if isinstance(leaf, Tensor):
@@ -89,6 +117,8 @@ class CapturedFunction:
                 self.leaves.append(self._result(leaf) if entry is None else self.ref(entry))
             else:
                 check_result(leaf, self.tree, index)
+                if index >= outside and isinstance(leaf, TracedArray) and leaf.weak:
+                    self.as_numbers.add(len(self.leaves))
                 self.leaves.append(self._add(leaf))
         for gradient in list(self.capture.gradients.values()):
             now = gradient.tensor._grad
@@ -99,19 +129,68 @@ class CapturedFunction:
             elif now is not None and now is not gradient.before:
                 self.gradients.append((self.owner(gradient.tensor), self._new(now)))
         for entry in list(entries.values()):
-            _check_leaf(entry, self.capture)
+            if entry.tensor._node is None and entry.tensor._requires_grad != entry.requires_grad and (
+                    id(entry.tensor) in self.capture.requires_grad_set_at):
+                self.switched.append((entry, entry.tensor._requires_grad))
+            else:
+                _check_leaf(entry)
             if entry.content.value is not entry.value and entry.shares is None:
                 self.writes.append((entry, self._add(entry.content)))
         self.capture.check_writes()
         return self._arrays
 
+    def _run(self, scope: Scope, args: Any, kwargs: Any) -> Any:
+        """The result of the function; with what it stored in modules and optimisers, if it did."""
+        root = scope.root
+        for slot in self._numbers:
+            now = slot.find()
+            number = StateNumber(slot, type(now), new_parameter(root, TensorType(I64 if type(now) is int else F64, ()), str(slot.key),
+                                                                np.array(now)))
+            slot.table[slot.key] = number_in_trace(number.value)
+            self.numbers.append(number)
+        try:
+            result = self.__wrapped__(*args, **kwargs)
+            stored = list(take_stores(self._before, self.capture, self._filled_later, self._numbers))
+        finally:
+            for number in self.numbers:
+                number.slot.table[number.slot.key] = self._before.value_of(number.slot.table, number.slot.key)
+        self.slots = [slot for slot, _ in stored]
+        counts = Counter(id(value) for value in self._before.held())
+        for slot in self.slots:
+            for place, tensor in tensors_in(slot.table.get(slot.key), slot):
+                entry = self.capture.entries.get(id(tensor))
+                if entry is not None and entry.argument is None and entry.gradient_of is None:
+                    if counts[id(tensor)] > 1:
+                        raise TraceError(f"the compiled function stores another tensor in {slot.key}, and reads the one that is there, "
+                                         "which other attributes hold, too", find_user_location(),
+                                         hint="write to the tensor in place, or store a copy of it in the other place")
+                    self._rebound[id(tensor)] = place
+        if not stored:
+            return result
+        values = [value for _, value in stored]
+        self._stored_leaves = len(flatten(values)[0])
+        return result, values
+
+    def _keep(self, tensor: Tensor) -> int:
+        """Have the program make a tensor that the function stores outside; returns its number among `kept`."""
+        entry = self.capture.entries.get(id(tensor))
+        self.kept.append(self._result(tensor) if entry is None else self.ref(entry))
+        return len(self.kept) - 1
+
+    @property
+    def rebound(self) -> Collection[int]:
+        """Identities of the tensors in whose place another one is stored."""
+        return self._rebound.keys()
+
     def ref(self, entry: CapturedTensor) -> TensorRef:
         """Reference to the tensor of an entry."""
+        if id(entry.tensor) in self._rebound:
+            return TensorRef(None, None, slot=self._rebound[id(entry.tensor)])
         if entry.argument is not None:
             return TensorRef(None, self._positions[entry.argument])
         if entry.gradient_of is not None:
             owner = self.owner(entry.gradient_of)
-            return TensorRef(owner.tensor, owner.argument, gradient=True)
+            return TensorRef(owner.tensor, owner.argument, True, owner.slot)
         return TensorRef(entry.tensor, None)
 
     def owner(self, tensor: Tensor) -> TensorRef:
@@ -126,6 +205,7 @@ class CapturedFunction:
         self.capture.entries.clear()
         self.capture.shared.clear()
         self.capture.gradients.clear()
+        self.capture.owners.clear()
         return self._wrappers
 
     def _add(self, array: Any) -> int:
@@ -183,15 +263,8 @@ class CapturedFunction:
         return True
 
 
-def _check_leaf(entry: CapturedTensor, capture: Capture) -> None:
+def _check_leaf(entry: CapturedTensor) -> None:
     tensor = entry.tensor
-    if tensor._node is None and tensor._requires_grad != entry.requires_grad and id(tensor) in capture.requires_grad_set_at:
-        now, then = ("on", "off") if tensor._requires_grad else ("off", "on")
-        raise UnsupportedError(
-            f"the compiled function switches requires_grad of a tensor of shape {tensor.shape} from outside {now}; later calls would not "
-            "switch it again", capture.requires_grad_set_at[id(tensor)],
-            hint=f"switch it {then} again before the function ends, or {now} before the call" + (
-                "; y = x.detach().requires_grad_() makes a new leaf" if tensor._requires_grad else ""))
     if tensor._requires_grad != entry.requires_grad or tensor._node is not None:
         raise UnsupportedError(
             f"the compiled function writes values with a gradient into a tensor of shape {tensor.shape} from outside", find_user_location(),
@@ -230,8 +303,12 @@ class Effects:
         self.refs = {entry.value: function.ref(entry) for entry in entries if entry.shares is None or entry.requires_grad}
         self.sharing = tuple((function.ref(entry), function.ref(entry.shares), entry.requires_grad)
                              for entry in capture.entries.values() if entry.shares is not None)
-        self.differentiable = frozenset(entry.value for entry in capture.entries.values() if entry.requires_grad)
-        self.reached = frozenset(entry.value for entry in entries if entry.requires_grad and id(entry.tensor) in function.reached)
+        switched = {entry.value: now for entry, now in function.switched}
+        self.differentiable = frozenset(entry.value for entry in entries if switched.get(entry.value, entry.requires_grad))
+        self.reached = frozenset(entry.value for entry in entries
+                                 if entry.value in self.differentiable and id(entry.tensor) in function.reached)
+        self.switched = tuple((function.ref(entry), now) for entry, now in function.switched)
+        self.slots = tuple(function.slots)
         self.contents = tuple(
             _Content(number[entry.value], function.ref(entry), entry.requires_grad, entry.value.type.dtype, entry.value.type.shape)
             for entry in capture.entries.values() if entry.value in number)
@@ -240,7 +317,8 @@ class Effects:
              content.dtype) for content in self.contents)
         self.hooks = tuple((function.ref(entry), tuple(entry.before.get("_hooks") or ())) for entry in entries
                            if entry.requires_grad) if function.gradients else ()
-        self.numbers = tuple((number[item.value], item) for item in capture.numbers.values())
+        numbers: list[Hyperparameter | StateNumber] = [*capture.numbers.values(), *function.numbers]
+        self.numbers = tuple((number[item.value], item) for item in numbers)
         self.read_gradients = tuple(
             (function.owner(item.tensor), item.before is not None) for item in capture.gradients.values()
             if item.was_read and not isinstance(item.tensor.array, TracedArray))     # tensors made by the function are gone
@@ -252,9 +330,12 @@ class Effects:
         refs = [leaf if isinstance(leaf, int) else None for leaf in out_leaves]
         assert function.tree is not None
         self.tree = function.tree
-        self.leaves = tuple(_placed(leaf, refs) if isinstance(leaf, Alias) else leaf if isinstance(leaf, TensorRef) else out_leaves[leaf]
-                            for leaf in function.leaves)
-        self.aliases = in_order(leaf for leaf in self.leaves if isinstance(leaf, Alias))
+        self.leaves, self.kept = (tuple(
+            _placed(leaf, refs) if isinstance(leaf, Alias) else leaf if isinstance(leaf, TensorRef) else out_leaves[leaf]
+            for leaf in leaves) for leaves in (function.leaves, function.kept))
+        self.leaves = tuple(NumberLeaf(_number(leaf), as_traced) if position in function.as_numbers else leaf       # type: ignore[arg-type]
+                            for position, leaf in enumerate(self.leaves))
+        self.aliases = in_order(leaf for leaf in (*self.leaves, *self.kept) if isinstance(leaf, Alias))
         self.tensors: dict[int, bool] = {_number(refs[ref]): connected for ref, connected in function.tensors.items()}
         self.new_leaves = tuple(_number(refs[ref]) for ref in function.new_leaves)
         self.gradients = tuple((owner, None if ref is None else _number(refs[ref])) for owner, ref in function.gradients)
@@ -277,7 +358,7 @@ class Effects:
             now = number.read()
             if now is None:
                 return None
-            found[index] = np.array(now)
+            found[index] = np.array(now, np.int64 if type(now) is int else np.float64)
         for ref, hooks in self.hooks:
             now_hooks = ref.find(all_leaves)._hooks
             if (now_hooks or hooks) and tuple(now_hooks or ()) != hooks:
@@ -311,15 +392,26 @@ class Effects:
             return f"{changed} changed"
         for _, number in self.numbers:
             if number.read() is None:
-                return f"{number.name} is {'no longer' if number.zero else 'now'} 0, or no float"
+                how = "no number as it was" if isinstance(number, StateNumber) else \
+                    f"{'no longer' if number.zero else 'now'} 0, or no float"
+                return f"{number.name} is {how}"
         return "a gradient that the function reads was set or cleared" if self.read_gradients else ""
 
-    def finish(self, results: Sequence[Any], all_leaves: Sequence[Any], connect: Callable[[dict[int, Tensor]], None] | None) -> Any:
-        """Write back, and return the function's result. `connect` adds new tensors that have gradients, by the number of their result, to
-        the dynamic graph."""
+    @property
+    def changes_places(self) -> bool:
+        """True if each call stores something in modules and optimisers, or switches gradients of tensors."""
+        return bool(self.slots or self.switched or self.kept)
+
+    def finish(self, results: Sequence[Any], all_leaves: Sequence[Any],
+               connect: Callable[[dict[int, Tensor]], None] | None) -> tuple[Any, list[Any]]:
+        """Write back, and return the function's result, and tensors that are stored outside. `connect` adds new tensors that have
+        gradients, by the number of their result, to the dynamic graph."""
         targets = [ref.find(all_leaves) for ref, _, _ in self.writes]
         leaves = [leaf.find(all_leaves) if type(leaf) is TensorRef else leaf for leaf in self.leaves]
+        kept = [leaf.find(all_leaves) if type(leaf) is TensorRef else leaf for leaf in self.kept]
         bases = [alias.base.find(all_leaves) if type(alias.base) is TensorRef else None for alias in self.aliases]
+        for ref, requires_grad in self.switched:
+            ref.find(all_leaves)._requires_grad = requires_grad
         made: dict[int, Tensor] = {}
         for number in self.tensors:
             content = results[number]
@@ -334,12 +426,19 @@ class Effects:
             content = results[written]
             if content is not target.array:
                 np.copyto(target.array, content)
-            target._version[0] += 1
+            target._writes[0] += 1
         for alias, base in zip(self.aliases, bases, strict=True):
             made[alias.number] = alias.take(made[alias.base] if base is None else base)
+        outside = [self._leaf(leaf, made, results) for leaf in kept] if kept else kept
         if self.single:
-            return self._leaf(leaves[0], made, results)
-        return unflatten(self.tree, [self._leaf(leaf, made, results) for leaf in leaves])
+            return self._leaf(leaves[0], made, results), outside
+        found = unflatten(self.tree, [self._leaf(leaf, made, results) for leaf in leaves])
+        if not self.slots:
+            return found, outside
+        result, values = found
+        for slot, value in zip(self.slots, values, strict=True):
+            slot.table[slot.key] = value
+        return result, outside
 
     def _leaf(self, leaf: Any, made: dict[int, Tensor], results: Sequence[Any]) -> Any:
         if type(leaf) is int:
@@ -347,6 +446,8 @@ class Effects:
             return results[leaf] if tensor is None else tensor
         if type(leaf) is Alias:
             return made[leaf.number]
+        if type(leaf) is NumberLeaf:
+            return leaf.number(results[leaf.index])
         return leaf.value if type(leaf) is StaticLeaf else leaf
 
 
@@ -377,4 +478,6 @@ def make_effects(function: CapturedFunction, params: Sequence[Value], roots: Seq
 
     `reached` holds the identities of the captured objects. A captured tensor that is also an argument must remain that argument.
     """
-    return Effects(function, params, StateGuard(roots, function.capture.numbers if varying else ()), reached, out_leaves)
+    numbers = [*(function.capture.numbers if varying else ()), *((*number.slot.place, None) for number in function.numbers)]
+    free = {slot.place for slot in function.slots}
+    return Effects(function, params, StateGuard(roots, numbers, free), reached, out_leaves)

@@ -27,6 +27,7 @@ from adjit.passes.options import Options
 from adjit.passes.pipeline import HALF, PipelineResult, run_rolling
 from adjit.runtime.capture.compiled_operation import CompiledOperation
 from adjit.runtime.capture.state_guard import StateGuard, filled_later, numbers_filled_in, stateful_in
+from adjit.runtime.capture.stored_state import ChangedNumbers, Slot
 from adjit.runtime.capture.tensor_effects import CapturedFunction, Effects, TensorRef, make_effects, tensor_positions
 from adjit.runtime.capture.tensor_names import name_tensors
 from adjit.runtime.compile_graph import CompiledGraph, DeferredPipeline, compile_graph
@@ -57,9 +58,13 @@ class TensorProgram:
     operands: tuple[TensorRef | None, ...]
     undo: Callable[[], None] | None
 
-    def finish(self, arrays: Sequence[np.ndarray], outs: Sequence[Any], all_leaves: Sequence[Any]) -> Any:
-        """Write back the function's changes, and return its result."""
-        results = outs if self.order is None else [outs[slot] for slot in self.order]
+    def in_order(self, outs: Sequence[Any]) -> Sequence[Any]:
+        """The results of the program in the order of the trace."""
+        return outs if self.order is None else [outs[slot] for slot in self.order]
+
+    def finish(self, arrays: Sequence[np.ndarray], outs: Sequence[Any], all_leaves: Sequence[Any]) -> tuple[Any, list[Any]]:
+        """Write back the function's changes, and return its result, and tensors to be stored outside."""
+        results = self.in_order(outs)
         operation = self.operation
         self.undo = None
         if operation is None:
@@ -95,6 +100,16 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
     """Trace a function. Returns the trace, and its effects on tensors; None if the trace meets no tensor. `arrays`: see
     `trace_function`. `outcomes` are those of the first guards on values, if they are known; `flow` is what is known of the ways
     through the function."""
+    try:
+        return _trace(fun, args, kwargs, static_names, signature, arrays, outcomes, flow, ())
+    except ChangedNumbers as changed:       # which are read at each call
+        return _trace(fun, args, kwargs, static_names, signature, arrays, outcomes, flow, changed.slots)
+
+
+def _trace(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], static_names: frozenset[str],
+           signature: CallSignature, arrays: KnownArrays | None, outcomes: Sequence[Outcome], flow: FlowGraph | None,
+           numbers: Sequence[Slot]) -> tuple[Trace, Captured | None]:
+    """As `trace_with_tensors`, with some numbers of modules and optimisers as parameters."""
     with capturing() as capture:
         roots = signature.identity_keyed()
         reach = Reachability(trace_roots(fun, signature))
@@ -102,20 +117,15 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
         reachable = [source.value for source in sources]
         # the state of compiled modules belongs to the modules that they compile
         watched = [getattr(value, "__wrapped__", value) for value in (*roots, *stateful_in([*held_by(fun), *reachable]))]
-        outside = [(container, list(container) if isinstance(container, list) else dict(container)) for container in reachable
-                   if isinstance(container, (list, dict))]
         before, counts = StateGuard(watched), numbers_filled_in(watched)
-        function = CapturedFunction(fun, capture, tensor_positions(signature.all_leaves))
+        function = CapturedFunction(fun, capture, tensor_positions(signature.all_leaves), before, numbers, filled_later(watched))
         try:
             trace = trace_function(function, args, kwargs, static_names=static_names, name=function.__name__, reachability=reach,
                                    arrays=arrays,
                                    call_values=CallValues(lambda graph: differentiate(graph, Options()), outcomes, flow), takes_back=True)
-        except BaseException as error:
-            before.restore(filled_later(watched))
-            if isinstance(error, TraceError):
-                _check_outside(outside)
+        except BaseException:
+            before.restore()
             raise
-        _check_outside(outside)
         changed, slot = before.first_change(filled_later(watched))
         if changed:
             before.restore(filled_later(watched))
@@ -128,7 +138,7 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
         _check_counts(counts, numbers_filled_in(watched), partial(before.restore, filled_later(watched)))
     assert function.tree is not None
     trace = replace(trace, signature=signature)
-    if not capture.entries and not capture.numbers and not capture.gradients and not function.tensors:
+    if not capture.entries and not capture.numbers and not capture.gradients and not function.tensors and not function.slots:
         return replace(trace, out_tree=function.tree), None
     known = len(signature.leaves) + len(trace.captured)
     arguments = zip(signature.leaf_paths(), signature.all_leaves, strict=True)
@@ -139,6 +149,9 @@ def trace_with_tensors(fun: Callable[..., Any], args: Sequence[Any], kwargs: Map
     try:
         _check_escaped(function, before)
     except TraceError:
+        trace.restore()
+        for each in reversed(trace.kept):
+            each.restore()
         capture.undo()
         before.restore()
         raise
@@ -185,21 +198,6 @@ def _check_escaped(function: CapturedFunction, before: StateGuard) -> None:
 def _escaped(wrappers: Sequence[weakref.ref[Any]]) -> list[Tensor]:
     return [tensor for tensor in (wrapper() for wrapper in wrappers)
             if isinstance(tensor, Tensor) and isinstance(tensor.array, TracedArray)]
-
-
-def _check_outside(containers: Sequence[tuple[Any, Any]]) -> None:
-    """Raise `TraceError` for a function that stores a tensor in a list or dict outside of it. `containers`: pairs of a container and its
-    old content."""
-    for container, then in containers:
-        items = container if isinstance(container, list) else container.values()
-        known = {id(item) for item in (then if isinstance(then, list) else then.values())}
-        if any(isinstance(item, Tensor) and id(item) not in known and isinstance(item.array, TracedArray) for item in items):
-            for other, content in containers:
-                other.clear()
-                (other.extend if isinstance(other, list) else other.update)(content)
-            raise TraceError(f"the compiled function stores a tensor in a {type(container).__name__} outside of it; later calls would not "
-                             "store it again", find_user_location(),
-                             hint="return the tensor (also a tensor that a hook collects), and store it after the call")
 
 
 def lower_with_tensors(graph: Graph, captured: Captured, trace: Trace, compile_options: CompileOptions, verify: bool, threads: int,
@@ -272,7 +270,7 @@ def _connect(operation: CompiledOperation, operands: Sequence[Any], arrays: Sequ
     saved: list[SavedTensor | None] = []
     for slot in operation.saved:
         owner = made.get(slot.index) if slot.is_result else operands[slot.index]
-        counter = owner._version if isinstance(owner, Tensor) else None
+        counter = owner._writes if isinstance(owner, Tensor) else None
         if slot.is_result:
             array = np.asarray(results[slot.index]) if owner is None else owner.array
         else:

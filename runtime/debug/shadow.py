@@ -96,7 +96,7 @@ class Shadow:
     def _find(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Program, Sequence[np.ndarray]] | None:
         """The program of a call, and the arrays that it captures, as they are now."""
         options = self._function.compile_options
-        return self._function._cache.find(flatten_call(fun, args, kwargs, options.static, modes.grad))
+        return self._function._cache.find(flatten_call(fun, args, kwargs, options.static, modes.key))
 
     def _is_unchanged(self, task: _Task) -> bool:
         """True if what the function reads from outside is what it was at the call: Python's run reads it later."""
@@ -149,7 +149,7 @@ class Shadow:
             self.reason = "the Python function gives other results each time for the same arguments"
             return
         program = task.program
-        signature = flatten_call(task.fun, task.args, task.kwargs, self._function.compile_options.static, modes.grad)
+        signature = flatten_call(task.fun, task.args, task.kwargs, self._function.compile_options.static, modes.key)
         given = [np.array(array) for array in (*signature.leaves, *task.captured)]
         ends = [program.trace.rebuild(run_op_by_op(reference_graph(program), each)) for each in (given, perturbed(given))]
         text = _tree_difference(found, expected, ends)
@@ -187,7 +187,7 @@ class Shadow:
         """The first op that a trace of now has otherwise than the program."""
         function = self._function
         args, kwargs = copy.deepcopy((task.args, task.kwargs))
-        signature = flatten_call(task.fun, args, kwargs, function.compile_options.static, modes.grad)
+        signature = flatten_call(task.fun, args, kwargs, function.compile_options.static, modes.key)
         options = replace(function.compile_options, backend="interpret", roll_loops=False)
         now = reference_graph(compile_program(task.fun, args, kwargs, signature, options, "a shadow run"))
         for old, new in zip(graph.ops, now.ops, strict=False):

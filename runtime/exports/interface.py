@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from adjit.eager.capture import Hyperparameter
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import ExportError
 from adjit.ir.types import short_name
@@ -57,7 +58,7 @@ def describe_ways(ways: Sequence[tuple[Program, Sequence[np.ndarray]]], signatur
         renamed: dict[str, str] = {}
         effects = None if program.tensors is None else program.tensors.effects
         numbers = {} if effects is None else {len(given) - effects.count + index: (id(number.group), number.name, number.index)
-                                              for index, number in effects.numbers}
+                                              for index, number in effects.numbers if isinstance(number, Hyperparameter)}
         for index, (param, array) in enumerate(zip(interface.params, given, strict=True)):
             name = param.name
             if param.source != "argument":

@@ -12,6 +12,7 @@ import numpy as np
 from adjit.codegen.fastcall.descriptor_layout import CONTENT, GRADIENT_READ, NUMBER, TENSOR_REF
 from adjit.eager.capture import Hyperparameter
 from adjit.runtime.capture.state_guard import StateGuard
+from adjit.runtime.capture.stored_state import StateNumber
 from adjit.runtime.capture.tensor_effects import TensorRef
 from adjit.runtime.capture.tensor_program import TensorProgram
 from adjit.runtime.fastcall.descriptors import Memory, UnsuitedError, descriptor_words, table_words
@@ -44,7 +45,7 @@ def _finish(tensors: TensorProgram, given: list[Any], results: list[Any], leaves
     """Write back, and return the function's result, for these parameters, results and leaves of the call."""
     if tensors.operation is not None:       # then some parameters are saved for the backward half
         given = [np.asarray(array) for array in given]
-    return tensors.finish(given, results, leaves)
+    return tensors.finish(given, results, leaves)[0]
 
 
 def _ref_fields(memory: Memory, ref: TensorRef) -> dict[str, int]:
@@ -52,8 +53,8 @@ def _ref_fields(memory: Memory, ref: TensorRef) -> dict[str, int]:
             "gradient": int(ref.gradient)}
 
 
-def _number(memory: Memory, number: Hyperparameter, param: int) -> list[int]:
-    if type(number.group) is not dict:
+def _number(memory: Memory, number: Hyperparameter | StateNumber, param: int) -> list[int]:
+    if isinstance(number, StateNumber) or type(number.group) is not dict:
         raise UnsuitedError
     return descriptor_words(NUMBER, {
         "group": memory.identity(number.group), "name": memory.identity(number.name), "index": -1 if number.index is None else number.index,

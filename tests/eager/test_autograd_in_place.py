@@ -22,7 +22,7 @@ def names(node: Any) -> Any:
 
 
 def version(tensor: Any) -> int:
-    return int(tensor._version[0])
+    return int(tensor._writes[0])
 
 
 @pytest.mark.parametrize(("write", "name"), [

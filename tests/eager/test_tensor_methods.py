@@ -168,10 +168,13 @@ def test_arrays_are_not_read_while_tracing():
         adjit.compile(lambda x: x * x.numpy())(tensor(2.0))
 
 
-def test_a_mask_of_a_compiled_function_makes_no_shape():
+def test_a_mask_of_a_compiled_function_holds_for_its_count():
     x, mask = tensor([1.0, 2.0]), tensor([True, False])
+    chosen = adjit.compile(lambda x, mask: (x[mask] * 2).view(-1, 1))
+    assert [chosen(x, each).tolist() for each in (mask, ~mask, mask | True, mask & False)] == [[[2.0]], [[4.0]], [[2.0], [4.0]], []]
+    assert chosen.cache_info().traces == 3
     with pytest.raises(UnsupportedError, match="traced bool mask"):
-        adjit.compile(lambda x: x[mask])(x)
+        adjit.vmap(lambda x: x[x > 1])(tensor([[1.0, 2.0], [2.0, 3.0]]))
 
     @adjit.compile
     def masked(x, mask):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -9,6 +10,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from adjit.ir.errors import Location, TraceError
+from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.guards.code_reads import COUNT, CodeReads
 from adjit.tracer.guards.container_log import ContainerLog
 from adjit.tracer.guards.reachability import Reachability
@@ -69,6 +71,9 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability, places
         then = before[key].value if key in before else MISSING
         if key in stored:
             continue
+        if _is_of_wrapper(source):
+            own.add(key)
+            continue
         if same(source.value, then):
             if COUNT.fullmatch(source.path) and id(source.holder) not in missed and reads.fills(source.path) and not reads.of(
                     source.path, whole=True):
@@ -107,6 +112,11 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability, places
         if key not in now and key not in stored and isinstance(source.value, NUMBERS) and _is_attribute(source):
             raise _deleted(source, after.codes)
     return own, tuple(kept), tuple(changed)
+
+
+def _is_of_wrapper(source: Source) -> bool:
+    """True for `requires_grad` of a tensor, which whoever captures tensors compares and switches."""
+    return source.path.endswith(".requires_grad") and isinstance(source.holder, weakref.ref) and isinstance(source.holder(), ArrayWrapper)
 
 
 def _deleted(source: Source, codes: Sequence[CodeType]) -> TraceError:

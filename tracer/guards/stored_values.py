@@ -58,6 +58,11 @@ class StoredValue(NamedTuple):
             getattr(self.place.kind, self.place.name)(self.place.container, *value)
 
 
+def stored_value(place: Source | Change, value: Template) -> StoredValue:
+    """The value of a place, which holds on to nothing that the trace stored there."""
+    return StoredValue(place._replace(value=MISSING) if isinstance(place, Source) else place._replace(args=()), value)
+
+
 def library_attributes(known: Reachability) -> list[tuple[ModuleType, str]]:
     """Attributes that the code of a function may store in modules of libraries, which are not followed."""
     names = sorted({name for code in known.codes for kind, name in stored_and_read(code)[0] if kind == "attribute"})
@@ -172,7 +177,7 @@ def stores_of(places: StoredPlaces, log: ContainerLog, after: Reachability, scop
     stored = places.stored(after)
     counted = places.end_tallies(log)
     sources = {id(source.value): source for source in places.before.values()}
-    make = TemplateMaker(scope.outside(), sources, results, None if scope.wrappers else scope)
+    make = TemplateMaker(scope.outside(), sources, results, scope)
     if not stored and not log.changes and not counted:
         keys = {key for key, source in after.by_key().items() if places.has(source)}
         return Stores((), make, frozenset(keys), frozenset(), frozenset())
@@ -180,7 +185,7 @@ def stores_of(places: StoredPlaces, log: ContainerLog, after: Reachability, scop
     values, keys, repeatable = [], set[Key](), log.repeatable()
     for key, source in sorted(stored.items(), key=lambda item: _order(item[1])):
         try:
-            values.append(StoredValue(source, make(source.value)))
+            values.append(stored_value(source, make(source.value)))
             keys.add(key)
         except NotRepeatableError:
             others.append(_never(source))
@@ -199,7 +204,7 @@ def stores_of(places: StoredPlaces, log: ContainerLog, after: Reachability, scop
             try:
                 if id(change.container) not in repeatable and holds_traced(change.args) and not log.is_unread(change):
                     kept.add(id(change.container))
-                made.append(StoredValue(change, make(change.args)))
+                made.append(stored_value(change, make(change.args)))
             except NotRepeatableError:
                 numbers.discard(id(change.container))
                 repeatable.discard(id(change.container))
@@ -238,7 +243,7 @@ def stored_again(changed: Collection[Source], make: TemplateMaker) -> tuple[list
             others.append(_never(source))
             continue
         try:
-            values.append(StoredValue(source, make(source.value)))
+            values.append(stored_value(source, make(source.value)))
         except NotRepeatableError:
             if holds_traced(source.value) and not isinstance(source.value, ArrayWrapper):
                 raise _not_made_again(source) from None

@@ -20,6 +20,9 @@ from adjit.tracer.scope import Scope
 Template = Callable[[Sequence[Any], dict[int, Any]], Any]
 """Function of the results of a call, and of the objects that were made for it, by number."""
 
+KEPT = -1
+"""Key of the wrappers of arrays that a call made, among the objects that were made for it."""
+
 _FIXED = (type, ModuleType, BuiltinFunctionType, Enum, range, slice, BaseException)
 
 
@@ -35,8 +38,10 @@ class TemplateMaker:
     def __init__(self, outside: Collection[int], sources: Mapping[int, Source], results: Sequence[Any], scope: Scope | None):
         self.outside, self.sources, self.scope = outside, sources, scope
         self.arrays: list[Any] = []
+        self.first = len(results)       # number of the first of them; the caller says so once all results are known
+        self._of_arrays: dict[int, int] = {}
         self._results = {id(array): number for number, array in enumerate(results)}
-        self._first = len(results)
+        self._kept: dict[int, int] = {}
         self.made: dict[int, Any] = {}
         self._numbers: dict[int, int] = {}
         self._templates: dict[int, Template] = {}
@@ -54,7 +59,7 @@ class TemplateMaker:
         if is_scalar(value) and type(value).__module__ in ("builtins", "numpy"):
             return lambda *_: value
         if isinstance(value, ArrayWrapper):
-            raise NotRepeatableError
+            return self._wrapper(value)
         if id(value) in self.outside or isinstance(value, _FIXED) or (isinstance(value, FunctionType) and not value.__closure__):
             if is_ndarray(value):
                 raise NotRepeatableError
@@ -70,14 +75,32 @@ class TemplateMaker:
                 del self._numbers[identity], self.made[identity]
             raise
 
+    def end(self) -> None:
+        """Let go of what the trace stored, once all templates are made."""
+        self.made.clear()
+        self.arrays.clear()
+
+    def _wrapper(self, value: ArrayWrapper) -> Template:
+        """The template of a wrapper of an array: it is among those that the caller of the trace makes for each call, `made[KEPT]`."""
+        if self.scope is None or self.scope.keep_wrapper is None:
+            raise NotRepeatableError
+        if id(value) not in self._kept:
+            self._kept[id(value)] = self.scope.keep_wrapper(value)
+        number = self._kept[id(value)]
+        return lambda _, made: made[KEPT][number]
+
     def _array(self, value: Any) -> Template:
         """The template of an array of the trace; one of a region is dead, for whoever reads it."""
         array = WRITTEN[id(value)][1] if id(value) in WRITTEN else value
         if isinstance(array, TracedArray) and array.scope is not self.scope:
             return lambda *_: array
-        if id(value) not in self._results:
-            self._results[id(value)] = self._first + len(self.arrays)
+        if id(value) not in self._results and id(value) not in self._of_arrays:
+            place = len(self.arrays)
             self.arrays.append(value)
+            self._of_arrays[id(value)] = place
+        if id(value) in self._of_arrays:
+            place = self._of_arrays[id(value)]
+            return lambda results, _: results[self.first + place]
         number = self._results[id(value)]
         return lambda results, _: results[number]
 

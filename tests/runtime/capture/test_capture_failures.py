@@ -42,7 +42,7 @@ def everything(model: Any, optimizer: Any) -> Any:
     tensors = [*model.parameters(), *model.buffers(), default_generator.key, default_generator.counter]
     tensors += [tensor for known in optimizer.state.values() for tensor in known.values()]
     return (
-        [(id(t), t.numpy(force=True).tobytes(), id(t.array), t._version[0], id(t._grad), t._node, t._requires_grad,
+        [(id(t), t.numpy(force=True).tobytes(), id(t.array), t._writes[0], id(t._grad), t._node, t._requires_grad,
           None if t._grad is None else t._grad.numpy(force=True).tobytes()) for t in tensors],
         [(id(parameter), sorted(known)) for parameter, known in optimizer.state.items()],
         [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups],
@@ -74,16 +74,10 @@ def fail(*_: Any) -> None:
     (fail, RuntimeError, "the user's own"),
     (lambda model, optimizer: np.shares_memory(model.linear.weight, optimizer), UnsupportedError, "shares_memory"),
     (lambda model, optimizer: np.asarray(model.linear.weight.detach() > 0), TraceError, "value"),
-    (lambda model, optimizer: setattr(model, "calls", model.calls + 1), TraceError, "Counting.calls"),
     (lambda model, optimizer: model.seen.append(2), TraceError, "Counting.seen"),
     (lambda model, optimizer: model.names.add("b"), TraceError, "Counting.names"),
-    (lambda model, optimizer: model.table.update(b=1), TraceError, "Counting.table.b"),
-    (lambda model, optimizer: model.eval(), TraceError, "training"),
     (lambda model, optimizer: delattr(model, "calls"), TraceError, "Counting.calls"),
     (lambda model, optimizer: setattr(model.linear, "weight", nn.Parameter(model.linear.weight.detach())), TraceError, "weight"),
-    (lambda model, optimizer: optimizer.param_groups[0].update(lr=0.5), TraceError, "param_groups"),
-    (lambda model, optimizer: optim.lr_scheduler.StepLR(optimizer, 1).step(), TraceError, "param_groups"),
-    (lambda model, optimizer: model.linear.weight.requires_grad_(False), UnsupportedError, "requires_grad of a tensor"),
 ])
 def test_what_fails_changes_nothing(change: Any, error: type[Exception], words: str, trained: bool) -> None:
     model, optimizer, x, y = setting()
@@ -165,8 +159,7 @@ def test_tensors_that_escape_say_so() -> None:
     f = aj.compile(lambda x: setattr(box, "held", x * 2) or x.sum())
     with pytest.raises(TraceError, match=r"outside of it .*multiply"):
         f(aj.tensor([1.0, 2.0]))
-    with pytest.raises(TraceError, match="after the end"):
-        box.held + 1        # type: ignore[attr-defined]
+    assert not hasattr(box, "held")
 
 
 def test_a_tensor_of_a_closure_comes_back_as_it_was() -> None:
@@ -184,58 +177,6 @@ def test_a_tensor_of_a_closure_comes_back_as_it_was() -> None:
     changing = {"_grad": None, "_accumulator": None}
     assert {**vars(w), **changing} == {**before[0], **changing}
     assert vars(graph) == before[1]
-
-
-@pytest.mark.parametrize("put", [lambda held, table, x: held.append(x * 2), lambda held, table, x: table.update(x=x * 2)])
-def test_a_tensor_put_outside_is_refused(put: Any) -> None:
-    held: list[Any] = [1]
-    table: dict[str, Any] = {"a": 1}
-    w = aj.tensor([1.0, 2.0], requires_grad=True)
-    optimizer = optim.SGD([w], lr=0.1, momentum=0.9)
-
-    @aj.compile
-    def step(x: Any) -> Any:
-        (w * x).sum().backward()
-        optimizer.step()
-        put(held, table, x)
-
-    with pytest.raises(TraceError, match="outside of it"):
-        step(aj.tensor([1.0, 1.0]))
-    assert (held, table) == ([1], {"a": 1})
-    assert w.tolist() == [1.0, 2.0]
-    assert w.grad is None
-    assert not optimizer.state
-
-
-class TensorRef:
-    """A plain object."""
-
-    kept: Any = None
-
-
-@pytest.mark.parametrize("keep", [
-    lambda place, held, x: held.append(x), lambda place, held, x: held.append(x.detach()), lambda place, held, x: setattr(place, "kept", x),
-    lambda place, held, x: held.append({"deep": (x.sum(),)})])
-@pytest.mark.parametrize("trains", [False, True])
-def test_a_tensor_that_a_hook_keeps_is_refused(keep: Any, trains: bool) -> None:
-    model, place, held = nn.Sequential(nn.Linear(3, 2), nn.Tanh()), TensorRef(), list[Any]()
-    hook = model[0].register_forward_hook(lambda module, given, result: keep(place, held, result))
-
-    def step(x: Any) -> Any:
-        loss = model(x).sum()
-        if trains:
-            loss.backward()
-        return loss
-
-    compiled = aj.compile(step)
-    for _ in range(2):
-        with pytest.raises(TraceError, match="outside of it") as caught:
-            compiled(aj.tensor(np.ones((4, 3), np.float32)))
-        assert "hook" in caught.value.hint
-    assert compiled.cache_info().traces == 0
-    assert model[0].weight.grad is None
-    hook.remove()
-    compiled(aj.tensor(np.ones((4, 3), np.float32)))
 
 
 def test_a_parameter_of_an_ordinary_array_is_not_written() -> None:
@@ -264,45 +205,6 @@ def test_state_is_loaded_within_a_step() -> None:
             model.weight.zero_()
 
 
-class Lion(optim.Optimizer):
-    """An optimiser as users write them: its state is made in the first step."""
-
-    def __init__(self, params: Any):
-        super().__init__(params, {"lr": 0.1})
-
-    def step(self, closure: Any = None) -> None:
-        with aj.no_grad():
-            for group in self.param_groups:
-                for param in group["params"]:
-                    state = self.state[param]
-                    if not state:
-                        state["average"] = aj.zeros_like(param)
-                    state["average"].mul_(0.9).add_(param.grad)
-                    param.add_(state["average"].sign(), alpha=-group["lr"])
-
-
-def test_state_that_a_step_makes_is_named() -> None:
-    w = aj.ones(2, requires_grad=True)
-    optimizer = Lion([w])
-
-    def step(x: Any) -> Any:
-        optimizer.zero_grad()
-        loss = ((w - x) ** 2).sum()
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    compiled = aj.compile(step, backend="interpret")
-    with pytest.raises(TraceError, match=r"Lion\.state") as caught:
-        compiled(aj.ones(2))
-    assert "one step without compile" in caught.value.hint
-    assert not optimizer.state
-    assert w.tolist() == [1.0, 1.0]
-    step(aj.ones(2) * 3)
-    losses = [compiled(aj.ones(2) * 3).item() for _ in range(3)]
-    assert losses[0] > losses[1] > losses[2]
-
-
 def test_requires_grad_is_switched_within_a_step() -> None:
     """Of the discriminator, say, while the generator is trained."""
     found = []
@@ -328,38 +230,3 @@ def test_requires_grad_is_switched_within_a_step() -> None:
         assert judge.weight.requires_grad
     np.testing.assert_allclose(found[1][:4], found[0][:4], 1e-6)
     np.testing.assert_allclose(found[1][4:], found[0][4:], 1e-6)
-
-
-@pytest.mark.parametrize("used", [True, False])
-def test_requires_grad_that_is_left_switched_is_refused_at_the_line(used: bool) -> None:
-    model = nn.Linear(2, 1)
-
-    def freeze(x: Any) -> Any:
-        model.weight.requires_grad_(False)      # this line
-        return model(x) if used else x * 1
-
-    with pytest.raises(UnsupportedError, match="requires_grad of a tensor") as caught:
-        aj.compile(freeze)(aj.ones(2))
-    assert "this line" in str(caught.value)
-    assert "switch it on again" in caught.value.hint
-    assert model.weight.requires_grad
-
-    def points(x: Any) -> Any:
-        x.requires_grad_()
-        return aj.autograd.grad((x ** 2).sum(), x)[0]
-
-    with pytest.raises(UnsupportedError, match="requires_grad of a tensor") as caught:
-        aj.compile(points)(aj.ones(2))
-    assert "x.detach().requires_grad_()" in caught.value.hint
-
-
-def test_modes_are_set_before_the_step() -> None:
-    model = nn.Sequential(nn.Dropout(0.5)).eval()
-
-    def step(x: Any) -> Any:
-        model.train()
-        return model(x)
-
-    with pytest.raises(TraceError, match=r"Sequential\.training") as caught:
-        aj.compile(step)(aj.ones(2))
-    assert "before the compiled function" in caught.value.hint

@@ -413,11 +413,11 @@ def test_arguments_that_are_written_to() -> None:
         return x * 2
 
     x = aj.tensor([1.0, 2.0, 3.0])
-    memory, version = x.numpy(), x._version[0]
+    memory, version = x.numpy(), x._writes[0]
     assert f(x).tolist() == [0.0, 6.0, 8.0]
     assert x.numpy() is memory
     assert x.tolist() == [0.0, 3.0, 4.0]
-    assert x._version[0] > version
+    assert x._writes[0] > version
     assert f(x).tolist() == [0.0, 8.0, 10.0]
     assert f.cache_info().traces == 1
 

@@ -1,0 +1,235 @@
+"""Settings of a process by PyTorch's names: default dtype and device, threads, determinism; and what a dtype can hold."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adjit.eager.device import CPU, check_device, device
+from adjit.eager.generator import default_generator, manual_seed
+from adjit.eager.modes import modes, set_default_float
+from adjit.ir.lazy_module import LazyModule
+from adjit.ir.types import bfloat16, is_float, is_half
+from adjit.runtime.settings import THREADS
+from adjit.tracer.promotion import dtype_argument
+
+if TYPE_CHECKING:
+    import ml_dtypes
+else:
+    ml_dtypes = LazyModule("ml_dtypes")
+
+__all__ = [
+    "are_deterministic_algorithms_enabled", "finfo", "get_autocast_dtype", "get_default_device", "get_default_dtype",
+    "get_float32_matmul_precision", "get_num_interop_threads", "get_num_threads", "iinfo", "initial_seed", "is_anomaly_enabled",
+    "is_autocast_enabled", "is_inference_mode_enabled", "seed", "set_default_device", "set_default_dtype", "set_float32_matmul_precision",
+    "set_num_interop_threads", "set_num_threads", "typename", "use_deterministic_algorithms",
+]
+
+
+def set_default_dtype(dtype: Any) -> None:
+    """Set the dtype of tensors that are made of Python floats or without a dtype, and of modules' parameters: float32 at first.
+
+    Raises `TypeError` for a dtype that is not floating-point.
+
+    >>> from adjit.eager.tensor import tensor
+    >>> set_default_dtype(np.float64)
+    >>> tensor([1.0]).dtype
+    dtype('float64')
+    >>> set_default_dtype(np.float32)
+    """
+    wanted = dtype_argument(dtype)
+    if not is_float(wanted):
+        raise TypeError(f"only floating-point types are supported as the default type, got {wanted}")
+    set_default_float(wanted)
+
+
+def get_default_dtype() -> np.dtype[Any]:
+    """Return the dtype of tensors that are made of Python floats.
+
+    >>> get_default_dtype()
+    dtype('float32')
+    """
+    return modes.default_float
+
+
+def is_autocast_enabled(device_type: str = "cpu") -> bool:
+    """Return whether an `autocast` is in force.
+
+    >>> is_autocast_enabled()
+    False
+    """
+    return device_type == "cpu" and modes.autocast is not None
+
+
+def get_autocast_dtype(device_type: str = "cpu") -> Any:
+    """Return the dtype in which an `autocast` computes, or would.
+
+    >>> import adjit as aj
+    >>> with aj.autocast(dtype="float16"):
+    ...     get_autocast_dtype()
+    dtype('float16')
+    """
+    return modes.autocast if modes.autocast is not None else bfloat16() if device_type == "cpu" else np.dtype(np.float16)
+
+
+def finfo(type: Any = None) -> Any:
+    """Return what a floating-point dtype holds: `eps`, `max`, `min`, `tiny`, `bits`. Without an argument, of the default dtype.
+
+    >>> float(finfo(np.float32).eps), float(finfo().max) > 1e38
+    (1.1920928955078125e-07, True)
+    """
+    dtype = modes.default_float if type is None else dtype_argument(type)
+    if is_half(dtype) and dtype != np.float16:
+        return ml_dtypes.finfo(dtype)
+    return np.finfo(dtype)
+
+
+def iinfo(type: Any) -> Any:
+    """Return what a dtype of integers holds: `max`, `min`, `bits`.
+
+    >>> int(iinfo(np.int8).max)
+    127
+    """
+    return np.iinfo(dtype_argument(type))
+
+
+def get_num_threads() -> int:
+    """Return the number of threads that programs may use.
+
+    >>> get_num_threads() >= 1
+    True
+    """
+    return THREADS.get()
+
+
+def set_num_threads(num_threads: int) -> None:
+    """Set the number of threads of programs that are compiled from here on. Results do not depend on it.
+
+    >>> set_num_threads(get_num_threads())
+    """
+    if num_threads < 1:
+        raise ValueError("set_num_threads expects a positive integer")
+    os.environ[THREADS.variable] = str(num_threads)
+
+
+def get_num_interop_threads() -> int:
+    """Return 1: operations run one after the other.
+
+    >>> get_num_interop_threads()
+    1
+    """
+    return 1
+
+
+def set_num_interop_threads(num_threads: int) -> None:
+    """Accept a number of threads for operations side by side: they run one after the other.
+
+    >>> set_num_interop_threads(2)
+    """
+
+
+def get_float32_matmul_precision() -> str:
+    """Return "highest": products of float32 matrices are computed in float32.
+
+    >>> get_float32_matmul_precision()
+    'highest'
+    """
+    return "highest"
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Accept "highest", "high" and "medium", the least precision that products need: they are computed in float32.
+
+    >>> set_float32_matmul_precision("high")
+    """
+    if precision not in ("highest", "high", "medium"):
+        raise ValueError(f"the precision of float32 products is \"highest\", \"high\" or \"medium\", got {precision!r}")
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Return True: the same input gives the same bits.
+
+    >>> are_deterministic_algorithms_enabled()
+    True
+    """
+    return True
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Accept the wish for results that are the same each time, which they always are.
+
+    >>> use_deterministic_algorithms(True)
+    """
+
+
+def get_default_device() -> device:
+    """Return the device on which tensors are made.
+
+    >>> get_default_device()
+    device(type='cpu')
+    """
+    return CPU
+
+
+def set_default_device(device: Any) -> None:
+    """Accept "cpu"; raises `UnsupportedError` for other devices.
+
+    >>> set_default_device("cpu")
+    """
+    check_device(device)
+
+
+def seed() -> int:
+    """Restart the default generator from a random seed, which is returned.
+
+    >>> seed() == initial_seed()
+    True
+    """
+    number = secrets.randbits(63)
+    manual_seed(number)
+    return number
+
+
+def initial_seed() -> int:
+    """Return the seed of the default generator.
+
+    >>> import adjit
+    >>> _ = adjit.manual_seed(3)
+    >>> initial_seed()
+    3
+    """
+    return default_generator.initial_seed()
+
+
+def is_inference_mode_enabled() -> bool:
+    """Return whether gradients are off: `inference_mode` is `no_grad`.
+
+    >>> is_inference_mode_enabled()
+    False
+    """
+    return not modes.grad
+
+
+def is_anomaly_enabled() -> bool:
+    """Return whether `autograd.detect_anomaly` is in force.
+
+    >>> is_anomaly_enabled()
+    False
+    """
+    return modes.anomaly
+
+
+def typename(obj: Any, /) -> str:
+    """Return the name of an object's type, with its module; of a tensor that of PyTorch's types.
+
+    >>> import adjit
+    >>> typename(adjit.ones(2)), typename(3)
+    ('torch.FloatTensor', 'int')
+    """
+    if hasattr(obj, "requires_grad"):
+        return str(obj.type())
+    kind = type(obj)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

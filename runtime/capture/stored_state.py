@@ -1,0 +1,144 @@
+"""What a compiled function stores in modules and optimisers: attributes and entries of dicts, which each call of its program stores again.
+
+    self.features = output; model.eval(); state["momentum"] = 0.9 * state["momentum"] + grad; state["step"] += 1
+
+The trace takes the changes back. What is stored becomes further results of the function, and is bound by `Effects.finish`. A place whose
+tensor the function reads is read at each call, so that a state may be another tensor each time; so is a number that it changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adjit.eager.capture import Capture
+from adjit.eager.tensor import Tensor
+from adjit.ir.dataclass import dataclass
+from adjit.ir.graph import Value
+from adjit.runtime.capture.state_guard import StateGuard
+from adjit.tracer.array import TracedArray, wrap
+
+MISSING: Any = object()
+_NUMBERS = (int, float)
+_LARGEST = 1 << 52
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
+
+
+class Slot(NamedTuple):
+    """Entry of a dict, or a part of what it holds: the indices in `path` lead there."""
+
+    table: dict[Any, Any]
+    key: Any
+    path: tuple[Any, ...] = ()
+
+    def find(self) -> Any:
+        """What is there now; None if there is nothing."""
+        value: Any = self.table.get(self.key)
+        for index in self.path:
+            try:
+                value = value[index]
+            except (TypeError, IndexError, KeyError):
+                return None
+        return value
+
+    @property
+    def place(self) -> tuple[int, Any]:
+        """The entry, as guards name it."""
+        return id(self.table), self.key
+
+
+@dataclass(frozen=True, slots=True)
+class StateNumber:
+    """Python number of a module or an optimiser that the function changes: it is read at each call."""
+
+    slot: Slot
+    kind: type
+    value: Value
+
+    def read(self) -> int | float | None:
+        """The number now; None for what the program cannot read."""
+        now = self.slot.find()
+        return now if type(now) is self.kind and -_LARGEST < now < _LARGEST else None      # type: ignore[operator, return-value]
+
+    @property
+    def name(self) -> str:
+        """Name of the number."""
+        return str(self.slot.key)
+
+
+class ChangedNumbers(Exception):
+    """Raised where a function changes Python numbers of modules and optimisers: it is traced anew, with these read at each call."""
+
+    def __init__(self, slots: list[Slot]):
+        super().__init__(slots)
+        self.slots = slots
+
+
+def take_stores(before: StateGuard, capture: Capture, filled_later: Collection[int],
+                numbers: Collection[Slot]) -> Iterator[tuple[Slot, Any]]:
+    """Take back what a function stored, and return the places with what it stored there. What cannot be stored again is left.
+
+    Dicts with identities in `filled_later` may keep tensors that are memory already, such as the states of our own optimisers. Raises
+    `ChangedNumbers` for numbers that it changes, unless they are among `numbers`.
+    """
+    found: list[tuple[Slot, Any, Any]] = []
+    changed: list[Slot] = []
+    known = {slot.place for slot in numbers}
+    for table, then in before.tables():
+        for key, value in list(table.items()):
+            old = then.get(_key(key), MISSING)
+            if value is old or _is_same(value, old):
+                continue
+            if (id(table) in filled_later and not _is_new(value, capture)) or not _can_be_stored(value, capture):
+                continue
+            slot = Slot(table, key)
+            if type(value) in _NUMBERS and type(old) is type(value) and slot.place not in known:
+                changed.append(slot)
+            found.append((slot, value, old))
+    if changed:
+        raise ChangedNumbers(changed)
+    for slot, value, old in found:
+        if old is MISSING:
+            del slot.table[slot.key]
+        else:
+            slot.table[slot.key] = old
+        yield slot, value
+
+
+def _key(key: Any) -> Any:
+    return id(key) if isinstance(key, Tensor) else key
+
+
+def _is_same(value: Any, old: Any) -> bool:
+    return type(value) is type(old) and isinstance(value, _PLAIN) and value == old
+
+
+def _is_new(value: Any, capture: Capture) -> bool:
+    """True for what was made in the trace, or holds it, and for numbers."""
+    if isinstance(value, (dict, list, tuple)):
+        return any(_is_new(item, capture) for item in (value.values() if isinstance(value, dict) else value))
+    if isinstance(value, Tensor):
+        return id(value) not in capture.entries and isinstance(value.array, TracedArray)
+    return isinstance(value, (*_NUMBERS, TracedArray))
+
+
+def _can_be_stored(value: Any, capture: Capture) -> bool:
+    if type(value) in (dict, list, tuple):
+        return all(_can_be_stored(item, capture) for item in (value.values() if isinstance(value, dict) else value))
+    return isinstance(value, (Tensor, TracedArray, *_PLAIN))
+
+
+def tensors_in(value: Any, slot: Slot) -> Iterator[tuple[Slot, Tensor]]:
+    """The tensors that a place holds, with the place of each."""
+    if isinstance(value, Tensor):
+        yield slot, value
+    elif type(value) in (list, tuple, dict):
+        for index, item in value.items() if type(value) is dict else enumerate(value):
+            yield from tensors_in(item, slot._replace(path=(*slot.path, index)))
+
+
+def number_in_trace(value: Value) -> TracedArray:
+    """The number that stands for one of the state in a trace: it promotes as Python's numbers do."""
+    return wrap(value, weak=True)

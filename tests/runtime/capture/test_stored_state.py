@@ -1,0 +1,383 @@
+"""What a step stores in modules, optimisers and other places outside: each compiled call stores it again, as an eager one does."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from support.backends import COMPILING
+
+import adjit as aj
+from adjit import nn, optim
+from adjit.ir.errors import ExportError, TraceError
+
+X = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
+Around = Callable[..., Any]
+
+
+def numbers(found: list[Any]) -> np.ndarray:
+    return np.concatenate([np.ravel(each.detach().numpy() if isinstance(each, aj.Tensor) else np.float64(each)) for each in found])
+
+
+def as_eagerly(run: Callable[[Around], tuple[list[Any], Any]], traces: int, backend: str = "interpret") -> None:
+    """Whether `run`, given what turns a function into the one to call, finds the same numbers; it returns them, and the function."""
+    aj.manual_seed(0)
+    expected, _ = run(lambda function: function)
+    aj.manual_seed(0)
+    found, compiled = run(lambda function: aj.compile(function, backend=backend))
+    np.testing.assert_allclose(numbers(found), numbers(expected), 1e-5, 1e-6)
+    assert compiled.cache_info().traces == traces
+
+
+class Lion(optim.Optimizer):
+    """State is made in the first step, and written in place."""
+
+    def __init__(self, params: Any):
+        super().__init__(params, {"lr": 0.1})
+
+    @aj.no_grad()
+    def step(self, closure: Any = None) -> None:
+        for group in self.param_groups:
+            for param in group["params"]:
+                state = self.state[param]
+                if len(state) == 0:
+                    state["average"] = aj.zeros_like(param)
+                state["average"].mul_(0.9).add_(param.grad)
+                param.add_(state["average"].sign(), alpha=-group["lr"])
+
+
+class Rebinding(Lion):
+    """State is another tensor in each step, and steps are counted by a Python number."""
+
+    @aj.no_grad()
+    def step(self, closure: Any = None) -> None:
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                if not state:
+                    state["step"] = 0
+                    state["m"], state["v"] = aj.zeros_like(p), aj.zeros_like(p)
+                state["step"] += 1
+                state["m"] = 0.9 * state["m"] + 0.1 * p.grad
+                state["v"] = 0.99 * state["v"] + 0.01 * p.grad ** 2
+                p.sub_(group["lr"] * state["m"] / (1 - 0.9 ** state["step"]) / (state["v"].sqrt() + 1e-8))
+
+
+class Momentum(Lion):
+    """As PyTorch's own SGD: a clone of the first gradient."""
+
+    def step(self, closure: Any = None) -> None:
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                if "buffer" not in state:
+                    buffer = state["buffer"] = aj.clone(p.grad.data).detach()
+                else:
+                    buffer = state["buffer"]
+                    buffer.mul_(0.9).add_(p.grad.data)
+                p.data.add_(buffer, alpha=-group["lr"])
+
+
+class Counted(Lion):
+    """As the older Adam: corrections are computed by Python of the number of steps."""
+
+    @aj.no_grad()
+    def step(self, closure: Any = None) -> None:
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                if len(state) == 0:
+                    state["step"] = 0
+                    state["m"] = aj.zeros_like(p, memory_format=aj.preserve_format)
+                    state["v"] = aj.zeros_like(p)
+                state["step"] += 1
+                state["m"].mul_(0.9).add_(p.grad, alpha=0.1)
+                state["v"].mul_(0.99).addcmul_(p.grad, p.grad, value=0.01)
+                size = group["lr"] * math.sqrt(1 - 0.99 ** state["step"]) / (1 - 0.9 ** state["step"])
+                if state["step"] % 2 == 0:
+                    size = size / 2
+                p.addcdiv_(state["m"], state["v"].sqrt().add_(1e-8), value=-size)
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("backend", COMPILING)
+@pytest.mark.parametrize(("kind", "traces"), [(Lion, 2), (Rebinding, 2), (Momentum, 2), (Counted, 3)])
+def test_optimisers_as_people_write_them(kind: Any, traces: int, backend: str) -> None:
+    def run(around: Around) -> Any:
+        model = nn.Linear(3, 2)
+        optimizer, x = kind(model.parameters()), aj.tensor(X)
+
+        @around
+        def step(x: Any) -> Any:
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        found = [step(x) for _ in range(6)]
+        for state in optimizer.state.values():
+            assert {type(value) for value in state.values()} <= {aj.Tensor, int}
+            found += list(state.values())
+        return [*found, *model.parameters()], step
+
+    as_eagerly(run, traces, backend)
+
+
+def test_modes_within_steps() -> None:
+    def run(around: Around) -> Any:
+        model, x = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)), aj.tensor(X)
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+        @around
+        def train(x: Any) -> Any:
+            model.train()
+            loss = model(x).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        @around
+        def test(x: Any) -> Any:
+            model.eval()
+            return model(x).square().sum()
+
+        found = []
+        for _ in range(3):
+            found += [train(x), model.training, test(x), model.training]
+        return found, train
+
+    as_eagerly(run, 2)      # from both modes
+
+
+def test_requires_grad_stays_switched() -> None:
+    def run(around: Around) -> Any:
+        model, x = nn.Linear(3, 2), aj.tensor(X)
+
+        def switched(on: bool) -> Any:
+            def step(x: Any) -> Any:
+                for parameter in model.parameters():
+                    parameter.requires_grad_(on)
+                return model(x).sum()
+            return around(step)
+
+        frozen, thawed = switched(False), switched(True)
+        found: list[Any] = []
+        for _ in range(3):
+            result = frozen(x)
+            assert not result.requires_grad
+            loss = thawed(x)
+            loss.backward()
+            found += [result, loss, model.weight.requires_grad, model.weight.grad]
+        return found, thawed
+
+    as_eagerly(run, 1)
+
+
+def test_arguments_that_require_grad_from_then_on() -> None:
+    def run(around: Around) -> Any:
+        @around
+        def slope(x: Any) -> Any:
+            x.requires_grad_()
+            return aj.autograd.grad((x ** 3).sum(), x, create_graph=True)[0]
+
+        x = aj.tensor(X)
+        found = slope(x)
+        found.sum().backward()
+        return [found, x.grad, x.requires_grad], slope
+
+    as_eagerly(run, 1)
+
+
+class Carrying(nn.Module):
+    """A module with all kinds of attributes that `forward` sets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.hidden: Any = None
+        self.calls = 0
+        self.ratio = 1.0
+        self.pair = aj.zeros(1), aj.ones(1)
+        self.table: dict[str, Any] = {"a": 1}
+
+    def forward(self, x: Any) -> Any:
+        if self.hidden is None:
+            self.hidden = aj.zeros(3)
+        self.activation = self.linear(x)
+        self.hidden = aj.tanh(self.activation + self.hidden).detach()
+        self.calls += 1
+        self.ratio *= 0.5
+        self.pair = self.pair[0] + 1, self.pair[1] * 2
+        self.table["b"] = self.hidden * 2
+        return self.hidden.sum() * self.calls * self.ratio + self.pair[0].sum() + self.pair[1].sum()
+
+
+@pytest.mark.parametrize("backend", COMPILING)
+def test_attributes_of_modules(backend: str) -> None:
+    def run(around: Around) -> Any:
+        module = Carrying()
+        call = around(lambda x: module(x))
+        found: list[Any] = []
+        for row in X:
+            found += [call(aj.tensor(row)), module.hidden, module.calls, module.ratio, *module.pair, module.table["b"]]
+        assert type(module.calls) is int
+        assert type(module.ratio) is float
+        module.activation.sum().backward()
+        module.hidden = aj.ones(3)      # what is there now counts
+        module.calls = 10
+        return [*found, module.linear.weight.grad, call(aj.tensor(X[0])), module.calls], call
+
+    as_eagerly(run, 2, backend)
+
+
+class Saver:
+    """A plain object, whose method is a hook."""
+
+    def __init__(self) -> None:
+        self.features: Any = None
+        self.means: list[Any] = []
+
+    def hook(self, module: Any, given: Any, output: Any) -> None:
+        self.features = output
+        self.means.append(output.mean().detach())
+
+
+@pytest.mark.parametrize("trains", [False, True])
+def test_activations_that_hooks_keep(trains: bool) -> None:
+    def run(around: Around) -> Any:
+        model, saver, kept, gradients = nn.Sequential(nn.Linear(3, 2), nn.Tanh()), Saver(), dict[str, Any](), list[Any]()
+        model[0].register_forward_hook(saver.hook)
+
+        def keep(module: Any, given: Any, output: Any) -> None:
+            kept["tanh"] = output.detach()
+
+        model[1].register_forward_hook(keep)
+        model[0].register_full_backward_hook(lambda module, given, output: gradients.append(output[0].detach()))
+
+        @around
+        def step(x: Any) -> Any:
+            loss = model(x).sum()
+            if trains:
+                loss.backward()
+            return loss.detach()
+
+        found = []
+        for row in X:
+            found += [step(aj.tensor(row[None])), saver.features, kept["tanh"]]
+        if not trains:
+            saver.features.sum().backward()
+        assert len(gradients) == (len(X) if trains else 0)
+        return [*found, *saver.means, *gradients, model[0].weight.grad], step
+
+    as_eagerly(run, 2 if trains else 1)     # a second time there are gradients to add to
+
+
+def test_lists_dicts_and_views() -> None:
+    def run(around: Around) -> Any:
+        model, box, losses, args = nn.Linear(3, 2), dict[str, Any](), list[Any](), argparse.Namespace(scale=2.0)
+
+        @around
+        def step(args: Any, x: Any) -> Any:
+            loss = model(x).square().mean() * args.scale
+            losses.append(loss.detach())
+            box["weight"] = model.weight.detach()[0]        # a view
+            box["row"] = (x * 2)[1]
+            box["pair"] = [loss, (x, 3)]
+            return loss
+
+        found = [step(args, aj.tensor(X)) for _ in range(3)]
+        box["weight"].zero_()
+        args.scale = 3.0
+        found += [step(args, aj.tensor(X)), box["row"], *losses]
+        box["pair"][0].backward()
+        assert box["pair"][1][1] == 3
+        return [*found, model.weight, model.weight.grad], step
+
+    as_eagerly(run, 2)
+
+
+def test_arrays_that_are_stored_beside_updated_tensors() -> None:
+    def run(around: Around) -> Any:
+        model, log = nn.Linear(3, 2), list[Any]()
+        optimizer = optim.Adam(model.parameters(), lr=0.1)
+
+        @around
+        def step(x: Any, y: Any) -> Any:
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            log.append(y * 2)
+            log.append(loss.detach())
+            return loss
+
+        found = [step(aj.tensor(X), np.arange(3.0) + k) for k in range(3)]
+        return [*found, *log], step
+
+    as_eagerly(run, 1)
+
+
+def test_gradients_of_what_was_computed() -> None:
+    def run(around: Around) -> Any:
+        model = nn.Linear(3, 2)
+
+        @around
+        def gradient(x: Any) -> Any:
+            hidden = model(x)
+            hidden.retain_grad()
+            hidden.square().sum().backward()
+            return hidden.grad
+
+        return [gradient(aj.tensor(X)), gradient(aj.tensor(2 * X)), model.weight.grad], gradient
+
+    as_eagerly(run, 2)      # a second time there are gradients to add to
+
+
+def test_a_state_that_others_hold_is_refused() -> None:
+    module = Carrying()
+    module.hidden = module.other = aj.zeros(3)
+    compiled, before = aj.compile(lambda x: module(x)), dict(vars(module))
+    with pytest.raises(TraceError, match="stores another tensor in hidden"):
+        compiled(aj.tensor(X[0]))
+    assert vars(module).keys() == before.keys()
+    assert all(before[name] is value for name, value in vars(module).items())
+
+
+def test_a_tensor_that_the_next_call_reads_elsewhere_is_refused() -> None:
+    box: dict[str, Any] = {"last": aj.zeros(3)}
+
+    @aj.compile
+    def running(x: Any) -> Any:
+        box["last"] = box["last"] + x
+        return box["last"].sum()
+
+    before = box["last"]
+    for _ in range(2):
+        with pytest.raises(TraceError, match="stored outside"):
+            running(aj.tensor(X[0]))
+        assert box["last"] is before
+
+
+def test_a_call_that_fails_stores_nothing() -> None:
+    module = Carrying()
+    before = dict(vars(module)), dict(module.table)
+
+    def fail(x: Any) -> Any:
+        module(x)
+        raise RuntimeError("the user's own")
+
+    with pytest.raises(RuntimeError, match="own"):
+        aj.compile(fail)(aj.tensor(X[0]))
+    assert (vars(module), module.table) == before
+
+
+def test_such_programs_are_no_files(tmp_path: Any) -> None:
+    module = Carrying()
+    with pytest.raises(ExportError, match="changes attributes of modules"):
+        aj.compile(lambda x: module(x)).export(tmp_path / "step.adjit", aj.tensor(X[0]))
