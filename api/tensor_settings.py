@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import os
 import secrets
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 
 from adjit.eager.device import CPU, check_device, device
 from adjit.eager.generator import default_generator, manual_seed
 from adjit.eager.modes import modes, set_default_float
-from adjit.ir.lazy_module import LazyModule
 from adjit.ir.types import bfloat16, is_float, is_half
 from adjit.runtime.settings import THREADS
 from adjit.tracer.promotion import dtype_argument
-
-if TYPE_CHECKING:
-    import ml_dtypes
-else:
-    ml_dtypes = LazyModule("ml_dtypes")
 
 __all__ = [
     "are_deterministic_algorithms_enabled", "finfo", "get_autocast_dtype", "get_default_device", "get_default_dtype",
@@ -83,7 +78,7 @@ def finfo(type: Any = None) -> Any:
     """
     dtype = modes.default_float if type is None else dtype_argument(type)
     if is_half(dtype) and dtype != np.float16:
-        return ml_dtypes.finfo(dtype)
+        return import_module("ml_dtypes").finfo(dtype)
     return np.finfo(dtype)
 
 
