@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import heapq
-from itertools import pairwise
 
 from adjit.ir.analysis.aliases import alias_offset
 from adjit.ir.graph import Graph, Op, Value, positions, producers
-from adjit.ir.ops.collectives import NAMES as COLLECTIVES
 from adjit.ir.ops.traits import ALIASES
-from adjit.passes.memory.donation import Donations, match_donations, reads_before_writes
+from adjit.passes.memory.donation import Donations, collectives, match_donations, order_constraints
 from adjit.passes.memory.plan_memory import live_bytes
 from adjit.passes.options import Options
-from adjit.passes.regions import contains
 
 
 def schedule(graph: Graph, options: Options) -> Graph:
@@ -68,11 +65,14 @@ def _checks_first(graph: Graph) -> Graph:
         return graph
     distinct = {op.operands: op for op in reversed(checks)}
     producer, first = producers(graph), dict[Op, None]()
+    order = [graph.ops[index] for index in collectives(graph)]
+    previous = dict(zip(order[1:], order, strict=False))
     for check in checks:
         stack = [check] if distinct[check.operands] is check else []
         while stack:
             op = stack[-1]
-            missing = [made for value in op.operands if (made := producer.get(value)) is not None and made not in first]
+            needed = [*map(producer.get, op.operands), previous.get(op)]
+            missing = [made for made in needed if made is not None and made not in first]
             if op in first or not missing:
                 first[stack.pop()] = None
             else:
@@ -87,14 +87,9 @@ def _cost(graph: Graph, donations: Donations) -> tuple[int, int]:
 
 
 def _predecessors(graph: Graph, donations: Donations) -> list[list[int]]:
-    """Predecessors of each op: the producers of its operands, readers of a donated buffer that the op writes, and of a collective the one
-    before it."""
+    """Predecessors of each op: the producers of its operands, and those of `order_constraints`."""
     producer = positions(graph.ops)
-    extra = reads_before_writes(graph, donations.matches)
-    collectives = [index for index, op in enumerate(graph.ops) if op.name in COLLECTIVES or any(contains(region, COLLECTIVES)
-                                                                                             for region in op.regions)]
-    for earlier, later in pairwise(collectives):        # in the same order on ranks whose programs differ elsewhere
-        extra[later] = [*extra[later], earlier]
+    extra = order_constraints(graph, donations.matches)
     return [list(dict.fromkeys([*(producer[value] for value in op.operands if value in producer), *extra[index]]))
             for index, op in enumerate(graph.ops)]
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import reduce
+from itertools import pairwise
 from operator import or_
 
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Value, carried_operands, positions, updated_results
+from adjit.ir.ops.collectives import NAMES as COLLECTIVES
 from adjit.ir.ops.traits import ALIASES, CONTROL_FLOW, HOST_CALLS
 from adjit.ir.types import TensorType
 from adjit.ir.verifier import in_place_operands
+from adjit.passes.regions import contains
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +95,9 @@ def _propagate_sources(ops: Iterable[Op], bits: dict[Value, int]) -> dict[Value,
     return bits
 
 
-def reads_before_writes(graph: Graph, matches: dict[int, Value]) -> list[list[int]]:
-    """Further predecessors of each op, so that no donated buffer is written while its old content is still needed.
+def order_constraints(graph: Graph, matches: dict[int, Value]) -> list[list[int]]:
+    """Further predecessors of each op, so that no donated buffer is written while its old content is still needed, and so that collectives
+    keep their order, in which ranks wait for each other, on ranks whose programs differ elsewhere.
 
     An op that makes the new content of a donated buffer follows all other readers of the old content, and the ops that may fail
     (`may_fail`), except those that need its result (the memory plan then works on a copy). Readers of a reshaped parameter count.
@@ -112,6 +116,9 @@ def reads_before_writes(graph: Graph, matches: dict[int, Value]) -> list[list[in
                 if op.name in ALIASES:
                     origin[op.result] = origin[value]
     before: list[list[int]] = [[] for _ in range(count)]
+    for earlier, later in pairwise(collectives(graph)):
+        before[later].append(earlier)
+        after[earlier].append(later)
     failing = may_fail(graph) if matches and "carried" not in graph.param_roles else []
     for index, result in matches.items():
         writer = producer[result]
@@ -121,6 +128,12 @@ def reads_before_writes(graph: Graph, matches: dict[int, Value]) -> list[list[in
                 before[writer].append(other)
                 after[other].append(writer)
     return before
+
+
+def collectives(graph: Graph) -> list[int]:
+    """Indices of the collectives, and of the loops and branches that hold one."""
+    return [index for index, op in enumerate(graph.ops)
+            if op.name in COLLECTIVES or any(contains(region, COLLECTIVES) for region in op.regions)]
 
 
 def may_fail(graph: Graph) -> list[int]:

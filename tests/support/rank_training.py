@@ -41,7 +41,7 @@ gradients = dist.mean_gradients(loss, shards=options.shards or None, scatter=opt
 state = optimizer.init(params)
 
 
-@aj.compile
+@aj.compile(donate=("params", "state"))
 def step(params: Any, state: Any, images: Any, labels: Any) -> Any:
     value, grads = gradients(params, images, labels)
     return *optimizer.update(params, grads, state), value

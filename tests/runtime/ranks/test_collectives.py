@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from support.ranks import SUPPORT, run_ranks
+from support.ranks import SUPPORT, launcher, run_ranks
 
 import adjit as aj
 from adjit import distributed as dist
@@ -44,3 +45,12 @@ def test_world_of_one() -> None:
 def test_no_mpi_at_import() -> None:
     code = "import sys, adjit, adjit.distributed; adjit.distributed.all_reduce(1.0); sys.exit('mpi4py' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_launcher_of_another_mpi() -> None:
+    """Ranks that each believe to be alone would train on their own, and nobody would be told."""
+    launcher()
+    code = "from adjit import distributed as dist; dist.rank()"
+    variables = {name: text for name, text in os.environ.items() if not name.startswith(("OMPI_", "PMI", "SLURM_"))}
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**variables, "SLURM_STEP_NUM_TASKS": "4"})
+    assert "DistributedError: the launcher started 4 ranks, and MPI (" in ran.stderr, ran.stderr
