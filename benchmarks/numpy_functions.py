@@ -67,6 +67,7 @@ def least(first: Callable[[], Any], second: Callable[[], Any], seconds: float) -
 
 
 def _once(function: Callable[[], Any], repeats: int) -> float:
+    function()      # the other one's results have left the caches
     start = time.process_time()
     for _ in range(repeats):
         function()

@@ -90,7 +90,8 @@ def short_name(dtype: np.dtype) -> str:
 
 def unsupported_dtype(dtype: np.dtype) -> DTypeError:
     """Error for an array whose dtype the IR does not have."""
-    return DTypeError(f"dtype {dtype} is not supported", hint=f"supported: {SUPPORTED_DTYPES}; convert the array with .astype first")
+    remedy = "" if dtype.kind in "SUV" else "; convert the array with .astype first"
+    return DTypeError(f"dtype {dtype} is not supported", hint=f"supported: {SUPPORTED_DTYPES}{remedy}")
 
 
 def in_native_order(dtype: np.dtype) -> np.dtype:

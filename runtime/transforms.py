@@ -371,9 +371,14 @@ def _named(fun: Function, name: str, function: Function, like_fun: bool = True) 
 
 def argument_numbers(argnums: Argnums) -> int | tuple[int, ...]:
     """`argnums` as an int or a tuple of ints, for comparison."""
-    if isinstance(argnums, (tuple, list)):
-        return tuple(map(operator.index, argnums))
-    return operator.index(argnums)      # type: ignore[arg-type]
+    try:
+        if isinstance(argnums, (tuple, list)):
+            return tuple(map(operator.index, argnums))
+        return operator.index(argnums)      # type: ignore[arg-type]
+    except TypeError:
+        names = isinstance(argnums, str) or (isinstance(argnums, (tuple, list)) and all(isinstance(name, str) for name in argnums))
+        raise TypeError(f"argnums takes positions of arguments, an int or a tuple of ints, not {argnums!r}"
+                        + (f"; names go to argnames={argnums!r}" if names else "")) from None
 
 
 def as_tuple(numbers: int | tuple[int, ...]) -> tuple[int, ...]:

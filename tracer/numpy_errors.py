@@ -56,6 +56,7 @@ def as_numpy_raises(error: Exception, function: Callable[..., Any] | None, args:
         return type(theirs)(*theirs.args).with_traceback(error.__traceback__)
     message, ours = str(theirs).strip(), error.message if isinstance(error, AdjitError) else str(error)
     first, *rest = ours.split("\n")
+    rest = [line.strip() for line in rest if line.strip() not in message]
     own = [first] if first not in message and message not in first else []
     message = first if message in first else message
     kind = next(kind for kind in _KINDS if isinstance(theirs, kind))
@@ -65,7 +66,7 @@ def as_numpy_raises(error: Exception, function: Callable[..., Any] | None, args:
         if message == ours and isinstance(error, kind):
             return error
     location, hint = (error.location, error.hint) if isinstance(error, AdjitError) else (None, None)
-    made = _class(base, kind)("\n    ".join([message, *own, *(line.strip() for line in rest)]), location or find_user_location(), hint)
+    made = _class(base, kind)("\n    ".join([message, *own, *rest]), location or find_user_location(), hint)
     return made.with_traceback(error.__traceback__)
 
 

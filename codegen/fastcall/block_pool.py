@@ -23,6 +23,9 @@ MIN_HUGE_PAGE_BYTES = 4 << 20
 the addresses of few pages."""
 
 HEAD = 64
+SHIFT = 2048
+"""Bytes from the first page of a mapped block to its header: half a page. NumPy's large arrays begin 16 bytes after a page does; a result
+that began a little later would have loads of an operand wait for stores to other addresses with the same last twelve bits."""
 _READ_WRITE, _PRIVATE_ANONYMOUS, _FAILED = 3, 0x22, "inttoptr (i64 -1 to ptr)"
 _HUGE_PAGES = 14
 _CLASSES = 256
@@ -59,18 +62,19 @@ def _write_system(text: Builder) -> None:
         whole = text.add("%size", HEAD)
         with text.if_(text.compare("ult", "%size", MIN_MAPPED_BYTES)):
             text.ret("ptr", text.call("ptr", "@aligned_alloc", ("i64", HEAD), ("i64", whole)))
+        whole = text.add("%size", HEAD + SHIFT)
         pages = text.call("ptr", "@mmap", ("ptr", "null"), ("i64", whole), ("i32", _READ_WRITE), ("i32", _PRIVATE_ANONYMOUS), ("i32", -1),
                           ("i64", 0))
         with text.if_(text.compare("uge", "%size", MIN_HUGE_PAGE_BYTES)):
             text.call("i32", "@madvise", ("ptr", pages), ("i64", whole), ("i32", _HUGE_PAGES))      # advice only: it may fail
         failed = text.same(pages, _FAILED)
-        text.ret("ptr", text.select(failed, "ptr", "null", pages))
+        text.ret("ptr", text.select(failed, "ptr", "null", text.at(pages, 1, SHIFT)))
     with text.function("release", "ptr %block"):
         size, memory = text.load("i64", "%block", _BYTES - HEAD), text.at("%block", 1, -HEAD)
         with text.if_(text.compare("ult", size, MIN_MAPPED_BYTES)):
             text.call("void", "@free", ("ptr", memory))
             text.ret()
-        text.call("i32", "@munmap", ("ptr", memory), ("i64", text.add(size, HEAD)))
+        text.call("i32", "@munmap", ("ptr", text.at("%block", 1, -HEAD - SHIFT)), ("i64", text.add(size, HEAD + SHIFT)))
 
 
 def _write_take(text: Builder) -> None:

@@ -67,6 +67,8 @@ def test_static_fields_of_dataclasses_are_structure():
 @pytest.mark.parametrize(("call", "message"), [
     (lambda: aj.grad(product, argnum=1, argnames="y"), "takes one of argnums, argnum and argnames"),
     (lambda: aj.grad(product, argnames="z"), r"product has no positional parameter 'z'; its parameters are x, y"),
+    (lambda: aj.grad(product, argnums="y")(1.0, 2.0), r"positions of arguments, .*, not 'y'; names go to argnames='y'"),
+    (lambda: aj.grad(product, argnums=1.0)(1.0, 2.0), r"positions of arguments, .*, not 1\.0$"),
     (lambda: aj.grad(1), r"takes the function first, not 1; as a decorator: @aj\.grad"),
 ])
 def test_mistakes_are_named(call, message):
@@ -75,7 +77,7 @@ def test_mistakes_are_named(call, message):
 
 
 @pytest.mark.parametrize(("name", "instead"), [("jit", "aj.compile"), ("lax", "aj.scan"), ("elementwise_grad", "aj.grad"),
-                                               ("flatten_util", "aj.ravel_pytree")])
+                                               ("flatten_util", "aj.ravel_pytree"), ("np", "adjit.numpy")])
 def test_names_of_other_libraries_say_what_there_is(name, instead):
     with pytest.raises(AttributeError, match=instead):
         getattr(aj, name)

@@ -132,3 +132,24 @@ def test_errors_of_the_users_own_functions_stay() -> None:
             aj.compile(lambda x, function=function: np.apply_along_axis(function, 0, x))(X)
         assert type(caught.value) is error
         assert len(calls) == 1
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: np.quantile(x, 0.5, method="foo"), lambda x: np.cross(x[:, :5], x[:, :5]), lambda x: np.reshape(x, (-1, -1)),
+])
+def test_messages_say_a_thing_once(function: Any) -> None:
+    """Lines of ours that NumPy's message has are left out."""
+    x = np.ones((2, 6))
+    with pytest.raises(ValueError) as theirs:
+        function(x)
+    with pytest.raises(ValueError) as ours:
+        aj.compile(function)(x)
+    words = str(ours.value).split("    at ")[0]
+    assert [line.strip() for line in words.strip().splitlines()] == [line.strip() for line in str(theirs.value).strip().splitlines()]
+
+
+def test_text_is_not_told_to_be_converted() -> None:
+    with pytest.raises(aj.errors.DTypeError) as refused:
+        aj.tensor("a")
+    assert "supported: bool" in str(refused.value)
+    assert "astype" not in str(refused.value)

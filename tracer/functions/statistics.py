@@ -168,7 +168,7 @@ def _quantile_of(ordered: Any, q: Any, method: str, count: Any) -> TracedArray:
 
 def _quantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: Any, ignore_nan: bool, name: str, weights: Any = None) -> Any:
     if method not in _METHODS:
-        raise ValueError(f"{method!r} is not a valid method. Use one of: {', '.join(sorted(_METHODS))}")
+        raise ValueError(f"{method!r} is not a valid method.")       # NumPy's message lists them
     x = as_array(a)
     q = as_array(q) if contains_traced(q) else q
     if not isinstance(q, TracedArray) and not ((np.asarray(q) >= 0).all() and (np.asarray(q) <= 1).all()):
