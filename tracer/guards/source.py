@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adjit.tracer.array_wrapper import IdentityKeyed
+from adjit.tracer.guards.set_content import SetContent
 
 SCALARS = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
 
@@ -80,8 +81,9 @@ def items_of(value: Any, path: str) -> Iterator[Source]:
             return
         for index, item in enumerate(list(value)):
             yield Source(f"{path}[{index}]", partial(read_item, value, index), item, value)
-    elif isinstance(value, (set, frozenset)):
-        yield Source(f"set({path})", partial(frozenset, value), frozenset(value), value, False)
+    elif isinstance(value, set):
+        read = SetContent(value)
+        yield Source(f"set({path})", read, read.items, value, False)
 
 
 def _at_once(items: Collection[Any]) -> bool:
