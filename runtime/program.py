@@ -234,7 +234,8 @@ class Program:
         watched = watch.Watched(arrays, self.param_roles, [param for param, _ in self.trace.writes]) if watch.is_watched() else None
         saved = arrays if not self.trace.writes or self.tensors is None or self.tensors.operation is None else self._saved(arrays)
         if watch.is_reference() and not self.trace.writes and self.tensors is None:
-            return self.trace.rebuild([array[()] for array in op_by_op.run_op_by_op(op_by_op.reference_graph(self), prepared, checks=True)])
+            found = op_by_op.run_op_by_op(op_by_op.reference_graph(self), prepared, watch.observer(), checks=True)
+            return self.trace.rebuild([array[()] for array in found])
         with waiting_effects() if self.effects_wait else nullcontext():
             results = self._run_writing(signature, captured, prepared, passed) if self.trace.writes else \
                 self.executable.run(prepared, passed)

@@ -18,9 +18,10 @@ from adjit.distributed.checkpoints import load, save
 from adjit.distributed.sharding import ShardedOptimizer, sharded
 from adjit.runtime.distributed.collectives import all_gather, all_reduce, all_to_all, broadcast, rank, replicated, size
 from adjit.runtime.distributed.gradients import mean_gradients
+from adjit.runtime.distributed.replication import check_replicated, is_replicated
 from adjit.runtime.distributed.world import init
 
 __all__ = [
-    "ShardedOptimizer", "all_gather", "all_reduce", "all_to_all", "broadcast", "init", "load", "mean_gradients", "rank", "replicated",
-    "save", "sharded", "size",
+    "ShardedOptimizer", "all_gather", "all_reduce", "all_to_all", "broadcast", "check_replicated", "init", "is_replicated", "load",
+    "mean_gradients", "rank", "replicated", "save", "sharded", "size",
 ]

@@ -19,6 +19,7 @@ from adjit.tracer.scope import calls_in_python
 if TYPE_CHECKING:
     from adjit.runtime.capture.compiled_operation import Half
     from adjit.runtime.debug import find_nans
+    from adjit.runtime.debug.op_by_op import Observer
     from adjit.runtime.program import Program
 else:
     find_nans = LazyModule("adjit.runtime.debug.find_nans")
@@ -27,6 +28,7 @@ else:
 class _State(threading.local):
     depth = 0
     reference = False
+    observe: Observer | None = None
 
 
 _state = _State()
@@ -66,19 +68,24 @@ def is_watched() -> bool:
 
 
 @contextmanager
-def reference() -> Iterator[None]:
-    """Run programs op by op, by the meaning of their ops in NumPy, within the block."""
-    before = _state.reference
+def reference(observe: Observer | None = None) -> Iterator[None]:
+    """Run programs op by op, by the meaning of their ops in NumPy, within the block; `observe` as in `run_op_by_op`."""
+    before = _state.reference, _state.observe
     try:
-        _state.reference = True
+        _state.reference, _state.observe = True, observe
         yield
     finally:
-        _state.reference = before
+        _state.reference, _state.observe = before
 
 
 def is_reference() -> bool:
     """True if programs of this thread are run op by op."""
     return _state.reference
+
+
+def observer() -> Observer | None:
+    """What looks at each op of a program that runs op by op."""
+    return _state.observe
 
 
 class Watched:

@@ -80,12 +80,12 @@ class Agreement:
                 break
             gone = [rank for rank in missing if rank in self._ended]
             if gone:
-                raise DistributedError(f"{_ranks(gone)} came to the end without the program {mine}, which this rank "
+                raise DistributedError(f"{ranks_in_words(gone)} came to the end without the program {mine}, which this rank "
                                        f"({self._control.rank}) is about to run with them", place,
                                        hint="all ranks have to run the same collectives in the same order")
             if time.monotonic() - begin > NOTICE_AFTER and not noticed:
                 noticed = True
-                self._say(f"waits since {NOTICE_AFTER:.0f} s for {_ranks(missing)} to come to the program {mine}")
+                self._say(f"waits since {NOTICE_AFTER:.0f} s for {ranks_in_words(missing)} to come to the program {mine}")
             check_cancelled()
             time.sleep(pause)
             pause = min(2 * pause, 5e-3)
@@ -145,18 +145,18 @@ def _difference(said: dict[int, Announcement], usual: tuple[str, ...]) -> str:
     theirs = said[other[0]].collectives
     index = next((i for i, (a, b) in enumerate(zip(usual, theirs, strict=False)) if a != b), min(len(usual), len(theirs)))
     here, there = _line(usual, index), _line(theirs, index)
-    return (f"the programs of the ranks differ: {_ranks(other)} would run {said[other[0]]}, whose collective {index + 1} is {there}; "
-            f"{_ranks(most)} would run {said[most[0]]}, where it is {here}")
+    return (f"the programs of the ranks differ: {ranks_in_words(other)} would run {said[other[0]]}, whose collective {index + 1} is "
+            f"{there}; {ranks_in_words(most)} would run {said[most[0]]}, where it is {here}")
 
 
 def _line(lines: Sequence[str], index: int) -> str:
     return lines[index] if index < len(lines) else "missing"
 
 
-def _ranks(numbers: Sequence[int]) -> str:
+def ranks_in_words(numbers: Sequence[int]) -> str:
     """Ranks in words.
 
-    >>> _ranks([3]), _ranks([0, 2])
+    >>> ranks_in_words([3]), ranks_in_words([0, 2])
     ('rank 3', 'ranks 0, 2')
     """
     shown = ", ".join(map(str, numbers[:8])) + (f" and {len(numbers) - 8} more" if len(numbers) > 8 else "")

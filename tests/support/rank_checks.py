@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from support.ranks import run_checks
 
 import adjit as aj
@@ -161,16 +162,33 @@ def check_threads_of_python_go_on() -> None:
     assert RANK == 1 or during > 20, during
 
 
+def check_what_is_replicated() -> None:
+    assert dist.is_replicated({"w": W, "n": 3, "t": aj.tensor(W)})
+    assert not dist.is_replicated(W + RANK)
+    unmarked = aj.grad(lambda w: dist.all_reduce(np.sum((X_OWN @ w) ** 2)))(W)
+    assert not dist.is_replicated(unmarked)
+    with dist.check_replicated():
+        close(aj.grad(parts)(W), aj.grad(whole)(W))
+        close(aj.hvp(parts, (W,), (V,)), aj.hvp(whole, (W,), (V,)))
+        refused(lambda: aj.grad(parts)(W + RANK), "replicated got an array that is another one on rank")
+        refused(lambda: aj.grad(lambda w: dist.all_reduce(np.sum((RANK + 1.0) * dist.all_reduce(dist.replicated(w)) ** 2)))(W),
+                "the cotangent of a collective's result is another one on rank")
+    close(aj.grad(parts)(W), aj.grad(whole)(W))
+
+
+def refused(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(aj.errors.DistributedError, match=message) as caught:
+        call()
+    assert "rank_checks.py" in str(caught.value.location)
+
+
 def check_errors() -> None:
     for call, kind in ((lambda: aj.grad(lambda x: dist.all_reduce(x, "max"))(1.0), aj.errors.NonDifferentiableError),
                        (lambda: dist.broadcast(W, SIZE), aj.errors.ArgumentError),
                        (lambda: dist.all_to_all(np.ones(SIZE + 1)), aj.errors.ShapeError),
                        (lambda: aj.compile(parts).export("/tmp/parts.adjit", W), aj.errors.ExportError)):
-        try:
+        with pytest.raises(kind):
             call()
-        except kind:
-            continue
-        raise AssertionError(f"no {kind.__name__}")
 
 
 if __name__ == "__main__":
