@@ -143,6 +143,22 @@ def is_within_store() -> bool:
     return depth is None or type(stack_of(frame, depth)[-2]) not in (dict, defaultdict, OrderedDict, Counter)
 
 
+def is_within_subscript() -> bool:
+    """True if the user's line is reading an element or a slice itself, `array[index]`."""
+    frame = sys._getframe(1)
+    while frame is not None and is_ours(frame.f_globals.get("__name__", "")):
+        frame = frame.f_back        # type: ignore[assignment]
+    if frame is None:
+        return False
+    code, at = frame.f_code.co_code, frame.f_lasti
+    while at > 0 and dis.opname[code[at]] == "CACHE":
+        at -= 2
+    return dis.opname[code[at]] in ("BINARY_SUBSCR", "BINARY_SLICE") or (dis.opname[code[at]] == "BINARY_OP" and code[at + 1] == _SUBSCRIPT)
+
+
+_SUBSCRIPT = 26     # of the operators of BINARY_OP, from Python 3.14 on
+
+
 def is_within_update() -> bool:
     """True if the user's line reads what it writes right after, `array[index] += value`: then Python copies array and index first."""
     frame = sys._getframe(1)

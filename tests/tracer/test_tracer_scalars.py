@@ -213,3 +213,14 @@ def test_a_rounded_number_promotes_as_pythons_integer():
     product, third = aj.compile(fun)(x)
     assert (product, product.dtype) == (fun(x)[0], np.float32)
     assert third == fun(x)[1]
+
+
+@pytest.mark.parametrize(("function", "error"), [
+    (lambda x: x[0][0], IndexError), (lambda x: np.sum(x)[-1], IndexError), (lambda x: list(x[0]), TypeError),
+    (lambda x: [part + 1 for part in x[0]], TypeError), (lambda x: max(x[0]), TypeError), (lambda x: float(x[0])[0], TypeError)],
+    ids=["element", "last", "list", "loop", "max", "float"])
+def test_scalars_have_no_elements(function: Any, error: type[Exception]) -> None:
+    """An index into a scalar is an `IndexError`, as in NumPy; loops over one do not end there without a word."""
+    for call in (function, aj.compile(function, backend="interpret")):
+        with pytest.raises(error):
+            call(np.arange(3.0))

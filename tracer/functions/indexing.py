@@ -37,7 +37,7 @@ from adjit.tracer.functions.ufuncs import store
 from adjit.tracer.promotion import Casting, as_operand, shape_of, to_value
 from adjit.tracer.registry import FUNCTIONS, find
 from adjit.tracer.scope import active_scope
-from adjit.tracer.user_location import find_user_location, is_within_call
+from adjit.tracer.user_location import find_user_location, is_within_call, is_within_subscript
 
 
 class _Geometry(NamedTuple):
@@ -96,7 +96,10 @@ _WHOLE = ((None, None, None),)
 @implements("getitem")
 def getitem(x: TracedArray, index: Any) -> TracedArray:
     """Return `x[index]`: a view for basic indices, a new array for integer arrays; a new scalar if every axis has an integer index."""
-    if x.scalar and type(index) is int:     # no IndexError: loops over what has no __iter__ end there, without a word
+    if x.scalar and type(index) is int:
+        if not x.weak and is_within_subscript():
+            raise IndexingError("invalid index to scalar variable.", find_user_location())
+        # no IndexError: loops over what has no __iter__ end there, without a word
         raise DTypeError(f"iteration over a 0-d array, or an index into a scalar ({x.dtype})", find_user_location())
     entries = _expand(x, index)
     kept = any(item is Ellipsis for item in (index if isinstance(index, tuple) else (index,)))      # NumPy makes no scalars then
