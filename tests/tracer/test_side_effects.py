@@ -147,3 +147,25 @@ def test_a_copy_of_a_container_may_have_new_arrays():
         options["b"] = options["a"] * 2
         return options
     np.testing.assert_array_equal(aj.compile(doubled)({"a": np.ones(2)})["b"], [2.0, 2.0])
+
+
+def test_values_stored_by_way_of_a_dict_of_attributes_are_refused() -> None:
+    """No program would store them again: what was there stays, and nothing of the trace is left."""
+    class Place:
+        pass
+
+    def updated(place: Any, x: Any) -> Any:
+        place.__dict__.update(a=x * 2)
+        return x
+
+    def item(place: Any, x: Any) -> Any:
+        vars(place)["a"] = x * 2
+        return x
+
+    for function in (updated, item):
+        for before in ({}, {"a": 1.0}):
+            place = Place()
+            vars(place).update(before)
+            with pytest.raises(TraceError, match=r"\.a in a way that is not followed"):
+                aj.compile(lambda x, function=function, place=place: function(place, x))(np.ones(2))
+            assert vars(place) == before

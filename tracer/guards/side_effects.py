@@ -84,6 +84,12 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability, places
             is_again = id(source.holder) in again
             is_new = id(source.holder) not in outside or (then is MISSING and isinstance(source.holder, (list, deque)))
             alone = not (is_again or is_new or source.path.startswith(_DESCRIBED))
+            if not is_again and getattr(source.read, "func", None) is getattr and not any(
+                    source.path.rpartition(".")[2] in code.co_names for code in after.codes):
+                rebind(source.read, then)
+                raise TraceError(f"the compiled function stores a value as {source.path} in a way that is not followed (__dict__, vars, "
+                                 "code of a library): later calls would not store it again", find_user_location(),
+                                 hint="bind it by its name (place.name = value), or return the value and store it outside")
             if reads.of(source.path, whole=source.path.startswith("len(")):
                 kept.append(KeptValue(source, then, line_that_changes(after.codes, source.path), alone=alone))
             if is_again:
