@@ -114,10 +114,10 @@ class BoundCompiledFunction(Generic[P, R]):
         further = [self._split(tuple(example))[1] for example in ways]
         return self.__func__.export_for(fun, path, args, dict(kwargs or {}), further, params, target, levels)
 
-    def as_callable(self, *args: Any, **kwargs: Any) -> NativeCallable:
+    def as_callable(self, *args: Any, form: str | None = None, data: str | Iterable[str] = (), **kwargs: Any) -> NativeCallable:
         """See `CompiledFunction.as_callable`."""
         fun, args = self._split(args) if args or kwargs else (self.__func__.fun, args)
-        return self.__func__.callable_for(fun, args, kwargs)
+        return self.__func__.callable_for(fun, args, kwargs, form, data)
 
     def cache_info(self) -> CacheInfo:
         """See `CompiledFunction.cache_info`; counts of all instances together."""

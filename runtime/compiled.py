@@ -46,7 +46,7 @@ from adjit.tracer.user_location import find_user_location, warn_user
 if TYPE_CHECKING:
     from adjit.runtime import compiled_module
     from adjit.runtime.debug import shadow
-    from adjit.runtime.exports import export, native_callable, onnx_file
+    from adjit.runtime.exports import callable_forms, export, native_callable, onnx_file
     from adjit.runtime.native import chunk_kernel
     from adjit.runtime.reports import explain, page, reports, what_if
     from adjit.runtime.reports.memory_report import MemoryReport
@@ -63,6 +63,7 @@ else:
     export = LazyModule("adjit.runtime.exports.export")
     chunk_kernel = LazyModule("adjit.runtime.native.chunk_kernel")
     native_callable = LazyModule("adjit.runtime.exports.native_callable")
+    callable_forms = LazyModule("adjit.runtime.exports.callable_forms")
 
 if native_is_supported():
     KernelCompiler.compile = staticmethod(lambda chunks: chunk_kernel.compile_chunks(chunks))
@@ -327,17 +328,33 @@ class CompiledFunction(Generic[P, R]):
         return export.export_program(programs, signatures[0], path, params, target, levels, onnx_names)
 
     @user_frames_only
-    def as_callable(self, *args: Any, **kwargs: Any) -> native_callable.NativeCallable:
-        """C functions of a scalar function of float64 numbers, or of its value and gradient. Calling them needs no Python.
+    def as_callable(self, *args: Any, form: str | None = None, data: str | Iterable[str] = (), **kwargs: Any
+                    ) -> native_callable.NativeCallable:
+        """C functions of a function of float64 numbers. Calling them needs no Python.
 
-        The signature is that of these example arguments (one float64 array, or floats), or of the last call. Captured arrays become part of
-        the code with their current content. Raises `ExportError` if the function is not of that form.
+        Without `form`: of a scalar function of one float64 array, or of floats, or of its value and gradient, for example arguments or the
+        last call. Forms, all of example arguments that are trees of float64 arrays and floats, which callers pass as one vector:
+
+        "value", "value_and_grad"   of a function that returns a number
+        "residuals", "jacobian"     of a function that returns an array, or a tree of arrays
+        "rhs"                       of `f(t, y, ...)`, the derivatives of y; further arguments are data
+        "nutpie"                    of a log density: `nutpie.sample(c.nutpie_model())`
+
+        `data` names arguments that callers do not pass; `c.set(name=...)` replaces their content. They, and captured arrays, are copied.
+        The code is compiled once for arguments of the same types, and shared.
+
+        Raises `ExportError`, `ShapeError` or `DTypeError` if the function or the arguments are not of that form.
         """
-        return self.callable_for(self.fun, args, kwargs)
+        return self.callable_for(self.fun, args, kwargs, form, data)
 
-    def callable_for(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> native_callable.NativeCallable:
+    def callable_for(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], form: str | None,
+                     data: str | Iterable[str]) -> native_callable.NativeCallable:
         """The C functions of `fun`, which is the function, or its bound method of an instance."""
         self._check_exports()
+        if form is not None:
+            return callable_forms.make_form(self, fun, args, kwargs, form, data)
+        if data != ():
+            raise ExportError("as_callable: data= without form=", find_user_location(), hint="say which form the function has")
         if not args and not kwargs and self.compile_options.backend == "native":
             program = self.program(fun, args, kwargs)
             self._check_stores_nothing(program)

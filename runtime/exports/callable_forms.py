@@ -1,0 +1,152 @@
+"""Forms of `as_callable`: values, residuals, derivatives, right-hand sides of functions of trees, as programs of a vector and of data."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from itertools import accumulate
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from adjit.codegen.native.c_callbacks import FORMS, Objective, Place
+from adjit.eager.modes import modes
+from adjit.ir.dataclass import dataclass
+from adjit.ir.errors import ArgumentError, DTypeError, ExportError, ShapeError
+from adjit.runtime.caches.transform_cache import kept
+from adjit.runtime.compile_options import function_name
+from adjit.runtime.compiled import CompiledFunction, make_compiled
+from adjit.runtime.exports.native_callable import NativeCallable, describe, places_of
+from adjit.runtime.jacobians import jacobian
+from adjit.runtime.parameter_vectors import ravel_pytree
+from adjit.runtime.transforms import value_and_grad
+from adjit.tracer.signature import flatten_call
+from adjit.tracer.trees import TreeSpec, as_name, flatten, paths, unflatten
+from adjit.tracer.user_location import find_user_location, return_location
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Variables:
+    """What the numbers of a vector are: shapes by name, and example values; for each argument that is data the numbers of its pointers, and
+    its structure."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+    start: np.ndarray
+    data: Mapping[str, tuple[list[int], TreeSpec]]
+
+
+def make_form(function: CompiledFunction, fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any], form: str,
+              data: str | Iterable[str]) -> NativeCallable:
+    """The C functions of a form, for example arguments. See `CompiledFunction.as_callable`."""
+    name, where = function_name(fun), find_user_location()
+    if form not in FORMS:
+        raise ExportError(f"as_callable: form={form!r}, expected one of {', '.join(map(repr, FORMS))}", where)
+    try:
+        bound = inspect.signature(fun).bind(*args, **kwargs)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"as_callable of {name}: {error}", where, hint="pass an example of each argument") from None
+    given = dict(bound.arguments)
+    names = (data,) if isinstance(data, str) else tuple(data)
+    for each in names:
+        if each not in given:
+            raise ExportError(f"as_callable: data={each!r} is no argument of {name}, which has {', '.join(given)}", where)
+    static = {each: given[each] for each in given if each in function.compile_options.static}
+    free = [each for each in given if each not in names and each not in static]
+    if form == "rhs":
+        if len(free) < 2 or names:
+            raise ExportError(f"as_callable: {name} is no right-hand side of t, y and data", where,
+                              hint="form='rhs' takes f(t, y, ...), and all further arguments are data")
+        names, free = tuple(free[2:]), free[:2]
+    elif not free:
+        raise ExportError(f"as_callable: {name} has no argument that varies", where, hint="leave one out of data=")
+    time, varied = (free[:1], free[1:]) if form == "rhs" else ([], free)
+    leaves, spec = flatten({each: given[each] for each in varied})
+    labels = [as_name(path) for path in paths(spec)]
+    if len(varied) == 1 and len(leaves) > 1:
+        labels = [as_name(path) for path in paths(flatten(given[varied[0]])[1])]
+    for label, leaf in zip(labels, leaves, strict=True):
+        if not isinstance(leaf, float) and getattr(leaf, "dtype", None) != np.float64:
+            kind = leaf.dtype if hasattr(leaf, "dtype") else type(leaf).__name__
+            raise DTypeError(f"as_callable of {name}: {label} is {kind}, and what varies is float64", where,
+                             hint="pass float64, or name the argument in data=")
+    shapes = tuple(np.shape(leaf) for leaf in leaves)
+    vector = np.concatenate([np.ravel(leaf) for leaf in leaves]).astype(np.float64) if leaves else np.zeros(0)
+
+    def make() -> CompiledFunction:
+        body = _body(fun, form, bound, static, time, spec, shapes)
+        body.__name__ = body.__qualname__ = f"{form}_of_{name}"
+        return make_compiled(body, replace(function.compile_options, backend="native", static=frozenset(), donate=frozenset()))
+
+    try:
+        compiled = kept(fun, ("callable", form, names, spec, shapes, tuple(static.items()), function.compile_options), make)
+    except TypeError:       # a static value that is not hashable
+        compiled = make()
+    held = {each: unflatten(flatten(given[each])[1], [_array(leaf, each, name) for leaf in flatten(given[each])[0]]) for each in names}
+    example = (0.0 if time else None, vector, held)
+    signature = flatten_call(compiled.fun, example, {}, frozenset(), modes.grad)
+    program, captured = compiled._native(compiled.fun, example, {}, signature)
+    executable, params, outer, results = describe(program, captured, signature)
+    artifact = executable.code.artifact
+    if any(result.dtype != "f64" for result in artifact.results) or sorted(results) != list(range(len(results))):
+        raise DTypeError(f"as_callable of {name}: it does not return float64", return_location(fun) or where)
+    sizes = [prod(artifact.results[number].shape) for number in results]
+    if form == "rhs" and sizes[0] != vector.size:
+        raise ShapeError(f"as_callable of {name}: {sizes[0]} derivatives of {vector.size} numbers", return_location(fun) or where)
+
+    traced = [param for param in params if param.source == "argument"]
+    pointers = {param.name: len(outer) + number for number, param in enumerate(traced[1 + len(time):])}
+    for number, leaf in zip(pointers.values(), flatten(held)[0], strict=True):
+        outer[number] = np.array(leaf, order="C")
+    places = {param.name: Place(buffer) for param, buffer in zip(traced, ("time", "x") if time else ("x",), strict=False)}
+    places.update({each: Place("pointers", number) for each, number in pointers.items()})
+    buffers = dict(zip(results, ("first", "second"), strict=False))
+    ends = [0, *accumulate(len(flatten(given[each])[0]) for each in names)]
+    numbers = list(pointers.values())
+    return NativeCallable(
+        executable, Objective(form, vector.size, places_of(params, lambda param: places[param.name]),
+                              [Place(buffers[number]) for number in range(len(results))], (sizes[0], sum(sizes[1:])), artifact.arena_bytes),
+        outer, Variables(dict(zip(labels, shapes, strict=True)), vector,
+                         {each: (numbers[start:end], flatten(given[each])[1])
+                          for each, start, end in zip(names, ends, ends[1:], strict=False)}))
+
+
+def _array(leaf: Any, what: str, name: str) -> np.ndarray:
+    array = np.asarray(leaf)
+    if array.dtype.kind not in "fiubc":
+        raise DTypeError(f"as_callable of {name}: {what} has {type(leaf).__name__}, and data are arrays and numbers", find_user_location(),
+                         hint="what is no array belongs in static= of adjit.compile")
+    return array
+
+
+def _body(fun: Function, form: str, bound: inspect.BoundArguments, static: dict[str, Any], time: list[str], spec: TreeSpec,
+          shapes: tuple[tuple[int, ...], ...]) -> Function:
+    """The function of the time, a vector and data that is compiled."""
+    signature, ends = bound.signature, [0, *accumulate(map(prod, shapes))]
+
+    def called(t: Any, x: Any, data: Any) -> Any:
+        leaves = [np.reshape(x[start:end], shape) for start, end, shape in zip(ends, ends[1:], shapes, strict=False)]
+        arguments = inspect.BoundArguments(signature, {**static, **dict.fromkeys(time, t), **unflatten(spec, leaves), **data})  # type: ignore[arg-type]
+        arguments.arguments = {each: arguments.arguments[each] for each in signature.parameters if each in arguments.arguments}
+        return fun(*arguments.args, **arguments.kwargs)
+
+    def number(x: Any, data: Any) -> Any:
+        value = called(None, x, data)
+        if isinstance(value, (tuple, list, dict)) or np.shape(value):
+            raise ShapeError(f"as_callable: {function_name(fun)} returns no number", return_location(fun) or find_user_location(),
+                             hint=f"form={form!r} is of a function that returns one number: the form differentiates it")
+        return value
+
+    def vector(x: Any, data: Any, t: Any = None) -> Any:
+        return ravel_pytree(called(t, x, data))[0]
+
+    if form == "value":
+        return lambda t, x, data: number(x, data)
+    if form in ("value_and_grad", "nutpie"):
+        return lambda t, x, data: value_and_grad(number)(x, data)
+    if form == "jacobian":
+        return lambda t, x, data: (vector(x, data), jacobian(vector)(x, data))
+    return lambda t, x, data: vector(x, data, t)
