@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,6 +27,28 @@ def test_checks_of_ranks(count: int, exhaustive: bool) -> None:
     ran = run_ranks(count, PROGRAM, str(count), *wanted)
     assert ran.returncode == 0, ran.stdout
     assert [line.split()[1] for line in ran.stdout.splitlines() if line.startswith("passed ")] == wanted, ran.stdout
+
+
+@pytest.mark.parametrize(("count", "seeds"), [(2, ("0", "20")), (4, ("20", "26"))])
+def test_random_programs(count: int, seeds: tuple[str, str], exhaustive: bool) -> None:
+    if not exhaustive:
+        pytest.skip("with --exhaustive")
+    ran = run_ranks(count, SUPPORT / "rank_programs.py", *seeds, timeout=600)
+    assert "passed" in ran.stdout, ran.stdout
+
+
+def test_communicator_of_the_user(exhaustive: bool) -> None:
+    """Two worlds of two ranks each."""
+    if not exhaustive:
+        pytest.skip("with --exhaustive")
+    code = ("from mpi4py import MPI; import numpy as np; import adjit as aj; from adjit import distributed as dist\n"
+            "group = MPI.COMM_WORLD.Split(MPI.COMM_WORLD.rank % 2)\n"
+            "assert dist.init(group).size == 2\n"
+            "total = aj.compile(dist.all_reduce)(np.full(3, float(MPI.COMM_WORLD.rank)))\n"
+            "assert np.array_equal(total, np.full(3, 2.0 + 2 * (MPI.COMM_WORLD.rank % 2))), total\n"
+            "try:\n    dist.init(MPI.COMM_WORLD)\nexcept aj.errors.DistributedError as error:\n    print(error.message)\n")
+    ran = run_ranks(4, Path("-c"), code)
+    assert ran.stdout.count("init was called with another communicator before") == 4, ran.stdout
 
 
 def test_world_of_one() -> None:
