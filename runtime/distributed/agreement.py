@@ -31,6 +31,9 @@ NOTICE_AFTER = 5.0
 STUCK_AFTER = 1.0
 """Seconds within one collective after which a rank looks whether the others can come to it at all."""
 
+_FORWARDED_AFTER = 0.5
+"""Seconds after which a launcher has read what a rank wrote."""
+
 _PROGRAM, _END = 1, 2
 """Tags of messages."""
 
@@ -125,7 +128,7 @@ class Agreement:
                 if why and int(WORLD.calls[1]) == ended:
                     self._say(f"waits in collective number {begun} for {' and '.join(why)}: all ranks have to run the same collectives in "
                               "the same order. All ranks end here")
-                    self._mpi.COMM_WORLD.Abort(1)
+                    end_all(self._mpi)
 
     def _say(self, text: str) -> None:
         print(f"adjit.distributed: rank {self._control.rank} {text}", file=sys.stderr, flush=True)
@@ -136,6 +139,14 @@ class Agreement:
         if not self._mpi.Is_finalized():
             others = [rank for rank in range(self._control.size) if rank != self._control.rank]
             self._send(int(WORLD.calls[1]), _END, others)
+
+
+def end_all(mpi: Any) -> None:
+    """End all ranks. The launcher forwards what was written until then only if it has the time to read it."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    time.sleep(_FORWARDED_AFTER)
+    mpi.COMM_WORLD.Abort(1)
 
 
 def _difference(said: dict[int, Announcement], usual: tuple[str, ...]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from adjit.codegen.process import cores
 from adjit.ir.communicator import WORLD, Communicator
 from adjit.ir.errors import DistributedError
-from adjit.runtime.distributed.agreement import Agreement
+from adjit.runtime.distributed.agreement import Agreement, end_all
 from adjit.tracer.user_location import find_user_location
 
 _lock = threading.Lock()
@@ -80,8 +80,7 @@ def _end_all_with_one(mpi: Any) -> None:
 
     def show_and_end(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
         show(kind, error, traceback)
-        sys.stderr.flush()
         if not mpi.Is_finalized():
-            mpi.COMM_WORLD.Abort(1)
+            end_all(mpi)
 
     sys.excepthook = show_and_end
