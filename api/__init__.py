@@ -28,6 +28,7 @@ with gc_paused():       # of all these modules a collection would free nothing, 
     from adjit.eager.tensor import Tensor, as_tensor, tensor
     from adjit.ir.spelling import nearest as _nearest
     from adjit.ir.version import VERSION as __version__
+    from adjit.pytorch_modules import install as install_modules
     from adjit.runtime.batched_map import map
     from adjit.runtime.compiled import CompiledFunction, compile
     from adjit.runtime.control_flow import cond, fori_loop, scan, while_loop
@@ -121,6 +122,8 @@ _ELSEWHERE = {
 }
 """Names in other libraries, and what there is instead."""
 
+
+install_modules()
 
 if not TYPE_CHECKING:       # type checkers know all names
     def __getattr__(name: str) -> Any:

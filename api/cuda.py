@@ -6,6 +6,7 @@
 device(type='cpu')
 """
 
+from importlib import import_module
 from typing import Any
 
 __all__ = ["device_count", "is_available", "manual_seed", "manual_seed_all"]
@@ -39,6 +40,11 @@ def manual_seed(seed: int) -> None:
 manual_seed_all = manual_seed
 
 
+__path__: list[str] = []        # for `import adjit.cuda.amp`
+
+
 def __getattr__(name: str) -> Any:
+    if name == "amp":
+        return import_module("adjit.cuda.amp")
     raise AttributeError(f"module 'adjit.cuda' has no attribute {name!r}: there is no card; call what is for cards only after "
                          "`if adjit.cuda.is_available():`")

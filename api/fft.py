@@ -10,26 +10,37 @@
 Compiled programs call NumPy's PocketFFT without the interpreter; libraries for C (`.so`, `.o`) cannot. float32 is transformed in float32.
 """
 
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, ParamSpec
+
 from numpy.fft import fftfreq, rfftfreq
 
-from adjit.tracer.functions.fourier import (
-    fft,
-    fft2,
-    fftn,
-    fftshift,
-    hfft,
-    ifft,
-    ifft2,
-    ifftn,
-    ifftshift,
-    ihfft,
-    irfft,
-    irfft2,
-    irfftn,
-    rfft,
-    rfft2,
-    rfftn,
-)
+from adjit.tracer.functions import fourier
+
+P = ParamSpec("P")
+
+
+def _named_as_pytorchs(function: Callable[P, Any], axes: str) -> Callable[P, Any]:
+    """The function, which takes PyTorch's `input` and `dim` as well."""
+    first = next(iter(inspect.signature(function).parameters))
+    renamed = {"input": first, "dim": axes}
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+        if kwargs and not renamed.keys().isdisjoint(kwargs):
+            kwargs = {renamed.get(name, name): argument for name, argument in kwargs.items()}       # type: ignore[assignment]
+        return function(*args, **kwargs)
+
+    return call
+
+
+fft, ifft, rfft, irfft, hfft, ihfft = (_named_as_pytorchs(function, "axis") for function in (
+    fourier.fft, fourier.ifft, fourier.rfft, fourier.irfft, fourier.hfft, fourier.ihfft))
+fft2, ifft2, rfft2, irfft2, fftn, ifftn, rfftn, irfftn, fftshift, ifftshift = (_named_as_pytorchs(function, "axes") for function in (
+    fourier.fft2, fourier.ifft2, fourier.rfft2, fourier.irfft2, fourier.fftn, fourier.ifftn, fourier.rfftn, fourier.irfftn,
+    fourier.fftshift, fourier.ifftshift))
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft", "irfft2", "irfftn",

@@ -151,7 +151,8 @@ def vmap(func: Function, in_dims: Any = 0, out_dims: Any = 0, randomness: str = 
 
 def _mapped(func: Function, in_dims: Any, out_dims: Any, randomness: str, chunk_size: int | None) -> Function:
     @functools.wraps(func, updated=())
-    def one(kwargs: Mapping[str, Any], key: Any, example: Any, *args: Any) -> Any:
+    def one(*given: Any) -> Any:
+        *args, kwargs, key, example = given
         draws = itertools.count()
 
         def next_key() -> Any:
@@ -172,9 +173,9 @@ def _mapped(func: Function, in_dims: Any, out_dims: Any, randomness: str, chunk_
                              find_user_location(), hint="one for each positional argument, or an int for all; keyword arguments are shared")
         key = None if randomness == "error" else generator.next_key()
         example = np.arange(batches.number_of_examples(func, args, dims)) if randomness == "different" else None
-        axes = None, None, None if example is None else 0, *dims
+        axes = *dims, None, None, None if example is None else 0
         whole = batches.vmap(one, axes, out_dims)
-        given = kwargs, key, example, *args
+        given = *args, kwargs, key, example
         return whole(*given) if chunk_size is None else batches.map_in_chunks(whole, given, axes, out_dims, chunk_size)
 
     return functools.wraps(func, updated=())(mapped)

@@ -26,6 +26,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import numpy as np
+
 from adjit.ir.ops.external_functions import FUNCTIONS as _EXTERNAL
 from adjit.ir.spelling import nearest as _nearest
 from adjit.numpy_signatures import describe_special
@@ -39,8 +41,18 @@ _UFUNCS = {name[1]: function for name, function in FUNCTIONS.items() if isinstan
 _UFUNCS |= {"digamma": _UFUNCS["psi"], **{name: external_function(name) for name in _NAMES}}
 
 
+_PYTORCHS = {
+    "bessel_j0": "j0", "bessel_j1": "j1", "bessel_y0": "y0", "bessel_y1": "y1", "modified_bessel_i0": "i0", "modified_bessel_i1": "i1",
+    "modified_bessel_k0": "k0", "modified_bessel_k1": "k1", "scaled_modified_bessel_k0": "k0e", "scaled_modified_bessel_k1": "k1e"}
+"""Names in `torch.special` of SciPy's functions."""
+_OF_NUMPY: dict[str, Any] = {"sinc": FUNCTIONS[np.sinc], "round": FUNCTIONS[np.round]}
+
+
 def __getattr__(name: str) -> Any:
     """Return the ufunc of scipy.special of this name if it has a rule; raises `AttributeError` for others."""
+    if name in _OF_NUMPY:
+        return _OF_NUMPY[name]
+    name = _PYTORCHS.get(name, name)
     try:
         function = _UFUNCS[name]
     except KeyError:

@@ -118,13 +118,15 @@ def full_like(input: Any, fill_value: Any, dtype: Any = None, requires_grad: boo
 # -- sequences of numbers
 
 
-def arange(start: Any, end: Any = None, step: Any = 1, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+def arange(start: Any = None, end: Any = None, step: Any = 1, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
     """Make the numbers from `start` (0) below `end`: int64 if all are integers, else float32.
 
     >>> arange(3), arange(1.0, 2.0, 0.5)
     (tensor([0, 1, 2]), tensor([1.0000, 1.5000]))
     """
-    first, last = (0, start) if end is None else (start, end)
+    first, last = (0, start) if end is None else (0 if start is None else start, end)
+    if last is None:
+        raise TypeError("arange() takes an end: arange(3), arange(1, 3) or arange(end=3)")
     array = np.arange(first, last, step)
     return finished(tensor(array, _default(array.dtype) if dtype is None else dtype), requires_grad, device)
 

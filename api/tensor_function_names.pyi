@@ -68,6 +68,25 @@ from adjit.tensor_grids import tril_indices as tril_indices
 from adjit.tensor_grids import triu_indices as triu_indices
 from adjit.tensor_grids import unravel_index as unravel_index
 from adjit.tensor_grids import vander as vander
+from adjit.tensor_layers import BoolTensor as BoolTensor
+from adjit.tensor_layers import ByteTensor as ByteTensor
+from adjit.tensor_layers import CharTensor as CharTensor
+from adjit.tensor_layers import DoubleTensor as DoubleTensor
+from adjit.tensor_layers import FloatTensor as FloatTensor
+from adjit.tensor_layers import HalfTensor as HalfTensor
+from adjit.tensor_layers import IntTensor as IntTensor
+from adjit.tensor_layers import LongTensor as LongTensor
+from adjit.tensor_layers import ShortTensor as ShortTensor
+from adjit.tensor_layers import binomial as binomial
+from adjit.tensor_layers import constant_pad_nd as constant_pad_nd
+from adjit.tensor_layers import embedding as embedding
+from adjit.tensor_layers import fill as fill
+from adjit.tensor_layers import gru_cell as gru_cell
+from adjit.tensor_layers import lstm_cell as lstm_cell
+from adjit.tensor_layers import narrow_copy as narrow_copy
+from adjit.tensor_layers import poisson as poisson
+from adjit.tensor_layers import rnn_relu_cell as rnn_relu_cell
+from adjit.tensor_layers import rnn_tanh_cell as rnn_tanh_cell
 from adjit.tensor_numerics import block_diag as block_diag
 from adjit.tensor_numerics import bucketize as bucketize
 from adjit.tensor_numerics import cdist as cdist
@@ -120,36 +139,38 @@ from adjit.tensor_settings import typename as typename
 from adjit.tensor_settings import use_deterministic_algorithms as use_deterministic_algorithms
 
 __all__ = [
-    "abs", "absolute", "acos", "acosh", "add", "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "adjoint", "all", "allclose",
-    "amax", "amin", "aminmax", "angle", "any", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
+    "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "ShortTensor", "abs",
+    "absolute", "acos", "acosh", "add", "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "adjoint", "all", "allclose", "amax",
+    "amin", "aminmax", "angle", "any", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
     "are_deterministic_algorithms_enabled", "argmax", "argmin", "argsort", "argwhere", "asarray", "asin", "asinh", "atan", "atan2", "atanh",
-    "atleast_1d", "atleast_2d", "atleast_3d", "baddbmm", "bartlett_window", "bernoulli", "bincount", "bitwise_and", "bitwise_left_shift",
-    "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "blackman_window", "block_diag", "bmm", "broadcast_shapes",
-    "broadcast_tensors", "broadcast_to", "bucketize", "can_cast", "cartesian_prod", "cat", "cdist", "ceil", "chain_matmul", "cholesky",
-    "cholesky_inverse", "cholesky_solve", "chunk", "clamp", "clamp_max", "clamp_min", "clip", "clone", "column_stack", "combinations",
-    "complex", "concat", "concatenate", "conj", "conj_physical", "copysign", "corrcoef", "cos", "cosh", "count_nonzero", "cov", "cross",
-    "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid", "deg2rad", "det", "detach", "diag", "diag_embed", "diagflat",
-    "diagonal", "diagonal_scatter", "diff", "digamma", "dist", "div", "divide", "dot", "dsplit", "dstack", "einsum", "empty", "empty_like",
-    "empty_strided", "eq", "equal", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "eye", "finfo", "fix", "flatten", "flip", "fliplr",
-    "flipud", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "frac", "frexp", "frobenius_norm", "from_numpy", "frombuffer",
-    "full", "full_like", "gather", "gcd", "ge", "geqrf", "ger", "get_autocast_dtype", "get_default_device", "get_default_dtype",
-    "get_float32_matmul_precision", "get_num_interop_threads", "get_num_threads", "gradient", "greater", "greater_equal", "gt",
-    "hamming_window", "hann_window", "hardshrink", "heaviside", "histc", "histogram", "hsplit", "hstack", "hypot", "i0", "igamma",
-    "igammac", "iinfo", "imag", "index_add", "index_copy", "index_fill", "index_put", "index_reduce", "index_select", "initial_seed",
-    "inner", "inverse", "is_anomaly_enabled", "is_autocast_enabled", "is_complex", "is_conj", "is_distributed", "is_floating_point",
-    "is_inference_mode_enabled", "is_neg", "is_nonzero", "is_same_size", "is_signed", "is_tensor", "isclose", "isfinite", "isin", "isinf",
-    "isnan", "isneginf", "isposinf", "isreal", "kaiser_window", "kron", "kthvalue", "lcm", "ldexp", "le", "lerp", "less", "less_equal",
-    "lgamma", "linspace", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logdet",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "logspace", "logsumexp", "lt", "lu", "lu_solve", "lu_unpack",
-    "masked_fill", "masked_scatter", "masked_select", "matmul", "matrix_exp", "matrix_power", "matrix_rank", "max", "maximum", "mean",
-    "median", "meshgrid", "min", "minimum", "mm", "mode", "moveaxis", "movedim", "msort", "mul", "multinomial", "multiply", "mv",
-    "mvlgamma", "nan_to_num", "nanmean", "nanmedian", "nanquantile", "nansum", "narrow", "ne", "neg", "negative", "nextafter", "nonzero",
-    "nonzero_static", "norm", "norm_except_dim", "normal", "not_equal", "nuclear_norm", "numel", "ones", "ones_like", "orgqr", "ormqr",
-    "outer", "pca_lowrank", "pdist", "permute", "pinverse", "polar", "polygamma", "positive", "pow", "prelu", "prod", "promote_types",
-    "put", "qr", "quantile", "rad2deg", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "range", "ravel",
-    "real", "reciprocal", "relu", "remainder", "renorm", "repeat_interleave", "reshape", "resolve_conj", "resolve_neg", "result_type",
-    "roll", "rot90", "round", "row_stack", "rsqrt", "rsub", "scalar_tensor", "scatter", "scatter_add", "scatter_reduce", "searchsorted",
-    "seed", "segment_reduce", "select", "select_scatter", "set_default_device", "set_default_dtype", "set_float32_matmul_precision",
+    "atleast_1d", "atleast_2d", "atleast_3d", "baddbmm", "bartlett_window", "bernoulli", "bincount", "binomial", "bitwise_and",
+    "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "blackman_window", "block_diag", "bmm",
+    "broadcast_shapes", "broadcast_tensors", "broadcast_to", "bucketize", "can_cast", "cartesian_prod", "cat", "cdist", "ceil",
+    "chain_matmul", "cholesky", "cholesky_inverse", "cholesky_solve", "chunk", "clamp", "clamp_max", "clamp_min", "clip", "clone",
+    "column_stack", "combinations", "complex", "concat", "concatenate", "conj", "conj_physical", "constant_pad_nd", "copysign", "corrcoef",
+    "cos", "cosh", "count_nonzero", "cov", "cross", "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid", "deg2rad", "det",
+    "detach", "diag", "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "diff", "digamma", "dist", "div", "divide", "dot", "dsplit",
+    "dstack", "einsum", "embedding", "empty", "empty_like", "empty_strided", "eq", "equal", "erf", "erfc", "erfinv", "exp", "exp2", "expm1",
+    "eye", "fill", "finfo", "fix", "flatten", "flip", "fliplr", "flipud", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod",
+    "frac", "frexp", "frobenius_norm", "from_numpy", "frombuffer", "full", "full_like", "gather", "gcd", "ge", "geqrf", "ger",
+    "get_autocast_dtype", "get_default_device", "get_default_dtype", "get_float32_matmul_precision", "get_num_interop_threads",
+    "get_num_threads", "gradient", "greater", "greater_equal", "gru_cell", "gt", "hamming_window", "hann_window", "hardshrink", "heaviside",
+    "histc", "histogram", "hsplit", "hstack", "hypot", "i0", "igamma", "igammac", "iinfo", "imag", "index_add", "index_copy", "index_fill",
+    "index_put", "index_reduce", "index_select", "initial_seed", "inner", "inverse", "is_anomaly_enabled", "is_autocast_enabled",
+    "is_complex", "is_conj", "is_distributed", "is_floating_point", "is_inference_mode_enabled", "is_neg", "is_nonzero", "is_same_size",
+    "is_signed", "is_tensor", "isclose", "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal", "kaiser_window", "kron",
+    "kthvalue", "lcm", "ldexp", "le", "lerp", "less", "less_equal", "lgamma", "linspace", "log", "log10", "log1p", "log2", "log_softmax",
+    "logaddexp", "logaddexp2", "logcumsumexp", "logdet", "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "logspace",
+    "logsumexp", "lstm_cell", "lt", "lu", "lu_solve", "lu_unpack", "masked_fill", "masked_scatter", "masked_select", "matmul", "matrix_exp",
+    "matrix_power", "matrix_rank", "max", "maximum", "mean", "median", "meshgrid", "min", "minimum", "mm", "mode", "moveaxis", "movedim",
+    "msort", "mul", "multinomial", "multiply", "mv", "mvlgamma", "nan_to_num", "nanmean", "nanmedian", "nanquantile", "nansum", "narrow",
+    "narrow_copy", "ne", "neg", "negative", "nextafter", "nonzero", "nonzero_static", "norm", "norm_except_dim", "normal", "not_equal",
+    "nuclear_norm", "numel", "ones", "ones_like", "orgqr", "ormqr", "outer", "pca_lowrank", "pdist", "permute", "pinverse", "poisson",
+    "polar", "polygamma", "positive", "pow", "prelu", "prod", "promote_types", "put", "qr", "quantile", "rad2deg", "rand", "rand_like",
+    "randint", "randint_like", "randn", "randn_like", "randperm", "range", "ravel", "real", "reciprocal", "relu", "remainder", "renorm",
+    "repeat_interleave", "reshape", "resolve_conj", "resolve_neg", "result_type", "rnn_relu_cell", "rnn_tanh_cell", "roll", "rot90",
+    "round", "row_stack", "rsqrt", "rsub", "scalar_tensor", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "seed",
+    "segment_reduce", "select", "select_scatter", "set_default_device", "set_default_dtype", "set_float32_matmul_precision",
     "set_num_interop_threads", "set_num_threads", "sgn", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "slice_scatter", "slogdet",
     "softmax", "sort", "split", "split_with_sizes", "sqrt", "square", "squeeze", "stack", "std", "std_mean", "sub", "subtract", "sum",
     "svd", "svd_lowrank", "swapaxes", "swapdims", "t", "take", "take_along_dim", "tan", "tanh", "tensor_split", "tensordot", "tile", "topk",

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit import tensor_creation, tensor_grids, tensor_numerics, tensor_settings
+from adjit import tensor_creation, tensor_grids, tensor_layers, tensor_numerics, tensor_settings
 from adjit.eager import signatures
 from adjit.eager.apply import apply
 from adjit.eager.functional import shapes
@@ -55,6 +55,9 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     """
     if input is None and other is None:
         return tuple(tensor(index) for index in np.nonzero(as_tensor(condition).detach().numpy()))
+    if input is None or other is None:
+        raise TypeError("where() received an invalid combination of arguments: where(condition) has the indices, where(condition, input, "
+                        "other) takes both")
     return apply(raw(np.where), (condition, input, other))
 
 
@@ -258,7 +261,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{function.__name__: function for function in (
         cat, stack, where, einsum, from_numpy, is_tensor, real, imag, polygamma, broadcast_tensors, broadcast_shapes, promote_types,
         result_type, can_cast, atleast_1d, atleast_2d, atleast_3d, hstack, vstack, dstack, row_stack, column_stack)},
-    **{name: getattr(module, name) for module in (tensor_creation, tensor_grids, tensor_numerics, tensor_settings)
+    **{name: getattr(module, name) for module in (tensor_creation, tensor_grids, tensor_layers, tensor_numerics, tensor_settings)
        for name in module.__all__},
     "concat": cat, "concatenate": cat,
 }

@@ -192,6 +192,27 @@ def _register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Han
     return Handle(hooks, hook)
 
 
+class _AfterAccumulation:
+    """Hook of a leaf that runs when the gradient is in `.grad`."""
+
+    def __init__(self, hook: Callable[[Tensor], object]):
+        self.hook = hook
+
+    def __call__(self, gradient: Tensor) -> None:
+        """Leave the gradient as it is: the engine calls `hook` later."""
+
+
+def _register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], object]) -> Handle:
+    """Call `hook(tensor)` whenever a backward pass has added to the `.grad` of this leaf, as an optimiser within the pass does."""
+    if not _is_leaf(self) or not self._requires_grad:
+        raise NonDifferentiableError("post accumulate grad hooks cannot be registered on non-leaf tensors, or on such that require no grad",
+                                     find_user_location())
+    self._hooks = self._hooks if self._hooks is not None else []
+    after = _AfterAccumulation(hook)
+    self._hooks.append(after)
+    return Handle(self._hooks, after)
+
+
 def _result_hooks(node: Node, index: int) -> list[Callable[..., Any]]:
     if node.result_hooks is None:
         node.result_hooks = {}
@@ -399,7 +420,8 @@ def install() -> None:
         setattr(Tensor, name, attribute)
     methods: dict[str, Callable[..., Any]] = {
         "requires_grad_": _requires_grad_, "detach": _detach, "detach_": _detach_, "retain_grad": _retain_grad,
-        "register_hook": _register_hook, "__repr__": _repr, "_repr_html_": _repr_html_}
+        "register_hook": _register_hook, "register_post_accumulate_grad_hook": _register_post_accumulate_grad_hook,
+         "__repr__": _repr, "_repr_html_": _repr_html_}
     for name, method in methods.items():
         setattr(Tensor, name, signatures.named(method, name))
     Tensor.backward = user_frames_only(signatures.named(_backward, "backward"))     # type: ignore[method-assign]

@@ -45,6 +45,7 @@ def install() -> None:
         "contiguous": _contiguous, "copy": _copy,
         "nonzero": _nonzero, "argwhere": _argwhere, "nonzero_static": _nonzero_static, "unique": _unique,
         "unique_consecutive": _unique_consecutive,
+        "is_inference": _is_false, "is_pinned": _is_false, "is_shared": _is_false, "pin_memory": _self,
         "resolve_conj": _self, "resolve_neg": _self, "adjoint": _adjoint, "is_conj": _is_false, "is_neg": _is_false,
         "is_distributed": _is_false, "is_signed": _is_signed, "is_same_size": _is_same_size, "is_nonzero": _is_nonzero, "new": _new(0),
         "item": _item, "tolist": _tolist, "numpy": _numpy, "__array__": _array, "__dlpack__": _dlpack, "__dlpack_device__": _dlpack_device,
@@ -127,6 +128,7 @@ def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """
     if dtype is None:
         return next((f"torch.{name.capitalize()}Tensor" for name, known in _TYPES.items() if known == self.dtype.name), str(self.dtype))
+    dtype = getattr(dtype, "tensor_dtype", dtype)       # of `adjit.FloatTensor` and the like
     named = dtype.rpartition(".")[2].removesuffix("Tensor").lower() if isinstance(dtype, str) and dtype.endswith("Tensor") else None
     return _converted(self, dtype if named is None else _TYPES.get(named, dtype))
 

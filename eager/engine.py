@@ -148,6 +148,9 @@ def backward(roots: Sequence[tuple[Edge, Any]], retain_graph: bool, create_graph
                 is_asked_for = targets is None or (accumulate and (node, 0) in targets)
                 if cotangents[0] is not None and is_asked_for and node.variable._requires_grad:
                     arithmetic.accumulate(node.variable, cotangents[0])
+                    for hook in list(node.variable._hooks or ()):
+                        if hasattr(hook, "hook"):       # it waits for the sum
+                            hook.hook(node.variable)
                 continue
             if needed is not None and not needed[node]:
                 continue

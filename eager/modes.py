@@ -235,6 +235,29 @@ def detect_anomaly(*function: Any) -> Any:
     return _DetectAnomaly()(*function) if function else _DetectAnomaly()        # with a function: `@detect_anomaly` without parentheses
 
 
+class set_detect_anomaly(_Mode):
+    """Switch of `detect_anomaly`, as `mode` says: at once, and until the end of the block if it is used as a context manager.
+
+    >>> with set_detect_anomaly(True):
+    ...     modes.anomaly
+    True
+    """
+
+    mode = "anomaly"
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        self.value = bool(mode)
+        self._before.append(modes.anomaly)
+        grad_mode_toggled.value = 1
+        modes.anomaly = self.value
+
+    def __enter__(self) -> Self:
+        return self
+
+    def _again(self) -> _Mode:
+        return set_detect_anomaly(self.value)
+
+
 def is_grad_enabled() -> bool:
     """True if operations are recorded now.
 

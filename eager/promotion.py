@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager.functional import elementwise, reductions
+from adjit.eager.functional import elementwise, matmul, reductions
 from adjit.eager.modes import modes
 from adjit.eager.tensor import Tensor
 from adjit.ir.types import C64, F32, F64, I64, is_half, is_inexact
@@ -41,7 +41,8 @@ _EXACT = {*_COMPARISONS, np.logical_and, np.logical_or, np.logical_xor, np.left_
 _TWO = {ours for ours, ufunc in _UFUNCS.items() if ufunc.nin == 2 and ufunc not in _EXACT}
 OF_SEVERAL: frozenset[Function] = frozenset(_TWO) | {
     elementwise.add, elementwise.subtract, elementwise.divide, elementwise.clamp, elementwise.clamp_min, elementwise.clamp_max,
-    elementwise.lerp, elementwise.addcmul, elementwise.addcdiv, elementwise.where, *map(unwrap, (FUNCTIONS[np.where], FUNCTIONS[np.clip]))}
+    elementwise.lerp, elementwise.addcmul, elementwise.addcdiv, elementwise.where,
+    matmul.outer, *map(unwrap, (FUNCTIONS[np.where], FUNCTIONS[np.clip]))}
 """Functions whose operands are converted to one dtype. Comparisons are exact in NumPy's dtypes."""
 
 COMPARING: frozenset[Function] = frozenset(ours for ours, ufunc in _UFUNCS.items() if ufunc in _COMPARISONS)

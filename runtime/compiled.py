@@ -549,32 +549,37 @@ class _Decorator(Protocol):
 @overload
 def compile(fun: CompiledKind, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str = ...,
             threads: int | None = ..., memory_budget: int | float | None = ..., flush_subnormals: bool = ...,
-            roll_loops: bool | None = ..., saved_dtype: Any = ..., shadow: float = ...) -> CompiledKind: ...
+            roll_loops: bool | None = ..., saved_dtype: Any = ..., shadow: float = ...,
+            mode: str | None = ..., fullgraph: bool = ..., dynamic: bool | None = ...) -> CompiledKind: ...
 
 
 @overload
 def compile(fun: np.ufunc, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str = ...,
             threads: int | None = ..., memory_budget: int | float | None = ...,
             flush_subnormals: bool = ..., roll_loops: bool | None = ..., saved_dtype: Any = ...,
-            shadow: float = ...) -> CompiledFunction[..., Any]: ...
+            shadow: float = ...,
+            mode: str | None = ..., fullgraph: bool = ..., dynamic: bool | None = ...) -> CompiledFunction[..., Any]: ...
 
 
 @overload
 def compile(fun: Callable[P, R], *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str = ...,
             threads: int | None = ..., memory_budget: int | float | None = ..., flush_subnormals: bool = ...,
-            roll_loops: bool | None = ..., saved_dtype: Any = ..., shadow: float = ...) -> CompiledFunction[P, R]: ...
+            roll_loops: bool | None = ..., saved_dtype: Any = ..., shadow: float = ...,
+            mode: str | None = ..., fullgraph: bool = ..., dynamic: bool | None = ...) -> CompiledFunction[P, R]: ...
 
 
 @overload
 def compile(fun: None = None, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str = ...,
             threads: int | None = ..., memory_budget: int | float | None = ..., flush_subnormals: bool = ...,
-            roll_loops: bool | None = ..., saved_dtype: Any = ..., shadow: float = ...) -> _Decorator: ...
+            roll_loops: bool | None = ..., saved_dtype: Any = ..., shadow: float = ...,
+            mode: str | None = ..., fullgraph: bool = ..., dynamic: bool | None = ...) -> _Decorator: ...
 
 
 @user_frames_only       # type: ignore[misc]
 def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate: Names = (), backend: str = "auto",
             device: str = "cpu", threads: int | None = None, memory_budget: int | float | None = None,
-            flush_subnormals: bool = False, roll_loops: bool | None = None, saved_dtype: Any = None, shadow: float = 0.0) -> Any:
+            flush_subnormals: bool = False, roll_loops: bool | None = None, saved_dtype: Any = None, shadow: float = 0.0,
+            mode: str | None = None, fullgraph: bool = True, dynamic: bool | None = None) -> Any:
     """Compile a function of NumPy arrays, or a method: a decorator, with or without arguments.
 
     Arrays, NumPy scalars, tensors and floats among the arguments are traced. A bool, int, str, None, enum, callable or dtype, and every
@@ -608,6 +613,9 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
 
     `device="cuda"` compiles for the first NVIDIA GPU: results are arrays on the device (`np.asarray(y)` copies one), arrays of NumPy's are
     copied there at each call, and those of `aj.device_put` are used as they are. What has no code there is refused with its line.
+
+    `mode`, `fullgraph` and `dynamic` are options of `torch.compile`, and change nothing: programs are whole, and each is for the shapes of
+    its arguments.
 
     Raises `ValueError` or `TypeError` for invalid arguments, `UnsupportedError` for a backend or device that is not available, or does not
     support an option. The call raises `DonationError` before anything is written if a donated buffer cannot be used, and, with nothing

@@ -33,14 +33,17 @@ R = TypeVar("R")
 
 
 @overload
-def vmap(fun: None = None, in_axes: Any = 0, out_axes: Any = 0, axis_size: int | None = None) -> Callable[[Function], Function]: ...
+def vmap(fun: None = None, in_axes: Any = 0, out_axes: Any = 0, axis_size: int | None = None, *, in_dims: Any = None,
+         out_dims: Any = None) -> Callable[[Function], Function]: ...
 
 
 @overload
-def vmap(fun: Callable[..., R], in_axes: Any = 0, out_axes: Any = 0, axis_size: int | None = None) -> Callable[..., R]: ...
+def vmap(fun: Callable[..., R], in_axes: Any = 0, out_axes: Any = 0, axis_size: int | None = None, *, in_dims: Any = None,
+         out_dims: Any = None) -> Callable[..., R]: ...
 
 
-def vmap(fun: Function | None = None, in_axes: Any = 0, out_axes: Any = 0, axis_size: int | None = None) -> Function:
+def vmap(fun: Function | None = None, in_axes: Any = 0, out_axes: Any = 0, axis_size: int | None = None, *, in_dims: Any = None,
+         out_dims: Any = None) -> Function:
     """`fun`, mapped over an axis of its arguments: the results are those of a loop over the examples, stacked, computed as one program of
     arrays.
 
@@ -48,7 +51,8 @@ def vmap(fun: Function | None = None, in_axes: Any = 0, out_axes: Any = 0, axis_
     for each. None is for an argument that all examples share. For an argument that is a tree, an entry may be a tree like its upper part:
     `in_axes=({"w": 0, "b": None},)`. Keyword arguments are mapped along their first axis. `out_axes` says in the same way where the axis of
     the examples is in each result; None is for a result that is the same for all. `axis_size`, the number of examples, has to be given only
-    if no argument has an axis. Without the function it is a decorator: `@vmap(in_axes=(0, None))`.
+    if no argument has an axis. Without the function it is a decorator: `@vmap(in_axes=(0, None))`. `in_dims` and `out_dims` are PyTorch's
+    names of the axes; `adjit.func.vmap` is PyTorch's function.
 
     `vmap` and the other transforms (`grad`, `jacobian`, `compile`, another `vmap`, ...) may be put around each other, and into functions of
     loops and branches, in any order. A `while_loop` goes on until it has ended for all examples; those that are done keep their state. A
@@ -69,6 +73,7 @@ def vmap(fun: Function | None = None, in_axes: Any = 0, out_axes: Any = 0, axis_
            [ 5.,  0.,  5.],
            [10.,  5.,  0.]])
     """
+    in_axes, out_axes = in_axes if in_dims is None else in_dims, out_axes if out_dims is None else out_dims
     if fun is None:
         return functools.partial(vmap, in_axes=in_axes, out_axes=out_axes, axis_size=axis_size)
     entries, spec = flatten((in_axes, out_axes))

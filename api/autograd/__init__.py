@@ -9,7 +9,7 @@
 from adjit.autograd import functional
 from adjit.eager.autograd_methods import backward, grad
 from adjit.eager.gradcheck import gradcheck, gradgradcheck
-from adjit.eager.modes import detect_anomaly, enable_grad, inference_mode, no_grad, set_grad_enabled
+from adjit.eager.modes import detect_anomaly, enable_grad, inference_mode, no_grad, set_detect_anomaly, set_grad_enabled
 from adjit.eager.tensor import Tensor, new_tensor
 from adjit.eager.user_function import Function
 from adjit.runtime.capture.autograd_functions import install
@@ -17,7 +17,7 @@ from adjit.runtime.capture.autograd_functions import install
 __all__ = [
     "Function", "Variable",
     "backward", "detect_anomaly", "enable_grad", "functional", "grad", "gradcheck", "gradgradcheck", "inference_mode",
-    "no_grad", "set_grad_enabled",
+    "no_grad", "set_detect_anomaly", "set_grad_enabled",
 ]
 
 install()

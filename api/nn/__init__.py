@@ -220,6 +220,8 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 
 def __getattr__(name: str) -> Any:
     """Import a class when it is first used: programs that use only the functions do not wait for the classes."""
+    if name == "modules":
+        return import_module("adjit.nn.modules")
     if name not in __all__:
         raise AttributeError(f"module 'adjit.nn' has no attribute {name!r}{_nearest(name, __all__)}")
     if name not in _MODULE_OF:

@@ -55,7 +55,7 @@ class SGD(Optimizer):
 
 
 class Adam(Optimizer):
-    """Adam; `weight_decay * p` is added to the gradient.
+    """Adam; `weight_decay * p` is added to the gradient, or with `decoupled_weight_decay` subtracted as by `AdamW`.
 
     `m = beta1 * m + (1 - beta1) * g`, `v = beta2 * v + (1 - beta2) * g**2`,
     `p -= lr / (1 - beta1**t) * m / (sqrt(v) / sqrt(1 - beta2**t) + eps)`; with `amsgrad`, the largest `v` so far.
@@ -75,8 +75,10 @@ class Adam(Optimizer):
     _decoupled = False
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 weight_decay: float = 0, amsgrad: bool = False, *, maximize: bool = False, **unused: Unpack[Implementation]):
+                 weight_decay: float = 0, amsgrad: bool = False, *, maximize: bool = False, decoupled_weight_decay: bool = False,
+                 **unused: Unpack[Implementation]):
         accept(type(self), unused)
+        self._decoupled = self._decoupled or bool(decoupled_weight_decay)
         super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
                                   "maximize": maximize})
 

@@ -127,7 +127,9 @@ def _is_new(value: Any, capture: Capture) -> bool:
 def _can_be_stored(value: Any, capture: Capture) -> bool:
     if type(value) in (dict, list, tuple):
         return all(_can_be_stored(item, capture) for item in (value.values() if isinstance(value, dict) else value))
-    return isinstance(value, (Tensor, TracedArray, *_PLAIN))
+    if isinstance(value, Tensor):
+        return type(value) is Tensor or not _is_new(value, capture)     # a parameter that it makes is one of its own only
+    return isinstance(value, (TracedArray, *_PLAIN))
 
 
 def tensors_in(value: Any, slot: Slot) -> Iterator[tuple[Slot, Tensor]]:

@@ -316,7 +316,7 @@ class Effects:
             (content.index, None if content.ref.gradient else content.ref.tensor, content.ref, content.requires_grad, content.shape,
              content.dtype) for content in self.contents)
         self.hooks = tuple((function.ref(entry), tuple(entry.before.get("_hooks") or ())) for entry in entries
-                           if entry.requires_grad) if function.gradients else ()
+                           if entry.requires_grad) if capture.gradients else ()
         numbers: list[Hyperparameter | StateNumber] = [*capture.numbers.values(), *function.numbers]
         self.numbers = tuple((number[item.value], item) for item in numbers)
         self.read_gradients = tuple(

@@ -15,7 +15,7 @@ from adjit.eager.in_place import apply_in_place
 from adjit.eager.modes import no_grad
 from adjit.eager.tensor import Tensor
 from adjit.ir import ops
-from adjit.ir.errors import ArgumentError, UnsupportedError
+from adjit.ir.errors import ArgumentError, IndexingError, UnsupportedError
 from adjit.ir.types import I64, is_float
 from adjit.nn.functional.arguments import Array, floating, integers, parameter, refuse_shape
 from adjit.tracer.array import TracedArray, as_traced, wrap
@@ -251,7 +251,9 @@ def one_hot(tensor: Array, num_classes: int = -1, dtype: Any = np.int64) -> Arra
                                 find_user_location(), hint="pass num_classes")
         num_classes = int(labels.max()) + 1 if labels.size else 0
     if labels is not None:
-        check_range("one_hot", "label", tensor, num_classes, "classes")
+        if labels.size and labels.dtype.kind in "iu" and labels.min() < 0:
+            raise IndexingError(f"one_hot: Class values must be non-negative, got the label {labels.min()}", find_user_location())
+        check_range("one_hot", "label", tensor, num_classes, "classes", hint="Class values must be smaller than num_classes.")
     return _one_hot(tensor, num_classes, dtype)
 
 

@@ -21,9 +21,12 @@ from adjit.tracer.user_location import find_user_location
 
 if TYPE_CHECKING:
     from adjit.nn.utils import parametrizations, parametrize, stateless
+    from adjit.nn.utils.fusion import fuse_conv_bn_eval, fuse_conv_bn_weights, fuse_linear_bn_eval, fuse_linear_bn_weights
     from adjit.nn.utils.reparametrizations import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm
 
-__all__ = ["clip_grad_norm_", "clip_grad_value_", "pad_sequence", "parameters_to_vector", "parametrizations", "parametrize",
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "fuse_conv_bn_eval", "fuse_conv_bn_weights",
+           "fuse_linear_bn_eval", "fuse_linear_bn_weights", "get_total_norm", "skip_init", "pad_sequence", "parameters_to_vector",
+           "parametrizations", "parametrize",
            "remove_spectral_norm", "remove_weight_norm", "rnn", "spectral_norm", "stateless", "vector_to_parameters", "weight_norm"]
 
 
@@ -67,6 +70,48 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -
     grads = _gradients(parameters)
     if grads:
         update_in_place(_clamped, grads, [float(clip_value)])
+
+
+def get_total_norm(tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False,
+                   foreach: bool | None = None) -> Tensor:
+    """Return the norm of tensors, all taken as one vector. Raises `ValueError` with `error_if_nonfinite` for one that is infinite or NaN.
+
+    >>> get_total_norm([tensor([3.0]), tensor([4.0])])
+    tensor(5.)
+    """
+    given = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    if not given:
+        return tensor(0.0)
+    total: Tensor = apply(_total_norm, (given, float(norm_type)))
+    if error_if_nonfinite and not bool(total.isfinite()):
+        raise ArgumentError(f"the total norm of order {norm_type} is {total.item()}", find_user_location())
+    return total
+
+
+def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor,
+                          foreach: bool | None = None) -> None:
+    """Scale the gradients, in place, by `min(1, max_norm / (total_norm + 1e-6))`.
+
+    >>> x = tensor([3.0, 4.0], requires_grad=True)
+    >>> x.grad = tensor([3.0, 4.0])
+    >>> clip_grads_with_norm_([x], 1.0, tensor(5.0))
+    >>> x.grad
+    tensor([0.6000, 0.8000])
+    """
+    grads = _gradients(parameters)
+    if grads:
+        with no_grad():
+            update_in_place(_scaled, grads, [total_norm, float(max_norm)])
+
+
+def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
+    """Make a module whose parameters are to be filled; they hold what its class draws.
+
+    >>> from adjit import nn
+    >>> skip_init(nn.Linear, 3, 2)
+    Linear(in_features=3, out_features=2, bias=True)
+    """
+    return module_cls(*args, **kwargs)
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
@@ -133,6 +178,8 @@ def __getattr__(name: str) -> Any:
     """Import what needs the classes of modules when it is first used: some of them use `rnn`."""
     if name in ("parametrizations", "parametrize", "stateless"):
         return import_module(f"{__name__}.{name}")
+    if name.startswith("fuse_") and name in __all__:
+        return globals().setdefault(name, getattr(import_module(f"{__name__}.fusion"), name))
     if name in __all__:
         return globals().setdefault(name, getattr(import_module(f"{__name__}.reparametrizations"), name))
     raise AttributeError(f"module 'adjit.nn.utils' has no attribute {name!r}")

@@ -11,6 +11,7 @@ holds, so that several can be used together.
 
 from adjit.optim.lr_scheduler.annealing import CosineAnnealingLR, CosineAnnealingWarmRestarts, OneCycleLR
 from adjit.optim.lr_scheduler.base import LRScheduler
+from adjit.optim.lr_scheduler.base import LRScheduler as _LRScheduler  # noqa: F401
 from adjit.optim.lr_scheduler.cyclic import CyclicLR
 from adjit.optim.lr_scheduler.factors import (
     ConstantLR,

@@ -1,0 +1,198 @@
+"""Names, settings and errors that PyTorch programs rely on: modules by PyTorch's places, default dtypes, autocast, scalers, hooks."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from support.each import for_each
+
+import adjit as aj
+from adjit import nn
+from adjit.pytorch_modules import PLACES
+
+X = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+
+
+def test_modules_by_pytorchs_places() -> None:
+    def check(place: str) -> None:
+        home, _, last = f"adjit.{place}".rpartition(".")
+        before = getattr(importlib.import_module(home), last, None)
+        module = importlib.import_module(f"adjit.{place}")
+        assert before is None or before is module       # it hides no function
+        name = place.rpartition(".")[2]
+        assert module is importlib.import_module(f"adjit.{place}")
+        with pytest.raises(AttributeError, match=place):
+            module.nonsense     # noqa: B018
+        if place.startswith("optim."):
+            assert any(each.lower() == name for each in dir(aj.optim) if hasattr(module, each))
+        if place.startswith("distributions."):
+            assert any(each.lower() == name.replace("_", "").lower() for each in dir(aj.distributions) if hasattr(module, each))
+
+    for_each([(place, (place,)) for place in PLACES], check)
+    for place, name, found in (
+            ("nn.modules", "Module", nn.Module), ("nn.modules.module", "Module", nn.Module), ("nn.modules.conv", "Conv2d", nn.Conv2d),
+            ("optim.lr_scheduler", "_LRScheduler", aj.optim.lr_scheduler.LRScheduler), ("utils.data.dataset", "Dataset",
+            aj.utils.data.Dataset), ("autograd.function", "Function", aj.autograd.Function), ("cuda.amp", "GradScaler", aj.amp.GradScaler)):
+        assert getattr(importlib.import_module(f"adjit.{place}"), name) is found
+    for place, name, kind in (("batchnorm", "_BatchNorm", nn.BatchNorm2d), ("loss", "_Loss", nn.MSELoss), ("conv", "_ConvNd", nn.Conv1d)):
+        assert issubclass(kind, getattr(importlib.import_module(f"adjit.nn.modules.{place}"), name))
+    assert nn.modules.utils._pair(3) == (3, 3)
+    assert pickle.loads(pickle.dumps(nn.modules.activation.ReLU)) is nn.ReLU
+
+
+def test_a_default_dtype() -> None:
+    double = aj.compile(lambda x: aj.zeros(2) + x)
+    ones = aj.tensor([1, 1])
+    assert double(ones).dtype == np.float32
+    try:
+        aj.set_default_dtype(aj.float64)
+        made = (aj.tensor([1.0]), aj.zeros(2), aj.rand(2), aj.Tensor([1]), ones / 2, ones * 0.5, nn.Linear(2, 2).weight, double(ones),
+                nn.BatchNorm1d(2).running_mean, aj.linspace(0, 1, 3))
+        assert {x.dtype for x in made} == {np.dtype(np.float64)}
+        assert aj.get_default_dtype() is aj.float64
+        assert aj.finfo().bits == 64
+        with pytest.raises(TypeError, match="only floating-point types"):
+            aj.set_default_dtype(aj.int64)
+    finally:
+        aj.set_default_dtype(aj.float32)
+    assert double(ones).dtype == aj.tensor([1.0]).dtype == np.float32
+    assert double.cache_info().traces == 2
+
+
+def test_autocast() -> None:
+    model, x = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4), nn.Linear(4, 2)), aj.tensor(X)
+
+    def step(x: Any) -> Any:
+        with aj.autocast("cpu", dtype=aj.float16):
+            out = model(x)
+            loss = nn.functional.mse_loss(out, aj.zeros(4, 2))
+        return out, loss
+
+    plain = model(x)
+    for call in (step, aj.compile(step)):
+        out, loss = call(x)
+        assert (out.dtype, loss.dtype) == (np.float16, np.float32)
+        np.testing.assert_allclose(out.detach().float().numpy(), plain.detach().numpy(), 0.02, 0.02)
+        model.zero_grad()
+        loss.backward()
+        assert model[0].weight.grad.dtype == np.float32
+    around = aj.compile(lambda x: model(x))
+    assert around(x).dtype == np.float32
+    with aj.autocast(dtype="float16"):
+        assert around(x).dtype == np.float16
+        assert aj.is_autocast_enabled()
+        with aj.autocast(enabled=False):
+            assert model(x).dtype == np.float32
+    assert around(x).dtype == np.float32
+    with pytest.raises(ValueError, match="bfloat16 or float16"):
+        aj.autocast(dtype=aj.float64)
+
+
+def test_a_scaler_leaves_steps_out() -> None:
+    w = aj.tensor([1.0], requires_grad=True)
+    optimizer, scaler = aj.optim.SGD([w], lr=0.5), aj.amp.GradScaler("cpu", init_scale=8.0, growth_interval=1)
+    for factor, scale, value in ((1.0, 16.0, 0.5), (np.inf, 8.0, 0.5), (1.0, 16.0, 0.0)):
+        optimizer.zero_grad()
+        scaler.scale((w * factor).sum()).backward()
+        scaler.unscale_(optimizer)
+        with pytest.raises(ValueError, match="unscale_"):
+            scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        scaler.update()
+        assert (scaler.get_scale(), w.item()) == (scale, value)
+    other = aj.amp.GradScaler("cpu")
+    other.load_state_dict(scaler.state_dict())
+    assert other.get_scale() == 16.0
+    assert aj.amp.GradScaler("cuda").scale(w) is w
+
+
+@pytest.mark.parametrize("around", [lambda function: function, aj.compile])
+def test_steps_within_the_backward_pass(around: Any) -> None:
+    w = aj.tensor([1.0, 2.0], requires_grad=True)
+
+    def update(leaf: Any) -> None:
+        with aj.no_grad():
+            leaf -= 0.1 * leaf.grad
+        leaf.grad = None
+
+    handle = w.register_post_accumulate_grad_hook(update)
+
+    @around
+    def step(x: Any) -> Any:
+        loss = (w * x * w).sum()
+        loss.backward()
+        return loss.detach()
+
+    losses = [step(aj.tensor([1.0, 1.0])).item() for _ in range(3)]
+    np.testing.assert_allclose(losses, [5.0, 5 * 0.64, 5 * 0.64 ** 2], 1e-6)
+    assert w.grad is None
+    handle.remove()
+    step(aj.tensor([1.0, 1.0]))
+    assert w.grad is not None
+    with pytest.raises(RuntimeError, match="non-leaf"):
+        (w * 2).register_post_accumulate_grad_hook(update)
+
+
+def test_layers_are_fused_with_normalisation() -> None:
+    aj.manual_seed(0)
+    for layer, norm, shape, fuse in ((nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), (2, 2, 5, 5), nn.utils.fuse_conv_bn_eval),
+                                     (nn.Linear(2, 3, bias=False), nn.BatchNorm1d(3), (4, 2), nn.utils.fuse_linear_bn_eval)):
+        x = aj.randn(*shape)
+        norm(layer(x))      # statistics
+        with aj.no_grad():
+            norm.weight.uniform_(0.5, 1.5)
+            norm.bias.uniform_(-1, 1)
+        expected = norm.eval()(layer.eval()(x)).detach().numpy()
+        np.testing.assert_allclose(fuse(layer, norm)(x).detach().numpy(), expected, 1e-5, 1e-5)
+        with pytest.raises(ValueError, match="eval"):
+            fuse(layer.train(), norm)
+
+
+@pytest.mark.parametrize(("kind", "function"), [("LSTMCell", aj.lstm_cell), ("GRUCell", aj.gru_cell), ("RNNCell", aj.rnn_tanh_cell)])
+def test_cells_as_functions(kind: str, function: Any) -> None:
+    cell, x, h = getattr(nn, kind)(3, 2), aj.tensor(X), aj.tensor(X[:, :2])
+    state = (h, h * 2) if kind == "LSTMCell" else h
+    found, expected = function(x, state, cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh), cell(x, state)
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), 1e-5, 1e-6)
+
+
+def test_words_and_dtypes() -> None:
+    one_hot, x = nn.functional.one_hot, aj.tensor(X)
+    for call, words in ((lambda: one_hot(aj.tensor([3]), 2), "smaller than num_classes"),
+                        (lambda: one_hot(aj.tensor([-1])), "non-negative"),
+                        (lambda: aj.linalg.inv(aj.zeros(2, 2)), "input matrix is singular"),
+                        (lambda: aj.zeros(2, 2).inverse(), "input matrix is singular"),
+                        (lambda: aj.linalg.cholesky(aj.stack([aj.eye(2), -aj.eye(2)])), r"Batch element 1.*not positive-definite"),
+                        (lambda: aj.linalg.solve(aj.zeros(2, 2), aj.ones(2)), "solver failed because the input matrix is singular"),
+                        (lambda: aj.where(x > 1, x), "invalid combination of arguments"),
+                        (lambda: aj.func.vmap(lambda a, b: a + b)(aj.ones(2), aj.ones(3)), r"2 for a .* 3 for b")):
+        with pytest.raises((IndexError, TypeError, RuntimeError, ValueError), match=words):
+            call()
+    assert issubclass(aj.linalg.LinAlgError, RuntimeError)
+    assert aj.outer(aj.tensor([1, 2]), aj.tensor([1.0])).dtype == np.float32
+    assert aj.fft.rfft(x, dim=0).shape == (3, 3)
+    assert aj.fft.fftn(input=x, dim=(0, 1)).shape == (4, 3)
+    assert aj.vmap(lambda a: a.sum(), in_dims=1)(x).shape == (3,)
+    assert aj.LongTensor([2 ** 53 + 1]).item() == 2 ** 53 + 1
+    assert x.type(aj.DoubleTensor).dtype == np.float64
+    assert x.shape[1:].numel() == 3
+    assert aj.linalg.lstsq(x, aj.ones(4, 1)).solution.shape == (3, 1)
+
+
+def test_adam_with_decoupled_decay_is_adamw() -> None:
+    found = []
+    for make in (lambda p: aj.optim.Adam(p, lr=0.1, weight_decay=0.1, decoupled_weight_decay=True),
+                 lambda p: aj.optim.AdamW(p, lr=0.1, weight_decay=0.1)):
+        w = aj.tensor([1.0, 2.0], requires_grad=True)
+        optimizer = make([w])
+        for _ in range(3):
+            optimizer.zero_grad()
+            (w * w).sum().backward()
+            optimizer.step()
+        found.append(w.tolist())
+    assert found[0] == found[1]
