@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PACKAGES := ir tracer passes codegen eager runtime
 
-.PHONY: demo demo-mpi test lint types pytest accuracy bench bench-programs bench-functions bench-compare bench-targets bench-report clean
+.PHONY: demo docs demo-mpi test lint types pytest accuracy bench bench-programs bench-functions bench-compare bench-targets bench-report clean
 .DEFAULT_GOAL := test
 
 demo: .venv/installed
@@ -86,6 +86,16 @@ bench-harness:
 	$(BIN)/python -m pip install --quiet -c constraints.txt --no-build-isolation -e '.[dev]'
 	touch $@
 
+# The site, into out/site: its examples are run and its warnings are errors. Sphinx and its theme have an environment of their own.
+docs: .docs/installed
+	.docs/bin/python docs/make_site.py
+
+.docs/installed: pyproject.toml constraints.txt
+	test -x .docs/bin/python || $(PYTHON) -m venv .docs
+	.docs/bin/python -m pip install --quiet -c constraints.txt setuptools
+	.docs/bin/python -m pip install --quiet -c constraints.txt --no-build-isolation -e '.[docs]'
+	touch $@
+
 clean:
-	rm -rf .venv .bench build dist out *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .docs .bench build dist out *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -88,6 +88,8 @@ class Scope:
         self.written: dict[int, tuple[Any, Value]] = {}        # those arrays, by identity, and their values before
         self.open = True
         self.captures: dict[int, CapturedArray] = {}                 # by identity; of the outermost scope
+        self.views_captured: dict[tuple[Any, ...], CapturedArray] = {}      # those that are views, by memory
+        self.same_views: dict[int, np.ndarray] = {}                  # other views of their memory, kept alive
         self.arrays: list[np.ndarray] = []                     # plain arrays that came into an evaluating scope
         self.views: dict[tuple[Any, ...], np.ndarray] = {}     # by memory; of the outermost scope
         self.frozen: dict[int, tuple[np.ndarray, int]] = {}    # arrays whose content decided a shape
@@ -154,18 +156,28 @@ class Scope:
         return id(array) in self.taken and (active is None or active.root is not self)
 
     def capture(self, array: np.ndarray) -> Value:
-        """Return the value of a plain array: a parameter of the outermost graph, the same one each time."""
+        """Return the value of a plain array: a parameter of the outermost graph, the same one each time. Views of one memory are one
+        parameter: a loop that indexes an array makes a view in each round."""
         if isinstance(self.builder, Evaluator):
             self.arrays.append(array)
             return ArrayValue(np.asarray(array, dtype=check_array(array, "an array")))
         root = self.root
         known = root.captures.get(id(array))
+        if known is None and array.base is not None:
+            known = root.views_captured.get(_memory(array))
+            if known is not None:
+                if known.content == fingerprint(array):
+                    root.same_views[id(array)] = array
+                else:       # written to in between
+                    known = None
         if known is None:
             location = find_user_location()
             dtype = check_array(array, "an array used in the traced function", location)
             assert isinstance(root.builder, GraphBuilder)
             value = root.builder.param(TensorType(dtype, array.shape), role="captured")
             known = root.captures[id(array)] = CapturedArray(array, value, fingerprint(array), location)
+            if array.base is not None:
+                root.views_captured[_memory(array)] = known
             if root.values is not None and root.builder.parent is None:
                 root.values.bind(value, array)
         return known.value
