@@ -89,8 +89,8 @@ if TYPE_CHECKING:
 
 _ON_DEMAND = (
     "amp", "backends",
-    "cuda", "debug", "distributed", "distributions", "fft", "fit", "func", "nn", "ode", "onnx", "optim", "solve", "special", "stats",
-    "tree", "utils", "viz")
+    "cuda", "debug", "distributed", "distributions", "fft", "fit", "func", "nn", "ode", "onnx", "optim", "sklearn", "solve", "special",
+    "stats", "tree", "utils", "viz")
 _DTYPES = frozenset((
     "channels_last", "channels_last_3d", "contiguous_format", "preserve_format", "strided",
     "bfloat16", "bool", "cdouble", "cfloat", "complex128", "complex64", "double", "float", "float16", "float32", "float64", "half", "int",
