@@ -326,6 +326,7 @@ def _stores_watched(scope: Scope, places: StoredPlaces, roots: Sequence[Any], co
         if again and flow is not None:
             flow.note_reads(_contents(after, observation, scope), observation.forms, observation.viewed, scope.depends_on_strides)
             flow.changes_state = flow.changes_state or bool(places.stored(after)) or bool(log.changes) or bool(places.counted)
+        again = again or getattr(error, "traces_again", False)
         if again or isinstance(error, Refusal) or not _store_values(scope, places, after, log):
             places.take_back(after)
             log.restore()
@@ -341,8 +342,11 @@ def _store_values(scope: Scope, places: StoredPlaces, after: Reachability, log: 
     values = scope.root.values
     if values is None or not isinstance(scope.builder, GraphBuilder):
         return False
+    scope.root.keep_wrapper = None      # there is no program that would make them
     try:
         stores = stores_of(places, log, after, scope, ())
+        if stores.others and scope.wrappers:
+            return False
         _, _, changed = check_side_effects(places.before, after, places, stores.keys, log.depending(), log.missed(),
                                            log.depending() & stores.numbers, stores.kept, scope.outside())
         again, _ = stored_again([source for source in changed if id(source.holder) not in stores.numbers], stores.make)

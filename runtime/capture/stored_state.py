@@ -71,6 +71,8 @@ class StateNumber:
 class ChangedNumbers(Exception):
     """Raised where a function changes Python numbers of modules and optimisers: it is traced anew, with these read at each call."""
 
+    traces_again = True
+
     def __init__(self, slots: list[Slot]):
         super().__init__(slots)
         self.slots = slots

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager.capture import Capture, CapturedTensor, Hyperparameter, memory_key, new_parameter
+from adjit.eager.capture import Capture, CapturedTensor, Hyperparameter, memory_key, new_parameter, overlapping
 from adjit.eager.modes import modes
 from adjit.eager.node import AccumulateGrad, Node, edge_of
 from adjit.eager.tensor import Tensor, new_tensor
 from adjit.ir.dataclass import dataclass
-from adjit.ir.errors import TraceError, UnsupportedError
+from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.types import F64, I64, TensorType
 from adjit.runtime.capture.aliases import Alias, find_alias, in_order
@@ -77,7 +77,7 @@ class CapturedFunction:
     """
 
     def __init__(self, fun: Callable[..., Any], capture: Capture, positions: Sequence[int], before: StateGuard, numbers: Sequence[Slot],
-                 filled_later: Collection[int]):
+                 filled_later: Collection[int], reached: Collection[int]):
         self.__wrapped__ = fun
         self.__name__ = function_name(fun)
         self.capture = capture
@@ -95,6 +95,8 @@ class CapturedFunction:
         self.as_numbers: set[int] = set()      # positions of leaves that are stored as Python's numbers
         self._before, self._numbers, self._filled_later = before, numbers, filled_later
         self._rebound: dict[int, Slot] = {}     # by the identity of the tensor that was there
+        self.identical: list[tuple[Tensor, Slot]] = []      # what is at a slot is this tensor
+        self._reached_from_outside = reached
         self._positions = positions     # positions of the tensors among the leaves of the call
         self._made: dict[int, tuple[int, Tensor]] = {}
         self.reached: set[int] = set()          # identities of the tensors that results were computed from
@@ -114,7 +116,10 @@ class CapturedFunction:
         for index, leaf in enumerate(result):
             if isinstance(leaf, Tensor):
                 entry = entries.get(id(leaf))
-                self.leaves.append(self._result(leaf) if entry is None else self.ref(entry))
+                if index >= outside and entry is None and not isinstance(leaf.array, TracedArray):
+                    self.leaves.append(self.owner(leaf))
+                else:
+                    self.leaves.append(self._result(leaf) if entry is None else self.ref(entry))
             else:
                 check_result(leaf, self.tree, index)
                 if index >= outside and isinstance(leaf, TracedArray) and leaf.weak:
@@ -156,15 +161,16 @@ class CapturedFunction:
                 number.slot.table[number.slot.key] = self._before.value_of(number.slot.table, number.slot.key)
         self.slots = [slot for slot, _ in stored]
         counts = Counter(id(value) for value in self._before.held())
+        held: dict[int, tuple[Tensor, list[Slot]]] = {}
         for slot in self.slots:
             for place, tensor in tensors_in(slot.table.get(slot.key), slot):
-                entry = self.capture.entries.get(id(tensor))
-                if entry is not None and entry.argument is None and entry.gradient_of is None:
-                    if counts[id(tensor)] > 1:
-                        raise TraceError(f"the compiled function stores another tensor in {slot.key}, and reads the one that is there, "
-                                         "which other attributes hold, too", find_user_location(),
-                                         hint="write to the tensor in place, or store a copy of it in the other place")
-                    self._rebound[id(tensor)] = place
+                held.setdefault(id(tensor), (tensor, []))[1].append(place)
+        for tensor, places in held.values():
+            entry = self.capture.entries.get(id(tensor))
+            is_elsewhere = counts[id(tensor)] > len(places) or id(tensor) in self._reached_from_outside
+            if not is_elsewhere and (entry is None or (entry.argument is None and entry.gradient_of is None)):
+                self._rebound[id(tensor)] = places[0]
+            self.identical += [(tensor, place) for place in places]
         if not stored:
             return result
         values = [value for _, value in stored]
@@ -174,13 +180,8 @@ class CapturedFunction:
     def _keep(self, tensor: Tensor) -> int:
         """Have the program make a tensor that the function stores outside; returns its number among `kept`."""
         entry = self.capture.entries.get(id(tensor))
-        self.kept.append(self._result(tensor) if entry is None else self.ref(entry))
+        self.kept.append(self.owner(tensor) if entry is not None or not isinstance(tensor.array, TracedArray) else self._result(tensor))
         return len(self.kept) - 1
-
-    @property
-    def rebound(self) -> Collection[int]:
-        """Identities of the tensors in whose place another one is stored."""
-        return self._rebound.keys()
 
     def ref(self, entry: CapturedTensor) -> TensorRef:
         """Reference to the tensor of an entry."""
@@ -196,7 +197,9 @@ class CapturedFunction:
     def owner(self, tensor: Tensor) -> TensorRef:
         """Reference to a tensor that need not be captured."""
         entry = self.capture.entries.get(id(tensor))
-        return TensorRef(tensor, None) if entry is None else self.ref(entry)
+        if entry is None:
+            return TensorRef(None, None, slot=self._rebound[id(tensor)]) if id(tensor) in self._rebound else TensorRef(tensor, None)
+        return self.ref(entry)
 
     def forget(self) -> list[weakref.ref[ArrayWrapper]]:
         """Drop all references to tensors, once the trace is over and its effects are known. Returns the wrappers made, to see which still
@@ -309,6 +312,8 @@ class Effects:
                                  if entry.value in self.differentiable and id(entry.tensor) in function.reached)
         self.switched = tuple((function.ref(entry), now) for entry, now in function.switched)
         self.slots = tuple(function.slots)
+        self.identical = tuple((function.owner(tensor), slot) for tensor, slot in function.identical)
+        self.slot_refs = tuple(dict.fromkeys(ref for ref, _ in self.identical if ref.slot is not None))
         self.contents = tuple(
             _Content(number[entry.value], function.ref(entry), entry.requires_grad, entry.value.type.dtype, entry.value.type.shape)
             for entry in capture.entries.values() if entry.value in number)
@@ -376,7 +381,26 @@ class Effects:
         for position, tensor in self.same:
             if all_leaves[position] is not tensor:
                 return None
+        if self.identical and not self._slots_hold(all_leaves):
+            return None
         return found if self.state_guard.holds() else None
+
+    def _slots_hold(self, all_leaves: Sequence[Any]) -> bool:
+        """True if slots hold the same tensors as one another exactly where they did, other ones than the program has from elsewhere, and
+        no memory of each other's that the program writes to."""
+        if any(ref.find(all_leaves) is not slot.find() for ref, slot in self.identical):
+            return False
+        known = {id(all_leaves[position]) for position in self.positions} | self.fixed
+        for ref in self.slot_refs:
+            tensor = ref.find(all_leaves)
+            if tensor is None or id(tensor) in known:
+                return False
+            known.add(id(tensor))
+        if not self.writes or not self.slot_refs:
+            return True
+        written = {ref for ref, _, _ in self.writes}
+        refs = list(dict.fromkeys([*(content.ref for content in self.contents), *self.slot_refs]))
+        return overlapping([ref.find(all_leaves).array for ref in refs], [ref in written for ref in refs]) is None
 
     def changed(self) -> str:
         """The reason why the program is no longer valid, apart from its arguments."""

@@ -118,7 +118,8 @@ def _trace(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, An
         # the state of compiled modules belongs to the modules that they compile
         watched = [getattr(value, "__wrapped__", value) for value in (*roots, *stateful_in([*held_by(fun), *reachable]))]
         before, counts = StateGuard(watched), numbers_filled_in(watched)
-        function = CapturedFunction(fun, capture, tensor_positions(signature.all_leaves), before, numbers, filled_later(watched))
+        function = CapturedFunction(fun, capture, tensor_positions(signature.all_leaves), before, numbers, filled_later(watched),
+                                  {id(value) for value in reachable})
         try:
             trace = trace_function(function, args, kwargs, static_names=static_names, name=function.__name__, reachability=reach,
                                    arrays=arrays,
