@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from adjit.ir.errors import DTypeError, ShapeError, TraceError
+from adjit.ir.errors import ArgumentError, DTypeError, ShapeError, TraceError
 from adjit.ir.lazy_module import LazyModule
 from adjit.runtime.caches.transform_cache import kept
 from adjit.runtime.compiled import compile
@@ -239,8 +240,8 @@ def root(fun: Function, params: Any, args: tuple[Any, ...] = (), *, method: str 
     return _result(found, parameters, lambda: np.full((found.x.size, found.x.size), np.nan))
 
 
-def curve_fit(model: Function, xdata: Any, ydata: Any, params: Any, sigma: Any = None, absolute_sigma: bool = False, *, bounds: Any = None,
-              method: str | None = None, **options: Any) -> tuple[Any, Any]:
+def curve_fit(model: Function, xdata: Any, ydata: Any, params: Any = None, sigma: Any = None, absolute_sigma: bool = False, *,
+              bounds: Any = None, method: str | None = None, **options: Any) -> tuple[Any, Any]:
     """`scipy.optimize.curve_fit` of `model(xdata, params)` to `ydata`, with a tree of parameters, which starts at `params`.
 
     `sigma`: standard deviations of `ydata`, or their covariance matrix; with `absolute_sigma` they are what they are, else only their
@@ -253,6 +254,7 @@ def curve_fit(model: Function, xdata: Any, ydata: Any, params: Any, sigma: Any =
     >>> round(float(params["a"]), 6), round(float(params["k"]), 6), covariance.shape
     (2.0, 1.5, (2, 2))
     """
+    _check_model(model, params, options)
     y = np.asarray(ydata, np.float64)
     weights: Any = None if sigma is None else np.asarray(sigma, np.float64)
     if weights is not None and weights.shape not in ((), y.shape, (y.size, y.size)):
@@ -270,6 +272,22 @@ def curve_fit(model: Function, xdata: Any, ydata: Any, params: Any, sigma: Any =
     if not found.success:
         raise RuntimeError(f"curve_fit of {describe(model)}: {found.message}")
     return found.params, _unscaled(found) if absolute_sigma else found.covariance
+
+
+def _check_model(model: Function, params: Any, options: dict[str, Any]) -> None:
+    """Raise `ArgumentError` for a model of SciPy's form, with a parameter after the other."""
+    what = f"curve_fit of {describe(model)}"
+    if params is None:
+        raise ArgumentError(f"{what}: it has no parameters to start from", find_user_location(),
+                            hint="params=, in place of SciPy's p0: a tree, which the model gets as model(xdata, params)" if "p0" in options
+                            else "curve_fit(model, xdata, ydata, params): a tree, which the model gets as model(xdata, params)")
+    try:
+        inspect.signature(model).bind(None, None)
+    except TypeError:
+        raise ArgumentError(f"{what}: it does not take (xdata, params)", find_user_location(),
+                            hint="for a model of SciPy's: lambda x, p: model(x, *p)") from None
+    except ValueError:      # a callable without a signature
+        pass
 
 
 def _residuals(model: Function, unweighted: bool, is_matrix: bool) -> Function:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.ir.errors import ShapeError, TraceError
+from adjit.ir.errors import ArgumentError, ShapeError, TraceError
 from adjit.ode.adjoint import solve_by_adjoint
 from adjit.ode.events import Events
 from adjit.ode.interpolation import DenseOutput, between
@@ -22,8 +22,10 @@ from adjit.runtime.number_lists import stacked_lists
 from adjit.runtime.transform_arguments import describe
 from adjit.runtime.transforms import stop_gradient
 from adjit.solve.problem import Problem, Vectors, run
-from adjit.tracer.array import as_traced
+from adjit.tracer.array import TracedArray, as_traced
+from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.tracebacks import user_frames_only
+from adjit.tracer.trees import flatten
 from adjit.tracer.user_location import find_user_location, return_location
 
 Function = Callable[..., Any]
@@ -77,7 +79,8 @@ def solve_ivp(fun: Function, t_span: tuple[Any, Any], y0: Any, method: str = "RK
     adjoint equations backward in time: first derivatives in reverse mode, in the memory of a state, as accurate as the tolerances; without
     events and dense output. Where the steps are differentiated, their sizes are constants.
 
-    Raises `ShapeError` if `fun` does not return as many numbers as `y0` has, `TraceError` for options that do not fit.
+    Raises `ShapeError` if `fun` does not return as many numbers as `y0` has, `TraceError` for options that do not fit, `ArgumentError` (a
+    `ValueError`) for times that are out of order, or outside of `t_span`.
 
     >>> import numpy as np
     >>> def pendulum(t, y, damping):
@@ -91,7 +94,7 @@ def solve_ivp(fun: Function, t_span: tuple[Any, Any], y0: Any, method: str = "RK
     >>> round(float(grad(last_angle)(0.1)), 6)
     3.057912
     """
-    _check(method, gradient, t_span, events, dense_output)
+    _check(method, gradient, t_span, t_eval, events, dense_output, args)
     found = Events.of(events, max_events)
     chosen = METHODS[method]
 
@@ -134,7 +137,7 @@ class Settings:
     dense: bool
 
 
-def _check(method: str, gradient: str, t_span: Any, events: Any, dense_output: bool) -> None:
+def _check(method: str, gradient: str, t_span: Any, t_eval: Any, events: Any, dense_output: bool, args: Any) -> None:
     here = find_user_location
     if method not in METHODS:
         raise TraceError(f"solve_ivp: there is no method {method!r}", here(), hint="'RK45', or 'Rodas' for stiff problems")
@@ -142,6 +145,16 @@ def _check(method: str, gradient: str, t_span: Any, events: Any, dense_output: b
         raise TraceError(f"solve_ivp: gradient is {gradient!r}", here(), hint="'steps' or 'adjoint'")
     if not isinstance(t_span, (tuple, list)) or len(t_span) != 2:
         raise TraceError("solve_ivp: t_span is not a pair (begin, end)", here())
+    if not isinstance(args, (tuple, list)):
+        raise TraceError(f"solve_ivp: args is {type(args).__name__}, expected a tuple", here(), hint="write (data,) for a single argument")
+    if t_eval is not None and not any(isinstance(leaf, (TracedArray, ArrayWrapper)) for leaf in flatten((t_span, t_eval))[0]):
+        begin, end = map(float, t_span)
+        times = np.asarray(t_eval, np.float64)
+        if np.any((times < min(begin, end)) | (times > max(begin, end))):
+            raise ArgumentError(f"solve_ivp: times of t_eval are not within t_span, from {begin:g} to {end:g}: they are from "
+                                f"{times.min():g} to {times.max():g}", here())
+        if times.ndim == 1 and np.any(np.diff(times) <= 0 if end > begin else np.diff(times) >= 0):
+            raise ArgumentError("solve_ivp: times of t_eval are not in order", here(), hint="np.sort, or the other way if t_span goes back")
     if gradient == "adjoint" and (events is not None or dense_output):
         raise TraceError("solve_ivp: gradient='adjoint' has no events and no dense output", here(), hint="gradient='steps' has both")
 

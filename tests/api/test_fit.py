@@ -12,7 +12,7 @@ import scipy.optimize as so
 import adjit as aj
 from adjit import fit
 from adjit.fit import scipy_optimizers
-from adjit.ir.errors import AdjitError, DTypeError, ShapeError, TraceError
+from adjit.ir.errors import AdjitError, ArgumentError, DTypeError, ShapeError, TraceError
 
 T = np.linspace(0.0, 4.0, 50)
 RNG = np.random.default_rng(0)
@@ -131,7 +131,9 @@ def test_trees() -> None:
     (lambda: fit.minimize(rosenbrock, {"first": 1j, "rest": X0}), DTypeError, "complex128"),
     (lambda: fit.minimize(np.sum, X0, bounds=3.0), TraceError, "a pair"),
     (lambda: fit.minimize(np.sum, X0, bounds=(np.zeros(3), None)), ShapeError, "do not fit"),
-    (lambda: fit.curve_fit(model, T, Y, P0, np.ones(3)), ShapeError, r"sigma has shape \(3,\)")])
+    (lambda: fit.curve_fit(model, T, Y, P0, np.ones(3)), ShapeError, r"sigma has shape \(3,\)"),
+    (lambda: fit.curve_fit(lambda x, a, b: a * x + b, T, T, np.ones(2)), ArgumentError, r"does not take \(xdata, params\)[\s\S]*\*p\)"),
+    (lambda: fit.curve_fit(lambda x, p: p * x, T, T, p0=1.0), ArgumentError, "in place of SciPy's p0")])
 def test_errors(call: Callable[[], Any], error: type[AdjitError], says: str) -> None:
     with pytest.raises(error, match=says):
         call()

@@ -10,7 +10,7 @@ import pytest
 from scipy.integrate import solve_ivp as scipy_solve_ivp
 
 import adjit as aj
-from adjit.ir.errors import AdjitError, DTypeError, ShapeError, TraceError
+from adjit.ir.errors import AdjitError, ArgumentError, DTypeError, ShapeError, TraceError
 from adjit.ode import OdeResult, solve_ivp
 
 K = np.array([1.1, 0.4, 0.1, 0.4])
@@ -183,10 +183,14 @@ def test_many_problems() -> None:
     (lambda: solve_ivp(ball, (0.0, 1.0), [0.0, 1.0, 2.0]), ShapeError, "returns 2 numbers for a state of 3"),
     (lambda: solve_ivp(ball, (0.0, 1.0), [0.0, 1j]), DTypeError, "complex"),
     (lambda: solve_ivp(ball, (0.0, 1.0), [0.0, 1.0], t_eval=1.0), ShapeError, "t_eval has shape"),
+    (lambda: solve_ivp(ball, (0.0, 1.0), [0.0, 1.0], t_eval=[0.5, 1.5]), ArgumentError, "not within t_span, from 0 to 1: .* 0.5 to 1.5"),
+    (lambda: solve_ivp(ball, (1.0, 0.0), [0.0, 1.0], t_eval=[0.5, 0.75]), ArgumentError, "not in order"),
+    (lambda: solve_ivp(ball, (0.0, 1.0), [0.0, 1.0], args=2.0), TraceError, "args is float"),
     (lambda: solve_ivp(ball, (0.0, 1.0), [0.0, 1.0], atol=np.ones(3)), ShapeError, "atol has 3 numbers"),
     (lambda: solve_ivp(ball, (0.0, 1.0), [0.0, 1.0], gradient="forward"), TraceError, "'steps' or 'adjoint'"),
     (lambda: solve_ivp(ball, (0.0, 1.0), [0.0, 1.0], gradient="adjoint", events=hit), TraceError, "no events"),
     (lambda: solve_ivp(ball, (0.0, 1.0), [0.0, 1.0], events=[1]), TraceError, "functions of")])
+@pytest.mark.share(1)
 def test_errors(call: Callable[[], Any], error: type[AdjitError], says: str) -> None:
     with pytest.raises(error, match=says):
         call()
