@@ -6,15 +6,17 @@ The functions are those that PyTorch's autocast names for the CPU; others follow
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 
-from adjit.eager.modes import _Mode, grad_mode_toggled, modes
+from adjit.eager.modes import _Mode, modes
 from adjit.eager.tensor import Tensor
 from adjit.ir.types import F32, bfloat16, is_half
 from adjit.tracer.array import TracedArray
 from adjit.tracer.promotion import dtype_argument
+from adjit.tracer.scope import calls_in_python
 
 Function = Callable[..., Any]
 
@@ -75,6 +77,7 @@ class autocast(_Mode):
 
     def __init__(self, device_type: str = "cpu", dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None):
         self._given = device_type, dtype, enabled
+        self._blocks: list[ExitStack] = []
         self.value: Any = None
         if not enabled or device_type != "cpu":
             return
@@ -83,9 +86,16 @@ class autocast(_Mode):
             raise ValueError(f"autocast computes in bfloat16 or float16, got dtype={self.value}")
 
     def __enter__(self) -> autocast:
-        grad_mode_toggled.value = 1
+        block = ExitStack()
+        if self.value is not None or modes.autocast is not None:
+            block.enter_context(calls_in_python())      # machine code does not know the mode
+        self._blocks.append(block)
         super().__enter__()
         return self
+
+    def __exit__(self, *exception: object) -> None:
+        super().__exit__(*exception)
+        self._blocks.pop().close()
 
     def _again(self) -> autocast:
         return autocast(*self._given)

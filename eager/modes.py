@@ -7,9 +7,12 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Generator
+from contextlib import ExitStack
 from typing import Any, Self, TypeVar, overload
 
 import numpy as np
+
+from adjit.tracer.scope import calls_in_python
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -26,14 +29,14 @@ class _Modes(threading.local):
 
     @property
     def key(self) -> object:
-        """What programs depend on; the same object for the same modes."""
+        """What programs depend on: `grad`, unless another mode is in force, in which calls go through Python."""
         if self.autocast is None and self.default_float is _FLOAT32:
             return self.grad
-        return _keys.setdefault((self.grad, self.autocast, self.default_float), (self.grad, self.autocast, self.default_float))
+        return self.grad, self.autocast, self.default_float
 
 
 _FLOAT32 = _Modes.default_float
-_keys: dict[object, object] = {}
+_lock, _in_python = threading.Lock(), ExitStack()
 modes = _Modes()
 """Modes of this thread. `modes.grad`: operations are recorded. `modes.anomaly`: nodes record the line, and backward looks
 for NaN. `modes.autocast`: the dtype in which products of float32 matrices are computed. `modes.default_float`: the dtype of tensors of
@@ -42,9 +45,12 @@ Python floats.
 
 
 def set_default_float(dtype: np.dtype[Any]) -> None:
-    """Set the dtype of tensors of Python floats, in all threads."""
-    grad_mode_toggled.value = 1
-    _Modes.default_float = _FLOAT32 if dtype == _FLOAT32 else dtype
+    """Set the dtype of tensors of Python floats, in all threads. Machine code knows float32 alone."""
+    with _lock:
+        _in_python.close()
+        if dtype != _FLOAT32:
+            _in_python.enter_context(calls_in_python())
+        _Modes.default_float = _FLOAT32 if dtype == _FLOAT32 else dtype
 
 
 class _Mode:

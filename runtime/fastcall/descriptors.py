@@ -174,7 +174,7 @@ class FunctionDescriptor:
         self._words[FUNCTION[field] // 8] = value
 
 
-_NAMES = {"grad": "key", "array": "array", "requires_grad": "_requires_grad", "gradient": "_grad", "view": "_view", "hooks": "_hooks",
+_NAMES = {"grad": "grad", "array": "array", "requires_grad": "_requires_grad", "gradient": "_grad", "view": "_view", "hooks": "_hooks",
           "parent": "parent", "history": "history", "root_history": "_history"}
 _INTERFACE = {"array_type": "PyArray_Type", "new_array": "PyArray_NewFromDescr", "set_base": "PyArray_SetBaseObject",
               "new_scalar": "PyArray_Scalar"}

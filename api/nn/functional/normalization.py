@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from adjit.eager.modes import no_grad
+from adjit.eager.tensor import Tensor
 from adjit.ir import ops
 from adjit.ir.errors import ArgumentError
 from adjit.ir.types import float_limits
@@ -36,20 +38,33 @@ def layer_norm(input: Array, normalized_shape: int | Sequence[int], weight: Arra
     return _scaled(_standardised(x, tuple(range(x.ndim - len(shape), x.ndim)), eps)[0], weight, bias)
 
 
-@dispatched
 def batch_norm(input: Array, running_mean: Array | None = None, running_var: Array | None = None, weight: Array | None = None,
                bias: Array | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5) -> Array:
     """`(input - mean) / sqrt(var + eps) * weight + bias` for each channel of `input`, (N, C) or (N, C, ...).
 
-    With `training`, mean and (biased) variance are computed from the batch; else the running ones are used. All parameters have shape (C,).
-    A pure function: the running statistics are not updated here, `momentum` is not used (see `batch_norm_with_statistics`). Raises
-    `ShapeError` for other shapes and, in training, for a batch of one value per channel, `ValueError` without statistics.
-    Source: Ioffe and Szegedy, Batch Normalization, arXiv:1502.03167.
+    With `training`, mean and (biased) variance are computed from the batch, and running ones that are tensors are updated in place:
+    `running = (1 - momentum) * running + momentum * new`, with the unbiased variance; arrays stay as they are. Else the running ones are
+    used. All parameters have shape (C,). Raises `ShapeError` for other shapes and, in training, for a batch of one value per channel,
+    `ValueError` without statistics. Source: Ioffe and Szegedy, Batch Normalization, arXiv:1502.03167.
 
     >>> batch_norm(np.array([[1.0], [3.0]]), training=True).round(3)
     array([[-1.],
            [ 1.]])
     """
+    if not training or not any(isinstance(running, Tensor) for running in (running_mean, running_var)):
+        return _batch_norm(input, running_mean, running_var, weight, bias, training, eps)
+    normal, *statistics = batch_norm_with_statistics(input, weight, bias, eps)
+    with no_grad():
+        for running, new in zip((running_mean, running_var), statistics, strict=True):
+            if isinstance(running, Tensor):
+                running.mul_(1.0 - momentum).add_(new.detach().to(running.dtype), alpha=momentum)
+    return normal
+
+
+@dispatched
+def _batch_norm(input: Array, running_mean: Array | None, running_var: Array | None, weight: Array | None, bias: Array | None,
+                training: bool, eps: float) -> Array:
+    """As `batch_norm`, which changes nothing."""
     if training:
         return batch_norm_with_statistics(input, weight, bias, eps)[0]
     x, weight, bias = _channels(input, weight, bias, "batch_norm")

@@ -137,6 +137,17 @@ def test_steps_within_the_backward_pass(around: Any) -> None:
         (w * 2).register_post_accumulate_grad_hook(update)
 
 
+@pytest.mark.parametrize("around", [lambda function: function, aj.compile])
+def test_the_function_batch_norm_updates_statistics(around: Any) -> None:
+    norm, x, mean, variance = nn.BatchNorm1d(3), aj.tensor(X), aj.zeros(3), aj.ones(3)
+    function = around(lambda x: nn.functional.batch_norm(x, mean, variance, training=True, momentum=0.1))
+    for _ in range(2):
+        np.testing.assert_allclose(function(x).numpy(), norm(x).detach().numpy(), 1e-5, 1e-6)
+    np.testing.assert_allclose(mean.numpy(), norm.running_mean.numpy(), 1e-6)
+    np.testing.assert_allclose(variance.numpy(), norm.running_var.numpy(), 1e-6)
+    nn.functional.batch_norm(X, np.zeros(3), variance.numpy().copy(), training=True)        # arrays stay as they are
+
+
 def test_layers_are_fused_with_normalisation() -> None:
     aj.manual_seed(0)
     for layer, norm, shape, fuse in ((nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), (2, 2, 5, 5), nn.utils.fuse_conv_bn_eval),
