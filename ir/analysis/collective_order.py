@@ -17,8 +17,8 @@ def collectives_of(graph: Graph) -> tuple[str, ...]:
 def _lines(graph: Graph) -> Iterator[str]:
     for op in graph.ops:
         if op.name in NAMES:
-            attrs = "".join(f" {name}={value}" for name, value in sorted(op.attrs.items()))
-            yield f"{op.name} {op.operands[0].type}{attrs}"
+            attrs = "".join(f" {name}={value}" for name, value in sorted(op.attrs.items()) if name != "note")
+            yield f"{op.name} {op.operands[0].type}{attrs}{op.attrs.get('note', '')}"
         elif op.regions:
             inner = [tuple(_lines(region)) for region in op.regions]
             if any(inner):

@@ -1,7 +1,8 @@
 """Collectives: ops over the values of all ranks of a communicator (`ir/communicator.py`).
 
 Every rank runs the same ones in the same order: that of the planned graph, which is a list. They are pure, so programs that are equal on
-all ranks drop and share the same ones; passes keep their order among each other (`passes/schedule.py`).
+all ranks drop and share the same ones; passes keep their order among each other (`passes/memory/donation.py`). A `note` says more of what
+has to be the same on all ranks than shapes do: it is compared with them (`ir/analysis/collective_order.py`).
 
 What ranks compute alike is *replicated*, what each has for itself *varies*. A result of `all_reduce`, `all_gather` and `broadcast` is
 replicated, and so is its cotangent; a cotangent of something replicated, pulled back through what varies, is a part on each rank. `vary`
@@ -43,7 +44,7 @@ def _check(x: TensorType, table: TensorType, moved: bool = True) -> TensorType:
     return x
 
 
-def _infer_all_reduce(x: TensorType, table: TensorType, *, op: str) -> TensorType:
+def _infer_all_reduce(x: TensorType, table: TensorType, *, op: str, note: str) -> TensorType:
     if op not in REDUCTIONS:
         raise ShapeError(f"the reduction is {op!r}, expected one of {', '.join(REDUCTIONS)}")
     if is_complex(x.dtype) or x.is_half or (x.dtype == BOOL and op == "sum"):
@@ -73,11 +74,11 @@ def _broadcast_vjp(ct: Value, operands: Operands, results: Operands, attrs: Attr
     return select(mask, vary(ct, operands[1]), full_like(ct, 0.0)), None
 
 
-def _infer_all_gather(x: TensorType, table: TensorType, *, size: int) -> TensorType:
+def _infer_all_gather(x: TensorType, table: TensorType, *, size: int, note: str) -> TensorType:
     return _check(x, table).with_shape((size, *x.shape))
 
 
-def _infer_all_to_all(x: TensorType, table: TensorType, *, size: int) -> TensorType:
+def _infer_all_to_all(x: TensorType, table: TensorType, *, size: int, note: str) -> TensorType:
     if not x.shape or x.shape[0] != size:
         raise ShapeError(f"{x} has no slice for each of {size} ranks along its first axis")
     return _check(x, table)
@@ -98,24 +99,28 @@ def _batch_alike(op: Op, operands: Sequence[Value], size: int) -> Sequence[Value
 vary: OpDefinition = define(
     "vary", Kind.REGION, arity=2, region_use=RegionUse.HOST, samples=no_samples, batch=_batch_alike,
     doc="The first operand, which is the same on all ranks, from where on ranks go ways of their own. Only differentiation reads it.",
-    infer=_check, evaluate=lambda x, table: (x,), vjp=lambda ct, operands, results, attrs: (all_reduce(ct, operands[1], op="sum"), None))
+    infer=_check, evaluate=lambda x, table: (x,),
+    vjp=lambda ct, operands, results, attrs: (all_reduce(ct, operands[1], op="sum", note=""), None))
 
 all_reduce: OpDefinition = define(
-    "all_reduce", Kind.REGION, arity=2, region_use=RegionUse.HOST, attributes={"op": str}, samples=no_samples, batch=_batch_alike,
+    "all_reduce", Kind.REGION, arity=2, region_use=RegionUse.HOST, attributes={"op": str, "note": str}, samples=no_samples,
+    batch=_batch_alike,
     doc="The sum, maximum or minimum (`op`) of the first operands of all ranks, element by element. Only the sum has a derivative.",
-    infer=_infer_all_reduce, evaluate=lambda x, table, op: (WORLD.all_reduce(x, op),), vjp=_all_reduce_vjp)
+    infer=_infer_all_reduce, evaluate=lambda x, table, op, note: (WORLD.all_reduce(x, op),), vjp=_all_reduce_vjp)
 
 all_gather: OpDefinition = define(
-    "all_gather", Kind.REGION, arity=2, region_use=RegionUse.HOST, attributes={"size": int}, samples=no_samples, batch=_batch_all_gather,
+    "all_gather", Kind.REGION, arity=2, region_use=RegionUse.HOST, attributes={"size": int, "note": str}, samples=no_samples,
+    batch=_batch_all_gather,
     doc="The first operands of all `size` ranks, along a new first axis.",
-    infer=_infer_all_gather, evaluate=lambda x, table, size: (WORLD.all_gather(x),),
+    infer=_infer_all_gather, evaluate=lambda x, table, size, note: (WORLD.all_gather(x),),
     vjp=lambda ct, operands, results, attrs: (_own(ct, operands[1]), None))
 
 all_to_all: OpDefinition = define(
-    "all_to_all", Kind.REGION, arity=2, region_use=RegionUse.HOST, attributes={"size": int}, samples=no_samples, batch=_batch_all_to_all,
+    "all_to_all", Kind.REGION, arity=2, region_use=RegionUse.HOST, attributes={"size": int, "note": str}, samples=no_samples,
+    batch=_batch_all_to_all,
     doc="Of the first operand of each of `size` ranks, the slice along the first axis that is for this rank.",
-    infer=_infer_all_to_all, evaluate=lambda x, table, size: (WORLD.all_to_all(x),),
-    vjp=lambda ct, operands, results, attrs: (all_to_all(ct, operands[1], size=attrs["size"]), None))
+    infer=_infer_all_to_all, evaluate=lambda x, table, size, note: (WORLD.all_to_all(x),),
+    vjp=lambda ct, operands, results, attrs: (all_to_all(ct, operands[1], size=attrs["size"], note=""), None))
 
 broadcast_rank: OpDefinition = define(
     "broadcast_rank", Kind.REGION, arity=2, region_use=RegionUse.HOST, attributes={"root": int}, samples=no_samples, batch=_batch_alike,

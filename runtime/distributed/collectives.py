@@ -60,21 +60,16 @@ def all_reduce(x: Tree, op: str = "sum") -> Tree:
     world = init()
 
     def reduce(x: Any) -> Any:
-        if x.dtype.kind == "c":
-            if op in ("max", "min"):
-                raise DTypeError(f"complex numbers have no {op}", find_user_location(), hint="reduce their absolute values")
-            parts = reduce(np.stack([np.real(x), np.imag(x)]))
-            return (parts[0] + 1j * parts[1]).astype(x.dtype)
         given = x.dtype
+        if given.kind == "c" and op in ("max", "min"):
+            raise DTypeError(f"complex numbers have no {op}", find_user_location(), hint="reduce their absolute values")
         if given.kind == "b" and op in ("sum", "mean"):
             x = x.astype(np.float64 if op == "mean" else np.int64)
         elif op == "mean" and given.kind in "iu":
             x = x.astype(np.float64)
         elif is_half(given):
             x = x.astype(np.float32)
-        kind = "sum" if op == "mean" else op
-        if world.size > 1:
-            x = _emit(ops.all_reduce, lambda array: world.all_reduce(array, kind), x, op=kind)
+        x = reduce_array(x, "sum" if op == "mean" else op)
         if op == "mean":
             x = x / x.dtype.type(world.size)
         return x.astype(given) if is_half(given) else x
@@ -92,8 +87,8 @@ def all_gather(x: Tree) -> Tree:
     >>> all_gather(np.arange(3.0))
     array([[0., 1., 2.]])
     """
-    world = init()
-    return _map(lambda x: x[np.newaxis] if world.size == 1 else _emit(ops.all_gather, world.all_gather, x, size=world.size), x)
+    init()
+    return _map(gather_array, x)
 
 
 @user_frames_only
@@ -112,7 +107,7 @@ def all_to_all(x: Tree) -> Tree:
         if not x.shape or x.shape[0] != world.size:
             raise ShapeError(f"all_to_all got an array of shape {x.shape}, and there are {world.size} ranks", find_user_location(),
                              hint="give it a first axis with a slice for each rank")
-        return x if world.size == 1 else _emit(ops.all_to_all, world.all_to_all, x, size=world.size)
+        return exchange_array(x)
 
     return _map(exchange, x)
 
@@ -149,6 +144,29 @@ def replicated(x: Tree) -> Tree:
     """
     world = init()
     return _map(lambda x: _emit(ops.vary, lambda array: array, x) if world.size > 1 and x.dtype.kind in "fc" else x, x)
+
+
+# -- of one array, traced or not; `note` says what has to be the same on all ranks besides the shape
+
+
+def reduce_array(x: Any, op: str = "sum", note: str = "") -> Any:
+    """The sum, maximum or minimum over ranks of an array of numbers."""
+    if WORLD.size == 1:
+        return x
+    if x.dtype.kind == "c":
+        parts = reduce_array(np.stack([np.real(x), np.imag(x)]), op, note)
+        return (parts[0] + 1j * parts[1]).astype(x.dtype)
+    return _emit(ops.all_reduce, lambda array: WORLD.all_reduce(array, op), x, op=op, note=note)
+
+
+def gather_array(x: Any, note: str = "") -> Any:
+    """The arrays of all ranks along a new first axis."""
+    return x[np.newaxis] if WORLD.size == 1 else _emit(ops.all_gather, WORLD.all_gather, x, size=WORLD.size, note=note)
+
+
+def exchange_array(x: Any, note: str = "") -> Any:
+    """The slices for this rank of the arrays of all ranks."""
+    return x if WORLD.size == 1 else _emit(ops.all_to_all, WORLD.all_to_all, x, size=WORLD.size, note=note)
 
 
 def _map(function: Callable[[Any], Any], tree: Any) -> Any:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import ArgumentError, ShapeError
 from adjit.runtime.control_flow import scan
-from adjit.runtime.distributed.collectives import all_gather, all_reduce, all_to_all
+from adjit.runtime.distributed.collectives import exchange_array, gather_array, reduce_array
 from adjit.runtime.distributed.packing import Vectors, pack, tree_sum
 from adjit.runtime.distributed.world import init
 from adjit.runtime.transform_arguments import describe
@@ -40,8 +40,8 @@ def mean_gradients(loss: Callable[..., Any], shards: int | None = None, *, has_a
     With `has_aux`, `loss` returns a pair (value, aux), and so does the function, in place of the value; numbers in the tree `aux` are
     averaged, too. With `scatter`, the gradients are those of `sharded` optimizers: each rank gets its share alone, in half the traffic.
 
-    Raises `ArgumentError` for a number of shards that is not a multiple of the ranks (by 1, 2, 4, ...), `ShapeError` for rows that cannot
-    be cut into shards.
+    Raises `ArgumentError` for a number of shards that is not a multiple of the ranks (by 1, 2, 4, ...), `ShapeError` for arrays with
+    different numbers of rows, or with rows that cannot be cut into shards, `DistributedError` if ranks have different numbers of rows.
 
     >>> import numpy as np
     >>> def loss(w, x, y):
@@ -62,14 +62,15 @@ def mean_gradients(loss: Callable[..., Any], shards: int | None = None, *, has_a
     gradient = value_and_grad(loss, has_aux=has_aux)
 
     def body(params: Any, *batch: Any) -> tuple[Any, Any]:
+        note = f", mean over {_rows(batch, describe(loss))} rows of each rank"
         if shards is None:
             (result, grads), count = gradient(params, *batch), world.size
         else:
             (result, grads), count = _sum_of_shards(gradient, params, batch, shards // world.size, describe(loss)), shards
-        return _over_ranks(result, grads, count, shards is not None, scatter)
+        return _over_ranks(result, grads, count, shards is not None, scatter, note)
 
     name = f"mean_gradients_{'' if shards is None else shards}"
-    return transform(loss, name, (shards, has_aux, scatter), functools.wraps(loss)(body), like_fun=False)
+    return transform(loss, name, (shards, has_aux, scatter), wraps(loss)(body), like_fun=False)
 
 
 def _sum_of_shards(gradient: Callable[..., Any], params: Any, batch: Sequence[Any], count: int, name: str) -> tuple[Any, Any]:
@@ -116,15 +117,25 @@ class Share:
     vectors: Vectors
 
 
-def _over_ranks(result: Any, grads: Any, count: int, fixed: bool, scatter: bool) -> tuple[Any, Any]:
-    """The mean over `count` parts of which each rank has the sum of its own. With `fixed`, in the fixed order."""
+def _rows(batch: Any, name: str) -> int:
+    """Rows of the arrays of a batch; 0 if it has none. Raises `ShapeError` if they do not agree."""
+    found = list(dict.fromkeys(np.shape(leaf)[0] for leaf in flatten(batch)[0] if np.ndim(leaf)))
+    if len(found) > 1:
+        raise ShapeError(f"mean_gradients of {name}: arrays of the batch have {found[0]} and {found[1]} rows", find_user_location(),
+                         hint="pass arrays of rows alone; the loss can read others from its closure, or from params")
+    return int(found[0]) if found else 0
+
+
+def _over_ranks(result: Any, grads: Any, count: int, fixed: bool, scatter: bool, note: str) -> tuple[Any, Any]:
+    """The mean over `count` parts of which each rank has the sum of its own; with `fixed`, in that order. Ranks compare `note`."""
     world = init()
-    reduce = _fixed_sum if fixed else all_reduce
+    reduce = partial(_fixed_sum if fixed else reduce_array, note=note)
     if scatter:
         values, unpack_values = pack(result)
         vectors, _ = pack(grads)
-        shares = tuple(_scatter_sum(vector) / vector.dtype.type(count) for vector in vectors)
-        return unpack_values([reduce(vector) / vector.dtype.type(count) for vector in values]), Share(shares)
+        shares = tuple(_scatter_sum(vector, note) / vector.dtype.type(count) for vector in vectors)
+        summed = tuple(map(reduce, values)) if world.size > 1 else values
+        return unpack_values([vector / vector.dtype.type(count) for vector in summed]), Share(shares)
     vectors, unpack = pack((result, grads))
     if world.size > 1:
         vectors = tuple(map(reduce, vectors))
@@ -132,23 +143,23 @@ def _over_ranks(result: Any, grads: Any, count: int, fixed: bool, scatter: bool)
     return result, grads
 
 
-def _fixed_sum(vector: Any) -> Any:
+def _fixed_sum(vector: Any, note: str) -> Any:
     """The sum of the vectors of all ranks in the order of `tree_sum`, whatever MPI's own would be."""
     world = init()
     length = len(vector)
     if world.size == 1:
         return vector
     if length * vector.dtype.itemsize <= SMALL_BYTES:
-        return tree_sum(all_gather(vector))
-    return np.reshape(all_gather(_scatter_sum(vector)), (-1,))[:length]
+        return tree_sum(gather_array(vector, note))
+    return np.reshape(gather_array(_scatter_sum(vector, note), note), (-1,))[:length]
 
 
-def _scatter_sum(vector: Any) -> Any:
+def _scatter_sum(vector: Any, note: str) -> Any:
     """This rank's share of the sum of the vectors of all ranks, in the order of `tree_sum`."""
     world = init()
     length = -(-len(vector) // world.size)
     padded = np.concatenate([vector, np.zeros(length * world.size - len(vector), vector.dtype)])
-    return tree_sum(all_to_all(np.reshape(padded, (world.size, length))))
+    return tree_sum(exchange_array(np.reshape(padded, (world.size, length)), note))
 
 
 __all__ = ["Share", "mean_gradients"]

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from adjit.ir.types import is_half
 from adjit.tracer.trees import flatten, unflatten
 
 Vectors = tuple[Any, ...]
 
 
 def pack(tree: Any) -> tuple[Vectors, Callable[[Sequence[Any]], Any]]:
-    """The leaves of a tree one after the other, in a vector for each dtype, and the function that makes the tree of such vectors.
+    """The leaves of a tree one after the other, in a vector for each dtype, and the function that makes the tree of such vectors. Bools are
+    integers, which can be counted; float16 and bfloat16 are float32 in the vectors, where sums do not overflow.
 
     >>> vectors, unpack = pack({"b": np.float32(3.0), "w": np.array([[1.0, 2.0]])})
     >>> vectors
@@ -23,6 +25,9 @@ def pack(tree: Any) -> tuple[Vectors, Callable[[Sequence[Any]], Any]]:
     """
     leaves, spec = flatten(tree)
     leaves = [leaf if hasattr(leaf, "dtype") else np.asarray(leaf) for leaf in leaves]
+    halves = [leaf.dtype if is_half(leaf.dtype) else None for leaf in leaves]
+    leaves = [leaf.astype(np.int64) if leaf.dtype == bool else leaf.astype(np.float32) if half is not None else leaf
+              for leaf, half in zip(leaves, halves, strict=True)]
     shapes, sizes = [np.shape(leaf) for leaf in leaves], [int(np.prod(np.shape(leaf), dtype=np.int64)) for leaf in leaves]
     groups: dict[Any, list[int]] = {}
     for number, leaf in enumerate(leaves):
@@ -34,7 +39,8 @@ def pack(tree: Any) -> tuple[Vectors, Callable[[Sequence[Any]], Any]]:
         for vector, numbers in zip(vectors, groups.values(), strict=True):
             begin = 0
             for number in numbers:
-                found[number] = np.reshape(vector[begin:begin + sizes[number]], shapes[number])
+                leaf = np.reshape(vector[begin:begin + sizes[number]], shapes[number])
+                found[number] = leaf if halves[number] is None else leaf.astype(halves[number])
                 begin += sizes[number]
         return unflatten(spec, found)
 

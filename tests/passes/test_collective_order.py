@@ -13,8 +13,8 @@ from adjit.passes.schedule import schedule
 TABLE = f"i64[{len(FIELDS)}]"
 GATHERED = f"""graph @f(%x: f64[1000], %y: f64[500], %t: {TABLE}) {{
   %big: f64[1000] = sin %x
-  %a: f64[2,500] = all_gather %y, %t {{size=2}}
-  %b: f64[1000] = all_reduce %big, %t {{op="sum"}}
+  %a: f64[2,500] = all_gather %y, %t {{note="", size=2}}
+  %b: f64[1000] = all_reduce %big, %t {{note="", op="sum"}}
   %p: f64[] = reduce_sum %b {{axes=(0,)}}
   %q: f64[] = reduce_sum %a {{axes=(0, 1)}}
   return %p, %q
@@ -38,8 +38,8 @@ def test_schedule_would_change_the_order_of_other_ops(monkeypatch: pytest.Monkey
 DONATED = f"""graph @f(%m: f64[4] donated, %n: f32[4] donated, %g: f64[4], %h: f32[4], %t: {TABLE}) {{
   %m1: f64[4] = add %m, %g
   %n1: f32[4] = add %n, %h
-  %a: f64[2,4] = all_gather %m1, %t {{size=2}}
-  %b: f32[2,4] = all_gather %n1, %t {{size=2}}
+  %a: f64[2,4] = all_gather %m1, %t {{note="", size=2}}
+  %b: f32[2,4] = all_gather %n1, %t {{note="", size=2}}
   return %m1, %n1, %a, %b
 }}
 """
@@ -55,8 +55,8 @@ def test_order_goes_with_what_donated_buffers_need() -> None:
 
 def test_what_guards_need_comes_first_in_order() -> None:
     graph = parse(f"""graph @f(%x: f64[3], %y: f64[], %t: {TABLE}) {{
-      %a: f64[3] = all_reduce %x, %t {{op="max"}}
-      %b: f64[] = all_reduce %y, %t {{op="sum"}}
+      %a: f64[3] = all_reduce %x, %t {{note="", op="max"}}
+      %b: f64[] = all_reduce %y, %t {{note="", op="sum"}}
       %c: bool[] = greater %b, %y
       guard %c {{expected=true, number=0}}
       return %a
@@ -69,7 +69,7 @@ def test_loops_and_branches_are_lines_of_their_own() -> None:
     graph = parse(f"""graph @f(%x: f64[3], %t: {TABLE}) {{
       %y: f64[3] = scan %x, %t {{carries=1, length=3, reverse=false, scratch_bytes=0, slices=0}} [
         graph @body(%c: f64[3] carried, %t: {TABLE}) {{
-          %d: f64[3] = all_reduce %c, %t {{op="max"}}
+          %d: f64[3] = all_reduce %c, %t {{note="", op="max"}}
           return %d
         }}
       ]

@@ -162,6 +162,23 @@ def check_threads_of_python_go_on() -> None:
     assert RANK == 1 or during > 20, during
 
 
+def check_means_of_other_dtypes() -> None:
+    """Complex parameters, and aux of bools, integers and half floats, in both orders."""
+    z = W + 1j * V
+
+    def loss(z: Any, x: Any) -> Any:
+        residual = np.abs(x @ z) ** 2
+        return np.mean(residual), {"large": np.mean(residual) > 0.0, "rows": len(x) + 0 * np.sum(x > 9.0), "half": np.float16(1.5)}
+
+    (value, _), gradient = aj.value_and_grad(loss, has_aux=True)(z, X)
+    for shards, scatter in ((None, False), (SIZE, False), (2 * SIZE, False), (SIZE, True)):
+        (found, aux), pulled = dist.mean_gradients(loss, shards=shards, has_aux=True, scatter=scatter)(z, X_OWN)
+        close(found, value)
+        if not scatter:
+            close(pulled, gradient)
+        assert (aux["large"], aux["rows"], aux["half"]) == (1.0, ROWS / (shards or SIZE), 1.5), aux
+
+
 def check_what_is_replicated() -> None:
     assert dist.is_replicated({"w": W, "n": 3, "t": aj.tensor(W)})
     assert not dist.is_replicated(W + RANK)

@@ -26,6 +26,11 @@ def other_shape() -> None:
     program(np.ones(4 if OTHER else 3))
 
 
+def other_rows() -> None:
+    rows = 5 if OTHER else 4
+    dist.mean_gradients(lambda w, x: np.mean((x @ w) ** 2))(X, np.ones((rows, 3)))
+
+
 def other_program_within() -> None:
     program(X)
     (program if OTHER else aj.compile(lambda x: 2 * total(x)))(X)

@@ -9,6 +9,7 @@ from support.ranks import SUPPORT, launcher, run_ranks
 
 CASES = {
     "other_shape": "the programs of the ranks differ: rank 1 would run total (",
+    "other_rows": "mean over 5 rows of each rank; rank 0 would run",
     "uncaught": "ValueError: the data of this rank are missing",
     "other_program_within": "rank 1 waits in collective number 2 for rank 0, which waits to run another program",
     "dies": "",

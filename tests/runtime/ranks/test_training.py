@@ -85,6 +85,8 @@ def test_errors() -> None:
         dist.mean_gradients(loss, shards=0)
     with pytest.raises(ShapeError, match="12 rows on this rank cannot be cut into 5 shards"):
         dist.mean_gradients(loss, shards=5)(W, X, Y)
+    with pytest.raises(ShapeError, match="arrays of the batch have 12 and 11 rows"):
+        dist.mean_gradients(loss)(W, X, Y[:11])
     with pytest.raises(ArgumentError, match="sharded got a str"):
         dist.sharded("adam")        # type: ignore[arg-type]
 
