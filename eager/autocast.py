@@ -21,13 +21,13 @@ from adjit.tracer.scope import calls_in_python
 Function = Callable[..., Any]
 
 _NARROW = frozenset((
-    "matmul", "mm", "bmm", "addmm", "addmv", "addbmm", "baddbmm", "mv", "einsum", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
-    "conv_transpose2d", "conv_transpose3d", "conv_tbc", "attention"))
+    "matmul", "mm", "bmm", "addmm", "addbmm", "baddbmm", "einsum", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
+    "conv_transpose2d", "conv_transpose3d", "conv_tbc", "attention", "lstm_step"))
 _WIDE = frozenset((
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy", "ctc_loss", "gaussian_nll_loss",
     "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss", "mse_loss", "multi_margin_loss",
     "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss", "poisson_nll_loss", "smooth_l1_loss", "soft_margin_loss",
-    "triplet_margin_loss", "grid_sample", "prod", "cumprod", "quantile", "nanquantile", "interpolate"))
+    "triplet_margin_loss", "grid_sample", "prod", "cumprod", "quantile", "nanquantile"))
 """Names of functions whose float operands are converted to the narrow dtype, and to float32."""
 
 

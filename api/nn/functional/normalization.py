@@ -12,7 +12,7 @@ from adjit.eager.modes import no_grad
 from adjit.eager.tensor import Tensor
 from adjit.ir import ops
 from adjit.ir.errors import ArgumentError
-from adjit.ir.types import float_limits
+from adjit.ir.types import float_limits, is_half
 from adjit.nn.functional.arguments import Array, dimension, floating, parameter, refuse_shape
 from adjit.tracer.array import wrap
 from adjit.tracer.dispatch import dispatched
@@ -73,7 +73,7 @@ def _batch_norm(input: Array, running_mean: Array | None, running_var: Array | N
                                 find_user_location())
     mean = _beside(x, parameter(running_mean, x.shape[1:2], "batch_norm", "running_mean"))
     variance = _beside(x, parameter(running_var, x.shape[1:2], "batch_norm", "running_var"))
-    return _scaled((x - mean) / np.sqrt(variance + eps), weight, bias)
+    return _narrowed(_scaled((x - mean) / np.sqrt(variance + eps), weight, bias), x.dtype)
 
 
 @dispatched
@@ -93,7 +93,12 @@ def batch_norm_with_statistics(x: Array, weight: Array | None = None, bias: Arra
                      "train on larger batches, or call .eval() first")
     normal, mean, variance = _standardised(batch, (0, *range(2, batch.ndim)), eps)
     unbiased = np.reshape(variance, batch.shape[1:2]) * (count / max(count - 1, 1))
-    return _scaled(normal, weight, bias), np.reshape(mean, batch.shape[1:2]), unbiased
+    return _narrowed(_scaled(normal, weight, bias), batch.dtype), np.reshape(mean, batch.shape[1:2]), unbiased
+
+
+def _narrowed(x: Any, dtype: Any) -> Any:
+    """The array in two bytes an element where the input was, beside parameters in four."""
+    return x.astype(dtype) if is_half(dtype) else x
 
 
 @dispatched

@@ -92,6 +92,23 @@ def test_autocast() -> None:
         aj.autocast(dtype=aj.float64)
 
 
+def test_dtypes_within_autocast() -> None:
+    """Those of PyTorch, function by function."""
+    b, x, labels = aj.ones(2, 3, 3), aj.tensor(X), aj.tensor([0, 1, 0, 1])
+    half, image = x.half(), aj.ones(1, 1, 5, 5)
+    function = nn.functional
+    narrow = (lambda: x @ x.T, lambda: function.linear(x, aj.ones(2, 3)), lambda: b.bmm(b), lambda: aj.einsum("ij,kj->ik", x, x),
+              lambda: function.conv2d(image, aj.ones(1, 1, 3, 3)), lambda: nn.MultiheadAttention(4, 2)(*[aj.ones(2, 2, 4)] * 3)[0],
+              lambda: function.scaled_dot_product_attention(b, b, b), lambda: nn.LSTM(3, 3)(b)[0], lambda: nn.BatchNorm1d(3)(half),
+              lambda: half.softmax(-1), lambda: function.gelu(half))
+    wide = (lambda: x.mv(aj.ones(3)), lambda: function.cross_entropy(half, labels), lambda: function.mse_loss(half, half),
+            lambda: half.prod(), lambda: aj.cat([x, half]), lambda: x + half, lambda: function.layer_norm(x, (3,)))
+    with aj.autocast("cpu", dtype=aj.float16):
+        assert [call().dtype.name for call in narrow] == ["float16"] * len(narrow)
+        assert [call().dtype.name for call in wide] == ["float32"] * len(wide)
+        assert (x.double() @ x.double().T).dtype == np.float64
+
+
 def test_a_scaler_leaves_steps_out() -> None:
     w = aj.tensor([1.0], requires_grad=True)
     optimizer, scaler = aj.optim.SGD([w], lr=0.5), aj.amp.GradScaler("cpu", init_scale=8.0, growth_interval=1)
