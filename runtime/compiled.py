@@ -490,9 +490,10 @@ class CompiledFunction(Generic[P, R]):
         return self._step_by_step(fun, args, kwargs, signature)
 
     def _step_by_step(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature) -> Any:
-        """Run the call without a program that others may use: traced with its values, and interpreted."""
+        """Run the call without a program that others may use: traced with its values, and interpreted; on a device, compiled for it."""
         with no_fork(), self._compiling:
-            once = replace(self.compile_options, backend="interpret")
+            options = self.compile_options
+            once = replace(options, backend="interpret") if options.device == "cpu" else options
             program = compile_program(fun, args, kwargs, signature, once, "its way is not kept", update_in_place=False, guarded=False)
         captured = program.traced_with(signature)
         assert captured is not None

@@ -14,6 +14,7 @@ from adjit.codegen.cuda.writer import Memory
 from adjit.ir.definition import Kind
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Op
+from adjit.ir.ops.collectives import NAMES as COLLECTIVES
 
 _BY_NAME = {"fused": lower_fused, "matmul": lower_matmul, "matmul_epilogue": lower_matmul_epilogue, "constant": lower_movement,
             "iota": lower_alone, "table": lower_table,
@@ -28,11 +29,26 @@ def lower_op(op: Op, memory: Memory) -> list[Launch]:
     """The launches of an op, in order; none if there is nothing to do. Raises `UnsupportedError` for an op without code for devices."""
     if op.definition.alias:
         return lower_copy(op, memory)
+    if op.name == "effects_end":
+        return []
     lowering = _BY_NAME.get(op.name) or _BY_KIND.get(op.definition.kind)
-    if op.definition.is_check:
-        raise UnsupportedError("a decision on a value, which is computed on the device 'cuda': the program cannot wait for it yet", op.loc,
-                               hint="decide with np.where, or omit device= to compile for the CPU")
     if lowering is None:
-        name = f"scipy.special.{op.attrs['function']}" if op.name == "external" else op.name
-        raise UnsupportedError(f"{name} has no code for the device 'cuda' yet", op.loc, hint="omit device= to compile for the CPU")
+        raise UnsupportedError(f"{_what(op)} cannot be computed on the device 'cuda' yet", op.loc,
+                               hint="copy its operands with aj.device_get and compute it in a function for the CPU, or omit device=")
     return [*(lower_check(op) if op.definition.kind is Kind.INDEXING else []), *lowering(op, memory)]
+
+
+_WORDS = {**dict.fromkeys(("fft", "rfft", "irfft"), "a Fourier transform"), "cholesky": "a Cholesky factorization",
+          **dict.fromkeys(("lu", "lu_solve", "lu_inverse", "banded_solve", "sylvester"), "a solution of linear equations"),
+          "triangular_solve": "a solution of triangular equations", **dict.fromkeys(("qr", "qr_raw", "column_order"), "a QR factorization"),
+          **dict.fromkeys(("eig", "eigh", "eigvals", "eigvalsh"), "eigenvalues"), **dict.fromkeys(("svd", "svdvals"), "singular values"),
+          **dict.fromkeys(("convolution", "convolution_kernel_gradient"), "a convolution"),
+          **dict.fromkeys(COLLECTIVES, "communication of ranks")}
+"""What users call ops that have no code for devices."""
+
+
+def _what(op: Op) -> str:
+    if op.name == "external":
+        return f"scipy.special.{op.attrs['function']}"
+    words = "an extreme or a sum over windows" if op.definition.kind is Kind.WINDOW else _WORDS.get(op.name)
+    return f"{words} ({op.name})" if words else op.name

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from adjit.codegen.cuda.emulated import EmulatedKernel, EmulationError
-from adjit.codegen.cuda.program import DeviceProgram, Node, conflict
+from adjit.codegen.cuda.program import DeviceProgram, HostNode, Node, conflict
 from adjit.codegen.cuda.target import SM_90
 from adjit.runtime.arena import allocate
 
@@ -34,7 +34,8 @@ class EmulatedDriver:
 
     def prepare(self, program: DeviceProgram) -> None:
         """Compile the kernels of a program. Raises `EmulationError` for an order that its memory does not allow."""
-        check_order(program.nodes)
+        for each in program.programs():
+            check_order(each.nodes)
         for kernel in program.kernels.values():
             if kernel.name not in self._kernels:
                 self._kernels[kernel.name] = EmulatedKernel(kernel)
@@ -77,12 +78,11 @@ class EmulatedDriver:
         """Return at once: nothing is under way."""
 
 
-def check_order(nodes: Sequence[Node]) -> None:
+def check_order(nodes: Sequence[Node | HostNode]) -> None:
     """Raise `EmulationError` if two nodes without an order between them touch the same bytes, and one of them writes there."""
     before: list[set[int]] = []
     for number, node in enumerate(nodes):
         before.append(set(node.after).union(*(before[other] for other in node.after)))
         for other in range(number):
             if other not in before[number] and conflict(nodes[other], node):
-                raise EmulationError(f"{node.launch.kernel.name} and {nodes[other].launch.kernel.name} use the same memory, and neither "
-                                     "waits")
+                raise EmulationError(f"{node.name} and {nodes[other].name} use the same memory, and neither waits")

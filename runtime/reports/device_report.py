@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from adjit.codegen.cuda.program import HostNode
 from adjit.runtime.cuda.device_executable import DeviceExecutable
 from adjit.runtime.program import Program
 from adjit.runtime.reports.memory_blocks import format_bytes
@@ -12,14 +13,19 @@ from adjit.runtime.reports.memory_blocks import format_bytes
 def describe_kernels(executable: DeviceExecutable) -> list[str]:
     """A line for each kernel: how often a call launches it, threads of a block, bytes of shared memory."""
     program = executable.program
-    counts = Counter(node.launch.kernel.name for node in program.nodes)
+    launches = program.launches
+    counts = Counter(node.name for node in launches)
     width = max(map(len, counts), default=8)
-    lines = [f"{len(program.nodes)} launches on the {executable.driver.name}",
+    lines = [f"{len(launches)} launches on the {executable.driver.name}",
              f"  {'kernel':<{width}}  {'used':>4}  {'threads':>7}  {'shared bytes':>12}"]
     lines += [f"  {name:<{width}}  {counts[name]:>4}  {kernel.threads:>7}  {kernel.shared_bytes:>12}"
               for name, kernel in program.kernels.items()]
-    if program.checks:
-        lines.append(f"{len(program.checks)} checks of indices, which each call waits for")
+    checks = sum(len(each.checks) for each in program.programs())
+    if checks:
+        lines.append(f"{checks} checks of indices, which each call waits for")
+    waiting = Counter(node.name for each in program.programs() for node in each.nodes if isinstance(node, HostNode) and node.name != "scan")
+    if waiting:
+        lines.append(f"decisions and calls that the host waits for: {', '.join(f'{count} {name}' for name, count in waiting.items())}")
     return lines
 
 

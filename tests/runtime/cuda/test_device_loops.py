@@ -1,0 +1,172 @@
+"""Loops, branches and decisions of functions on the emulated device: values and derivatives against the CPU's, and failures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from support.random_loops import compare
+
+import adjit as aj
+from adjit.codegen.cuda.emulated import EmulationError
+from adjit.codegen.cuda.program import HostNode
+from adjit.errors import IndexingError
+from adjit.runtime.cuda.device_array import DeviceArray
+from adjit.runtime.cuda.emulated_driver import check_order
+from adjit.runtime.native.code import native_is_supported
+
+pytestmark = pytest.mark.skipif(not native_is_supported(), reason="the emulated device is for CPython on Linux on x86-64")
+X = np.linspace(0.5, 2, 5)
+
+
+@pytest.fixture(autouse=True)
+def emulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADJIT_CUDA", "emulated")
+
+
+def rows_of_odd_size(x: Any) -> Any:
+    """Slices and rows begin at multiples of 4 bytes alone; carries swap places."""
+    def body(carry: tuple[Any, Any], row: Any) -> Any:
+        a, b = carry
+        return (b, np.sin(a) + row), a * row
+    rows = np.stack([x, 2 * x, x - 1]).astype(np.float32)
+    return aj.scan(body, (rows[0], rows[1]), rows, reverse=True)
+
+
+def counted(x: Any) -> Any:
+    return aj.fori_loop(0, 7, lambda i, c: c * np.cos(c) + i, x)
+
+
+def until(x: Any) -> Any:
+    return aj.while_loop(lambda c: c.sum() < 100, lambda c: c * 1.3 + 0.1, x)
+
+
+def branches(x: Any) -> Any:
+    taken = aj.cond(x.sum() > 3, np.sin, lambda x: x, x)
+    return taken + aj.cond(x.sum() > 300, np.sin, lambda x: x, x) * x
+
+
+def nested(x: Any) -> Any:
+    def body(c: Any, e: Any) -> Any:
+        return aj.while_loop(lambda a: a < e + 3, lambda a: a * 1.5 + 0.1, c * 0.2), aj.cond(e > 1, lambda e: e * e, lambda e: e - 1, e)
+    last, rows = aj.scan(body, x[0], x)
+    return rows * last
+
+
+def examples(x: Any) -> Any:
+    return aj.vmap(lambda e: aj.while_loop(lambda c: c < 5, lambda c: c * 1.7, e))(x)
+
+
+def python_loop(x: Any) -> Any:
+    rounds = 0
+    while x.sum() < 50:
+        x = x * 1.2 if x[0] < 3 else x * x
+        rounds += 1
+    return x + rounds
+
+
+def with_derivatives(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def total(x: Any) -> Any:
+        return (f(x) * np.arange(1.0, 6)).sum()
+    return lambda x: (f(x), aj.grad(total)(x), aj.grad(lambda x: (aj.grad(total)(x) ** 2).sum())(x))
+
+
+@pytest.mark.parametrize("f", [counted, until, branches, nested, examples, python_loop])
+def test_values_and_derivatives_are_those_of_the_cpu(f: Callable[[Any], Any]) -> None:
+    found, expected = aj.compile(with_derivatives(f), device="cuda")(aj.device_put(X)), aj.compile(with_derivatives(f))(X)
+    for a, b in zip(found, expected, strict=True):
+        assert isinstance(a, DeviceArray)
+        np.testing.assert_allclose(np.asarray(a), b, rtol=1e-10)
+
+
+def test_slices_that_no_wide_load_could_read() -> None:
+    found, expected = aj.compile(rows_of_odd_size, device="cuda")(X), aj.compile(rows_of_odd_size)(X)
+    for a, b in zip((*found[0], found[1]), (*expected[0], expected[1]), strict=True):
+        np.testing.assert_allclose(np.asarray(a), b, rtol=1e-6)
+
+
+def test_few_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("MIN_CHECKPOINTS", 2), ("MAX_CHECKPOINTS", 2), ("MAX_ITERATIONS", 8)):
+        monkeypatch.setattr(f"adjit.passes.autodiff.reverse_control_flow.{name}", value)
+    found = aj.compile(aj.grad(lambda x: until(x).sum()), device="cuda")(X)
+    np.testing.assert_allclose(np.asarray(found), aj.compile(aj.grad(lambda x: until(x).sum()))(X), rtol=1e-12)
+
+
+@pytest.mark.share(4)
+@pytest.mark.parametrize("seed", range(300, 324))
+def test_random_nests(seed: int) -> None:
+    compare(seed, 1 + seed % 2, device="cuda")
+
+
+def test_a_decision_goes_the_way_of_each_call() -> None:
+    @aj.compile(device="cuda", donate="w")
+    def step(w: Any, x: Any) -> Any:
+        return w + x if x.sum() > 0 else w - 2 * x
+
+    w, x = aj.device_put(np.zeros(3)), np.ones(3)
+    for sign in (1.0, -1.0, 1.0, -1.0):
+        assert step(w, sign * x) is w
+    assert np.asarray(w).tolist() == [6, 6, 6]
+
+
+def test_a_value_that_is_another_one_is_noticed_before_anything_is_written() -> None:
+    @aj.compile(device="cuda", donate="w")
+    def repeated(w: Any, n: Any) -> Any:
+        for _ in range(int(n)):
+            w = w + 1
+        return w
+
+    w = aj.device_put(np.zeros(2))
+    for count in (2, 3, 2):
+        assert repeated(w, np.array(count)) is w
+    assert np.asarray(w).tolist() == [7, 7]
+
+
+def test_indices_within_loops_are_checked() -> None:
+    def looked_up(w: Any, x: Any, places: Any) -> Any:
+        return w + 1, aj.scan(lambda c, i: (c + x[i], None), 0.0, places)[0]
+    function, w = aj.compile(looked_up, device="cuda", donate="w"), aj.device_put(np.zeros(2))
+    assert float(function(w, X, np.array([0, 3, -1]))[1]) == X[[0, 3, -1]].sum()
+    with pytest.raises(IndexingError, match="index 9 is out of bounds for axis 0 with size 5") as caught:
+        function(w, X, np.array([0, 9, 1]))
+    assert "test_device_loops.py" in str(caught.value)
+    assert np.asarray(w).tolist() == [1, 1]
+
+
+def test_indices_that_are_looked_up_are_checked_first() -> None:
+    function = aj.compile(lambda x, table, i: x[table[i]], device="cuda")
+    table = np.array([0, 4, 9])
+    assert np.asarray(function(X, table, np.array([1, 0]))).tolist() == X[[4, 0]].tolist()
+    for bad in ([7, 0], [2, 0]):
+        with pytest.raises(IndexingError, match="out of bounds"):
+            function(X, table, np.array(bad))
+
+
+def test_what_waits_is_said() -> None:
+    function = aj.compile(until, device="cuda")
+    assert "decisions and calls that the host waits for: 1 while_loop" in function.explain(X)
+    assert "until" in str(function.profile(X))
+    program = function.programs()[0].executable.program
+    (loop,) = [node for node in program.nodes if isinstance(node, HostNode)]
+    assert len(loop.programs) == 2
+    wrong = [*program.nodes, *[HostNode(loop.op, loop.places, ())]]
+    with pytest.raises(EmulationError, match="neither waits"):
+        check_order(wrong)
+
+
+def test_functions_of_python_are_called_on_copies(capsys: pytest.CaptureFixture[str]) -> None:
+    def told(x: Any) -> Any:
+        aj.debug.print("begin {}", x.sum())
+        doubled = aj.pure_callback(lambda x: 2 * x, np.zeros(5), x)
+
+        def body(i: Any, c: Any) -> Any:
+            aj.debug.print("{} {}", i, c[0])
+            return c + doubled
+        return aj.fori_loop(0, 2, body, x)
+
+    function = aj.compile(told, device="cuda")
+    for _ in range(2):
+        np.testing.assert_array_equal(np.asarray(function(X)), 5 * X)
+        assert capsys.readouterr().out.split() == ["begin", "6.25", "0", "0.5", "1", "1.5"]
