@@ -124,7 +124,6 @@ class Model:
         return self.weights.sum()
 
 
-@pytest.mark.xfail(reason="such calls lost the native entry; values are right")
 def test_attributes_are_updated_in_place() -> None:
     class CompiledModel(Model):
         step = aj.compile(Model.step)

@@ -128,6 +128,11 @@ class ContainerLog(UseLog):
         self.tallied[number, keys[0]] = item
         return log_hooks.tally(item, (number, keys[0]))
 
+    def leave_out(self, is_none: Callable[[Change], bool]) -> None:
+        """Take containers of which every change is none for unchanged."""
+        changed = {id(change.container) for change in self.changes if not is_none(change)}
+        self.changes = [change for change in self.changes if id(change.container) in changed]
+
     def end_tallies(self) -> list[tuple[Any, Any, Any]]:
         """Give containers the numbers again that were added to; the container, the key and the tally of each."""
         found = []

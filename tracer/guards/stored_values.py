@@ -174,6 +174,7 @@ class Stores(NamedTuple):
 
 def stores_of(places: StoredPlaces, log: ContainerLog, after: Reachability, scope: Scope, results: Sequence[Any]) -> Stores:
     """Describe what a trace stored; `results` are the arrays that the function returns."""
+    log.leave_out(partial(_is_put_back, places.before.values()))
     stored = places.stored(after)
     counted = places.end_tallies(log)
     sources = {id(source.value): source for source in places.before.values()}
@@ -220,10 +221,26 @@ def stores_of(places: StoredPlaces, log: ContainerLog, after: Reachability, scop
     return Stores((*values, *made), make, frozenset(keys), frozenset(numbers), frozenset(kept & numbers), tuple(others))
 
 
+def _is_put_back(sources: Collection[Source], change: Change) -> bool:
+    """True for `layers[0] += x`: the array that was there, which is written to, is stored where it is. An array that is bound in a second
+    place may be another one than there in the next call."""
+    if change.name != "__setitem__" or not is_ndarray(change.args[1]):
+        return False
+    places = [source for source in sources if source.value is change.args[1]]
+    return len(places) == 1 and _reads_item(places[0], change.container, change.args[0])
+
+
+def _reads_item(source: Source, container: Any, key: Any) -> bool:
+    """True for the source of an item of a container."""
+    read: Any = source.read
+    return source.holder is container and isinstance(read, partial) and read.func is read_item and type(read.args[1]) is type(key) and bool(
+        read.args[1] == key)
+
+
 def _item_source(before: Mapping[Key, Source], container: Any, key: Any) -> Source:
     """The source of an item of a container."""
     for source in before.values():
-        if source.holder is container and source.read == partial(read_item, container, key):
+        if _reads_item(source, container, key):
             return source
     path = next((source.path for source in before.values() if source.value is container), f"a {type(container).__name__}")
     return Source(f"{path}[{key_text(key)}]", partial(read_item, container, key), read_item(container, key), container)
