@@ -401,18 +401,26 @@ class CompiledFunction(Generic[P, R]):
     def measure(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Profile:
         """The profile of `fun`, which is the function, or its bound method of an instance."""
         signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.key)
-        program, captured = self._program_of(fun, args, kwargs, signature)
+        program, captured = self._reported(fun, args, kwargs, signature)
         return program.profile(signature, captured, calls=5)
 
     def program(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
         """The program that a report is about: the one for these arguments, or the one called last."""
         if args or kwargs:
             signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.key)
-            return self._program_of(fun, args, kwargs, signature)[0]
+            return self._reported(fun, args, kwargs, signature)[0]
         if self._cache.last is None:
             raise TraceError(f"{function_name(self.fun)} was not compiled for any arguments yet",
                              hint="call it first, or pass example arguments to the report")
         return self._cache.last
+
+    def _reported(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature) -> Found:
+        """The program that runs a call, and the current arrays for its captured parameters."""
+        for way in self._cache.ways(signature):
+            captured = way.current(signature)
+            if captured is not None and way.goes_the_way_of(signature, captured):
+                return way, captured
+        return self._program_of(fun, args, kwargs, signature)
 
     def _program_of(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature,
                     flow: FlowGraph | None = None) -> Found:

@@ -20,7 +20,7 @@ from adjit.codegen.process.gc_pause import gc_paused
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.errors import TraceError, UnsupportedError
-from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, graph_key
+from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, graph_key, needed_ops
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.guard import GuardMiss, Outcome, same_outcome
 from adjit.ir.thread_context import thread
@@ -160,6 +160,19 @@ class Program:
         """True if a call goes one of the two programs exactly if it goes the other."""
         points, others = ([guard.point for guard in program.trace.value_guards] for program in (self, other))
         return points == others and self.begins_with(other.outcomes)
+
+    def goes_the_way_of(self, signature: CallSignature, captured: Sequence[np.ndarray]) -> bool:
+        """True if a call meets no guard that it misses: the ops on which they depend are computed by NumPy."""
+        if not self.trace.value_guards:
+            return True
+        graph = op_by_op.reference_graph(self)
+        arrays, passed = self._everything(signature, captured)
+        try:
+            op_by_op.run_op_by_op(replace(graph, ops=tuple(needed_ops(graph.ops, ())), results=()), self.inputs.prepare(arrays, passed),
+                                  checks=True)
+        except Exception:       # `GuardMiss`, or what the call raises
+            return False
+        return True
 
     def may_be_the_way(self, missed: Program, outcomes: Sequence[Outcome]) -> bool:
         """True if nothing that is known of a call speaks against this program: the first guards of another one, `missed`, have these
