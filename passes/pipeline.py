@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from adjit.ir.analysis.buffer_assignment import tile_bytes
+from adjit.ir.analysis.buffer_assignment import arena_bytes, tile_bytes
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import VerificationError
 from adjit.ir.graph import Graph
@@ -14,7 +14,7 @@ from adjit.ir.memory_sizes import MAX_TILE_SCRATCH_BYTES
 from adjit.ir.verifier import Stage
 from adjit.ir.verifier import verify as verify_graph
 from adjit.passes.autodiff.differentiate import differentiate
-from adjit.passes.autodiff.partition.choose_saved_values import choose_saved_values, describe_saved_values
+from adjit.passes.autodiff.partition.choose_saved_values import choose_saved_values, describe_saved_values, saved_bytes
 from adjit.passes.autodiff.partition.narrow_saved_values import describe_narrow_values, narrow_saved_values
 from adjit.passes.choose_layouts import choose_layouts
 from adjit.passes.complex_numbers.split_complex import split_complex
@@ -181,7 +181,8 @@ def run_pipeline(graph: Graph, options: Options, verify: bool, on_pass: Callable
 
     `verify` checks the invariants of the IR before the first pass and after each one (`VerificationError` names the pass); `on_pass(name,
     graph)` is called with the input graph ("traced") and after each pass. If tiles need more scratch memory than a thread has, the passes
-    run again for a smaller cache, and at last without tiles, from the first pass that reads the size of the cache.
+    run again for a smaller cache, and at last without tiles, from the first pass that reads the size of the cache. If the arena is larger
+    than a memory budget of bytes, they run again from the choice of saved values on, which gets less.
     """
     if verify:
         verify_graph(graph, stage)
@@ -193,6 +194,7 @@ def run_pipeline(graph: Graph, options: Options, verify: bool, on_pass: Callable
         if not done or tile_bytes(done[-1][0]) <= MAX_TILE_SCRATCH_BYTES:
             break
         done = _run(graph, done[:kept], replace(options, cache_bytes=smaller), verify, on_pass, passes, done)
+    done = _within_budget(done, passes, options, lambda known, tighter: _run(graph, known, tighter, verify, on_pass, passes))
     graphs = {Stage.TRACED.name.lower(): graph}
     graphs.update((step.ensures.name.lower(), after) for step, (after, _) in zip(passes, done, strict=True))
     return PipelineResult(graphs, tuple(record for _, record in done))
@@ -205,6 +207,36 @@ def run_rolling(graph: Graph, options: Options, verify: bool = False) -> Pipelin
 
 Done = list[tuple[Graph, PassRecord]]
 """Graph after each pass, and the pass's record."""
+
+SAVED_SHARES = (1.0, 0.75, 0.5, 0.375, 0.25, 0.1875, 0.125, 0.0625, 0.0)
+"""Shares of the bytes that could be saved, which are tried for a budget of the arena: from some share down it grows again, as values that
+are computed again from far live longer."""
+
+
+def _within_budget(done: Done, passes: Sequence[Pass], options: Options, run: Callable[[Done, Options], Done]) -> Done:
+    """What keeps to a memory budget where the arena is planned that holds the saved values: tiles, which keep all that the products after
+    them need, are left out where they take more; for bytes, what saves the most with an arena within them, else the smallest arena."""
+    names = [step.name for step in passes]
+    budget = options.memory_budget
+    if budget is None or not {choose_saved_values.__name__, plan_memory.__name__} <= set(names) or not done:
+        return done
+    first = names.index(choose_saved_values.__name__)
+    untiled = replace(options, cache_bytes=None)
+    if isinstance(budget, float):
+        other = run(done[:first + 1], untiled)
+        return min(done, other, key=_arena_bytes)
+    best = done
+    total = saved_bytes(done[first - 1][0])
+    for share in SAVED_SHARES if _arena_bytes(done) > budget else ():
+        tried = run(done[:first], replace(untiled, memory_budget=share))
+        if total and _arena_bytes(tried) <= budget:
+            return tried
+        best = min(best, tried, key=_arena_bytes)
+    return best
+
+
+def _arena_bytes(done: Done) -> int:
+    return arena_bytes(done[-1][0])
 
 
 def _guards(graph: Graph) -> list[int]:

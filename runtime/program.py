@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adjit.codegen.process.gc_pause import gc_paused
+from adjit.ir.analysis.buffer_assignment import arena_bytes
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.errors import TraceError, UnsupportedError
@@ -43,7 +44,7 @@ from adjit.tracer.guards.source import Source
 from adjit.tracer.guards.templates import KEPT
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.trace import KnownArrays, Pairs, Trace, function_name
-from adjit.tracer.user_location import find_user_location
+from adjit.tracer.user_location import find_user_location, warn_user
 
 if TYPE_CHECKING:
     from adjit.runtime.backends import AnyExecutable
@@ -575,6 +576,9 @@ def _lower(trace: Trace, captured: Captured | None, signature: CallSignature, co
         compiled = compile_graph(graph, compile_options.backend, compile_options.pass_options, threads, verify, on_pass)
     else:
         tensors, graph, compiled = lower_with_tensors(graph, captured, trace, compile_options, verify, threads, update_in_place, on_pass)
+    budget = compile_options.memory_budget
+    if isinstance(budget, int) and budget and (needed := arena_bytes(compiled.pipeline.graphs["planned"])) > budget:
+        warn_user(f"memory_budget={budget:,}: {graph.name} works in {needed:,} bytes, the least that there is by computing values again")
     signature = signature.without_arguments()
     trace = replace(trace, signature=signature, graph=trace.graph.with_ops(()))       # every iteration of every loop: no one reads them
     if dump:
