@@ -16,7 +16,7 @@ from adjit.ir.graph import Value
 from adjit.ir.types import TensorType, is_inexact
 from adjit.runtime.number_lists import stacked_lists, unstacked_lists
 from adjit.runtime.transform_arguments import Arguments, choose_arguments, describe
-from adjit.tracer.array import TracedArray, as_traced, wrap
+from adjit.tracer.array import TracedArray, as_traced, held_traced, wrap
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.trace import RegionTrace, trace_region
 from adjit.tracer.trees import TreeSpec, flatten, unflatten
@@ -138,7 +138,10 @@ def traced_values(leaves: Sequence[Any]) -> list[Value]:
 
 
 def _opened(leaf: Any) -> Any:
-    return leaf.traced() if isinstance(leaf, ArrayWrapper) else leaf
+    if isinstance(leaf, ArrayWrapper):
+        return leaf.traced()
+    held = held_traced(leaf)
+    return leaf if held is None else held
 
 
 def _float_output(leaf: Any, what: str, fun: Callable[..., Any]) -> TracedArray:

@@ -100,6 +100,7 @@ class TracedArray:
 
     __slots__ = ("__weakref__", "_steps", "_value", "_version", "alias", "layout_known", "scope", "weak", "writable")
     scalar = True
+    __pandas_priority__ = 5000      # `frame * traced` asks the traced array, which takes the frame as an array
 
     if TYPE_CHECKING:       # `methods` gives these, and the methods of ndarray
         def _operator(self, other: Any) -> Any: ...
@@ -788,7 +789,19 @@ def as_traced(x: Any) -> TracedArray:
     if isinstance(x, DeviceLeaf):
         raise UnsupportedError("an array in the memory of a device is read in a traced function", find_user_location(),
                                hint="pass it to the function as an argument")
-    return as_traced(np.asarray(x))
+    held = held_traced(x)
+    return as_traced(np.asarray(x)) if held is None else held
+
+
+def held_traced(x: Any) -> TracedArray | None:
+    """The traced array that an array of xarray's holds, which arithmetic with its labels made."""
+    held = x.data if hasattr(type(x), "dims") else None
+    return held if isinstance(held, TracedArray) else None
+
+
+def without_labels(leaves: list[Any]) -> list[Any]:
+    """Leaves, with the traced arrays that arrays of xarray's hold in place of these."""
+    return [leaf if (held := held_traced(leaf)) is None else held for leaf in leaves]
 
 
 def contains_traced(x: Any) -> bool:

@@ -17,6 +17,7 @@ from adjit.ir.types import dtype_kind
 from adjit.tracer.array import PythonBool, TracedArray, wrap
 from adjit.tracer.caught_errors import is_caught
 from adjit.tracer.direct import apply_directly
+from adjit.tracer.foreign_arrays import opened
 from adjit.tracer.promotion import Casting, is_weak
 from adjit.tracer.python_scalars import as_integer, install_bools, truth_value
 from adjit.tracer.registry import FUNCTIONS, find, unsupported
@@ -50,7 +51,9 @@ def _apply(ufunc: np.ufunc, *inputs: Any) -> Any:
     if made is not NotImplemented:
         return made
     if not all(map(_operand, inputs)):
-        return NotImplemented
+        inputs = tuple(x if _operand(x) else opened(x) for x in inputs)
+        if not all(map(_operand, inputs)):
+            return NotImplemented
     result = FUNCTIONS[ufunc](*inputs)
     if isinstance(result, TracedArray) and dtype_kind(result.dtype) in "ficb" and all(map(is_weak, inputs)):
         made = wrap(result.value, weak=True)

@@ -21,6 +21,7 @@ from adjit.ir.types import C128, F64, SHORT_NAMES, TensorType, check_dtype, is_h
 from adjit.tracer.array import TracedArray
 from adjit.tracer.array_checks import check_array
 from adjit.tracer.array_wrapper import ArrayWrapper, DeviceLeaf, IdentityKeyed, held_by
+from adjit.tracer.foreign_arrays import foreign_array, is_foreign_array, type_name
 from adjit.tracer.guards.array_access import ORIGINAL_CLASS
 from adjit.tracer.trees import TreeSpec, as_name, flatten_arguments, is_static, paths, structure_text
 from adjit.tracer.user_location import find_user_location
@@ -47,7 +48,8 @@ class CallSignature:
     `key` is equal for calls that can share a trace. `leaves` are the arrays to pass, in the order of the graph's
     parameters. `all_leaves` are all leaves of `(args, kwargs)`, whose structure is `tree`; `leaf_keys` says of each
     whether it is an array `(dtype, shape)`, a NumPy scalar `(dtype, ())`, an array of no dimension `(dtype, (), ndarray)`, which can be
-    written to, a Python number `("weak",)` (a float) or `("weak", complex)`, or static `("static", value)`.
+    written to, a Python number `("weak",)` (a float) or `("weak", complex)`, or static `("static", value)`. `foreign` has the index and
+    the type of each leaf that is an array of another library.
     """
 
     key: tuple[Any, ...]
@@ -57,6 +59,7 @@ class CallSignature:
     tree: TreeSpec
     function: Callable[..., Any]
     positional: int
+    foreign: tuple[tuple[int, str], ...] = ()
 
     def leaf_paths(self) -> list[str]:
         """Expressions of the leaves in the user's code: `params['w1']`."""
@@ -128,6 +131,7 @@ def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
     arrays: list[Any] = []
     keys: list[tuple[Any, ...]] = []
     wrappers: list[ArrayWrapper] = []
+    foreign: list[tuple[int, str]] = []
     for index, leaf in enumerate(all_leaves):
         if (type(leaf) is np.ndarray or type(leaf) in ORIGINAL_CLASS) and ((dtype := leaf.dtype) in _NATIVE or is_half(dtype)):
             arrays.append(leaf)
@@ -154,11 +158,14 @@ def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         else:
             array = _as_array(leaf, partial(_path, fun, len(args), tree, index))
             arrays.append(array)
+            if is_foreign_array(leaf) and not isinstance(leaf, (np.ndarray, np.generic)):
+                foreign.append((index, type_name(type(leaf))))
             keys.append((array.dtype, (), np.ndarray) if array.ndim == 0 and isinstance(leaf, np.ndarray) else (array.dtype, array.shape))
     leaf_keys = tuple(keys)
     bound = (id(fun.__self__),) if isinstance(fun, MethodType) else ()
     same = _repeated(wrappers) if len(wrappers) > 1 else ()       # one tensor given twice is not the same as two
-    return CallSignature((tree, leaf_keys, context, *same, *bound), tuple(arrays), tuple(all_leaves), leaf_keys, tree, fun, len(args))
+    return CallSignature((tree, leaf_keys, context, *same, *bound), tuple(arrays), tuple(all_leaves), leaf_keys, tree, fun, len(args),
+                         tuple(foreign))
 
 
 def _repeated(wrappers: Sequence[ArrayWrapper]) -> tuple[int, ...]:
@@ -254,11 +261,13 @@ def _as_array(leaf: Any, path: Callable[[], str]) -> np.ndarray:
         return np.asarray(leaf, dtype=dtype)
     if isinstance(leaf, (float, complex)):
         return np.asarray(leaf)
-    hint = ("convert it with np.asarray first" if hasattr(leaf, "__array__") else
-            "pass arrays, numbers, or dicts, lists, tuples and dataclasses of them; name it in static= if it is part of the program, "
-            "or register the class with optree (namespace 'adjit')")
+    if is_foreign_array(leaf):
+        return foreign_array(leaf, path)
     kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}"
-    raise UnsupportedError(f"the argument {path()} is a {kind}, neither an array nor a tree of arrays", find_user_location(), hint)
+    raise UnsupportedError(
+        f"the argument {path()} is a {kind}, neither an array nor a tree of arrays", find_user_location(),
+        hint="pass arrays, numbers, or dicts, lists, tuples and dataclasses of them; name it in static= if it is part of the program, "
+        "or register the class with optree (namespace 'adjit')")
 
 
 def _describe(key: tuple[Any, ...]) -> str:

@@ -18,7 +18,7 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import DTypeError, Refusal, TraceError, UnsupportedError
 from adjit.ir.graph import Graph, Value
-from adjit.tracer.array import WRITTEN, TracedArray, TracedNDArray, as_traced, unwrap, wrap, write_refused
+from adjit.tracer.array import WRITTEN, TracedArray, TracedNDArray, as_traced, unwrap, without_labels, wrap, write_refused
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.caught_errors import check_refused
@@ -583,6 +583,7 @@ def collect_results(result: Tree, written: Sequence[tuple[int, Value]] = (),
     """Return the values that a function returned, and the structure of its result; then those of arrays that it `stored`. The contents of
     `written` arrays (their identity, and the value) are the last values; they are not listed twice where such an array is returned."""
     leaves, tree = flatten(result)
+    leaves = without_labels(leaves)
     values: list[Value] = []
     out: list[OutLeaf] = []
     updates = {identity: number for number, (identity, _) in enumerate(written)}

@@ -21,7 +21,7 @@ from adjit.ir.types import F64, I64, TensorType
 from adjit.runtime.capture.aliases import Alias, find_alias, in_order
 from adjit.runtime.capture.state_guard import StateGuard
 from adjit.runtime.capture.stored_state import Slot, StateNumber, number_in_trace, take_stores, tensors_in
-from adjit.tracer.array import TracedArray, as_traced
+from adjit.tracer.array import TracedArray, as_traced, without_labels
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.scope import Scope, active_scope
 from adjit.tracer.trace import NumberLeaf, OutLeaf, StaticLeaf, check_result, function_name
@@ -111,6 +111,7 @@ class CapturedFunction:
         scope.root.keep_wrapper = self._keep
         entries = self.capture.entries
         result, self.tree = flatten(self._run(scope, args, kwargs))
+        result = without_labels(result)
         outside = len(result) - self._stored_leaves
         self._returned = {id(leaf) for leaf in result if isinstance(leaf, Tensor)}
         for index, leaf in enumerate(result):

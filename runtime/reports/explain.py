@@ -115,6 +115,8 @@ def _signature(program: Program) -> list[str]:
     for index, text in enumerate(program.signature.descriptions()):
         donated = program.signature.is_traced(index) and next(roles) == "donated"
         lines.append(f"  {text}{' donated' if donated else ''}")
+    for index, kind in program.signature.foreign:
+        lines[index] += f", given as {kind}: its memory is read, and labels are dropped"
     shown = lines[:MAX_SHOWN_ARGUMENTS]
     if len(lines) > len(shown):
         shown.append(f"  and {len(lines) - len(shown)} more")

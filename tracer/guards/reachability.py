@@ -42,6 +42,7 @@ from adjit.tracer.array import TracedArray
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_wrapper import ArrayWrapper, IdentityKeyed
 from adjit.tracer.flow.bytecode_flow import stored_and_read
+from adjit.tracer.foreign_arrays import foreign_content, is_foreign_array
 from adjit.tracer.guards.bytecode import (
     EVERYTHING,
     FORMATS,
@@ -477,7 +478,8 @@ class _Walk:
                     self.follow(item, f"{path}.{name}")
             deep = any(not (is_scalar(item) or is_ndarray(item) or callable(item)) for item in own.values())
             deep = deep or not _SEEING.isdisjoint(dir(kind)) or (not own and "__call__" in dir(kind))
-            if deep and module_of(kind).partition(".")[0] not in _IMMUTABLE_LIBRARIES:
+            if deep and module_of(kind).partition(".")[0] not in _IMMUTABLE_LIBRARIES \
+                    and not (is_foreign_array(value) and foreign_content(value) is not None):     # whose content is a guard
                 self.unguarded.setdefault(path, value)
 
     def instance(self, value: Any, kind: type, own: Mapping[str, Any], path: str) -> Iterator[Source]:

@@ -15,6 +15,8 @@ import numpy as np
 
 from adjit.ir.dataclass import dataclass
 from adjit.tracer.array_checks import is_ndarray
+from adjit.tracer.array_wrapper import ArrayWrapper, DeviceLeaf
+from adjit.tracer.foreign_arrays import foreign_content, is_foreign_array
 from adjit.tracer.guards.content import ContentGuard, form_of
 from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.guards.source import MISSING, Source, is_scalar
@@ -128,6 +130,9 @@ def make_guards(before: Mapping[Any, Source], after: Reachability, captures: Seq
             fixed.append(Source(f"the form of {source.path}", partial(form_of, source.value), forms[identity], source.value, False))
         if index is None or identity in viewed:
             fixed.append(source)
+            if is_foreign_array(source.value) and not isinstance(source.value, (np.ndarray, np.generic, ArrayWrapper, DeviceLeaf)):
+                content = partial(foreign_content, source.value)
+                fixed.append(Source(f"{source.path}[...]", content, content(), source.value, False))
         if index is not None:
             captured.append((index, source, read.pop(id(found.value), None)))
     return TraceGuards(tuple(capture.array for capture in captures), tuple(captured), tuple(fixed), tuple(read.values()),
