@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from adjit.codegen.cuda.arrays.factors import lower_cholesky, lower_lu, lower_lu_inverse, lower_lu_solve, lower_triangular_solve
 from adjit.codegen.cuda.arrays.indexing import lower_check, lower_scatter, lower_take
 from adjit.codegen.cuda.arrays.lines import lower_argmax, lower_cumulative
 from adjit.codegen.cuda.arrays.movement import lower_copy, lower_movement, lower_table
 from adjit.codegen.cuda.arrays.reductions import lower_reduction
 from adjit.codegen.cuda.arrays.sorting import lower_sort
+from adjit.codegen.cuda.arrays.windows import lower_convolution, lower_kernel_gradient, lower_windows
 from adjit.codegen.cuda.fused import lower_alone, lower_fused
 from adjit.codegen.cuda.kernel import Launch
 from adjit.codegen.cuda.products import lower_matmul, lower_matmul_epilogue
@@ -17,12 +19,15 @@ from adjit.ir.graph import Op
 from adjit.ir.ops.collectives import NAMES as COLLECTIVES
 
 _BY_NAME = {"fused": lower_fused, "matmul": lower_matmul, "matmul_epilogue": lower_matmul_epilogue, "constant": lower_movement,
-            "iota": lower_alone, "table": lower_table,
+            "convolution": lower_convolution, "convolution_kernel_gradient": lower_kernel_gradient,
+            "iota": lower_alone, "table": lower_table, "cholesky": lower_cholesky, "lu": lower_lu, "lu_inverse": lower_lu_inverse,
+            "lu_solve": lower_lu_solve, "triangular_solve": lower_triangular_solve,
             **dict.fromkeys(("take", "take_along_axis"), lower_take),
             **dict.fromkeys(("scatter_add", "scatter_add_along_axis", "scatter_set"), lower_scatter),
             **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin"), lower_cumulative),
             **dict.fromkeys(("argmax", "argmin"), lower_argmax), **dict.fromkeys(("argsort", "sort"), lower_sort)}
-_BY_KIND = {Kind.ELEMENTWISE: lower_alone, Kind.MOVEMENT: lower_movement, Kind.REDUCTION: lower_reduction}
+_BY_KIND = {Kind.ELEMENTWISE: lower_alone, Kind.MOVEMENT: lower_movement, Kind.REDUCTION: lower_reduction,
+            Kind.WINDOW: lower_windows}
 
 
 def lower_op(op: Op, memory: Memory) -> list[Launch]:
@@ -38,11 +43,10 @@ def lower_op(op: Op, memory: Memory) -> list[Launch]:
     return [*(lower_check(op) if op.definition.kind is Kind.INDEXING else []), *lowering(op, memory)]
 
 
-_WORDS = {**dict.fromkeys(("fft", "rfft", "irfft"), "a Fourier transform"), "cholesky": "a Cholesky factorization",
-          **dict.fromkeys(("lu", "lu_solve", "lu_inverse", "banded_solve", "sylvester"), "a solution of linear equations"),
-          "triangular_solve": "a solution of triangular equations", **dict.fromkeys(("qr", "qr_raw", "column_order"), "a QR factorization"),
+_WORDS = {**dict.fromkeys(("fft", "rfft", "irfft"), "a Fourier transform"),
+          "banded_solve": "a solution of banded equations", "sylvester": "a solution of Sylvester's equation",
+          **dict.fromkeys(("qr", "qr_raw", "column_order"), "a QR factorization"),
           **dict.fromkeys(("eig", "eigh", "eigvals", "eigvalsh"), "eigenvalues"), **dict.fromkeys(("svd", "svdvals"), "singular values"),
-          **dict.fromkeys(("convolution", "convolution_kernel_gradient"), "a convolution"),
           **dict.fromkeys(COLLECTIVES, "communication of ranks")}
 """What users call ops that have no code for devices."""
 
@@ -50,5 +54,5 @@ _WORDS = {**dict.fromkeys(("fft", "rfft", "irfft"), "a Fourier transform"), "cho
 def _what(op: Op) -> str:
     if op.name == "external":
         return f"scipy.special.{op.attrs['function']}"
-    words = "an extreme or a sum over windows" if op.definition.kind is Kind.WINDOW else _WORDS.get(op.name)
+    words = _WORDS.get(op.name)
     return f"{words} ({op.name})" if words else op.name

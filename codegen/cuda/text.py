@@ -15,7 +15,8 @@ import numpy as np
 from adjit.codegen.cuda.kernel import NAME, Access, Kernel, named_kernel
 from adjit.codegen.cuda.target import MAX_LOAD_BYTES, SM_90, TRIPLE, WARP
 from adjit.codegen.native.kernels.builder import Index, KernelBuilder
-from adjit.ir.types import real_dtype
+from adjit.codegen.native.kernels.scalar_templates import template
+from adjit.ir.types import is_complex, real_dtype, short_name
 
 DATALAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 GLOBAL, SHARED = 1, 3
@@ -67,6 +68,38 @@ class KernelText(KernelBuilder):
             '!7 = !{!"llvm.loop.unroll.disable"}', "!8 = distinct !{!8, !7}", "!9 = !{}",
             "!nvvm.annotations = !{!10}", f'!10 = !{{ptr @{NAME}, !"maxntidx", i32 {self.threads}}}', "")))
         return named_kernel(label, text, self.threads, self.shared_bytes, self._access, len(self._numbers))
+
+    def applied(self, name: str, dtype: np.dtype, *operands: str) -> str:
+        """The result of an elementwise op on operands of a dtype; of complex ones, arithmetic alone."""
+        if is_complex(dtype):
+            return self._of_complex(name, dtype, *operands)
+        return self.instantiate(template(name, (short_name(dtype),) * len(operands), "", 1, self.target), operands)
+
+    def _of_complex(self, name: str, dtype: np.dtype, x: str, y: str) -> str:
+        """A quotient is that of R. L. Smith, Algorithm 116: Complex division, Communications of the ACM 5 (1962)."""
+        type, part = self.element(dtype), self.element(real_dtype(dtype))
+        if name in ("add", "subtract"):
+            return self.let(f"{'fadd' if name == 'add' else 'fsub'} {type} {x}, {y}")
+        a, b, c, d = (self.let(f"extractelement {type} {value}, i32 {number}") for value in (x, y) for number in range(2))
+
+        def arithmetic(code: str, first: str, second: str) -> str:
+            return self.let(f"f{code} {part} {first}, {second}")
+
+        if name == "multiply":
+            real = arithmetic("sub", arithmetic("mul", a, c), arithmetic("mul", b, d))
+            imaginary = arithmetic("add", arithmetic("mul", a, d), arithmetic("mul", b, c))
+        else:
+            assert name == "divide"
+            sizes = [self.call(part, f"@llvm.fabs.f{4 * dtype.itemsize}", (part, value)) for value in (c, d)]
+            wide = self.let(f"fcmp oge {part} {sizes[0]}, {sizes[1]}")
+            large, small = self.select(wide, part, c, d), self.select(wide, part, d, c)
+            first, second = self.select(wide, part, a, b), self.select(wide, part, b, a)
+            ratio = arithmetic("div", small, large)
+            whole = arithmetic("add", large, arithmetic("mul", small, ratio))
+            real = arithmetic("div", arithmetic("add", first, arithmetic("mul", second, ratio)), whole)
+            turned = arithmetic("sub", second, arithmetic("mul", first, ratio))         # b - a r, or a - b r
+            imaginary = arithmetic("div", self.select(wide, part, turned, self.let(f"fneg {part} {turned}")), whole)
+        return self.let(f"insertelement {type} {self.let(f'insertelement {type} poison, {part} {real}, i32 0')}, {part} {imaginary}, i32 1")
 
     # -- threads
 

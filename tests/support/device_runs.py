@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from support.op_cases import Case, op_cases
 
 from adjit.codegen.cuda.target import DEVICE_RULE
+from adjit.ir.definition import Kind
 from adjit.ir.graph import Graph
 from adjit.passes.options import Options
 from adjit.passes.pipeline import run_pipeline
@@ -16,6 +18,24 @@ from adjit.runtime.cuda.emulated_driver import EmulatedDriver
 OPTIONS = Options(only_kernels=True, kernels=DEVICE_RULE)
 DRIVER = EmulatedDriver()
 """One device for all tests: equal kernels are compiled once."""
+
+
+REFUSED = frozenset(("banded_solve", "column_order", "eig", "eigh", "eigvals", "eigvalsh", "fft", "irfft", "qr", "qr_raw", "rfft", "svd",
+                     "svdvals", "sylvester"))
+"""Ops without code for devices, besides SciPy's functions and products of bool: docs/devices.md names them."""
+
+
+def device_cases(exhaustive: bool, one_in: int) -> list[Case]:
+    """Samples of ops with code for devices: all, or the first one of each op and one in so many of the others."""
+    found = [case for case in op_cases() if case[1].name not in REFUSED and not is_refused(case)]
+    first = {case[1].name: case for case in reversed(found)}
+    return found if exhaustive else [case for number, case in enumerate(found) if case is first[case[1].name] or number % one_in == 0]
+
+
+def is_refused(case: Case) -> bool:
+    """True for a sample that is refused, though its op has code for others."""
+    _, definition, sample = case
+    return definition.kind is Kind.EXTERNAL or (definition.name == "matmul" and sample.arrays[0].dtype == bool)
 
 
 def executable_of(graph: Graph, driver: EmulatedDriver = DRIVER) -> DeviceExecutable:

@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
-from support.device_runs import run_on_device
+from support.device_runs import OPTIONS, REFUSED, device_cases, is_refused, run_on_device
 from support.each import for_each
-from support.op_cases import Case, op_cases, sample_graph
+from support.op_cases import op_cases, sample_graph
 
+from adjit.codegen.cuda.program import DeviceProgram
+from adjit.codegen.cuda.ptx import ptx_of
+from adjit.codegen.cuda.target import SM_80, SM_90
+from adjit.errors import UnsupportedError
 from adjit.ir.definition import Kind, OpDefinition, Rounding, Sample
 from adjit.ir.interpreter import interpret
+from adjit.passes.pipeline import run_pipeline
 from adjit.runtime.native.code import native_is_supported
 
 pytestmark = pytest.mark.skipif(not native_is_supported(), reason="the emulated device is for CPython on Linux on x86-64")
 
-KINDS = (Kind.ELEMENTWISE, Kind.REDUCTION, Kind.MOVEMENT)
-ALONE = ("argmax", "argmin", "argsort", "constant", "cummax", "cummin", "cumprod", "cumsum", "iota", "matmul", "scatter_add",
-         "scatter_add_along_axis", "scatter_set", "sort", "table", "take", "take_along_axis")
 PARTS = 8
 ONE_IN = 12
 """Without `--exhaustive`, the first sample of each op and one in twelve of the others."""
 
 
-def cases(exhaustive: bool) -> list[Case]:
-    found = [case for case in op_cases() if case[1].kind in KINDS or case[1].name in ALONE]
-    found = [case for case in found if case[1].external is None and not (case[1].name == "matmul" and case[2].arrays[0].dtype == bool)]
-    first = {case[1].name: case for case in reversed(found)}
-    return found if exhaustive else [case for number, case in enumerate(found) if case is first[case[1].name] or number % ONE_IN == 0]
-
-
 @pytest.mark.parametrize("part", range(PARTS))
 def test_results_are_those_of_the_interpreter(part: int, exhaustive: bool) -> None:
-    for_each(((name, (definition, sample)) for name, definition, sample in cases(exhaustive)[part::PARTS]), check)
+    for_each(((name, (definition, sample)) for name, definition, sample in device_cases(exhaustive, ONE_IN)[part::PARTS]), check)
 
 
 def check(definition: OpDefinition, sample: Sample) -> None:
@@ -47,3 +45,32 @@ def check(definition: OpDefinition, sample: Sample) -> None:
                 largest = np.max(np.abs(b), where=np.isfinite(b), initial=0.0)
                 limits = np.finfo(a.dtype)
                 np.testing.assert_allclose(a, b, rtol=64 * limits.eps, atol=8 * limits.eps * largest + limits.tiny)
+
+
+def program_of(definition: OpDefinition, sample: Sample) -> DeviceProgram:
+    return DeviceProgram(run_pipeline(sample_graph(definition, sample), OPTIONS, True).final)
+
+
+def test_what_is_refused_is_what_the_page_says() -> None:
+    page = (Path(__file__).parents[3] / "docs/devices.md").read_text()
+    seen = set()
+    for case in op_cases():
+        _, definition, sample = case
+        if (definition.name in REFUSED and definition.name not in seen) or is_refused(case):
+            seen.add(definition.name)
+            with pytest.raises(UnsupportedError, match=r"on the device 'cuda' yet|have no code for the device"):
+                program_of(definition, sample)
+    assert seen >= REFUSED
+    assert all(f"`{name}`" in page for name in REFUSED)
+
+
+def test_ptx_of_every_op_says_how_to_round_and_calls_nobody(exhaustive: bool) -> None:
+    texts: dict[str, str] = {}
+    for _, definition, sample in device_cases(exhaustive, 1 << 30):
+        for name, kernel in program_of(definition, sample).kernels.items():
+            for target in (SM_80, SM_90) if exhaustive else (SM_90,):
+                texts.setdefault(f"{name} {target.name}", ptx_of(kernel, target))
+    assert len(texts) > 100
+    for name, text in texts.items():
+        assert not re.search(r"\.extern|\.approx|\.ftz|\bcall\b", text), name
+        assert not re.search(r"\b(?:add|sub|mul|fma|div)\.f(?:32|64)", text), name

@@ -281,3 +281,29 @@ def test_without_a_card_there_is_one_error_at_compile(monkeypatch: pytest.Monkey
         aj.compile(lambda x: x, device="cuda")
     assert "test_device_programs.py" in str(caught.value)
     assert "ADJIT_CUDA=emulated" in str(caught.value)
+
+
+def network(p: tuple[Any, ...], x: Any) -> Any:
+    h = aj.nn.functional.max_pool2d(np.maximum(aj.nn.functional.conv2d(x, p[0], padding=1, stride=2), 0), 2)
+    return (aj.nn.functional.avg_pool2d(aj.nn.functional.conv2d(h, p[1], groups=2), 2) ** 2).sum()
+
+
+def test_gradients_of_convolutions_are_those_of_the_cpu() -> None:
+    p, x = (numbers(4, 3, 3, 3), numbers(2, 2, 3, 3, seed=1)), numbers(4, 3, 33, 32, seed=2)      # sums of 2,176 products: a block each
+    expected, found = (aj.compile(aj.value_and_grad(network, (0, 1)), **options)(p, x) for options in ({}, {"device": "cuda"}))
+    assert float(found[0]) == pytest.approx(float(expected[0]), rel=1e-5)
+    for a, b in zip((*found[1][0], found[1][1]), (*expected[1][0], expected[1][1]), strict=True):
+        np.testing.assert_allclose(np.asarray(a), b, rtol=1e-4, atol=1e-6)
+
+
+def solved(a: Any, b: Any) -> Any:
+    return (np.linalg.solve(a, b) ** 2).sum() + np.linalg.inv(a).sum() + np.linalg.slogdet(a)[1].sum() + np.linalg.cholesky(
+        a @ np.swapaxes(a, -1, -2)).sum()
+
+
+@pytest.mark.parametrize("size", [3, 19])       # 19: more elements than threads of a block
+def test_systems_of_equations_are_solved_as_on_the_cpu(size: int) -> None:
+    a, b = numbers(2, size, size, dtype=np.float64) + np.eye(size), numbers(2, size, 3, seed=1, dtype=np.float64)
+    expected, found = (aj.compile(aj.value_and_grad(solved, (0, 1)), **options)(a, b) for options in ({}, {"device": "cuda"}))
+    for x, y in zip((found[0], *found[1]), (expected[0], *expected[1]), strict=True):
+        np.testing.assert_allclose(np.asarray(x), y, rtol=1e-9, atol=1e-10)
