@@ -19,7 +19,7 @@ from adjit.codegen.numpy.chunks import KernelCompiler
 from adjit.codegen.process.cores import usable_cores
 from adjit.codegen.process.fork_safety import no_fork, renewed_after_fork
 from adjit.eager.modes import modes
-from adjit.ir.errors import DonationError, ExportError, TraceError, UnsupportedError
+from adjit.ir.errors import ArgumentError, DonationError, ExportError, TraceError, UnsupportedError
 from adjit.ir.graph import external_op
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.guard import GuardMiss, Outcome
@@ -400,6 +400,9 @@ class CompiledFunction(Generic[P, R]):
 
     def measure(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Profile:
         """The profile of `fun`, which is the function, or its bound method of an instance."""
+        if not args and not kwargs and self._cache.last is not None and self._cache.last.signature.leaf_keys:
+            raise ArgumentError("a profile runs the function, which takes arguments", find_user_location(),
+                                hint=f"pass example arguments: {function_name(self.fun)}.profile(...); those of calls are not kept")
         signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.key)
         program, captured = self._reported(fun, args, kwargs, signature)
         return program.profile(signature, captured, calls=5)

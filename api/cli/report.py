@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
 import runpy
 import sys
 from pathlib import Path
@@ -30,12 +31,24 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(options: argparse.Namespace) -> int:
     """Write the page."""
     names, function = _find(options.function)
-    args = eval(f"({options.args.rstrip(', ')},)", {"np": np, **names}) if options.args.strip() else ()
+    args = _arguments(options.args, names)
     if not isinstance(function, (CompiledFunction, BoundCompiledFunction)):
         function = compile(function)
     path = options.output or Path(f"{options.function.rpartition(':')[2].rpartition('.')[2]}.html")
     print(function.report(path, *args).path)
     return 0
+
+
+def _arguments(text: str, names: dict[str, Any]) -> tuple[Any, ...]:
+    """The example arguments that an expression makes, with the names of the function's module."""
+    if not text.strip():
+        return ()
+    try:
+        made: tuple[Any, ...] = eval(f"({text.rstrip(', ')},)", {"np": np, **names})
+        return made
+    except Exception as error:
+        raise ArgumentError(f"--args {text!r} is no list of arguments: {type(error).__name__}: {error}",
+                            hint="write what stands between the brackets of the call, such as --args 'np.ones((3, 2)), 0.1'") from error
 
 
 def _find(text: str) -> tuple[dict[str, Any], Any]:
@@ -44,6 +57,9 @@ def _find(text: str) -> tuple[dict[str, Any], Any]:
     if not colon or not name:
         raise ArgumentError(f"{text!r} names no function", hint="write module:function, or file.py:function")
     sys.path.insert(0, "")
+    if not where.endswith(".py") and importlib.util.find_spec(where.partition(".")[0]) is None:
+        raise ArgumentError(f"there is no module {where!r}",
+                            hint="write a module that Python finds from this folder, or a file (train.py:step)")
     names = runpy.run_path(where) if where.endswith(".py") else vars(importlib.import_module(where))
     first, *rest = name.split(".")
     if first not in names:

@@ -86,6 +86,12 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert data_of(target.read_text())["steps"]
     assert main(["report", f"{module}:missing"]) == 1
     assert main(["report", "nothing"]) == 1
+    for arguments, message in ((["no_such_module_xyz:f"], "no module 'no_such_module_xyz'"),
+                               ([f"{module}:plain", "--args", "[1, 2"], "no list of arguments: SyntaxError"),
+                               ([f"{module}:plain", "--args", "unknown"], "NameError: name 'unknown'")):
+        capsys.readouterr()
+        assert main(["report", *arguments]) == 1
+        assert message in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")

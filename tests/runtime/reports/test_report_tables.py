@@ -52,3 +52,10 @@ def test_notebooks() -> None:
     assert "(whole)</td><td style=\"text-align:left\">Sequential()</td><td>20</td>" in text
     tensor = aj.tensor([1.0, 2.0], requires_grad=True)
     assert tensor._repr_html_() == "<pre>tensor([1., 2.], requires_grad=True)</pre><p>shape (2,), float32, 8 bytes</p>"
+
+
+def test_a_profile_asks_for_arguments() -> None:
+    f = aj.compile(lambda x: x * 2)
+    f(1.0)
+    with pytest.raises(ArgumentError, match=r"profile runs the function[\s\S]*pass example arguments"):
+        f.profile()
