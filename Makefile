@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PACKAGES := ir tracer passes codegen eager runtime
 
-.PHONY: demo docs demo-mpi test lint types pytest accuracy bench bench-programs bench-functions bench-compare bench-targets bench-report clean
+.PHONY: demo docs demo-mpi test test-cuda lint types pytest accuracy bench bench-programs bench-functions bench-compare bench-targets bench-report clean
 .DEFAULT_GOAL := test
 
 demo: .venv/installed
@@ -21,6 +21,10 @@ demo-mpi: .venv/installed
 	$(MPIRUN) examples/character_model_mpi.py
 
 test: lint types pytest
+
+# A card against the emulated device, bit for bit. Everything is skipped where there is none.
+test-cuda: .venv/installed
+	$(BIN)/python -m pytest -q -rs tests/runtime/cuda tests/codegen/cuda --exhaustive
 
 lint: .venv/installed
 	$(BIN)/ruff check .

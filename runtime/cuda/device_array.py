@@ -71,6 +71,15 @@ class DeviceArray(DeviceLeaf):
         """Bytes of all elements."""
         return self._type.nbytes
 
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The array for CuPy, PyTorch and Numba, without a copy: they wait for the stream that it names. The emulated device has no memory
+        of a card: `AttributeError`."""
+        if self.driver.stream is None:
+            raise AttributeError("arrays of the emulated device are not in the memory of a card")
+        return {"shape": self.shape, "typestr": self.dtype.str, "data": (self.address if self.size else 0, False), "strides": None,
+                "version": 3, "stream": self.driver.stream}
+
     def copy(self) -> DeviceArray:
         """A copy on the device."""
         made = new(self.driver, self._type)

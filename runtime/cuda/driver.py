@@ -91,6 +91,11 @@ class Driver:
             self._library.cuGetErrorString(status, byref(text))
             raise CudaError(f"{name}: {(text.value or b'').decode()} ({status})")
 
+    @property
+    def stream(self) -> int | None:
+        """The handle of the stream on which all is launched."""
+        return self._stream.value
+
     def prepare(self, program: DeviceProgram) -> None:
         """Have the driver compile the kernels of a program."""
         self._enter()

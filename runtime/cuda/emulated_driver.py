@@ -26,6 +26,7 @@ class EmulatedDriver:
 
     name = "emulated device"
     target = SM_90
+    stream: int | None = None
 
     def __init__(self, seed: int = 0) -> None:
         self._random = random.Random(seed)

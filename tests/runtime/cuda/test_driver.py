@@ -79,6 +79,28 @@ def test_programs_run_through_the_driver(card: ctypes.CDLL) -> None:
     assert float(sums.copy().block_until_ready().__array__()[0]) == pytest.approx(x[:, 2].sum())
 
 
+def test_loops_run_through_the_driver(card: ctypes.CDLL) -> None:
+    def looped(x: Any) -> Any:
+        def total(x: Any) -> Any:
+            y = aj.while_loop(lambda c: c.sum() < 20, lambda c: c * 1.3 + 0.1, x)
+            return aj.scan(lambda c, e: (c * e, np.sin(c)), y[0], y)[1].sum()
+        return aj.grad(total)(x if x[0] > 0 else -x)
+
+    x = np.linspace(0.5, 1, 3)
+    there, here = aj.compile(looped, device="cuda"), aj.compile(looped)
+    for given in (x, -x, x):
+        np.testing.assert_allclose(np.asarray(there(given)), here(given), rtol=1e-12)
+
+
+def test_other_libraries_get_the_memory_itself(card: ctypes.CDLL) -> None:
+    array = aj.device_put(np.arange(6, dtype=np.float32).reshape(2, 3))
+    interface = array.__cuda_array_interface__
+    assert interface["data"] == (array.address, False)
+    assert (interface["shape"], interface["typestr"], interface["strides"], interface["version"]) == ((2, 3), "<f4", None, 3)
+    assert interface["stream"] == devices.driver().stream != 0
+    assert aj.device_put(np.ones(0)).__cuda_array_interface__["data"] == (0, False)
+
+
 def test_memory_is_freed_with_its_last_user(card: ctypes.CDLL) -> None:
     gc.collect()
     before = card.fake_live()
