@@ -1,4 +1,4 @@
-"""Warnings for traced functions that draw random numbers or read the clock: the program would use the numbers of the trace in every call.
+"""Warnings for traced functions that draw random numbers, read the clock or open files: each call would use what the trace got.
 
 Draws are found by the states of the generators before and after the trace. A clock has no state: if the code of a reached function names a
 clock, a profile function watches the trace for calls of it. Without such names a trace only pays for the search for the names.
@@ -28,6 +28,8 @@ _READ = frozenset({"time", "perf_counter", "monotonic", "process_time", "thread_
                    "input"})
 _CLOCKS = frozenset({"time", "posix", "nt", "_uuid", "datetime", "builtins"})      # modules of these functions
 _ENTROPY = frozenset({"uuid", "secrets", "random"})                     # read random bytes of the system for their callers
+_FILES = frozenset({"open", "read_text", "read_bytes", "load", "loadtxt", "genfromtxt"})        # open files
+_OPENING = frozenset({"io", "_io", "pathlib", "numpy"})                 # modules of these functions; open files for their callers
 _SEEDING = frozenset({     # draw a seed from the system where none is given
     "default_rng", "SeedSequence", "RandomState", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64", "Random", "SystemRandom", "seed"})
 _CALLABLES = frozenset({"builtin_function_or_method", "method", "function", "type", "cython_function_or_method"})
@@ -109,8 +111,9 @@ def _mentions(function: FunctionType) -> Iterator[Mention]:
     """Yield the clocks and generators that the code of a function names; the code is read only if its names suggest some."""
     code, names = function.__code__, _names(function.__code__)
     variables = {name: function.__globals__[name] for name in names & function.__globals__.keys()}
-    if "input" in names:
-        variables.setdefault("input", input)
+    for name, builtin in (("input", input), ("open", open)):
+        if name in names:
+            variables.setdefault(name, builtin)
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         try:
             variables[name] = cell.cell_contents
@@ -133,10 +136,17 @@ def _is_suspect(value: Any, names: frozenset[str]) -> bool:
     """True if a variable holds a generator, a clock, or a module that has some."""
     if isinstance(value, ModuleType):
         module = value.__name__
-        return module in _HOMES or (module == "numpy" and "random" in names) or (module == "os" and not _READ.isdisjoint(names))
+        return module in _HOMES or (module == "numpy" and "random" in names) or (module == "os" and not _READ.isdisjoint(names)) \
+            or (module in _OPENING and not _FILES.isdisjoint(names))
     if type(value).__name__ in _CALLABLES:
-        return _module_of(value) in _HOMES
-    return isinstance(value, _kinds())
+        home = _module_of(value)
+        return home in _HOMES or home.partition(".")[0] in _OPENING
+    return isinstance(value, _kinds()) or _is_path(value)
+
+
+def _is_path(value: Any) -> bool:
+    """True for paths and their classes, whose methods open files."""
+    return (value if isinstance(value, type) else type(value)).__module__.partition(".")[0] == "pathlib"
 
 
 def _module_of(value: Any) -> str:
@@ -244,13 +254,14 @@ def _line_of(path: str, generator: Any, mentions: Iterable[Mention], functions: 
 
 
 def _is_clock(value: Any) -> bool:
-    """True if a call of this reads a clock or random bytes of the system; for functions written in Python, if it may do so."""
-    if isinstance(value, random.SystemRandom) or isinstance(getattr(value, "__self__", None), random.SystemRandom):
+    """True if a call of this reads a clock or random bytes of the system, or opens a file; of Python's own functions, if it may do so."""
+    if isinstance(value, random.SystemRandom) or isinstance(getattr(value, "__self__", None), random.SystemRandom) or _is_path(value):
         return True
     if type(value).__name__ not in _CALLABLES:
         return False
     home, name = _module_of(value), getattr(value, "__name__", "")
-    return (home in _CLOCKS and name in _READ) or (home in ("uuid", "secrets") and type(value) is not type) or name in _SEEDING
+    return (home in _CLOCKS and name in _READ) or (home.partition(".")[0] in _OPENING and name in _FILES) \
+        or (home in ("uuid", "secrets") and type(value) is not type) or name in _SEEDING
 
 
 @contextmanager
@@ -264,10 +275,11 @@ def _clock_reads_reported(mentions: Sequence[Mention]) -> Iterator[None]:
         def watch(frame: FrameType, event: str, function: Any) -> None:
             name = getattr(function, "__name__", None)
             seeded = name == _SEEDED and frame.f_globals.get("__name__") == "random" and frame.f_locals.get("a", ()) is None
-            if event != "c_call" or not (seeded or (name in _READ and _is_clock(function))):
+            if event != "c_call" or not (seeded or ((name in _READ or name == "open") and _is_clock(function))):
                 return
+            readers = _OPENING if name == "open" else _ENTROPY
             caller: FrameType | None = frame
-            while caller is not None and caller.f_globals.get("__name__") in _ENTROPY:
+            while caller is not None and caller.f_globals.get("__name__", "").partition(".")[0] in readers:
                 caller = caller.f_back
             if caller is not None and not _is_library(caller.f_globals.get("__name__", "")) and not _gives_seed(caller):
                 code = caller.f_code
@@ -280,8 +292,9 @@ def _clock_reads_reported(mentions: Sequence[Mention]) -> Iterator[None]:
             sys.setprofile(None)
     for line, name in read.items():
         names = next((".".join(mention.names) for mention in mentions if mention.line == line), name)
-        what = "the keyboard" if names.endswith("input") else "the clock or random bytes of the system"
-        _warn(line, f"reads {what} ({names})", "read it outside, and pass it as an argument")
+        what = "reads a file" if name == "open" or names.rpartition(".")[2] in _FILES else \
+            "reads the keyboard" if names.endswith("input") else "reads the clock or random bytes of the system"
+        _warn(line, f"{what} ({names})", "read it outside, and pass it as an argument")
 
 
 def _gives_seed(caller: FrameType) -> bool:
