@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from adjit.codegen.cuda.arrays.factors import lower_cholesky, lower_lu, lower_lu_inverse, lower_lu_solve, lower_triangular_solve
+from adjit.codegen.cuda.arrays.fourier import lower_fourier
 from adjit.codegen.cuda.arrays.indexing import lower_check, lower_scatter, lower_take
 from adjit.codegen.cuda.arrays.lines import lower_argmax, lower_cumulative
 from adjit.codegen.cuda.arrays.movement import lower_copy, lower_movement, lower_table
@@ -22,6 +23,7 @@ _BY_NAME = {"fused": lower_fused, "matmul": lower_matmul, "matmul_epilogue": low
             "convolution": lower_convolution, "convolution_kernel_gradient": lower_kernel_gradient,
             "iota": lower_alone, "table": lower_table, "cholesky": lower_cholesky, "lu": lower_lu, "lu_inverse": lower_lu_inverse,
             "lu_solve": lower_lu_solve, "triangular_solve": lower_triangular_solve,
+            **dict.fromkeys(("fft", "rfft", "irfft"), lower_fourier),
             **dict.fromkeys(("take", "take_along_axis"), lower_take),
             **dict.fromkeys(("scatter_add", "scatter_add_along_axis", "scatter_set"), lower_scatter),
             **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin"), lower_cumulative),
@@ -43,8 +45,7 @@ def lower_op(op: Op, memory: Memory) -> list[Launch]:
     return [*(lower_check(op) if op.definition.kind is Kind.INDEXING else []), *lowering(op, memory)]
 
 
-_WORDS = {**dict.fromkeys(("fft", "rfft", "irfft"), "a Fourier transform"),
-          "banded_solve": "a solution of banded equations", "sylvester": "a solution of Sylvester's equation",
+_WORDS = {"banded_solve": "a solution of banded equations", "sylvester": "a solution of Sylvester's equation",
           **dict.fromkeys(("qr", "qr_raw", "column_order"), "a QR factorization"),
           **dict.fromkeys(("eig", "eigh", "eigvals", "eigvalsh"), "eigenvalues"), **dict.fromkeys(("svd", "svdvals"), "singular values"),
           **dict.fromkeys(COLLECTIVES, "communication of ranks")}
