@@ -22,7 +22,7 @@ from adjit.tracer.lowering import convert
 from adjit.tracer.scope import Scope, active_scope, entered
 from adjit.tracer.trace import check_result
 from adjit.tracer.trees import Tree, TreeSpec, flatten, paths, structure_text
-from adjit.tracer.user_location import find_user_location, return_location
+from adjit.tracer.user_location import find_user_location, return_location, warn_user
 
 
 class WrapperReturned(Exception):
@@ -93,6 +93,7 @@ def trace_body(function: Callable[[Sequence[Any]], Tree], name: str, parameters:
         raise TraceError("a loop or a branch is traced outside of a trace", find_user_location())
     builder = GraphBuilder(name, parent=outer.builder)
     outer_wrapper = thread.context.wrapping
+    added = outer.root.added()
     with entered(Scope(builder, parent=outer)):
         leaves: list[Any] = []
         for parameter in parameters:
@@ -107,6 +108,10 @@ def trace_body(function: Callable[[Sequence[Any]], Tree], name: str, parameters:
         arrays = [_array(leaf, out_tree, index) for index, leaf in enumerate(results)]
         graph = builder.build([array.value for array in arrays])
         origins = tuple(builder.origin(value) for value in graph.results)
+    more = [path for path, count in outer.root.added().items() if count > added.get(path, 0)]
+    if more:
+        warn_user(f"{name}, which a loop or branch of the program runs, adds to {', '.join(more[:3])}: each call does so as often as the "
+                  "trace did, not in each iteration. Carry a number, return what is to be kept, and store it outside of the loop")
     return TracedBody(graph, tuple(builder.captures), out_tree, tuple(array.weak for array in arrays), origins)
 
 

@@ -7,7 +7,7 @@ import itertools
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
@@ -115,6 +115,7 @@ class Scope:
         self._outside: set[int] | None = None
         self.generators: list[Any] = []     # of random numbers, which the function names; of the outermost scope
         self.module_attributes: list[tuple[ModuleType, str]] = []       # of libraries, which it may store; of the outermost scope
+        self.added: Callable[[], Mapping[str, int]] = dict      # what the function has added to outside, and how often; of the outermost
         self.counted = False                                   # whether it is one of the `open_traces`
 
     def is_seen_outside(self, array: Any) -> bool:

@@ -317,6 +317,7 @@ def _stores_watched(scope: Scope, places: StoredPlaces, roots: Sequence[Any], co
     log = ContainerLog(())
     try:
         with logging_containers(containers) as log, places.marked():
+            scope.added = partial(places.added, log)
             yield log
     except BaseException as error:
         flow = None if scope.root.values is None else scope.root.values.flow
@@ -334,6 +335,8 @@ def _stores_watched(scope: Scope, places: StoredPlaces, roots: Sequence[Any], co
                 if isinstance(source.value, LiftedNumber):
                     rebind(source.read, places.before[key].value if key in places.before else MISSING)
         raise
+    finally:
+        scope.added = dict
 
 
 def _store_values(scope: Scope, places: StoredPlaces, after: Reachability, log: ContainerLog) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter, defaultdict
 from types import SimpleNamespace
 from typing import Any
@@ -78,6 +79,30 @@ def test_each_call_counts() -> None:
         g = transform(f)
         found.append([(as_python(g(x)), as_python(state())) for x in (3.0, 0.3, 8.0, 3.0, 3.0)])
     assert found[0] == found[1]
+
+
+def test_what_the_functions_of_loops_and_branches_count_causes_a_warning() -> None:
+    """They are traced, not run in each iteration."""
+    state, log = SimpleNamespace(n=0, last=0), [0]
+
+    def counting(carry: Any, x: Any) -> Any:
+        state.n += 1
+        log.append(1)
+        return carry + x, carry
+
+    def storing(carry: Any, x: Any) -> Any:
+        state.last = 3
+        return carry + x, carry
+
+    compiled = aj.compile(lambda x: aj.scan(counting, 0.0, x)[0])
+    with pytest.warns(UserWarning, match=r"counting, which a loop .* runs, adds to state\.n, log: each call does so as often as the trace"):
+        assert compiled(np.ones(3)) == 3.0
+    with pytest.warns(UserWarning, match="adds to log: "):
+        aj.compile(lambda x: aj.cond(x > 0, lambda x: log.append(1) or x, np.sin, x))(1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert aj.compile(lambda x: aj.scan(storing, 0.0, x)[0])(np.ones(3)) == 3.0
+        assert compiled(np.ones(3)) == 3.0
 
 
 def test_counting_makes_no_trace_of_its_own() -> None:

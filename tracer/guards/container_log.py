@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import gc
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from functools import cache
 from operator import is_
@@ -53,6 +53,7 @@ _READING_AT: dict[type, frozenset[str]] = {
     deque: frozenset()}
 _MOVING = frozenset({"reverse", "rotate"})
 _APPENDING = frozenset({"append", "extend", "__iadd__"})
+_ADDING = _APPENDING | _MOVING | {"appendleft", "extendleft", "insert", "__imul__", "pop", "popleft", "popitem"}
 
 
 class Change(NamedTuple):
@@ -132,6 +133,18 @@ class ContainerLog(UseLog):
         """Take containers of which every change is none for unchanged."""
         changed = {id(change.container) for change in self.changes if not is_none(change)}
         self.changes = [change for change in self.changes if id(change.container) in changed]
+
+    def added(self) -> Iterator[tuple[Any, Any, int]]:
+        """Containers that were changed by what makes another change if it is done twice, and keys of numbers, with the number of times."""
+        for change in self.changes:
+            if change.name in _ADDING:
+                yield change.container, None, 1
+        for number, key in self.tallied:
+            container, kind = self.kinds[number]
+            base: Any = base_of(kind)
+            now: Any = base.get(container, key) if base is dict else base.__getitem__(container, key) if key < len(container) else None
+            if log_hooks.is_tally(now):
+                yield container, key, len(now.steps)
 
     def end_tallies(self) -> list[tuple[Any, Any, Any]]:
         """Give containers the numbers again that were added to; the container, the key and the tally of each."""

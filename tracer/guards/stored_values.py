@@ -5,6 +5,7 @@ the trace."""
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -140,6 +141,14 @@ class StoredPlaces:
     def end_tallies(self, log: ContainerLog) -> list[tuple[Source, Any]]:
         """The numbers in attributes, variables and containers that were added to, which have their own numbers again."""
         return [*self.counted, *((_item_source(self.before, container, key), now) for container, key, now in log.end_tallies())]
+
+    def added(self, log: ContainerLog) -> Counter[str]:
+        """What the function has added to so far, by paths: how often to each number, and to what containers hold."""
+        found = Counter({source.path: len(now.steps) for source in self._tallied.values() if is_tally(now := source.read())})
+        for container, key, count in log.added():
+            path = next((source.path for source in self.before.values() if source.value is container), f"a {type(container).__name__}")
+            found[path if key is None else f"{path}[{key_text(key)}]"] += count
+        return found
 
     def stored(self, after: Reachability) -> dict[Key, Source]:
         """Sources behind the trace that the function stored."""
