@@ -105,7 +105,7 @@ class NativeCallable:
         Raises `ExportError` with the words of the status if that is not 0.
 
         >>> import numpy as np, adjit
-        >>> c = adjit.compile(lambda p: p["a"] * np.array([1.0, p["b"]])).as_callable({"a": 1.0, "b": 2.0}, form="jacobian")
+        >>> c = adjit.compile(lambda p: np.stack([p["a"], p["a"] * p["b"]])).as_callable({"a": 1.0, "b": 2.0}, form="jacobian")
         >>> c(np.array([3.0, 2.0]))
         (array([3., 6.]), array([[1., 0.],
                [2., 3.]]))
