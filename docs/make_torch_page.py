@@ -64,8 +64,9 @@ def reason_of(section: str, name: str) -> str:
 
 def wrong_reasons() -> list[str]:
     """Patterns that say why not of a name that is there, or of none."""
+    there = {section: set(found(section)) for section in REASONS}
     return [f"{section}.{pattern}" for section, reasons in REASONS.items() for patterns in reasons.values() for pattern in patterns
-            if not (names := [name for name in NAMES[section] if fnmatchcase(name, pattern)]) or set(names) & set(found(section))]
+            if not (names := [name for name in NAMES[section] if fnmatchcase(name, pattern)]) or set(names) & there[section]]
 
 
 def of_section(section: str, there: list[str]) -> Iterator[str]:

@@ -214,6 +214,10 @@ def external(*arrays: np.ndarray, function: str, output: int) -> np.ndarray:
         if function == "wofz":
             value = scipy.special.cython_special.wofz(complex(*numbers))
             return (value.real, value.imag)[output]
+        if function.startswith("complex_"):
+            values = getattr(scipy.special, function.removeprefix("complex_"))(*map(complex, numbers[::2], numbers[1::2]))
+            value = np.atleast_1d(values)[output // 2]
+            return (value.real, value.imag)[output % 2]
         if function == "eval_hermite":
             return scipy.special.cython_special.eval_hermite(int(numbers[0]), numbers[1])
         return getattr(scipy.special.cython_special, function)(*numbers)
