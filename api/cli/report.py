@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
+import inspect
 import runpy
 import sys
 from pathlib import Path
@@ -35,6 +36,12 @@ def run(options: argparse.Namespace) -> int:
     if not isinstance(function, (CompiledFunction, BoundCompiledFunction)):
         function = compile(function)
     path = options.output or Path(f"{options.function.rpartition(':')[2].rpartition('.')[2]}.html")
+    if args:
+        try:
+            inspect.signature(function).bind(*args)
+        except TypeError as error:
+            raise ArgumentError(f"--args {options.args!r} does not fit {options.function}: {error}",
+                                hint="write what stands between the brackets of the call, such as --args 'np.ones((3, 2)), 0.1'") from error
     print(function.report(path, *args).path)
     return 0
 
@@ -66,5 +73,7 @@ def _find(text: str) -> tuple[dict[str, Any], Any]:
         raise ArgumentError(f"{where} has no {first!r}", hint="write module:function")
     found = names[first]
     for attribute in rest:
+        if not hasattr(found, attribute):
+            raise ArgumentError(f"{where} has no {name!r}", hint="write module:function, or file.py:function")
         found = getattr(found, attribute)
     return names, found

@@ -88,7 +88,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["report", "nothing"]) == 1
     for arguments, message in ((["no_such_module_xyz:f"], "no module 'no_such_module_xyz'"),
                                ([f"{module}:plain", "--args", "[1, 2"], "no list of arguments: SyntaxError"),
-                               ([f"{module}:plain", "--args", "unknown"], "NameError: name 'unknown'")):
+                               ([f"{module}:plain", "--args", "unknown"], "NameError: name 'unknown'"),
+                               ([f"{module}:plain", "--args", "1.0, 2.0, 3.0, 4.0, 5.0"], "does not fit"),
+                               ([f"{module}:plain.missing"], "has no 'plain.missing'")):
         capsys.readouterr()
         assert main(["report", *arguments]) == 1
         assert message in capsys.readouterr().err
