@@ -80,7 +80,9 @@ print(int(np.max(each)), len(set(np.ravel([found[f"split{number}_test_process"] 
 """
 
 
-def test_a_grid_compiles_once_a_process_and_nothing_with_a_filled_cache(tmp_path: Path) -> None:
+def test_a_grid_compiles_once_a_process_and_nothing_with_a_filled_cache(tmp_path: Path, exhaustive: bool) -> None:
+    if not exhaustive:
+        pytest.skip("four processes that import scikit-learn: with --exhaustive")
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests"), "ADJIT_CACHE_DIR": str(tmp_path / "cache")}
 
     def files() -> dict[str, int]:

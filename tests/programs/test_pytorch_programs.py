@@ -11,7 +11,7 @@ import warnings
 
 import numpy as np
 import pytest
-from support.each import parametrize_within
+from support.each import for_each, parametrize_within
 from support.pytorch_programs import FOLDER, GOLDEN, NAMES, run, with_import_of
 
 import adjit as aj
@@ -42,9 +42,9 @@ def test_runs_with_its_import_changed(name: str) -> None:
     check(name, "as it is")
 
 
-@parametrize_within("name", NAMES)
-def test_runs_compiled(name: str) -> None:
-    check(name, "compiled")
+def test_runs_compiled(exhaustive: bool) -> None:
+    """Every third one by default: compiling takes most of a second for each."""
+    for_each({name: name for name in (NAMES if exhaustive else NAMES[::3])}, lambda name: check(name, "compiled"))
 
 
 def test_thirty_programs_of_which_two_may_fail() -> None:

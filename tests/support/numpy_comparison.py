@@ -72,7 +72,8 @@ def compare(found: Any, wanted: Any, rounding: float, what: str) -> None:
         scale = np.max(np.abs(expected), initial=0.0, where=np.isfinite(expected)) if expected.dtype.kind == "f" else 0.0
         equal = (array == expected) | ((array != array) & (expected != expected))
         if rounding and expected.dtype.kind == "f":
-            equal |= np.abs(array - expected) <= rounding * scale
+            with np.errstate(invalid="ignore"):
+                equal |= np.abs(array - expected) <= rounding * scale
         if not np.all(equal):
             raise Differs(f"{path} is {array}, not {expected}: off by {np.max(np.abs(array - expected), initial=0.0, where=~equal)}")
 
