@@ -126,6 +126,18 @@ def emit_object(text: str, target: Target, verify: bool = False, promote: bool =
         return _emit(Module(text), target, verify, promote)
 
 
+@off_main_thread
+def assembly_text(text: str, target: Target) -> str:
+    """The assembly of one module, as its object code has it, for reports."""
+    import llvmlite.binding as llvm
+
+    with no_fork():
+        machine = make_machine(target, True)
+        module = llvm.parse_assembly(f'target triple = "{machine.triple}"\n{text}', llvm.create_context())
+        found: str = machine.emit_assembly(module)
+        return found
+
+
 def warm_up(target: Target) -> None:
     """Compile a small module once: the first module of a process takes 3 ms more than later ones."""
     if (target, True) not in _machines:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+from adjit.codegen.llvm.object_code import assembly_text
+from adjit.codegen.llvm.target import TARGETS
 from adjit.codegen.native.program_code import Call
 from adjit.ir.analysis.cost import cost_of
 from adjit.runtime.native.executable import NativeExecutable
@@ -29,6 +33,19 @@ def step_texts(executable: NativeExecutable) -> dict[str, str]:
     texts = {names[call.function]: call.code.text for call in executable.program.calls}
     shared = [function.text for _, function in sorted(executable.program.shared.items())]
     return {**texts, "shared functions": "\n".join(shared)} if shared else texts
+
+
+def step_assembly(executable: NativeExecutable) -> dict[str, str]:
+    """The instructions of each step, by name: assembly without the assembler's directives."""
+    target = TARGETS[executable.code.artifact.target]
+    names, found, function = step_names(executable), dict[str, list[str]](), ""
+    for line in assembly_text(executable.program.text, target).splitlines():
+        label = re.match(r'"?([\w.]+)"?:', line)
+        if label is not None and (label[1] in names or not label[1].startswith(".")):
+            function = names.get(label[1], "")
+        elif function and (label is not None or not line.lstrip().startswith(".")):
+            found.setdefault(function, []).append(line.partition("#")[0].rstrip())
+    return {name: "\n".join(line for line in lines if line and not line.startswith(".Lfunc")) for name, lines in found.items()}
 
 
 def describe_code(executable: NativeExecutable) -> list[str]:

@@ -27,7 +27,7 @@ from adjit.ir.printer import attribute
 from adjit.passes.autodiff.partition.choose_saved_values import backward_ops, saved_values
 from adjit.runtime.reports.memory_blocks import format_bytes
 from adjit.runtime.reports.memory_report import MemoryReport
-from adjit.runtime.reports.reports import kernel_texts, memory_of
+from adjit.runtime.reports.reports import assembly_texts, kernel_texts, memory_of
 from adjit.tracer.user_location import find_user_location
 
 if TYPE_CHECKING:
@@ -158,6 +158,9 @@ def _attributes(op: Op) -> str:
     return ", ".join(text if len(text) <= MAX_ATTRIBUTE else f"{text[:MAX_ATTRIBUTE]}..." for text in texts)
 
 
+MAX_ASSEMBLY = 1 << 20
+"""Characters of assembly in a page, which is to be there in a second."""
+
 # -- kernels and times
 
 
@@ -166,6 +169,11 @@ def _kernels(program: Program) -> list[dict[str, Any]]:
     texts = kernel_texts(program)
     found: dict[str, dict[str, Any]] = {name: {"name": name, "text": text, "lines": [], "operations": 0, "bytes": 0, "uses": 0}
                                         for name, text in texts.items()}
+    left = MAX_ASSEMBLY
+    for name, text in assembly_texts(program).items():
+        if name in found and len(text) <= left:
+            found[name]["assembly"] = text
+            left -= len(text)
     planned = [program.planned] if program.backward is None else [program.planned, program.backward.planned]
     for graph in planned:
         for op in _all_ops(graph):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
+from typing import Any
 
 from adjit.ir.printer import print_graph
 from adjit.runtime.caches.program_cache import CacheInfo
+from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.program import Program
 from adjit.runtime.reports.kernel_texts import kernel_texts_of
 from adjit.runtime.reports.memory_blocks import format_bytes, html_table
 from adjit.runtime.reports.memory_report import MemoryReport, both_halves, memory_report
+from adjit.runtime.reports.native_report import step_assembly
 from adjit.tracer.user_location import find_user_location, warn_user
 
 STAGES = ("traced", "adjoint", "optimized", "fused", "planned")
@@ -31,10 +34,19 @@ def graph_text(program: Program, stage: str) -> str:
 
 def kernel_texts(program: Program) -> dict[str, str]:
     """The generated code of each kernel, by name, in the order of their first use; then the kernels of the backward half."""
-    texts = kernel_texts_of(program.executable)
+    return _of_halves(program, kernel_texts_of)
+
+
+def assembly_texts(program: Program) -> dict[str, str]:
+    """The instructions of each kernel, by the same names; empty for backends without machine code of their own."""
+    return _of_halves(program, lambda executable: step_assembly(executable) if isinstance(executable, NativeExecutable) else {})
+
+
+def _of_halves(program: Program, texts_of: Callable[[Any], dict[str, str]]) -> dict[str, str]:
+    texts = texts_of(program.executable)
     backward = program.backward
     if backward is not None:
-        for name, text in kernel_texts_of(backward.executable).items():
+        for name, text in texts_of(backward.executable).items():
             texts[name if texts.get(name, text) == text else f"{name} of the backward half"] = text
     return texts
 

@@ -321,6 +321,7 @@ function kernels() {
       if (!box.open || box.children.length > 1) return;
       if (kernel.lines.length) box.append(element("pre", {}, kernel.lines.join("\n")));
       box.append(element("pre", {}, kernel.text));
+      if (kernel.assembly) box.append(element("details", {}, element("summary", {}, "instructions of the processor"), element("pre", {}, kernel.assembly)));
     });
     section.append(box);
   }

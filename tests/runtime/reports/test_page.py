@@ -77,6 +77,14 @@ def test_pages_without_times_of_halves_and_methods(tmp_path: Path) -> None:
     assert data_of(Model().double.report(tmp_path / "m.html", np.ones(2)).html)["name"] == "double"
 
 
+def test_kernels_have_their_instructions() -> None:
+    compiled = aj.compile(lambda x, w: np.tanh(x @ w))
+    kernels = data_of(compiled.report(None, np.ones((8, 4)), np.ones((4, 3))).html)["kernels"]
+    named = {kernel["name"]: kernel.get("assembly", "") for kernel in kernels}
+    assert all("ret" in text for name, text in named.items() if name != "shared functions")
+    assert not any(line.lstrip().startswith((".cfi", ".p2align")) for text in named.values() for line in text.splitlines())
+
+
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     module = tmp_path / "programs.py"
     module.write_text("import numpy as np\nimport adjit as aj\ndef plain(x, n):\n    return np.sin(x) * n\nscale = 3.0\n")
