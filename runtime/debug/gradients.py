@@ -16,7 +16,7 @@ from adjit.runtime.parameter_vectors import ravel_pytree
 from adjit.runtime.transform_arguments import describe
 from adjit.runtime.transforms import jvp, vjp
 from adjit.tracer.tracebacks import user_frames_only
-from adjit.tracer.trees import flatten, paths
+from adjit.tracer.trees import flatten, paths, unflatten
 from adjit.tracer.user_location import find_user_location
 
 STEPS = (1e-4, 1e-5, 1e-6, 1e-3)
@@ -48,6 +48,7 @@ def check_grads(f: Callable[..., Any], args: Any, order: int = 2, directions: in
     """Compare derivatives of `f(*args)`, in reverse and in forward mode, with central differences along random directions, up to `order`.
 
     Arguments and results are trees of float64 arrays or numbers; a single argument may be given as it is, if it is no tuple or list.
+    Integers, bools and texts among the arguments are passed on as they are.
     Derivatives of order n are those of the derivative of order n - 1, weighted at random. Returns a report; `print` it.
 
     Where a function has no forward mode (`pure_callback` with a `vjp=`), reverse mode alone is compared.
@@ -69,22 +70,21 @@ def check_grads(f: Callable[..., Any], args: Any, order: int = 2, directions: in
             raise ArgumentError(f"check_grads: {name} is {number!r}, expected a positive integer", find_user_location(),
                                 hint="order=2 checks first and second derivatives" if name == "order" else "directions=2 tries two of them")
     args = tuple(args) if isinstance(args, (tuple, list)) else (args,)
-    if not any(np.size(leaf) for leaf in flatten(args)[0]):
+    leaves, tree = flatten(args)
+    moved = [index for index, leaf in enumerate(leaves) if _is_moved(f"args{paths(tree)[index]}", leaf)]
+    if not any(np.size(leaves[index]) for index in moved):
         raise ArgumentError("check_grads: the arguments have no numbers to differentiate by", find_user_location(),
-                            hint="give the point: check_grads(f, (x, y))")
-    for path, leaf in zip(paths(flatten(args)[1]), flatten(args)[0], strict=True):
-        if not isinstance(leaf, float) and getattr(leaf, "dtype", None) != np.float64:
-            raise ArgumentError(f"check_grads: args{path} is of {getattr(leaf, 'dtype', type(leaf).__name__)}, expected float64",
-                                find_user_location(), hint="differences of narrower floats are noise: convert with .astype(np.float64)")
-        if not np.isfinite(leaf).all():
-            raise ArgumentError(f"check_grads: args{path} has a NaN or an infinity", find_user_location(), hint="check another point")
-    point, unravel = ravel_pytree(args)
+                            hint="give the point, floats for what is differentiated: check_grads(f, (2.0, 3))")
+    point, unravel = ravel_pytree([leaves[index] for index in moved])
     draw = np.random.default_rng(seed)
-    labels = _labels(args)
+    labels = [label for index in moved for label in _labels(f"args{paths(tree)[index]}", leaves[index])]
     rows: list[tuple[int, str, float, float]] = []
 
     def outputs(vector: Any) -> Any:
-        return ravel_pytree(f(*unravel(vector)))[0]
+        given = list(leaves)
+        for index, leaf in zip(moved, unravel(vector), strict=True):
+            given[index] = leaf
+        return ravel_pytree(f(*unflatten(tree, given)))[0]
 
     function: Callable[[Any], Any] = outputs
     for number in range(1, order + 1):
@@ -153,14 +153,23 @@ MAX_ELEMENTS = 64
 """Elements of the arguments by which a mismatch is looked at one by one."""
 
 
-def _labels(args: tuple[Any, ...]) -> list[str]:
-    """A name for each element of the vector of all arguments."""
-    leaves, tree = flatten(args)
-    names: list[str] = []
-    for path, leaf in zip(paths(tree), leaves, strict=True):
-        shape = np.shape(leaf)
-        names += [f"args{path}" + (f"[{', '.join(map(str, index))}]" if shape else "") for index in np.ndindex(shape)]
-    return names
+def _is_moved(name: str, leaf: Any) -> bool:
+    """True for floats, which are differentiated; False for integers, bools and texts, which stay what they are."""
+    dtype = getattr(leaf, "dtype", None)
+    if isinstance(leaf, (str, int)) or (dtype is not None and dtype.kind in "iub"):
+        return False
+    if not isinstance(leaf, float) and dtype != np.float64:
+        raise ArgumentError(f"check_grads: {name} is of {dtype if dtype is not None else type(leaf).__name__}, expected float64",
+                            find_user_location(), hint="differences of narrower floats are noise: convert with .astype(np.float64)")
+    if not np.isfinite(leaf).all():
+        raise ArgumentError(f"check_grads: {name} has a NaN or an infinity", find_user_location(), hint="check another point")
+    return True
+
+
+def _labels(name: str, leaf: Any) -> list[str]:
+    """A name for each element of an argument."""
+    shape = np.shape(leaf)
+    return [name + (f"[{', '.join(map(str, index))}]" if shape else "") for index in np.ndindex(shape)]
 
 
 def _gradient(function: Callable[[Any], Any], weights: Any, point: Any) -> Any:

@@ -57,3 +57,15 @@ def test_arguments_that_say_nothing() -> None:
         aj.debug.check_grads(lambda p: p["x"], {"x": np.array([1.0, np.nan])})
     with pytest.raises(ArgumentError, match="gives a NaN or an infinity at this point"), np.errstate(all="ignore"):
         aj.debug.check_grads(np.log, -1.0)
+
+
+def test_what_is_no_float_is_passed_on() -> None:
+    """Exponents, indices, flags and names stay what they are."""
+    def f(x: Any, n: int, places: Any, flag: bool, name: str) -> Any:
+        assert (type(n), type(flag), type(name)) == (int, bool, str)
+        return np.sum((np.sin(x) if flag else x)[places] ** n)
+
+    report = aj.debug.check_grads(f, (np.array([0.5, 1.0, 2.0]), 3, np.array([0, 2]), True, "x"), order=2)
+    assert len(report.rows) == 4
+    with pytest.raises(ArgumentError, match="no numbers to differentiate by"):
+        aj.debug.check_grads(lambda x: x * 2, (3,))
