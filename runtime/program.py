@@ -298,7 +298,8 @@ class Program:
         compilation = profile.first_call(took.trace, self.pipeline.records, took.passes, took.kernels)
         live = memory_report.memory_report(self.pipeline.graphs["optimized"], self.planned).live_bytes
         in_use = dict(zip((op for op in self.planned.ops if op.definition.kind is not Kind.MEMORY), live, strict=True))
-        return profile.make_profile(self.planned.name, runs[1:], compilation, tuple(in_use.get(op, 0) for op, _, _ in runs[-1]))
+        return profile.make_profile(self.planned.name, runs[1:], compilation, tuple(in_use.get(op, 0) for op, _, _ in runs[-1]),
+                                    self.executable.thread_spans if isinstance(self.executable, NativeExecutable) else ())
 
     def _everything(self, signature: CallSignature, captured: Sequence[np.ndarray]) -> tuple[Sequence[np.ndarray], Sequence[Any]]:
         """An array for each parameter, and the caller's object for it."""

@@ -25,7 +25,7 @@ from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.arrays.creation import lower_copy
 from adjit.codegen.native.lower_op import lower_step
 from adjit.codegen.native.merge_functions import MAX_MERGED_LINES, MIN_SIMILAR, find_similar, is_small, merge_steps, numbers_table
-from adjit.codegen.native.program_code import ENTRY, OP_SHIFT, Call, LeadingDims, ProgramCode, StepCode
+from adjit.codegen.native.program_code import ENTRY, MAX_SPANS, OP_SHIFT, SIGNATURE, Call, LeadingDims, ProgramCode, StepCode
 from adjit.codegen.native.subnormals import BODY, flushing_entry
 from adjit.ir.analysis.buffer_assignment import BufferAssignment, ResultKind
 from adjit.ir.dataclass import dataclass
@@ -148,8 +148,9 @@ def lower_program(planned: Graph, target: Target, prefix: str = "", timed: bool 
     `leading_dims` has the leading dimensions of parameters that are a column range of a matrix; only products read these.
 
     A `timed` program takes one argument more, a pointer to two int64 for each op that has a step. It stores the processor's clock there,
-    before and after the op. With `flush_subnormals`, the processor treats subnormal numbers as zero during the run. `on_step` receives each
-    function's text and code as soon as it is final.
+    before and after the op; behind them, a number and `MAX_SPANS` rows of four: op, a number that tells the thread, begin and end of each
+    range of tasks that a thread runs of a step. With `flush_subnormals`, the processor treats subnormal numbers as zero during the run.
+    `on_step` receives each function's text and code as soon as it is final.
     Raises `UnsupportedError` for an op without machine code.
     """
     assignment = BufferAssignment(planned)
@@ -182,7 +183,7 @@ def lower_program(planned: Graph, target: Target, prefix: str = "", timed: bool 
         functions.append(flushing)
         declarations |= declared
     body, linkage = (f"{entry}.{BODY}", "internal") if flush_subnormals else (entry, linkage)
-    functions = [*functions, *_emit_calls(body, calls, timed, parameters, arguments, linkage,
+    functions = [*functions, *_emit_calls(body, calls, len(assignment.ops) if timed else None, parameters, arguments, linkage,
                                            None if is_region else assignment.arena_bytes)]
     if any(call.parallel for call in calls):
         shared["adjit.launch"] = _launch()
@@ -226,27 +227,33 @@ def _copies_of_results(assignment: BufferAssignment) -> list[Call]:
     return calls
 
 
-def _emit_calls(entry: str, calls: Sequence[Call], timed: bool, parameters: str, arguments: Sequence[Typed], linkage: str,
+def _emit_calls(entry: str, calls: Sequence[Call], timed: int | None, parameters: str, arguments: Sequence[Typed], linkage: str,
                 scratch: int | None) -> list[Function]:
     """The entry, and, if there are many calls, the functions among which the calls are split. Scratch memory begins `scratch` bytes into
-    the arena; if `scratch` is None, it is an argument."""
+    the arena; if `scratch` is None, it is an argument. `timed` is the number of ops of a timed program."""
+    wrappers: list[Function] = []
     if len(calls) <= MAX_CALLS_PER_FUNCTION:
-        return [_function(entry, calls, timed, parameters, linkage, scratch)]
+        return [_function(entry, calls, timed, parameters, linkage, scratch, wrappers), *wrappers]
     parts = [calls[start:start + MAX_CALLS_PER_FUNCTION] for start in range(0, len(calls), MAX_CALLS_PER_FUNCTION)]
-    functions = [_function(f"{entry}.{k}", part, timed, parameters, "internal", scratch) for k, part in enumerate(parts)]
+    functions = [_function(f"{entry}.{k}", part, timed, parameters, "internal", scratch, wrappers) for k, part in enumerate(parts)]
     text = Builder()
     for function in functions:
         status = text.call("i64", f"@{function.name}", *arguments)
         with text.if_(text.compare("ne", status, 0)):
             text.ret("i64", status)
     text.ret("i64", 0)
-    return [*functions, text.end_function(entry, parameters, "i64", linkage, DISPATCH)]
+    return [*functions, *wrappers, text.end_function(entry, parameters, "i64", linkage, DISPATCH)]
 
 
-def _function(name: str, calls: Sequence[Call], timed: bool, parameters: str, linkage: str, scratch: int | None) -> Function:
-    """A function that makes the calls in order, and returns early if one fails."""
+def _function(name: str, calls: Sequence[Call], timed: int | None, parameters: str, linkage: str, scratch: int | None,
+              wrappers: list[Function]) -> Function:
+    """A function that makes the calls in order, and returns early if one fails. Adds functions that note the time of threads to
+    `wrappers`."""
     width = max((len(call.args) for call in calls), default=0)
-    lines = [f"  %places = alloca [{width} x ptr]"]
+    lines = [f"  %places = alloca [{width if timed is None else width + 1} x ptr]"]
+    if timed is not None:
+        lines += [f"  %spans = getelementptr i64, ptr %clock, i64 {2 * timed}",
+                  f"  %spans.at = getelementptr ptr, ptr %places, i64 {width}", "  store ptr %spans, ptr %spans.at"]
     if scratch is not None:
         lines.append(f"  %scratch = getelementptr i8, ptr %arena, i64 {scratch}")
     stored: list[tuple[Slot | str | None, int] | None] = [None] * width
@@ -259,18 +266,39 @@ def _function(name: str, calls: Sequence[Call], timed: bool, parameters: str, li
             if stored[i] != (slot, offsets.get(i, 0)):
                 lines += _store(slot, offsets.get(i, 0), f"{k}.{i}", f"%place{i}")
                 stored[i] = slot, offsets.get(i, 0)
-        if timed and call.number >= 0 and (k == 0 or calls[k - 1].number != call.number):
+        step = call.function
+        if timed is not None and call.parallel:
+            wrappers.append(_noting_threads(f"{name}.threads{k}", call, width))
+            step = wrappers[-1].name
+        if timed is not None and call.number >= 0 and (k == 0 or calls[k - 1].number != call.number):
             lines += _clock(2 * call.number, f"begin{k}")
-        alone, together = f"@{call.function}(ptr %places, i64 0", f"@adjit.launch(ptr %pool, ptr @{call.function}, ptr %places"
+        alone, together = f"@{call.function}(ptr %places, i64 0", f"@adjit.launch(ptr %pool, ptr @{step}, ptr %places"
         lines.append(f"  %r{k} = call i64 {together if call.parallel else alone}, i64 {call.code.tasks}, ptr %scratch)")
-        uses |= {call.function, *[slot for slot in call.args if isinstance(slot, str)]}
-        if timed and call.number >= 0:
+        uses |= {call.function, step, *[slot for slot in call.args if isinstance(slot, str)]}
+        if timed is not None and call.number >= 0:
             lines += _clock(2 * call.number + 1, f"end{k}")
         if call.code.checks:
             lines += [f"  %good{k} = icmp eq i64 %r{k}, 0", f"  br i1 %good{k}, label %after{k}, label %fail{k}", f"fail{k}:",
                       f"  %failed{k} = or i64 %r{k}, {(call.number + 1) << OP_SHIFT}", f"  ret i64 %failed{k}", f"after{k}:"]
     return Function(name, parameters, lines, result="i64", returned="i64 0", linkage=linkage, attributes=DISPATCH, uses=uses,
                     returns_early=any(call.code.checks for call in calls))
+
+
+def _noting_threads(name: str, call: Call, place: int) -> Function:
+    """A step that notes when which thread ran a range of its tasks. The scratch memory tells the thread; the rows are found at `place`."""
+    lines = [
+        "  %begin = call i64 @llvm.readcyclecounter()",
+        f"  %status = call i64 @{call.function}(ptr %places, i64 %low, i64 %high, ptr %scratch)",
+        "  %end = call i64 @llvm.readcyclecounter()", f"  %at = getelementptr ptr, ptr %places, i64 {place}",
+        "  %spans = load ptr, ptr %at",
+        "  %number = atomicrmw add ptr %spans, i64 1 monotonic", f"  %fits = icmp ult i64 %number, {MAX_SPANS}",
+        "  br i1 %fits, label %keep, label %done", "keep:", "  %four = mul i64 %number, 4", "  %first = add i64 %four, 1",
+        "  %row = getelementptr i64, ptr %spans, i64 %first", f"  store i64 {call.number}, ptr %row",
+        "  %thread = ptrtoint ptr %scratch to i64"]
+    for index, value in enumerate(("%thread", "%begin", "%end"), start=1):
+        lines += [f"  %cell{index} = getelementptr i64, ptr %row, i64 {index}", f"  store i64 {value}, ptr %cell{index}"]
+    return Function(name, SIGNATURE, [*lines, "  br label %done", "done:"], result="i64", returned="i64 %status", attributes=DISPATCH,
+                    uses={call.function})
 
 
 def _store(slot: Slot | str | None, offset: int, name: str, arg: str) -> list[str]:

@@ -37,6 +37,9 @@ MAX_GIL_HELD_NS = 5_000.0
 MIN_PARALLEL_NS = 15_000.0
 """Estimated nanoseconds from which a step is given to the thread pool: about the time to wake a thread."""
 
+MAX_SPANS = 4096
+"""Ranges of tasks that a timed run notes with their threads; further ones are left out."""
+
 SIGNATURE = "ptr noalias nocapture readonly %places, i64 %low, i64 %high, ptr noalias %scratch"
 """Parameters of a step."""
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from adjit.codegen.llvm.target import TARGETS
 from adjit.codegen.native.artifact import Artifact, GuardCheck, IndexCheck, failed_check, nested_check
-from adjit.codegen.native.program_code import MAX_GIL_HELD_NS, MIN_PARALLEL_NS, ProgramCode
+from adjit.codegen.native.program_code import MAX_GIL_HELD_NS, MAX_SPANS, MIN_PARALLEL_NS, ProgramCode
 from adjit.ir.analysis.buffer_assignment import BufferAssignment
 from adjit.ir.errors import ArgumentError, IndexingError
 from adjit.ir.graph import Graph, Op
@@ -59,6 +59,7 @@ class NativeExecutable:
         self._frames: list[_Frame] = []
         self._timed: NativeCode | None = None
         self._clock = (0, 0)
+        self.thread_spans: list[tuple[Op, int, int, int]] = []      # of the last timed run: op, number of a thread, begin and end in ns
 
     @property
     def pool(self) -> Pool | None:
@@ -123,12 +124,17 @@ class NativeExecutable:
         ops = self.assignment.ops
         frame, pool = self._take(), self.pool
         results = self._enter(frame, arrays, leaves)
-        cycles = np.zeros((len(ops), 2), np.int64)
+        noted = np.zeros(2 * len(ops) + 1 + 4 * MAX_SPANS, np.int64)
         begin = time.perf_counter_ns()
         timed = _TIMED(self._timed.loaded.address)
-        status = timed(frame.params, frame.results, frame.arena, pool.address if pool else None, cycles.ctypes.data)
+        status = timed(frame.params, frame.results, frame.arena, pool.address if pool else None, noted.ctypes.data)
         end = time.perf_counter_ns()
-        return self._finish(frame, results, status), self._times(cycles, begin, end)
+        results = self._finish(frame, results, status)
+        cycles, rows = noted[:2 * len(ops)].reshape(-1, 2), noted[2 * len(ops):]
+        spans = rows[1:1 + 4 * min(int(rows[0]), MAX_SPANS)].reshape(-1, 4)
+        times, in_ns = self._times(cycles, begin, end)
+        self.thread_spans = [(ops[number], thread, in_ns(first), in_ns(last)) for number, thread, first, last in spans.tolist()]
+        return results, times
 
     def error_of(self, status: int, params: int, results: int, arena: int) -> BaseException:
         """The exception for a failed call of a Python function, or a failed check, of `adjit_run`; `params`, `results` and `arena` are the
@@ -189,22 +195,27 @@ class NativeExecutable:
             results[index] = results[index][()]
         return results
 
-    def _times(self, cycles: np.ndarray, begin: int, end: int) -> Times:
-        """The cycles of each op in nanoseconds. The length of a cycle is known the better, the longer ago the first timed call was."""
+    def _times(self, cycles: np.ndarray, begin: int, end: int) -> tuple[Times, Callable[[int], int]]:
+        """The cycles of each op in nanoseconds, and what converts others. The length of a cycle is known the better, the longer ago the
+        first timed call was."""
         if not len(cycles):
-            return []
+            return [], lambda cycle: begin
         first = self._clock if self._clock[1] else (begin, int(cycles[0, 0]))
         self._clock = first
         passed = max(int(cycles.max()) - first[1], 1)
         length = (end - first[0]) / passed
         zero = last = int(cycles[0, 0])
+
+        def in_ns(cycle: int) -> int:
+            return begin + int((cycle - zero) * length)
+
         times: Times = []
         for op, (start, stop) in zip(self.assignment.ops, cycles.tolist(), strict=True):
             if not start:       # the op has no step
                 start = stop = last
             last = stop
-            times.append((op, begin + int((start - zero) * length), begin + int((stop - zero) * length)))
-        return times
+            times.append((op, in_ns(start), in_ns(stop)))
+        return times, in_ns
 
 
 def _address(check: IndexCheck | GuardCheck, params: int, results: int, arena: int) -> int:

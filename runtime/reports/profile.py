@@ -49,10 +49,21 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class ThreadSpan:
+    """A range of a step's tasks in the last call: `begin` and `duration` in microseconds; threads are numbered from 0."""
+
+    name: str
+    thread: int
+    begin: float
+    duration: float
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """The steps of a program in execution order, over `calls` measured calls. `print` it for a table.
 
-    `compilation` are the stages and passes of the first call, `live_bytes` the bytes of working memory in use during each step.
+    `compilation` are the stages and passes of the first call, `live_bytes` the bytes of working memory in use during each step,
+    `threads` what each thread ran of the steps that are divided among threads.
     """
 
     name: str
@@ -60,6 +71,7 @@ class Profile:
     entries: tuple[ProfileEntry, ...]
     compilation: tuple[Span, ...] = ()
     live_bytes: tuple[int, ...] = ()
+    threads: tuple[ThreadSpan, ...] = ()
 
     @property
     def milliseconds(self) -> float:
@@ -70,7 +82,8 @@ class Profile:
         """Write the last call, and the first one with its passes, as a file for ui.perfetto.dev or chrome://tracing.
 
         Two processes are shown: "call", in which each step is a slice with its line, operations and bytes, and the bytes of working memory
-        in use are a counter; and "first call", with the trace, each pass and the generation of machine code.
+        in use are a counter, with a row below for each thread that ran a part of a step; and "first call", with the trace, each pass and
+        the generation of machine code.
         """
         events: list[dict[str, object]] = [
             {"name": "process_name", "ph": "M", "pid": pid, "args": {"name": name}}
@@ -81,6 +94,10 @@ class Profile:
             {"name": entry.name, "cat": entry.role, "ph": "X", "ts": entry.begin, "dur": entry.duration, "pid": 0, "tid": 0,
              "args": {"source": entry.source, "mean ms": entry.milliseconds, "operations": entry.operations, "bytes": entry.nbytes}}
             for entry in self.entries]
+        events += [{"name": "thread_name", "ph": "M", "pid": 0, "tid": 1 + thread, "args": {"name": f"thread {thread}"}}
+                   for thread in sorted({span.thread for span in self.threads})]
+        events += [{"name": span.name, "cat": "tasks", "ph": "X", "ts": span.begin, "dur": span.duration, "pid": 0, "tid": 1 + span.thread}
+                   for span in self.threads]
         events += [{"name": "working memory", "ph": "C", "ts": entry.begin, "pid": 0, "args": {"bytes": nbytes}}
                    for entry, nbytes in zip(self.entries, self.live_bytes, strict=False)]
         events += [{"name": span.name, "cat": "compile", "ph": "X", "ts": span.begin * 1e3, "dur": span.milliseconds * 1e3, "pid": 1,
@@ -109,8 +126,9 @@ def first_call(trace: float, records: Sequence[PassRecord], passes: float, kerne
 
 
 def make_profile(name: str, runs: Sequence[Sequence[tuple[Op, int, int]]], compilation: tuple[Span, ...] = (),
-                 live_bytes: tuple[int, ...] = ()) -> Profile:
-    """The profile of some calls of one program; `runs` has, for each call, the ops in order, with start and end in nanoseconds."""
+                 live_bytes: tuple[int, ...] = (), spans: Sequence[tuple[Op, int, int, int]] = ()) -> Profile:
+    """The profile of some calls of one program; `runs` has, for each call, the ops in order, with start and end in nanoseconds, `spans`
+    for each range of tasks in the last call the op, a number that tells the thread, start and end."""
     last = runs[-1]
     start = last[0][1] if last else 0
     entries = []
@@ -119,7 +137,10 @@ def make_profile(name: str, runs: Sequence[Sequence[tuple[Op, int, int]]], compi
         entries.append(ProfileEntry(
             display_name(op), mean / 1e6, op.role.value, op.loc, (begin - start) / 1e3, (end - begin) / 1e3,
             *_cost(op)))
-    return Profile(name, len(runs), tuple(entries), compilation, live_bytes)
+    numbers = {thread: number for number, thread in enumerate(sorted({thread for _, thread, _, _ in spans}))}
+    threads = tuple(ThreadSpan(display_name(op), numbers[thread], (begin - start) / 1e3, (end - begin) / 1e3)
+                    for op, thread, begin, end in sorted(spans, key=lambda span: span[2]))
+    return Profile(name, len(runs), tuple(entries), compilation, live_bytes, threads)
 
 
 def _cost(op: Op) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import itertools
 import json
 import os
 import pickle
@@ -23,6 +24,7 @@ from adjit.ir.errors import ShapeError, TraceError, UnsupportedError
 from adjit.ir.parser import parse
 from adjit.runtime import compile_options
 from adjit.runtime.compiled import CompiledFunction, compile
+from adjit.runtime.native.code import native_is_supported
 from adjit.runtime.numba.threads import POOL
 
 
@@ -530,6 +532,26 @@ def test_profile(backend: str, tmp_path: Path) -> None:
     assert steps[0]["args"]["operations"] == 2 * X.shape[0] * X.shape[1] * W.shape[1]
     assert [event["name"] for event in slices if event["pid"] == 1][:3] == ["trace", "passes", "machine code (LLVM)"]
     assert {event["name"] for event in events if event["ph"] == "M"} == {"process_name", "thread_name"}
+
+
+@pytest.mark.skipif(not native_is_supported(), reason="native programs are for Linux on x86-64")
+def test_profile_of_threads(tmp_path: Path) -> None:
+    """Each thread has a row, with the parts of divided steps that it ran: within the step, and not two at a time."""
+    x = np.random.default_rng(0).normal(size=(600, 300))
+    profile = compile(lambda x, w: np.sum(np.tanh(np.exp(x @ w)), axis=0), backend="native", threads=2).profile(x, x[:300] * 0.01)
+    assert {span.thread for span in profile.threads} <= {0, 1}
+    divided = {span.name for span in profile.threads}
+    assert divided
+    for entry in profile.entries:
+        spans = [span for span in profile.threads if span.name == entry.name]
+        assert all(entry.begin - 1 <= span.begin <= span.begin + span.duration <= entry.begin + entry.duration + 1 for span in spans)
+        for thread in (0, 1):
+            own = [span for span in spans if span.thread == thread]
+            assert all(first.begin + first.duration <= second.begin + 1 for first, second in itertools.pairwise(own))
+    profile.save(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert sum(event.get("cat") == "tasks" for event in events) == len(profile.threads)
+    assert "thread 0" in {event["args"]["name"] for event in events if event["name"] == "thread_name"}
 
 
 def test_dump(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
