@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir.definition import OpDefinition
-from adjit.ir.errors import AdjitError, IndexingError, Location
+from adjit.ir.errors import AdjitError, IndexingError, Location, TraceError
 from adjit.ir.graph import Attributes, Graph, Op, Value, last_uses
 from adjit.ir.host_functions import was_raised_by_host
 from adjit.ir.types import TensorType
@@ -93,7 +93,10 @@ class Evaluator:
 
     def emit(self, definition: OpDefinition, operands: Sequence[Value], attrs: Attributes,
              regions: tuple[Graph, ...] = ()) -> tuple[Value, ...]:
-        arrays = [_array_of(value) for value in operands]
+        arrays = [value.array for value in operands if isinstance(value, ArrayValue)]
+        if len(arrays) < len(operands):
+            raise TraceError(f"{definition.name} of a traced array in another thread than the one that traces the function", self._locate(),
+                             "compute it in the function's own thread: programs use all cores, and aj.map deals examples to them")
         try:
             definition.result_types([value.type for value in operands], attrs, regions)
         except AdjitError as error:
@@ -120,9 +123,3 @@ def evaluate_silently(definition: OpDefinition, arrays: Sequence[np.ndarray], at
 def _as_array(result: Any) -> np.ndarray:
     """The array of a result; that of a scalar without `np.asarray`, which is another function while one is traced."""
     return result[...] if isinstance(result, np.generic) else np.asarray(result)      # type: ignore[index]
-
-
-def _array_of(value: Value) -> np.ndarray:
-    if not isinstance(value, ArrayValue):
-        raise TypeError("a value of a graph cannot be evaluated at once")
-    return value.array

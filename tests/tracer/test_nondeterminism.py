@@ -115,6 +115,11 @@ READING: dict[str, tuple[Callable[..., Any], str]] = {
     "bits without a seed": (lambda x: x * np.random.Generator(np.random.PCG64()).normal(), "np.random.PCG64"),
     "a seed of the system": (lambda x: x * (np.random.SeedSequence().entropy % 5), "np.random.SeedSequence"),
     "a generator of its own": (lambda x: x * np.random.default_rng().normal(), "np.random.default_rng"),
+    "the hour": (lambda x: x * time.localtime().tm_hour, "time.localtime"),
+    "the day as a text": (lambda x: x * int(time.strftime("%d")), "time.strftime"),
+    "the folder": (lambda x: x * len(os.getcwd()), "os.getcwd"),
+    "a folder's files": (lambda x: x * len(os.listdir("/")), "os.listdir"),
+    "the process": (lambda x: x * os.getpid(), "os.getpid"),
 }
 QUIET: dict[str, Callable[..., Any]] = {
     "drawn outside": Model().quiet, "a seeded generator": lambda x: x * np.random.default_rng(0).normal(),
@@ -124,6 +129,9 @@ QUIET: dict[str, Callable[..., Any]] = {
     "seeded within": lambda x: (np.random.seed(0), x * np.random.rand())[1], "a key": lambda x: x * aj.random.normal(aj.random.key(0), 3),
     "a branch not taken": lambda x: x if x.ndim == 1 else x * time.time() * np.random.rand() * random.random(),
     "other names": lambda x: x * len(os.path.join("time", "now")) * len(GENERATORS["philox"].bit_generator.state),
+    "an hour that is given": lambda x: x * time.localtime(3.0).tm_hour,
+    "a day that is given": lambda x: x * int(time.strftime("%d", time.gmtime(0))),
+    "paths": lambda x: x * len(os.path.abspath(os.path.join("a", "b"))),
     "sleep": lambda x: (time.sleep(0), x)[1],
 }
 

@@ -25,7 +25,9 @@ from adjit.tracer.user_location import is_ours
 
 _READ = frozenset({"time", "perf_counter", "monotonic", "process_time", "thread_time", "urandom", "getrandom", "now", "utcnow", "today",
                    "time_ns", "perf_counter_ns", "monotonic_ns", "process_time_ns", "thread_time_ns", "generate_time_safe",
-                   "input"})
+                   "input", "localtime", "gmtime", "ctime", "asctime", "strftime", "getcwd", "getcwdb", "getpid", "getppid", "listdir"})
+_OF_NOW = {"localtime": 0, "gmtime": 0, "ctime": 0, "asctime": 0, "strftime": 1}       # read the clock if called with so many arguments
+_PROCESS = frozenset({"getcwd", "getcwdb", "getpid", "getppid", "listdir"})      # say where the process is
 _CLOCKS = frozenset({"time", "posix", "nt", "_uuid", "datetime", "builtins"})      # modules of these functions
 _ENTROPY = frozenset({"uuid", "secrets", "random"})                     # read random bytes of the system for their callers
 _FILES = frozenset({"open", "read_text", "read_bytes", "load", "loadtxt", "genfromtxt"})        # open files
@@ -275,7 +277,7 @@ def _clock_reads_reported(mentions: Sequence[Mention]) -> Iterator[None]:
         def watch(frame: FrameType, event: str, function: Any) -> None:
             name = getattr(function, "__name__", None)
             seeded = name == _SEEDED and frame.f_globals.get("__name__") == "random" and frame.f_locals.get("a", ()) is None
-            if event != "c_call" or not (seeded or ((name in _READ or name == "open") and _is_clock(function))):
+            if event != "c_call" or not (seeded or ((name in _READ or name == "open") and _is_clock(function))) or _says_when(frame, name):
                 return
             readers = _OPENING if name == "open" else _ENTROPY
             caller: FrameType | None = frame
@@ -293,7 +295,9 @@ def _clock_reads_reported(mentions: Sequence[Mention]) -> Iterator[None]:
     for line, name in read.items():
         names = next((".".join(mention.names) for mention in mentions if mention.line == line), name)
         what = "reads a file" if name == "open" or names.rpartition(".")[2] in _FILES else \
-            "reads the keyboard" if names.endswith("input") else "reads the clock or random bytes of the system"
+            "reads the keyboard" if names.endswith("input") else \
+            "asks for the process or the file system" if names.rpartition(".")[2] in _PROCESS else \
+            "reads the clock or random bytes of the system"
         _warn(line, f"{what} ({names})", "read it outside, and pass it as an argument")
 
 
@@ -303,6 +307,12 @@ def _gives_seed(caller: FrameType) -> bool:
         return True
     step = caller.f_code.co_code[caller.f_lasti:caller.f_lasti + 2]
     return "RandomState" in caller.f_code.co_names and len(step) == 2 and dis.opname[step[0]] == "CALL" and step[1] > 0
+
+
+def _says_when(caller: FrameType, name: str | None) -> bool:
+    """True if the call under way converts a time that it is given: `time.localtime(t)`."""
+    step = caller.f_code.co_code[caller.f_lasti:caller.f_lasti + 2]
+    return name in _OF_NOW and len(step) == 2 and dis.opname[step[0]] == "CALL" and step[1] > _OF_NOW[name]
 
 
 def _is_library(module: str) -> bool:
