@@ -25,7 +25,7 @@ from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, graph_key, needed_ops
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.guard import GuardMiss, Outcome, same_outcome
 from adjit.ir.thread_context import thread
-from adjit.ir.waiting_effects import waiting_effects
+from adjit.ir.waiting_effects import no_effects, waiting_effects
 from adjit.runtime import settings
 from adjit.runtime.capture.compiled_operation import Half
 from adjit.runtime.capture.tensor_program import Captured, TensorProgram, lower_with_tensors, trace_with_tensors, with_updates
@@ -288,12 +288,13 @@ class Program:
         return results
 
     def profile(self, signature: CallSignature, captured: Sequence[np.ndarray], calls: int) -> Profile:
-        """Measure `calls` runs on copies of overwritten arrays, after a warm-up run."""
+        """Measure `calls` runs on copies of overwritten arrays, after a warm-up run. They print nothing, and call back nobody."""
         runs = []
         for _ in range(calls + 1):
             arrays, _ = self._everything(signature, captured)
             arrays = [array.copy() if role in WRITABLE_ROLES else array for array, role in zip(arrays, self.param_roles, strict=True)]
-            runs.append(self.executable.run_timed(self.inputs.prepare(arrays, arrays), arrays)[1])
+            with no_effects():
+                runs.append(self.executable.run_timed(self.inputs.prepare(arrays, arrays), arrays)[1])
         took = self.milliseconds
         compilation = profile.first_call(took.trace, self.pipeline.records, took.passes, took.kernels)
         live = memory_report.memory_report(self.pipeline.graphs["optimized"], self.planned).live_bytes

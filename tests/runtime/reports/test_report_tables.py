@@ -59,3 +59,18 @@ def test_a_profile_asks_for_arguments() -> None:
     f(1.0)
     with pytest.raises(ArgumentError, match=r"profile runs the function[\s\S]*pass example arguments"):
         f.profile()
+
+
+def test_reports_print_nothing_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
+    """Measured runs are not the user's calls."""
+    def f(x: Any) -> Any:
+        aj.debug.print("x is {x}", x=x)
+        return np.sum(x)
+
+    compiled, x = aj.compile(f), np.ones(2)
+    compiled.profile(x)
+    compiled.report(None, x)
+    compiled.memory(x).what_if([0.5])
+    assert "x is" not in capsys.readouterr().out
+    compiled(x)
+    assert capsys.readouterr().out == "x is [1. 1.]\n"
