@@ -38,6 +38,7 @@ sphinx_gallery_conf = {
 }
 
 html_theme = "pydata_sphinx_theme"
+html_context = {"default_mode": "auto"}
 html_title = "adjit"
 html_show_sourcelink = False
 html_theme_options = {"show_prev_next": True, "navigation_with_keys": False, "show_toc_level": 2, "footer_start": ["copyright"],
