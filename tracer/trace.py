@@ -26,6 +26,7 @@ from adjit.tracer.flow.lifted_numbers import LiftedNumber, check_escaped
 from adjit.tracer.flow.recorder import recorder_of
 from adjit.tracer.fresh_array import KnownArrays, fresh_arrays
 from adjit.tracer.fresh_functions import numpy_functions
+from adjit.tracer.guards.argument_identity import warn_of_identities
 from adjit.tracer.guards.array_access import AccessLog, logging_access
 from adjit.tracer.guards.asked_types import types_asked
 from adjit.tracer.guards.bytecode import EVERYTHING
@@ -231,6 +232,8 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                     check_escaped(scope, flatten(result)[0])
             written = {number: argument for number, argument in enumerate(arguments) if argument is not None and number not in first
                        and argument.written and argument.value is not builder.params[number]}
+            if not written and not same:        # those that are written to are one array if one is passed twice
+                warn_of_identities(fun, args, kwargs)
             updates = [(id(argument), argument.value) for argument in written.values()]
             known_captures = list(scope.captures)
             for number, taken in sorted((known_captures.index(identity), taken) for identity, taken in scope.taken.items()

@@ -8,6 +8,7 @@ import functools
 import heapq
 import operator
 import types
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
@@ -250,3 +251,28 @@ def test_refusals_say_why() -> None:
 def test_a_thread_is_refused_at_the_line_that_computes() -> None:
     with pytest.raises(aj.errors.TraceError, match=r"rate: np\.sin\(x\) \* rate.*\n.*own thread"):
         aj.grad(in_a_pool)(1.0)
+
+
+GIVEN = np.ones(2)
+
+
+def test_which_array_an_argument_is_is_warned_about() -> None:
+    def one_or_two(x: Any, y: Any) -> Any:
+        return x if x is y else 2.0 * x
+
+    def the_global_one(x: Any) -> Any:
+        return x if x is not GIVEN else 2.0 * x
+
+    def of_settings(x: Any, mode: Any = None) -> Any:
+        return x if mode is np.sum or x is None else 2.0 * x
+
+    for function, args, words in [(one_or_two, (GIVEN, GIVEN), "whether x is y"), (the_global_one, (GIVEN,), "whether x is GIVEN")]:
+        with pytest.warns(RuntimeWarning, match=words) as caught:
+            aj.compile(function, backend="interpret")(*args)
+        assert caught[0].filename == __file__
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")      # once
+            aj.compile(function, backend="interpret")(*args)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        aj.compile(of_settings, backend="interpret")(GIVEN)
