@@ -656,7 +656,8 @@ def scalar_refused(message: str) -> DTypeError:
 def write_refused(location: Location | None) -> TraceError:
     """Error for a traced value that is written into an ordinary ndarray."""
     return TraceError("a traced value cannot be written into an ordinary ndarray", location,
-                      hint="it was made outside of the traced function, or by a library: write to a copy of it, np.copy(array)")
+                      hint="it was made outside of the traced function, or by a library: write to a copy of it, np.copy(array); "
+                           "an array whose dtype has fields holds no traced values: use an array for each field")
 
 
 class TracedNDArray(TracedArray):
