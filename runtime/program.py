@@ -34,7 +34,7 @@ from adjit.runtime.compile_options import CompileOptions
 from adjit.runtime.debug import watch
 from adjit.runtime.inputs import Inputs
 from adjit.runtime.native.executable import NativeExecutable
-from adjit.runtime.written_arrays import check_captured, find_same
+from adjit.runtime.written_arrays import check_captured, check_read, find_read, find_same
 from adjit.tracer.array import EscapedArrayError, TracedArray
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.flow.flow_graph import EndOfExploration, FlowGraph, FlowMismatch, TraceAgain
@@ -113,6 +113,11 @@ class Program:
         self.traced = tuple(i for i in range(len(self.signature.leaf_keys)) if self.signature.is_traced(i))
 
     @property
+    def reads_beside_writes(self) -> bool:
+        """True if the program writes to arguments, and Python has read arrays from outside: they must not be the same memory."""
+        return bool(self.trace.writes) and bool(self.trace.guards.read_by_python())
+
+    @property
     def calls(self) -> int:
         """Number of runs."""
         return self.runs + (0 if self.record is None else self.record.calls)
@@ -126,7 +131,7 @@ class Program:
         """The descriptor for the fast path, made at the first access after all code is ready; None if calls must go through Python."""
         if not self.is_recorded and isinstance(self.executable, NativeExecutable):
             changes = self.trace.stored or (self.tensors is not None and self.tensors.effects.changes_places)
-            if self.executable.is_alone() or changes or self.effects_wait:
+            if self.executable.is_alone() or changes or self.effects_wait or self.reads_beside_writes:
                 return None
             self.record = program_descriptor.make_program_descriptor(self, self.trace, self.executable, self.tensors, self.flow)
         self.is_recorded = True
@@ -226,6 +231,10 @@ class Program:
             content = self.tensors.effects.current(signature.all_leaves)
             captured = None if content is None else (*captured, *content)
         if captured is not None and (self.trace.writes or self.trace.same) and self._same(signature, captured) != self.trace.same:
+            return None
+        if captured is not None and self.reads_beside_writes and find_read(
+                signature.memory(), [param for param in _written(self.trace) if param < len(signature.leaves)],
+                self.trace.guards.read_by_python()):
             return None
         return captured
 
@@ -364,7 +373,9 @@ def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
     try:
         if trace.writes:
             paths = [*signature.traced_paths(), *_captured_paths(trace)]
-            check_captured([*signature.memory(), *trace.captured], _written(trace), paths, len(signature.leaves))
+            memory = [*signature.memory(), *trace.captured]
+            check_captured(memory, _written(trace), paths, len(signature.leaves))
+            check_read(memory, [param for param in _written(trace) if param < len(signature.leaves)], paths, trace.guards.read_by_python())
         program = _lower(trace, captured, signature, compile_options, reason, update_in_place, threads, folder, verify, begin)
     except BaseException:
         if captured is not None:

@@ -55,6 +55,28 @@ def check_captured(arrays: Sequence[np.ndarray], written: Collection[int], paths
                                 find_user_location(), hint=f"pass a copy ({paths[first]}.copy())")
 
 
+def find_read(arrays: Sequence[np.ndarray], written: Collection[int], read: Sequence[tuple[str, np.ndarray]]) -> tuple[int, str] | None:
+    """Number of a written array, and path of an array that Python reads, on the same memory: what Python reads is the content from before
+    the call, whatever is written."""
+    for number in written:
+        array = arrays[number]
+        for path, other in read:
+            if isinstance(array, np.ndarray) and np.may_share_memory(array, other) and _share(array, other):
+                return number, path
+    return None
+
+
+def check_read(arrays: Sequence[np.ndarray], written: Collection[int], paths: Sequence[str], read: Sequence[tuple[str, np.ndarray]],
+               ) -> None:
+    """Raise `ArgumentError` if the function writes to an argument, and Python reads the same memory by another name."""
+    found = find_read(arrays, written, read)
+    if found is not None:
+        number, path = found[0], found[1].partition(",")[0]
+        raise ArgumentError(f"{paths[number]} and {path} share memory: the function writes to {paths[number]}, and Python reads {path} as "
+                            "it was before the call", find_user_location(),
+                            hint=f"pass a copy ({paths[number]}.copy()), or read the argument in place of {path}")
+
+
 def _form(array: np.ndarray) -> tuple[object, ...]:
     return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
 

@@ -62,6 +62,11 @@ class TraceGuards:
     def _consistent(self, arrays: tuple[np.ndarray, ...]) -> bool:
         return all(source.read() is arrays[index] for index, source, _ in self.captured)
 
+    def read_by_python(self) -> list[tuple[str, np.ndarray]]:
+        """Paths and arrays that Python reads, whose content the trace holds for."""
+        contents = [*self.contents, *(content for _, _, content in self.captured if content is not None)]
+        return [(content.path, content.array) for content in contents]
+
     def hold(self, sources: Collection[Source]) -> bool:
         """True if these sources are unchanged."""
         return all(same(source.read(), source.value) for source in sources)
