@@ -18,6 +18,7 @@ from adjit.tracer.array import PythonBool, TracedArray, wrap
 from adjit.tracer.caught_errors import is_caught
 from adjit.tracer.direct import apply_directly
 from adjit.tracer.foreign_arrays import opened
+from adjit.tracer.functions.composites import stop_gradient
 from adjit.tracer.promotion import Casting, is_weak
 from adjit.tracer.python_scalars import as_integer, install_bools, truth_value
 from adjit.tracer.registry import FUNCTIONS, find, unsupported
@@ -202,10 +203,31 @@ def _view(self: TracedArray, dtype: Any = None, type: Any = None) -> Any:
     return FUNCTIONS["getitem"](self, Ellipsis)
 
 
+MAX_EXACT_POWER = 22
+"""Largest power of ten that is a float64."""
+
+
+def _round_decimally(x: TracedArray, ndigits: int) -> Any:
+    """The number of so many decimals that is nearest to a Python float, as Python's `round` finds it: 2.55 is a little less than that, and
+    becomes 2.5, where the product with 10 is 25.5. The product's own error decides (Dekker, Numerische Mathematik 18, 1971)."""
+    x = stop_gradient(x)
+    power, splitter = 10.0 ** ndigits, 134217729.0
+    product, high = x * power, splitter * x - (splitter * x - x)
+    power_high = splitter * power - (splitter * power - power)
+    low, power_low = x - high, power - power_high
+    error = ((high * power_high - product) + high * power_low + low * power_high) + low * power_low
+    where, whole = FUNCTIONS[np.where], FUNCTIONS[np.rint](product)
+    left = product - whole
+    whole = where((left == 0.5) & (error > 0), whole + 1.0, where((left == -0.5) & (error < 0), whole - 1.0, whole))
+    return where(FUNCTIONS[np.abs](product) < 2.0 ** 52, whole / power, x)
+
+
 def _round(self: TracedArray, ndigits: Any = None) -> Any:
     """Round as Python's `round`, which gives an integer without `ndigits`."""
     if not self.scalar:
         raise TypeError("type numpy.ndarray doesn't define __round__ method")
+    if self.weak and self.dtype.kind == "f" and isinstance(ndigits, int) and 0 <= ndigits <= MAX_EXACT_POWER:
+        return wrap(_round_decimally(self, ndigits).value, weak=True)
     if ndigits is not None:
         return wrap(FUNCTIONS[np.round](self, ndigits).value, weak=self.weak)
     return self if self.dtype.kind in "iu" else as_integer(FUNCTIONS[np.rint](self), round)
