@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -54,9 +55,16 @@ def _turn(item: pytest.Item) -> int:
 
 
 @pytest.fixture(autouse=True)
-def nothing_under_way() -> None:
-    """A test begins when what the tests before it have left to other threads is done."""
+def nothing_under_way() -> Iterator[None]:
+    """A test begins when what the tests before it have left to other threads is done, and leaves the number of threads as it was:
+    `set_num_threads` is a setting of the process."""
     wait_for_compilers()
+    threads = os.environ.get("ADJIT_THREADS")
+    yield
+    if threads is None:
+        os.environ.pop("ADJIT_THREADS", None)
+    else:
+        os.environ["ADJIT_THREADS"] = threads
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -33,7 +33,8 @@ def run_ranks(count: int, program: Path, *arguments: str, timeout: float = 60.0,
     settings = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
                 "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "OMPI_MCA_rmaps_base_oversubscribe": "1",
                 "OMPI_MCA_osc": "^ucx", "TMPDIR": "/tmp"}
-    environment = {**os.environ, **settings, "PYTHONPATH": str(SUPPORT.parent), "OPENBLAS_NUM_THREADS": "1", **variables}
+    inherited = {name: value for name, value in os.environ.items() if name != "ADJIT_THREADS"}
+    environment = {**inherited, **settings, "PYTHONPATH": str(SUPPORT.parent), "OPENBLAS_NUM_THREADS": "1", **variables}
     return subprocess.run([launcher(), "-n", str(count), sys.executable, str(program), *arguments], env=environment, text=True,
                           errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout)
 
