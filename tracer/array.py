@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adjit.ir.builder import GraphBuilder
-from adjit.ir.dataclass import dataclass
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import ArgumentError, DTypeError, IndexingError, Location, TraceError, UnsupportedError
 from adjit.ir.graph import Value
@@ -39,41 +38,7 @@ from adjit.tracer.scope import Scope, active_scope, is_within_batch, transposed_
 from adjit.tracer.tracebacks import user_frames_only
 from adjit.tracer.user_location import find_user_location, functions_of, is_ours, is_within_store
 from adjit.tracer.value_guards import DisagreeingExamplesError, UnknownValueError
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """Position of a view in its base: `read(base)` is its value, `write(base, value)` the base with the view set to `value`.
-
-    Two views of one base have equal `key` if they are the same elements. `certain`: NumPy has a view here in any case; else NumPy may have
-    a copy, by a memory layout that is not known while tracing. `shape` is that of the base when the view was made: it may be given another
-    one (`x.shape = (2, 3)`), in C order.
-    """
-
-    base: TracedArray
-    read: Callable[[Value], Value]
-    write: Callable[[Value, Value], Value]
-    key: object
-    certain: bool
-    shape: tuple[int, ...]
-
-    def content(self) -> Value:
-        """The content of the base, in the shape that `read` and `write` take."""
-        value = self.base.value
-        if value.type.shape == self.shape:
-            return value
-        if value.type.size != math.prod(self.shape):
-            raise TraceError("a view is used of an array that was resized since", find_user_location(), hint="make the view again")
-        return reshape(value, self.shape)
-
-    @property
-    def owner(self) -> TracedArray:
-        """The array at the end of the chain of views."""
-        base = self.base
-        while base.alias is not None:
-            base = base.alias.base
-        return base
-
+from adjit.tracer.view import View
 
 FRESH: dict[type, int] = {}
 """Classes of the arrays that traced functions make (`fresh_array`), and the number of scopes around the one where they are made."""
@@ -106,8 +71,11 @@ class TracedArray:
         def _operator(self, other: Any) -> Any: ...
         __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __pow__ = __and__ = __or__ = __invert__ = _operator
 
-    def __init__(self, value: Value, scope: Scope, weak: bool = False, writable: bool = True, view: View | None = None,
+    def __init__(self, value: Value, scope: Scope | None = None, weak: bool = False, writable: bool = True, view: View | None = None,
                  strides: Strides | None = None):
+        if scope is None:       # `type(x)(2.0)`
+            raise TraceError("the class of a traced array is called to convert a number", find_user_location(),
+                             hint="x.dtype.type(number) makes one of its dtype; instead of the module statistics use np.mean, np.var")
         self._value = value
         self._version: int = 0 if view is None else view.owner._version
         self.scope = scope

@@ -388,3 +388,7 @@ def test_an_object_that_takes_no_array_says_what_it_says_without_compile() -> No
     with pytest.raises(TypeError) as caught:
         aj.compile(lambda x: x + None)(np.ones(3))
     assert not hasattr(caught.value, "__notes__")
+
+
+def test_the_class_of_a_traced_array_converts_nothing():
+    fails_here(lambda x: type(x[0, 0])(2.0), X, error=TraceError, message="called to convert a number", hint="np.mean")
