@@ -31,7 +31,7 @@ from adjit.runtime.compile_options import CompileOptions, Names, check_budget, f
 from adjit.runtime.fastcall.callable_type import activate, callable_type, fastcall_is_ready
 from adjit.runtime.first_call_notice import long_call_announced
 from adjit.runtime.native.code import native_is_supported
-from adjit.runtime.pickled_functions import has_name, make_recompiling, restore
+from adjit.runtime.pickled_functions import has_name, is_found, make_recompiling, restore
 from adjit.runtime.program import Program, compile_program
 from adjit.runtime.warmup import WARM_UP
 from adjit.tracer.array_wrapper import IdentityKeyed
@@ -191,7 +191,7 @@ class CompiledFunction(Generic[P, R]):
     def __reduce__(self) -> str | tuple[Any, ...]:
         if has_name(self):
             return self.fun.__qualname__
-        if not isinstance(self.fun, FunctionType):      # a method, a partial, an object: pickled by its constructor's arguments
+        if not isinstance(self.fun, FunctionType) or is_found(self.fun):    # methods, partials, objects, named functions
             return make_compiled, (self.fun, self.compile_options)
         return restore, (self._recompiled,)
 

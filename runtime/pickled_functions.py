@@ -20,13 +20,17 @@ ATTRIBUTE = "_recompiled"
 _owners: weakref.WeakKeyDictionary[FunctionType, weakref.ref[Any]] = weakref.WeakKeyDictionary()
 
 
-def has_name(function: Any) -> bool:
-    """True if other processes find the function in a module. Without a script file, `__main__` of other processes is another module."""
-    module = sys.modules.get(function.__module__)
+def is_found(function: Any) -> bool:
+    """True if the function is found in its module by its name."""
     try:
-        return function.__module__ != "__main__" and attrgetter(function.__qualname__)(module) is function
+        return attrgetter(function.__qualname__)(sys.modules.get(function.__module__)) is function
     except AttributeError:
         return False
+
+
+def has_name(function: Any) -> bool:
+    """True if other processes find the function in a module. Without a script file, `__main__` of other processes is another module."""
+    return function.__module__ != "__main__" and is_found(function)
 
 
 def make_recompiling(function: Any, make: Callable[..., Any], *parts: Any) -> FunctionType:

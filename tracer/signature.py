@@ -243,6 +243,8 @@ def _static_key(value: Any, path: Callable[[], str]) -> Any:
         return dict, tuple((_static_key(key, path), _static_key(item, path)) for key, item in value.items())
     if isinstance(value, (frozenset, set)):
         return type(value), frozenset(_static_key(item, path) for item in value)
+    if type(value) is slice:
+        return slice, (value.start, value.stop, value.step)
     if hasattr(type(value), "__dataclass_fields__"):        # its own equality may leave fields out, and finds 1 and 1.0 the same
         return type(value), tuple((name, _static_key(getattr(value, name, None), path)) for name in type(value).__dataclass_fields__)
     try:
@@ -299,6 +301,8 @@ def _describe_static(kind: type, value: Any) -> str:
         return f"{{{', '.join(f'{_describe_static(*name)}: {_describe_static(*item)}' for name, item in value)}}}"
     if issubclass(kind, (frozenset, set)):
         return f"{kind.__name__}({{{', '.join(sorted(_describe_static(*item) for item in value))}}})"
+    if kind is slice:
+        return f"slice{value}"
     if hasattr(kind, "__dataclass_fields__"):
         return f"{kind.__name__}({', '.join(f'{name}={_describe_static(*item)}' for name, item in value)})"
     return f"{value!r}" + (f" ({kind.__name__})" if kind is bool else "")

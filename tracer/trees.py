@@ -7,6 +7,7 @@ import enum
 import re
 from collections import deque
 from collections.abc import Iterable
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
@@ -84,10 +85,15 @@ def register_tuple(kind: type[tuple[Any, ...]]) -> None:
                                 path_entry_type=optree.SequenceEntry, namespace=NAMESPACE)
 
 
+_STATIC = (bool, int, str, bytes, range, enum.Enum, np.dtype, type, EllipsisType)
+_SLICED_BY = frozenset({int, type(None)})
+
+
 def is_static(leaf: Any) -> bool:
     """True if a leaf is part of the key of a trace instead of a traced value."""
-    return (isinstance(leaf, (bool, int, str, bytes, enum.Enum, np.dtype, type)) and not isinstance(leaf, np.generic)) or \
-        (callable(leaf) and not hasattr(leaf, "__array__"))
+    return (isinstance(leaf, _STATIC) and not isinstance(leaf, np.generic)) \
+        or (callable(leaf) and not hasattr(leaf, "__array__")) \
+        or (type(leaf) is slice and all(type(part) in _SLICED_BY for part in (leaf.start, leaf.stop, leaf.step)))
 
 
 def paths(spec: TreeSpec) -> list[str]:

@@ -56,6 +56,17 @@ def test_by_name() -> None:
     assert pickle.loads(pickle.dumps(at_top_level)) is at_top_level
 
 
+def plain(x):
+    return x * 3.0
+
+
+def test_of_a_function_that_keeps_its_name() -> None:
+    again = pickle.loads(pickle.dumps(aj.compile(plain, threads=1)))
+    assert again.fun is plain
+    assert again.compile_options.threads == 1
+    assert again(2.0) == 6.0
+
+
 def test_without_a_name() -> None:
     local = aj.compile(lambda x: x + 1.0, threads=1)
     assert not has_name(local)

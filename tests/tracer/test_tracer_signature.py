@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from support.tracing import assert_as_numpy, assert_same, checked_trace, run_traced
 
+import adjit as aj
 from adjit.ir import ops
 from adjit.ir.errors import TraceError, UnsupportedError
 from adjit.ir.verifier import verify
@@ -138,10 +139,20 @@ class Level(enum.IntEnum):
 
 def test_what_is_static():
     def fun(x, *others):
-        assert others == (True, 3, "a", None, Color.RED, Level.LOW, np.tanh, np.float32, np.dtype("f4"), b"x")
+        assert others == static
         return x
 
-    run_traced(fun, np.ones(2), True, 3, "a", None, Color.RED, Level.LOW, np.tanh, np.float32, np.dtype("f4"), b"x")
+    static = (True, 3, "a", None, Color.RED, Level.LOW, np.tanh, np.float32, np.dtype("f4"), b"x", range(3), slice(1, None), ...)
+    run_traced(fun, np.ones(2), *static)
+
+
+def test_slices_and_ranges_are_part_of_the_program():
+    cut = aj.compile(lambda x, where, rounds: sum((x[where] * i for i in rounds), np.zeros(1)))
+    x = np.arange(5.0)
+    for where, rounds in [(slice(1, 2), range(3)), (slice(2, 3), range(3)), (slice(2, 3), range(1, 4)), (slice(1, 2), range(3))]:
+        assert_same(cut(x, where, rounds), x[where] * sum(rounds))
+    assert cut.cache_info().traces == 3
+    assert "slice(1, 2, None) to slice(2, 3, None)" in cut.explain(x, slice(2, 3), range(3))
 
 
 Pair = namedtuple("Pair", "first second")
