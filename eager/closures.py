@@ -51,6 +51,9 @@ def apply_closure(function: Callable[..., Any], args: tuple[Any, ...], kwargs: M
             if gradient.tensor._grad is not gradient.before:
                 raise TraceError("gradients are set within a function that is differentiated or run as a checkpoint", find_user_location(),
                                  hint="call backward() outside of that function")
+        if capture.calls_after:
+            raise TraceError("a schedule steps within a function that is differentiated or run as a checkpoint",
+                             capture.calls_after[0].location, hint="call scheduler.step() outside of that function")
         arrays = [as_traced(result) for result in results if isinstance(result, (Tensor, TracedArray))]
         written = [entry for entry in entries if entry.content.value is not entry.value and entry.shares is None]
         graph = builder.build([array.value for array in (*arrays, *(entry.content for entry in written))])

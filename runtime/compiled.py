@@ -375,8 +375,9 @@ class CompiledFunction(Generic[P, R]):
             raise ExportError(f"{function_name(self.fun)} stores a value outside, {stored[0].path}, at each call: a file "
                               "has no such place", find_user_location(), hint="return the value")
         if program.tensors is not None and program.tensors.effects.changes_places:
-            raise ExportError(f"{function_name(self.fun)} changes attributes of modules or optimisers, or requires_grad, at each call: a "
-                              "file has no such places", find_user_location(), hint="make the changes outside of the function")
+            raise ExportError(f"{function_name(self.fun)} changes attributes of modules or optimisers, or requires_grad, or steps a "
+                              "schedule, at each call: a file has no such places", find_user_location(),
+                              hint="make the changes outside of the function")
         if program.trace.stored:
             warn_user(f"{function_name(self.fun)} adds to {program.trace.stored[0].path} at each call, which a file does not do")
 

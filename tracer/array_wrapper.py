@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MethodType
-from typing import Any
+from typing import Any, ClassVar
 
 Function = Callable[..., Any]
 
@@ -59,7 +59,12 @@ class DeviceLeaf:
 
 
 class IdentityKeyed:
-    """Base of objects that compiled functions take by reference; the compiling code compares their contents. See `eager.state.Stateful`."""
+    """Base of objects that compiled functions take by reference; the compiling code compares their contents. See `eager.state.Stateful`.
+
+    `__adjit_reads__`, if it is not empty: the contents are guarded as those of other objects are; the attributes that methods read, "" for
+    all of them."""
+
+    __adjit_reads__: ClassVar[Mapping[str, str]] = {}
 
 
 def held_by(function: Any) -> list[Any]:

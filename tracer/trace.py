@@ -49,6 +49,7 @@ from adjit.tracer.guards.stored_values import (
 )
 from adjit.tracer.guards.tallies import counting_containers
 from adjit.tracer.guards.trace_guards import TraceGuards, make_guards
+from adjit.tracer.pending_number import PendingNumber
 from adjit.tracer.python_scalars import asks_for_truth
 from adjit.tracer.reentrancy import isolated_from_handlers
 from adjit.tracer.scope import Pairs, Scope, active_scope, entered, is_tracing
@@ -121,6 +122,7 @@ class Trace:
     wanted: tuple[np.ndarray, ...] = ()
     kept: tuple[KeptValue, ...] = ()        # values of the trace in state that the function reads
     stored: tuple[StoredValue, ...] = ()    # what each call stores in state; arrays among them are further results of the graph
+    unread: frozenset[int] = frozenset()    # identities of the containers that each call changes, and of which it reads nothing
     restore: Callable[[], None] = _nothing      # gives the places of kept values what they held before
 
     def rebuild(self, results: Sequence[Any]) -> Tree:
@@ -243,12 +245,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             after = Reachability(roots, known, scope.host_functions)
             try:
                 _check_arguments((traced_args, traced_kwargs), given, signature.function, signature.positional)
-            except TraceError:
-                places.take_back(after)
-                log.restore()
-                raise
-            stores = stores_of(places, log, after, scope, _arrays_in(result, updates))
-            try:
+                stores = stores_of(places, log, after, scope, _arrays_in(result, updates))
                 own, kept, changed = check_side_effects(before, after, places, stores.keys, log.depending(), log.missed(),
                                                          log.depending() & stores.numbers, stores.kept, scope.outside())
                 again, others = stored_again([source for source in changed if id(source.holder) not in stores.numbers], stores.make)
@@ -296,7 +293,8 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     return Trace(graph, signature, out_tree, out_leaves, guards.arrays, guards, decisions, frozenset(in_order), writes, same,
                  _read_through_views(scope),
                  tuple(taken.array for taken in scope.taken.values() if any(id(array) in observation.read for array, _ in taken.classes)),
-                 kept, values_stored, partial(restore, kept, values_stored, log, stores.kept) if kept or stores.kept else _nothing)
+                 kept, values_stored, log.unread(stores.numbers),
+                 partial(restore, kept, values_stored, log, stores.kept) if kept or stores.kept else _nothing)
 
 
 def _check_environment(before: Mapping[str, str]) -> None:
@@ -616,6 +614,8 @@ def check_result(leaf: Any, tree: TreeSpec, index: int) -> None:
     """Raise `UnsupportedError` if leaf number `index` of a result cannot be part of a result."""
     if isinstance(leaf, (TracedArray, np.ndarray, float, complex, np.generic)) or is_static(leaf):
         return
+    if isinstance(leaf, PendingNumber):
+        leaf.refuse()
     kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}"
     raise UnsupportedError(f"the function returns a {kind} at result{paths(tree)[index]}, neither an array nor a tree of arrays",
                            find_user_location(), hint="return arrays, numbers, or dicts, lists, tuples and dataclasses of them")

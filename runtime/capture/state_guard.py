@@ -23,10 +23,11 @@ class StateGuard:
 
     `varying` are the entries that may change: numbers that a program reads at every call. An entry is the identity of the dict, the key,
     and, for a tuple, the index in it. Of the entries in `free`, without an index, the tensors may be others: a program stores to them.
+    Lists with an identity in `unread` may hold anything.
     """
 
     def __init__(self, roots: Iterable[Any], varying: Collection[tuple[int, str, int | None]] = (),
-                 free: Collection[tuple[int, Any]] = ()):
+                 free: Collection[tuple[int, Any]] = (), unread: Collection[int] = ()):
         self._free = frozenset(free)
         self._dicts: list[tuple[dict[Any, Any], tuple[Any, ...], tuple[Any, ...], str]] = []
         self._lists: list[tuple[list[Any], tuple[Any, ...], str]] = []
@@ -34,7 +35,7 @@ class StateGuard:
         self._varying: dict[tuple[int, str], set[int | None]] = {}
         for owner, key, index in varying:
             self._varying.setdefault((owner, key), set()).add(index)
-        self._seen: set[int] = set()
+        self._seen: set[int] = set(unread)
         for root in roots:
             self._visit(root, type(root).__name__)
         self._tables = [table for table, _, _, _ in self._dicts]

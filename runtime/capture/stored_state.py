@@ -19,6 +19,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Value
 from adjit.runtime.capture.state_guard import StateGuard
 from adjit.tracer.array import TracedArray, wrap
+from adjit.tracer.pending_number import PendingNumber
 
 MISSING: Any = object()
 _NUMBERS = (int, float)
@@ -127,6 +128,8 @@ def _is_new(value: Any, capture: Capture) -> bool:
 
 
 def _can_be_stored(value: Any, capture: Capture) -> bool:
+    if isinstance(value, PendingNumber):
+        value.refuse()
     if type(value) in (dict, list, tuple):
         return all(_can_be_stored(item, capture) for item in (value.values() if isinstance(value, dict) else value))
     if isinstance(value, Tensor):

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from adjit.eager.after_calls import marks_taken_back
 from adjit.eager.capture import Capture, CapturedTensor, Hyperparameter, memory_key, new_parameter, overlapping
 from adjit.eager.modes import modes
 from adjit.eager.node import AccumulateGrad, Node, edge_of
@@ -24,7 +25,7 @@ from adjit.runtime.capture.stored_state import Slot, StateNumber, number_in_trac
 from adjit.tracer.array import TracedArray, as_traced, without_labels
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.scope import Scope, active_scope
-from adjit.tracer.trace import NumberLeaf, OutLeaf, StaticLeaf, check_result, function_name
+from adjit.tracer.trace import NumberLeaf, OutLeaf, StaticLeaf, Trace, check_result, function_name
 from adjit.tracer.trees import TreeSpec, flatten, unflatten
 from adjit.tracer.user_location import find_user_location
 
@@ -155,7 +156,8 @@ class CapturedFunction:
             slot.table[slot.key] = number_in_trace(number.value)
             self.numbers.append(number)
         try:
-            result = self.__wrapped__(*args, **kwargs)
+            with marks_taken_back(self.capture):
+                result = self.__wrapped__(*args, **kwargs)
             stored = list(take_stores(self._before, self.capture, self._filled_later, self._numbers))
         finally:
             for number in self.numbers:
@@ -172,9 +174,9 @@ class CapturedFunction:
             if not is_elsewhere and (entry is None or (entry.argument is None and entry.gradient_of is None)):
                 self._rebound[id(tensor)] = places[0]
             self.identical += [(tensor, place) for place in places]
-        if not stored:
+        values = [*(value for _, value in stored), *((call.args, call.kwargs) for call in self.capture.calls_after)]
+        if not values:
             return result
-        values = [value for _, value in stored]
         self._stored_leaves = len(flatten(values)[0])
         return result, values
 
@@ -210,6 +212,7 @@ class CapturedFunction:
         self.capture.shared.clear()
         self.capture.gradients.clear()
         self.capture.owners.clear()
+        self.capture.calls_after.clear()
         return self._wrappers
 
     def _add(self, array: Any) -> int:
@@ -313,6 +316,7 @@ class Effects:
                                  if entry.value in self.differentiable and id(entry.tensor) in function.reached)
         self.switched = tuple((function.ref(entry), now) for entry, now in function.switched)
         self.slots = tuple(function.slots)
+        self.calls_after = tuple(call.without_values() for call in capture.calls_after)
         self.identical = tuple((function.owner(tensor), slot) for tensor, slot in function.identical)
         self.slot_refs = tuple(dict.fromkeys(ref for ref, _ in self.identical if ref.slot is not None))
         self.contents = tuple(
@@ -424,8 +428,8 @@ class Effects:
 
     @property
     def changes_places(self) -> bool:
-        """True if each call stores something in modules and optimisers, or switches gradients of tensors."""
-        return bool(self.slots or self.switched or self.kept)
+        """True if each call stores something in modules and optimisers, steps a schedule, or switches gradients of tensors."""
+        return bool(self.slots or self.switched or self.kept or self.calls_after)
 
     def finish(self, results: Sequence[Any], all_leaves: Sequence[Any],
                connect: Callable[[dict[int, Tensor]], None] | None) -> tuple[Any, list[Any]]:
@@ -458,11 +462,13 @@ class Effects:
         if self.single:
             return self._leaf(leaves[0], made, results), outside
         found = unflatten(self.tree, [self._leaf(leaf, made, results) for leaf in leaves])
-        if not self.slots:
+        if not self.slots and not self.calls_after:
             return found, outside
         result, values = found
-        for slot, value in zip(self.slots, values, strict=True):
+        for slot, value in zip(self.slots, values, strict=False):
             slot.table[slot.key] = value
+        for call, value in zip(self.calls_after, values[len(self.slots):], strict=True):
+            call(value)
         return result, outside
 
     def _leaf(self, leaf: Any, made: dict[int, Tensor], results: Sequence[Any]) -> Any:
@@ -497,12 +503,12 @@ def tensor_positions(all_leaves: Sequence[Any]) -> tuple[int, ...]:
 
 
 def make_effects(function: CapturedFunction, params: Sequence[Value], roots: Sequence[Any], reached: Container[int],
-                 out_leaves: Sequence[OutLeaf], varying: bool = True) -> Effects:
-    """The effects of a trace. `params` are its parameters after the arguments and the captured arrays, `out_leaves` its results. With
-    `varying`, numbers of optimisers may change from call to call.
+                 trace: Trace, varying: bool = True) -> Effects:
+    """The effects of a trace. `params` are its parameters after the arguments and the captured arrays. With `varying`, numbers of
+    optimisers may change from call to call.
 
     `reached` holds the identities of the captured objects. A captured tensor that is also an argument must remain that argument.
     """
     numbers = [*(function.capture.numbers if varying else ()), *((*number.slot.place, None) for number in function.numbers)]
     free = {slot.place for slot in function.slots}
-    return Effects(function, params, StateGuard(roots, numbers, free), reached, out_leaves)
+    return Effects(function, params, StateGuard(roots, numbers, free, trace.unread), reached, trace.out_leaves)

@@ -39,7 +39,7 @@ from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.reentrancy import isolated_from_handlers
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.trace import KnownArrays, Trace, trace_function, trace_roots
-from adjit.tracer.user_location import find_user_location
+from adjit.tracer.user_location import find_user_location, line_that_changes
 from adjit.tracer.value_guards import CallValues
 
 
@@ -130,23 +130,27 @@ def _trace(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, An
         changed, slot = before.first_change(filled_later(watched))
         if changed:
             before.restore(filled_later(watched))
-            written = capture.attributes_set.get(slot)
+            written = capture.attributes_set.get(slot) or line_that_changes(
+                (code for code in reach.codes if code.co_name != "__init__"), changed)
             raise TraceError(f"the compiled function changes {changed}; later calls would not change this attribute or container again"
                              f"{'' if written else ' (the line that does it is not known; this is the call)'}",
                              written or find_user_location(),
                              hint="call train() or eval() before the compiled function, not in it" if changed.endswith(".training") else
+                             "append to a list without reading it, or empty it first (clear()): each call does so again; or return the "
+                             "values" if slot[1] is None else
                              "use a tensor and write to it in place (x += 1), or make the change outside of the function")
         _check_counts(counts, numbers_filled_in(watched), partial(before.restore, filled_later(watched)))
     assert function.tree is not None
     trace = replace(trace, signature=signature)
-    if not capture.entries and not capture.numbers and not capture.gradients and not function.tensors and not function.slots:
+    if not capture.entries and not capture.numbers and not capture.gradients and not function.tensors and not function.slots and (
+            not capture.calls_after):
         return replace(trace, out_tree=function.tree), None
     known = len(signature.leaves) + len(trace.captured)
     arguments = zip(signature.leaf_paths(), signature.all_leaves, strict=True)
     name_tensors(capture, [*arguments, *(("self", value) for value in held_by(fun)), *((item.path, item.value) for item in sources)])
     reached = {id(source.value) for source in trace.guards.fixed}
     varying = reach.names.isdisjoint(_READING_NUMBERS)
-    effects = make_effects(function, trace.graph.params[known:], watched, reached, trace.out_leaves, varying)
+    effects = make_effects(function, trace.graph.params[known:], watched, reached, trace, varying)
     try:
         _check_escaped(function, before)
     except TraceError:

@@ -188,6 +188,10 @@ class ContainerLog(UseLog):
                 found.add(number)
         return found
 
+    def unread(self, numbers: Iterable[int]) -> frozenset[int]:
+        """Those of some changed containers of which the function read nothing that was there before."""
+        return frozenset(number for number in numbers if not self.reads[number])
+
     def _is_complete(self, number: int) -> bool:
         """True if the changes that are known of lead to what a container holds: functions written in C may change it unseen."""
         container, kind = self.kinds[number]

@@ -135,7 +135,8 @@ class Reachability:
 
     `found` are the sources, `codes` the code of the user's functions. `unguarded` are objects, with their paths, that may change in ways
     that only their library's code could tell. `calls_libraries`: the code names functions that are not followed, and may read any array.
-    `stored`: names of values that are stored into items, see `stored_by`. `stored_variables`: globals that the code binds.
+    `stored`: names of values that are stored into items, see `stored_by`. `stored_variables`: globals that the code binds. `held`: lists of
+    modules and optimisers, with their paths.
     """
 
     def __init__(self, roots: Sequence[Any], known: Reachability | None = None, host: Sequence[Any] = ()):
@@ -153,7 +154,7 @@ class Reachability:
         self.names = mentions.names
         self.found = walk.found
         self.codes, self.asking, self.compares_type = walk.codes, walk.asking, walk.compares_type
-        self.stored_variables = walk.stored_variables
+        self.stored_variables, self.held = walk.stored_variables, walk.held
         self.unguarded = walk.unguarded
         self.calls_libraries = walk.calls_libraries or not mentions.names.isdisjoint(_READERS)
         holding = {source.path for source in walk.found if isinstance(source.value, (list, dict))} - {
@@ -192,6 +193,7 @@ class _Walk:
         self.found: list[Source] = []
         self.codes: list[CodeType] = []
         self.stored_variables: list[Source] = []
+        self.held: list[tuple[str, list[Any]]] = []
         self.unguarded: dict[str, Any] = {}
         self.calls_libraries = False
         self.kinds: set[type] = set()
@@ -458,11 +460,15 @@ class _Walk:
             self.follow(function, path)
         if isinstance(value, IdentityKeyed):
             yield from self.identity_keyed(value, path)
+            read = {attribute for name, attribute in type(value).__adjit_reads__.items() if name in self.names}
+            if type(value).__adjit_reads__:
+                self.names |= read - {""}
+                yield from self.attributes(value, own, path, all_names="" in read)
         kind = value if isinstance(value, type) else type(value)
         owner = owner_of_class(kind)
         if owner is ModuleOwner.USER:
             yield from self.instance(value, kind, own, path)
-        elif isinstance(value, _DATA) or module_of(kind) in _DATA_MODULES or module_of(kind).startswith("adjit.optim.lr_scheduler"):
+        elif isinstance(value, _DATA) or module_of(kind) in _DATA_MODULES:
             yield from self.attributes(value, own, path, all_names=True)
         elif owner is ModuleOwner.KNOWN and not isinstance(value, type):
             whole = own is not NO_ATTRIBUTES and self.is_whole(value, kind)
@@ -584,6 +590,8 @@ class _Walk:
             if isinstance(item, dict):
                 stack += [(f"{item_path}[{key_text(key)}]", item, key, entry) for key, entry in item.items()]
             elif isinstance(item, (list, tuple)):
+                if isinstance(item, list):
+                    self.held.append((item_path, item))
                 stack += [(f"{item_path}[{index}]", item, index, entry) for index, entry in enumerate(item)]
             elif is_ndarray(item):
                 read = attribute_reader(holder, name) if holder is value else partial(read_item, holder, name)

@@ -300,9 +300,11 @@ def containers_changed_by(known: Reachability) -> list[Any]:
     if known.compares_type or not any(map(changes_containers, known.codes)):
         return []
     filled = {name for code in known.codes for kind, name in reads_of(code) if kind == FILLS}
-    return [source.value for source in known.found if source.followed and base_of(type(source.value)) and source.value is not sys.modules
-            and (not filled.isdisjoint(names_in(source.path)) or not any(is_ndarray(item) or isinstance(item, ArrayWrapper) for item in (
-                source.value.values() if isinstance(source.value, dict) else source.value)))]
+    found = [(source.path, source.value) for source in known.found
+             if source.followed and base_of(type(source.value)) and source.value is not sys.modules]
+    return [value for path, value in (*found, *known.held)
+            if not filled.isdisjoint(names_in(path)) or not any(is_ndarray(item) or isinstance(item, ArrayWrapper) for item in (
+                value.values() if isinstance(value, dict) else value))]
 
 
 def _name_of(source: Source) -> Name | None:

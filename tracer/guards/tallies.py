@@ -9,7 +9,7 @@ the number that is there then, so it needs no guard.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -104,9 +104,10 @@ def counted_again(source: Source, number: Any, make: TemplateMaker) -> Template:
 log_hooks.tally, log_hooks.is_tally, log_hooks.is_counted = tally, is_tally, is_counted
 
 
-def counting_containers(sources: Iterable[Source], containers: Iterable[Any], reads: CodeReads) -> set[int]:
-    """Identities of the containers whose items are only changed, by whatever path the code reaches them."""
-    wanted = {id(container) for container in containers if isinstance(container, (dict, list))}
+def counting_containers(sources: Collection[Source], containers: Iterable[Any], reads: CodeReads) -> set[int]:
+    """Identities of the containers whose items are only changed, by whatever path the code reaches them; of those without a source, which
+    modules hold, nobody knows."""
+    wanted = {id(container) for container in containers if isinstance(container, (dict, list))} & {id(source.value) for source in sources}
     read = set[int]()
     for source in sources:
         if id(source.value) in wanted and reads.of(f"{source.path}[0]"):

@@ -15,6 +15,7 @@ from adjit.tracer.array import FRESH, WRITTEN, TracedArray, contains_traced
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.guards.source import MISSING, Source, is_scalar, own_attributes, read_slot
+from adjit.tracer.pending_number import PendingNumber
 from adjit.tracer.scope import Scope
 
 Template = Callable[[Sequence[Any], dict[int, Any]], Any]
@@ -60,6 +61,8 @@ class TemplateMaker:
             return lambda *_: value
         if isinstance(value, ArrayWrapper):
             return self._wrapper(value)
+        if isinstance(value, PendingNumber):
+            value.refuse()
         if id(value) in self.outside or isinstance(value, _FIXED) or (isinstance(value, FunctionType) and not value.__closure__):
             if is_ndarray(value):
                 raise NotRepeatableError

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from adjit.eager.after_calls import left_to_calls
 from adjit.ir.errors import ArgumentError
 from adjit.optim.lr_scheduler.base import LRScheduler, checked_optimizer, each_group
 from adjit.optim.optimizer import Group, Optimizer
@@ -74,6 +75,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     def _next(self, group: Group, base: Any) -> Any:
         return self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
 
+    @left_to_calls
     def step(self, epoch: float | None = None) -> None:
         """Advance by one epoch, or to `epoch`."""
         if epoch is None and self.last_epoch >= 0:

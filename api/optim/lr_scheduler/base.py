@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
+from adjit.eager.after_calls import left_to_calls
 from adjit.eager.modes import no_grad
 from adjit.eager.tensor import Tensor
 from adjit.ir.errors import ArgumentError
 from adjit.optim.optimizer import Group, Optimizer
+from adjit.tracer.array_wrapper import IdentityKeyed
 from adjit.tracer.user_location import find_user_location
 
 
-class LRScheduler:
+class Schedule(IdentityKeyed):
+    """Base of all schedules. Compiled functions take them by reference; a step within one is made at the end of each call."""
+
+    __adjit_reads__: ClassVar = {"get_last_lr": "_last_lr", "get_lr": "", "state_dict": ""}
+    _last_lr: list[Any]
+
+    def get_last_lr(self) -> list[Any]:
+        """Return the learning rates that the last step set."""
+        return self._last_lr
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the schedule, without the optimiser."""
+        return {key: value for key, value in vars(self).items() if key != "optimizer"}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Load a state that `state_dict` returned."""
+        vars(self).update(state_dict)
+
+
+class LRScheduler(Schedule):
     """Base of the schedules: `last_epoch` counts the steps; `base_lrs` are the initial learning rates, each group's `initial_lr`.
 
     A user-defined schedule defines `get_lr()`, the new learning rate of each group.
@@ -49,10 +70,7 @@ class LRScheduler:
     def _next(self, group: Group, base: Any) -> Any:
         raise NotImplementedError
 
-    def get_last_lr(self) -> list[Any]:
-        """Return the learning rates that the last step set."""
-        return self._last_lr
-
+    @left_to_calls
     def step(self) -> None:
         """Advance by one: set the learning rates of the next epoch."""
         self.last_epoch += 1
@@ -71,14 +89,6 @@ class LRScheduler:
         self._is_initial = True
         self.step()
         self._is_initial = False
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state of the schedule, without the optimiser."""
-        return {key: value for key, value in vars(self).items() if key != "optimizer"}
-
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Load a state that `state_dict` returned."""
-        vars(self).update(state_dict)
 
 
 def checked_optimizer(optimizer: Any) -> Optimizer:

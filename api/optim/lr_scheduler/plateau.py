@@ -6,13 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from adjit.eager.after_calls import left_to_calls
 from adjit.ir.errors import ArgumentError
-from adjit.optim.lr_scheduler.base import LRScheduler, checked_optimizer, current_rates, each_group, set_rate
+from adjit.optim.lr_scheduler.base import Schedule, checked_optimizer, current_rates, each_group, set_rate
 from adjit.optim.optimizer import Optimizer
 from adjit.tracer.user_location import find_user_location
 
 
-class ReduceLROnPlateau:
+class ReduceLROnPlateau(Schedule):
     """Schedule that multiplies the rate by `factor` after more than `patience` epochs in which `metric` was no better than the best.
 
     Better is smaller (`mode="min"`) or larger by `threshold`, a fraction of the best (`threshold_mode="rel"`) or a difference ("abs").
@@ -42,6 +43,7 @@ class ReduceLROnPlateau:
         self.cooldown_counter = self.num_bad_epochs = self.last_epoch = 0
         self._last_lr = current_rates(optimizer)
 
+    @left_to_calls
     def step(self, metrics: Any) -> None:
         """Read the newest value of the metric: a number, or a tensor of one element."""
         current = float(metrics)
@@ -66,7 +68,3 @@ class ReduceLROnPlateau:
         sign = -1.0 if self.mode == "min" else 1.0
         wanted = self.best * (1.0 + sign * self.threshold) if self.threshold_mode == "rel" else self.best + sign * self.threshold
         return current < wanted if self.mode == "min" else current > wanted
-
-    get_last_lr = LRScheduler.get_last_lr
-    state_dict = LRScheduler.state_dict
-    load_state_dict = LRScheduler.load_state_dict

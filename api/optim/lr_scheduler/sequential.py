@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from adjit.eager.after_calls import left_to_calls
 from adjit.ir.errors import ArgumentError
 from adjit.optim.lr_scheduler.base import LRScheduler, checked_optimizer
 from adjit.optim.optimizer import Optimizer
@@ -62,6 +63,7 @@ class SequentialLR(_Schedules):
         current._restart()
         self._last_lr = current.get_last_lr()
 
+    @left_to_calls
     def step(self) -> None:
         self.last_epoch += 1
         index = bisect_right(self._milestones, self.last_epoch)
@@ -99,6 +101,7 @@ class ChainedScheduler(_Schedules):
         self._schedulers = list(schedulers)
         self._last_lr = self._schedulers[-1].get_last_lr()
 
+    @left_to_calls
     def step(self) -> None:
         for scheduler in self._schedulers:
             scheduler.step()

@@ -74,7 +74,7 @@ def fail(*_: Any) -> None:
     (fail, RuntimeError, "the user's own"),
     (lambda model, optimizer: np.shares_memory(model.linear.weight, optimizer), UnsupportedError, "shares_memory"),
     (lambda model, optimizer: np.asarray(model.linear.weight.detach() > 0), TraceError, "value"),
-    (lambda model, optimizer: model.seen.append(2), TraceError, "Counting.seen"),
+    (lambda model, optimizer: (model.seen.append(model.linear.weight.sum()), model.seen[0]), TraceError, "Counting.seen"),
     (lambda model, optimizer: model.names.add("b"), TraceError, "Counting.names"),
     (lambda model, optimizer: delattr(model, "calls"), TraceError, "Counting.calls"),
     (lambda model, optimizer: setattr(model.linear, "weight", nn.Parameter(model.linear.weight.detach())), TraceError, "weight"),

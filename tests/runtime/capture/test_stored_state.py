@@ -278,6 +278,79 @@ def test_activations_that_hooks_keep(trains: bool) -> None:
     as_eagerly(run, 2 if trains else 1)     # a second time there are gradients to add to
 
 
+class Collecting(nn.Module):
+    """A module whose hook keeps activations in its own list, in other ways for other subclasses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(3, 2), nn.Linear(2, 2)
+        self.activations: list[Any] = []
+        self.by_name: dict[str, Any] = {"first": [], "sizes": []}
+        self.first.register_forward_hook(self.keep)
+
+    def keep(self, module: Any, given: Any, output: Any) -> None:
+        self.activations.append(output)
+
+    def forward(self, x: Any) -> Any:
+        return self.second(self.first(x)).sum()
+
+
+class Emptying(Collecting):
+    def forward(self, x: Any) -> Any:
+        self.activations.clear()
+        hidden = super().forward(x)
+        return hidden * len(self.activations) + self.activations[0].mean()
+
+
+class ByName(Collecting):
+    def keep(self, module: Any, given: Any, output: Any) -> None:
+        self.by_name["first"] += [output.detach(), given[0]]
+        self.by_name["sizes"].insert(0, output.shape[0])
+
+
+@pytest.mark.parametrize("kind", [Collecting, Emptying, ByName])
+@pytest.mark.parametrize("trains", [False, True])
+def test_lists_of_modules_that_are_filled(kind: Any, trains: bool) -> None:
+    def run(around: Around) -> Any:
+        module = kind()
+        optimizer = optim.SGD(module.parameters(), lr=0.1)
+
+        @around
+        def step(x: Any) -> Any:
+            loss = module(x)
+            if trains:
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            return loss.detach()
+
+        found: list[Any] = []
+        for number, row in enumerate(X):
+            if number == 3:
+                module.activations.clear()      # the next call does not read it
+            found.append(step(aj.tensor(row[None])))
+        kept = [*module.activations, *module.by_name["first"], *module.by_name["sizes"]]
+        if not trains and module.activations:
+            module.activations[-1].square().sum().backward()
+            kept.append(module.first.weight.grad)
+        assert kept
+        return [*found, *kept], step
+
+    as_eagerly(run, 1)
+
+
+def test_a_list_of_a_module_that_is_read_is_refused() -> None:
+    class Mixing(Collecting):
+        def forward(self, x: Any) -> Any:
+            return super().forward(x) + self.activations[0].sum()       # that of the first call
+
+    module = Mixing()
+    for _ in range(2):
+        with pytest.raises(TraceError, match=r"(?s)changes Mixing.activations.*self.activations.append\(output\).*without reading it"):
+            aj.compile(lambda x: module(x))(aj.tensor(X[:1]))
+        assert module.activations == []
+
+
 def test_lists_dicts_and_views() -> None:
     def run(around: Around) -> Any:
         model, box, losses, args = nn.Linear(3, 2), dict[str, Any](), list[Any](), argparse.Namespace(scale=2.0)
