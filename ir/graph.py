@@ -206,6 +206,15 @@ def carried_operands(op: Op) -> dict[int, int]:
     return {len(op.results) - count + index: first + index for index in range(count)}
 
 
+def hand_to_regions(op: Op, operands: Sequence[Value], params: Sequence[Sequence[Value]], bodies: Sequence[Sequence[Op]]) -> Op:
+    """Copy of an op whose regions have other ops, `bodies`, and take the further `operands`: region i as its parameters `params[i]`. For
+    loops, branches and functions that are differentiated or recomputed."""
+    count = len(op.regions[0].params) + (op.name == "cond")
+    regions = tuple(replace(region, params=(*region.params, *more), ops=tuple(body), param_roles=(*region.param_roles, *["input"] * len(more)))
+                    for region, more, body in zip(op.regions, params, bodies, strict=True))
+    return replace(op, operands=(*op.operands[:count], *operands, *op.operands[count:]), regions=regions)
+
+
 def walk(graph: Graph) -> Iterator[Op]:
     """Ops of the graph; before each op, those of its regions."""
     for op in graph.ops:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import field, replace
 from functools import partial
-from operator import is_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -518,7 +517,10 @@ def _is_same(one: Trace, again: Trace) -> bool:
     """True if two traces of a function for one call do the same; in the second one a number that the first one stored may be there."""
     stored, numbers = [[each.path for each in trace.stored] for trace in (one, again)], {
         each.source.path for each in one.kept if each.refusal is not None}
-    same_captures = len(one.captured) == len(again.captured) and all(map(is_, one.captured, again.captured))
+    named = {index for index, _, _ in one.guards.captured}
+    same_captures = len(one.captured) == len(again.captured) and all(
+        first is second or (index not in named and first.dtype == second.dtype and first.tobytes() == second.tobytes())
+        for index, (first, second) in enumerate(zip(one.captured, again.captured, strict=True)))
     expected = [path for path in stored[0] if path not in numbers or path in stored[1]]
     return one.out_tree == again.out_tree and one.out_leaves == again.out_leaves and same_captures and stored[1] == expected and (
         graph_key(one.graph) == graph_key(again.graph))

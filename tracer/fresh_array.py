@@ -66,8 +66,8 @@ _KEPT = words("""
 _WRITING_METHODS = frozenset({"fill", "itemset", "put", "partition", "resize", "setfield", "sort"})
 """Methods that write."""
 
-_MAX_TABLE_BYTES = 1 << 12
-"""Bytes of content up to which a program holds it; larger arrays are parameters, which no call copies."""
+_MAX_TABLE_BYTES = 1 << 20
+"""Bytes of content up to which it is a table, of which `capture_tables` makes the best; an array is captured if it is larger."""
 
 _BASE: Any = np.ndarray.base
 
@@ -379,7 +379,9 @@ def _constant(array: np.ndarray) -> Value:
     bits = array.reshape(-1, 1).view(f"u{array.itemsize // (2 if dtype.kind == 'c' else 1)}")      # a row for each number
     number = array.reshape(-1)[0]
     if (bits == bits[0]).all() and (number == number or number.tobytes() == dtype.type(np.nan).tobytes()):
-        return lowering.constant(number, dtype, array.shape)
+        value = lowering.constant(number, dtype, array.shape)
+        scope.root.filled.add(value)
+        return value
     if array.ndim == 1 and array.size > 2 and dtype_kind(dtype) in "iuf":
         sequence = _sequence(array)
         if sequence is not None:

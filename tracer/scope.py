@@ -98,6 +98,7 @@ class Scope:
         self.shared: dict[Any, Any] = {}                       # traces that serve many calls, by `region_key`; of the outermost scope
         self.host_functions: list[Any] = []                    # of `pure_callback`, which the program calls; of the outermost scope
         self.fresh: list[weakref.ref[np.ndarray]] = []         # arrays that the function made; of the outermost scope
+        self.filled: set[Value] = set()                        # of those of them that have one number; of the outermost scope
         self.lent: list[tuple[np.ndarray, weakref.ref[memoryview]]] = []     # memory that user code reads; of the outermost scope
         self.taken: dict[int, Taken] = {}                      # arrays from outside that are written to; of the outermost scope
         self.arguments: tuple[Any, ...] = ()                   # those of the traced function

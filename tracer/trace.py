@@ -21,6 +21,7 @@ from adjit.ir.graph import Graph, Value
 from adjit.tracer.array import WRITTEN, TracedArray, TracedNDArray, as_traced, unwrap, without_labels, wrap, write_refused
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_wrapper import ArrayWrapper
+from adjit.tracer.captured_tables import capture_tables
 from adjit.tracer.caught_errors import check_refused
 from adjit.tracer.flow.lifted_numbers import LiftedNumber, check_escaped
 from adjit.tracer.flow.recorder import recorder_of
@@ -259,6 +260,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             scope.keep_wrapper = None       # it holds the scope
             writes = tuple(zip(written, range(len(values) - len(written), len(values)), strict=True))
         scope.arguments = ()        # they hold the scope
+        builder.ops = capture_tables(builder.ops, scope.capture, scope.filled)
         captures = tuple(scope.captures.values())
         read, forms, viewed = _contents(after, observation, scope), observation.forms, observation.viewed
         flow = None if call_values is None else call_values.flow

@@ -78,6 +78,11 @@ iota: OpDefinition = define(
     cost=OpCost.FREE)
 
 
+MAX_TABLE_BYTES = 1 << 12
+"""Bytes of content up to which a program holds it as a table, which each call copies; more than that is better an array to be read where it
+is."""
+
+
 def _infer_table(*, data: bytes, dtype: np.dtype, shape: Shape) -> TensorType:
     type = _checked(dtype, shape)
     if len(data) != type.nbytes:

@@ -21,6 +21,7 @@ from adjit.passes.loops.moving_slices import (
     emit_read,
     emit_rows,
     emit_starts,
+    emit_tables,
     emit_write,
     find_moves,
     is_fill,
@@ -82,7 +83,7 @@ class LoopEmitter:
     def _check_varying(self, max_copied_bytes: int) -> None:
         nbytes = 0
         for numbers in dict.fromkeys(relation.numbers for relation in self.match.relations if isinstance(relation, Varying)):
-            if self._are_numbers(numbers):
+            if self._are_known(numbers):
                 continue
             group = find_group([slice_of(self.numbered.value(number), self.numbered.producer) for number in numbers])
             if group is not None:
@@ -93,9 +94,9 @@ class LoopEmitter:
             raise CostsCopyError(f"its {self.stretch.trips} iterations take different arrays of {nbytes} bytes in all, "
                                  "which would be copied into one")
 
-    def _are_numbers(self, numbers: Sequence[int]) -> bool:
-        made = [self.numbered.creation(number) for number in numbers]
-        return all(op is not None and op.name == "constant" for op in made)
+    def _are_known(self, numbers: Sequence[int]) -> bool:
+        """True if all are created: numbers, tables, indices."""
+        return all(self.numbered.creation(number) is not None for number in numbers)
 
     def _used_after(self) -> dict[int, list[int]]:
         """Iterations whose result is used behind the loop, for each such result of an iteration."""
@@ -231,9 +232,11 @@ class LoopEmitter:
 
     def _emit_varying(self, numbers: tuple[int, ...]) -> Value:
         type = self.numbered.type(numbers[0])
-        if self._are_numbers(numbers):
-            made = [self.numbered.creation(number) for number in numbers]
-            return emit_numbers([op.attrs["value"] for op in made if op is not None], type)
+        if self._are_known(numbers):
+            made = [op for op in map(self.numbered.creation, numbers) if op is not None]
+            if all(op.definition.uniform for op in made):
+                return emit_numbers([op.attrs["value"] for op in made], type)
+            return emit_tables([op.definition.evaluate(**op.attrs) for op in made])
         if numbers in self.groups:
             group = self.groups[numbers]
             base = self.outer(self.numbered.number(group.op.operands[0]))

@@ -1,7 +1,7 @@
 """What differs between the regions of the ops of a loop's iterations becomes operands of these ops, so that their regions are equal.
 
 A function that an iteration differentiates, recomputes or branches to may read `xs[i]` or `i` by itself. In the trace, its region then has
-a slice at another place, or another number, in each iteration.
+a slice at another place, or another number or table, in each iteration.
 """
 
 from __future__ import annotations
@@ -11,19 +11,20 @@ from dataclasses import replace
 
 from adjit.ir import ops
 from adjit.ir.emitter import emitting
-from adjit.ir.graph import Graph, Op, Value, attributes_key, graph_key
-from adjit.ir.ops.creation import constant
+from adjit.ir.graph import Graph, Op, Value, attributes_key, graph_key, hand_to_regions
+from adjit.ir.ops.creation import constant, table
 from adjit.ir.types import I64
 from adjit.passes.loops.match_operands import MOVING
 from adjit.passes.loops.moving_slices import Move, emit_read, emit_write
 from adjit.passes.loops.slice_groups import OpenBuilder
 
 LIFTED = "vjp", "checkpoint", "cond", "scan", "while_loop"
+_CONTENTS = {constant: ("value",), table: ("data",)}
 
 
 def lift_differences(graph: Graph, min_ops: int) -> Graph:
-    """Graph in which at least `min_ops` ops of one line, whose regions differ in numbers and in places of slices alone, have equal regions;
-    the same object if there are none."""
+    """Graph in which at least `min_ops` ops of one line, whose regions differ in numbers, tables and places of slices alone, have equal
+    regions; the same object if there are none."""
     groups: dict[Hashable, list[Op]] = {}
     skeletons: dict[int, Hashable] = {}
     for op in graph.ops:
@@ -40,14 +41,14 @@ def lift_differences(graph: Graph, min_ops: int) -> Graph:
 
 
 def _skeleton(region: Graph, known: dict[int, Hashable]) -> Hashable:
-    """Key of a region without numbers and places of slices. `known` has those of the regions that the caller keeps."""
+    """Key of a region without numbers, content of tables and places of slices. `known` has those of the regions that the caller keeps."""
     if id(region) not in known:
         known[id(region)] = graph_key(region, _key_without_differences)
     return known[id(region)]
 
 
 def _key_without_differences(op: Op) -> Hashable:
-    liftable = ("value",) if op.definition is constant else MOVING.get(op.name, ())
+    liftable = _CONTENTS.get(op.definition) or MOVING.get(op.name, ())
     return attributes_key({name: value for name, value in op.attrs.items() if name not in liftable})
 
 
@@ -86,8 +87,8 @@ def _have_other_attributes(column: Sequence[Op]) -> bool:
 
 
 def _moving_axes(column: Sequence[Op]) -> tuple[int, ...]:
-    """Axes along which a slice or a write begins elsewhere; none for a number."""
-    if column[0].definition is constant:
+    """Axes along which a slice or a write begins elsewhere; none for a number or table."""
+    if column[0].definition in _CONTENTS:
         return ()
     starts = [op.attrs["start"] for op in column]
     return tuple(axis for axis in range(len(starts[0])) if any(start[axis] != starts[0][axis] for start in starts))
@@ -106,14 +107,8 @@ class _Lifting:
         op = self.op
         with self.outside.at(op.loc, op.role):
             bodies = [self._body(number, region) for number, region in enumerate(self.regions)]
-        count = len(self.regions[0].params) + (op.name == "cond")
-        regions = []
-        for number, (region, body) in enumerate(zip(self.regions, bodies, strict=True)):
-            params = [value if home == number else Value(value.type) for home, value in self.inside]
-            regions.append(Graph(region.name, (*region.params, *params), tuple(body), region.results,
-                                 (*region.param_roles, *("input" for _ in params))))
-        return [*self.outside.ops,
-                replace(op, operands=(*op.operands[:count], *self.handed, *op.operands[count:]), regions=tuple(regions))]
+        params = [[value if home == number else Value(value.type) for home, value in self.inside] for number in range(len(bodies))]
+        return [*self.outside.ops, hand_to_regions(op, self.handed, params, bodies)]
 
     def _hand(self, number: int, value: Value, param: Value) -> Value:
         self.handed.append(value)
@@ -126,9 +121,9 @@ class _Lifting:
         for place, op in enumerate(region.ops):
             if (number, place) not in self.moving:
                 found.append(op)
-            elif op.definition is constant:
+            elif op.definition in _CONTENTS:
                 with emitting(self.outside):
-                    self._hand(number, constant(**op.attrs), op.result)
+                    self._hand(number, op.definition(**op.attrs), op.result)
             elif op.name == "slice" and op.operands[0] in fixed:
                 with emitting(self.outside):
                     self._hand(number, ops.slice(fixed[op.operands[0]], **op.attrs), op.result)

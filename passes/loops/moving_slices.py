@@ -10,7 +10,7 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op, Value
-from adjit.ir.ops.creation import table_attributes
+from adjit.ir.ops.creation import MAX_TABLE_BYTES, table_attributes
 from adjit.ir.types import F64, I64, TensorType, is_float
 
 
@@ -75,6 +75,16 @@ def emit_numbers(numbers: Sequence[float], type: TensorType) -> Value:
         counts = emit_counts(int(table[0]), int(table[1]) - int(table[0]), len(table))
         return counts if type.dtype == I64 else ops.convert(counts, dtype=type.dtype)
     return ops.table(**table_attributes(table))
+
+
+def emit_tables(arrays: Sequence[np.ndarray]) -> Value:
+    """Arrays whose content is known, in rows: a table, or rows of a table that has each content once."""
+    if len(arrays) * arrays[0].nbytes <= MAX_TABLE_BYTES:
+        return ops.table(**table_attributes(np.stack(arrays)))
+    rows: dict[bytes, int] = {}
+    indices = np.array([rows.setdefault(array.tobytes(), len(rows)) for array in arrays], np.int64)
+    distinct = np.frombuffer(b"".join(rows), arrays[0].dtype).reshape(len(rows), *arrays[0].shape)
+    return ops.take(ops.table(**table_attributes(distinct)), ops.table(**table_attributes(indices)), axis=0)
 
 
 MIN_COUNTED = 512

@@ -404,12 +404,61 @@ def decisions_of_values(n: int) -> Loop:
     return f, (normal(4),), (0,)
 
 
+@loop
+def plain_weights_that_fade(n: int) -> Loop:
+    """Small arrays, which NumPy computes anew in each round: together one table."""
+    def f(x: Any) -> Any:
+        w = np.array([1.0, 2.0, 2.5])
+        for _ in range(n):
+            w = w * 0.9
+            x = np.sin(x * w) + 0.1
+        return np.sum(x * x)
+    return f, (normal(3),), (0,)
+
+
+@loop
+def plain_masks_and_indices(n: int) -> Loop:
+    """Masks that come back after some rounds, and index arrays."""
+    def f(x: Any) -> Any:
+        mask, order = np.arange(4) == 0, np.array([1, 3, 0, 2])
+        for i in range(n):
+            mask, order = np.roll(mask, i % 3), (order * 3 + 1) % 4
+            x = np.where(mask, 0.9 * x, x[order] + 0.01)
+        return np.sum(x * x)
+    return f, (normal(4),), (0,)
+
+
+@loop
+def plain_matrix_that_grows(n: int) -> Loop:
+    """A product of matrices without traced values, zeros at first, of 5 kB: rows of one captured array."""
+    def f(x: Any) -> Any:
+        a, power = np.eye(25) + np.tri(25) / 100, np.zeros((25, 25))
+        for _ in range(n):
+            x = np.tanh(power @ x) + 0.1 * x
+            power = power @ a + 0.01 * a
+        return np.sum(x * x)
+    return f, (normal(25),), (0,)
+
+
+@loop
+def plain_state_written_in_place(n: int) -> Loop:
+    """Times that are added up in place, and a view of them."""
+    def f(x: Any) -> Any:
+        t = np.linspace(0.0, 1.0, 60) ** 2
+        for _ in range(n):
+            t += 0.01
+            t[3:] *= 0.99
+            x = x + 0.1 * np.cos(t * x) + np.sum(t[1::2])
+        return np.sum(x * x)
+    return f, (normal(60),), (0,)
+
+
 def random_loop(seed: int) -> str:
     """Source of a function `f(x, w, a)` with a random loop over rows of `x`."""
     draw = random.Random(seed)
     n = loop_length(seed)
     names = ["a", "b", "c"]
-    lines = ["def f(x, w, a):", "    b, c, hist, rows, s = a * 2.0, a, [a, a, a], [], 0.0",
+    lines = ["def f(x, w, a):", "    b, c, hist, rows, s, p, q = a * 2.0, a, [a, a, a], [], 0.0, np.array([0.5, 1.5, -1.0]), np.zeros(3)",
              f"    buf = np.zeros_like(x, shape=({n + 5}, 3))"]
     lines.append(f"    for i in {f'reversed(range({n}))' if draw.random() < 0.2 else f'range({n})'}:")
 
@@ -426,7 +475,9 @@ def random_loop(seed: int) -> str:
             f"{t} = {value()} + buf[{draw.choice(('i', 'i - 1', '0', 'i % 3'))}]", f"s = s + np.sum({value()})",
             f"{t} = np.where(x[i] > 0, {value()}, {value()})", f"{t} = {value()} + x[i:i + 2].sum(axis=0)",
             f"{t}, {draw.choice(names)} = {value()}, {value()}", f"buf[i:i + 2] *= {value()}", f"{t} = {value()} * x[i // 2]",
-            f"{t} = x[i, {draw.choice(('0', 'i % 3'))}] + {value()}", f"buf[:, {draw.choice(('1', 'i % 3'))}] += x[i, 0]"))
+            f"{t} = x[i, {draw.choice(('0', 'i % 3'))}] + {value()}", f"buf[:, {draw.choice(('1', 'i % 3'))}] += x[i, 0]",
+            f"p = np.roll(p, 1) * 1.1; {t} = {value()} * p", f"q[i % 3] += 0.5; {t} = {value()} - q",
+            f"p[1:] *= -0.9; {t} = w @ p + p @ {value()}", f"{t} = {value()}[np.argsort(p)] + p[0]"))
         chance = draw.random()
         if chance < 0.15:
             line = f"if i % {draw.choice((2, 3))} == 0: {line}"
@@ -439,7 +490,7 @@ def random_loop(seed: int) -> str:
         else:
             lines.append(f"        {line}")
     lines.append("    out = a + b + c + s + hist[-1] + hist[len(hist) // 2] + buf.sum(axis=0)")
-    lines.append("    for q in rows: out = out + q * 0.1" if draw.random() < 0.5
+    lines.append("    for r in rows: out = out + r * 0.1" if draw.random() < 0.5
                  else "    out = out + (np.stack(rows).sum(axis=0) if rows else 0.0)")
     lines.append("    return out, buf, b")
     return "\n".join(lines)

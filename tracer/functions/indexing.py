@@ -407,7 +407,8 @@ def as_index(entry: Any, size: int, axis: int) -> Value:
             check_bounds(int(entry.min()), size, axis)
             check_bounds(int(entry.max()), size, axis)
         if not entry.flags.writeable and entry.base is None:
-            return as_traced(np.where(entry < 0, entry + size, entry).astype(I64)).value
+            found: Value = FUNCTIONS["content of fresh"](np.where(entry < 0, entry + size, entry).astype(I64)).value
+            return found
     return lowering.wrapped_index(as_traced(entry).value, size)
 
 
