@@ -210,7 +210,8 @@ def hand_to_regions(op: Op, operands: Sequence[Value], params: Sequence[Sequence
     """Copy of an op whose regions have other ops, `bodies`, and take the further `operands`: region i as its parameters `params[i]`. For
     loops, branches and functions that are differentiated or recomputed."""
     count = len(op.regions[0].params) + (op.name == "cond")
-    regions = tuple(replace(region, params=(*region.params, *more), ops=tuple(body), param_roles=(*region.param_roles, *["input"] * len(more)))
+    roles = ["input"] * len(operands)
+    regions = tuple(replace(region, params=(*region.params, *more), ops=tuple(body), param_roles=(*region.param_roles, *roles))
                     for region, more, body in zip(op.regions, params, bodies, strict=True))
     return replace(op, operands=(*op.operands[:count], *operands, *op.operands[count:]), regions=regions)
 

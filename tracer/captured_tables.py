@@ -111,8 +111,8 @@ def _reads(graphs: Sequence[Graph], groups: Mapping[Hashable, _Group], filled: C
             group = groups.get(type) or groups.get((type, op.attrs.get("data")))
             if group is None:
                 continue
-            places = [(reader.name, reader.loc, place) for reader in used.get(op.result, ())
-                      for place, value in enumerate(reader.operands) if value is op.result]
+            places: list[Hashable] = [(reader.name, reader.loc, place) for reader in used.get(op.result, ())
+                                      for place, value in enumerate(reader.operands) if value is op.result]
             found[op] = group
             if op.definition is table:
                 sites.update(places)
