@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PACKAGES := ir tracer passes codegen eager runtime
 
-.PHONY: demo docs demo-mpi test test-cuda lint types pytest accuracy bench bench-programs bench-functions bench-compare bench-targets bench-report clean
+.PHONY: demo docs demo-mpi test test-cuda lint types pytest accuracy bench bench-programs bench-functions bench-eager bench-compare bench-targets bench-report clean
 .DEFAULT_GOAL := test
 
 demo: .venv/installed
@@ -62,6 +62,10 @@ bench-programs: bench-harness
 # Every function of NumPy, compiled, beside NumPy's own, at 10 and at a million elements: the ten with the highest ratio.
 bench-functions: .venv/installed
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/numpy_functions.py
+
+bench-eager: .venv/installed
+	$(BIN)/python -m pip install -q -e ".[test-torch]" -c constraints.txt
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/eager_ops.py
 
 # What got slower between two files of results: make bench-compare BEFORE=old.json AFTER=new.json
 BEFORE ?= benchmarks/results/comparison.before.json
