@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextvars
+import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from adjit.eager import autocast
-from adjit.eager.call import DYNAMIC_FLOATS, Call, describe, differentiable, find_call, integers_as_floats, replaced
+from adjit.eager.call import DYNAMIC_FLOATS, Call, describe, differentiable, find_call, integers_as_floats, known_calls, replaced
 from adjit.eager.capture import current_capture, traced
 from adjit.eager.functional import elementwise
-from adjit.eager.modes import modes
+from adjit.eager.modes import modes, switches
 from adjit.eager.node import Edge, Node, SavedTensor, edge_of
 from adjit.eager.node_names import VIEW_FUNCTIONS
 from adjit.eager.operation import Operation
@@ -23,6 +25,7 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.errors import IndexingError
 from adjit.ir.graph import Value
 from adjit.ir.host_functions import was_raised_by_host
+from adjit.ir.thread_context import ThreadContext, thread
 from adjit.ir.types import is_inexact
 from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.scope import Scope, active_scope
@@ -30,37 +33,124 @@ from adjit.tracer.user_location import find_user_location
 
 Function = Callable[..., Any]
 _NONE: dict[str, Any] = {}
+new_tuple: Callable[..., Any] = tuple.__new__       # Python's own constructor of named tuples takes twice the time
+new_object: Callable[[type[Tensor]], Tensor] = object.__new__
 
 
-def apply(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any] = _NONE) -> Any:
+def apply(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any] = _NONE, is_promoted: bool = False) -> Any:
     """Run `function(*args, **kwargs)`, which is written over traced arrays, on tensors (and arrays, numbers, lists of these).
 
-    Results are tensors. If gradients are on and an operand requires grad, the results get a node of the dynamic graph.
+    Results are tensors. If gradients are on and an operand requires grad, the results get a node of the dynamic graph. Only calls that are
+    new are asked whether their operands have to be converted; those that `is_promoted` have been.
     """
-    if modes.autocast is not None and function is not elementwise.to_dtype:
+    if switches.autocast and modes.autocast is not None and function is not elementwise.to_dtype:
         args, kwargs = autocast.cast(function, args, kwargs, lambda x, dtype: apply(elementwise.to_dtype, (x, dtype)))
-    if function in PROMOTING and promotes(function, args, kwargs):
-        args, kwargs = promoted(function, args, kwargs, apply)
     key: list[Any] = [function]
     operands: list[Any] = []
-    dynamic = function in DYNAMIC_FLOATS
-    if dynamic:
-        args = integers_as_floats(args)
+    arrays: list[Any] = []
+    recorded = False
     for arg in args:
-        describe(arg, operands, key, dynamic)
+        if isinstance(arg, Tensor):
+            array = arg.array
+            key += (array.dtype.char, array.shape)
+            operands.append(arg)
+            arrays.append(array)
+            if arg._requires_grad or arg._view is not None:
+                recorded = True
+        elif type(arg) is int and function in DYNAMIC_FLOATS and _is_beside_floats(args):
+            return apply(function, integers_as_floats(args), kwargs)
+        else:
+            describe(arg, operands, key, function in DYNAMIC_FLOATS)
+            recorded = recorded or isinstance(arg, (list, tuple))
     if kwargs:
+        recorded = True
         for name, arg in kwargs.items():
             key.append(name)
-            describe(arg, operands, key, dynamic)
-    wanted = tuple([i for i, operand in enumerate(operands) if differentiable(operand)]) if modes.grad else ()
-    key.append(wanted)
-    call = find_call(function, args, kwargs, operands, tuple(key), wanted, dynamic, function in VIEW_FUNCTIONS)
+            describe(arg, operands, key, function in DYNAMIC_FLOATS)
+    if len(arrays) < len(operands):
+        arrays = [operand.array if isinstance(operand, Tensor) else operand for operand in operands]
+    wanted: tuple[int, ...] = ()
+    if recorded and modes.grad:
+        wanted = tuple([i for i, operand in enumerate(operands) if differentiable(operand)])
+        key.append(wanted)
+    call = known_calls.get(tuple(key))
+    context = thread.context
+    scopes = context.scopes
+    if call is None:
+        if not is_promoted and function in PROMOTING and promotes(function, args, kwargs):
+            converted, named = promoted(function, args, kwargs, apply)
+            if any(map(operator.is_not, converted, args)) or any(named[name] is not kwargs[name] for name in kwargs):
+                return apply(function, converted, named, True)
+        dynamic, is_view = function in DYNAMIC_FLOATS, function in VIEW_FUNCTIONS
+        call = find_call(function, args, kwargs, operands, tuple(key), wanted, dynamic, is_view)
+    elif call.is_plain and not scopes:
+        made = new_object(Tensor)
+        made._writes = [0]
+        try:
+            made.array = (context.silently or _silence(context))(call.run, *arrays)
+        except (IndexError, RuntimeError) as error:
+            made.array = _after(error, call.run, arrays)
+        return made
+    elif call.is_single and not scopes:
+        outs = run_arrays(call.operation, arrays)
+        made = new_object(Tensor)
+        made.array, made._writes = outs[0], [0]
+        _record(call.operation, operands, (made,), arrays, outs, None)
+        return made
     if call.constants:
         operands += call.constants
-    scope = active_scope()
-    if scope is not None and not scope.evaluates:
-        return call.rebuild(_emit(function, args, kwargs, call, operands, scope, dynamic))
-    return call.rebuild(run(call.operation, operands, call.is_view))
+        arrays += call.constants
+    if scopes and not scopes[-1].evaluates:
+        return call.rebuild(_emit(function, args, kwargs, call, operands, scopes[-1]))
+    outs = run_arrays(call.operation, arrays)
+    call.note_run()
+    return call.rebuild(_finished(call.operation, operands, arrays, outs, call.is_view))
+
+
+def apply_to_one(function: Function, x: Tensor) -> Any:
+    """`apply(function, (x,))`, by a shorter way where nothing is recorded."""
+    if not x._requires_grad and x._view is None and not switches.autocast:
+        array = x.array
+        call = known_calls.get((function, array.dtype.char, array.shape))
+        if call is not None and call.is_plain:
+            context = thread.context
+            if context.silently is not None and not context.scopes:
+                made = new_object(Tensor)
+                made._writes = [0]
+                try:
+                    made.array = context.silently(call.run, array)
+                except (IndexError, RuntimeError) as error:
+                    made.array = _after(error, call.run, (array,))
+                return made
+    return apply(function, (x,))
+
+
+def apply_to_two(function: Function, x: Tensor, other: Any) -> Any:
+    """`apply(function, (x, other))`, by a shorter way for two tensors, or a tensor and a number, where nothing is recorded."""
+    if not x._requires_grad and x._view is None and not switches.autocast:
+        array = x.array
+        if isinstance(other, Tensor):
+            second = other.array
+            call = None if other._requires_grad or other._view is not None else known_calls.get(
+                (function, array.dtype.char, array.shape, second.dtype.char, second.shape))
+        else:
+            second = float(other) if type(other) is int and array.dtype.kind == "f" else other
+            call = known_calls.get((function, array.dtype.char, array.shape, float)) if type(second) is float else None
+        if call is not None and call.is_plain:
+            context = thread.context
+            if context.silently is not None and not context.scopes:
+                made = new_object(Tensor)
+                made._writes = [0]
+                try:
+                    made.array = context.silently(call.run, array, second)
+                except (IndexError, RuntimeError) as error:
+                    made.array = _after(error, call.run, (array, second))
+                return made
+    return apply(function, (x, other))
+
+
+def _is_beside_floats(args: tuple[Any, ...]) -> bool:
+    return any(isinstance(arg, (Tensor, TracedArray)) and is_inexact(arg.dtype) for arg in args)
 
 
 def execute(operation: Operation, operands: Sequence[Any]) -> list[Tensor]:
@@ -76,16 +166,20 @@ def execute(operation: Operation, operands: Sequence[Any]) -> list[Tensor]:
 def run(operation: Operation, operands: Sequence[Any], is_view: bool = False) -> list[Tensor]:
     """Run an operation on tensors, arrays and numbers, at once."""
     arrays = [operand.array if isinstance(operand, Tensor) else operand for operand in operands]
-    outs = run_arrays(operation, arrays)
-    count = operation.results
+    return _finished(operation, operands, arrays, run_arrays(operation, arrays), is_view)
+
+
+def _finished(operation: Operation, operands: Sequence[Any], arrays: Sequence[Any], outs: Sequence[np.ndarray], is_view: bool
+              ) -> list[Tensor]:
+    """Make the tensors of an operation that was run, with their node; views know their base."""
     fresh = operation.function.fresh
     results: list[Tensor] = []
-    for i in range(count):
+    for i in range(operation.results):
         array = outs[i]
         made = new_tensor(array)
         if not fresh[i]:
             base = operands[0]
-            if is_view and isinstance(base, Tensor) and (np.may_share_memory(array, base.array) or not array.size):
+            if is_view and isinstance(base, Tensor) and (_is_view_of(array, base.array) or not array.size):
                 made._writes = base._writes
                 made._view = View(base, operation.name, operation.graph, i, root_of(base)._history)
             else:
@@ -96,45 +190,87 @@ def run(operation: Operation, operands: Sequence[Any], is_view: bool = False) ->
     return results
 
 
+def _is_view_of(array: np.ndarray, base: np.ndarray) -> bool:
+    """True if two arrays share memory. NumPy's views name the owner of their memory, which answers for most at once."""
+    owner = array.base
+    return owner is base or (owner is not None and owner is base.base) or np.may_share_memory(array, base)
+
+
 def run_arrays(operation: Operation, arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
     """Return the results of an operation, hidden ones too; NumPy's floating-point warnings are silent."""
-    try:
+    if operation.function.calls_host:       # code of the user, which has contexts of its own
         with np.errstate(all="ignore"):
-            return operation.run(*arrays)
+            return _unsilenced(operation.run, arrays)
+    context = thread.context
+    try:
+        return (context.silently or _silence(context))(operation.run, *arrays)      # type: ignore[no-any-return]
+    except (IndexError, RuntimeError) as error:
+        return _after(error, operation.run, arrays)
+
+
+def _silence(context: ThreadContext) -> Callable[..., Any]:
+    """Make what calls a function with NumPy's floating-point warnings off: a context that lasts as long as the thread. `numpy.errstate`
+    makes its state anew each time, which takes longer than a small operation."""
+    silent = contextvars.Context()
+    silent.run(np.seterr, all="ignore")
+    context.silently = silent.run
+    return silent.run
+
+
+def _after(error: Exception, run: Callable[..., Any], arrays: Sequence[Any]) -> Any:
+    """Results after an error: it is raised with the user's line if it is that of an index, or `run` was called in the midst of another such
+    call, by a finalizer, and runs without the context."""
+    if isinstance(error, RuntimeError) and str(error).startswith("cannot enter context"):
+        with np.errstate(all="ignore"):
+            return _unsilenced(run, arrays)
+    return _raised(error)
+
+
+def _unsilenced(run: Callable[..., Any], arrays: Sequence[Any]) -> Any:
+    try:
+        return run(*arrays)
     except IndexError as error:
-        if was_raised_by_host(error):
-            raise
-        raise error if isinstance(error, IndexingError) else IndexingError(str(error), find_user_location()) from error
+        return _raised(error)
+
+
+def _raised(error: Exception) -> NoReturn:
+    if isinstance(error, IndexError) and not isinstance(error, IndexingError) and not was_raised_by_host(error):
+        raise IndexingError(str(error), find_user_location()) from error
+    raise error
 
 
 def _record(operation: Operation, operands: Sequence[Any], results: Sequence[Tensor], inputs: Sequence[Any], outputs: Sequence[Any],
             trace: object) -> None:
     """Give the results a node. `inputs` and `outputs` hold the values that may have to be saved: arrays, or values of the graph `trace`."""
     edges: list[Edge | None] = [None] * len(operands)
-    wanted = operation.wanted
-    for i in wanted:
-        edges[i] = edge_of(operands[i])
+    for i in operation.wanted:
+        operand = operands[i]
+        edges[i] = edge_of(operand) if operand._node is None or operand._view is not None else (operand._node, operand._index)
     saved: list[SavedTensor | None] = []
     for source in operation.saved:
-        index = source.index
-        if source.is_result:
-            counter = results[index]._writes if index < len(results) and trace is None else None
-            array = outputs[index] if counter is None else results[index].array
-        else:
-            operand = operands[index]
-            counter = operand._writes if isinstance(operand, Tensor) and trace is None else None
+        index, counter = source.index, None
+        if not source.is_result:
             array = inputs[index]
-        saved.append(SavedTensor(array, counter, 0 if counter is None else counter[0]))
-    node = Node(operation, tuple(edges), saved, find_user_location() if modes.anomaly or trace is not None else None, trace)
+            if trace is None and isinstance(operands[index], Tensor):
+                counter = operands[index]._writes
+        elif index < len(results) and trace is None:
+            array, counter = results[index].array, results[index]._writes
+        else:
+            array = outputs[index]
+        saved.append(new_tuple(SavedTensor, (array, counter, 0 if counter is None else counter[0])))
+    node = Node(operation, tuple(edges), saved, find_user_location() if trace is not None or modes.anomaly else None, trace)
     active = operation.active
     for i, result in enumerate(results):
         if active[i]:
-            result._node, result._index, result._requires_grad = node, i, True
+            result._node, result._requires_grad = node, True
+            if i:
+                result._index = i
 
 
-def _emit(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], call: Call, operands: Sequence[Any], scope: Scope,
-          dynamic: bool) -> list[Tensor]:
+def _emit(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], call: Call, operands: Sequence[Any], scope: Scope
+          ) -> list[Tensor]:
     """Emit a call into the trace under way."""
+    dynamic = function in DYNAMIC_FLOATS
     arrays = [traced(operand) for operand in operands]
     if call.is_view:        # the traced array is a view too, so that writes reach its base
         given = iter(arrays)

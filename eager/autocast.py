@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager.modes import _Mode, modes
+from adjit.eager.modes import _Mode, modes, switches
 from adjit.eager.tensor import Tensor
 from adjit.ir.types import F32, bfloat16, is_half
 from adjit.tracer.array import TracedArray
@@ -90,6 +90,7 @@ class autocast(_Mode):
         if self.value is not None or modes.autocast is not None:
             block.enter_context(calls_in_python())      # machine code does not know the mode
         self._blocks.append(block)
+        switches.autocast = True
         super().__enter__()
         return self
 

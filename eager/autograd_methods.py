@@ -384,14 +384,16 @@ def _repr_html_(self: Tensor) -> str:
 
 
 def _apply_boxed(cls: type[Tensor], function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if kwargs.get("out") is not None:
+    if kwargs and kwargs.get("out") is not None:
         raise UnsupportedError(
             f"{function.__name__}(out=...) of tensors: the result would be no part of the graph", find_user_location(),
             hint="write into a tensor with x.copy_(...) or x[...] = ...; in place of array += tensor, write array = array + tensor, or "
                  "array += tensor.detach().numpy()")
-    if function in WRITERS and args and isinstance(args[0], Tensor):
+    if function not in WRITERS:
+        return apply(function, args, kwargs)
+    if args and isinstance(args[0], Tensor):
         return apply_writer(function, args, kwargs)
-    if function in WRITERS and args and isinstance(args[0], np.ndarray) and not is_tracing():
+    if args and isinstance(args[0], np.ndarray) and not is_tracing():
         raise UnsupportedError(f"{function.__name__} of a tensor into an ndarray: what is written would be no part of the graph",
                                find_user_location(), hint="write into a tensor, or write x.detach().numpy()")
     return apply(function, args, kwargs)

@@ -51,10 +51,11 @@ CONSTANT: frozenset[Function] = frozenset(map(inspect.unwrap, _CONSTANT))
 class Call:
     """Traced function for one signature: its operation, and the structure of its results.
 
-    `constants` are arrays that the function captures: operands after those of the call.
+    `constants` are arrays that the function captures: operands after those of the call. After the first run `is_single` tells that the
+    only result is a new array, and `is_plain` that besides its tensor needs no node: `run` takes the arrays of the operands and returns it.
     """
 
-    __slots__ = ("constants", "is_view", "leaves", "operation", "single", "tree")
+    __slots__ = ("constants", "is_plain", "is_single", "is_view", "leaves", "operation", "run", "single", "tree")
 
     def __init__(self, operation: Operation, tree: Any, leaves: Sequence[Any], is_view: bool, constants: tuple[np.ndarray, ...]):
         self.operation = operation
@@ -63,6 +64,15 @@ class Call:
         self.leaves = leaves
         self.single = tree.num_leaves == 1 and tree.is_leaf() and leaves == (0,)
         self.is_view = is_view
+        self.is_plain = self.is_single = False
+        self.run: Callable[..., np.ndarray]
+
+    def note_run(self) -> None:
+        """Note after a run what the next one can leave out."""
+        operation, function = self.operation, self.operation.function
+        self.is_single = self.single and function.fresh[0] and operation.results == 1 and not self.constants
+        if self.is_single and not operation.wanted and not function.calls_host:
+            self.run, self.is_plain = function.run_single, True
 
     def rebuild(self, results: Sequence[Any]) -> Any:
         """Build the function's result from the results of the operation."""
@@ -71,7 +81,8 @@ class Call:
         return unflatten(self.tree, (leaf.value if isinstance(leaf, StaticLeaf) else results[leaf] for leaf in self.leaves))
 
 
-_calls: OrderedDict[Key, Call] = OrderedDict()
+known_calls: OrderedDict[Key, Call] = OrderedDict()
+"""Calls by their key: the function, the description of the arguments, the operands that are differentiated."""
 
 
 def describe(arg: Any, operands: list[Any], key: list[Any], dynamic: bool) -> None:
@@ -79,26 +90,31 @@ def describe(arg: Any, operands: list[Any], key: list[Any], dynamic: bool) -> No
     if isinstance(arg, Tensor):
         array = arg.array
         operands.append(arg)
-        key.append((array.dtype.char, array.shape))
+        key += (array.dtype.char, array.shape)
     elif isinstance(arg, TracedArray):
         operands.append(arg)
-        key.append((complex if arg.dtype.kind == "c" else float) if _is_weak(arg) else (arg.dtype.char, arg.shape))
+        if _is_weak(arg):
+            key.append(complex if arg.dtype.kind == "c" else float)
+        else:
+            key += (arg.dtype.char, arg.shape)
     elif type(arg) is float or type(arg) is complex:
         if dynamic:
             operands.append(arg)
             key.append(type(arg))
-        else:
-            key.append((type(arg), arg.hex() if type(arg) is float else repr(arg)))
+        elif arg and arg == arg and type(arg) is float:
+            key += (float, arg)
+        else:       # equal numbers may differ by the signs of zeros, and NaN is not equal to itself
+            key += (type(arg), arg.hex() if type(arg) is float else repr(arg))
     elif arg is None or isinstance(arg, (int, str)):
-        key.append((type(arg), arg))
+        key += (type(arg), arg)
     elif isinstance(arg, (list, tuple)):
-        key.append((type(arg), len(arg)))
+        key += (type(arg), len(arg))
         for item in arg:
             describe(item, operands, key, dynamic)
     elif isinstance(arg, (np.ndarray, np.generic)):
         _check(arg)
         operands.append(arg)
-        key.append((arg.dtype.char, arg.shape))
+        key += (arg.dtype.char, arg.shape)
     elif isinstance(arg, slice):
         key.append(slice)
         for item in (arg.start, arg.stop, arg.step):
@@ -129,16 +145,16 @@ def replaced(arg: Any, arrays: Iterator[Any], dynamic: bool) -> Any:
 def find_call(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], operands: Sequence[Any], key: Key,
               wanted: tuple[int, ...], dynamic: bool, is_view: bool, writes: Function | None = None) -> Call:
     """Return the call for a key, traced if it is new. A call that `writes` in place has a node with that function's name."""
-    call = _calls.get(key)
+    call = known_calls.get(key)
     if call is None:
         name, values = node_name(writes or function, args, dict(kwargs)), _OperandValues(lambda graph: differentiate(graph, Options()))
         with at_users_line():
             call = _trace(name, function, args, kwargs, operands, wanted, dynamic, is_view, function in CONSTANT, values)
         if values.asked:
             return call
-        _calls[key] = call
-        if len(_calls) > MAX_CACHED_CALLS:
-            _calls.popitem(last=False)
+        known_calls[key] = call
+        if len(known_calls) > MAX_CACHED_CALLS:
+            known_calls.popitem(last=False)
     return call
 
 
@@ -209,7 +225,7 @@ def differentiable(operand: Any) -> bool:
         return False
     if operand._view is not None:
         follow_writes(operand)
-    return operand._requires_grad and is_inexact(operand.array.dtype)
+    return operand._requires_grad and (operand.array.dtype.kind == "f" or is_inexact(operand.array.dtype))
 
 
 def integers_as_floats(args: tuple[Any, ...]) -> tuple[Any, ...]:

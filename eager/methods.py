@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from adjit.eager import arguments, indexing, shape_changes, signatures
-from adjit.eager.apply import apply
+from adjit.eager.apply import apply, apply_to_one, apply_to_two
 from adjit.eager.checks import check_indices, checked
 from adjit.eager.functional import elementwise, reductions, scattering, shapes, statistics
 from adjit.eager.functional import indexing as indexed
@@ -178,7 +178,7 @@ def _not_ours(function: Function, other: Any) -> Any:
 def _operator(function: Function) -> Function:
     def operator(self: Tensor, other: Any) -> Any:
         try:
-            return apply(function, (self, other)) if isinstance(other, _OPERANDS) else _not_ours(function, other)
+            return apply_to_two(function, self, other) if isinstance(other, _OPERANDS) else _not_ours(function, other)
         except BaseException as error:
             hide_frames(error)
             raise
@@ -209,7 +209,7 @@ def _in_place_operator(function: Function) -> Function:
 
 
 def _unary(function: Function) -> Function:
-    return lambda self: apply(function, (self,))
+    return lambda self: apply_to_one(function, self)
 
 
 def _pos(self: Tensor) -> Tensor:
@@ -224,7 +224,7 @@ def _method(name: str, function: Function) -> Function:
         if kwargs:
             args, kwargs = arguments.bound(method, function, args, kwargs)
         try:
-            return apply(function, (self, *args), kwargs)
+            return apply(function, (self, *args), kwargs) if args or kwargs else apply_to_one(function, self)
         except Exception as error:
             hide_frames(error)
             arguments.check(method, (self, *args), kwargs)

@@ -35,6 +35,13 @@ class _Modes(threading.local):
         return self.grad, self.autocast, self.default_float
 
 
+class _Switches:
+    autocast = False
+
+
+switches = _Switches()
+"""`switches.autocast`: True from the first block of `autocast` on, in any thread. Until then operations need not look at the mode."""
+
 _FLOAT32 = _Modes.default_float
 _lock, _in_python = threading.Lock(), ExitStack()
 modes = _Modes()

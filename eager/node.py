@@ -50,24 +50,22 @@ class Node:
     A node has a higher `sequence` than all nodes that it leads to: a backward pass visits nodes in the order of that number.
     """
 
-    __slots__ = ("__weakref__", "_metadata", "edges", "location", "operation", "post_hooks", "pre_hooks", "result_hooks", "saved",
-                 "sequence", "trace")
-
     variable: Tensor        # of an `AccumulateGrad` only
+    location: Location | None = None
+    trace: object = None
+    pre_hooks: list[Hook] | None = None
+    post_hooks: list[Hook] | None = None
+    result_hooks: dict[int, list[Hook]] | None = None      # by result: hooks of tensors
+    _metadata: dict[str, Any] | None = None
 
     def __init__(self, operation: Operation, edges: tuple[Edge | None, ...], saved: list[SavedTensor | None] | None,
-                 location: Location | None,
-                 trace: object = None):
+                 location: Location | None = None, trace: object = None):
         self.operation = operation
         self.edges = edges
         self.saved = saved
-        self.location = location
-        self.trace = trace
         self.sequence = next(_sequence)
-        self.pre_hooks: list[Hook] | None = None
-        self.post_hooks: list[Hook] | None = None
-        self.result_hooks: dict[int, list[Hook]] | None = None      # by result: hooks of tensors
-        self._metadata: dict[str, Any] | None = None
+        if location is not None or trace is not None:
+            self.location, self.trace = location, trace
 
     def name(self) -> str:
         """Name of the operation: `MulBackward0`."""
@@ -147,21 +145,25 @@ class Node:
         return f"<{self.name()} object at {id(self):#x}>"
 
 
+_ACCUMULATE: Any = SimpleNamespace(name="AccumulateGrad", saved=(), results=1, wanted=(), active=(True,), weak=frozenset())
+
+
 class AccumulateGrad(Node):
     """Node at the end of the graph: adds cotangents to `variable.grad`."""
 
-    __slots__ = ("variable",)
+    operation = _ACCUMULATE
+    edges = ()
+    saved = None
+    sequence = -1      # after all others: a hook of the variable sees the whole gradient
 
     def __init__(self, variable: Tensor):
-        super().__init__(_ACCUMULATE, (), [], None)
-        self.sequence = -1      # after all others: a hook of the variable sees the whole gradient
         self.variable = variable
 
     def name(self) -> str:
         return "AccumulateGrad"
 
-
-_ACCUMULATE: Any = SimpleNamespace(name="AccumulateGrad", saved=(), results=1, wanted=(), active=(True,), weak=frozenset())
+    def load_saved(self) -> list[SavedTensor]:
+        return []
 
 
 def edge_of(tensor: Tensor) -> Edge:

@@ -69,8 +69,6 @@ class Context:
 class FunctionNode(Node):
     """Call of a `Function`."""
 
-    __slots__ = ("context", "function", "operands", "results")
-
     context: Context
     function: type[Function]
     operands: Any       # types of the operands that are differentiated

@@ -19,9 +19,10 @@ class ThreadContext:
     """Stacks, whose last entry is the innermost: `emitters`, `scopes` of traces, `captures` of tensors. `wrapping` is the wrapper for
     bodies of loops, `order` the number of derivative rules that are being traced one within the other, `calls` the traces of functions with
     such rules, `batched_regions` the regions of the graph that is being batched. `device` is the one that a function is traced for.
+    `silently` calls a function with NumPy's floating-point warnings off; None before its first use.
     """
 
-    __slots__ = ("batched_regions", "calls", "captures", "device", "emitters", "order", "scopes", "wrapping")
+    __slots__ = ("batched_regions", "calls", "captures", "device", "emitters", "order", "scopes", "silently", "wrapping")
 
     def __init__(self) -> None:
         self.emitters: list[Any] = []
@@ -29,6 +30,7 @@ class ThreadContext:
         self.captures: list[Any] = []
         self.device = "cpu"
         self.wrapping: Any = None
+        self.silently: Callable[..., Any] | None = None
         self.order = 0
         self.calls: dict[Any, Any] | None = None
         self.batched_regions: dict[Any, Any] | None = None

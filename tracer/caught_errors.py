@@ -36,11 +36,14 @@ def is_caught(*kinds: type[BaseException]) -> bool:
         if frame.f_code.co_exceptiontable and not is_ours(module):
             if any(_catches(handler, frame, kinds) for handler in _handlers_at(frame.f_code, frame.f_lasti)):
                 return True
-        elif module == "adjit.tracer.trace" and frame.f_code.co_name == "_call":
+        elif (module, frame.f_code.co_name) in _TRACES:
             return False
         frame = frame.f_back
     return False
 
+
+_TRACES = frozenset({("adjit.tracer.trace", "_call"), ("adjit.eager.call", "_trace")})
+"""Functions that trace others. What called them catches no exceptions of the traced code: that of eager tensors raises at its values."""
 
 _PASSING = frozenset({"adjit.tracer.dispatch", "adjit.tracer.tracebacks"})
 """Modules that catch errors to raise them again."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.thread_context import run_detached, thread
 from adjit.tracer.array import ORDINARY, PLAIN, WRITTEN, TracedArray, contains_traced
-from adjit.tracer.array_wrapper import find_wrapper
+from adjit.tracer.array_wrapper import ArrayWrapper, find_wrapper
 from adjit.tracer.masked_array import apply_rule, is_lazy
 from adjit.tracer.reentrancy import interrupts_evaluation, is_reentrant
 from adjit.tracer.registry import FUNCTIONS
@@ -61,6 +61,8 @@ def dispatched(function: Callable[P, Any], plain: Callable[..., Any] | None = No
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> Any:
         scopes = thread.context.scopes
+        if args and not scopes and isinstance(args[0], ArrayWrapper):
+            return args[0].apply_wrapped(function, args, kwargs)
         if scopes and PLAIN.issuperset(map(type, args)) and not ORDINARY.isdisjoint(map(type, args)) and (
                 not kwargs or PLAIN.issuperset(map(type, kwargs.values()))):
             result = run(args, kwargs)      # none of what is asked below

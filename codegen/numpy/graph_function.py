@@ -25,13 +25,14 @@ from adjit.codegen.numpy.op_functions import (
 )
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
-from adjit.ir.graph import Graph, Op, Value, last_uses, live_ops, producers
+from adjit.ir.graph import Graph, Op, Value, last_uses, live_ops, producers, walk
 from adjit.ir.interpreter import evaluate
 from adjit.ir.ops.control_flow import run_control_flow
 from adjit.ir.ops.movement import inside, strided
 from adjit.ir.ops.traits import CONTROL_FLOW, HOST_CALLS
 from adjit.ir.types import Shape, TensorType, is_complex, is_half
 
+_ONE_CALL = re.compile(r"def run\(([\w, ]*)\):\n    v0 = (\w+)\(\1\)\n    return \(v0,\)\n")
 _RESHAPE = re.compile(r"(v\d+) = (\w+)\.reshape\(k\d+\)")
 _NEW_ARRAYS = (Kind.ELEMENTWISE, Kind.EXTERNAL, Kind.SCAN)
 """Kinds of ops whose results share no memory with their operands, unless an op has its own `write_` method."""
@@ -45,12 +46,21 @@ class NumpyFunction:
     """A graph as a Python function.
 
     `run(*arrays)` returns the tuple of results, all ndarrays; `text` is its source. `fresh[i]`: result i is certainly a new array that
-    shares memory with no parameter, no constant and no other result.
+    shares memory with no parameter, no constant and no other result. `only`: the function that `run` calls, if it is one call.
+    `calls_host`: it calls functions of the user.
     """
 
     run: Callable[..., tuple[np.ndarray, ...]]
     text: str
     fresh: tuple[bool, ...]
+    only: Callable[..., np.ndarray] | None = None
+    calls_host: bool = False
+
+    @property
+    def run_single(self) -> Callable[..., np.ndarray]:
+        """The function of a graph of one result, which it returns alone: NumPy's own, where the graph is one call of it."""
+        run = self.run
+        return self.only or (lambda *arrays: run(*arrays)[0])
 
 
 def compile_graph(graph: Graph, weak: frozenset[int] = frozenset(), views: bool = False) -> NumpyFunction:
@@ -70,7 +80,9 @@ def _compile(graph: Graph, weak: frozenset[int], witnesses: dict[Value, Value], 
     writer = _Writer(graph, weak, witnesses, views)
     text, bound = writer.write()
     make = _compiled(text, tuple(bound))
-    return NumpyFunction(make(*bound.values()), text, writer.fresh)
+    only = _ONE_CALL.fullmatch(text)
+    calls_host = any(op.name in HOST_CALLS for op in walk(graph))
+    return NumpyFunction(make(*bound.values()), text, writer.fresh, bound[only[2]] if only else None, calls_host)
 
 
 @lru_cache(maxsize=4096)

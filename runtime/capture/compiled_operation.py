@@ -29,6 +29,7 @@ class Half:
         self.pipeline, self.executable = compiled.pipeline, compiled.executable
         self.inputs = Inputs(graph, [value.name or f"saved {index}" for index, value in enumerate(graph.params)])
         self.fresh = (True,) * len(graph.results)
+        self.calls_host = True      # checks of its results are code of the user
 
     @property
     def planned(self) -> Graph:

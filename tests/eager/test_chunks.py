@@ -11,7 +11,7 @@ import pytest
 import adjit as aj
 from adjit.codegen.numpy import chunks
 from adjit.codegen.numpy.chunks import CHUNK, MIN_ELEMENTS, ChunkGraph
-from adjit.eager.call import _calls
+from adjit.eager.call import known_calls
 from adjit.nn import functional
 from adjit.runtime.native.code import native_is_supported
 
@@ -36,7 +36,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[ChunkGraph]:
     def counting(graph: ChunkGraph) -> Any:
         graphs.append(graph)
         return compile(graph)
-    _calls.clear()
+    known_calls.clear()
     monkeypatch.setattr(chunks.KernelCompiler, "compile", staticmethod(counting))
     return graphs
 
