@@ -27,7 +27,8 @@ _BY_NAME = {"fused": lower_fused, "matmul": lower_matmul, "matmul_epilogue": low
             **dict.fromkeys(("take", "take_along_axis"), lower_take),
             **dict.fromkeys(("scatter_add", "scatter_add_along_axis", "scatter_set"), lower_scatter),
             **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin"), lower_cumulative),
-            **dict.fromkeys(("argmax", "argmin"), lower_argmax), **dict.fromkeys(("argsort", "sort"), lower_sort)}
+            **dict.fromkeys(("argmax", "argmin"), lower_argmax),
+            **dict.fromkeys(("argpartition", "argsort", "partition", "sort"), lower_sort)}
 _BY_KIND = {Kind.ELEMENTWISE: lower_alone, Kind.MOVEMENT: lower_movement, Kind.REDUCTION: lower_reduction,
             Kind.WINDOW: lower_windows}
 

@@ -81,6 +81,11 @@ class VectorBuilder(Builder):
         many = lanes if count is None else count
         return f"<{lanes} x i1>", f"<{', '.join(['i1 1' if lane < many else 'i1 0' for lane in range(lanes)])}>"
 
+    def first_lanes(self, count: str, lanes: int) -> str:
+        """A mask of the first lanes, as many as a register says: at most all."""
+        bits = self.sub(self.shl(1, count), 1)
+        return self.let(f"bitcast i{lanes} {self.convert('trunc', 'i64', bits, f'i{lanes}')} to <{lanes} x i1>")
+
     # -- memory
 
     def load_vector(self, pointer: str, count: Count = None, element: str = "", *, lanes: int = 0, aligned: bool = False,

@@ -28,8 +28,8 @@ _NOT_COMPUTED = {
 
 _COMPARISONS = ("less", "less_equal", "greater", "greater_equal")
 _OF_WIDE_INTEGERS = frozenset((
-    *_COMPARISONS, "abs", "negative", "sign", "argmax", "argmin", "argsort", "sort", "matmul", "power", "cumsum", "floor_divide",
-    "remainder", "reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_and", "reduce_or"))
+    *_COMPARISONS, "abs", "negative", "sign", "argmax", "argmin", "argpartition", "argsort", "partition", "sort", "matmul", "power",
+    "cumsum", "floor_divide", "remainder", "reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_and", "reduce_or"))
 """Ops whose operators take no bools, and not all integers."""
 _SHORT = ("bool", "int8", "int16", "uint8", "uint16", "uint32")
 

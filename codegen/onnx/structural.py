@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.codegen.onnx.writer import Writer, value_info
+from adjit.codegen.onnx.writer import Writer, element_type, value_info
 from adjit.ir.errors import ExportError
 from adjit.ir.graph import Graph, Op, Value
 from adjit.ir.types import I64, TensorType, is_float
@@ -285,6 +285,21 @@ def _sort(w: Writer, op: Op, inline: Any) -> None:
     start = [op.attrs["first"] if place == axis else 0 for place in range(x.type.rank)]
     stop = [first + size for first, size in zip(start, op.result.type.shape, strict=True)]
     w.bind(op.result, _sliced(w, values, start, stop, [1] * x.type.rank, x.type.shape))
+
+
+@_rule("partition", "argpartition")
+def _partition(w: Writer, op: Op, inline: Any) -> None:
+    """The elements by their side of the pivot; of equal numbers TopK takes the first ones first."""
+    (x, pivot), axis = (w.name(value) for value in op.operands), op.attrs["axis"]
+    sides = [w.node("Less", *pair) for pair in ((pivot, x), (x, pivot))]
+    if is_float(op.operands[0].type.dtype):
+        missing = [w.node("IsNaN", name) for name in (x, pivot)]
+        pairs = missing, missing[::-1]
+        sides = [w.node("Or", side, w.node("And", first, w.node("Not", second)))
+                 for side, (first, second) in zip(sides, pairs, strict=True)]
+    above, below = (w.node("Cast", side, to=element_type(I64)) for side in sides)
+    _, order = w.node_of("TopK", [w.node("Sub", above, below), w.integers([op.result.type.shape[axis]])], 2, axis=axis, largest=0, sorted=1)
+    w.bind(op.result, order if op.name == "argpartition" else w.node("GatherElements", x, order, axis=axis))
 
 
 @_rule("argmax", "argmin")

@@ -18,7 +18,7 @@ Ranges = dict[Value, Range]
 """Range of each value of integers or bools that is bounded."""
 
 SAME_VALUES = ("reshape", "transpose", "flip", "slice", "broadcast", "stop_gradient", "take", "take_along_axis", "reduce_max", "reduce_min",
-               "sort", "cummax", "cummin")
+               "sort", "partition", "cummax", "cummin")
 """Ops whose results have elements of the first operand alone."""
 
 EITHER = ("concatenate", "update_slice")
@@ -38,7 +38,7 @@ def _compute(op: Op, known: Mapping[Value, Range], producer: Mapping[Value, Op])
     name = op.name
     if op.definition.kind is Kind.CREATION:
         return _of_creation(op)
-    if name in ("argmax", "argmin", "argsort"):
+    if name in ("argmax", "argmin", "argpartition", "argsort"):
         return 0, op.operands[0].type.shape[op.attrs["axis"]] - 1
     if name == "select":
         return _of_select(op, known, producer)

@@ -29,7 +29,7 @@ from adjit.ir.ops.contraction import matmul
 from adjit.ir.ops.control_flow import cond, scan, while_loop
 from adjit.ir.ops.convolution import convolution, convolution_kernel_gradient
 from adjit.ir.ops.creation import constant, full_like, iota, table
-from adjit.ir.ops.cumulative import argmax, argmin, argsort, cummax, cummin, cumprod, cumsum, sort
+from adjit.ir.ops.cumulative import argmax, argmin, argpartition, argsort, cummax, cummin, cumprod, cumsum, partition, sort
 from adjit.ir.ops.decompositions import column_order, eig, eigh, eigvals, eigvalsh, qr, qr_raw, svd, svdvals
 from adjit.ir.ops.effect import effect, effects_end
 from adjit.ir.ops.elementwise_math import (
@@ -89,20 +89,20 @@ from adjit.ir.ops.tiled import tiled
 from adjit.ir.ops.windows import window_max, window_max_scatter, window_max_share, window_max_take, window_sum
 
 __all__ = [
-    "abs", "add", "add_slice", "all_gather", "all_reduce", "all_to_all", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
-    "arctan2", "arctanh", "argmax", "argmin", "argsort", "banded_solve", "bitcast", "bitwise_and", "bitwise_or", "bitwise_xor",
+    "abs", "add", "add_slice", "all_gather", "all_reduce", "all_to_all", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
+    "arctanh", "argmax", "argmin", "argpartition", "argsort", "banded_solve", "bitcast", "bitwise_and", "bitwise_or", "bitwise_xor",
     "broadcast", "broadcast_rank", "callback", "cbrt", "ceil", "checkpoint", "cholesky", "column_order", "complex", "concatenate",
     "cond", "conj", "constant", "convert", "convolution", "convolution_kernel_gradient", "cos", "cosh", "cummax", "cummin", "cumprod",
-    "cumsum", "custom_call", "digamma", "divide", "effect", "effects_end", "eig", "eigh", "eigvals", "eigvalsh", "equal", "erf",
-    "erfc", "erfcx", "erfinv", "exp", "exp2", "expm1", "external", "fft", "flip", "floor", "floor_divide", "fmax", "fmin", "free",
-    "full_like", "fused", "greater", "greater_equal", "guard", "hypot", "i0e", "i1e", "imag", "invert", "iota", "irfft", "isfinite",
-    "isinf", "isnan", "left_shift", "less", "less_equal", "lgamma", "log", "log10", "log1p", "log2", "logaddexp", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "lu", "lu_inverse", "lu_solve", "matmul", "matmul_epilogue", "maximum", "minimum",
-    "multiply", "negative", "not_equal", "pad", "philox", "power", "qr", "qr_raw", "real", "reciprocal", "reduce_and", "reduce_max",
+    "cumsum", "custom_call", "digamma", "divide", "effect", "effects_end", "eig", "eigh", "eigvals", "eigvalsh", "equal", "erf", "erfc",
+    "erfcx", "erfinv", "exp", "exp2", "expm1", "external", "fft", "flip", "floor", "floor_divide", "fmax", "fmin", "free", "full_like",
+    "fused", "greater", "greater_equal", "guard", "hypot", "i0e", "i1e", "imag", "invert", "iota", "irfft", "isfinite", "isinf",
+    "isnan", "left_shift", "less", "less_equal", "lgamma", "log", "log10", "log1p", "log2", "logaddexp", "logical_and", "logical_not",
+    "logical_or", "logical_xor", "lu", "lu_inverse", "lu_solve", "matmul", "matmul_epilogue", "maximum", "minimum", "multiply",
+    "negative", "not_equal", "pad", "partition", "philox", "power", "qr", "qr_raw", "real", "reciprocal", "reduce_and", "reduce_max",
     "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "relu", "remainder", "reshape", "rfft", "right_shift", "rint", "scan",
     "scatter_add", "scatter_add_along_axis", "scatter_set", "select", "sigmoid", "sign", "sin", "sinh", "slice", "sort", "sqrt",
-    "square", "stop_gradient", "strong_divide", "strong_multiply", "strong_product", "subtract", "svd", "svdvals", "sylvester",
-    "table", "take", "take_along_axis", "tan", "tanh", "tiled", "transpose", "triangular_solve", "trigamma", "trunc", "update_slice",
-    "vary", "view_as_complex", "view_as_real", "vjp", "while_loop", "window_max", "window_max_scatter", "window_max_share",
-    "window_max_take", "window_sum",
+    "square", "stop_gradient", "strong_divide", "strong_multiply", "strong_product", "subtract", "svd", "svdvals", "sylvester", "table",
+    "take", "take_along_axis", "tan", "tanh", "tiled", "transpose", "triangular_solve", "trigamma", "trunc", "update_slice", "vary",
+    "view_as_complex", "view_as_real", "vjp", "while_loop", "window_max", "window_max_scatter", "window_max_share", "window_max_take",
+    "window_sum",
 ]

@@ -15,7 +15,7 @@ from adjit.ir.ops.comparison import not_equal
 from adjit.ir.ops.creation import full_like, iota
 from adjit.ir.ops.indexing import scatter_add_along_axis
 from adjit.ir.ops.movement import pad, slice
-from adjit.ir.ops.rules import NUMBER, REAL, drop_axes, require, require_axis
+from adjit.ir.ops.rules import NUMBER, REAL, drop_axes, require, require_axis, require_dtype
 from adjit.ir.ops.sampling import INTEGERS, edges, uniform
 from adjit.ir.ops.selection import select
 from adjit.ir.sorting import stable_argsort, stable_sort
@@ -206,6 +206,59 @@ sort: OpDefinition = define(
     doc="The elements along `axis` in ascending order, `count` of them from place `first` on; NaN comes last. The derivative is that of "
     "the permutation, which keeps the order of equal elements.",
     infer=_infer_sort, evaluate=_evaluate_sort, vjp=_sort_vjp, samples=_sort_samples)
+
+
+def _infer_partition(x: TensorType, pivot: TensorType, *, axis: int) -> TensorType:
+    require(x, "biuf")
+    require_axis(axis, x)
+    require_dtype(x, pivot)
+    if pivot.shape != (*x.shape[:axis], 1, *x.shape[axis + 1:]):
+        raise ShapeError(f"pivots of {x} along axis {axis} have one element there, got {pivot}")
+    return x
+
+
+def _infer_argpartition(x: TensorType, pivot: TensorType, *, axis: int) -> TensorType:
+    return _infer_partition(x, pivot, axis=axis).with_dtype(I64)
+
+
+def _evaluate_argpartition(x: np.ndarray, pivot: np.ndarray, *, axis: int) -> np.ndarray:
+    missing = np.not_equal(x, x), np.not_equal(pivot, pivot)
+    before, behind = (x < pivot) | (missing[1] & ~missing[0]), (x > pivot) | (missing[0] & ~missing[1])
+    return np.argsort(1 + behind.astype(np.int8) - before.astype(np.int8), axis, kind="stable")
+
+
+def _evaluate_partition(x: np.ndarray, pivot: np.ndarray, *, axis: int) -> np.ndarray:
+    return np.take_along_axis(x, _evaluate_argpartition(x, pivot, axis=axis), axis)
+
+
+def _argpartition_samples() -> Iterator[Sample]:
+    for dtype in (F32, F64, *INTEGERS, BOOL):
+        short = np.stack([edges(dtype)] * 2)
+        for pivot in (short[:, 1:2], short[:, -1:]):
+            yield Sample((short, pivot), {"axis": 1})
+        yield Sample((np.concatenate([short] * 3, axis=1)[:, :30], np.stack([edges(dtype)[:1], edges(dtype)[-1:]])), {"axis": 1})
+    yield Sample((np.zeros((0, 3)), np.zeros((0, 1))), {"axis": 1})
+
+
+def _partition_samples() -> Iterator[Sample]:
+    for axis in (0, 1, 2):
+        x = uniform((3, 4, 5))
+        yield Sample((x, np.mean(x, axis=axis, keepdims=True)), {"axis": axis}, differentiable=(0, 1))
+    yield from _argpartition_samples()
+
+
+argpartition: OpDefinition = define(
+    "argpartition", Kind.SCAN, arity=2, attributes={"axis": int}, vjp=None,
+    doc="The indices of the elements below the pivot, of its equals, and of those above it, each in their order; NaN is above all.",
+    infer=_infer_argpartition, evaluate=_evaluate_argpartition, samples=_argpartition_samples)
+
+partition: OpDefinition = define(
+    "partition", Kind.SCAN, arity=2, attributes={"axis": int},
+    doc="The elements below the pivot, its equals, and those above it, each in their order; NaN is above all. Each line along `axis` has a "
+    "pivot.",
+    infer=_infer_partition, evaluate=_evaluate_partition, samples=_partition_samples,
+    vjp=lambda ct, operands, results, attrs: (
+        scatter_add_along_axis(full_like(operands[0], 0), argpartition(*operands, axis=attrs["axis"]), ct, axis=attrs["axis"]), None))
 
 argmax, argmin = (
     define(name, Kind.SCAN, arity=1, attributes={"axis": int}, vjp=None, numpy=function,

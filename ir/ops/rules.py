@@ -15,6 +15,7 @@ FLOAT, COMPLEX, INEXACT, INTEGER, REAL, NUMBER, ANY = "f", "c", "fc", "iu", "iuf
 _CLASS_NAMES = {
     FLOAT: "a float", COMPLEX: "a complex", INEXACT: "a float or complex", INTEGER: "an integer", REAL: "an integer or float",
     NUMBER: "an integer, float or complex", ANY: "a", "b": "the bool", "biu": "the bool or an integer",
+    "biuf": "the bool, an integer or float",
 }
 
 

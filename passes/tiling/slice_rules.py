@@ -198,4 +198,4 @@ _RULES: dict[str, Callable[[Op, int], OperandAxes | None]] = {
     "broadcast": _broadcast, "reshape": _reshape, "transpose": _transpose, "slice": _slice, "pad": _pad, "concatenate": _along_axis,
     "flip": _flip, **dict.fromkeys(("update_slice", "add_slice"), _update_slice), "matmul": _matmul,
     **dict.fromkeys(("cummax", "cummin", "cumprod", "cumsum"), _along_axis),
-    "argmax": _argmax, "argmin": _argmax, "argsort": _along_axis, "sort": _along_axis}
+    "argmax": _argmax, "argmin": _argmax, **dict.fromkeys(("argpartition", "argsort", "partition", "sort"), _along_axis)}

@@ -12,7 +12,7 @@ from adjit.ir import ops
 from adjit.ir.errors import ArgumentError, ShapeError
 from adjit.ir.graph import Value
 from adjit.ir.ops.cumulative import MIN_SEARCHED
-from adjit.ir.types import BOOL, I64, is_float
+from adjit.ir.types import BOOL, I64
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, scalar_refused, wrap
 from adjit.tracer.dispatch import implements
@@ -130,7 +130,7 @@ def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect"
     _check_kth(x, kth, axis)
     if order is None and _is_searched(x, kth, axis):
         x, dim = (ravel(x), 0) if axis is None else (x, normalize_axis(axis, x.ndim))
-        return wrap(ops.take_along_axis(x.value, _partition_order(x, kth, dim), axis=dim))
+        return wrap(ops.partition(x.value, _pivot(x, kth, dim), axis=dim))
     return sort(x, axis, None, order)
 
 
@@ -141,7 +141,7 @@ def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introsele
     _check_kth(x, kth, axis)
     if order is None and _is_searched(x, kth, axis):
         x, dim = (ravel(x), 0) if axis is None else (x, normalize_axis(axis, x.ndim))
-        return wrap(_partition_order(x, kth, dim))
+        return wrap(ops.argpartition(x.value, _pivot(x, kth, dim), axis=dim))
     return argsort(x, axis, None, order)
 
 
@@ -151,16 +151,9 @@ def _is_searched(x: TracedArray, kth: Any, axis: int | None) -> bool:
     return not isinstance(kth, TracedArray) and np.size(kth) == 1 and size >= MIN_SEARCHED and x.dtype.kind != "c"
 
 
-def _partition_order(x: TracedArray, kth: Any, axis: int) -> Value:
-    """Indices of the elements before the one at the place, of its equals, and of those behind it."""
-    place = int(np.asarray(kth).reshape(())) % x.shape[axis]
-    middle = FUNCTIONS[np.broadcast_to](wrap(ops.sort(x.value, axis=axis, first=place, count=1)), x.shape)
-    before, behind = FUNCTIONS[np.less](x, middle), FUNCTIONS[np.greater](x, middle)
-    if is_float(x.dtype):
-        before |= FUNCTIONS[np.isnan](middle) & ~FUNCTIONS[np.isnan](x)
-        behind |= FUNCTIONS[np.isnan](x) & ~FUNCTIONS[np.isnan](middle)
-    group = 1 + FUNCTIONS["astype"](behind, np.int8) - FUNCTIONS["astype"](before, np.int8)
-    return ops.argsort(group.value, axis=axis)
+def _pivot(x: TracedArray, kth: Any, axis: int) -> Value:
+    """The element at the place."""
+    return ops.sort(x.value, axis=axis, first=int(np.asarray(kth).reshape(())) % x.shape[axis], count=1)
 
 
 def _check_kth(x: TracedArray, kth: Any, axis: int | None) -> None:

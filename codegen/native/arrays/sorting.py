@@ -1,16 +1,17 @@
 """Steps of `sort` and `argsort`: short lines by the ranks of their elements, others by digits, least significant first (radix sort).
 
 Elements become words that order as they do, without sign: then no element is compared with another. A part of the sorted elements, as for a
-median, is looked for by the most significant digits, which leaves few words to sort.
+median, is looked for: bounds from a sample leave few words to sort.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 
-from adjit.codegen.llvm.builder import Typed
+from adjit.codegen.llvm.builder import BYTES
 from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.program_code import StepCode
 from adjit.codegen.native.step_builder import StepBuilder, ceil_div, element_type, split_iterations
@@ -27,11 +28,17 @@ MAX_RANKED = 64
 BUCKETS = 256
 """Values of a digit of the sort."""
 
-WIDE_BITS = 16
-"""Bits of a digit by which a part is looked for."""
+SEARCHED_PART = 8
+"""Part of a line that is looked for rather than sorted for, if it is one of so many."""
 
-SEARCHED_PART, MAX_LEFT = 8, 1 << 11
-"""Part of a line that is looked for rather than sorted for, if it is one of so many; and elements that are few enough to sort."""
+SAMPLE, MARGIN = 1024, 48
+"""Elements of a sample, and the distance of bounds from the place that is looked for: three standard deviations of a rank in the sample."""
+
+GROUP_BYTES, MAX_GROUP = 64, 16
+"""Bytes of elements that are looked at together, and their number."""
+
+GOLDEN = 0x9E3779B9
+"""Golden ratio as a part of 2**32: its multiples spread over a line and keep no step with periods in it."""
 
 NS_PER_COMPARISON, NS_PER_DIGIT, NS_PER_BUCKET = 1.0, 1.3, 0.7
 
@@ -117,10 +124,10 @@ def lower_sort(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepC
     task_split = split_iterations(extents, work)
     with text.step():
         source, to = text.place(0), text.place(1)
-        room = ceil_div(lines.count, lines.lanes(text)) * lines.lanes(text)
+        room = ceil_div(lines.count, lines.lanes(text)) * lines.lanes(text) + (2 * SAMPLE + MAX_GROUP) * lines.is_searched
         sizes = [lines.size, COUNT_BYTES * lines.of_indices] * 2
         words = [text.scratch(room * (0 if lines.use_results and number == 2 else size)) for number, size in enumerate(sizes)]
-        counts = text.scratch(COUNT_BYTES * ((1 << min(WIDE_BITS, 8 * lines.size)) if lines.is_searched else BUCKETS * lines.size))
+        counts = text.scratch(COUNT_BYTES * BUCKETS * lines.size)
         for _, task in text.parts([task_split.tasks]):
             with text.iterations(task, extents, task_split) as (outer, column):
                 elements = text.at(source, lines.size, (outer, lines.count * after), (column, 1))
@@ -128,6 +135,47 @@ def lower_sort(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepC
                 memory = _Words(words[0], words[1], results, words[3]) if lines.use_results else _Words(*words)
                 (_by_ranks if lines.is_short else _by_digits)(text, lines, elements, results, memory, counts)
     return (text.code(task_split.tasks, work),)
+
+
+def lower_partition(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
+    """The step of `partition` or `argpartition`: counts what goes before and beside the pivot, then writes each element to its place."""
+    type, axis, of_indices = op.operands[0].type, op.attrs["axis"], op.name == "argpartition"
+    if not type.size:
+        return ()
+    before, after = math.prod(type.shape[:axis]), math.prod(type.shape[axis + 1:])
+    count, size = type.shape[axis], type.dtype.itemsize
+    lines = _Lines(element_type(type.dtype), type.dtype.kind, size, count, after, range(count), of_indices)
+    text, extents, work = StepBuilder(target), (before, after), 2 * NS_PER_DIGIT * type.size
+    task_split = split_iterations(extents, work)
+    with text.step():
+        source, pivots, to = text.place(0), text.place(1), text.place(2)
+        for _, task in text.parts([task_split.tasks]):
+            with text.iterations(task, extents, task_split) as (outer, column):
+                elements = text.at(source, size, (outer, count * after), (column, 1))
+                results = text.at(to, INDEX_BYTES if of_indices else size, (outer, count * after), (column, 1))
+                _partition(text, lines, elements, text.at(pivots, size, (outer, after), (column, 1)), results)
+    return (text.code(task_split.tasks, work),)
+
+
+def _partition(text: StepBuilder, lines: _Lines, elements: str, pivot: str, results: str) -> None:
+    word = _to_word(text, lines, text.load(lines.element, pivot, align=lines.size), alike=True)
+    sides = ("ult", "eq", "ugt")
+    smaller, same = _each(text, lines, elements, lines.count, 2, lambda group, counts: [
+        group.count(group.compare(side, word), count) for side, count in zip(sides, counts, strict=False)], alike=True, appends=False)
+    starts = ("0", smaller, text.add(smaller, same))
+
+    def write(group: _Group, counts: Sequence[str]) -> list[str]:
+        element, values = ("i64", group.numbers()) if lines.of_indices else (lines.element, group.elements)
+        masks = [group.compare(side, word) for side in sides]
+        if group.lanes > 1:
+            return [group.append(mask, element, values, text.at(results, BYTES[element], start), count, exact=True)
+                    for mask, start, count in zip(masks, starts, counts, strict=True)]
+        first, second, third = (text.add(start, count) for start, count in zip(starts, counts, strict=True))
+        place = text.select(masks[0], "i64", first, text.select(masks[1], "i64", second, third))
+        text.store(element, values, text.at(results, BYTES[element], (place, lines.distance)), align=BYTES[element])
+        return [group.count(mask, count) for mask, count in zip(masks, counts, strict=True)]
+
+    _each(text, lines, elements, lines.count, 3, write, alike=True)
 
 
 # -- ranks
@@ -163,66 +211,78 @@ def _by_ranks(text: StepBuilder, lines: _Lines, elements: str, results: str, wor
 
 
 def _by_digits(text: StepBuilder, lines: _Lines, elements: str, results: str, words: _Words, counts: str) -> None:
-    with text.for_range(0, lines.count) as loop:
-        word = _to_word(text, lines, _element(text, lines, elements, loop.counter), alike=lines.of_indices)
-        text.store(lines.word, word, text.at(words.words, lines.size, loop.counter), align=lines.size)
-        if lines.of_indices:
-            index = text.let(f"trunc i64 {loop.counter} to i32")
-            text.store("i32", index, text.at(words.indices, COUNT_BYTES, loop.counter), align=COUNT_BYTES)
-    count, below = str(lines.count), "0"
     if lines.is_searched:
-        words, count, below = _search(text, lines, words, counts)
-    words = _sort(text, lines, words, count, counts)
-    if lines.kind == "f" and not lines.of_indices and not lines.is_searched:
-        _order_zeros(text, lines, elements, words.words)
+        words, below = _search(text, lines, elements, words, counts)
+    else:
+        words, below = _sort_all(text, lines, elements, words, counts), "0"
     with text.for_range(lines.places.start, lines.places.stop) as loop:
         place = text.sub(loop.counter, below)
         _store_result(text, lines, results, loop.counter, _index(text, words.indices, place) if lines.of_indices else
                       _from_word(text, lines, _word(text, lines, words.words, place)))
 
 
-def _search(text: StepBuilder, lines: _Lines, words: _Words, counts: str) -> tuple[_Words, str, str]:
-    """Leave the words whose most significant digits are those of the places, and say how many they are, and how many smaller ones there
-    were. The words have one digit after the other in common, until they are few or end, or the places have two digits."""
-    bits = min(WIDE_BITS, 8 * lines.size)
-    nbytes = COUNT_BYTES << bits
-    carried: list[Typed] = [*words.pointers(), ("i64", lines.count), ("i64", 0), ("i64", 8 * lines.size - bits)]
-    with text.do_while(carried) as level:
-        *pointers, count, below, shift = level.values
-        words = _Words(*pointers)
-        text.call("void", "@llvm.memset.p0.i64", ("ptr", counts), ("i8", 0), ("i64", nbytes), ("i1", "false"))
-        with text.for_range(0, count) as loop:
-            _increase(text, counts, _digit(text, lines, _word(text, lines, words.words, loop.counter), shift, bits))
-        first, before = _bucket_of(text, counts, text.sub(lines.places.start, below), "0", "0")
-        last, start_of_last = _bucket_of(text, counts, text.sub(lines.places.stop - 1, below), first, before)
-        left = text.sub(text.add(start_of_last, _index(text, counts, last)), before)
-        some = text.compare("ne", left, count)
-        with text.if_(some, words.pointers()) as cut:
-            with text.for_range(0, count, carried=[("i64", 0)]) as loop:
-                (place,) = loop.values
-                word = _word(text, lines, words.words, loop.counter)
-                text.store(lines.word, word, text.at(words.next_words, lines.size, place), align=lines.size)
-                digit = text.sub(_digit(text, lines, word, shift, bits), first)
-                kept = text.compare("ule", digit, text.sub(last, first))
-                loop.following = [text.add(place, text.let(f"zext i1 {kept} to i64"))]
-            cut.following = words.swapped()
-        lower = text.sub(shift, bits)
-        level.following = [*cut.values, left, text.add(below, before), lower]
-        level.again = text.both(text.both(text.compare("eq", first, last), text.compare("sgt", left, MAX_LEFT)),
-                                text.compare("sge", lower, 0))
-    *pointers, count, below, _ = level.values
-    return _Words(*pointers), count, below
+def _sort_all(text: StepBuilder, lines: _Lines, elements: str, words: _Words, counts: str) -> _Words:
+    with text.for_range(0, lines.count) as loop:
+        word = _to_word(text, lines, _element(text, lines, elements, loop.counter), alike=lines.of_indices)
+        text.store(lines.word, word, text.at(words.words, lines.size, loop.counter), align=lines.size)
+        if lines.of_indices:
+            index = text.let(f"trunc i64 {loop.counter} to i32")
+            text.store("i32", index, text.at(words.indices, COUNT_BYTES, loop.counter), align=COUNT_BYTES)
+    words = _sort(text, lines, words, str(lines.count), counts)
+    if lines.kind == "f" and not lines.of_indices:
+        _order_zeros(text, lines, elements, words.words)
+    return words
 
 
-def _bucket_of(text: StepBuilder, counts: str, place: str, first: str, before: str) -> tuple[str, str]:
-    """The bucket, from `first` on, that has the word at a place, and the number of words before it."""
-    with text.do_while([("i64", first), ("i64", before)]) as loop:
-        bucket, start = loop.values
-        end = text.add(start, _index(text, counts, bucket))
-        beyond = text.compare("sle", end, place)
-        loop.following = [text.add(bucket, text.let(f"zext i1 {beyond} to i64")), text.select(beyond, "i64", end, start)]
-        loop.again = beyond
-    return loop.values[0], loop.values[1]
+def _search(text: StepBuilder, lines: _Lines, elements: str, words: _Words, counts: str) -> tuple[_Words, str]:
+    """Sort the words near the places, and say how many smaller ones there are. The ranks in a sorted sample bound the elements that can be
+    at the places; only these are kept, until they are few, or most of them, or the sample was misleading."""
+    with text.function("step.sort", ("ptr", "%words"), ("ptr", "%next"), ("i64", "%count"), ("ptr", "%counts"), result="ptr"):
+        text.ret("ptr", _sort(text, lines, _Words("%words", "null", "%next", "null"), "%count", "%counts").words)
+
+    def sort(words: str, others: str, count: str | int) -> str:
+        return text.call("ptr", text.use("@step.sort"), ("ptr", words), ("ptr", others), ("i64", count), ("ptr", counts))
+
+    def bound(place: str, otherwise: int) -> str:
+        inside = text.compare("ult", place, SAMPLE)
+        return text.select(inside, lines.word, _word(text, lines, ordered, text.select(inside, "i64", place, 0)), otherwise)
+
+    room = text.at(words.next_words, lines.size, 2 * SAMPLE)
+    source, target, other = elements, words.words, room
+    if lines.distance > 1:
+        with text.for_range(0, lines.count) as loop:
+            text.store(lines.element, _element(text, lines, elements, loop.counter), text.at(words.words, lines.size, loop.counter),
+                       align=lines.size)
+        lines, source, target, other = replace(lines, distance=1), words.words, room, words.words
+    with text.do_while([("ptr", source), ("ptr", target), ("ptr", other), ("i64", lines.count), ("i64", 0)]) as level:
+        source, target, other, count, below = level.values
+        with text.for_range(0, SAMPLE) as loop:
+            number = text.lshr(text.mul(text.let(f"and i64 {text.mul(loop.counter, GOLDEN)}, {0xFFFFFFFF}"), count), 32)
+            word = _to_word(text, lines, _element(text, lines, source, number))
+            text.store(lines.word, word, text.at(words.next_words, lines.size, loop.counter), align=lines.size)
+        ordered = sort(words.next_words, text.at(words.next_words, lines.size, SAMPLE), SAMPLE)
+        low, high = (text.let(f"udiv i64 {text.mul(text.sub(place, below), SAMPLE)}, {count}") for place in
+                     (lines.places.start, lines.places.stop))
+        least, most = bound(text.sub(low, MARGIN), 0), bound(text.add(high, MARGIN), -1)
+        span = text.let(f"sub {lines.word} {most}, {least}")
+        smaller, kept = _each(text, lines, source, count, 2, lambda group, numbers: [
+            group.count(group.compare("ult", least), numbers[0]),
+            group.append(text.compare("ule", text.let(f"sub {group.type} {group.words}, {group.all(least)}"), group.all(span), group.type),
+                         lines.element, group.elements, target, numbers[1])])
+        before = text.add(below, smaller)
+        inside = text.both(text.compare("sle", before, lines.places.start),
+                           text.compare("sge", text.add(before, kept), lines.places.stop))
+        alike = text.both(inside, text.compare("eq", span, 0, lines.word))      # then no more of them are needed than there are places
+        kept, before = (text.select(alike, "i64", *pair) for pair in ((len(lines.places), kept), (lines.places.start, before)))
+        useful = text.both(inside, text.compare("slt", kept, text.lshr(count, 1)))
+        level.following = [text.select(useful, type, yes, no) for type, yes, no in (
+            ("ptr", target, source), ("ptr", other, target), ("ptr", target, other), ("i64", kept, count), ("i64", before, below))]
+        level.again = text.both(useful, text.compare("sgt", kept, SAMPLE))
+    source, target, other, count, below = level.values
+    with text.for_range(0, count) as loop:
+        word = _to_word(text, lines, _element(text, lines, source, loop.counter))
+        text.store(lines.word, word, text.at(target, lines.size, loop.counter), align=lines.size)
+    return _Words(sort(target, other, count), "", "", ""), below
 
 
 def _sort(text: StepBuilder, lines: _Lines, words: _Words, count: str, counts: str) -> _Words:
@@ -282,22 +342,108 @@ def _order_zeros(text: StepBuilder, lines: _Lines, elements: str, words: str) ->
             loop.following = zero.values
 
 
+# -- groups of elements
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Elements of a line that are looked at together, `lanes` from number `first` on. Without AVX-512, whose instruction brings chosen
+    lanes together, each is looked at alone."""
+
+    text: StepBuilder
+    lines: _Lines
+    lanes: int
+    first: str
+    active: str | None      # mask of the lanes within the line; None if all are
+    elements: str
+    words: str
+
+    @property
+    def type(self) -> str:
+        return _several(self.lines.word, self.lanes)
+
+    def all(self, word: str) -> str:
+        return self.text.splat(self.lines.word, word, self.lanes) if self.lanes > 1 else word
+
+    def compare(self, how: str, word: str) -> str:
+        return self.text.compare(how, self.words, self.all(word), self.type)
+
+    def chosen(self, mask: str) -> tuple[str, str]:
+        """The mask within the line, and the number of its lanes."""
+        if self.active:
+            mask = self.text.let(f"and <{self.lanes} x i1> {mask}, {self.active}")
+        if self.lanes == 1:
+            return mask, self.text.let(f"zext i1 {mask} to i64")
+        type = f"i{self.lanes}"
+        bits = self.text.call(type, f"@llvm.ctpop.{type}", (type, self.text.let(f"bitcast <{self.lanes} x i1> {mask} to {type}")))
+        return mask, self.text.convert("zext", type, bits, "i64")
+
+    def numbers(self) -> str:
+        """Places of the elements in the line."""
+        if self.lanes == 1:
+            return self.first
+        lanes = ", ".join(f"i64 {lane}" for lane in range(self.lanes))
+        return self.text.let(f"add <{self.lanes} x i64> {self.text.splat('i64', self.first, self.lanes)}, <{lanes}>")
+
+    def count(self, mask: str, count: str) -> str:
+        return self.text.add(count, self.chosen(mask)[1])
+
+    def append(self, mask: str, element: str, values: str, to: str, count: str, exact: bool = False) -> str:
+        """Write the chosen ones of `values` behind the `count` that there are, and return the new count. Unless `exact`, elements behind
+        them are overwritten."""
+        text, pointer = self.text, self.text.at(to, BYTES[element], count)
+        mask, number = self.chosen(mask)
+        if self.lanes == 1:
+            text.store(element, values, pointer, align=BYTES[element])
+            return text.add(count, number)
+        vector = f"<{self.lanes} x {element}>"
+        packed = text.call(vector, f"@llvm.x86.avx512.mask.compress.{text.suffix(self.lanes, element)}", (vector, values),
+                           (vector, "zeroinitializer"), (f"<{self.lanes} x i1>", mask))
+        text.store_vector(packed, pointer, text.first_lanes(number, self.lanes) if exact else None, element, lanes=self.lanes)
+        return text.add(count, number)
+
+
+def _each(text: StepBuilder, lines: _Lines, elements: str, count: str | int, numbers: int,
+          look: Callable[[_Group, Sequence[str]], Sequence[str]], alike: bool = False, appends: bool = True) -> Sequence[str]:
+    """Look at `count` elements, by groups. `numbers` is how many numbers are carried along, from 0 on; returns the last ones."""
+    as_vector = lines.distance == 1 and ((text.target.avx512 and lines.size >= 4) or not appends)
+    lanes = min(GROUP_BYTES // (INDEX_BYTES if lines.of_indices else lines.size), MAX_GROUP) if as_vector else 1
+    with text.for_range(0, count, lanes, carried=[("i64", 0)] * numbers) as loop:
+        first, active = loop.counter, None
+        if lanes > 1 and (isinstance(count, str) or count % lanes):
+            active = text.first_lanes(text.smaller(text.sub(count, first), lanes), lanes)
+        several = text.load_vector(text.at(elements, lines.size, first), active, lines.element, lanes=lanes) if lanes > 1 else \
+            _element(text, lines, elements, first)
+        loop.following = look(_Group(text, lines, lanes, first, active, several, _to_word(text, lines, several, alike, lanes)), loop.values)
+    return loop.values
+
+
 # -- words
 
 
-def _to_word(text: StepBuilder, lines: _Lines, element: str, alike: bool = False) -> str:
-    """The word of an element; where `alike`, zeros of both signs have one word, and so has each NaN. Else a NaN loses its sign."""
-    word = lines.word
+def _to_word(text: StepBuilder, lines: _Lines, element: str, alike: bool = False, lanes: int = 1) -> str:
+    """The word of an element, or of each of several; where `alike`, zeros of both signs have one word, and so has each NaN. Else a NaN
+    loses its sign."""
+    def all(value: int) -> str:
+        return text.splat(lines.word, value, lanes) if lanes > 1 else str(value)
+
+    def select(condition: str, yes: str, no: str) -> str:
+        return text.let(f"select {_several('i1', lanes)} {condition}, {word} {yes}, {word} {no}")
+
+    word = _several(lines.word, lanes)
     if lines.kind != "f":
-        return text.let(f"xor {word} {element}, {lines.sign}") if lines.kind == "i" else element
-    bits = text.let(f"bitcast {lines.element} {element} to {word}")
-    size = text.let(f"and {word} {bits}, {~lines.sign}")
-    infinity = {4: 0x7F800000, 8: 0x7FF0000000000000}[lines.size]
-    special = text.compare("eq", size, 0, word) if alike else text.compare("ugt", size, infinity, word)
-    bits = text.select(special, word, size, bits)
-    negative = text.let(f"ashr {word} {bits}, {8 * lines.size - 1}")
-    found = text.let(f"xor {word} {bits}, {text.let(f'or {word} {negative}, {lines.sign}')}")
-    return text.select(text.compare("ugt", size, infinity, word), word, -1, found) if alike else found
+        return text.let(f"xor {word} {element}, {all(lines.sign)}") if lines.kind == "i" else element
+    bits = text.let(f"bitcast {_several(lines.element, lanes)} {element} to {word}")
+    size = text.let(f"and {word} {bits}, {all(~lines.sign)}")
+    infinity = all({4: 0x7F800000, 8: 0x7FF0000000000000}[lines.size])
+    bits = select(text.compare("eq", size, all(0), word) if alike else text.compare("ugt", size, infinity, word), size, bits)
+    negative = text.let(f"ashr {word} {bits}, {all(8 * lines.size - 1)}")
+    found = text.let(f"xor {word} {bits}, {text.let(f'or {word} {negative}, {all(lines.sign)}')}")
+    return select(text.compare("ugt", size, infinity, word), all(-1), found) if alike else found
+
+
+def _several(type: str, lanes: int) -> str:
+    return type if lanes == 1 else f"<{lanes} x {type}>"
 
 
 def _from_word(text: StepBuilder, lines: _Lines, word: str) -> str:

@@ -223,7 +223,8 @@ def check_reductions_and_scans(seed: int, check: Checks) -> None:
 @for_each_target
 @pytest.mark.parametrize("dtype", [F64, F32, I64, np.dtype(np.uint32), np.dtype(np.int16), np.dtype(np.bool_)], ids=str)
 def test_sorts(dtype: np.dtype, target: Target, exhaustive: bool) -> None:
-    """Lines of few and of many elements, with NaN and zeros of both signs, with few different elements; whole, and a part of long ones."""
+    """Lines of few and of many elements, with NaN and zeros of both signs, with few different elements; whole, a part of long ones, and the
+    sides of a pivot."""
     rng = np.random.default_rng(0)
     specials = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, -np.nan, 5e-324, 1e30])
     with Checks(target) as check, np.errstate(all="ignore"):
@@ -232,6 +233,10 @@ def test_sorts(dtype: np.dtype, target: Target, exhaustive: bool) -> None:
                 line = (x if dtype.kind != "b" else x > 0).astype(dtype)
                 check("sort", line, axis=1, first=0, count=count)
                 check("argsort", line, axis=1)
+                for pivot in (line[:, 7:8].copy(), line[:, :1].copy()):
+                    check("partition", line, pivot, axis=1)
+                    check("argpartition", line, pivot, axis=1)
+                check("partition", line.reshape(count, 2), line.reshape(count, 2)[7:8], axis=0)
                 if not np.signbit(x[x == 0]).any():     # of zeros of both signs any may be in a part
                     check("sort", line, axis=1, first=count // 3, count=2)
                     check("sort", line.reshape(count, 2), axis=0, first=count - 3, count=3)

@@ -85,6 +85,8 @@ CASES: list[tuple[OpDefinition, list[str], dict[str, Any], type[AdjitError], str
     (ops.argmin, ["f32[0]"], {"axis": 0}, ShapeError, "f32[0] has no elements along axis 0"),
     (ops.argmax, ["f32[0,0]"], {"axis": 0}, ShapeError, "f32[0,0] has no elements along axis 0"),
     (ops.argsort, ["f32[3]"], {"axis": 1}, ShapeError, "axis 1 is out of range for f32[3]"),
+    (ops.argpartition, ["f32[3]", "f32[2]"], {"axis": 0}, ShapeError, "pivots of f32[3] along axis 0 have one element there, got f32[2]"),
+    (ops.partition, ["c64[3]", "c64[1]"], {"axis": 0}, DTypeError, "the bool, an integer or float dtype is needed, got c64[3]"),
     (ops.sort, ["f32[3]"], {"axis": 0, "first": 2, "count": 2}, ShapeError,
      "places 2 to 4 are not among the 3 elements of f32[3] along axis 0"),
     (ops.cummax, ["bool[3]"], {"axis": 0, "reverse": False}, DTypeError, "an integer or float dtype is needed, got bool[3]"),

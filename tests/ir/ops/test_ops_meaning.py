@@ -248,11 +248,24 @@ def sorted_part(x: np.ndarray, axis: int, first: int, count: int) -> np.ndarray:
         lambda row: np.array(sorted(row, key=lambda e: (e != e, e if e == e else 0)), x.dtype)[first:first + count], axis, x)
 
 
+def partitioned(x: np.ndarray, pivot: np.ndarray, axis: int) -> np.ndarray:
+    """Indices in the order of sides of the pivot."""
+    def side(e: Any, p: Any) -> int:
+        return int(bool(e > p or (e != e and p == p))) - int(bool(e < p or (p != p and e == e)))
+
+    lines, pivots = np.moveaxis(x, axis, -1), np.moveaxis(pivot, axis, -1)
+    order = np.zeros(lines.shape, I64)
+    for place in np.ndindex(lines.shape[:-1]):
+        order[place] = sorted(range(lines.shape[-1]), key=lambda i, place=place: side(lines[place][i], pivots[place][0]))
+    return np.moveaxis(order, -1, axis)
+
+
 ORACLES: dict[str, Callable[..., Any]] = {
     "add_slice": lambda base, update, start, step: updated(base, update, start, step, adding=True),
     "argsort": lambda x, axis: np.apply_along_axis(
         lambda row: np.array(sorted(range(len(row)), key=lambda i: (row[i] != row[i], row[i] if row[i] == row[i] else 0, i)), I64), axis, x)
         if x.size else np.zeros(x.shape, I64),
+    "argpartition": partitioned, "partition": lambda x, pivot, axis: np.take_along_axis(x, partitioned(x, pivot, axis), axis),
     "bitcast": lambda x: np.frombuffer(x.tobytes(), {"f": f"i{x.itemsize}", "i": f"f{x.itemsize}"}[x.dtype.kind]).reshape(x.shape),
     "broadcast": broadcasted,
     "cummax": running(lambda a, b: a > b), "cummin": running(lambda a, b: a < b), "sort": sorted_part,

@@ -46,6 +46,8 @@ def cases() -> Iterator[tuple[str, tuple[np.ndarray, ...], dict[str, Any]]]:
     for axis in range(3):
         yield "cumsum", (x,), {"axis": axis, "reverse": False}
         yield "argsort", (x,), {"axis": axis}
+        for name in ("argpartition", "partition"):
+            yield name, (x, x.take([1], axis)), {"axis": axis}
         yield "sort", (x,), {"axis": axis, "first": 1, "count": 2}
         yield "cummax", (x,), {"axis": axis, "reverse": True}
         yield "argmax", (x,), {"axis": axis}
