@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from adjit.codegen.vector_math.language import Value, convert, copysign, floor, like, maximum, minimum, select
+from adjit.codegen.vector_math.language import Value, bits_of, convert, copysign, floor, like, maximum, minimum, select, slow_path
 from adjit.codegen.vector_math.remainder import c_remainder
 from adjit.ir.lazy_module import LazyModule
 
@@ -105,8 +105,52 @@ def _float_division(a: Value, b: Value) -> tuple[Value, Value]:
     return whole, select(exact, copysign(0.0, b), select(wrong_side, rest + b, rest))
 
 
+_NEAR = 51
+"""Bits of integers whose sum with `_MAGIC` has them as its low bits."""
+
+_MAGIC = 1.5 * 2.0**52
+
+
 def _integer_division(a: Value, b: Value) -> tuple[Value, Value]:
-    """Quotient rounded down and remainder; both 0 for b = 0. A quotient that does not fit wraps around."""
+    """Quotient rounded down and remainder; both 0 for b = 0. A quotient that does not fit wraps around.
+
+    Processors divide floats by vectors, and integers one by one. A quotient of floats rounded to nearest has the same whole part as the
+    exact one if the dividend has fewer bits than the format has digits: the exact one is too far from the next whole number."""
+    if not a.emitter.fused:         # nor is there an instruction that rounds
+        return _division_by_integer(a, b)
+    by_zero = b.equals(0)
+    if a.bits <= 32:
+        wide = "f64" if a.bits == 32 else "f32"
+        dividend, divisor = convert(a, wide), convert(select(by_zero, 1, b), wide)
+        quotient = floor(dividend / divisor)
+        whole, rest = (select(by_zero, 0, _whole_number(x, a.type)) for x in (quotient, dividend - quotient * divisor))
+        return whole, rest
+    far = ((a | b) >> _NEAR) if a.kind == "u" else ((a + (1 << _NEAR)) | (b + (1 << _NEAR))) >> (_NEAR + 1)
+    dividend, divisor = _small_float(a), _small_float(select(by_zero, 1, b))
+    quotient = floor(dividend / divisor)
+    rest = dividend - quotient * divisor
+    return slow_path(far.differs(0), lambda: _division_by_integer(a, b),        # type: ignore[return-value]
+                     *(select(by_zero, 0, _small_integer(x, a.type)) for x in (quotient, rest)))
+
+
+def _small_float(x: Value) -> Value:
+    """An integer of few bits as a float64, without the instruction that older processors lack."""
+    bits = bits_of(_MAGIC, 64)
+    return x.emitter.emit("bitcast", "f64", x + bits) - _MAGIC
+
+
+def _small_integer(x: Value, type: str) -> Value:
+    return x.emitter.emit("bitcast", type, x + _MAGIC) - bits_of(_MAGIC, 64)
+
+
+def _whole_number(x: Value, type: str) -> Value:
+    """A whole float as an integer of up to 32 bits; the one that is 1 too large wraps around."""
+    small = select(x < 2.0**31, x, -2.0**31) if type == "i32" else x
+    return convert(small.emitter.emit("convert", "i64" if type == "u32" else "i32", small), type)
+
+
+def _division_by_integer(a: Value, b: Value) -> tuple[Value, Value]:
+    """Quotient and remainder by the instructions of integers."""
     by_zero = b.equals(0)
     if a.kind == "u":
         divisor = select(by_zero, 1, b)
@@ -119,6 +163,15 @@ def _integer_division(a: Value, b: Value) -> tuple[Value, Value]:
     wrong_side = rest.differs(0) & ((rest ^ divisor) < 0)
     quotient, rest = select(wrong_side, quotient - 1, quotient), select(wrong_side, rest + divisor, rest)
     return select(by_zero, 0, select(by_minus_one, -a, quotient)), select(by_zero, 0, rest)
+
+
+def floor_divide_by_constant(a: Value, b: Value) -> Value:
+    """The quotient of integers by a constant: a product, where the processor has it for so many bits."""
+    return _division_by_integer(a, b)[0]
+
+
+def remainder_by_constant(a: Value, b: Value) -> Value:
+    return _division_by_integer(a, b)[1]
 
 
 def floor_divide(a: Value, b: Value) -> Value:

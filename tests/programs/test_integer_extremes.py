@@ -10,12 +10,17 @@ import adjit as aj
 
 
 def pairs(dtype: str) -> tuple[np.ndarray, np.ndarray]:
-    """Every pair of numbers that lie at an end of the dtype, or next to 0."""
+    """Every pair of numbers that lie at an end of the dtype, next to 0, or at an end of those that floats divide; and multiples of numbers
+    with their neighbours, whose quotients are closest to whole numbers."""
     limits = np.iinfo(dtype)
     near = [number for number in (-7, -2, -1, 0, 1, 2, 5) if number >= limits.min]
+    near += [number for number in (2**51 - 1, 2**51, -2**51, -2**51 - 1, 2**53 + 1) if limits.min <= number <= limits.max]
     numbers = np.array([limits.min, limits.min + 1, limits.max // 2, limits.max - 1, limits.max, *near], dtype)
-    a, b = np.meshgrid(numbers, numbers)
-    return a.reshape(-1), b.reshape(-1)
+    a, b = (each.reshape(-1) for each in np.meshgrid(numbers, numbers))
+    divisors = np.random.default_rng(0).integers(2, 2**min(limits.bits // 2 - 1, 26), 500).astype(dtype)
+    multiples = 2**min(limits.bits - 1, 51) // divisors.astype(np.int64) * divisors.astype(np.int64)
+    return (np.concatenate([a, *((multiples - less).astype(dtype) for less in (1, 2, divisors.astype(np.int64)))]),
+            np.concatenate([b, divisors, divisors, divisors]))
 
 
 @pytest.mark.share(2)

@@ -134,7 +134,7 @@ class KernelBuilder(VectorBuilder):
 
     def apply(self, op: Op, operands: Sequence[str], width: int) -> str:
         """The result of an elementwise op, or of one step of a reduction."""
-        return self.instantiate(template_of(op, width, self.target), operands)
+        return self.instantiate(template_of(op, width, self.target, not operands[-1].startswith("%")), operands)
 
     def instantiate(self, template: Template, operands: Sequence[str]) -> str:
         text, result, number = template.text, template.result, str(self.fresh())

@@ -86,11 +86,18 @@ SUMS_WITH: dict[str, Callable[..., Value]] = {
 QUOTIENTS_BY_NUMBER: dict[str, Callable[..., Value]] = {"divide": quotient_by_number, "strong_divide": _strong_quotient_by_number}
 """Quotients by a number with a known inverse."""
 
+BY_CONSTANT: dict[str, Callable[..., Value]] = {
+    "floor_divide": arithmetic.floor_divide_by_constant, "remainder": arithmetic.remainder_by_constant}
+"""Divisions of integers of up to `MAX_BITS_BY_CONSTANT` bits by a constant."""
+
+MAX_BITS_BY_CONSTANT = 32
+
 _OTHERS: dict[str, Callable[..., Value]] = {
     "reduce_sum": arithmetic.add, "reduce_prod": arithmetic.multiply, "reduce_max": _larger, "reduce_min": _smaller,
     "reduce_and": arithmetic.logical_and, "reduce_or": arithmetic.logical_or, "maximum": _larger, "minimum": _smaller,
     **{f"{name}_by_number": definition for name, definition in QUOTIENTS_BY_NUMBER.items()},
     **{f"sum_with_{name}": definition for name, definition in SUMS_WITH.items()},
+    **{f"{name}_by_constant": definition for name, definition in BY_CONSTANT.items()},
     "select": select, "stop_gradient": lambda x: x}
 """Definitions that are not in the tables of `codegen/vector_math/`, or that suit explicit vectors better."""
 
@@ -109,13 +116,17 @@ class Template:
     shared: dict[str, Definition] = field(default_factory=dict)
 
 
-def template_of(op: Op, width: int, target: Target) -> Template:
-    """The template of an elementwise op, or of the step that adds an element to a reduction (operands: accumulator, element)."""
+def template_of(op: Op, width: int, target: Target, by_constant: bool = False) -> Template:
+    """The template of an elementwise op, or of the step that adds an element to a reduction (operands: accumulator, element).
+    `by_constant`: the last operand is a literal."""
     if op.definition.kind is Kind.REDUCTION:
         return template(op.name, (short_name(op.result.type.dtype),) * 2, "", width, target)
     types = tuple([short_name(value.type.dtype) for value in op.operands])
     if op.definition.external is not None:
         return _external(op.name, op.definition.external, types, short_name(op.result.type.dtype), width)
+    dtype = op.operands[0].type.dtype
+    if by_constant and op.name in BY_CONSTANT and dtype.kind in "iu" and 8 * dtype.itemsize <= MAX_BITS_BY_CONSTANT:
+        return template(f"{op.name}_by_constant", types, "", width, target)
     return template(op.name, types, short_name(op.result.type.dtype) if op.name == "convert" else "", width, target)
 
 
