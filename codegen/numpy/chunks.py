@@ -17,14 +17,20 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind, OpCost
 from adjit.ir.emitter import emitting
-from adjit.ir.graph import Graph, Op, Value, live_ops
+from adjit.ir.graph import Graph, Op, Value, live_ops, producers
 from adjit.ir.types import TensorType
 
-CHUNK = 1 << 12
-"""Elements of a chunk, and the least that is worth a kernel: those of a few arrays fit the L1 cache."""
+CHUNK, SMALL_CHUNK = 1 << 12, 1 << 6
+"""Elements of a chunk: those of a few arrays fit the L1 cache. Arrays of fewer elements are cut into small chunks, or filled up to one."""
 
 MIN_OPS, MIN_ELEMENTS = 5, 1 << 15
 """Ops, and elements, with which a graph is worth a kernel though NumPy has a function for each op."""
+
+MANY_ELEMENTS = 1 << 16
+"""Elements with which two ops are worth a kernel, or one of `_SEVERAL_PASSES`."""
+
+_SEVERAL_PASSES = frozenset(("select", "relu", "sigmoid", "power"))
+"""Ops that take NumPy several times as long as a kernel."""
 
 _NO_UFUNC = frozenset(("philox",))
 Run = Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], None]
@@ -39,46 +45,152 @@ class KernelCompiler:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChunkGraph:
-    """A graph for `CHUNK` elements of operands and results. `is_large` tells which operands are cut into chunks; the others are 0-d. The
-    last one counts elements, from 0, if `counts`."""
+    """A graph for `chunk` elements of operands and results, of `size`. `is_large` tells which operands are cut into chunks; the others are
+    0-d. The last one counts elements, from 0, if `counts`."""
 
     graph: Graph
     is_large: tuple[bool, ...]
     counts: bool
     size: int
+    chunk: int
 
 
 class ChunkedFunction:
     """An elementwise graph as a function of ndarrays whose results are new arrays. Compiled at the first call."""
 
     def __init__(self, graph: Graph, chunks: ChunkGraph):
-        self._types = [value.type for value in graph.params]
-        self._results = [value.type for value in graph.results]
+        self._types = [(value.type.dtype, bool(value.type.rank)) for value in graph.params]
+        self._results = [(value.type.shape, value.type.dtype) for value in graph.results]
         self._chunks = chunks
         self._run: Run | None = None
 
     def __call__(self, *operands: Any) -> tuple[np.ndarray, ...]:
-        if self._run is None:
+        run = self._run
+        if run is None:
             assert KernelCompiler.compile is not None
-            self._run = KernelCompiler.compile(self._chunks)
-        given = [np.ascontiguousarray(operand, type.dtype) if type.rank else np.asarray(operand, type.dtype)
-                 for operand, type in zip(operands, self._types, strict=True)]
-        results = tuple(np.empty(type.shape, type.dtype) for type in self._results)
-        self._run(given, results)
+            run = self._run = KernelCompiler.compile(self._chunks)
+        given = [np.ascontiguousarray(operand, dtype) if has_axes else np.asarray(operand, dtype)
+                 for operand, (dtype, has_axes) in zip(operands, self._types, strict=True)]
+        if self._chunks.size < self._chunks.chunk:
+            return self._filled_up(run, given)
+        results = tuple([np.empty(shape, dtype) for shape, dtype in self._results])
+        run(given, results)
         return results
+
+    def _filled_up(self, run: Run, given: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+        """Results for fewer elements than a chunk has: the others are zeros."""
+        size, chunk = self._chunks.size, self._chunks.chunk
+        operands = []
+        for array, is_large in zip(given, self._chunks.is_large, strict=False):
+            if is_large:
+                array, elements = np.zeros(chunk, array.dtype), array.reshape(-1)
+                array[:size] = elements
+            operands.append(array)
+        results = tuple([np.empty(chunk, dtype) for _, dtype in self._results])
+        run(operands, results)
+        return tuple([result[:size].reshape(shape) for result, (shape, _) in zip(results, self._results, strict=True)])
 
 
 def chunked(graph: Graph) -> ChunkedFunction | None:
     """The function of a graph of elementwise ops on arrays of one size; None if it is another graph, or NumPy is as good."""
     size = max((value.type.size for value in graph.results), default=0)
-    if size < CHUNK or KernelCompiler.compile is None:
+    if size <= 1 or KernelCompiler.compile is None:
         return None
     ops_needed = live_ops(graph)
     computing = [op for op in ops_needed if op.definition.kind is Kind.ELEMENTWISE and op.result.type.size == size]
-    if not any(map(is_slow, computing)) and (size < MIN_ELEMENTS or len(computing) < MIN_OPS):
+    if not _is_worth_a_kernel(computing, size):
         return None
     chunks = _chunk_graph(graph, ops_needed, size)
     return None if chunks is None else ChunkedFunction(graph, chunks)
+
+
+def _is_worth_a_kernel(computing: Sequence[Op], size: int) -> bool:
+    if any(is_slow(op) and (size >= CHUNK or op.name not in _SEVERAL_PASSES) for op in computing):
+        return True
+    return (size >= MIN_ELEMENTS and len(computing) >= MIN_OPS) or (
+        size >= MANY_ELEMENTS and (len(computing) > 1 or any(op.name in _SEVERAL_PASSES for op in computing)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Elementwise ops that one kernel computes, as one step: `function(*operands)` returns the `results`."""
+
+    function: ChunkedFunction
+    operands: tuple[Value, ...]
+    results: tuple[Value, ...]
+
+
+def grouped(graph: Graph, ops_needed: Sequence[Op]) -> list[Op | Group]:
+    """The ops of a graph in an order in which those that one kernel can compute are one step; as they are if nothing is worth a kernel.
+
+    Ops join a group that have the same `level`: that of an op is the number of other ops, one after another, that it depends on.
+    """
+    size = max((op.result.type.size for op in ops_needed if len(op.results) == 1 and op.definition.kind is Kind.ELEMENTWISE), default=0)
+    if size < MIN_ELEMENTS or KernelCompiler.compile is None:
+        return list(ops_needed)
+    made_by = producers(graph)
+    level: dict[Value, int] = dict.fromkeys(graph.params, 0)
+    joined: dict[int, list[Op]] = {}
+    others: dict[int, list[Op]] = {}
+    users: dict[Value, set[int]] = {value: {-1} for value in graph.results}     # levels of the groups that use a value; -1 for others
+    for op in ops_needed:
+        height = max((level[value] for value in op.operands), default=0)
+        joins = _joins(op, size, made_by)
+        if joins:
+            joined.setdefault(height, []).append(op)
+        else:
+            height += not _is_spread(op)
+            others.setdefault(height, []).append(op)
+        level.update(dict.fromkeys(op.results, height))
+        for value in op.operands:
+            users.setdefault(value, set()).add(height if joins else -1)
+    steps: list[Op | Group] = []
+    for height in range(max((*joined, *others), default=0) + 1):
+        steps += others.get(height, ())
+        members = joined.get(height, [])
+        results = tuple(op.result for op in members if users[op.result] != {height})
+        group = _group(graph.name, members, results, size, made_by) if _is_worth_a_kernel(members, size) else None
+        steps += members if group is None else [group]
+    needed, kept = set(graph.results), []
+    for step in reversed(steps):
+        if isinstance(step, Group) or not _is_spread(step) or not needed.isdisjoint(step.results):
+            needed.update(step.operands)
+            kept.append(step)
+    return kept[::-1]
+
+
+def _is_spread(op: Op) -> bool:
+    """True if all elements of the result are one number."""
+    return op.name == "constant" or (op.name == "broadcast" and op.operands[0].type.size == 1)
+
+
+def _joins(op: Op, size: int, made_by: dict[Value, Op]) -> bool:
+    if op.definition.kind is not Kind.ELEMENTWISE or len(op.results) != 1 or op.result.type.size != size:
+        return False
+    for value in (*op.operands, op.result):
+        producer = made_by.get(value)
+        is_row = producer is not None and producer.name == "broadcast" and not _is_spread(producer)
+        if value.type.dtype.kind == "c" or value.type.size != size or is_row:
+            return False
+    return True
+
+
+def _group(name: str, members: Sequence[Op], results: tuple[Value, ...], size: int, made_by: dict[Value, Op]) -> Group | None:
+    operands: dict[Value, None] = {}
+    inside: dict[Op, None] = {}
+    own = {op.result for op in members}
+    for op in members:
+        for value in op.operands:
+            producer = made_by.get(value)
+            if producer is not None and _is_spread(producer):
+                inside[producer] = None
+                operands.update(dict.fromkeys(producer.operands))
+            elif value not in own:
+                operands[value] = None
+        inside[op] = None
+    graph = Graph(name, tuple(operands), tuple(inside), results)
+    chunks = _chunk_graph(graph, graph.ops, size)
+    return None if chunks is None else Group(ChunkedFunction(graph, chunks), tuple(operands), results)
 
 
 def is_slow(op: Op) -> bool:
@@ -90,12 +202,13 @@ def _chunk_graph(graph: Graph, ops_needed: Sequence[Op], size: int) -> ChunkGrap
     made = {op.result for op in ops_needed if len(op.results) == 1 and op.definition.kind is Kind.ELEMENTWISE}
     if len(set(graph.results)) < len(graph.results) or not all(value in made and value.type.size == size for value in graph.results):
         return None
+    chunk = CHUNK if size >= CHUNK else SMALL_CHUNK
     builder = GraphBuilder(graph.name)
     known: dict[Value, Value] = {}
     for param in graph.params:
         if param.type.dtype.kind == "c" or param.type.size not in (1, size):
             return None
-        known[param] = builder.param(_of_chunk(param.type, size))
+        known[param] = builder.param(_of_chunk(param.type, size, chunk))
     index: Value | None = None
     with emitting(builder):
         for op in ops_needed:
@@ -104,21 +217,21 @@ def _chunk_graph(graph: Graph, ops_needed: Sequence[Op], size: int) -> ChunkGrap
             if op.definition.kind is Kind.ELEMENTWISE:
                 known[op.result] = op.definition(*(known[value] for value in op.operands), **op.attrs)
             elif op.name == "constant":
-                known[op.result] = ops.constant(**{**op.attrs, "shape": _of_chunk(op.result.type, size).shape})
+                known[op.result] = ops.constant(**{**op.attrs, "shape": _of_chunk(op.result.type, size, chunk).shape})
             elif op.name == "iota" and op.result.type.rank == 1:
                 if index is None:
-                    index = builder.param(TensorType(np.dtype(np.int64), (CHUNK,)))
+                    index = builder.param(TensorType(np.dtype(np.int64), (chunk,)))
                 known[op.result] = ops.convert(index, dtype=op.result.type.dtype)
             elif op.name in ("reshape", "broadcast") and (op.result.type.size == op.operands[0].type.size or op.name == "broadcast"):
                 operand = known[op.operands[0]]
                 known[op.result] = operand if op.result.type.size == op.operands[0].type.size else \
-                    ops.broadcast(operand, shape=(CHUNK,), axes=())
+                    ops.broadcast(operand, shape=(chunk,), axes=())
             else:
                 return None
     built = builder.build([known[value] for value in graph.results])
     large = tuple(value.type.rank == 1 for value in built.params)
-    return ChunkGraph(built, large, index is not None, size)
+    return ChunkGraph(built, large, index is not None, size, chunk)
 
 
-def _of_chunk(type: TensorType, size: int) -> TensorType:
-    return type.with_shape((CHUNK,) if type.size == size else ())
+def _of_chunk(type: TensorType, size: int, chunk: int) -> TensorType:
+    return type.with_shape((chunk,) if type.size == size else ())

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import cmath
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
 
-from adjit.codegen.numpy.chunks import chunked, is_slow
+from adjit.codegen.numpy.chunks import Group, chunked, grouped, is_slow
 from adjit.codegen.numpy.function_text import Binding, FunctionText
 from adjit.codegen.numpy.op_functions import (
     EXPRESSIONS,
@@ -25,7 +25,7 @@ from adjit.codegen.numpy.op_functions import (
 )
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
-from adjit.ir.graph import Graph, Op, Value, last_uses, live_ops, producers, walk
+from adjit.ir.graph import Graph, Op, Value, live_ops, producers, walk
 from adjit.ir.interpreter import evaluate
 from adjit.ir.ops.control_flow import run_control_flow
 from adjit.ir.ops.movement import inside, strided
@@ -109,15 +109,17 @@ class _Writer(FunctionText):
 
     def write(self) -> tuple[str, dict[str, Any]]:
         """The text, and the objects of its names."""
-        ops = live_ops(self.graph)
-        last = last_uses(self.graph.with_ops(ops))
-        for index, op in enumerate(ops):
-            self.dying = [value for value in dict.fromkeys(op.operands) if last[value] == index]
-            if op.name in CONTROL_FLOW or op.name in HOST_CALLS or len(op.results) != 1:
-                self.write_call(op)
-                self.drop_dead([value for value in op.results if last[value] == index])
+        steps = grouped(self.graph, live_ops(self.graph)) if not self.views else live_ops(self.graph)
+        last = _last_uses(self.graph, steps)
+        for index, step in enumerate(steps):
+            self.dying = [value for value in dict.fromkeys(step.operands) if last[value] == index]
+            if isinstance(step, Group):
+                self.write_several(self.constant(step.function), step)
+            elif step.name in CONTROL_FLOW or step.name in HOST_CALLS or len(step.results) != 1:
+                self.write_call(step)
+                self.drop_dead([value for value in step.results if last[value] == index])
             else:
-                self.bindings[op.result] = self.op(op)
+                self.bindings[step.result] = self.op(step)
             self.drop_dead(self.dying)
         while self.lines and self.lines[-1].endswith(" = None"):
             self.lines.pop()
@@ -163,11 +165,15 @@ class _Writer(FunctionText):
         functions of its regions."""
         function = self.constant(run_control_flow(op, [compile_graph(region).run for region in op.regions]) if op.name in CONTROL_FLOW else
                                  partial(op.definition.evaluate, **op.attrs))
-        arguments = ", ".join(self.array(value) for value in op.operands)
-        bindings = [Binding(self.new_name(), value.type.shape, self.new_root()) for value in op.results]
+        self.write_several(function, op)
+
+    def write_several(self, function: str, step: Op | Group) -> None:
+        """A call of a function that returns a tuple of new arrays."""
+        arguments = ", ".join(self.array(value) for value in step.operands)
+        bindings = [Binding(self.new_name(), value.type.shape, self.new_root()) for value in step.results]
         targets = f"{''.join(f'{binding.text}, ' for binding in bindings)}= " if bindings else ""
         self.lines.append(f"{targets}{function}({arguments})")
-        self.bindings.update(zip(op.results, bindings, strict=True))
+        self.bindings.update(zip(step.results, bindings, strict=True))
 
     def elementwise(self, op: Op, name: str, function: Any) -> Binding:
         """An elementwise op. Broadcast operands are left to NumPy's broadcasting; if all operands are, so is the result."""
@@ -395,6 +401,15 @@ class _Writer(FunctionText):
             all(root >= 0 for root in own) and not any(own & other for j, other in enumerate(roots) if i != j)
             for i, own in enumerate(roots))
         return "".join(f"{text}, " for text in texts).rstrip() if texts else ""
+
+
+def _last_uses(graph: Graph, steps: Sequence[Op | Group]) -> dict[Value, int]:
+    """Index of the last step that uses each value; that of the step which makes it if none does, and of the end for results."""
+    last: dict[Value, int] = dict.fromkeys(graph.params, -1)
+    for index, step in enumerate(steps):
+        last.update(dict.fromkeys((*step.results, *step.operands), index))
+    last.update(dict.fromkeys(graph.results, len(steps)))
+    return last
 
 
 class _CheckedFunction:

@@ -44,6 +44,8 @@ def _infer_philox(counter: TensorType, key: TensorType) -> TensorType:
 
 def _evaluate_philox(counter: np.ndarray, key: np.ndarray) -> np.ndarray:
     """Evaluate block by block, so that the intermediate words stay in the processor's cache; a key for all counters is one number."""
+    if counter.size == 1:
+        return np.full(counter.shape, _one_philox(counter.item(), key.item()), U64)
     counters, words = counter.reshape(-1), np.empty(counter.size, U64)
     one_key = key.size > 0 and not any(key.strides)
     keys = key[(0,) * key.ndim].reshape(1) if one_key else key.reshape(-1)
@@ -54,6 +56,17 @@ def _evaluate_philox(counter: np.ndarray, key: np.ndarray) -> np.ndarray:
         first, second, _, _ = philox_4x32((these & low, these >> word, zero, zero), (those & low, those >> word))
         words[block] = first | second << word
     return words.reshape(counter.shape)
+
+
+def _one_philox(counter: int, key: int) -> int:
+    """The same for one counter, in Python's integers, which take a twentieth of the time of arrays of one element."""
+    c0, c1, c2, c3 = counter & LOW_WORD, counter >> 32, 0, 0
+    k0, k1 = key & LOW_WORD, key >> 32
+    for _ in range(ROUNDS):
+        first, second = MULTIPLIERS[0] * c0, MULTIPLIERS[1] * c2
+        c0, c1, c2, c3 = (second >> 32) ^ c1 ^ k0, second & LOW_WORD, (first >> 32) ^ c3 ^ k1, first & LOW_WORD
+        k0, k1 = (k0 + WEYL[0]) & LOW_WORD, (k1 + WEYL[1]) & LOW_WORD
+    return c0 | c1 << 32
 
 
 def _philox_samples() -> Iterator[Sample]:

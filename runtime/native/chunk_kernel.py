@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from functools import lru_cache, partial
 
 import numpy as np
 
-from adjit.codegen.numpy.chunks import CHUNK, ChunkGraph, Run
+from adjit.codegen.native.piece_loop import HEADER
+from adjit.codegen.numpy.chunks import ChunkGraph, Run
 from adjit.codegen.process.fork_safety import no_fork
 from adjit.ir.graph import Graph
 from adjit.ir.thread_context import run_detached
@@ -32,18 +34,24 @@ def compile_chunks(chunks: ChunkGraph) -> Run:
     """The kernel of a graph of chunks: it writes all elements of the results. The last chunk ends where the arrays end, and computes some
     elements of the one before again: no element is computed by other code than its neighbours."""
     executable = _compiled(chunks.graph)
-    starts = np.array([*range(0, chunks.size - CHUNK, CHUNK), chunks.size - CHUNK])
-    large = (*chunks.is_large, *(True,) * len(chunks.graph.results))
-    sizes = [value.type.dtype.itemsize if is_large else 0 for value, is_large
-             in zip((*chunks.graph.params, *chunks.graph.results), large, strict=True)]
+    size, chunk, params = max(chunks.size, chunks.chunk), chunks.chunk, len(chunks.graph.params)
+    values = (*chunks.graph.params, *chunks.graph.results)
+    steps = [value.type.dtype.itemsize if value.type.rank else 0 for value in values]
     if chunks.counts:
-        sizes[len(chunks.is_large) - 1] = 0
-    offsets, counted = starts[:, None] * np.array(sizes, np.int64), np.arange(CHUNK)
+        steps[params - 1] = 0
+    records = HEADER + 2 * len(values)
+    kind = ctypes.c_int64 * (records + len(values))
+    template = kind(-(-size // chunk), chunk, size, len(values), params)
+    for number, step in enumerate(steps):
+        template[HEADER + 2 * number + 1] = step
 
     def run(operands: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
-        index = np.empty(CHUNK, np.int64) if chunks.counts else None
-        arrays = (*operands, *(() if index is None else (index,)), *results)
-        addresses = offsets + np.array([data_address(array) for array in arrays])
-        executable.run_pieces(addresses, None if index is None else lambda piece: np.add(counted, starts[piece], out=index))
+        table = kind.from_buffer_copy(template)
+        index = np.empty(chunk, np.int64) if chunks.counts else None
+        place = HEADER
+        for array in (*operands, *results) if index is None else (*operands, index, *results):
+            table[place] = data_address(array)
+            place += 2
+        executable.run_pieces(table, 8 * records, 8 * (records + params), 0 if index is None else data_address(index))
 
     return run

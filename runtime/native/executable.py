@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,21 +20,40 @@ from adjit.ir.analysis.buffer_assignment import BufferAssignment
 from adjit.ir.errors import ArgumentError, IndexingError
 from adjit.ir.graph import Graph, Op
 from adjit.ir.host_functions import take_failure
+from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.guard import GuardMiss
 from adjit.ir.ops.indexing import check_indices, counted_from_start
 from adjit.ir.types import SHORT_NAMES, TensorType
 from adjit.runtime.arena import allocate, check_size, data_address
+from adjit.runtime.native.background_code import BackgroundCode
 from adjit.runtime.native.code import MIN_POOL_WAIT_NS, NativeCode, native, obtain_program
 from adjit.runtime.native.threads import Pool, pool_at_hand, pool_for
 
 if TYPE_CHECKING:
+    from adjit.codegen.native import piece_loop
     from adjit.runtime.numba.executable import Times
     from adjit.runtime.numba.kernels import Code
+else:
+    piece_loop = LazyModule("adjit.codegen.native.piece_loop")
 
 _ARGUMENTS = (ctypes.c_void_p,) * 4
 _KEEPING = ctypes.PYFUNCTYPE(ctypes.c_int64, *_ARGUMENTS)
 _RELEASING = ctypes.CFUNCTYPE(ctypes.c_int64, *_ARGUMENTS)
 _TIMED = ctypes.CFUNCTYPE(ctypes.c_int64, *_ARGUMENTS, ctypes.c_void_p)
+
+
+MAX_KEEPING_PIECES = 16
+"""Pieces of a short program for which other threads of Python may wait."""
+
+
+@cache
+def _piece_loops() -> tuple[Callable[..., int], Callable[..., int]]:
+    """The loop over pieces, which lets other threads of Python run meanwhile; and the same that does not."""
+    address = _PIECE_LOOP.get().address
+    return _RELEASING(address), _KEEPING(address)
+
+
+_PIECE_LOOP = BackgroundCode(lambda: piece_loop.piece_loop_text(), lambda text: piece_loop.compile_piece_loop(text))
 
 
 class NativeExecutable:
@@ -101,19 +120,16 @@ class NativeExecutable:
         status = self._entry(frame.params, frame.results, frame.arena, pool.address if pool else None)
         return self._finish(frame, results, status)
 
-    def run_pieces(self, addresses: np.ndarray, before: Callable[[int], object] | None) -> None:
-        """Run the program on one piece of arrays after another: `addresses` has a row for each, of the parameters and then of the
-        results. `before(number)` is called before each piece."""
+    def run_pieces(self, table: ctypes.Array[ctypes.c_int64], current: int, results: int, index: int) -> None:
+        """Run the program on one piece of arrays after another, as a table of `codegen/native/piece_loop.py` says. In the table, the
+        addresses of a piece are from byte `current` on, those of its results from byte `results` on; `index` is the address of a buffer,
+        or 0."""
         frame = self._take()
-        first, row = data_address(addresses), addresses.strides[0]
-        results = addresses.itemsize * len(frame.params)
-        for number in range(len(addresses)):
-            if before is not None:
-                before(number)
-            params = first + number * row
-            status = self._entry(params, params + results, frame.arena, None)
-            if status:
-                raise self.error_of(status, params, params + results, frame.arena)
+        address = ctypes.addressof(table)
+        loop = _piece_loops()[self.short and table[0] < MAX_KEEPING_PIECES]
+        status = loop(self.code.loaded.address, address, frame.arena, index)
+        if status:
+            raise self.error_of(status, address + current, address + results, frame.arena)
         self._frames.append(frame)
 
     def run_timed(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> tuple[list[Any], Times]:

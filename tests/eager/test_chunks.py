@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 import adjit as aj
 from adjit.codegen.numpy import chunks
-from adjit.codegen.numpy.chunks import CHUNK, MIN_ELEMENTS, ChunkGraph
+from adjit.codegen.numpy.chunks import CHUNK, MANY_ELEMENTS, MIN_ELEMENTS, SMALL_CHUNK, ChunkGraph
 from adjit.eager.call import known_calls
 from adjit.nn import functional
 from adjit.runtime.native.code import native_is_supported
@@ -43,9 +44,11 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[ChunkGraph]:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_values_and_gradients_are_those_of_small_tensors(name: str, dtype: type, compiled: list[ChunkGraph]) -> None:
-    """In pieces of less than a chunk they are computed by NumPy."""
-    function = FUNCTIONS[name]
+def test_values_and_gradients_are_those_of_small_tensors(name: str, dtype: type, compiled: list[ChunkGraph],
+                                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which are computed by NumPy here."""
+    function, compile = FUNCTIONS[name], chunks.KernelCompiler.compile
+    assert compile is not None
     for shape in ((MIN_ELEMENTS + 5,), (3, CHUNK // 2, 7)):
         x = RNG.normal(size=shape).astype(dtype)
         x.flat[:4] = np.nan, np.inf, -np.inf, -0.0
@@ -53,7 +56,8 @@ def test_values_and_gradients_are_those_of_small_tensors(name: str, dtype: type,
         y = function(whole)
         (y * y).sum().backward()
         assert compiled
-        compiled.clear()
+        known_calls.clear()
+        monkeypatch.setattr(chunks.KernelCompiler, "compile", None)
         for part in (np.s_[:100], np.s_[-100:]):
             small = aj.tensor(x.reshape(-1)[part], requires_grad=True)
             z = function(small)
@@ -61,7 +65,8 @@ def test_values_and_gradients_are_those_of_small_tensors(name: str, dtype: type,
             near = {"rtol": 2e-6 if dtype == np.float32 else 1e-13, "atol": 1e-6 if dtype == np.float32 else 1e-13}
             np.testing.assert_allclose(y.detach().numpy().reshape(-1)[part], z.detach().numpy(), **near)
             np.testing.assert_allclose(whole.grad.numpy().reshape(-1)[part], small.grad.numpy(), rtol=near["rtol"] * 10, atol=1e-5)
-        assert not compiled
+        known_calls.clear()
+        monkeypatch.setattr(chunks.KernelCompiler, "compile", staticmethod(compile))
 
 
 def test_bits_depend_on_nothing_but_the_element(compiled: list[ChunkGraph]) -> None:
@@ -114,3 +119,58 @@ def test_second_derivatives() -> None:
     (first,) = aj.autograd.grad(aj.erf(x).sum(), x, create_graph=True)
     (second,) = aj.autograd.grad(first.sum(), x)
     np.testing.assert_allclose(second.numpy(), -2 * x.detach().numpy() * first.detach().numpy(), rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("size", [2, 3, SMALL_CHUNK - 1, SMALL_CHUNK, SMALL_CHUNK + 1, 200, CHUNK - 1])
+def test_fewer_elements_than_a_chunk(size: int, compiled: list[ChunkGraph]) -> None:
+    """They are cut into small chunks, or filled up to one."""
+    x = np.linspace(-2, 3, size)
+    leaf, weight = aj.tensor(x, requires_grad=True), aj.tensor(0.5, dtype=aj.float64)
+    y = aj.erf(leaf * weight).reshape(1, -1)
+    y.sum().backward()
+    assert [graph.chunk for graph in compiled] == [SMALL_CHUNK]
+    np.testing.assert_allclose(y.detach().numpy()[0], [math.erf(number / 2) for number in x], rtol=1e-14)
+    np.testing.assert_allclose(leaf.grad.numpy(), np.exp(-x ** 2 / 4) / np.sqrt(np.pi), rtol=1e-14)
+    y *= 2.0
+    np.testing.assert_allclose(aj.lgamma(leaf.detach().abs() + 1.0).numpy(), [math.lgamma(abs(number) + 1) for number in x], rtol=1e-13,
+                               atol=1e-15)
+
+
+def test_sigmoid_of_few_elements_is_numpys(compiled: list[ChunkGraph]) -> None:
+    aj.sigmoid(aj.ones(100))
+    assert not compiled
+
+
+LARGE = MANY_ELEMENTS // 64
+GROUPED: dict[str, Callable[..., Any]] = {
+    "loss": lambda x, y, b: functional.smooth_l1_loss(x, y),
+    "two losses": lambda x, y, b: functional.binary_cross_entropy_with_logits(x, y) * functional.mse_loss(x, y),
+    "relu": lambda x, y, b: functional.relu(x),
+    "clamp": lambda x, y, b: aj.clamp(x, -0.5, 0.5),
+    "where": lambda x, y, b: aj.where(x > y, x, y * 2.0),
+    "rows": lambda x, y, b: functional.layer_norm(x, (LARGE,), b, b),
+    "softmax": lambda x, y, b: functional.softmax(x * y, -1),
+    "variance": lambda x, y, b: x.std(),
+    "elu of a row": lambda x, y, b: functional.elu(x + b),
+}
+
+
+@pytest.mark.parametrize("name", GROUPED)
+def test_groups_of_elementwise_ops(name: str, compiled: list[ChunkGraph], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elementwise ops before, between and after others are a kernel each; values and gradients are NumPy's."""
+    function = GROUPED[name]
+
+    def run() -> list[np.ndarray]:
+        known_calls.clear()
+        rng = np.random.default_rng(1)
+        leaves = [aj.tensor(rng.normal(size=shape), requires_grad=True) for shape in ((64, LARGE), (64, LARGE), (LARGE,))]
+        result = function(*leaves)
+        (result * result).sum().backward()
+        return [result.detach().numpy(), *(leaf.grad.numpy() for leaf in leaves if leaf.grad is not None)]
+
+    found = run()
+    assert compiled
+    monkeypatch.setattr(chunks.KernelCompiler, "compile", None)
+    for array, expected in zip(found, run(), strict=True):
+        np.testing.assert_allclose(array, expected, rtol=1e-11, atol=1e-13)
+    known_calls.clear()
