@@ -27,9 +27,14 @@ HEAD = f"""\
 # SciPy
 
 `pip install 'adjit[scipy]'`: SciPy is needed for the functions that it computes itself, and for plain arrays. Native programs call its
-functions of C. A user writes `import adjit.scipy.signal as signal`, and the rest of the line stays:
+functions of C.
 
-- Traced arrays and tensors get adjit's functions, with derivatives.
+- In traced functions (`aj.compile`, `aj.grad`, ...) `scipy.signal.lfilter(...)` and its kin run as they are: while a function is traced,
+  SciPy's functions hand traced arguments to those of `adjit.scipy`, which have derivatives. So do distributions (`scipy.stats.norm.logpdf`,
+  `norm(loc)`), interpolators made outside or inside (`CubicSpline`, `interp1d`, ...), products of sparse arrays of plain numbers (`A @ x`,
+  `x @ A`, `A.dot(x)`; formats csr, csc, coo, dia, bsr) and `scipy.sparse.linalg.spsolve`. What these objects hold is compared at each call.
+- Eager tensors, and code that is not traced, call the modules of `adjit.scipy`: `import adjit.scipy.signal as signal`, and the rest of the
+  line stays.
 - Plain arrays outside of a trace get SciPy's own results.
 - Names without a rule are SciPy's own, for plain arrays; with traced ones they raise `UnsupportedError`, which says why.
 - What SciPy checks in values (knots in ascending order, `bounds_error=True`, a singular matrix) is not checked in traced ones: the result

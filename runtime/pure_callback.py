@@ -138,7 +138,8 @@ class _Callback:
         return _emit(self.name, self.run, self.types, leaves)
 
     def forward(self, *leaves: Any) -> tuple[Any, Any]:
-        results = self.primal(*leaves)
+        assert self.differentiated is not None
+        results = self.differentiated(*leaves) if _is_traced(self.vjp) else self.primal(*leaves)     # a second derivative goes through it
         return results, (results, leaves)
 
     def backward(self, residuals: Any, cotangents: Any) -> tuple[Any, ...]:
@@ -189,7 +190,7 @@ class _Callback:
         return leaves
 
 
-def _is_traced(vjp: Function) -> bool:
+def _is_traced(vjp: Function | None) -> bool:
     """True if a derivative is part of the program, rather than called by it."""
     return isinstance(vjp, (CompiledFunction, BoundCompiledFunction, custom_vjp))
 

@@ -13,7 +13,6 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -475,10 +474,7 @@ class TracedArray:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         names = functions_of("scipy")
         if names:
-            ours = next((f"aj.{home}.{name}" for name in names for home in ("special", "linalg")
-                         if name in import_module(f"adjit.{home}").__all__), None)
-            hint = f"call {ours} instead" if ours else ("aj.special has functions of scipy.special, aj.linalg has solve_triangular; write "
-                                                        "others in NumPy, or call SciPy by aj.pure_callback")
+            hint = FUNCTIONS["remedy for scipy"](names)
             raise self._concrete("calling a function of SciPy, which makes an ordinary ndarray", hint)
         if is_within_store():
             raise write_refused(find_user_location())

@@ -142,13 +142,12 @@ class Interception:
             for word in words:
                 if word.value == id(own):
                     self._swap(word, id(own), id(new))
-        elif type(function) is FunctionType and not function.__code__.co_freevars:
+        elif type(function) is FunctionType:
             own_code = function.__code__
-            own = FunctionType(own_code, function.__globals__, function.__name__, function.__defaults__)
+            own = FunctionType(own_code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
             own.__kwdefaults__ = function.__kwdefaults__
-            key = f"{function.__module__}.{function.__qualname__}"
-            _python_functions[key] = replacement(own)
-            self._codes.append((function, own_code, _calling_code(key, own_code)))
+            _python_functions.append(replacement(own))
+            self._codes.append((function, own_code, _calling_code(len(_python_functions) - 1, own_code)))
         elif type(function) is type:
             self._calls[id(function)] = replacement(functools.partial(type.__call__, function))
             self._swap(ctypes.c_void_p.from_address(id(function) + _POINTER), id(type), id(self._metaclass()))
@@ -188,10 +187,11 @@ class Interception:
         try:
             with self._lock:
                 self._entries.append(entry)
-                for word, _, new in self._words:
-                    word.value = new
-                for function, _, code in self._codes:
-                    function.__code__ = code
+                if len(self._entries) == 1:
+                    for word, _, new in self._words:
+                        word.value = new
+                    for function, _, code in self._codes:
+                        function.__code__ = code
             yield
         finally:
             try:
@@ -231,21 +231,29 @@ def calling_module() -> str:
 
 
 _calling_codes: set[CodeType] = set()
-_python_functions: dict[str, Function] = {}
+_python_functions: list[Function] = []
 
 
-def call_replacement(key: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call_replacement(index: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call the replacement of a function in Python."""
-    return _python_functions[key](*args, **kwargs)
+    return _python_functions[index](*args, **kwargs)
 
 
-def _calling_code(key: str, own: CodeType) -> CodeType:
-    """Code that calls the replacement of a function. It runs with the globals of the function's module."""
-    space: dict[str, Any] = {}
-    source = (f"def function(*args, **kwargs):\n from adjit.tracer.interception import call_replacement\n"
-              f" return call_replacement({key!r}, args, kwargs)")
-    exec(source, space)
-    code: CodeType = space["function"].__code__
-    code = code.replace(co_name=own.co_name, co_qualname=own.co_qualname, co_filename=own.co_filename, co_firstlineno=own.co_firstlineno)
+def _template() -> CodeType:
+    """Code that calls the replacement of a function, whose place in the list is a constant. It runs with the globals of its module."""
+    def function(*args: Any, **kwargs: Any) -> Any:
+        from adjit.tracer.interception import call_replacement
+        return call_replacement(-1234567, args, kwargs)
+    return function.__code__
+
+
+_TEMPLATE = _template()
+
+
+def _calling_code(index: int, own: CodeType) -> CodeType:
+    """Code that calls the replacement of a function. A closure is neither read nor lost: the names of its cells stay."""
+    code = _TEMPLATE.replace(
+        co_consts=tuple(index if constant == -1234567 else constant for constant in _TEMPLATE.co_consts), co_freevars=own.co_freevars,
+        co_name=own.co_name, co_qualname=own.co_qualname, co_filename=own.co_filename, co_firstlineno=own.co_firstlineno)
     _calling_codes.add(code)
     return code

@@ -53,6 +53,7 @@ from adjit.tracer.guards.trace_guards import TraceGuards, make_guards
 from adjit.tracer.pending_number import PendingNumber
 from adjit.tracer.python_scalars import asks_for_truth
 from adjit.tracer.reentrancy import isolated_from_handlers
+from adjit.tracer.scipy_functions import scipy_functions
 from adjit.tracer.scope import Pairs, Scope, active_scope, entered, is_tracing
 from adjit.tracer.signature import CallSignature, StaticArgument, argument_paths, flatten_call
 from adjit.tracer.trees import Tree, TreeSpec, as_name, flatten, is_static, paths, unflatten
@@ -217,7 +218,8 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         if scope.flow is not None:
             scope.flow.arguments = tuple(argument for argument in arguments if argument is not None and argument.shape)
         with logging_access(source.value for source in known.found if _has_numbers(source.value)) as observation, \
-                nondeterminism_reported(roots, known.found) as scope.generators, numpy_functions().in_force(), fresh_arrays(scope, arrays):
+                nondeterminism_reported(roots, known.found) as scope.generators, numpy_functions().in_force(), scipy_functions(), \
+                fresh_arrays(scope, arrays):
             containers = containers_changed_by(known)
             with _stores_watched(scope, places, roots, containers, observation) as log, types_asked(known):
                 log.counting = counting_containers(known.found, containers, places.reads)

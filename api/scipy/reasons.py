@@ -17,6 +17,21 @@ SCATTERED = "scattered points are triangulated or searched through"
 LOWER = "it gives access to a library of C or Fortran"
 NOT_YET = "not supported"
 
+_ROOTS = "adjit.solve.root finds roots as part of the program"
+_MINIMA = "adjit.solve.bfgs, newton and lbfgsb minimise as part of the program, with derivatives of the minimum"
+_INTEGRALS = "adjit.scipy.integrate.fixed_quad takes such functions: Gauss's rule, n points"
+_EQUATIONS = "adjit.ode.solve_ivp solves initial value problems as part of the program"
+_FITS = "adjit.solve.lm fits as part of the program, with derivatives of the solution"
+
+INSTEAD = {
+    **dict.fromkeys(("quad", "quad_vec", "dblquad", "tplquad", "nquad", "cubature", "tanhsinh"), _INTEGRALS),
+    **dict.fromkeys(("odeint", "solve_ivp"), _EQUATIONS), **dict.fromkeys(("minimize", "minimize_scalar", "fmin", "fmin_bfgs"), _MINIMA),
+    **dict.fromkeys(("root", "root_scalar", "fsolve", "brentq", "brenth", "bisect", "ridder", "newton", "toms748"), _ROOTS),
+    **dict.fromkeys(("curve_fit", "least_squares", "leastsq"), _FITS),
+    "fixed_point": "adjit.solve.fixed_point iterates as part of the program",
+}
+"""What to call in place of a function that calls a Python function, where the program needs its result within."""
+
 _TEXT = {
     "linalg": {
         MADE: "dft hadamard helmert hilbert invhilbert "

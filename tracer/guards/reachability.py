@@ -19,9 +19,9 @@ import weakref
 from abc import ABCMeta
 from array import array as MachineArray
 from collections import ChainMap, UserDict, UserList, UserString, defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from functools import partial
+from functools import cache, partial
 from io import IOBase
 from operator import attrgetter, methodcaller
 from types import (
@@ -482,11 +482,23 @@ class _Walk:
                 yield Source(f"{path}.{name}", partial(read_item, own, name), item, own, False)
                 if is_ndarray(item) or owner_of_class(type(item)) is ModuleOwner.USER:
                     self.follow(item, f"{path}.{name}")
+            if in_attributes(type(value)) and all(map(_is_part, own.values())):
+                yield from self.parts(value, kind, own, path)
+                return
             deep = any(not (is_scalar(item) or is_ndarray(item) or callable(item)) for item in own.values())
             deep = deep or not _SEEING.isdisjoint(dir(kind)) or (not own and "__call__" in dir(kind))
             if deep and module_of(kind).partition(".")[0] not in _IMMUTABLE_LIBRARIES \
                     and not (is_foreign_array(value) and foreign_content(value) is not None):     # whose content is a guard
                 self.unguarded.setdefault(path, value)
+
+    def parts(self, value: Any, kind: type, own: Mapping[str, Any], path: str) -> Iterator[Source]:
+        """Yield the slots of an object of SciPy's that holds nothing but attributes, and follow what these hold."""
+        slots = {name: slot for base in kind.__mro__ for name, slot in vars(base).items() if isinstance(slot, MemberDescriptorType)}
+        for name, slot in slots.items():
+            yield Source(f"{path}.{name}", partial(read_slot, slot, value), read_slot(slot, value), value)
+        for name, item in own.items():
+            if type(item) in (tuple, list, dict) or in_attributes(type(item)):
+                self.follow(item, f"{path}.{name}")
 
     def instance(self, value: Any, kind: type, own: Mapping[str, Any], path: str) -> Iterator[Source]:
         """Yield the sources of an object of a user's class, or of such a class."""
@@ -623,3 +635,28 @@ def _subclasses(kind: type) -> tuple[type, ...]:
 
 def _requires_grad(reference: weakref.ref[Any]) -> Any:
     return getattr(reference(), "requires_grad", MISSING)
+
+
+def _is_part(item: Any) -> bool:
+    """True if what an attribute holds can be compared, or followed; a family of distributions is a part of the library."""
+    if is_ndarray(item):
+        return not item.dtype.hasobject
+    return is_scalar(item) or callable(item) or type(item) in (tuple, list, dict) or isinstance(item, np.dtype) \
+        or in_attributes(type(item)) or _is_family(type(item))
+
+
+def _is_family(kind: type) -> bool:
+    return any(base.__name__ in ("rv_generic", "multi_rv_generic") for base in kind.__mro__)
+
+
+def _in_attributes(kind: type) -> bool:
+    """True for a class of SciPy's, written in Python, whose objects are what their attributes hold: sparse arrays, interpolators,
+    distributions with their parameters."""
+    if module_of(kind).partition(".")[0] != "scipy" or _is_family(kind):
+        return False
+    slots = sum(isinstance(slot, MemberDescriptorType) for base in kind.__mro__ for slot in vars(base).values())
+    return kind.__basicsize__ <= object.__basicsize__ + _POINTER * (slots + 2)      # a dict and weak references
+
+
+_POINTER = tuple.__itemsize__
+in_attributes: Callable[[Any], bool] = cache(_in_attributes)

@@ -19,6 +19,7 @@ from typing import Any
 from adjit.scipy.interpolate.bsplines import BSpline, make_interp_spline
 from adjit.scipy.interpolate.polynomials import Akima1DInterpolator, CubicHermiteSpline, CubicSpline, PchipInterpolator, PPoly
 from adjit.scipy.interpolate.tables import RegularGridInterpolator, interp1d, interpn
+from adjit.scipy.interpolate.tables import around as around
 from adjit.scipy.mirror import without_rule
 
 __all__ = [

@@ -96,7 +96,7 @@ class BSpline(Interpolator):
         return _evaluated(self.t, self.c, x, self.k, int(nu), self.extrapolate if extrapolate is None else extrapolate, self.axis)
 
 
-def _around(theirs: Any) -> BSpline:
+def around_spline(theirs: Any) -> BSpline:
     found = BSpline.__new__(BSpline)
     found._take(theirs)
     return found
@@ -157,7 +157,7 @@ def make_interp_spline(x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any =
     values = [value for _, value in (*(first or ()), *(last or ()))]
     x, y, t = arrays_of(x, y, t)
     if is_plain(x, y, t, values):
-        return _around(scipys("interpolate").make_interp_spline(x, y, k, t, bc_type, axis, check_finite))
+        return around_spline(scipys("interpolate").make_interp_spline(x, y, k, t, bc_type, axis, check_finite))
     for known in (x, t):
         if isinstance(known, (TracedArray, ArrayWrapper)):
             raise UnsupportedError("make_interp_spline at traced places or knots", find_user_location(),

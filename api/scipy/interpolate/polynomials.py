@@ -161,7 +161,7 @@ class PPoly(Interpolator):
         1.0
         """
         if self._is_plain():
-            return _around(self._theirs.derivative(nu))
+            return around_polynomial(self._theirs.derivative(nu))
         return self.antiderivative(-nu) if nu < 0 else self._made(_derived(self.c, int(nu)), self.extrapolate)
 
     def antiderivative(self, nu: int = 1) -> PPoly:
@@ -172,7 +172,7 @@ class PPoly(Interpolator):
         1.0
         """
         if self._is_plain():
-            return _around(self._theirs.antiderivative(nu))
+            return around_polynomial(self._theirs.antiderivative(nu))
         if nu <= 0:
             return self.derivative(-nu)
         return self._made(_integrated(self.c, self.x, int(nu)), False if self.extrapolate == "periodic" else self.extrapolate)
@@ -200,7 +200,7 @@ class PPoly(Interpolator):
         return up_to(b) - up_to(a)
 
 
-def _around(theirs: Any) -> PPoly:
+def around_polynomial(theirs: Any) -> PPoly:
     found = PPoly.__new__(PPoly)
     found._take(theirs)
     return found

@@ -10,8 +10,8 @@ from typing import Any, cast
 import numpy as np
 
 from adjit.ir.errors import ShapeError, UnsupportedError
-from adjit.scipy.interpolate.bsplines import make_interp_spline
-from adjit.scipy.interpolate.polynomials import Interpolator, column, float64, into_place
+from adjit.scipy.interpolate.bsplines import BSpline, around_spline, make_interp_spline
+from adjit.scipy.interpolate.polynomials import Interpolator, around_polynomial, column, float64, into_place
 from adjit.scipy.mirror import arrays_of, is_plain, scipys
 from adjit.scipy.sliding import inexact
 from adjit.tracer.array import TracedArray, as_traced
@@ -123,6 +123,17 @@ class interp1d(Interpolator):
         if self._spline is None:
             return _looked_up(self.x, self.y, x, self._below, self._above, self._kind, self.axis)
         return _filled_beyond(self._spline(x), self.x, x, self._below, self._above, self.axis)
+
+
+def _around_table(theirs: Any) -> interp1d:
+    found = interp1d.__new__(interp1d)
+    found.x, found.y, found.axis, found._kind, found._spline = theirs.x, theirs.y, theirs.axis, theirs._kind, None
+    if theirs._kind == "spline":        # SciPy's has all other axes as one
+        t, c, k = theirs._spline.tck
+        rest = np.delete(np.shape(theirs.y), theirs.axis)
+        found._spline = BSpline(t, np.moveaxis(np.reshape(c, (-1, *rest)), 0, theirs.axis), k, axis=theirs.axis)
+    found._fill(theirs.fill_value)
+    return found
 
 
 def _by_reference(x: Any) -> Any:
@@ -246,3 +257,18 @@ def interpn(points: Sequence[Any], values: Any, xi: Any, method: str = "linear",
     if is_plain(*points, values, *(xi if isinstance(xi, tuple) else (xi,))):
         return scipys("interpolate").interpn(points, values, xi, method, bounds_error, fill_value)
     return RegularGridInterpolator(points, values, method, bounds_error, fill_value)(xi)
+
+
+def around(theirs: Any) -> Interpolator:
+    """Interpolator that holds one of SciPy's own."""
+    scipy = scipys("interpolate")
+    if isinstance(theirs, scipy.PPoly):
+        return around_polynomial(theirs)
+    if isinstance(theirs, scipy.BSpline):
+        return around_spline(theirs)
+    if isinstance(theirs, scipy.RegularGridInterpolator):
+        return RegularGridInterpolator(theirs.grid, theirs.values, theirs.method, theirs.bounds_error, theirs.fill_value)
+    if isinstance(theirs, scipy.interp1d):
+        return _around_table(theirs)
+    raise UnsupportedError(f"scipy.interpolate.{type(theirs).__name__} has no rule for traced places", find_user_location(),
+                           hint="interp1d, CubicSpline and its kin, BSpline and RegularGridInterpolator have rules")

@@ -1,0 +1,236 @@
+"""SciPy's functions, distributions and interpolators as they act while a function is traced: `adjit.scipy`'s take traced arguments.
+
+SciPy asks no argument what to do with it, so its functions are intercepted as NumPy's are. What has no rule says why. Only modules that
+the program has imported are looked at, each once.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from adjit.ir.errors import REFUSAL_OBSERVERS, AdjitError, UnsupportedError
+from adjit.tracer.fresh_array import has_traced, made, opened
+from adjit.tracer.interception import Interception, calling_module
+from adjit.tracer.registry import FUNCTIONS
+from adjit.tracer.scope import is_tracing
+from adjit.tracer.user_location import find_user_location, is_ours
+
+Function = Callable[..., Any]
+
+_MODULES = ("fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse", "sparse.linalg", "spatial.distance",
+            "special", "stats")
+_ONLY = {"sparse": (), "sparse.linalg": ("spsolve",)}
+"""Modules of which few functions have a rule."""
+_METHODS = ("pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf", "mean", "var", "std", "entropy", "__call__")
+_OF_VECTORS = ("multivariate_normal", "multivariate_t", "dirichlet", "multinomial")
+_INTERPOLATORS = ("Akima1DInterpolator", "BSpline", "CubicHermiteSpline", "CubicSpline", "PPoly", "PchipInterpolator",
+                  "RegularGridInterpolator", "interp1d")
+
+_intercepted: dict[str, Interception] = {}
+
+
+@contextmanager
+def scipy_functions() -> Iterator[None]:
+    """Have the functions of SciPy's modules take traced arguments within the block."""
+    with ExitStack() as stack:
+        for name in _MODULES:
+            module = sys.modules.get(f"scipy.{name}")
+            if module is not None and hasattr(module, "__all__"):       # it may be half imported
+                if name not in _intercepted:
+                    _intercepted[name] = _interception(name, module)
+                stack.enter_context(_intercepted[name].in_force())
+        yield
+
+
+def _ours(module: str) -> Any:
+    return import_module(f"adjit.scipy.{module}")
+
+
+def _reasons() -> Any:
+    return import_module("adjit.scipy.reasons")
+
+
+def _interception(name: str, module: Any) -> Interception:
+    """Replacements for a module's functions, but for those that have a reason to take plain arrays alone."""
+    functions, refused, calls = Interception(), _reasons().REASONS.get(name, {}), _reasons().CALLS
+    for public in _ONLY.get(name, module.__all__):
+        if type(found := vars(module).get(public)) is FunctionType and refused.get(public, calls) == calls:
+            functions.add(found, _function(name, public))
+    if name == "fft":           # the functions themselves ask backends, and are objects of C
+        for backend in (module._basic_backend, module._realtransforms_backend):
+            for public, found in vars(backend).items():
+                if type(found) is FunctionType and public in module.__all__:
+                    functions.add(found, _function(name, public))
+    elif name == "sparse":
+        kinds = {base for kind in (module.csr_array, module.csc_array, module.coo_array, module.dia_array, module.bsr_array)
+                 for base in kind.__mro__}
+        for kind, method in itertools.product(kinds, ("_matmul_dispatch", "_rmatmul_dispatch")):
+            if type(found := vars(kind).get(method)) is FunctionType:
+                functions.add(found, _product(method == "_rmatmul_dispatch"))
+    elif name == "interpolate":
+        _add_interpolators(functions, module)
+    elif name == "stats":
+        _add_distributions(functions, module)
+    return functions
+
+
+def _function(module: str, name: str) -> Callable[[Function], Function]:
+    """Replacement for a function of a module."""
+    calls_back = _reasons().REASONS.get(module, {}).get(name) == _reasons().CALLS
+
+    def replacement(own: Function) -> Function:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if not is_tracing():
+                return own(*args, **kwargs)
+            if has_traced((args, kwargs)):
+                return getattr(_ours(module), name)(*opened(args), **opened(kwargs))
+            if is_ours(calling_module()):
+                return own(*args, **kwargs)
+            return made(own, args, kwargs) if not calls_back else _calling_back(module, name, own, args, kwargs)
+        return call
+    return replacement
+
+
+def _calling_back(module: str, name: str, own: Function, args: Any, kwargs: Any) -> Any:
+    """Call a function that calls a Python function, whose result may turn out to be traced: that is refused. SciPy's code in C may lose
+    the error, and raise another."""
+    refusals: list[AdjitError] = []
+    REFUSAL_OBSERVERS.append(refusals.append)
+    try:
+        return made(own, args, kwargs)
+    except Exception:
+        if not refusals:
+            raise
+        raise UnsupportedError(
+            f"scipy.{module}.{name} calls a Python function on plain numbers, and gets traced ones of it", find_user_location(),
+            hint=_reasons().INSTEAD.get(name, "call it by aj.pure_callback, its derivative as vjp=")) from None
+    finally:
+        REFUSAL_OBSERVERS.remove(refusals.append)
+
+
+def _remedy(names: list[str]) -> str:
+    """What to do where SciPy's functions of these names made an ordinary array of a traced one."""
+    reasons = _reasons()
+    for module, refused in reasons.REASONS.items():
+        for name in refused.keys() & set(names):
+            if refused[name] not in (reasons.NOT_YET, reasons.CALLS):
+                return f"scipy.{module}.{name} takes plain arrays alone: {refused[name]}"
+    return "adjit.scipy has no rule for it (docs/scipy.md): write it in NumPy, or call SciPy by aj.pure_callback"
+
+
+FUNCTIONS["remedy for scipy"] = _remedy
+
+
+# -- distributions
+
+def _add_distributions(functions: Interception, module: Any) -> None:
+    bases = (*module.rv_continuous.__mro__[:-1], module.rv_discrete)
+    for base, method in itertools.product(bases, _METHODS):
+        if type(found := vars(base).get(method)) is FunctionType:
+            functions.add(found, _of_distribution(method))
+    for name, method in itertools.product(_OF_VECTORS, _METHODS):
+        kind = type(getattr(module, name))
+        frozen = vars(sys.modules[kind.__module__])[f"{name}_frozen"]
+        if type(found := vars(kind).get(method)) is FunctionType:
+            functions.add(found, _of_vectors(name, method))
+        if type(found := vars(frozen).get(method)) is FunctionType:
+            functions.add(found, _of_frozen_vectors(name, method))
+
+
+def _of_distribution(method: str) -> Callable[[Function], Function]:
+    """Replacement for a method of SciPy's distributions of a number."""
+    def replacement(own: Function) -> Function:
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if is_tracing() and has_traced((args, kwargs)):
+                name = self.name
+                if type(getattr(sys.modules["scipy.stats"], name, None)) is not type(self):
+                    raise UnsupportedError(f"the distribution {name} is not one of SciPy's own, and has no rule for traced arrays",
+                                           find_user_location(), hint="write its density in NumPy")
+                return getattr(getattr(_ours("stats"), name), method)(*opened(args), **opened(kwargs))
+            return own(self, *args, **kwargs)
+        return call
+    return replacement
+
+
+def _of_vectors(name: str, method: str) -> Callable[[Function], Function]:
+    """Replacement for a method of a distribution of vectors."""
+    def replacement(own: Function) -> Function:
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if is_tracing() and has_traced((args, kwargs)):
+                return getattr(getattr(_ours("stats"), name), method)(*opened(args), **opened(kwargs))
+            return own(self, *args, **kwargs)
+        return call
+    return replacement
+
+
+def _of_frozen_vectors(name: str, method: str) -> Callable[[Function], Function]:
+    """Replacement for a method of a distribution of vectors that holds its parameters, as attributes of the same names."""
+    def replacement(own: Function) -> Function:
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if is_tracing() and has_traced((args, kwargs)):
+                function = getattr(getattr(_ours("stats"), name), method)
+                parameters = list(inspect.signature(function).parameters)[1:]
+                return function(*opened(args), **opened(kwargs), **{key: getattr(self, key) for key in parameters})
+            return own(self, *args, **kwargs)
+        return call
+    return replacement
+
+
+# -- sparse arrays
+
+def _product(reflected: bool) -> Callable[[Function], Function]:
+    """Replacement for what SciPy's sparse arrays compute `A @ x` by, and `x @ A`."""
+    def replacement(own: Function) -> Function:
+        def call(self: Any, other: Any) -> Any:
+            if not is_tracing() or not has_traced((other,)) or np.ndim(other) == 0:
+                return own(self, other)
+            matmul = _ours("sparse").matmul
+            return matmul(self.T, opened(other).T).T if reflected else matmul(self, opened(other))
+        return call
+    return replacement
+
+
+# -- interpolators
+
+def _add_interpolators(functions: Interception, module: Any) -> None:
+    methods: dict[Any, str] = {}
+    for name in _INTERPOLATORS:
+        kind = getattr(module, name)
+        functions.add(kind, _constructor(name))
+        for base in kind.__mro__:
+            for method in ("__call__", "integrate"):
+                if type(found := vars(base).get(method)) is FunctionType:
+                    methods.setdefault(found, method)
+    for found, method in methods.items():
+        functions.add(found, _of_interpolator(method))
+
+
+def _constructor(name: str) -> Callable[[Function], Function]:
+    """Replacement for the class of an interpolator, whose points may be traced."""
+    def replacement(own: Function) -> Function:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if is_tracing() and has_traced((args, kwargs)):
+                return getattr(_ours("interpolate"), name)(*opened(args), **opened(kwargs))
+            return own(*args, **kwargs)
+        return call
+    return replacement
+
+
+def _of_interpolator(method: str) -> Callable[[Function], Function]:
+    """Replacement for a method of an interpolator of plain points."""
+    def replacement(own: Function) -> Function:
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if is_tracing() and has_traced((args, kwargs)):
+                return getattr(_ours("interpolate").around(self), method)(*opened(args), **opened(kwargs))
+            return own(self, *args, **kwargs)
+        return call
+    return replacement
