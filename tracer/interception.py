@@ -241,19 +241,21 @@ def call_replacement(index: int, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 def _template() -> CodeType:
     """Code that calls the replacement of a function, whose place in the list is a constant. It runs with the globals of its module."""
-    def function(*args: Any, **kwargs: Any) -> Any:
-        from adjit.tracer.interception import call_replacement
-        return call_replacement(-1234567, args, kwargs)
-    return function.__code__
+    space: dict[str, Any] = {}
+    exec("def function(*args, **kwargs):\n from adjit.tracer.interception import call_replacement\n"
+         f" return call_replacement({_PLACE}, args, kwargs)", space)
+    code: CodeType = space["function"].__code__
+    return code
 
 
+_PLACE = -1234567
 _TEMPLATE = _template()
 
 
 def _calling_code(index: int, own: CodeType) -> CodeType:
     """Code that calls the replacement of a function. A closure is neither read nor lost: the names of its cells stay."""
     code = _TEMPLATE.replace(
-        co_consts=tuple(index if constant == -1234567 else constant for constant in _TEMPLATE.co_consts), co_freevars=own.co_freevars,
+        co_consts=tuple(index if constant == _PLACE else constant for constant in _TEMPLATE.co_consts), co_freevars=own.co_freevars,
         co_name=own.co_name, co_qualname=own.co_qualname, co_filename=own.co_filename, co_firstlineno=own.co_firstlineno)
     _calling_codes.add(code)
     return code

@@ -154,9 +154,9 @@ def test_objects_that_change_are_read_again() -> None:
 
 
 def test_objects_whose_changes_are_not_seen_are_warned_about() -> None:
-    lists = scipy.sparse.lil_array(DENSE)
-    with pytest.warns(UserWarning, match=r"names lists \(scipy.lil_array\), and adjit cannot see"):
-        aj.compile(lambda x: x * lists[1, 0], backend="interpret")(X)
+    lists_of_rows = scipy.sparse.lil_array(DENSE)
+    with pytest.warns(UserWarning, match=r"names lists_of_rows \(scipy.lil_array\), and adjit cannot see"):
+        aj.compile(lambda x: x * lists_of_rows[1, 0], backend="interpret")(X)
 
 
 def test_results_for_plain_arrays_can_be_written_to() -> None:
