@@ -1,4 +1,5 @@
-"""Steps of `sort` and `argsort`: short lines by the ranks of their elements, others by digits, least significant first (radix sort).
+"""Steps of `sort`, `argsort`, `partition` and `argpartition`: short lines are sorted by the ranks of their elements, others by digits,
+least significant first (radix sort).
 
 Elements become words that order as they do, without sign: then no element is compared with another. A part of the sorted elements, as for a
 median, is looked for: bounds from a sample leave few words to sort.
@@ -33,6 +34,9 @@ SEARCHED_PART = 8
 
 SAMPLE, MARGIN = 1024, 48
 """Elements of a sample, and the distance of bounds from the place that is looked for: three standard deviations of a rank in the sample."""
+
+MISSING_BITS = 4
+"""Bits fewer than a number of words has, by which the words may be told from each other: counts of bits are rounded down."""
 
 GROUP_BYTES, MAX_GROUP = 64, 16
 """Bytes of elements that are looked at together, and their number."""
@@ -88,7 +92,7 @@ class _Lines:
             return NS_PER_COMPARISON * self.count * (1 + self.count * self.size / 64)
         if self.is_searched:
             return 4 * NS_PER_DIGIT * self.count
-        return self.size * (NS_PER_DIGIT * (1 + self.of_indices) * self.count + NS_PER_BUCKET * BUCKETS)
+        return _digits(self.count, self.size) * (NS_PER_DIGIT * (1 + self.of_indices) * self.count + NS_PER_BUCKET * BUCKETS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,30 +226,43 @@ def _by_digits(text: StepBuilder, lines: _Lines, elements: str, results: str, wo
 
 
 def _sort_all(text: StepBuilder, lines: _Lines, elements: str, words: _Words, counts: str) -> _Words:
-    with text.for_range(0, lines.count) as loop:
-        word = _to_word(text, lines, _element(text, lines, elements, loop.counter), alike=lines.of_indices)
-        text.store(lines.word, word, text.at(words.words, lines.size, loop.counter), align=lines.size)
-        if lines.of_indices:
-            index = text.let(f"trunc i64 {loop.counter} to i32")
-            text.store("i32", index, text.at(words.indices, COUNT_BYTES, loop.counter), align=COUNT_BYTES)
-    words = _sort(text, lines, words, str(lines.count), counts)
+    varying = _write_words(text, lines, elements, lines.count, words.words, words.indices)
+    words = _sort(text, lines, words, str(lines.count), counts, varying, _digits(lines.count, lines.size))
     if lines.kind == "f" and not lines.of_indices:
         _order_zeros(text, lines, elements, words.words)
     return words
 
 
+def _write_words(text: StepBuilder, lines: _Lines, elements: str, count: str | int, to: str, indices: str = "",
+                 number: Callable[[str], str] = str) -> str:
+    """Write the words of `count` elements, those with the `number` of each place, and return the bits in which they differ."""
+    with text.for_range(0, count, carried=[(lines.word, -1), (lines.word, 0)]) as loop:
+        word = _to_word(text, lines, _element(text, lines, elements, number(loop.counter)), alike=lines.of_indices)
+        text.store(lines.word, word, text.at(to, lines.size, loop.counter), align=lines.size)
+        if lines.of_indices:
+            index = text.let(f"trunc i64 {loop.counter} to i32")
+            text.store("i32", index, text.at(indices, COUNT_BYTES, loop.counter), align=COUNT_BYTES)
+        loop.following = [text.let(f"{how} {lines.word} {value}, {word}") for how, value in zip(("and", "or"), loop.values, strict=True)]
+    return _widened(text, lines, text.let(f"xor {lines.word} {loop.values[0]}, {loop.values[1]}"))
+
+
 def _search(text: StepBuilder, lines: _Lines, elements: str, words: _Words, counts: str) -> tuple[_Words, str]:
     """Sort the words near the places, and say how many smaller ones there are. The ranks in a sorted sample bound the elements that can be
     at the places; only these are kept, until they are few, or most of them, or the sample was misleading."""
-    with text.function("step.sort", ("ptr", "%words"), ("ptr", "%next"), ("i64", "%count"), ("ptr", "%counts"), result="ptr"):
-        text.ret("ptr", _sort(text, lines, _Words("%words", "null", "%next", "null"), "%count", "%counts").words)
+    with text.function("step.sort", ("ptr", "%words"), ("ptr", "%next"), ("i64", "%count"), ("ptr", "%counts"), ("i64", "%varying"),
+                       result="ptr"):
+        ordered = _Words("%words", "null", "%next", "null")
+        text.ret("ptr", _sort(text, lines, ordered, "%count", "%counts", "%varying", _digits(SAMPLE, lines.size)).words)
 
-    def sort(words: str, others: str, count: str | int) -> str:
-        return text.call("ptr", text.use("@step.sort"), ("ptr", words), ("ptr", others), ("i64", count), ("ptr", counts))
+    def sort(words: str, others: str, count: str | int, varying: str) -> str:
+        return text.call("ptr", text.use("@step.sort"), ("ptr", words), ("ptr", others), ("i64", count), ("ptr", counts), ("i64", varying))
+
+    def spread(place: str, count: str) -> str:
+        return text.lshr(text.mul(text.let(f"and i64 {text.mul(place, GOLDEN)}, {0xFFFFFFFF}"), count), 32)
 
     def bound(place: str, otherwise: int) -> str:
         inside = text.compare("ult", place, SAMPLE)
-        return text.select(inside, lines.word, _word(text, lines, ordered, text.select(inside, "i64", place, 0)), otherwise)
+        return text.select(inside, lines.word, _word(text, lines, sample, text.select(inside, "i64", place, 0)), otherwise)
 
     room = text.at(words.next_words, lines.size, 2 * SAMPLE)
     source, target, other = elements, words.words, room
@@ -256,11 +273,8 @@ def _search(text: StepBuilder, lines: _Lines, elements: str, words: _Words, coun
         lines, source, target, other = replace(lines, distance=1), words.words, room, words.words
     with text.do_while([("ptr", source), ("ptr", target), ("ptr", other), ("i64", lines.count), ("i64", 0)]) as level:
         source, target, other, count, below = level.values
-        with text.for_range(0, SAMPLE) as loop:
-            number = text.lshr(text.mul(text.let(f"and i64 {text.mul(loop.counter, GOLDEN)}, {0xFFFFFFFF}"), count), 32)
-            word = _to_word(text, lines, _element(text, lines, source, number))
-            text.store(lines.word, word, text.at(words.next_words, lines.size, loop.counter), align=lines.size)
-        ordered = sort(words.next_words, text.at(words.next_words, lines.size, SAMPLE), SAMPLE)
+        varying = _write_words(text, lines, source, SAMPLE, words.next_words, number=lambda place: spread(place, count))
+        sample = sort(words.next_words, text.at(words.next_words, lines.size, SAMPLE), SAMPLE, varying)
         low, high = (text.let(f"udiv i64 {text.mul(text.sub(place, below), SAMPLE)}, {count}") for place in
                      (lines.places.start, lines.places.stop))
         least, most = bound(text.sub(low, MARGIN), 0), bound(text.add(high, MARGIN), -1)
@@ -279,39 +293,120 @@ def _search(text: StepBuilder, lines: _Lines, elements: str, words: _Words, coun
             ("ptr", target, source), ("ptr", other, target), ("ptr", target, other), ("i64", kept, count), ("i64", before, below))]
         level.again = text.both(useful, text.compare("sgt", kept, SAMPLE))
     source, target, other, count, below = level.values
-    with text.for_range(0, count) as loop:
-        word = _to_word(text, lines, _element(text, lines, source, loop.counter))
-        text.store(lines.word, word, text.at(target, lines.size, loop.counter), align=lines.size)
-    return _Words(sort(target, other, count), "", "", ""), below
+    varying = _write_words(text, lines, source, count, target)
+    return _Words(sort(target, other, count, varying), "", "", ""), below
 
 
-def _sort(text: StepBuilder, lines: _Lines, words: _Words, count: str, counts: str) -> _Words:
-    """Sort the words by one digit after the other, least significant first. Digits that all words share are left out."""
-    text.call("void", "@llvm.memset.p0.i64", ("ptr", counts), ("i8", 0), ("i64", COUNT_BYTES * BUCKETS * lines.size), ("i1", "false"))
+def _sort(text: StepBuilder, lines: _Lines, words: _Words, count: str, counts: str, varying: str, digits: int) -> _Words:
+    """Sort the words, which differ in the bits `varying`, by one digit after the other, least significant first. The `digits` most
+    significant ones put most words in order, and few moves the rest; if they do not differ enough for that, or the moves are not few after
+    all, all digits are sorted by."""
+    if digits == lines.size:
+        _count_digits(text, lines, words, count, counts, digits)
+        return _by_some_digits(text, lines, words, count, counts, "0", str(digits), varying)
+    some_bit = text.let(f"or i64 {varying}, 1")
+    top = text.lshr(text.sub(63, text.call("i64", "@llvm.ctlz.i64", ("i64", some_bit), ("i1", "false"))), 3)
+    with text.do_while([*words.pointers(), ("i64", text.larger(text.sub(top, digits - 1), 0))]) as attempt:
+        *pointers, start = attempt.values
+        lower = text.sub(text.shl(1, text.shl(start, 3)), 1)
+        complete = text.compare("eq", text.let(f"and i64 {varying}, {lower}"), 0)
+        with text.do_while([*_Words(*pointers).pointers(), ("i64", start)]) as some:
+            *pointers, first = some.values
+            end, words = str(text.plus(first, digits)), _Words(*pointers)
+            _count_digits(text, lines, words, count, counts, digits, text.shl(first, 3))
+            enough = text.either(complete, _tell_apart(text, counts, count, digits))
+            last = text.select(enough, "i64", text.smaller(end, text.add(top, 1)), first)
+            words = _by_some_digits(text, lines, words, count, counts, first, last, varying)
+            some.following = [*(pointer for _, pointer in words.pointers()), end]
+            some.again = text.compare("sle", some.following[-1], top)
+        *pointers, _ = some.values
+        words = _Words(*pointers)
+        beyond = text.select(enough, "i64", 0, text.plus(count, 1))
+        with text.if_(text.both(enough, text.not_(complete)), [("i64", beyond)]) as moved:
+            moved.following = [_insert(text, lines, words, count)]
+        attempt.following = [*pointers, "0"]
+        attempt.again = text.compare("sgt", moved.values[0], count)
+    return words
+
+
+def _digits(count: int, size: int) -> int:
+    """Digits that mostly tell `count` random words from each other: three bits more than their number has, and a digit for those that are
+    alike in most words, as in exponents of floats."""
+    return min(size, ceil_div(count.bit_length() + 11, 8))
+
+
+def _count_digits(text: StepBuilder, lines: _Lines, words: _Words, count: str, counts: str, digits: int, shift: str = "") -> None:
+    """Count the words with each value of each of the digits from bit `shift` on."""
+    text.call("void", "@llvm.memset.p0.i64", ("ptr", counts), ("i8", 0), ("i64", COUNT_BYTES * BUCKETS * digits), ("i1", "false"))
     with text.for_range(0, count) as loop:
-        word = _word(text, lines, words.words, loop.counter)
-        for digit in range(lines.size):
-            _increase(text, text.at(counts, COUNT_BYTES, digit * BUCKETS), _digit(text, lines, word, str(8 * digit), 8))
-    with text.for_range(0, lines.size, carried=words.pointers()) as digits:
-        words, shift = _Words(*digits.values), text.shl(digits.counter, 3)
-        places = text.at(counts, COUNT_BYTES, (digits.counter, BUCKETS))
-        first = _digit(text, lines, _word(text, lines, words.words, "0"), shift, 8)
-        with text.if_(text.compare("ne", _index(text, places, first), count), words.pointers()) as moved:
-            with text.for_range(0, BUCKETS, carried=[("i32", 0)]) as loop:
-                pointer = text.at(places, COUNT_BYTES, loop.counter)
+        word = _widened(text, lines, _word(text, lines, words.words, loop.counter))
+        word = text.lshr(word, shift) if shift else word
+        for digit in range(digits):
+            _increase(text, text.at(counts, COUNT_BYTES, digit * BUCKETS), _digit(text, word, str(8 * digit)))
+
+
+def _tell_apart(text: StepBuilder, counts: str, count: str, digits: int) -> str:
+    """True if the digits seem to tell most words from each other: their most frequent values take so many bits."""
+    with text.for_range(0, BUCKETS, carried=[("i64", 0)] * digits) as loop:
+        loop.following = [text.larger(most, _index(text, text.at(counts, COUNT_BYTES, digit * BUCKETS), loop.counter))
+                          for digit, most in enumerate(loop.values)]
+    zeros, *others = (text.call("i64", "@llvm.ctlz.i64", ("i64", number), ("i1", "false")) for number in (count, *loop.values))
+    bits = "0"
+    for other in others:
+        bits = text.add(bits, text.sub(other, zeros))
+    return text.compare("sge", text.add(bits, zeros), 64 - MISSING_BITS)
+
+
+def _by_some_digits(text: StepBuilder, lines: _Lines, words: _Words, count: str, counts: str, first: str, end: str, varying: str) -> _Words:
+    """Sort by the digits from `first` up to `end`, whose values are counted."""
+    with text.for_range(first, end, carried=words.pointers(), empty=first != "0") as loop:
+        words, shift = _Words(*loop.values), text.shl(loop.counter, 3)
+        places = text.at(counts, COUNT_BYTES, (text.sub(loop.counter, first), BUCKETS))
+        differs = text.compare("ne", text.let(f"and i64 {text.lshr(varying, shift)}, {BUCKETS - 1}"), 0)
+        with text.if_(differs, words.pointers()) as moved:
+            with text.for_range(0, BUCKETS, carried=[("i32", 0)]) as sums:
+                pointer = text.at(places, COUNT_BYTES, sums.counter)
                 size = text.load("i32", pointer, align=COUNT_BYTES)
-                text.store("i32", loop.values[0], pointer, align=COUNT_BYTES)
-                loop.following = [text.let(f"add i32 {loop.values[0]}, {size}")]
-            with text.for_range(0, count) as loop:
-                word = _word(text, lines, words.words, loop.counter)
-                place = _increase(text, places, _digit(text, lines, word, shift, 8))
+                text.store("i32", sums.values[0], pointer, align=COUNT_BYTES)
+                sums.following = [text.let(f"add i32 {sums.values[0]}, {size}")]
+            with text.for_range(0, count) as each:
+                word = _word(text, lines, words.words, each.counter)
+                place = _increase(text, places, _digit(text, _widened(text, lines, word), shift))
                 text.store(lines.word, word, text.at(words.next_words, lines.size, place), align=lines.size)
                 if lines.of_indices:
-                    index = text.load("i32", text.at(words.indices, COUNT_BYTES, loop.counter), align=COUNT_BYTES)
-                    text.store("i32", index, text.at(words.next_indices, COUNT_BYTES, place), align=COUNT_BYTES)
+                    text.store("i32", _short_index(text, words.indices, each.counter), text.at(words.next_indices, COUNT_BYTES, place),
+                               align=COUNT_BYTES)
             moved.following = words.swapped()
-        digits.following = moved.values
-    return _Words(*digits.values)
+        loop.following = moved.values
+    return _Words(*loop.values)
+
+
+def _insert(text: StepBuilder, lines: _Lines, words: _Words, count: str) -> str:
+    """Move each word back to its place among those before it, and return the number of moves, which ends beyond `count`."""
+    carried = [(lines.word, _word(text, lines, words.words, "0")), ("i64", "0")]
+    with text.for_range(1, count, carried=carried, empty=True) as loop:
+        last, moves = loop.values
+        word = _word(text, lines, words.words, loop.counter)
+        late = text.both(text.compare("ult", word, last, lines.word), text.compare("sle", moves, count))
+        with text.if_(late, [("i64", moves)]) as found:
+            index = _short_index(text, words.indices, loop.counter) if lines.of_indices else ""
+            with text.do_while([("i64", loop.counter), ("i64", moves)]) as back:
+                place, number = back.values
+                before = text.sub(place, 1)
+                text.store(lines.word, _word(text, lines, words.words, before), text.at(words.words, lines.size, place), align=lines.size)
+                if index:
+                    moved = _short_index(text, words.indices, before)
+                    text.store("i32", moved, text.at(words.indices, COUNT_BYTES, place), align=COUNT_BYTES)
+                back.following = [before, text.add(number, 1)]
+                earlier = _word(text, lines, words.words, text.larger(text.sub(before, 1), 0))
+                back.again = text.both(text.compare("ult", word, earlier, lines.word),
+                                       text.both(text.compare("sgt", before, 0), text.compare("sle", number, count)))
+            text.store(lines.word, word, text.at(words.words, lines.size, back.values[0]), align=lines.size)
+            if index:
+                text.store("i32", index, text.at(words.indices, COUNT_BYTES, back.values[0]), align=COUNT_BYTES)
+            found.following = [back.values[1]]
+        loop.following = [text.select(late, lines.word, last, word), found.values[0]]
+    return loop.values[1]
 
 
 def _order_zeros(text: StepBuilder, lines: _Lines, elements: str, words: str) -> None:
@@ -455,10 +550,17 @@ def _from_word(text: StepBuilder, lines: _Lines, word: str) -> str:
     return text.let(f"bitcast {lines.word} {text.let(f'xor {lines.word} {word}, {flipped}')} to {lines.element}")
 
 
-def _digit(text: StepBuilder, lines: _Lines, word: str, shift: str, bits: int) -> str:
-    """The digit of `bits` bits from bit `shift` on."""
-    wide = word if lines.size == 8 else text.let(f"zext {lines.word} {word} to i64")
-    return text.let(f"and i64 {text.lshr(wide, shift) if shift != '0' else wide}, {(1 << bits) - 1}")
+def _digit(text: StepBuilder, word: str, shift: str) -> str:
+    """The digit of a word of 64 bits, from bit `shift` on."""
+    return text.let(f"and i64 {text.lshr(word, shift)}, {BUCKETS - 1}")
+
+
+def _widened(text: StepBuilder, lines: _Lines, word: str) -> str:
+    return word if lines.size == 8 else text.convert("zext", lines.word, word, "i64")
+
+
+def _short_index(text: StepBuilder, pointer: str, number: str) -> str:
+    return text.load("i32", text.at(pointer, COUNT_BYTES, number), align=COUNT_BYTES)
 
 
 def _increase(text: StepBuilder, counts: str, bucket: str) -> str:
@@ -470,8 +572,8 @@ def _increase(text: StepBuilder, counts: str, bucket: str) -> str:
 
 
 def _index(text: StepBuilder, pointer: str, number: str) -> str:
-    """A count or an index of 32 bits, as a word of 64."""
-    return text.let(f"zext i32 {text.load('i32', text.at(pointer, COUNT_BYTES, number), align=COUNT_BYTES)} to i64")
+    """An index of 32 bits, as a word of 64."""
+    return text.let(f"zext i32 {_short_index(text, pointer, number)} to i64")
 
 
 def _word(text: StepBuilder, lines: _Lines, words: str, number: str) -> str:

@@ -229,7 +229,9 @@ def test_sorts(dtype: np.dtype, target: Target, exhaustive: bool) -> None:
     specials = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, -np.nan, 5e-324, 1e30])
     with Checks(target) as check, np.errstate(all="ignore"):
         for count in (64, 65, 3000, 20_000) if target is BEST or exhaustive else (65, 20_000):
-            for x in (rng.normal(0.0, 1e9, (2, count)), rng.choice(specials, (2, count)), rng.integers(0, 3, (2, count))):
+            near = 1.0 + 1e-12 * rng.integers(0, count, (2, count))      # most of these differ in their least significant digits alone
+            for x in (rng.normal(0.0, 1e9, (2, count)), rng.choice(specials, (2, count)), rng.integers(0, 3, (2, count)),
+                      np.where(rng.random((2, count)) < 0.5, near, 0.0), np.sort(near, axis=1)):
                 line = (x if dtype.kind != "b" else x > 0).astype(dtype)
                 check("sort", line, axis=1, first=0, count=count)
                 check("argsort", line, axis=1)
