@@ -20,11 +20,12 @@ from adjit.eager.apply import apply
 from adjit.eager.device import check_device
 from adjit.eager.generator import Generator, next_key
 from adjit.eager.modes import modes
-from adjit.eager.tensor import Tensor, as_tensor, tensor
+from adjit.eager.tensor import Tensor, as_tensor, new_tensor, own_tensor, tensor
 from adjit.ir.types import is_float
 from adjit.tracer import random
 from adjit.tracer.functions import creation
 from adjit.tracer.promotion import dtype_argument
+from adjit.tracer.scope import is_tracing
 
 Size = int | Sequence[int] | None
 
@@ -70,8 +71,16 @@ def full(size: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = Fa
     """
     if dtype is None:
         dtype = modes.default_float if isinstance(fill_value, float) else as_tensor(fill_value).dtype
-    made: Tensor = apply(_FULL, (sizes_of((size,)), fill_value, dtype_argument(dtype)))
+    sizes, kind = sizes_of((size,)), dtype_argument(dtype)
+    is_plain = kind.kind in "biufc" and type(fill_value) in (_PLAIN if kind.kind in "fc" else _WHOLE) and -1 < fill_value < 2
+    if is_plain and min(sizes, default=0) >= 0 and not is_tracing():
+        return finished(new_tensor(np.full(sizes, fill_value, kind) if fill_value else np.zeros(sizes, kind)), requires_grad, device)
+    made: Tensor = apply(_FULL, (sizes, fill_value, kind))
     return finished(made.detach(), requires_grad, device)
+
+
+_WHOLE = frozenset({bool, int})
+_PLAIN = _WHOLE | {float}
 
 
 def zeros_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None,
@@ -128,7 +137,8 @@ def arange(start: Any = None, end: Any = None, step: Any = 1, dtype: Any = None,
     if last is None:
         raise TypeError("arange() takes an end: arange(3), arange(1, 3) or arange(end=3)")
     array = np.arange(first, last, step)
-    return finished(tensor(array, _default(array.dtype) if dtype is None else dtype), requires_grad, device)
+    wanted = _default(array.dtype) if dtype is None else dtype_argument(dtype)
+    return finished(own_tensor(array.astype(wanted, copy=False)), requires_grad, device)
 
 
 def linspace(start: float, end: float, steps: int, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
@@ -284,7 +294,10 @@ def sizes_of(given: tuple[Any, ...], size: Any = None) -> tuple[int, ...]:
             raise TypeError("sizes are given twice: by position and as size=")
         given = (size,)
     several = given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
-    return tuple(map(operator.index, several))
+    return tuple(several) if _INTEGERS.issuperset(map(type, several)) else tuple(map(operator.index, several))
+
+
+_INTEGERS = frozenset({int})
 
 
 def _default(dtype: np.dtype) -> np.dtype:
@@ -297,8 +310,10 @@ def _drawn(draw: Callable[..., Any], size: tuple[int, ...], dtype: np.dtype, req
 
 
 def finished(made: Tensor, requires_grad: bool, device: Any) -> Tensor:
-    check_device(device)
-    made.requires_grad = requires_grad      # type: ignore[attr-defined]
+    if device is not None:
+        check_device(device)
+    if requires_grad:
+        made.requires_grad = requires_grad      # type: ignore[attr-defined]
     return made
 
 

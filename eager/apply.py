@@ -10,7 +10,18 @@ from typing import Any, NoReturn
 import numpy as np
 
 from adjit.eager import autocast
-from adjit.eager.call import DYNAMIC_FLOATS, Call, describe, differentiable, find_call, integers_as_floats, known_calls, replaced
+from adjit.eager.call import (
+    DYNAMIC_FLOATS,
+    HASHABLE,
+    Call,
+    describe,
+    differentiable,
+    find_call,
+    hashable_index,
+    integers_as_floats,
+    known_calls,
+    replaced,
+)
 from adjit.eager.capture import current_capture, traced
 from adjit.eager.functional import elementwise
 from adjit.eager.modes import modes, switches
@@ -19,7 +30,7 @@ from adjit.eager.node_names import VIEW_FUNCTIONS
 from adjit.eager.operation import Operation
 from adjit.eager.promotion import PROMOTING, promoted, promotes
 from adjit.eager.tensor import Tensor, new_tensor
-from adjit.eager.views import View, root_of
+from adjit.eager.views import View
 from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.errors import IndexingError
@@ -61,7 +72,7 @@ def apply(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any] =
             return apply(function, integers_as_floats(args), kwargs)
         else:
             describe(arg, operands, key, function in DYNAMIC_FLOATS)
-            recorded = recorded or isinstance(arg, (list, tuple))
+            recorded = recorded or (isinstance(arg, (list, tuple)) and key[-2] is not HASHABLE)
     if kwargs:
         recorded = True
         for name, arg in kwargs.items():
@@ -72,7 +83,8 @@ def apply(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any] =
     wanted: tuple[int, ...] = ()
     if recorded and modes.grad:
         wanted = tuple([i for i, operand in enumerate(operands) if differentiable(operand)])
-        key.append(wanted)
+        if wanted:
+            key.append(wanted)
     call = known_calls.get(tuple(key))
     context = thread.context
     scopes = context.scopes
@@ -90,6 +102,12 @@ def apply(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any] =
             made.array = (context.silently or _silence(context))(call.run, *arrays)
         except (IndexError, RuntimeError) as error:
             made.array = _after(error, call.run, arrays)
+        return made
+    elif call.is_one_view and not scopes:
+        outs = call.run(*arrays)
+        made = _one_view(call, operands[0], outs[0])
+        if wanted:
+            _record(call.operation, operands, (made,), arrays, outs, None)
         return made
     elif call.is_single and not scopes:
         outs = run_arrays(call.operation, arrays)
@@ -111,10 +129,9 @@ def apply_to_one(function: Function, x: Tensor) -> Any:
     """`apply(function, (x,))`, by a shorter way where nothing is recorded."""
     if not x._requires_grad and x._view is None and not switches.autocast:
         array = x.array
-        call = known_calls.get((function, array.dtype.char, array.shape))
-        if call is not None and call.is_plain:
-            context = thread.context
-            if context.silently is not None and not context.scopes:
+        call, context = known_calls.get((function, array.dtype.char, array.shape)), thread.context
+        if call is not None and context.silently is not None and not context.scopes:
+            if call.is_plain:
                 made = new_object(Tensor)
                 made._writes = [0]
                 try:
@@ -122,31 +139,57 @@ def apply_to_one(function: Function, x: Tensor) -> Any:
                 except (IndexError, RuntimeError) as error:
                     made.array = _after(error, call.run, (array,))
                 return made
+            if call.is_one_view:
+                return _one_view(call, x, call.run(array)[0])
     return apply(function, (x,))
 
 
 def apply_to_two(function: Function, x: Tensor, other: Any) -> Any:
-    """`apply(function, (x, other))`, by a shorter way for two tensors, or a tensor and a number, where nothing is recorded."""
+    """`apply(function, (x, other))`, by a shorter way for two tensors, or a tensor and a number or a tuple of numbers, where nothing is
+    recorded."""
     if not x._requires_grad and x._view is None and not switches.autocast:
-        array = x.array
+        array, kind = x.array, type(other)
+        call: Call | None = None
+        operands: tuple[Any, ...] = (array,)
         if isinstance(other, Tensor):
             second = other.array
-            call = None if other._requires_grad or other._view is not None else known_calls.get(
-                (function, array.dtype.char, array.shape, second.dtype.char, second.shape))
-        else:
-            second = float(other) if type(other) is int and array.dtype.kind == "f" else other
-            call = known_calls.get((function, array.dtype.char, array.shape, float)) if type(second) is float else None
-        if call is not None and call.is_plain:
-            context = thread.context
-            if context.silently is not None and not context.scopes:
+            operands = (array, second)
+            if not other._requires_grad and other._view is None:
+                call = known_calls.get((function, array.dtype.char, array.shape, second.dtype.char, second.shape))
+        elif kind is tuple:
+            index = hashable_index(other)
+            if index is not None:
+                call = known_calls.get((function, array.dtype.char, array.shape, HASHABLE, index))
+        elif kind is int or kind is float:
+            if kind is int:
+                call = known_calls.get((function, array.dtype.char, array.shape, int, other))
+            if call is None and (kind is float or array.dtype.kind == "f"):
+                call, operands = known_calls.get((function, array.dtype.char, array.shape, float)), (array, float(other))
+        context = thread.context
+        if call is not None and context.silently is not None and not context.scopes:
+            if call.is_plain:
                 made = new_object(Tensor)
                 made._writes = [0]
                 try:
-                    made.array = context.silently(call.run, array, second)
+                    made.array = context.silently(call.run, *operands)
                 except (IndexError, RuntimeError) as error:
-                    made.array = _after(error, call.run, (array, second))
+                    made.array = _after(error, call.run, operands)
                 return made
+            if call.is_one_view:
+                return _one_view(call, x, call.run(*operands)[0])
     return apply(function, (x, other))
+
+
+def _one_view(call: Call, base: Any, array: np.ndarray) -> Tensor:
+    """Make the tensor of an operation that returns a view of the tensor `base`, or new memory where NumPy has to copy."""
+    made = new_object(Tensor)
+    owner = array.base
+    if isinstance(base, Tensor) and ((owner is not None and (owner is base.array or owner is base.array.base))
+                                     or _is_view_of(array, base.array) or not array.size):
+        made.array, made._writes, made._view = array, base._writes, View(base, call.operation, 0)
+    else:
+        made.array, made._writes = array.copy(), [0]
+    return made
 
 
 def _is_beside_floats(args: tuple[Any, ...]) -> bool:
@@ -181,7 +224,7 @@ def _finished(operation: Operation, operands: Sequence[Any], arrays: Sequence[An
             base = operands[0]
             if is_view and isinstance(base, Tensor) and (_is_view_of(array, base.array) or not array.size):
                 made._writes = base._writes
-                made._view = View(base, operation.name, operation.graph, i, root_of(base)._history)
+                made._view = View(base, operation, i)
             else:
                 made.array = array.copy()
         results.append(made)
@@ -311,7 +354,7 @@ def finish(operation: Operation, operands: Sequence[Any], raw_arrays: Sequence[T
     if is_view and isinstance(base, Tensor):
         for index, result in enumerate(results):
             result._writes = base._writes
-            result._view = View(base, operation.name, operation.graph, index, root_of(base)._history)
+            result._view = View(base, operation, index)
     if operation.wanted:
         _record(operation, operands, results, inputs, outputs, current_capture())
     return results

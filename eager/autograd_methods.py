@@ -10,7 +10,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from adjit.eager import signatures
-from adjit.eager.apply import apply
+from adjit.eager.apply import apply, apply_to_one, apply_to_two
 from adjit.eager.capture import current_capture, traced
 from adjit.eager.engine import backward as run_backward
 from adjit.eager.formatting import tensor_repr
@@ -384,7 +384,9 @@ def _repr_html_(self: Tensor) -> str:
 
 
 def _apply_boxed(cls: type[Tensor], function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if kwargs and kwargs.get("out") is not None:
+    if not kwargs and len(args) < 3 and isinstance(args[0], Tensor) and function not in WRITERS:
+        return apply_to_one(function, args[0]) if len(args) == 1 else apply_to_two(function, args[0], args[1])
+    if kwargs.get("out") is not None:
         raise UnsupportedError(
             f"{function.__name__}(out=...) of tensors: the result would be no part of the graph", find_user_location(),
             hint="write into a tensor with x.copy_(...) or x[...] = ...; in place of array += tensor, write array = array + tensor, or "

@@ -14,6 +14,7 @@ from adjit.eager.node import follow_writes
 from adjit.eager.node_names import node_name
 from adjit.eager.operation import Operation, without_locations
 from adjit.eager.tensor import Tensor
+from adjit.eager.views import root_of
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.errors import AdjitError, ArgumentError, IndexingError, Location
 from adjit.ir.graph import Value
@@ -52,10 +53,11 @@ class Call:
     """Traced function for one signature: its operation, and the structure of its results.
 
     `constants` are arrays that the function captures: operands after those of the call. After the first run `is_single` tells that the
-    only result is a new array, and `is_plain` that besides its tensor needs no node: `run` takes the arrays of the operands and returns it.
+    only result is a new array, and `is_plain` that besides its tensor needs no node: `run` takes the arrays of the operands and returns
+    it. `is_one_view`: the only result may be a view of the first operand, and `run` returns it in a tuple.
     """
 
-    __slots__ = ("constants", "is_plain", "is_single", "is_view", "leaves", "operation", "run", "single", "tree")
+    __slots__ = ("constants", "is_one_view", "is_plain", "is_single", "is_view", "leaves", "operation", "run", "single", "tree")
 
     def __init__(self, operation: Operation, tree: Any, leaves: Sequence[Any], is_view: bool, constants: tuple[np.ndarray, ...]):
         self.operation = operation
@@ -64,13 +66,16 @@ class Call:
         self.leaves = leaves
         self.single = tree.num_leaves == 1 and tree.is_leaf() and leaves == (0,)
         self.is_view = is_view
-        self.is_plain = self.is_single = False
-        self.run: Callable[..., np.ndarray]
+        self.is_plain = self.is_single = self.is_one_view = False
+        self.run: Callable[..., Any]
 
     def note_run(self) -> None:
         """Note after a run what the next one can leave out."""
         operation, function = self.operation, self.operation.function
-        self.is_single = self.single and function.fresh[0] and operation.results == 1 and not self.constants
+        one = self.single and operation.results == 1 and not self.constants
+        self.is_single = one and function.fresh[0]
+        if one and self.is_view and not self.is_single:
+            self.run, self.is_one_view = function.run, True
         if self.is_single and not operation.wanted and not function.calls_host:
             self.run, self.is_plain = function.run_single, True
 
@@ -83,6 +88,27 @@ class Call:
 
 known_calls: OrderedDict[Key, Call] = OrderedDict()
 """Calls by their key: the function, the description of the arguments, the operands that are differentiated."""
+
+
+HASHABLE = frozenset({int, type(None), type(Ellipsis)})
+"""Types whose values are equal only if they are the same."""
+
+
+def hashable_index(items: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Sizes, dimensions or a basic index as part of a key; None for a tuple with other items."""
+    if HASHABLE.issuperset(map(type, items)):
+        return items
+    found: list[Any] = []
+    for item in items:
+        kind = type(item)
+        if kind is slice:
+            item = item.start, item.stop, item.step
+            if not HASHABLE.issuperset(map(type, item)):
+                return None
+        elif kind not in HASHABLE:
+            return None
+        found.append(item)
+    return tuple(found)
 
 
 def describe(arg: Any, operands: list[Any], key: list[Any], dynamic: bool) -> None:
@@ -107,10 +133,17 @@ def describe(arg: Any, operands: list[Any], key: list[Any], dynamic: bool) -> No
             key += (type(arg), arg.hex() if type(arg) is float else repr(arg))
     elif arg is None or isinstance(arg, (int, str)):
         key += (type(arg), arg)
+    elif type(arg) is tuple and (hashable := hashable_index(arg)) is not None:
+        key += (HASHABLE, hashable)
     elif isinstance(arg, (list, tuple)):
         key += (type(arg), len(arg))
         for item in arg:
-            describe(item, operands, key, dynamic)
+            if isinstance(item, Tensor):
+                array = item.array
+                operands.append(item)
+                key += (array.dtype.char, array.shape)
+            else:
+                describe(item, operands, key, dynamic)
     elif isinstance(arg, (np.ndarray, np.generic)):
         _check(arg)
         operands.append(arg)
@@ -223,7 +256,8 @@ def differentiable(operand: Any) -> bool:
     """True if a derivative with respect to this operand is wanted."""
     if not isinstance(operand, Tensor):
         return False
-    if operand._view is not None:
+    view = operand._view
+    if view is not None and view.history != root_of(view.parent)._history:
         follow_writes(operand)
     return operand._requires_grad and (operand.array.dtype.kind == "f" or is_inexact(operand.array.dtype))
 

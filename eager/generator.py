@@ -16,7 +16,9 @@ from adjit.eager.modes import no_grad
 from adjit.eager.tensor import Tensor, as_tensor, own_tensor
 from adjit.ir import ops
 from adjit.ir.errors import StateError
+from adjit.ir.ops.random import philox_word
 from adjit.tracer.array import TracedArray, wrap
+from adjit.tracer.scope import is_tracing
 from adjit.tracer.user_location import find_user_location
 
 _MASK = (1 << 64) - 1
@@ -52,6 +54,12 @@ class Generator:
 
     def next_key(self) -> Any:
         """Make a new key: a uint64 array of no dimensions, or a traced one while a function is captured."""
+        if not is_tracing():
+            counter = self.counter.array
+            word = philox_word((counter.item() + int(_FIRST)) & _MASK, self.key.array.item())
+            counter += np.uint64(1)
+            self.counter._writes[0] += 1
+            return np.array(word, np.uint64)
         with no_grad():
             key = apply(_word, (self.counter, self.key))
             apply_in_place(np.add, self.counter, (np.uint64(1),))

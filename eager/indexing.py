@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager.apply import apply
+from adjit.eager.apply import apply, apply_to_two
 from adjit.eager.capture import traced
 from adjit.eager.functional import elementwise, shapes
 from adjit.eager.in_place import apply_in_place
@@ -22,8 +22,8 @@ from adjit.tracer.scope import is_tracing
 def get_item(self: Tensor, index: Any) -> Tensor:
     """Return `self[index]` by NumPy's rules: a view for integers, slices, None and an ellipsis, else a copy."""
     entries = index if type(index) is tuple else (index,)
-    if all(map(_is_basic, entries)):
-        return apply(shapes.get_view, (self, entries))
+    if type(index) is int or all(map(_is_basic, entries)):
+        return apply_to_two(shapes.get_view, self, entries)
     entries = _index_arrays(entries, self.shape)
     if all(item is None or item is Ellipsis or isinstance(item, (slice, int)) for item in entries):
         return apply(shapes.get_view, (self, entries))

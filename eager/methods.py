@@ -224,7 +224,9 @@ def _method(name: str, function: Function) -> Function:
         if kwargs:
             args, kwargs = arguments.bound(method, function, args, kwargs)
         try:
-            return apply(function, (self, *args), kwargs) if args or kwargs else apply_to_one(function, self)
+            if not kwargs and len(args) < 2:
+                return apply_to_two(function, self, args[0]) if args else apply_to_one(function, self)
+            return apply(function, (self, *args), kwargs)
         except Exception as error:
             hide_frames(error)
             arguments.check(method, (self, *args), kwargs)
@@ -286,7 +288,7 @@ def _sizes(name: str, function: Function, *keywords: str) -> Function:
     def method(self: Tensor, *sizes: Any, **kwargs: Any) -> Tensor:
         try:
             given = arguments.of_sizes(method, keywords, sizes, kwargs) if kwargs else sizes
-            return apply(function, (self, _integers(*given)))
+            return apply_to_two(function, self, _integers(*given))
         except BaseException as error:
             hide_frames(error)
             raise
@@ -302,7 +304,7 @@ def _view(self: Tensor, *sizes: Any, **kwargs: Any) -> Tensor:
     if dtype is not None and not hasattr(dtype, "__index__") and not isinstance(dtype, (tuple, list)):
         return apply(shapes.view_dtype, (self, dtype_argument(dtype)))
     given = _integers(*(arguments.of_sizes(_view, ("size", "shape"), sizes, kwargs) if kwargs else sizes))
-    made: Tensor = apply(shapes.view, (self, given))
+    made: Tensor = apply_to_two(shapes.view, self, given)
     if made._view is None and made.array.size:
         shapes.refuse_view(self.shape, given)
     return made
@@ -314,7 +316,10 @@ signatures.sized(_view, "size", "shape")
 
 def _integers(*sizes: Any) -> tuple[int, ...]:
     several = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
-    return tuple(map(operator.index, several))
+    return several if type(several) is tuple and _INTEGERS.issuperset(map(type, several)) else tuple(map(operator.index, several))
+
+
+_INTEGERS = frozenset({int})
 
 
 def _tile(self: Tensor, *sizes: Any, dims: Any = None) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ from adjit.tracer.registry import FUNCTIONS
 Name = str | Callable[[Sequence[Any], Mapping[str, Any]], str]
 
 
+@functools.cache
 def raw(function: Any) -> Callable[..., Any]:
     """Return adjit's function for NumPy's, as it is written over traced arrays."""
     return inspect.unwrap(FUNCTIONS[function])

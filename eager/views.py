@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from adjit.eager.operation import Operation
 from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
-from adjit.ir.dataclass import dataclass
 from adjit.ir.emitter import emitting
 from adjit.ir.graph import Graph, Value
 from adjit.ir.types import is_complex
@@ -18,15 +17,26 @@ if TYPE_CHECKING:
     from adjit.eager.tensor import Tensor
 
 
-@dataclass(slots=True)
 class View:
-    """View of a tensor: result number `index` of `graph` on `parent`; its node is up to date while `history` is the root's."""
+    """View of a tensor: result number `index` of `operation` on `parent`; its node is up to date while `history` is the root's."""
 
-    parent: Tensor
-    name: str
-    graph: Graph
-    index: int
-    history: int
+    __slots__ = ("history", "index", "operation", "parent")
+
+    def __init__(self, parent: Tensor, operation: Operation, index: int):
+        self.parent = parent
+        self.operation = operation
+        self.index = index
+        self.history = parent._history if parent._view is None else root_of(parent)._history
+
+    @property
+    def name(self) -> str:
+        """Name of the operation's node."""
+        return self.operation.name
+
+    @property
+    def graph(self) -> Graph:
+        """Graph of the operation, from the parent to the view."""
+        return self.operation.graph
 
     @property
     def root(self) -> Tensor:

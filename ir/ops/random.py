@@ -45,7 +45,7 @@ def _infer_philox(counter: TensorType, key: TensorType) -> TensorType:
 def _evaluate_philox(counter: np.ndarray, key: np.ndarray) -> np.ndarray:
     """Evaluate block by block, so that the intermediate words stay in the processor's cache; a key for all counters is one number."""
     if counter.size == 1:
-        return np.full(counter.shape, _one_philox(counter.item(), key.item()), U64)
+        return np.full(counter.shape, philox_word(counter.item(), key.item()), U64)
     counters, words = counter.reshape(-1), np.empty(counter.size, U64)
     one_key = key.size > 0 and not any(key.strides)
     keys = key[(0,) * key.ndim].reshape(1) if one_key else key.reshape(-1)
@@ -58,8 +58,8 @@ def _evaluate_philox(counter: np.ndarray, key: np.ndarray) -> np.ndarray:
     return words.reshape(counter.shape)
 
 
-def _one_philox(counter: int, key: int) -> int:
-    """The same for one counter, in Python's integers, which take a twentieth of the time of arrays of one element."""
+def philox_word(counter: int, key: int) -> int:
+    """64 random bits for a counter and a key, in Python's integers, which take a twentieth of the time of arrays of one element."""
     c0, c1, c2, c3 = counter & LOW_WORD, counter >> 32, 0, 0
     k0, k1 = key & LOW_WORD, key >> 32
     for _ in range(ROUNDS):
