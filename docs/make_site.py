@@ -27,8 +27,8 @@ TOP = {"README.md": "readme.md", "ARCHITECTURE.md": "architecture.md", "CONTRIBU
 SECTIONS = {
     "start": ("Start", ("Overview <readme>", "tutorials/*", "guide", "examples/index")),
     "howto": ("How to", ("howto/*",)),
-    "topics": ("Topics", ("arrays", "control_flow", "vmap", "solvers", "ode", "modules", "autograd", "capturing", "callables",
-                          "distributed", "export", "devices")),
+    "topics": ("Topics", ("arrays", "control_flow", "vmap", "batch_sizes", "solvers", "ode", "modules", "autograd", "capturing",
+                          "callables", "distributed", "export", "devices")),
     "explanation": ("Explanation", ("explanation/*", "derivatives", "footguns", "trust")),
     "coming_from": ("Coming from", ("coming_from/*",)),
     "reference": ("Reference", ("api/index", "numpy", "scipy", "torch", "ops", "benchmarks")),

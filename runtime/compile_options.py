@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,12 +29,14 @@ else:
 
 DEVICES = ("cpu", "cuda")
 Names = str | int | Iterable[str | int]
+Rows = Names | Mapping[str | int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
     """The options in effect. `backend` is "native", "numba" or "interpret"; `static` and `donate` are names of arguments. A program that
-    `repeats` runs a function again for its derivative: what that stores outside was stored before."""
+    `repeats` runs a function again for its derivative: what that stores outside was stored before. `batch` names the arguments that are
+    arrays of any number of rows."""
 
     static: frozenset[str] = frozenset()
     donate: frozenset[str] = frozenset()
@@ -47,6 +49,7 @@ class CompileOptions:
     saved_dtype: np.dtype | None = None
     repeats: bool = False
     shadow: float = 0.0
+    batch: frozenset[str] = frozenset()
 
     @property
     def pass_options(self) -> Options:
@@ -61,13 +64,16 @@ class CompileOptions:
 
 def make_compile_options(fun: Callable[..., Any], static: Names, donate: Names, backend: str, device: str, threads: int | None,
                  memory_budget: int | float | None, flush_subnormals: bool, roll_loops: bool | None = None,
-                         saved_dtype: Any = None, shadow: float = 0.0) -> CompileOptions:
+                         saved_dtype: Any = None, shadow: float = 0.0, batch: Rows = ()) -> CompileOptions:
     """The options for `fun`. Raises `ValueError`, `TypeError` or `UnsupportedError`, which names the invalid option and the reason."""
     settings.check()
     static_names, donated_names = _argument_names(fun, "static", static), _argument_names(fun, "donate", donate)
     if static_names & donated_names:
         raise ArgumentError(f"an argument cannot be static and donated: {', '.join(sorted(static_names & donated_names))}",
                             find_user_location())
+    rows = _argument_names(fun, "batch", _names_of_rows(batch))
+    if rows & static_names:
+        raise ArgumentError(f"an argument cannot be static and have rows: {', '.join(sorted(rows & static_names))}", find_user_location())
     if device not in DEVICES:
         raise ArgumentError(f"unknown device {device!r}; the choices are {', '.join(DEVICES)}", find_user_location())
     _check_threads(threads)
@@ -79,7 +85,7 @@ def make_compile_options(fun: Callable[..., Any], static: Names, donate: Names, 
         raise TypeError(f"roll_loops= takes True, False or None, got {roll_loops!r}")
     chosen = _device_backend(backend, flush_subnormals, shadow) if device == "cuda" else _choose_backend(backend)
     return CompileOptions(static_names, donated_names, chosen, device, threads, memory_budget, bool(flush_subnormals), roll_loops,
-                          _half_dtype(saved_dtype), shadow=_share(shadow))
+                          _half_dtype(saved_dtype), shadow=_share(shadow), batch=rows)
 
 
 def function_name(fun: Callable[..., Any]) -> str:
@@ -114,6 +120,18 @@ def _argument_names(fun: Callable[..., Any], option: str, wanted: Names) -> froz
                                     find_user_location())
             found.add(positional[item])
     return frozenset(found)
+
+
+def _names_of_rows(batch: Rows) -> Names:
+    """Names and positions of the arguments that have rows, each along its first axis. Raises `ArgumentError` for another axis."""
+    if not isinstance(batch, Mapping):
+        return batch
+    for name, axis in batch.items():
+        if isinstance(axis, bool) or not isinstance(axis, int) or axis:
+            raise ArgumentError(f"batch= says that the rows of {name!r} are along axis {axis!r}: one program serves arrays whose rows are "
+                                "along axis 0", find_user_location(),
+                                hint="pass the array with its rows first, and transpose it in the function")
+    return tuple(batch)
 
 
 def _choose_backend(backend: str) -> str:

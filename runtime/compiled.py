@@ -24,15 +24,17 @@ from adjit.ir.graph import external_op
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.guard import GuardMiss, Outcome
 from adjit.ir.thread_context import run_detached, thread
+from adjit.passes.panels.row_axes import RowsMixed
 from adjit.runtime import settings
 from adjit.runtime.bound_function import BoundCompiledFunction
 from adjit.runtime.caches.program_cache import CacheInfo, Found, ProgramCache
-from adjit.runtime.compile_options import CompileOptions, Names, check_budget, function_name, make_compile_options
+from adjit.runtime.compile_options import CompileOptions, Names, Rows, check_budget, function_name, make_compile_options
 from adjit.runtime.fastcall.callable_type import activate, callable_type, fastcall_is_ready
 from adjit.runtime.first_call_notice import long_call_announced
 from adjit.runtime.native.code import native_is_supported
 from adjit.runtime.pickled_functions import has_name, is_found, make_recompiling, restore
 from adjit.runtime.program import Program, compile_program
+from adjit.runtime.rows.row_signature import RowCalls
 from adjit.runtime.warmup import WARM_UP
 from adjit.tracer.array_wrapper import IdentityKeyed
 from adjit.tracer.flow.flow_graph import FlowGraph
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from adjit.runtime.reports.page import Page
     from adjit.runtime.reports.profile import Profile
     from adjit.runtime.reports.what_if import WhatIf
+    from adjit.runtime.rows import row_program
 else:
     compiled_module = LazyModule("adjit.runtime.compiled_module")
     shadow = LazyModule("adjit.runtime.debug.shadow")
@@ -62,6 +65,7 @@ else:
     reports = LazyModule("adjit.runtime.reports.reports")
     export = LazyModule("adjit.runtime.exports.export")
     chunk_kernel = LazyModule("adjit.runtime.native.chunk_kernel")
+    row_program = LazyModule("adjit.runtime.rows.row_program")
     native_callable = LazyModule("adjit.runtime.exports.native_callable")
     callable_forms = LazyModule("adjit.runtime.exports.callable_forms")
 
@@ -117,6 +121,7 @@ class CompiledFunction(Generic[P, R]):
         self._is_native = False                 # True if calls go to the fast path
         self._compiling = renewed_after_fork(self, "_compiling", threading.RLock)        # one compilation at a time
         self.fun = fun
+        self._rows = RowCalls(compile_options.batch) if compile_options.batch and compile_options.backend == "native" else None
         self.shadow = shadow.Shadow(self, compile_options.shadow) if compile_options.shadow else None
         if isinstance(fun, FunctionType):
             self.__dict__.update({name: value for name, value in vars(fun).items() if not hasattr(self, name)})
@@ -142,7 +147,7 @@ class CompiledFunction(Generic[P, R]):
     def _run(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call `fun` by its program, which is made if there is none yet."""
         try:
-            signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.key)
+            signature = self._signature(fun, args, kwargs)
             found = self._cache.find(signature, count=True)
             if found is None:
                 return self._first_call(fun, args, kwargs, signature)
@@ -158,9 +163,15 @@ class CompiledFunction(Generic[P, R]):
         except DonationError:
             if not program.updating:
                 raise
-            self._cache.forget(signature.key, program)
+            self._cache.forget(program.signature.key, program)
+            signature = self._of_these_rows(signature, "an array that is written to shares its memory")
             return self._first_call(fun, args, kwargs, signature, update_in_place=False)
         return self._another_way(fun, args, kwargs, signature, program, outcomes)
+
+    def _signature(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> CallSignature:
+        """The signature of a call, for any number of rows where the function has one program for them."""
+        signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.key)
+        return signature if self._rows is None else self._rows.general(signature) or signature
 
     @overload
     def __get__(self, instance: None, owner: type | None = None) -> Self: ...
@@ -404,14 +415,14 @@ class CompiledFunction(Generic[P, R]):
         if not args and not kwargs and self._cache.last is not None and self._cache.last.signature.leaf_keys:
             raise ArgumentError("a profile runs the function, which takes arguments", find_user_location(),
                                 hint=f"pass example arguments: {function_name(self.fun)}.profile(...); those of calls are not kept")
-        signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.key)
+        signature = self._signature(fun, args, kwargs)
         program, captured = self._reported(fun, args, kwargs, signature)
         return program.profile(signature, captured, calls=5)
 
     def program(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
         """The program that a report is about: the one for these arguments, or the one called last."""
         if args or kwargs:
-            signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.key)
+            signature = self._signature(fun, args, kwargs)
             return self._reported(fun, args, kwargs, signature)[0]
         if self._cache.last is None:
             raise TraceError(f"{function_name(self.fun)} was not compiled for any arguments yet",
@@ -452,6 +463,8 @@ class CompiledFunction(Generic[P, R]):
     def clear_cache(self) -> None:
         """Remove all programs, and reset the counts. The disk cache stays."""
         self._cache.clear()
+        if self._rows is not None:
+            self._rows.forget()
 
     def _install_fast_path(self, program: Program) -> None:
         """Have the fast path run a program from the next call on, if it supports the program, and its code is ready."""
@@ -474,8 +487,9 @@ class CompiledFunction(Generic[P, R]):
         except BaseException as error:
             if program.tensors is not None:
                 program.tensors.take_back()
-            self._cache.take_back(signature.key, program, last)
+            self._cache.take_back(program.signature.key, program, last)
             if isinstance(error, DonationError) and program.updating:       # kernels do not write to shared memory: copy instead
+                signature = self._of_these_rows(signature, "an array that is written to shares its memory")
                 return self._first_call(fun, args, kwargs, signature, update_in_place=False, outcomes=outcomes)
             if not isinstance(error, GuardMiss):
                 raise
@@ -526,7 +540,12 @@ class CompiledFunction(Generic[P, R]):
                 return found
             with long_call_announced(self.fun):
                 reason = self._cache.reason(signature, outcomes, tried)
-                program = compile_program(fun, args, kwargs, signature, self.compile_options, reason, update_in_place, outcomes, flow=flow)
+                program = self._row_program(fun, signature, reason)
+                if program is None:
+                    signature = signature.of_these_rows()
+                    program = compile_program(fun, args, kwargs, signature, self.compile_options, reason, update_in_place, outcomes,
+                                              flow=flow)
+                    program.about_rows = "" if self._rows is None else self._rows.why_refused(signature)
             self._cache.keep(signature, program)
             self._cache.limits.traced(outcomes)
             if self._cache.traces - self._cache.limits.traces == TRACES_BEFORE_WARNING and not outcomes:
@@ -535,6 +554,25 @@ class CompiledFunction(Generic[P, R]):
             if captured is None:
                 raise TraceError(f"state that {function_name(self.fun)} reads was changed while it was traced", find_user_location())
             return program, captured
+
+
+    def _row_program(self, fun: Callable[..., Any], signature: CallSignature, reason: str) -> Program | None:
+        """The program for any number of rows; None if there is none for this signature."""
+        if not signature.rows:
+            return None
+        assert self._rows is not None
+        try:
+            program = row_program.compile_row_program(fun, signature, self.compile_options, reason)
+            return program if self._rows.serves(signature, program.least_rows, program.trace.in_order) else None
+        except RowsMixed as mixed:
+            self._rows.refuse(signature, mixed.reason, mixed.location)
+            return None
+
+    def _of_these_rows(self, signature: CallSignature, reason: str) -> CallSignature:
+        """The signature for the number of rows of a call; it is noted why there is no program for any number of them."""
+        if signature.rows and self._rows is not None:
+            self._rows.refuse(signature, reason, None)
+        return signature.of_these_rows()
 
 
 def _call_in_python(function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -563,6 +601,7 @@ class _Decorator(Protocol):
 def compile(fun: CompiledKind, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str = ...,
             threads: int | None = ..., memory_budget: int | float | None = ..., flush_subnormals: bool = ...,
             roll_loops: bool | None = ..., saved_dtype: Any = ..., shadow: float = ...,
+            batch: Rows = ...,
             mode: str | None = ..., fullgraph: bool = ..., dynamic: bool | None = ...) -> CompiledKind: ...
 
 
@@ -571,6 +610,7 @@ def compile(fun: np.ufunc, *, static: Names = ..., donate: Names = ..., backend:
             threads: int | None = ..., memory_budget: int | float | None = ...,
             flush_subnormals: bool = ..., roll_loops: bool | None = ..., saved_dtype: Any = ...,
             shadow: float = ...,
+            batch: Rows = ...,
             mode: str | None = ..., fullgraph: bool = ..., dynamic: bool | None = ...) -> CompiledFunction[..., Any]: ...
 
 
@@ -578,6 +618,7 @@ def compile(fun: np.ufunc, *, static: Names = ..., donate: Names = ..., backend:
 def compile(fun: Callable[P, R], *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str = ...,
             threads: int | None = ..., memory_budget: int | float | None = ..., flush_subnormals: bool = ...,
             roll_loops: bool | None = ..., saved_dtype: Any = ..., shadow: float = ...,
+            batch: Rows = ...,
             mode: str | None = ..., fullgraph: bool = ..., dynamic: bool | None = ...) -> CompiledFunction[P, R]: ...
 
 
@@ -585,6 +626,7 @@ def compile(fun: Callable[P, R], *, static: Names = ..., donate: Names = ..., ba
 def compile(fun: None = None, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str = ...,
             threads: int | None = ..., memory_budget: int | float | None = ..., flush_subnormals: bool = ...,
             roll_loops: bool | None = ..., saved_dtype: Any = ..., shadow: float = ...,
+            batch: Rows = ...,
             mode: str | None = ..., fullgraph: bool = ..., dynamic: bool | None = ...) -> _Decorator: ...
 
 
@@ -592,7 +634,7 @@ def compile(fun: None = None, *, static: Names = ..., donate: Names = ..., backe
 def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate: Names = (), backend: str = "auto",
             device: str = "cpu", threads: int | None = None, memory_budget: int | float | None = None,
             flush_subnormals: bool = False, roll_loops: bool | None = None, saved_dtype: Any = None, shadow: float = 0.0,
-            mode: str | None = None, fullgraph: bool = True, dynamic: bool | None = None) -> Any:
+            batch: Rows = (), mode: str | None = None, fullgraph: bool = True, dynamic: bool | None = None) -> Any:
     """Compile a function of NumPy arrays, or a method: a decorator, with or without arguments.
 
     Arrays, NumPy scalars, tensors and floats among the arguments are traced. A bool, int, str, None, enum, callable or dtype, and every
@@ -604,10 +646,9 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
 
     `static` and `donate` hold names or positions of arguments. `backend` is "auto", "native", "numba" or "interpret" (NumPy, one op at a
     time). `threads` is the maximum number of threads of a kernel; the result does not depend on it. `memory_budget` trades time for
-    memory, as values are computed again for the backward half instead of saved. It bounds the working memory of the program, saved values
-    and the tile of one thread included, in bytes (int) or as a fraction (float) of what it works in without a budget; of tensors that have
-    a gradient it bounds what the forward half keeps until `backward()`, as a fraction of all that it could keep. Bytes that cannot do are
-    said in a warning, with the least that can; a fraction that cannot gets the least.
+    memory, as values are computed again for the backward half instead of saved: a float is the fraction of the bytes of all values that
+    could be saved; bytes (int) bound the working memory of the program, saved values included, and of tensors that have a gradient what the
+    forward half keeps until `backward()`. What cannot be done is said in a warning, with the least that can.
 
     With `flush_subnormals`, subnormal numbers (below 1.2e-38 in float32, 2.3e-308 in float64) count as 0, as operands and as results:
     processors take a hundred times longer for them, and training makes many, in squares of small gradients and in vanishing gradients. Only
@@ -626,6 +667,11 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
     another thread, with transforms run op by op by NumPy. Where results differ by more than rounding, the next call warns once
     (`ShadowWarning`), with the op and the line that a bisection over the graph finds, and a file for `python -m adjit replay FILE`. Calls
     of functions with `shadow` go through Python, which takes some microseconds; those with tensors are not compared.
+
+    `batch={"x": 0, "y": 0}` names arguments, arrays or trees of arrays, whose rows, along axis 0, may be any number: one program serves
+    all, panel by panel. Where rows mix, or Python uses their number itself, there is a program for each number, as without `batch`, and
+    `explain()` says where and why. Names or positions alone say the same. Only the native backend has such programs; with others the option
+    has no effect.
 
     `device="cuda"` compiles for the first NVIDIA GPU: results are arrays on the device (`np.asarray(y)` copies one), arrays of NumPy's are
     copied there at each call, and those of `aj.device_put` are used as they are. What has no code there is refused with its line.
@@ -651,7 +697,7 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
         return functools.partial(
             compile, static=static, donate=donate, backend=backend, device=device, threads=threads, memory_budget=memory_budget,
             flush_subnormals=flush_subnormals, roll_loops=roll_loops, saved_dtype=saved_dtype,
-            shadow=shadow)
+            shadow=shadow, batch=batch)
     if isinstance(fun, (staticmethod, classmethod)):
         raise TypeError(f"compile cannot decorate a {type(fun).__name__}: put @{type(fun).__name__} above @compile")
     if not callable(fun):
@@ -659,7 +705,7 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
     if isinstance(fun, CompiledFunction):
         fun = fun.fun
     return make_compiled(fun, make_compile_options(
-        fun, static, donate, backend, device, threads, memory_budget, flush_subnormals, roll_loops, saved_dtype, shadow))
+        fun, static, donate, backend, device, threads, memory_budget, flush_subnormals, roll_loops, saved_dtype, shadow, batch))
 
 
 def make_compiled(fun: Callable[..., Any], compile_options: CompileOptions) -> CompiledFunction:

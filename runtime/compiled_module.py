@@ -8,7 +8,7 @@ from typing import Any
 
 from adjit.runtime.compiled import CompiledFunction, make_compiled
 
-_OWN = frozenset({"compile_options", "fun", "_cache", "_compiling", "_is_native"})
+_OWN = frozenset({"compile_options", "fun", "_cache", "_compiling", "_is_native", "_rows"})
 
 
 def _is_own(name: str) -> bool:

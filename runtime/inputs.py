@@ -22,15 +22,17 @@ class Inputs:
     """Checks and preparation of arrays for the parameters of `graph`; `paths` are their names for messages (`params['w1']`).
 
     Parameters in `written` are arrays that the function writes to: the program may work on a copy, whose content the caller copies back.
-    The second parameter of each pair in `same` is the same array as the first, and the program does not use it.
+    The second parameter of each pair in `same` is the same array as the first, and the program does not use it. Those in `rows` are arrays
+    of any number of rows.
     """
 
-    def __init__(self, graph: Graph, paths: Sequence[str], written: Collection[int] = (), same: Pairs = ()):
+    def __init__(self, graph: Graph, paths: Sequence[str], written: Collection[int] = (), same: Pairs = (), rows: Collection[int] = ()):
         roles = [role in WRITABLE_ROLES for role in graph.param_roles]
         self.paths = tuple(paths)
         self._expected = [(value.type.shape, value.type.dtype, donated) for value, donated in zip(graph.params, roles, strict=True)]
         self._sizes = [value.type.nbytes for value in graph.params]
         self._donated = roles
+        self._rows = frozenset(rows)
         unused = {index for _, index in same if graph.param_roles[index] != "donated"}
         self._sized = [index for index, size in enumerate(self._sizes) if size and index not in unused]
         self._written = frozenset(written)
@@ -59,6 +61,8 @@ class Inputs:
             if not fits:
                 is_given = donated and index not in self._written
                 array = np.asarray(array) if is_given else np.array(array, in_native_order(array.dtype), order="C")
+            if index in self._rows:
+                shape = (*array.shape[:1], *shape[1:])
             if array.shape != shape or array.dtype != dtype:
                 raise TraceError(f"the program was compiled for {TensorType(dtype, shape)}, got {array.dtype} {array.shape}")
             if self._updated[index]:
@@ -94,11 +98,12 @@ class Inputs:
     def _check_overlap(self, arrays: Sequence[np.ndarray], passed: Sequence[Any]) -> None:
         """Raise `DonationError` if a donated array shares memory with another parameter."""
         starts = [known if array is same else data_address(array) for array, (same, known) in zip(arrays, self._known, strict=True)]
-        if starts == self._apart:
+        if starts == self._apart and not self._rows:
             return
         end_of_any = end_of_donated = any_index = donated_index = 0     # ends of the arrays that begin before the current one
         for index in sorted(self._sized, key=starts.__getitem__):
-            start, end = starts[index], starts[index] + self._sizes[index]
+            start = starts[index]
+            end = start + (arrays[index].nbytes if index in self._rows else self._sizes[index])
             donated = self._donated[index]
             if start < (end_of_any if donated else end_of_donated):
                 other = any_index if donated else donated_index

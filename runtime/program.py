@@ -106,6 +106,9 @@ class Program:
     effects_wait: bool = False      # whether effects wait for the end of a run, which may miss a guard
     record: ProgramDescriptor | None = None             # descriptor for the fast path, if there is one
     is_recorded: bool = False
+    loops_over_rows: int = 0        # loops over panels of rows, of a program for any number of rows
+    least_rows: int = 0
+    about_rows: str = ""            # how the program came to be for one number of rows, or for any
 
     def __post_init__(self) -> None:
         self.donating = "donated" in self.param_roles
@@ -313,6 +316,9 @@ class Program:
     def _everything(self, signature: CallSignature, captured: Sequence[np.ndarray]) -> tuple[Sequence[np.ndarray], Sequence[Any]]:
         """An array for each parameter, and the caller's object for it."""
         arrays = (*signature.leaves, *captured)
+        if self.loops_over_rows:
+            captured = (*captured, np.asarray(signature.rows))
+            arrays = (*signature.leaves, *captured)
         if self.donating:
             given = (signature.all_leaves[i] for i in self.traced)
             return arrays, (*(leaf.array if isinstance(leaf, ArrayWrapper) else leaf for leaf in given), *captured)
@@ -354,7 +360,7 @@ def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
     ways = FlowGraph() if flow is None and guarded else flow
     outer, thread.context.device = thread.context.device, compile_options.device
     try:
-        trace, captured, flow = _trace(fun, args, kwargs, compile_options.static, signature, outcomes, ways)
+        trace, captured, flow = trace_call(fun, args, kwargs, compile_options.static, signature, outcomes, ways)
     finally:
         thread.context.device = outer
         if ways is not None:
@@ -371,7 +377,7 @@ def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
         trace = replace(trace, graph=trace.graph.with_ops([op for op in trace.graph.ops if not op.definition.is_check]), value_guards=())
     try:
         if trace.writes:
-            paths = [*signature.traced_paths(), *_captured_paths(trace)]
+            paths = [*signature.traced_paths(), *captured_paths(trace)]
             memory = [*signature.memory(), *trace.captured]
             check_captured(memory, _written(trace), paths, len(signature.leaves))
             check_read(memory, [param for param in _written(trace) if param < len(signature.leaves)], paths, trace.guards.read_by_python())
@@ -542,7 +548,7 @@ def _explore(flow: FlowGraph, trace: Callable[[], object]) -> None:
         worth = left
 
 
-def _trace(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], static_names: frozenset[str],
+def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], static_names: frozenset[str],
            signature: CallSignature, outcomes: Sequence[Outcome],
            flow: FlowGraph | None) -> tuple[Trace, Captured | None, FlowGraph | None]:
     """Trace `fun`; again, if the first trace shows that it writes to an array that is passed twice, or that was read in another way before.
@@ -578,7 +584,7 @@ def _trace(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, An
 
 def _lower(trace: Trace, captured: Captured | None, signature: CallSignature, compile_options: CompileOptions, reason: str,
            update_in_place: bool, threads: int, folder: Path | None, verify: bool, begin: float) -> Program:
-    graph = _with_donations(trace.graph, signature, compile_options.donate)
+    graph = with_donations(trace.graph, signature, compile_options.donate)
     on_device = compile_options.device != "cpu"
     if on_device:
         _check_for_device(trace, captured, signature, compile_options.device)
@@ -599,7 +605,7 @@ def _lower(trace: Trace, captured: Captured | None, signature: CallSignature, co
     if dump:
         dump.kernels(kernel_texts.kernel_texts_of(compiled.executable), "ll" if compile_options.backend == "native" else "py")
     took = (time.perf_counter() - traced) * 1e3
-    paths = [*signature.traced_paths(), *_captured_paths(trace)]
+    paths = [*signature.traced_paths(), *captured_paths(trace)]
     paths += [value.name or f"tensor {i}" for i, value in enumerate(graph.params[len(paths):])]
     milliseconds = Milliseconds((traced - begin) * 1e3, took - compiled.backend_milliseconds, compiled.backend_milliseconds)
     inputs = (device_inputs.DeviceInputs(graph, paths) if on_device
@@ -621,12 +627,12 @@ def _check_for_device(trace: Trace, captured: Captured | None, signature: CallSi
         raise UnsupportedError(f"{trace.graph.name} reads tensors, which are in the memory of the CPU, and is compiled for the device "
                                f"{device!r}", find_user_location(), hint="pass arrays (tensor.numpy(), or aj.device_put) as arguments")
     if trace.writes:
-        paths = [*signature.traced_paths(), *_captured_paths(trace)]
+        paths = [*signature.traced_paths(), *captured_paths(trace)]
         raise UnsupportedError(f"{trace.graph.name} writes to {paths[trace.writes[0][0]]}, and is compiled for the device {device!r}",
                                find_user_location(), hint="return the new array instead")
 
 
-def _with_donations(graph: Graph, signature: CallSignature, donate: frozenset[str]) -> Graph:
+def with_donations(graph: Graph, signature: CallSignature, donate: frozenset[str]) -> Graph:
     """`graph`, with the role "donated" for the parameters of the arguments in `donate`."""
     if not donate:
         return graph
@@ -637,7 +643,7 @@ def _with_donations(graph: Graph, signature: CallSignature, donate: frozenset[st
     return replace(graph, param_roles=tuple(roles))
 
 
-def _captured_paths(trace: Trace) -> list[str]:
+def captured_paths(trace: Trace) -> list[str]:
     known = {index: source.path for index, source, _ in trace.guards.captured}
     return [known.get(i, f"captured array {i}") for i in range(len(trace.captured))]
 

@@ -23,6 +23,7 @@ from adjit.ir.errors import ArgumentError, DTypeError, IndexingError, Location, 
 from adjit.ir.graph import Value
 from adjit.ir.interpreter import ArrayValue
 from adjit.ir.ops import stop_gradient
+from adjit.ir.thread_context import thread
 from adjit.ir.types import TensorType, check_dtype, dtype_kind, is_inexact
 from adjit.tracer.array_wrapper import ArrayWrapper, DeviceLeaf
 from adjit.tracer.caught_errors import is_caught, is_caught_as_numpys
@@ -33,6 +34,7 @@ from adjit.tracer.guards.array_access import WRITING_FUNCTIONS
 from adjit.tracer.guards.container_log import log_hooks
 from adjit.tracer.lowering import Strides, constant, contiguous_strides, reshape, transpose
 from adjit.tracer.registry import FUNCTIONS, find, unsupported
+from adjit.tracer.row_count import RowCount, note_read, row_count, row_shape
 from adjit.tracer.scope import Scope, active_scope, is_within_batch, transposed_from
 from adjit.tracer.tracebacks import user_frames_only
 from adjit.tracer.user_location import find_user_location, functions_of, is_ours, is_within_store
@@ -219,7 +221,7 @@ class TracedArray:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self._value.type.shape
+        return self._value.type.shape if thread.context.row_probe is None else row_shape(self._value.type.shape)
 
     @shape.setter
     def shape(self, new: Any) -> None:
@@ -247,7 +249,7 @@ class TracedArray:
 
     @property
     def size(self) -> int:
-        return self._value.type.size
+        return row_count(self._value.type.size)
 
     @property
     def itemsize(self) -> int:
@@ -255,7 +257,7 @@ class TracedArray:
 
     @property
     def nbytes(self) -> int:
-        return self._value.type.nbytes
+        return row_count(self._value.type.nbytes)
 
     @property
     def real(self) -> TracedArray:
@@ -634,7 +636,9 @@ class TracedNDArray(TracedArray):
 
     def __len__(self) -> int:
         if self.shape:
-            return self.shape[0]
+            if isinstance(row_count(self.shape[0]), RowCount):
+                note_read("len()")
+            return self._value.type.shape[0]
         raise TypeError("len() of unsized object")
 
     def __iter__(self) -> Iterator[TracedArray]:

@@ -60,6 +60,8 @@ class CallSignature:
     function: Callable[..., Any]
     positional: int
     foreign: tuple[tuple[int, str], ...] = ()
+    rows: int = 0       # number of rows, where the shapes in `key` stand for any
+    exact: CallSignature | None = None      # the signature for this number of rows
 
     def leaf_paths(self) -> list[str]:
         """Expressions of the leaves in the user's code: `params['w1']`."""
@@ -74,6 +76,10 @@ class CallSignature:
         traced = (leaf for index, leaf in enumerate(self.all_leaves) if self.is_traced(index))
         return [leaf if isinstance(leaf, np.ndarray) else array for leaf, array in zip(traced, self.leaves, strict=True)]
 
+    def of_these_rows(self) -> CallSignature:
+        """The signature for the number of rows of this call."""
+        return self if self.exact is None else self.exact
+
     def owners(self) -> list[Any]:
         """Objects that `key` names by their identity: the key is valid as long as they live."""
         bound = [self.function.__self__] if isinstance(self.function, MethodType) else []
@@ -86,7 +92,7 @@ class CallSignature:
     def without_arguments(self) -> CallSignature:
         """Signature that can be retained for long: without the arguments and the object of a bound method."""
         function = partial(self.function.__func__, None) if isinstance(self.function, MethodType) else self.function
-        return replace(self, leaves=(), all_leaves=(), function=function)
+        return replace(self, leaves=(), all_leaves=(), function=function, exact=None)
 
     def is_traced(self, index: int) -> bool:
         return self.leaf_keys[index][0] != "static"

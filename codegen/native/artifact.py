@@ -20,21 +20,29 @@ from adjit.ir.version import VERSION
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A contiguous, row-major array argument. `role` is its role in the graph: "donated" and "updated" arrays are written."""
+    """A contiguous, row-major array argument. `role` is its role in the graph: "donated" and "updated" arrays are written. Of an array of
+    rows, which has any number of them, `per_row` is the length along the first axis that a row takes; 0 of another array."""
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     role: str
+    per_row: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """An array result: in memory that the caller provides, or in the memory of donated parameter number `param` (else -1)."""
+    """An array result: in memory that the caller provides, or in the memory of donated parameter number `param` (else -1). `per_row`: as of
+    parameters."""
 
     dtype: str
     shape: tuple[int, ...]
     param: int
+    per_row: int = 0
+
+    def shape_for(self, rows: int) -> tuple[int, ...]:
+        """The shape for so many rows."""
+        return (rows * self.per_row, *self.shape[1:]) if self.per_row else self.shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +92,8 @@ class Artifact:
 
     `arena_bytes` is the working memory of a run: the arena of the graph, then the scratch memory of the calling thread.
     `work` is estimated nanoseconds on one thread, `calls` is the number of step calls, `functions` the number of different steps.
-    `flush_subnormals`: subnormal numbers count as zero. `collectives` has a line for each one, in order.
+    `flush_subnormals`: subnormal numbers count as zero. `collectives` has a line for each one, in order. `count` is the number of the
+    parameter that tells how many rows there are; -1 if shapes are fixed.
     """
 
     name: str
@@ -100,6 +109,7 @@ class Artifact:
     flush_subnormals: bool = False
     guards: Mapping[int, GuardCheck] = field(default_factory=dict)
     collectives: tuple[str, ...] = ()
+    count: int = -1
     version: str = VERSION
 
     @property

@@ -36,6 +36,7 @@ from adjit.ir.analysis.collective_order import collectives_of
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph, walk
 from adjit.ir.memory_sizes import ALIGNMENT
+from adjit.ir.ops.panels import rows_of
 from adjit.ir.types import short_name
 
 __all__ = ["compile_program_text", "lower_program", "make_artifact"]
@@ -55,14 +56,16 @@ MAX_CACHED_OBJECTS = 64
 def make_artifact(planned: Graph, code: ProgramCode, target: Target) -> Artifact:
     """Description of the program, from the planned graph."""
     assignment = BufferAssignment(planned)
+    rows, count = rows_of(planned)
     return Artifact(
         planned.name, target.name,
-        tuple(Parameter(value.name or "", short_name(value.type.dtype), value.type.shape, role)
+        tuple(Parameter(value.name or "", short_name(value.type.dtype), value.type.shape, role, rows.get(value, 0))
               for value, role in zip(planned.params, planned.param_roles, strict=True)),
-        tuple(Result(short_name(value.type.dtype), value.type.shape, location.param if location.kind is ResultKind.DONATED else -1)
+        tuple(Result(short_name(value.type.dtype), value.type.shape, location.param if location.kind is ResultKind.DONATED else -1,
+                     rows.get(value, 0))
               for value, location in zip(planned.results, assignment.result_locations, strict=True)),
         assignment.arena_bytes + code.scratch_bytes, ALIGNMENT, index_checks(assignment), code.work, len(code.calls),
-        len({call.function for call in code.calls}), code.flush_subnormals, guard_checks(assignment), collectives_of(planned))
+        len({call.function for call in code.calls}), code.flush_subnormals, guard_checks(assignment), collectives_of(planned), count)
 
 
 def compile_program_text(text: str, target: Target, verify: bool = False) -> CompiledObject:

@@ -40,10 +40,10 @@ def lower_control_flow(op: Op, shared: Mapping[int, int], target: Target, lower_
         if dealt:
             text.dealt_scan(nbytes)
         else:
-            {"scan": text.scan, "while_loop": text.while_loop, "cond": text.cond}[op.name]()
-    trip_count = {"scan": op.attrs.get("length", 1), "while_loop": ASSUMED_TRIP_COUNT, "cond": 1}[op.name]
+            {"scan": text.scan, "while_loop": text.while_loop, "cond": text.cond, "panels": text.panels}[op.name]()
+    trip_count = {"scan": op.attrs.get("length", 1), "while_loop": ASSUMED_TRIP_COUNT, "cond": 1, "panels": ASSUMED_TRIP_COUNT}[op.name]
     work = trip_count * sum(program.work for program in programs)
-    if op.name == "while_loop":
+    if op.name in ("while_loop", "panels"):
         work = max(work, MAX_GIL_HELD_NS)     # the trip count is unknown: release the GIL, as the loop may run for long
     code = text.code(op.attrs["length"] if dealt else 1, work, checks=any(program.checks for program in programs))
     functions: dict[str, Definition] = {}
@@ -134,6 +134,32 @@ class _RegionBuilder(StepBuilder):
         if checkpoints:
             for place, source in zip(results, (trips, stride), strict=False):
                 self.store("i64", self.load("i64", source), place)
+
+    def panels(self) -> None:
+        """A loop for each size of panels, over the panels of that size that are left."""
+        op = self.op
+        carries, slices, sizes = (op.attrs[name] for name in ("carries", "slices", "sizes"))
+        rows, first = len(op.results) - carries, carries + slices
+        operands, results, scratch = self.argument_pointers()
+        carried = results[rows:]
+        self.copy_initial(operands, carried)
+        count, begin = self.load("i64", operands[first]), self.alloca("i64")
+        self.store("i64", 0, begin)
+        for number, (region, size) in enumerate(zip(op.regions, sizes, strict=True)):
+            params, targets = self.arrays(number)
+            self.set_pointers(params, [*carried, *[None] * slices, begin, *operands[first + 1:]])
+            self.set_pointers(targets, [*[None] * rows, *self.result_pointers(number, scratch)[rows:]])
+            with self.loop():
+                position = self.load("i64", begin)
+                with self.if_(self.compare("sgt", self.add(position, size), count)):
+                    self.break_()
+                for index in range(carries, first):
+                    self.set_pointer(params, index, self.row(operands[index], position, region.params[index].type.nbytes // size))
+                for index in range(rows):
+                    self.set_pointer(targets, index, self.row(results[index], position, region.results[index].type.nbytes // size))
+                self.call_region(number, params, targets, scratch)
+                self.copy_back(number, carried, scratch)
+                self.store("i64", self.add(position, size), begin)
 
     def save_checkpoint(self, count: str, stride: str, carried: Sequence[str], stacks: Sequence[tuple[str, int]], checkpoints: int) -> None:
         """Save the carried values if this iteration is a checkpoint. If the stacks are full, every second checkpoint is dropped first."""

@@ -84,6 +84,8 @@ def _param_storages(op: Op, operands: Sequence[_Storage | None], slots: Sequence
         return list(operands[1:])
     carries, slices = op.attrs["carries"], op.attrs.get("slices", 0)
     carried = slots[len(op.results) - carries:len(op.results)]
+    if op.name == "panels":     # how many rows there are is data
+        return [*carried, *[None] * (slices + 1), *operands[carries + slices + 1:]]
     sliced = [storage and _Storage(storage.slot, storage.base_shape or value.type.shape)
               for storage, value in zip(operands[carries:carries + slices], op.operands[carries:carries + slices], strict=True)]
     return [*carried, *sliced, *operands[carries + slices:]]

@@ -15,6 +15,7 @@ from adjit.ir.types import TensorType
 
 Range = tuple[int, int]
 Ranges = dict[Value, Range]
+MAX_ROWS = 1 << 48      # rows that memory can hold
 """Range of each value of integers or bools that is bounded."""
 
 SAME_VALUES = ("reshape", "transpose", "flip", "slice", "broadcast", "stop_gradient", "take", "take_along_axis", "reduce_max", "reduce_min",
@@ -245,9 +246,15 @@ class _Walk:
         done = [self.region(region, given[1:]) for region in op.regions]
         return [region for region, _ in done], [_join(each) for each in zip(*(results for _, results in done), strict=True)]
 
+    def panels(self, op: Op, given: list[Range | None]) -> tuple[list[Graph], list[Range | None]]:
+        """Nothing is known of rows and of what is carried; the number of the first row is none that is negative."""
+        first = op.attrs["carries"] + op.attrs["slices"]
+        known = [*[None] * first, (0, MAX_ROWS), *given[first + 1:]]
+        return [self.region(region, known)[0] for region in op.regions], []
+
 
 _CONTROL_FLOW: dict[str, Callable[[_Walk, Op, list[Range | None]], tuple[list[Graph], list[Range | None]]]] = {
-    "scan": _Walk.scan, "while_loop": _Walk.while_loop, "cond": _Walk.cond}
+    "scan": _Walk.scan, "while_loop": _Walk.while_loop, "cond": _Walk.cond, "panels": _Walk.panels}
 
 
 def _where_true(condition: Graph, given: Sequence[Range | None]) -> list[Range | None]:

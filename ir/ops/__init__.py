@@ -79,6 +79,7 @@ from adjit.ir.ops.logical import (
     right_shift,
 )
 from adjit.ir.ops.movement import add_slice, concatenate, flip, pad, reshape, slice, transpose, update_slice
+from adjit.ir.ops.panels import panels
 from adjit.ir.ops.random import philox
 from adjit.ir.ops.reduction import reduce_and, reduce_max, reduce_min, reduce_or, reduce_prod
 from adjit.ir.ops.region import checkpoint, custom_call, free, fused, matmul_epilogue, vjp
@@ -98,9 +99,9 @@ __all__ = [
     "fused", "greater", "greater_equal", "guard", "hypot", "i0e", "i1e", "imag", "invert", "iota", "irfft", "isfinite", "isinf",
     "isnan", "left_shift", "less", "less_equal", "lgamma", "log", "log10", "log1p", "log2", "logaddexp", "logical_and", "logical_not",
     "logical_or", "logical_xor", "lu", "lu_inverse", "lu_solve", "matmul", "matmul_epilogue", "maximum", "minimum", "multiply",
-    "negative", "not_equal", "pad", "partition", "philox", "power", "qr", "qr_raw", "real", "reciprocal", "reduce_and", "reduce_max",
-    "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "relu", "remainder", "reshape", "rfft", "right_shift", "rint", "scan",
-    "scatter_add", "scatter_add_along_axis", "scatter_set", "select", "sigmoid", "sign", "sin", "sinh", "slice", "sort", "sqrt",
+    "negative", "not_equal", "pad", "panels", "partition", "philox", "power", "qr", "qr_raw", "real", "reciprocal", "reduce_and",
+    "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "relu", "remainder", "reshape", "rfft", "right_shift", "rint",
+    "scan", "scatter_add", "scatter_add_along_axis", "scatter_set", "select", "sigmoid", "sign", "sin", "sinh", "slice", "sort", "sqrt",
     "square", "stop_gradient", "strong_divide", "strong_multiply", "strong_product", "subtract", "svd", "svdvals", "sylvester", "table",
     "take", "take_along_axis", "tan", "tanh", "tiled", "transpose", "triangular_solve", "trigamma", "trunc", "update_slice", "vary",
     "view_as_complex", "view_as_real", "vjp", "while_loop", "window_max", "window_max_scatter", "window_max_share", "window_max_take",

@@ -36,7 +36,7 @@ OUTSIDE = -1 << 63
 
 def joined_index(indices: Sequence[Value], sizes: Sequence[int]) -> Value:
     """Index along the axes of these sizes as one axis, from i64 indices of one shape along each; `OUTSIDE` where one is out of range."""
-    joined, shape = indices[0], indices[0].type.shape
+    joined, shape, sizes = indices[0], indices[0].type.shape, tuple(map(int, sizes))
     for index, size in zip(indices[1:], sizes[1:], strict=True):
         joined = add(multiply(joined, constant(value=size, dtype=I64, shape=shape)), index)
     for index, size in zip(indices, sizes, strict=True) if len(indices) > 1 else ():

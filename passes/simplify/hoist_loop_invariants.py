@@ -16,6 +16,7 @@ from adjit.ir.types import Shape
 from adjit.passes.autodiff.reverse_ad import append_copy
 from adjit.passes.options import Options
 
+HOISTED_FROM = CONTROL_FLOW - {"panels"}        # what panels share was taken out when they were made
 CHEAP_TO_REPEAT = (Kind.CREATION, Kind.MOVEMENT)
 NEVER_HOISTED = (Kind.INDEXING, Kind.REGION)      # they may fail, or run long, even if the loop has no iteration
 
@@ -55,7 +56,7 @@ def hoist_loop_invariants(graph: Graph, options: Options) -> Graph:
           return %last
         }
     """
-    if not any(op.name in CONTROL_FLOW for op in graph.ops):
+    if not any(op.name in HOISTED_FROM for op in graph.ops):
         return graph
     builder = GraphBuilder(graph.name)
     values = {value: builder.param(value.type, value.name, role) for value, role in zip(graph.params, graph.param_roles, strict=True)}
@@ -64,7 +65,7 @@ def hoist_loop_invariants(graph: Graph, options: Options) -> Graph:
     with emitting(builder):
         for op in graph.ops:
             operands = tuple(values[value] for value in op.operands)
-            if op.name not in CONTROL_FLOW:
+            if op.name not in HOISTED_FROM:
                 results = append_copy(builder, op, operands, op.regions)
             else:
                 body = _Body(builder, op, operands, [producer.get(value) for value in op.operands])

@@ -109,7 +109,8 @@ def eliminate_dead_carries(graph: Graph, options: Options) -> Graph:
 
 def prune(op: Op, needed: Collection[Value], options: Options) -> Op:
     """Loop or branch with only those of its results that are in `needed`; the same object if these are all."""
-    op = {"scan": _prune_scan, "while_loop": _prune_while, "cond": _prune_cond}[op.name](op, needed)
+    if op.name in _PRUNED:      # all results of panels are needed
+        op = _PRUNED[op.name](op, needed)
     regions = tuple(eliminate_dead_carries(region, options) for region in op.regions)
     return op if all(new is old for new, old in zip(regions, op.regions, strict=True)) else replace(op, regions=regions)
 
@@ -187,3 +188,6 @@ def _prune_cond(op: Op, needed: Collection[Value]) -> Op:
     regions = tuple(_restrict(region, params, chosen) for region, chosen in zip(op.regions, results, strict=True))
     return replace(op, operands=(op.operands[0], *(op.operands[1 + i] for i in params)), results=tuple(op.results[i] for i in positions),
                    regions=regions)
+
+
+_PRUNED = {"scan": _prune_scan, "while_loop": _prune_while, "cond": _prune_cond}

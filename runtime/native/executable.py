@@ -74,6 +74,7 @@ class NativeExecutable:
         self._long, self._is_new = artifact.work >= MIN_POOL_WAIT_NS, True
         self._entry = (_KEEPING if self.short else _RELEASING)(code.loaded.address)
         self._own = [(index, result.shape, SHORT_NAMES[result.dtype], result.param) for index, result in enumerate(artifact.results)]
+        self._of_rows = {index: result for index, result in enumerate(artifact.results) if result.per_row}
         self._scalars = [index for index, shape, _, param in self._own if param < 0 and not shape]
         self._frames: list[_Frame] = []
         self._timed: NativeCode | None = None
@@ -196,6 +197,8 @@ class NativeExecutable:
         results = []
         for index, shape, dtype, param in self._own:
             if param < 0:
+                if index in self._of_rows:
+                    shape = self._of_rows[index].shape_for(int(arrays[self.code.artifact.count]))
                 array = np.empty(shape, dtype)
                 addresses[index] = data_address(array)
                 results.append(array)

@@ -54,7 +54,7 @@ def _head(program: Program, cache: tuple[int, int, int, int]) -> list[str]:
     took = program.milliseconds
     return [
         f"@{program.planned.name}, backend {program.backend}" + _threads(program),
-        f"traced because: {program.reason}",
+        f"traced because: {program.reason}", *([program.about_rows] if program.about_rows else []),
         f"compiled in {took.total:.1f} ms: trace {took.trace:.1f}, passes {took.passes:.1f}, kernels {took.kernels:.1f}",
         f"this program: {program.calls} calls, {format_bytes(program.executable.assignment.arena_bytes)} of working memory",
         f"all signatures: {hits} hits, {traces} traces, {size} programs kept of at most {limit}"]

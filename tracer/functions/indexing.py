@@ -36,6 +36,7 @@ from adjit.tracer.dispatch import implements
 from adjit.tracer.functions.ufuncs import store
 from adjit.tracer.promotion import Casting, as_operand, shape_of, to_value
 from adjit.tracer.registry import FUNCTIONS, find
+from adjit.tracer.row_count import note_cut
 from adjit.tracer.scope import active_scope
 from adjit.tracer.user_location import find_user_location, is_within_call, is_within_subscript
 
@@ -81,7 +82,7 @@ FUNCTIONS["basic part"], FUNCTIONS["write basic part"] = basic_part, write_basic
 def _plain_items(x: TracedArray, index: Any) -> tuple[Any, ...] | None:
     """Items of an index of integers and slices, as `_geometry` takes them, within a trace; None for other indices and arrays."""
     context = thread.context
-    if type(x) is not TracedNDArray or not context.scopes or context.scopes[-1].evaluates:
+    if type(x) is not TracedNDArray or not context.scopes or context.scopes[-1].evaluates or context.row_probe is not None:
         return None
     ndim = len(x._value.type.shape)
     given = index if type(index) is tuple else (index,)
@@ -279,6 +280,8 @@ def freeze(array: np.ndarray) -> None:
 # -- the basic part
 
 def _basic_view(x: TracedArray, entries: list[Any]) -> TracedArray:
+    if thread.context.row_probe is not None:
+        note_cut(x.shape, [entry for entry in entries if entry is not None])
     return _view_at(x, _geometry(x.shape, tuple([_bounds_of(entry) if type(entry) is slice else entry for entry in entries])))
 
 
@@ -387,7 +390,7 @@ def _split(x: TracedArray, entries: list[Any]) -> tuple[TracedArray, dict[int, A
     for entry in entries:
         if _is_array(entry):
             indices[axis] = as_index(entry, x.shape[axis_of_x], axis_of_x)
-        axis += _is_array(entry) or not isinstance(entry, int)      # lifted numbers are both
+        axis += not isinstance(entry, int)
         axis_of_x += entry is not None
     return view, indices, in_front
 

@@ -1,0 +1,114 @@
+"""Op of programs for any number of rows: `panels`, a loop over blocks of rows, whose number is data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from adjit.ir.definition import Kind, OpDefinition, RegionUse, define
+from adjit.ir.errors import ShapeError
+from adjit.ir.graph import Graph, Value
+from adjit.ir.interpreter import interpret
+from adjit.ir.ops.sampling import no_samples
+from adjit.ir.types import I64, TensorType
+
+PANEL_SIZES = (64, 8, 1)
+"""Rows of panels."""
+
+Body = Callable[..., Sequence[np.ndarray]]
+
+
+def row_type(type: TensorType, sizes: Sequence[int], number: int) -> TensorType:
+    """Type of a panel of `sizes[number]` rows of an array whose type is that of `sizes[0]` rows."""
+    return type.with_shape((type.shape[0] // sizes[0] * sizes[number], *type.shape[1:]))
+
+
+def _infer(*types: TensorType, regions: Sequence[Graph], carries: int, slices: int, sizes: tuple[int, ...],
+           **attrs: Any) -> tuple[TensorType, ...]:
+    first = carries + slices
+    if len(sizes) != len(regions) or not sizes or sizes[-1] != 1 or list(sizes) != sorted(set(sizes), reverse=True):
+        raise ShapeError(f"panels of {sizes} rows for {len(regions)} regions: sizes fall to 1")
+    if types[first] != TensorType(I64, ()):
+        raise ShapeError(f"the number of rows is {types[first]}, expected i64[]")
+    if any(not type.shape or type.shape[0] % sizes[0] for type in types[carries:first]):
+        raise ShapeError(f"an array of rows has no {sizes[0]} rows along its first axis")
+    rows = [value.type for value in regions[0].results[:len(regions[0].results) - carries]]
+    for number, region in enumerate(regions):
+        given = [*types[:carries], *(row_type(type, sizes, number) for type in types[carries:first]), *types[first:]]
+        made = [*(row_type(type, sizes, number) for type in rows), *types[:carries]]
+        for found, expected, what in ((region.params, given, "takes"), (region.results, made, "gives")):
+            if [value.type for value in found] != expected:
+                raise ShapeError(f"@{region.name} {what} {', '.join(str(value.type) for value in found)}, "
+                                 f"expected {', '.join(map(str, expected))}")
+    return (*rows, *types[:carries])
+
+
+def panels_of(count: int, sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Number of the size, and first row, of each panel of `count` rows: as many of the largest size as there are, then of the next.
+
+    >>> list(panels_of(21, (8, 4, 1)))
+    [(0, 0), (0, 8), (1, 16), (2, 20)]
+    """
+    begin = 0
+    for number, size in enumerate(sizes):
+        while begin + size <= count:
+            yield number, begin
+            begin += size
+
+
+def run_panels(bodies: Sequence[Body], arrays: Sequence[np.ndarray], rows: Sequence[np.ndarray], carries: int, slices: int,
+               sizes: Sequence[int], per_row: Sequence[int]) -> list[np.ndarray]:
+    """Run a body for each panel; fills `rows` and returns the last carries. `per_row` has the length along the first axis that a row
+    takes, of each array of rows, then of each of the results `rows`."""
+    first = carries + slices
+    carried: Sequence[np.ndarray] = [array.copy() for array in arrays[:carries]]
+    for number, begin in panels_of(int(arrays[first]), sizes):
+        end = begin + sizes[number]
+        given = [array[begin * length:end * length] for array, length in zip(arrays[carries:first], per_row, strict=False)]
+        out = bodies[number](*carried, *given, np.asarray(begin, I64), *arrays[first + 1:])
+        for row, value, length in zip(rows, out, per_row[slices:], strict=False):
+            row[begin * length:end * length] = value
+        carried = out[len(rows):]
+    return list(carried)
+
+
+def lengths_per_row(op_types: Sequence[TensorType], sizes: Sequence[int]) -> list[int]:
+    """Length along the first axis that a row takes in arrays of these types."""
+    return [type.shape[0] // sizes[0] for type in op_types]
+
+
+def _evaluate(*arrays: np.ndarray, regions: Sequence[Graph], carries: int, slices: int, sizes: tuple[int, ...],
+              **attrs: Any) -> tuple[np.ndarray, ...]:
+    results = [value.type for value in regions[0].results[:len(regions[0].results) - carries]]
+    taken = [value.type for value in regions[0].params[carries:carries + slices]]
+    per_row, count = lengths_per_row([*taken, *results], sizes), int(arrays[carries + slices])
+    rows = [np.empty((count * length, *type.shape[1:]), type.dtype) for type, length in zip(results, per_row[slices:], strict=True)]
+    bodies = [lambda *given, region=region: interpret(region, given) for region in regions]
+    return (*rows, *run_panels(bodies, arrays, rows, carries, slices, sizes, per_row))
+
+
+panels: OpDefinition = define(
+    "panels", Kind.REGION, vjp=None, batch=None, attributes={"carries": int, "slices": int, "sizes": tuple, "scratch_bytes": int},
+    regions=len(PANEL_SIZES),
+    doc="Runs a region for each panel of rows of `slices` arrays: as many panels of `sizes[0]` rows as there are, then of `sizes[1]`, down "
+        "to single rows, each size by a region of its own. How many rows there are is data, the operand behind the arrays; types are those "
+        "of `sizes[0]` rows. A region takes `carries` carried values, then its rows of each array, the number of its first row, then the "
+        "other operands as they are; it returns rows, then the carried values for the next panel. Results: arrays of all rows, then the "
+        "carried values after the last panel.",
+    infer=_infer, evaluate=_evaluate, samples=no_samples, region_use=RegionUse.CONTROL_FLOW)
+
+
+def rows_of(graph: Graph) -> tuple[dict[Value, int], int]:
+    """Arrays of rows of a program for any number of rows, with the length along the first axis that a row takes; and the number of the
+    parameter that tells how many there are, -1 if there is none."""
+    found: dict[Value, int] = {}
+    count = -1
+    for op in graph.ops:
+        if op.name == "panels":
+            carries, first, sizes = op.attrs["carries"], op.attrs["carries"] + op.attrs["slices"], op.attrs["sizes"]
+            values = (*op.operands[carries:first], *op.results[:len(op.results) - carries])
+            found.update(zip(values, lengths_per_row([value.type for value in values], sizes), strict=True))
+            count = graph.params.index(op.operands[first])
+    return found, count

@@ -1,0 +1,275 @@
+"""Splits a program into what runs for each panel of rows and what runs once, so that one program serves any number of rows.
+
+What depends on no row runs before; ops that keep rows apart run panel by panel, and what they add up over rows is carried from one panel to
+the next; what depends on such sums runs after the last panel: an optimiser's update. Rows that depend on sums over rows (a normalized
+batch) take a second loop, which computes again what it needs of the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from adjit.ir import ops
+from adjit.ir.builder import GraphBuilder
+from adjit.ir.dataclass import dataclass
+from adjit.ir.definition import Kind
+from adjit.ir.emitter import emitting
+from adjit.ir.errors import Location
+from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Value, is_kept, needed_ops
+from adjit.ir.ops.control_flow import COUNT
+from adjit.ir.types import TensorType
+from adjit.passes.panels.row_axes import RowGraphs, RowNumber, RowsMixed, is_sum_over_rows, row_operands
+
+MAX_LOOPS = 3
+"""Loops over the rows: each computes again what it needs of the rows of those before."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowProgram:
+    """Graph of a program for any number of rows, its last parameter. Its types are those of the largest panel; `params` and `results`
+    have the numbers of those parameters and results that are rows, with the elements that a row takes along the first axis."""
+
+    graph: Graph
+    params: Mapping[int, int]
+    results: Mapping[int, int]
+    loops: int
+
+
+def split_rows(graphs: RowGraphs, sizes: Sequence[int]) -> RowProgram:
+    """The program of a function, by panels of these sizes. Raises `RowsMixed` if it computes rows from other rows."""
+    return _Split(graphs, sizes).run()
+
+
+class _Split:
+    def __init__(self, graphs: RowGraphs, sizes: Sequence[int]) -> None:
+        self.graphs, self.sizes = graphs, tuple(sizes)
+        self.graph = graphs.graphs[0]
+        self.rows = graphs.rows
+        self.index = {op: number for number, op in enumerate(self.graph.ops)}
+        self.needed = set(needed_ops(self.graph.ops, self.graph.results))
+        self.level: dict[Value, int] = dict.fromkeys(self.graph.params, 0)
+        """Loops that have to run before a value is known, or, of rows, before the loop that computes them."""
+        self.sums: list[Op] = []
+
+    def run(self) -> RowProgram:
+        self._check_params()
+        for op in self.graph.ops:
+            if op in self.needed:
+                self._classify(op)
+        loops = max([1 + self.level[value] for value in self._row_results()] + [1 + self._level_of(op) for op in self.sums], default=0)
+        if loops > MAX_LOOPS:
+            raise RowsMixed(f"rows depend on sums over all rows, {loops - 1} times in a row",
+                            next((op.loc for op in self.graph.ops if any(self.level.get(value) == MAX_LOOPS and value in self.rows
+                                                                        for value in op.results)), None))
+        return _Emission(self, loops).program()
+
+    def _check_params(self) -> None:
+        for value, role in zip(self.graph.params, self.graph.param_roles, strict=True):
+            if value in self.rows and role in WRITABLE_ROLES:
+                raise RowsMixed(f"{value.name or 'an array of rows'} is written to or donated")
+            if value in self.rows and self.rows[value].axis:
+                raise RowsMixed(f"the rows of {value.name} are not along its first axis")
+        for value in self.graph.results:
+            if value in self.rows and self.rows[value].axis:
+                raise RowsMixed("a result has its rows along another axis than the first", self._location(value))
+
+    def _location(self, value: Value) -> Location | None:
+        return next((op.loc for op in self.graph.ops if value in op.results), None)
+
+    def _row_results(self) -> list[Value]:
+        return [value for value in self.graph.results if value in self.rows]
+
+    def _level_of(self, op: Op) -> int:
+        return max((self.level[value] for value in op.operands), default=0)
+
+    def _classify(self, op: Op) -> None:
+        """Find out whether an op works on rows, adds them up, or has nothing to do with them."""
+        if is_kept(op):
+            raise RowsMixed(f"{op.name} is seen from outside, once", op.loc)
+        versions = [graph.ops[self.index[op]] for graph in self.graphs.graphs]
+        takes = [value for value in op.operands if value in self.rows]
+        gives = [value for value in op.results if value in self.rows]
+        level = self._level_of(op)
+        if gives:
+            if op.regions or op.name == "table" or len(gives) != len(op.results) or row_operands(self.graphs, versions) is None:
+                raise RowsMixed(f"{op.name} computes rows from other rows", op.loc)
+        elif takes:
+            if op.regions or not is_sum_over_rows(self.graphs, op) or op.result.type.is_half:
+                raise RowsMixed(f"{op.name} combines rows in another way than to add them up", op.loc)
+            self.sums.append(op)
+            level += 1
+        for value in op.results:
+            self.level[value] = level
+
+
+class _Emission:
+    """The graph under construction: loops, and between them what all rows share."""
+
+    def __init__(self, split: _Split, loops: int) -> None:
+        self.split, self.loops, self.rows = split, loops, split.rows
+        graph = split.graph
+        self.builder = GraphBuilder(graph.name)
+        self.values = {value: self.builder.param(value.type if value in split.graphs.counters else
+                                                 split.graphs.type_for(value, split.sizes[0]), value.name, role)
+                       for value, role in zip(graph.params, graph.param_roles, strict=True)}
+        self.count = self.builder.param(COUNT, "rows")
+        self.row_results: dict[int, Value] = {}
+
+    def program(self) -> RowProgram:
+        split, graph = self.split, self.split.graph
+        shared = [op for op in graph.ops if op in split.needed and not any(value in self.rows for value in (*op.operands, *op.results))]
+        with emitting(self.builder):
+            for loop in range(self.loops + 1):
+                for op in shared:
+                    if split.level[op.results[0]] == loop:
+                        self._emit_shared(op)
+                if loop < self.loops:
+                    self._emit_loop(loop)
+            results = [self.row_results[number] if value in self.rows else self.values[value]
+                       for number, value in enumerate(graph.results)]
+            made = self.builder.build(results)
+        params = {number: self.rows[value].length for number, value in enumerate(graph.params)
+                  if value in self.rows and value not in split.graphs.counters}
+        found = {number: self.rows[value].length for number, value in enumerate(graph.results) if value in self.rows}
+        return RowProgram(made, params, found, self.loops)
+
+    def _emit_shared(self, op: Op) -> None:
+        number = self.split.graphs.numbers.get(op)
+        if number is not None:
+            with self.builder.at(op.loc, op.role):
+                self.values[op.result] = self._number(number, op.result.type.dtype, op.result.type.shape)
+            return
+        results = tuple(Value(value.type, value.name) for value in op.results)
+        self.builder.append(Op(op.definition, tuple(self.values[value] for value in op.operands), results, op.attrs, op.regions, op.loc,
+                               op.role))
+        self.values.update(zip(op.results, results, strict=True))
+
+    def _number(self, number: RowNumber, dtype: np.dtype, shape: Sequence[int]) -> Value:
+        """A number that depends on how many rows there are, as the trace for so many computes it."""
+        count = self.count
+        if number.factor != 1:
+            count = ops.multiply(count, ops.full_like(count, number.factor))
+        if number.offset:
+            count = ops.add(count, ops.full_like(count, number.offset))
+        value = count if dtype == count.type.dtype else ops.convert(count, dtype=dtype)
+        if number.numerator is not None:
+            value = ops.divide(ops.full_like(value, number.numerator), value)
+        return ops.broadcast(value, shape=tuple(shape), axes=()) if shape else value
+
+    def _emit_loop(self, loop: int) -> None:
+        """Emit the loop in which all rows that wait for no further sum are computed."""
+        split, graph = self.split, self.split.graph
+        sums = [op for op in split.sums if split._level_of(op) == loop]
+        outputs = [number for number, value in enumerate(graph.results) if value in self.rows and split.level[value] == loop]
+        if not sums and not outputs:
+            return
+        wanted = [*(value for op in sums for value in op.operands if value in self.rows), *(graph.results[number] for number in outputs)]
+        body = self._body(wanted)
+        numbers = [op for op in body if op in split.graphs.numbers]
+        rows = [value for value in graph.params if value in self.rows and value not in split.graphs.counters
+                and self._is_used(value, body, sums, wanted)]
+        read = [value for op in body for value in op.operands] + [value for op in sums for value in op.operands[_accumulates(op):]]
+        made = {op.results[0]: op for op in graph.ops if op.definition.kind is Kind.CREATION and op not in split.graphs.numbers}
+        constants = [op for value, op in made.items() if value in read and value not in self.rows]
+        shared = dict.fromkeys(value for value in read if value not in self.rows and value not in made)
+        scalars = [self._number(split.graphs.numbers[op], op.result.type.dtype, ()) for op in numbers]
+        init = [self.values[op.operands[0]] if _accumulates(op) else self._identity(op) for op in sums]
+        operands = [*init, *(self.values[value] for value in rows), self.count, *(self.values[value] for value in shared), *scalars]
+        regions = [self._region(number, [*constants, *body], sums, outputs, rows, list(shared), numbers)
+                   for number in range(len(split.sizes))]
+        results = ops.panels.emit(*operands, regions=regions, carries=len(sums), slices=len(rows), sizes=split.sizes, scratch_bytes=0)
+        self.row_results.update(zip(outputs, results, strict=False))
+        for op, value in zip(sums, results[len(outputs):], strict=True):
+            self.values[op.result] = value
+
+    def _body(self, wanted: Iterable[Value]) -> list[Op]:
+        """Ops on rows that these values of rows need."""
+        needed = set(wanted)
+        found: list[Op] = []
+        for op in reversed(self.split.graph.ops):
+            if any(value in needed for value in op.results) and op.results[0] in self.rows:
+                found.append(op)
+                needed.update(value for value in op.operands if value in self.rows)
+        return found[::-1]
+
+    def _is_used(self, value: Value, body: Sequence[Op], sums: Sequence[Op], wanted: Sequence[Value]) -> bool:
+        return value in wanted or any(value in op.operands for op in (*body, *sums))
+
+    def _identity(self, op: Op) -> Value:
+        """What a sum begins with."""
+        type = op.result.type
+        number = op.definition.identity(type.dtype) if op.definition.identity is not None else type.dtype.type(0)
+        return ops.constant(value=number.item() if isinstance(number, np.generic) else number, dtype=type.dtype, shape=type.shape)
+
+    def _region(self, number: int, body: Sequence[Op], sums: Sequence[Op], outputs: Sequence[int], rows: Sequence[Value],
+                shared: Sequence[Value], numbers: Sequence[Op]) -> Graph:
+        """What is done with one panel of the size `number`."""
+        graphs, size = self.split.graphs, self.split.sizes[number]
+        builder = GraphBuilder(f"{self.builder.name}_{size}")
+        carried = [builder.param(op.result.type, role="carried") for op in sums]
+        known = {value: builder.param(graphs.type_for(value, size), value.name) for value in rows}
+        start = builder.param(COUNT, "start")
+        known.update((value, builder.param(value.type, value.name)) for value in shared)
+        scalars = {op: builder.param(op.result.type.with_shape(())) for op in numbers}
+        with emitting(builder):
+            for value in graphs.counters:
+                type = graphs.type_for(value, size)
+                known[value] = ops.add(ops.iota(dtype=type.dtype, shape=type.shape, axis=0), _first(start, 1, type))
+            for op in body:
+                with builder.at(op.loc, op.role):
+                    known.update(zip(op.results, self._of_panel(builder, op, size, known, start, scalars), strict=True))
+            results: list[Value] = []
+            for output in outputs:
+                value = known[self.split.graph.results[output]]
+                taken = value in builder.params or value in results     # a result has memory of its own
+                results.append(ops.reshape(value, shape=value.type.shape) if taken else value)
+            combined = []
+            for op, before in zip(sums, carried, strict=True):
+                added = [known[value] for value in op.operands[_accumulates(op):]]
+                own = graphs.op_for(op, size, [before, *added] if _accumulates(op) else added)
+                with builder.at(op.loc, op.role):
+                    combined.append(_combined(builder, own, before))
+            return builder.build([*results, *combined])
+
+    def _of_panel(self, builder: GraphBuilder, op: Op, size: int, known: Mapping[Value, Value], start: Value,
+                  scalars: Mapping[Op, Value]) -> Sequence[Value]:
+        """Results of an op for a panel of `size` rows that begins with row `start`."""
+        graphs = self.split.graphs
+        type = graphs.type_for(op.results[0], size)
+        if op in scalars:
+            return [ops.broadcast(scalars[op], shape=type.shape, axes=())]
+        operands = [known[value] for value in op.operands]
+        if op in graphs.own_rows:       # of the panel's rows
+            index = operands[1]
+            within = ops.subtract(index, _first(start, self.rows[op.operands[0]].length, index.type))
+            operands[1] = ops.select(ops.less(index, ops.full_like(index, 0)), index, within)       # negative: out of range
+        own = graphs.op_for(op, size, operands)
+        builder.append(own)
+        rows = self.rows.get(op.results[0])
+        if op.name != "iota" or rows is None or op.attrs["axis"] != rows.axis:
+            return own.results
+        return [ops.add(own.result, _first(start, rows.length, type))]
+
+
+def _first(start: Value, length: int, type: TensorType) -> Value:
+    """The number of the first element of a panel that begins with row `start`, where a row takes `length` elements."""
+    first = start if length == 1 else ops.multiply(start, ops.full_like(start, length))
+    first = first if type.dtype == first.type.dtype else ops.convert(first, dtype=type.dtype)
+    return ops.broadcast(first, shape=type.shape, axes=())
+
+
+def _accumulates(op: Op) -> bool:
+    """True if an op adds to its first operand."""
+    return op.name == "scatter_add"
+
+
+def _combined(builder: GraphBuilder, op: Op, before: Value) -> Value:
+    """What a sum over rows is after a panel; `op` sums up the panel."""
+    builder.append(op)
+    return op.result if _accumulates(op) else _COMBINE.get(op.name, ops.add)(before, op.result)
+
+
+_COMBINE = {"reduce_prod": ops.multiply, "reduce_max": ops.maximum, "reduce_min": ops.minimum, "reduce_and": ops.logical_and,
+            "reduce_or": ops.logical_or}

@@ -1,0 +1,1 @@
+"""Programs for any number of rows, and the calls that they serve."""

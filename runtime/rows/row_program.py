@@ -1,0 +1,213 @@
+"""Compilation of a function to one program for any number of rows.
+
+The function is traced for a few numbers of rows: those of the panels, by which the program runs, and a large one, which shows where Python
+uses the number of rows itself. Graphs that are the same but for rows are split into what runs for each panel, and what runs once
+(`passes/panels`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from adjit.codegen.process.gc_pause import gc_paused
+from adjit.eager.modes import modes
+from adjit.ir import ops
+from adjit.ir.dataclass import dataclass
+from adjit.ir.errors import AdjitError
+from adjit.ir.graph import Graph, Op, Value, graph_key
+from adjit.ir.ops.panels import PANEL_SIZES
+from adjit.ir.verifier import Stage
+from adjit.passes.options import Options
+from adjit.passes.panels.row_axes import RowGraphs, RowsMixed, align
+from adjit.passes.panels.split_rows import RowProgram, split_rows
+from adjit.passes.pipeline import AFTER_DERIVATIVES, DERIVATIVES, PIPELINE, PipelineResult, run_pipeline
+from adjit.runtime import settings
+from adjit.runtime.capture.tensor_program import Captured, with_updates
+from adjit.runtime.compile_graph import DeferredPipeline, compile_graph
+from adjit.runtime.compile_options import CompileOptions
+from adjit.runtime.inputs import Inputs
+from adjit.runtime.program import Milliseconds, Program, captured_paths, trace_call, with_donations
+from adjit.runtime.rows.row_signature import call_with_rows
+from adjit.tracer.row_count import RowProbe, probing
+from adjit.tracer.signature import CallSignature
+from adjit.tracer.trace import Trace
+
+TRACED_SIZES = (67, 29, 100_003)
+"""Numbers of rows that a function is traced for: primes, so that hardly another length is taken for one of rows. The last is so large that
+chunks of rows, and bounds of slices, are as good as never larger; it shows where Python uses the number of rows."""
+
+FEW_ROWS = (2, 1)
+"""Numbers of rows that may be special cases: axes of length 1 are dropped or repeated, and short arrays may be used up."""
+
+SIMPLIFIED = tuple(step for step in PIPELINE if step.name in ("simplify", "eliminate_common_subexpressions", "eliminate_dead_code"))
+"""Passes after which graphs that differ in ops of no effect are the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizedTrace:
+    """A trace for some number of rows, and its graph with derivatives expanded."""
+
+    trace: Trace
+    graph: Graph
+
+
+@gc_paused()
+def compile_row_program(fun: Callable[..., Any], signature: CallSignature, compile_options: CompileOptions, reason: str) -> Program:
+    """The program of `fun` for calls of a general signature. Raises `RowsMixed` if there is none. `least_rows` is the least number
+    of rows that it serves."""
+    begin = time.perf_counter()
+    threads = compile_options.threads or settings.THREADS.get()
+    verify = settings.VERIFY.get()
+    first, program, least = _split(fun, signature, compile_options)
+    traced = time.perf_counter()
+    compiled = compile_graph(program.graph, compile_options.backend, compile_options.pass_options, threads, verify, None, AFTER_DERIVATIVES,
+                             Stage.ADJOINT)
+    pipeline = DeferredPipeline(lambda: _with_traced(compiled.pipeline, program.graph))
+    took = (time.perf_counter() - traced) * 1e3
+    milliseconds = Milliseconds((traced - begin) * 1e3, took - compiled.backend_milliseconds, compiled.backend_milliseconds)
+    trace, general = first.trace, signature.without_arguments()
+    paths = [*signature.traced_paths(), *captured_paths(trace), "the number of rows"]
+    inputs = Inputs(program.graph, paths, [param for param, _ in trace.writes], trace.same, program.params)
+    general_trace = replace(trace, signature=general, graph=trace.graph.with_ops(()))
+    return Program(
+        general, general_trace, program.graph.param_roles, pipeline, compiled.executable, inputs, compile_options.backend, threads,
+        milliseconds, reason, verify, loops_over_rows=program.loops, least_rows=least, about_rows=_about(compile_options, program, least))
+
+
+def _split(fun: Callable[..., Any], signature: CallSignature, compile_options: CompileOptions) -> tuple[SizedTrace, RowProgram, int]:
+    """A trace, the graph for any number of rows, and the least number of rows that it serves. Few rows come first: what loops over rows in
+    Python shows itself there."""
+    traces: list[SizedTrace] = []
+    for size in TRACED_SIZES:
+        with probing(size) as probe:
+            try:
+                traces.append(_trace(fun, signature, compile_options, size))
+                aligned = _align(traces, TRACED_SIZES)
+            except RowsMixed:
+                _check_reads(probe)     # rather the cause than the difference
+                raise
+    _check_reads(probe)
+    program = split_rows(aligned, PANEL_SIZES)
+    least = min(TRACED_SIZES)
+    for size in FEW_ROWS:
+        if not _serves(aligned, traces[0], size, partial(_trace, fun, signature, compile_options, size), compile_options.pass_options):
+            break
+        least = size
+    return traces[0], program, least
+
+
+def _check_reads(probe: RowProbe) -> None:
+    """Raise `RowsMixed` if Python used the number of rows."""
+    if probe.reads:
+        what, location = probe.reads[0]
+        raise RowsMixed(f"Python uses the number of rows itself, for {what}", location)
+
+
+def _serves(aligned: RowGraphs, first: SizedTrace, size: int, trace: Callable[[], SizedTrace], options: Options) -> bool:
+    """True if so few rows are no special case."""
+    try:
+        few = trace()
+        _check_alike(first.trace, few.trace)
+    except RowsMixed:
+        return False
+    made = aligned.graph_for(size)
+    return graph_key(made) == graph_key(few.graph) or graph_key(_simplified(made, options)) == graph_key(_simplified(few.graph, options))
+
+
+def _simplified(graph: Graph, options: Options) -> Graph:
+    """The graph as simplified, in which no axis of length 1 is broadcast along others, and indices are no tables."""
+    made: list[Op] = []
+    for op in graph.ops:
+        if op.name == "table" and op.result.type.rank == 1:
+            array = op.definition.evaluate(**op.attrs)
+            if array.dtype.kind in "iuf" and np.array_equal(array, np.arange(len(array))):
+                op = replace(op, definition=ops.iota, attrs={"dtype": array.dtype, "shape": array.shape, "axis": 0})
+        if op.name == "iota" and op.result.type.shape[op.attrs["axis"]] == 1:
+            op = replace(op, definition=ops.constant, attrs={
+                "value": op.attrs["dtype"].type(0).item(), "dtype": op.attrs["dtype"], "shape": op.attrs["shape"]})
+        shape = op.operands[0].type.shape if op.name == "broadcast" else ()
+        kept = [index for index, size in enumerate(shape) if size != 1]
+        if len(kept) < len(shape):
+            squeezed = Value(op.operands[0].type.with_shape(tuple(shape[index] for index in kept)))
+            made.append(Op(ops.reshape, op.operands, (squeezed,), {"shape": squeezed.type.shape}, loc=op.loc, role=op.role))
+            axes = tuple(op.attrs["axes"][index] for index in kept)
+            op = replace(op, operands=(squeezed,), attrs={**op.attrs, "axes": axes})
+        made.append(op)
+    return run_pipeline(graph.with_ops(made), options, False, passes=SIMPLIFIED, stage=Stage.ADJOINT).final
+
+
+def _align(traces: Sequence[SizedTrace], sizes: Sequence[int]) -> RowGraphs:
+    """The graphs for these sizes, side by side. Raises `RowsMixed` unless they are the same but for rows."""
+    first = traces[0].trace
+    for other in traces[1:]:
+        _check_alike(first, other.trace)
+    before = len(first.signature.leaf_keys) - sum(key[0] == "static" for key in first.signature.leaf_keys)
+    counters = [before + index for index, array in enumerate(first.captured)
+                if any(array is not each.trace.captured[index] for each in traces)]
+    for index in counters:
+        if not all(_counts(each.trace.captured[index - before], size) for each, size in zip(traces, sizes, strict=False)):
+            raise RowsMixed("it reads an array that is made anew for each number of rows, or at each call")
+    return align([each.graph for each in traces], sizes[:len(traces)], counters)
+
+
+def _counts(array: np.ndarray, size: int) -> bool:
+    """True if an array has the numbers of the rows."""
+    return array.shape == (size,) and array.dtype.kind in "iu" and array.dtype.isnative and np.array_equal(array, np.arange(size))
+
+
+def _check_alike(first: Trace, other: Trace) -> None:
+    """Raise `RowsMixed` if two traces differ in what surrounds their graphs."""
+    if len(first.captured) != len(other.captured):
+        raise RowsMixed("it reads other arrays for other numbers of rows")
+    if (first.out_tree, first.out_leaves) != (other.out_tree, other.out_leaves):
+        raise RowsMixed("what it returns depends on the number of rows in more than the shapes of arrays")
+    if first.writes != other.writes or not first.in_order >= other.in_order:
+        raise RowsMixed("it writes to other arrays for other numbers of rows")
+
+
+def _trace(fun: Callable[..., Any], signature: CallSignature, compile_options: CompileOptions, size: int) -> SizedTrace:
+    """The trace for `size` rows of zeros. Raises `RowsMixed` where the function decides on values, keeps values, or fails."""
+    args, kwargs, sized = call_with_rows(signature, size, compile_options.static, modes.key)
+    try:
+        trace, captured, _ = trace_call(fun, args, kwargs, compile_options.static, sized, (), None)
+    except RowsMixed:
+        raise
+    except Exception as error:
+        raise RowsMixed(f"its trace for {size} rows of zeros fails ({type(error).__name__}: {str(error).partition(chr(10))[0]})",
+                        error.location if isinstance(error, AdjitError) else None) from error
+    _check(trace, captured)
+    graph, _ = with_updates(with_donations(trace.graph, sized, compile_options.donate), trace.writes)
+    result = run_pipeline(graph, compile_options.pass_options, settings.VERIFY.get(), passes=DERIVATIVES)
+    return SizedTrace(trace, result.final)
+
+
+def _check(trace: Trace, captured: Captured | None) -> None:
+    """Raise `RowsMixed` for what a program for any number of rows does not do."""
+    if captured is not None:
+        captured.undo()
+        raise RowsMixed("it reads tensors")
+    if trace.value_guards:
+        raise RowsMixed("Python decides on values", trace.value_guards[0].location)
+    if trace.kept or trace.stored:
+        raise RowsMixed("it stores values outside")
+    if trace.same:
+        raise RowsMixed("an array that it writes to is passed twice")
+
+
+def _with_traced(pipeline: Any, graph: Graph) -> PipelineResult:
+    """The passes, after the graph that they began with, which stands for the trace."""
+    return PipelineResult({**pipeline.graphs, "traced": graph, "adjoint": graph}, pipeline.records)
+
+
+def _about(compile_options: CompileOptions, program: RowProgram, least: int) -> str:
+    *larger, single = PANEL_SIZES
+    few = "" if least == 1 else f"; fewer than {least} rows have programs of their own"
+    loops = "one loop" if program.loops == 1 else f"{program.loops} loops"
+    return (f"one program for any number of rows of {', '.join(sorted(compile_options.batch))}: {loops} over panels of "
+            f"{', '.join(map(str, larger))} and {single} rows{few}")

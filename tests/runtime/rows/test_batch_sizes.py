@@ -1,0 +1,349 @@
+"""One program for every batch size: `compile(batch=...)`, against programs made for the size, and what has a program a size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjit as aj
+from adjit.ir.errors import ArgumentError
+from adjit.tracer.trees import flatten
+
+SIZES = (0, 1, 2, 7, 64, 100, 1000)
+RNG = np.random.default_rng(5)
+X, Y = RNG.normal(size=(1000, 6)), RNG.normal(size=1000)
+LABELS = RNG.integers(-4, 4, 1000)
+W = {"a": RNG.normal(size=(6, 4)), "b": RNG.normal(size=4), "c": RNG.normal(size=(6, 6))}
+
+
+def leaves(result: Any) -> list[np.ndarray]:
+    return [np.asarray(leaf) for leaf in flatten(result)[0]]
+
+
+def check(fun: Callable[..., Any], *args: Any, rows: tuple[int, ...], same_bits: bool = False, sizes: tuple[int, ...] = SIZES) -> Any:
+    """Compare the program for any number of rows of the arguments `rows` to those made for each; returns the compiled function."""
+    any_rows, exact = aj.compile(fun, batch=rows), aj.compile(fun)
+    for size in sizes:
+        given = [arg[:size] if index in rows else arg for index, arg in enumerate(args)]
+        for one, two in zip(leaves(any_rows(*given)), leaves(exact(*given)), strict=True):
+            assert one.shape == two.shape
+            assert one.dtype == two.dtype
+            if same_bits:
+                assert np.array_equal(one, two, equal_nan=True), size
+            else:
+                assert np.allclose(one, two, rtol=1e-10, atol=1e-12, equal_nan=True), size
+    return any_rows
+
+
+def made(compiled: Any) -> int:
+    """Number of programs that were made, but for no rows."""
+    return sum("[0" not in "".join(program.signature.descriptions()) for program in compiled.programs())
+
+
+ROW_WISE: dict[str, Callable[..., Any]] = {
+    "elementwise": lambda x: (np.exp(-x * x), 3 * x, x > 0),
+    "along rows": lambda x: (np.sum(x, axis=1), np.max(x, axis=1), np.argmax(x, axis=1), np.sort(x, axis=1), np.cumsum(x, axis=1)),
+    "shapes": lambda x: (x.reshape(x.shape[0], 2, 3), x[:, ::-1], x[:, 1:3], np.concatenate([x, np.ones((x.shape[0], 2))], axis=1),
+                         x[:, None, :] + x[:, :, None], x.reshape(-1, 3)),
+    "made for the size": lambda x: (np.zeros((x.shape[0], 2)), np.full(len(X[0]), 2.0) * x, np.ones(x.shape[0]) + x[:, 0]),
+    "a size of sizes": lambda x: (x.size // x.shape[0] * x, x * 2 if x.shape[0] == x[:, 0].size else x),
+    "not its rows": lambda x: (x, x),
+}
+
+
+@pytest.mark.parametrize("name", ROW_WISE)
+def test_rows_keep_their_bits(name: str) -> None:
+    assert made(check(ROW_WISE[name], X, rows=(0,), same_bits=True, sizes=SIZES[name == "a size of sizes":])) == 1
+
+
+SUMS: dict[str, Callable[..., Any]] = {
+    "sums": lambda x, y: (np.sum(x), np.mean(x, axis=0), np.mean(x * y[:, None]), np.prod(1 + x / 1e3, axis=0),
+                          (1 / (x.shape[0] + 1)) * np.sum(y)),
+    "products": lambda x, y: (x.T @ x, x.T @ y, y @ y, np.einsum("ij,ik->jk", x, x)),
+    "extrema": lambda x, y: (np.any(x > 2), np.all(x > -9, axis=0), np.sum(x > 0)),
+    "moments": lambda x, y: (np.var(x, axis=0), np.std(y, ddof=1) if y.size != 1 else y, (x - np.mean(x, axis=0)) / 2),
+    "standardized": lambda x, y: (x - x.mean(axis=0)) / (1 + x.std(axis=0)),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_over_rows(name: str) -> None:
+    assert made(check(SUMS[name], X, Y, rows=(0, 1))) == 1 or name == "moments"
+
+
+def test_extrema_of_no_rows_are_numpys_error() -> None:
+    highest = check(lambda x: np.max(x, axis=0), X, rows=(0,), sizes=SIZES[1:])
+    assert made(highest) == 1
+    with pytest.raises(ValueError, match="zero-size array"):
+        highest(X[:0])
+
+
+def mean_squares(w: Any, x: Any, y: Any) -> Any:
+    return np.mean((np.tanh(x @ w["a"] + w["b"]).sum(axis=1) - y) ** 2)
+
+
+def cross_entropy(w: Any, x: Any, labels: Any) -> Any:
+    z = x @ w["a"] + w["b"]
+    z = z - np.max(z, axis=1, keepdims=True)
+    return -np.mean(z[np.arange(x.shape[0]), labels] - np.log(np.sum(np.exp(z), axis=1)))
+
+
+@pytest.mark.parametrize("loss", [mean_squares, cross_entropy])
+def test_losses_and_gradients(loss: Callable[..., Any]) -> None:
+    labels = LABELS if loss is cross_entropy else Y
+    found = check(lambda w, x, y: aj.value_and_grad(loss)(w, x, y), W, X, labels, rows=(1, 2))
+    assert made(found) == 1
+    assert "one program for any number of rows of x, y" in found.explain()
+
+
+def test_a_training_step_in_place() -> None:
+    adam = aj.optim.adam(1e-2)
+
+    def step(params: Any, state: Any, x: Any, y: Any) -> Any:
+        value, grads = aj.value_and_grad(mean_squares)(params, x, y)
+        return *adam.update(params, grads, state), value
+
+    compiled = aj.compile(step, donate=("params", "state"), batch={"x": 0, "y": 0})
+    exact = aj.compile(step)
+    params, mine = ({name: value.copy() for name, value in W.items()} for _ in range(2))
+    state, own = adam.init(params), adam.init(mine)
+    for size in (64, 64, 17, 64, 3, 1):
+        kept = mine["a"]
+        params, state, value = exact(params, state, X[:size], Y[:size])
+        mine, own, found = compiled(mine, own, X[:size], Y[:size])
+        assert mine["a"] is kept
+        assert np.isclose(found, value)
+        assert np.allclose(mine["a"], params["a"])
+    assert compiled.cache_info().traces == 1
+
+
+def test_embeddings_are_looked_up_and_trained() -> None:
+    def loss(table: Any, index: Any, y: Any) -> Any:
+        return np.mean((table[index].sum(axis=1) - y) ** 2)
+
+    found = check(lambda table, index, y: aj.value_and_grad(loss)(table, index, y), W["a"], np.abs(LABELS), Y, rows=(1, 2))
+    assert made(found) == 1
+
+
+def test_indices_out_of_range_are_errors_and_nothing_is_written() -> None:
+    def step(table: Any, index: Any) -> Any:
+        return table - 0.1 * aj.grad(lambda t: np.sum(t[index]))(table)
+
+    compiled = aj.compile(step, batch="index", donate="table")
+    table = W["a"].copy()
+    compiled(table, np.zeros(3, np.int64))
+    before = table.copy()
+    for index in (np.array([0] * 100 + [6]), np.array([6])):
+        with pytest.raises(IndexError, match="6"):
+            compiled(table, index)
+        assert np.array_equal(table, before)
+    own = aj.compile(cross_entropy, batch=("x", "labels"))
+    own(W, X[:9], LABELS[:9])
+    with pytest.raises(IndexError):
+        own(W, X[:9], np.full(9, 4))
+
+
+def test_trees_of_rows_and_other_arguments() -> None:
+    def f(data: Any, scale: float, flag: bool) -> Any:
+        return {"sum": scale * np.sum(data["x"]), "rows": data["x"] + data["y"][:, None] if flag else data["x"]}
+
+    compiled = aj.compile(f, batch="data")
+    for size in (3, 70):
+        data = {"x": X[:size], "y": Y[:size]}
+        expected = f(data, 2.0, True)
+        found = compiled(data, 2.0, flag=True)
+        assert np.isclose(found["sum"], expected["sum"])
+        assert np.array_equal(found["rows"], expected["rows"])
+    assert compiled.cache_info().traces == 1
+    compiled(data, 2.0, flag=False)
+    assert compiled.cache_info().traces == 2
+
+
+def test_arrays_that_are_not_contiguous() -> None:
+    compiled = aj.compile(lambda x: x * 2, batch="x")
+    for given in (X[:50], X[::2], X.T, X[:30, ::2], X[:100][::-1]):
+        assert np.array_equal(compiled(given), given * 2)
+
+
+def test_float32_and_integers() -> None:
+    check(lambda x, n: (x * 2, n + 1, np.sum(n), np.max(x)), X.astype(np.float32), LABELS, rows=(0, 1), same_bits=True, sizes=(1, 2, 7))
+
+
+def test_draws_of_random_numbers() -> None:
+    key = aj.random.key(3)
+    found = check(lambda key, x: x * aj.random.uniform(key, x.shape), key, X, rows=(1,), same_bits=True)
+    assert made(found) == 1
+
+
+def test_a_method() -> None:
+    class Model:
+        scale = 3.0
+
+        @aj.compile(batch="x")
+        def predict(self, x: Any) -> Any:
+            return self.scale * x
+
+    model = Model()
+    for size in (4, 9, 200):
+        assert np.array_equal(model.predict(X[:size]), 3.0 * X[:size])
+    assert Model.predict.cache_info().traces == 1
+    model.scale = 4.0
+    assert np.array_equal(model.predict(X[:5]), 4.0 * X[:5])
+
+
+def random_function(choose: Random) -> Callable[..., Any]:
+    """A random function of rows (n, 6), (n,) and a matrix (6, 6), as a list of steps on values of both kinds."""
+    steps = [(choose.choice(STEPS), choose.random(), choose.random()) for _ in range(choose.randint(3, 9))]
+
+    def run(x: Any, y: Any, w: Any) -> Any:
+        rows, shared, results = [x, x * y[:, None]], [w[0], np.sum(w)], []
+        for step, one, two in steps:
+            a, b = rows[int(one * len(rows))], shared[int(two * len(shared))]
+            if step == "product":
+                rows.append(np.tanh(a @ w))
+            elif step == "shared":
+                rows.append(a * b)
+            elif step == "both":
+                rows.append(np.where(a > 0.1, a, rows[int(two * len(rows))]))
+            elif step == "of a row":
+                rows.append(a - np.mean(a, axis=1, keepdims=True))
+            elif step == "columns":
+                rows.append(np.concatenate([a[:, 2:], a[:, :2]], axis=1))
+            elif step == "sum":
+                shared.append(np.mean(a, axis=0))
+            elif step == "total":
+                shared.append(np.sum(a * a) / a.size)
+            elif step == "gram":
+                shared.append((a.T @ rows[int(two * len(rows))])[0])
+            elif step == "largest":
+                shared.append(np.max(a, axis=0))
+            results.append(a if two > 0.7 else b)
+        return rows[-1], shared[-1], results
+
+    return run
+
+
+STEPS = ("product", "shared", "both", "of a row", "columns", "sum", "total", "gram", "largest")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_functions(seed: int, exhaustive: bool) -> None:
+    for number in range(40 if exhaustive else 1):
+        fun = random_function(Random(1000 * seed + number))
+        found = check(fun, X, Y, W["c"], rows=(0, 1), sizes=(1, 2, 7, 100))
+        assert made(found) == 1 or "depend on sums over all rows" in found.explain() or "fewer than" in found.explain()
+
+
+# -- a program for each size
+
+
+REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
+    "a comparison": (lambda x: x * 2 if x.shape[0] > 500 else x, "Python uses the number of rows itself, for a comparison"),
+    "len": (lambda x: np.sum(x) / len(x), "Python uses the number of rows itself, for len()"),
+    "a cut": (lambda x: x[:500] * 2, "some rows"),
+    "a large cut": (lambda x: x[:200_000] * 2, "some rows"),
+    "chunks": (lambda x: np.stack([np.mean(x[begin:begin + 128]) for begin in range(0, x.shape[0], 128)]), "some rows"),
+    "a loop over rows": (lambda x: sum(np.sin(row[0]) for row in x), "number"),
+    "a key": (lambda x: x * {7: 2.0, 100: 3.0}.get(x.shape[0], 1.0), "Python uses the number of rows itself, for a key"),
+    "a text": (lambda x: x * len(str(x.shape[0])), "Python uses the number of rows itself, for a text"),
+    "a remainder": (lambda x: x * (2.0 if x.shape[0] % 2 else 1.0), "Python uses the number of rows itself, for arithmetic"),
+    "an integer": (lambda x: x * int(x.shape[0] / 3), "Python uses the number of rows itself"),
+    "rows beside rows": (lambda x: x[1:] - x[:-1], "rows"),
+    "products of rows": (lambda x: x @ x.T, "is not that of rows"),
+    "sums of rows so far": (lambda x: np.cumsum(x, axis=0), "cumsum computes rows from other rows"),
+    "in order": (lambda x: np.sort(x, axis=0), "sort computes rows from other rows"),
+    "transposed": (lambda x: x.T * 2, "another axis"),
+    "a decision": (lambda x: x if np.sum(x) > 1e9 else -x, "decides on values"),
+    "the size": (lambda x: (x, x.shape[0]), "returns"),
+    "a power of the size": (lambda x: np.sum(x) / x.shape[0] ** 2, "Python uses the number of rows itself"),
+    "a root of the size": (lambda x: np.sum(x) / np.sqrt(x.shape[0]), "number"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_a_program_for_each_size(name: str) -> None:
+    fun, reason = REFUSED[name]
+    compiled = aj.compile(fun, batch=(0,))
+    for size in (7, 100, 1000):
+        for one, two in zip(leaves(compiled(X[:size])), leaves(fun(X[:size])), strict=True):
+            assert np.allclose(one, two), size
+    assert compiled.cache_info().traces == 3
+    (line,) = [line for line in compiled.explain().splitlines() if line.startswith("a program for each number of rows of x, because")]
+    assert reason in line
+
+
+def test_the_reason_has_a_line() -> None:
+    def f(x: Any) -> Any:
+        if x.shape[0] > 5:
+            return x + 1
+        return x
+
+    compiled = aj.compile(f, batch="x")
+    compiled(X)
+    assert f"test_batch_sizes.py:{f.__code__.co_firstlineno + 1} in f" in compiled.explain()
+
+
+def test_one_row_may_be_a_special_case() -> None:
+    compiled = aj.compile(lambda x: np.squeeze(x[:, :1]), batch="x")
+    for size in (2, 5, 1, 9, 1):
+        assert compiled(X[:size]).shape == np.squeeze(X[:size, :1]).shape
+    assert compiled.cache_info().traces == 2
+    alone = aj.compile(lambda x: np.squeeze(x[:, :1]), batch="x")
+    assert alone(X[:1]).shape == ()
+    assert alone(X[:2]).shape == (2,)
+    assert alone(X[:1]).shape == ()
+
+
+def test_arguments_of_different_lengths_are_numpys_error() -> None:
+    compiled = aj.compile(lambda x, y: x[:, 0] + y, batch=("x", "y"))
+    compiled(X, Y)
+    with pytest.raises(ValueError, match="broadcast"):
+        compiled(X[:5], Y[:4])
+
+
+def test_writes_to_rows() -> None:
+    def double(x: Any) -> None:
+        x *= 2
+
+    compiled = aj.compile(double, batch="x")
+    for size in (3, 50):
+        x = X[:size].copy()
+        compiled(x)
+        assert np.array_equal(x, X[:size] * 2)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_any_number_of_threads_has_the_same_bits(threads: int) -> None:
+    one, other = (aj.compile(aj.value_and_grad(mean_squares), batch=(1, 2), threads=count) for count in (1, threads))
+    x, y = RNG.normal(size=(20_000, 6)), RNG.normal(size=20_000)
+    for a, b in zip(leaves(one(W, x, y)), leaves(other(W, x, y)), strict=True):
+        assert np.array_equal(a, b)
+
+
+def test_options_are_checked() -> None:
+    with pytest.raises(ArgumentError, match="axis 1"):
+        aj.compile(lambda x: x, batch={"x": 1})
+    with pytest.raises(ArgumentError, match="not an argument"):
+        aj.compile(lambda x: x, batch="y")
+    with pytest.raises(ArgumentError, match="static and have rows"):
+        aj.compile(lambda x: x, batch="x", static="x")
+
+
+def test_other_backends_have_a_program_for_each_size() -> None:
+    compiled = aj.compile(lambda x: x * 2, batch="x", backend="interpret")
+    for size in (1, 5):
+        assert np.array_equal(compiled(X[:size]), X[:size] * 2)
+
+
+def test_reports() -> None:
+    compiled = aj.compile(lambda x: np.sum(np.sin(x)), batch="x")
+    compiled(X)
+    assert "panels" in compiled.ir("optimized")
+    assert "x: f64[rows,6]" in compiled.explain()
+    assert compiled.profile(X[:300]).milliseconds > 0
+    assert compiled.memory(X[:10]).blocks
+    assert compiled.cache_info().traces == 1
