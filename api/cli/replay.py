@@ -9,7 +9,7 @@ import numpy as np
 
 from adjit.ir.printer import print_graph
 from adjit.runtime.compile_options import make_compile_options
-from adjit.runtime.debug.bisect import load_reproducer, run_compiled
+from adjit.runtime.debug.bisect import TRACE_DIFFERS, load_reproducer, run_compiled
 from adjit.runtime.debug.compare import difference
 from adjit.runtime.debug.op_by_op import run_op_by_op
 
@@ -23,7 +23,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the graph and how the backend's results differ from NumPy's; the status is 1 if they do."""
+    """Print the graph and how the backend's results differ from NumPy's; the status is 1 if they do, or if the graph is not
+    what Python does."""
     reproducer = load_reproducer(options.file)
     backend = options.backend or reproducer.backend
     compile_options = make_compile_options(_example, (), (), backend, "cpu", 1, None, False)
@@ -36,6 +37,9 @@ def run(options: argparse.Namespace) -> int:
                  if (text := difference(one, other))]
         print(f"{who}: {'; '.join(texts) or 'as expected'}")
         status = status or int(bool(texts))
+    if reproducer.about.endswith(TRACE_DIFFERS):
+        print("expected is what the graph computes: the code made of the graph is right, the graph is not what the function does")
+        return 1
     return status
 
 

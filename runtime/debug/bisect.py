@@ -22,7 +22,7 @@ from adjit.ir.version import VERSION
 from adjit.passes.pipeline import HALF
 from adjit.passes.regions import contains
 from adjit.runtime.compile_graph import compile_graph
-from adjit.runtime.debug.compare import difference, distance, perturbed
+from adjit.runtime.debug.compare import difference, distance
 from adjit.runtime.debug.op_by_op import Arrays, run_op_by_op
 from adjit.runtime.inputs import Inputs
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from adjit.runtime.compile_options import CompileOptions
 
 FORMAT = "adjit reproducer 1"
+TRACE_DIFFERS = "the trace differs from Python"
+"""What a reproducer is about that holds the graph, and what the graph computes: neither is what the Python function does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ def bisect(graph: Graph, arrays: Arrays, options: CompileOptions, threads: int) 
 
     while True:
         values = _values(graph, arrays, flipped)
-        others = _values(graph, perturbed(arrays), flipped)
+        others = _values(graph, arrays, flipped, inexact=True)
         noise = {value: distance(array, others[value]) if is_inexact(array.dtype) else 0.0 for value, array in values.items()}
 
         def compiled(part: Graph, values: dict[Value, np.ndarray] = values) -> list[np.ndarray]:
@@ -153,12 +155,13 @@ def _flipped(graph: Graph, op: Op, values: dict[Value, np.ndarray], compiled: Ca
     return dict(zip(op.results, results, strict=True)) if all(map(np.array_equal, results, meant)) else None
 
 
-def _values(graph: Graph, arrays: Arrays, known: Mapping[Value, np.ndarray]) -> dict[Value, np.ndarray]:
-    """Every value of a graph, but for those in loops; some are `known`."""
+def _values(graph: Graph, arrays: Arrays, known: Mapping[Value, np.ndarray], inexact: bool = False) -> dict[Value, np.ndarray]:
+    """Every value of a graph, but for those in loops; some are `known`. `inexact` as of `run_op_by_op`."""
     ops = tuple(op for op in graph.ops if known.keys().isdisjoint(op.results))
     graph, arrays = Graph(graph.name, (*graph.params, *known), ops, graph.results), (*arrays, *known.values())
     values: dict[Value, np.ndarray] = dict(zip(graph.params, arrays, strict=True))
-    run_op_by_op(graph, arrays, lambda op, _, results: values.update(zip(op.results, results, strict=True)))
+    run_op_by_op(graph, arrays, lambda op, _, results: values.update(zip(op.results, results, strict=True)),
+                 inexact=inexact)
     return values
 
 

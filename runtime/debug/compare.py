@@ -56,9 +56,10 @@ def difference(found: Any, expected: Any, noise: float = 0.0) -> str:
 
 
 def perturbed(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Arrays whose floats differ by a few roundings: what a function makes of these tells how exact its results can be."""
+    """Arrays whose floats differ by a few roundings: what a function makes of these tells how exact its results can be. Whole numbers
+    are exact."""
     draw = np.random.default_rng(0)
-    return [array if not is_inexact(array.dtype) else
+    return [array if not is_inexact(array.dtype) or np.array_equal(array, np.rint(array)) else
             (array * (1 + _EPSILON[array.dtype.itemsize // (2 if array.dtype.kind == "c" else 1)] * draw.choice((-4.0, 4.0), array.shape)))
             .astype(array.dtype) for array in arrays]
 

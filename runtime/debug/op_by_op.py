@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from adjit.ir.definition import Kind
 from adjit.ir.graph import Graph, Op, Value, last_uses
 from adjit.ir.interpreter import evaluate
 from adjit.ir.ops.control_flow import run_control_flow
@@ -16,6 +17,7 @@ from adjit.ir.waiting_effects import no_effects
 from adjit.passes.autodiff.differentiate import differentiate
 from adjit.passes.options import Options
 from adjit.passes.regions import contains
+from adjit.runtime.debug.compare import perturbed
 
 if TYPE_CHECKING:
     from adjit.runtime.capture.compiled_operation import Half
@@ -36,14 +38,17 @@ def reference_graph(program: Program | Half) -> Graph:
     return differentiate(graph, Options()) if contains(graph, TRANSFORMS) else graph
 
 
-def run_op_by_op(graph: Graph, arrays: Arrays, observe: Observer | None = None, checks: bool = False) -> list[np.ndarray]:
+def run_op_by_op(graph: Graph, arrays: Arrays, observe: Observer | None = None, checks: bool = False, inexact: bool = False
+                 ) -> list[np.ndarray]:
     """Results of a graph. `observe(op, operands, results)` is called after each op, also in each iteration of a loop, before the loop
-    itself. Effects are left out: they were seen when the program ran. So are guards, which held then, without `checks`."""
+    itself. Effects are left out: they were seen when the program ran. So are guards, which held then, without `checks`. With `inexact`
+    what ops compute is off by a few roundings, as the arguments are: another order of additions, or a fused multiplication and addition,
+    rounds each of them otherwise, and what cancels shows it."""
     with no_effects():
-        return _run(graph, observe, checks, *arrays)
+        return _run(graph, observe, checks, inexact, *(perturbed(arrays) if inexact else arrays))
 
 
-def _run(graph: Graph, observe: Observer | None, checks: bool, *arrays: np.ndarray) -> list[np.ndarray]:
+def _run(graph: Graph, observe: Observer | None, checks: bool, inexact: bool, *arrays: np.ndarray) -> list[np.ndarray]:
     known: dict[Value, np.ndarray] = dict(zip(graph.params, arrays, strict=True))
     last = last_uses(graph)
     for index, op in enumerate(graph.ops):
@@ -51,9 +56,11 @@ def _run(graph: Graph, observe: Observer | None, checks: bool, *arrays: np.ndarr
         if op.definition.is_check and not checks:
             continue
         if op.name in CONTROL_FLOW:
-            results = run_control_flow(op, [partial(_run, region, observe, checks) for region in op.regions])(*operands)
+            results = run_control_flow(op, [partial(_run, region, observe, checks, inexact) for region in op.regions])(*operands)
         else:
             results = evaluate(op.definition, operands, op.attrs, op.regions)
+            if inexact and op.definition.kind not in (Kind.CREATION, Kind.MOVEMENT, Kind.INDEXING):
+                results = perturbed(results)
         known.update(zip(op.results, results, strict=True))
         if observe is not None:
             observe(op, operands, results)

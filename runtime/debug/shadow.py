@@ -28,8 +28,8 @@ from adjit.ir.graph import Graph, attributes_key
 from adjit.ir.waiting_effects import no_effects
 from adjit.runtime import settings
 from adjit.runtime.debug import watch
-from adjit.runtime.debug.bisect import Reproducer, bisect, make_reproducer
-from adjit.runtime.debug.compare import difference, distance, perturbed
+from adjit.runtime.debug.bisect import TRACE_DIFFERS, Reproducer, bisect, make_reproducer
+from adjit.runtime.debug.compare import difference, distance
 from adjit.runtime.debug.op_by_op import reference_graph, run_op_by_op
 from adjit.runtime.program import Program, compile_program
 from adjit.tracer.array_wrapper import ArrayWrapper
@@ -151,7 +151,7 @@ class Shadow:
         program = task.program
         signature = flatten_call(task.fun, task.args, task.kwargs, self._function.compile_options.static, modes.key)
         given = [np.array(array) for array in (*signature.leaves, *task.captured)]
-        ends = [program.trace.rebuild(run_op_by_op(reference_graph(program), each)) for each in (given, perturbed(given))]
+        ends = [program.trace.rebuild(run_op_by_op(reference_graph(program), given, inexact=inexact)) for inexact in (False, True)]
         text = _tree_difference(found, expected, ends)
         if text:
             self.report = self._explain(task, program, given, text, _tree_difference((ends[0], found[1]), (expected[0], found[1])))
@@ -177,8 +177,8 @@ class Shadow:
                 return (f"{head}\n    the function is traced otherwise now: the program holds an old {op_name}{where}\n"
                         "    pass what changed as an argument, or call .clear_cache() after changing it")
             results = run_op_by_op(graph, given)
-            reproducer = make_reproducer(graph, given, results, self._function.compile_options.backend, f"{name}: {text}")
-            return f"{head}\n    the graph, op by op, computes what the compiled program does: the trace differs from Python" \
+            reproducer = make_reproducer(graph, given, results, self._function.compile_options.backend, f"{name}: {text}; {TRACE_DIFFERS}")
+            return f"{head}\n    the graph, op by op, computes what the compiled program does: {TRACE_DIFFERS}" \
                 f"{_saved(reproducer, name)}"
         except AdjitError as error:
             return f"{head}\n    it could not be bisected: {error.message}"
