@@ -52,7 +52,7 @@ class _Parameters:
             lower, upper = zip(*bounds, strict=True)
             bounds = tuple(np.array([limit if bound is None else bound for bound in side], float)
                            for side, limit in ((lower, -np.inf), (upper, np.inf)))
-        if not isinstance(bounds, tuple) or len(bounds) != 2:
+        if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
             raise TraceError(f"{what}: bounds are a pair (lower, upper), got {type(bounds).__name__}", find_user_location(),
                              hint="each is None, a number, or a tree like the parameters")
         lower, upper = (self._bound(side, limit, what) for side, limit in zip(bounds, (-np.inf, np.inf), strict=True))
@@ -61,6 +61,8 @@ class _Parameters:
     def _bound(self, side: Any, limit: float, what: str) -> Any:
         if side is None:
             return np.full(self.vector.shape, limit)
+        if isinstance(side, (tuple, list, np.ndarray)) and len(side) == self.vector.size and all(map(_is_number, side)):
+            return np.array([limit if bound is None else bound for bound in side], float)       # SciPy's form: one for each element
         try:
             leaves = optree.broadcast_prefix(side, unflatten(self.spec, range(len(self.arrays))), namespace=NAMESPACE, none_is_leaf=True)
             full = [np.broadcast_to(np.asarray(limit if leaf is None else leaf, float), array.shape)
@@ -69,6 +71,24 @@ class _Parameters:
             raise ShapeError(f"{what}: bounds do not fit the parameters ({error})", find_user_location(),
                              hint="None, a number, or the containers of the parameters with a number, an array or None for each") from None
         return np.concatenate([np.ravel(array) for array in full])
+
+
+def _is_number(bound: Any) -> bool:
+    return bound is None or isinstance(bound, (int, float, np.integer, np.floating))
+
+
+_NOT_TAKEN = {
+    "jac": "the Jacobian is exact: leave it out", "full_output": "least_squares returns SciPy's whole result",
+    "check_finite": "leave it out", "nan_policy": "leave out what is NaN before: xdata[good], ydata[good]",
+}
+
+
+def _check_options(what: str, options: dict[str, Any], function: Function) -> None:
+    """Raise `ArgumentError` for an option that SciPy's function does not take, or that has no meaning here."""
+    for name in options:
+        if name in _NOT_TAKEN or name not in inspect.signature(function).parameters:
+            raise ArgumentError(f"{what} takes no option {name}=", find_user_location(),
+                                hint=_NOT_TAKEN.get(name, f"options are those of scipy.optimize.{function.__name__}"))
 
 
 @functools.cache
@@ -202,6 +222,7 @@ def least_squares(fun: Function, params: Any, args: tuple[Any, ...] = (), *, bou
     (2.0, 0.5)
     """
     what = f"least_squares of {describe(fun)}"
+    _check_options(what, options, scipy_optimize.least_squares)
     parameters = _Parameters(params, what)
     (both,) = _programs(fun, "fit.least_squares", parameters, lambda f: (_with_matrix(f),))
     limits = parameters.bounds(bounds, what)
@@ -255,6 +276,9 @@ def curve_fit(model: Function, xdata: Any, ydata: Any, params: Any = None, sigma
     (2.0, 1.5, (2, 2))
     """
     _check_model(model, params, options)
+    if "maxfev" in options:
+        options["max_nfev"] = options.pop("maxfev")
+    _check_options(f"curve_fit of {describe(model)}", options, scipy_optimize.least_squares)
     y = np.asarray(ydata, np.float64)
     weights: Any = None if sigma is None else np.asarray(sigma, np.float64)
     if weights is not None and weights.shape not in ((), y.shape, (y.size, y.size)):

@@ -137,3 +137,23 @@ def test_trees() -> None:
 def test_errors(call: Callable[[], Any], error: type[AdjitError], says: str) -> None:
     with pytest.raises(error, match=says):
         call()
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.array])
+@pytest.mark.parametrize("start", [(1.0, 1.0, 0.0), [1.0, 1.0, 0.0], np.array([1.0, 1.0, 0.0])])
+def test_bounds_as_scipy_has_them(kind: Any, start: Any) -> None:
+    t = np.linspace(0.0, 4.0, 50)
+    y = 2.5 * np.exp(-1.3 * t) + 0.5
+    lower, upper = [0.0, 0.0, 0.0], [3.0, 1.2, 1.0]
+    expected, _ = so.curve_fit(lambda t, a, b, c: a * np.exp(-b * t) + c, t, y, (1.0, 1.0, 0.0), bounds=(lower, upper))
+    for bounds in ((kind(lower), kind(upper)), [kind(lower), kind(upper)]):
+        found, _ = fit.curve_fit(lambda t, p: p[0] * np.exp(-p[1] * t) + p[2], t, y, start, bounds=bounds, maxfev=500)
+        assert type(found) is type(start)
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("option", "hint"), [("jac", "exact"), ("full_output", "least_squares"), ("colour", "least_squares")])
+def test_options_that_are_not_taken(option: str, hint: str) -> None:
+    with pytest.raises(ArgumentError, match=f"curve_fit of <lambda> takes no option {option}=") as caught:
+        fit.curve_fit(lambda t, p: p[0] * t, np.ones(3), np.ones(3), (1.0,), **{option: True})
+    assert hint in (caught.value.hint or "")
