@@ -140,7 +140,7 @@ if not TYPE_CHECKING:       # type checkers know all names
         if function is not None:
             return globals().setdefault(name, function)
         there = f"; {_ELSEWHERE[name]}" if name in _ELSEWHERE else _nearest(name, __dir__())
-        raise AttributeError(f"module 'adjit' has no attribute {name!r}{there}")
+        raise AttributeError(f"module 'adjit' has no attribute {name!r}{there}", name=name, obj=None)
 
 
 def __dir__() -> list[str]:

@@ -71,7 +71,7 @@ def __getattr__(name: str) -> Any:
         return import_module("adjit.numpy_signatures").describe(function, numpys)
     if name.startswith("_") or not hasattr(_np, name):
         reason = "" if name.startswith("_") else f": there is no numpy.{name}{_nearest(name, __dir__())}"
-        raise AttributeError(f"module 'adjit.numpy' has no attribute {name!r}{reason}")
+        raise AttributeError(f"module 'adjit.numpy' has no attribute {name!r}{reason}", name=name, obj=None)
     return getattr(_np, name)
 
 

@@ -31,4 +31,4 @@ _ELSEWHERE = {
 
 def __getattr__(name: str) -> Any:
     there = f"; adjit.random has {_ELSEWHERE[name]}" if name in _ELSEWHERE else nearest(name, __all__)
-    raise AttributeError(f"module 'adjit.random' has no attribute {name!r}{there}")
+    raise AttributeError(f"module 'adjit.random' has no attribute {name!r}{there}", name=name, obj=None)

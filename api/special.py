@@ -58,7 +58,7 @@ def __getattr__(name: str) -> Any:
     except KeyError:
         exists = hasattr(sys.modules.get("scipy.special"), name)
         reason = f"scipy.special.{name} has no rule" if exists else f"there is no such function with a rule{_nearest(name, __dir__())}"
-        raise AttributeError(f"module 'adjit.special' has no attribute {name!r}: {reason}") from None
+        raise AttributeError(f"module 'adjit.special' has no attribute {name!r}: {reason}", name=name, obj=None) from None
     if name in _NAMES:
         known = _EXTERNAL[name]
         return describe_special(function, known.arity - known.of_complex, name, 1 if known.of_complex else len(known.derivatives))

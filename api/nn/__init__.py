@@ -223,7 +223,7 @@ def __getattr__(name: str) -> Any:
     if name == "modules":
         return import_module("adjit.nn.modules")
     if name not in __all__:
-        raise AttributeError(f"module 'adjit.nn' has no attribute {name!r}{_nearest(name, __all__)}")
+        raise AttributeError(f"module 'adjit.nn' has no attribute {name!r}{_nearest(name, __all__)}", name=name, obj=None)
     if name not in _MODULE_OF:
         return import_module(f"adjit.nn.{name}")
     return globals().setdefault(name, getattr(import_module(f"adjit.nn.{_MODULE_OF[name]}"), name))

@@ -83,7 +83,7 @@ def without_rule(module: str, public: list[str]) -> Callable[[str], Any]:
         theirs = scipys(module)
         if not hasattr(theirs, name):
             raise AttributeError(f"module 'adjit.scipy.{module}' has no attribute {name!r}: there is no scipy.{module}.{name}"
-                                 f"{nearest(name, public)}")
+                                 f"{nearest(name, public)}", name=name, obj=None)
         found = getattr(theirs, name)
         if isinstance(found, (type, ModuleType, np.ufunc)) or not callable(found):
             return found        # a ufunc asks its arguments

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import builtins
 import sys
+from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from string import Formatter
-from types import CodeType, FrameType, FunctionType
+from types import BuiltinFunctionType, CodeType, FrameType, FunctionType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -38,7 +39,7 @@ def print(text: str, /, *args: Any, **values: Any) -> None:
     is not an array, such as a text, is that of the trace. Prints of one call come in the order of Python's, also in loops and branches,
     once for each example under `vmap`, and in the backward half where a backward rule or `on_gradient` has one. Derivatives pass it by.
 
-    Raises `ArgumentError` for a text that names a value that is not given.
+    Raises `ArgumentError` for a text that names a value that is not given, or has no place for one that is.
 
     >>> import numpy as np
     >>> import adjit as aj
@@ -65,6 +66,11 @@ def print(text: str, /, *args: Any, **values: Any) -> None:
         if not (int(name) < len(args) if name.isdecimal() else name in values):
             raise ArgumentError(f"aj.debug.print: {text!r} names {{{name}}}, which is not given", find_user_location(),
                                 hint="pass a value for each pair of braces" if name.isdecimal() else f"pass it: {name}={name}")
+    unused = [repr(value) for index, value in enumerate(args) if not any(names) and index >= len(names)]
+    unused += [name for name in values if name not in names]
+    if unused:
+        raise ArgumentError(f"aj.debug.print: {text!r} has no place for {len(unused)} of the values", find_user_location(),
+                            hint='write aj.debug.print("x = {x}", x=x)')
     if "" in names and any(map(str.isdecimal, names)):
         raise ArgumentError(f"aj.debug.print: {text!r} mixes numbered braces and others", find_user_location(), hint="number all or none")
 
@@ -134,7 +140,8 @@ def breakpoint(**values: Any) -> None:
 def on_gradient(function: Function, x: T) -> T:
     """`x`; in the backward half, `function` is called with the gradient of the result with respect to it, an array of its shape.
 
-    `function` is part of the backward half: it may call `aj.debug.print`, `callback` and `breakpoint`.
+    A function in Python is traced, as a part of the backward half: it may call `aj.debug.print`, `callback` and `breakpoint`. One in C,
+    such as `print` or `seen.append`, is called by the program, with an array of NumPy's.
 
     >>> import numpy as np
     >>> import adjit as aj
@@ -148,7 +155,13 @@ def on_gradient(function: Function, x: T) -> T:
     observed = custom_vjp(_identity, constant_closures=True)
 
     def backward(_: None, gradient: Any) -> tuple[Any]:
-        function(gradient)
+        owner = getattr(function, "__self__", None)
+        if isinstance(owner, (list, deque)):        # whose class is another one while changes to it are noted
+            callback(lambda gradient: getattr(owner, function.__name__)(gradient), gradient)
+        elif isinstance(function, BuiltinFunctionType):
+            callback(function, gradient)
+        else:
+            function(gradient)
         return (gradient,)
 
     observed.defvjp(lambda x: (x, None), backward)

@@ -60,7 +60,7 @@ def _run(graph: Graph, observe: Observer | None, checks: bool, inexact: bool, *a
         else:
             results = evaluate(op.definition, operands, op.attrs, op.regions)
             if inexact and op.definition.kind not in (Kind.CREATION, Kind.MOVEMENT, Kind.INDEXING):
-                results = perturbed(results)
+                results = tuple(perturbed(results))
         known.update(zip(op.results, results, strict=True))
         if observe is not None:
             observe(op, operands, results)

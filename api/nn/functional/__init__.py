@@ -166,7 +166,7 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 def __getattr__(name: str) -> Any:
     """Import a function when it is first used: most programs need a few of them."""
     if name not in _MODULE_OF:
-        raise AttributeError(f"module 'adjit.nn.functional' has no attribute {name!r}{_nearest(name, __all__)}")
+        raise AttributeError(f"module 'adjit.nn.functional' has no attribute {name!r}{_nearest(name, __all__)}", name=name, obj=None)
     return globals().setdefault(name, getattr(import_module(f"adjit.nn.functional.{_MODULE_OF[name]}"), name))
 
 

@@ -298,3 +298,21 @@ def test_breakpoint_stops_at_the_line_with_the_values(monkeypatch: pytest.Monkey
 def test_effects_do_not_go_into_files(tmp_path: Any) -> None:
     with pytest.raises(aj.errors.ExportError, match=r"adjit.debug"):
         aj.compile(same_twice).export(tmp_path / "f.adjit", 1.0)
+
+
+def test_values_without_a_place_are_refused() -> None:
+    for call in (lambda x: aj.debug.print("x", x), lambda x: aj.debug.print("{}", x, x), lambda x: aj.debug.print("{x}", x=x, y=x)):
+        with pytest.raises(ArgumentError, match="has no place for 1 of the values"):
+            aj.compile(call)(np.ones(2))
+
+
+def test_functions_in_c_get_the_gradient(capsys: pytest.CaptureFixture[str]) -> None:
+    seen: list[Any] = []
+
+    def loss(x: Any) -> Any:
+        return np.sum(aj.debug.on_gradient(print, aj.debug.on_gradient(seen.append, x)) ** 2)
+
+    for run in (aj.grad(loss), aj.compile(aj.grad(loss))):
+        run(np.array([1.0, 2.0]))
+    assert [gradient.tolist() for gradient in seen] == [[2.0, 4.0]] * 2
+    assert capsys.readouterr().out == "[2. 4.]\n" * 2
