@@ -155,11 +155,8 @@ def on_gradient(function: Function, x: T) -> T:
     observed = custom_vjp(_identity, constant_closures=True)
 
     def backward(_: None, gradient: Any) -> tuple[Any]:
-        owner = getattr(function, "__self__", None)
-        if isinstance(owner, (list, deque)):        # whose class is another one while changes to it are noted
-            callback(lambda gradient: getattr(owner, function.__name__)(gradient), gradient)
-        elif isinstance(function, BuiltinFunctionType):
-            callback(function, gradient)
+        if isinstance(function, BuiltinFunctionType) or isinstance(getattr(function, "__self__", None), (list, deque)):
+            callback(function, gradient)        # lists have other methods while changes to them are noted
         else:
             function(gradient)
         return (gradient,)
