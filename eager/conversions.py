@@ -20,7 +20,7 @@ from adjit.eager.gradient_overrides import detached_value
 from adjit.eager.lost_gradients import check_number
 from adjit.eager.node_names import raw
 from adjit.eager.tensor import Tensor, new_tensor, note_wrapper, own_tensor, tensor
-from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError
+from adjit.ir.errors import ArgumentError, DTypeError, NonDifferentiableError, ShapeError
 from adjit.ir.types import bfloat16, is_complex, is_float
 from adjit.tracer.array import TracedArray, wrap, write_refused
 from adjit.tracer.array_checks import check_array, is_ndarray
@@ -52,7 +52,7 @@ def install() -> None:
         "__bool__": _bool, "__float__": _float, "__complex__": _complex, "__int__": _int, "__index__": _index, "__len__": _len,
         "__iter__": _iter,
         "__format__": _format, "__array_ufunc__": TracedArray.__array_ufunc__, "__array_function__": _array_function,
-        "__array_namespace__": array_namespace,
+        "__array_namespace__": array_namespace, "to_device": _to_device,
         "dim": _dim, "ndimension": _dim, "size": _size, "numel": _numel, "nelement": _numel, "element_size": _element_size,
         "is_contiguous": _is_contiguous,
         "stride": _stride, "data_ptr": _data_ptr, "is_floating_point": _is_floating_point, "is_complex": _is_complex,
@@ -284,12 +284,21 @@ def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndar
     return array.copy() if copy else array
 
 
-def _dlpack(self: Tensor, **arguments: Any) -> Any:
-    return _numpy(self).__dlpack__(**arguments)
+def _dlpack(self: Tensor, *, stream: Any = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None,
+            copy: bool | None = None) -> Any:
+    return _numpy(self).__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
 
 def _dlpack_device(self: Tensor) -> tuple[int, int]:
     return _numpy(self, force=True).__dlpack_device__()
+
+
+def _to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
+    """Return the tensor itself, by the name of the array standard. Raises `UnsupportedError` for another device than "cpu"."""
+    check_device(device)
+    if stream is not None:
+        raise ArgumentError("the CPU has no streams", find_user_location(), hint="leave stream= out")
+    return self
 
 
 def _bool(self: Tensor) -> bool:

@@ -55,7 +55,11 @@ def _index_arrays(entries: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any
         elif isinstance(array, TracedArray) and array.dtype == np.bool_ and array.ndim:
             check_mask(array.shape, shape, axis)
             found += [wrap(places.value, scalar=False) for places in find(np.nonzero)(array)]       # for this number of elements
-        elif not isinstance(array, (bool, np.bool_, np.ndarray, TracedArray)) and hasattr(array, "__index__"):
+        elif issubclass(type(array), (bool, np.bool_)) or (is_ndarray(array) and array.dtype == np.bool_):
+            if is_ndarray(array):
+                freeze(array)
+            found.append(bool(array))
+        elif not isinstance(array, (np.ndarray, TracedArray)) and hasattr(array, "__index__"):
             found.append(operator.index(array))
         else:
             found.append(item)

@@ -40,6 +40,8 @@ def by_lapack(a: Any) -> bool:
 
 def lower_factor(a: Any) -> Any:
     """Cholesky factor; the derivative is that of a symmetric matrix, shared equally between both triangles."""
+    if not a.shape[-1]:
+        return np.copy(a)
     return wrap(ops.cholesky(watched(from_triangle(a), "potrf").value)) if by_lapack(a) else _lower_factor(a)
 
 

@@ -246,13 +246,15 @@ def test_loaded_on_demand() -> None:
 
 
 ARRAY_API = """
-import numpy as np, scipy.special, adjit as aj
+import numpy as np, scipy.special, adjit as aj, adjit.scipy.special
 x, rate = np.array([0.5, 2.5]), np.array([1.5, 3.0])
 assert type(scipy.special.gammaln).__name__ == "function"       # SciPy's dispatch is on
 for name in ("gammaln", "expit", "erf", "ndtr", "log_ndtr", "logit", "psi", "i0e", "entr"):
     function = getattr(scipy.special, name)
     plain = np.array([0.25, 0.5])
     np.testing.assert_allclose(aj.compile(lambda x: function(x))(plain), function(plain), rtol=1e-12)
+    named = getattr(adjit.scipy.special, name)
+    np.testing.assert_allclose(aj.compile(lambda x: named(x))(plain), function(plain), rtol=1e-12)
 assert aj.compile(lambda x: scipy.special.gammaln(x))(0.5).shape == ()
 np.testing.assert_allclose(aj.compile(lambda x: scipy.special.xlogy(rate, x))(x), rate * np.log(x))     # beside a plain array
 np.testing.assert_allclose(aj.grad(lambda x: np.sum(scipy.special.xlogy(2.0, x)))(x), 2.0 / x)

@@ -102,6 +102,7 @@ def getitem(x: TracedArray, index: Any) -> TracedArray:
             raise IndexingError("invalid index to scalar variable.", find_user_location())
         # no IndexError: loops over what has no __iter__ end there, without a word
         raise DTypeError(f"iteration over a 0-d array, or an index into a scalar ({x.dtype})", find_user_location())
+    x, index = _without_bools(x, index)
     entries = _expand(x, index)
     kept = any(item is Ellipsis for item in (index if isinstance(index, tuple) else (index,)))      # NumPy makes no scalars then
     if not any(_is_array(entry) for entry in entries):
@@ -124,6 +125,7 @@ def setitem(x: TracedArray, index: Any, new: Any) -> None:
     """Assign `x[index] = new`, converted to the dtype of `x`."""
     if x.immutable:
         raise scalar_refused(f"'numpy.{x.dtype.type.__name__}' object does not support item assignment")
+    x, index = _without_bools(x, index)
     entries = _expand(x, index)
     if not any(_is_array(entry) for entry in entries):
         target = _basic_view(x, entries)
@@ -194,6 +196,26 @@ def _is_copied(index: Any, shape: tuple[int, ...]) -> bool:
     return any(map(is_ndarray, items)) or (not shape and not any(item is Ellipsis for item in items))
 
 
+def _without_bools(x: TracedArray, index: Any) -> tuple[TracedArray, Any]:
+    """A view and an index that has no single bools: True and False choose one row or none of a new axis, wherever they are."""
+    given = index if isinstance(index, tuple) else (index,)
+    if not any(map(_is_bool, given)):
+        return x, index
+    axes = [axis for item, axis in zip(given, first_axes(given, x.ndim), strict=True) if _is_bool(item)]
+    items: list[Any] = [slice(None)] * x.ndim
+    for axis in reversed(axes):
+        items.insert(axis, None)
+    for item in given:
+        if is_ndarray(item) and _is_bool(item):
+            freeze(item)
+    view = _basic_view(wrap(x.value, scalar=False) if x.immutable else x, items)
+    return view, tuple(fixed(np.zeros(int(item), np.int64)) if _is_bool(item) else item for item in given)
+
+
+def _is_bool(item: Any) -> bool:
+    return issubclass(type(item), (bool, np.bool_)) or (is_ndarray(item) and not item.shape and item.dtype == np.bool_)
+
+
 def _expand(x: TracedArray, index: Any) -> list[Any]:
     """Return one entry for each axis, and None for new axes: slices, integers, and integer arrays (plain or traced)."""
     given: Sequence[Any] = index if isinstance(index, tuple) else (index,)
@@ -204,8 +226,6 @@ def _expand(x: TracedArray, index: Any) -> list[Any]:
              if isinstance(item, list) else item for item in given]
     given = [fixed(np.asarray(item)) if type(item) in FRESH else item for item in given]        # its content is known
     for item, axis in zip(given, first_axes(given, x.ndim), strict=True):
-        if issubclass(type(item), (bool, np.bool_)):
-            raise UnsupportedError("indexing with a single bool is not supported", find_user_location(), "use np.where")
         if is_ndarray(item) and item.dtype == np.bool_:
             items += _mask_indices(x, item, axis)
         elif is_ndarray(item) and not item.shape and item.dtype.kind in "iu":
@@ -213,7 +233,7 @@ def _expand(x: TracedArray, index: Any) -> list[Any]:
             items.append(int(item))
         elif isinstance(item, TracedArray) and item.dtype.kind not in "iu":
             if item.dtype == BOOL:
-                raise UnsupportedError("indexing with a single bool is not supported", find_user_location(), "use np.where")
+                raise UnsupportedError("indexing with a single traced bool is not supported", find_user_location(), "use np.where")
             raise IndexingError("arrays used as indices must be of integer (or boolean) type", find_user_location())
         elif is_ndarray(item) and item.dtype.kind not in "iu":
             raise IndexingError("arrays used as indices must be of integer (or boolean) type", find_user_location())
@@ -242,8 +262,8 @@ _BOUNDS = frozenset({int, type(None)})
 
 def first_axes(items: Sequence[Any], ndim: int) -> list[int]:
     """First axis of each item of an index."""
-    widths = [0 if item is None or item is Ellipsis else getattr(item, "ndim", 1) if getattr(item, "dtype", None) == np.bool_ else 1
-              for item in items]
+    widths = [0 if item is None or item is Ellipsis or type(item) is bool else
+              getattr(item, "ndim", 1) if getattr(item, "dtype", None) == np.bool_ else 1 for item in items]
     axes = [0, *accumulate(widths)][:len(widths)]
     for position, item in enumerate(items):
         if item is Ellipsis:

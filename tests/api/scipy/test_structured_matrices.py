@@ -92,7 +92,8 @@ def test_left_vectors_and_pairs(of_complex: bool) -> None:
         np.testing.assert_allclose(a @ v, m @ v * w, atol=1e-12)
         np.testing.assert_allclose(u.conj().T @ a, w[:, None] * (u.conj().T @ m), atol=1e-12)
         np.testing.assert_allclose(np.linalg.norm(u, axis=0), 1.0)
-        np.testing.assert_allclose(np.sort_complex(w), np.sort_complex(theirs.eigvals(a, other)), atol=1e-12)
+        found, wanted = (np.sort_complex(np.round(values, 12)) for values in (w, theirs.eigvals(a, other)))      # pairs: equal real parts
+        np.testing.assert_allclose(found, wanted, atol=1e-11)
 
 
 def test_pairs_have_derivatives() -> None:
