@@ -8,10 +8,28 @@ from adjit.codegen.llvm.builder import Value
 from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.program_code import MAX_GIL_HELD_NS, StepCode
 from adjit.codegen.native.step_builder import StepBuilder
-from adjit.ir.communicator import PLACES, element_of
+from adjit.ir.analysis.collective_order import line_of
+from adjit.ir.communicator import BY_PYTHON, DIGEST, EVENTS, PLACES, PRIME, RECENT, SAMPLE_WORDS, SAMPLES, element_of, key_of
 from adjit.ir.graph import Op
 
 _FUNCTIONS = {"all_reduce": "MPI_Allreduce", "all_gather": "MPI_Allgather", "all_to_all": "MPI_Alltoall", "broadcast_rank": "MPI_Bcast"}
+
+
+def note(text: StepBuilder, table: str, key: int) -> None:
+    """Note an event, as `Communicator.note` does."""
+    calls = text.load("ptr", table, 8 * PLACES["calls"])
+    number = text.add(text.load("i64", calls, 8 * EVENTS), 1)
+    keyed = text.let(f"xor i64 {text.load('i64', calls, 8 * DIGEST)}, {key}")
+    digest, by_python = text.mul(keyed, PRIME), text.load("i64", calls, 8 * BY_PYTHON)
+    check = text.let(f"xor i64 {text.let(f'xor i64 {number}, {digest}')}, {by_python}")
+    for word, value in ((EVENTS, number), (DIGEST, digest)):
+        text.store("i64", value, text.at(calls, 1, 8 * word))
+    zeros = text.call("i64", "@llvm.cttz.i64", ("i64", number), ("i1", "true"))
+    recent = text.add(text.let(f"and i64 {number}, {RECENT - 1}"), 64)
+    for index in (zeros, recent):
+        sample = text.at(calls, 1, text.add(text.mul(index, 8 * SAMPLE_WORDS), 8 * SAMPLES))
+        for word, value in enumerate((number, digest, by_python, check)):
+            text.store("i64", value, text.at(sample, 1, 8 * word))
 
 
 def lower_collective(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
@@ -27,6 +45,7 @@ def lower_collective(op: Op, shared: Mapping[int, int], target: Target) -> tuple
         def field(name: str, kind: str = "ptr") -> str:
             return text.load(kind, table, 8 * PLACES[name])
 
+        note(text, table, key_of(line_of(op)))
         calls, comm, types, counted = field("calls"), ("ptr", field("comm")), ("ptr", field(element)), ("i32", count)
         if op.name == "all_reduce":
             arguments: list[tuple[str, Value]] = [("ptr", source), ("ptr", to), counted, types, ("ptr", field(op.attrs["op"])), comm]

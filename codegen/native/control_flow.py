@@ -16,10 +16,13 @@ from dataclasses import replace
 
 from adjit.codegen.llvm.module import Definition
 from adjit.codegen.llvm.target import Target
+from adjit.codegen.native import collectives
 from adjit.codegen.native.arrays.creation import MEMCPY
 from adjit.codegen.native.program_code import MAX_GIL_HELD_NS, OP_SHIFT, LowerGraph, ProgramCode, StepCode
 from adjit.codegen.native.step_builder import StepBuilder
 from adjit.ir.analysis.buffer_assignment import BufferAssignment, ResultOffsets, is_dealt, nested_ops, region_memory
+from adjit.ir.analysis.collective_order import table_of
+from adjit.ir.communicator import ENTERED, LEFT
 from adjit.ir.graph import Op, carried_operands
 from adjit.ir.ops.traits import CONTROL_FLOW
 
@@ -109,6 +112,7 @@ class _RegionBuilder(StepBuilder):
         operands, results, scratch = self.argument_pointers()
         carried = results[len(results) - carries:]
         self.copy_initial(operands, carried)
+        self.note(operands, ENTERED)
         test_params, test_targets = self.arrays(0)
         body_params, body_targets = self.arrays(1)
         for params in (test_params, body_params):
@@ -131,6 +135,7 @@ class _RegionBuilder(StepBuilder):
             self.call_region(1, body_params, body_targets, scratch)
             self.copy_back(1, carried, scratch)
             self.store("i64", self.add(count, 1), trips)
+        self.note(operands, LEFT)
         if checkpoints:
             for place, source in zip(results, (trips, stride), strict=False):
                 self.store("i64", self.load("i64", source), place)
@@ -161,6 +166,12 @@ class _RegionBuilder(StepBuilder):
                 self.copy_back(number, carried, scratch)
                 self.store("i64", self.add(position, size), begin)
 
+    def note(self, operands: Sequence[str], key: int) -> None:
+        """Note that a loop or branch with collectives begins or ends: by that ranks whose trip counts differ are told from others."""
+        table = table_of(self.op)
+        if table is not None:
+            collectives.note(self, operands[table], key)
+
     def save_checkpoint(self, count: str, stride: str, carried: Sequence[str], stacks: Sequence[tuple[str, int]], checkpoints: int) -> None:
         """Save the carried values if this iteration is a checkpoint. If the stacks are full, every second checkpoint is dropped first."""
         step = self.load("i64", stride)
@@ -189,7 +200,9 @@ class _RegionBuilder(StepBuilder):
             self.set_pointers(targets, [*results[:first], *self.result_pointers(number, scratch)[first:]])
             self.call_region(number, params, targets, scratch)
             self.copy_back(number, carried, scratch)
+            self.note(operands, LEFT)
 
+        self.note(operands, ENTERED)
         with self.if_(self.compare("ne", self.load("i8", operands[0]), 0, "i8")):
             arm(0)
             self.ret("i64", 0)

@@ -17,14 +17,29 @@ def collectives_of(graph: Graph) -> tuple[str, ...]:
 def _lines(graph: Graph) -> Iterator[str]:
     for op in graph.ops:
         if op.name in NAMES:
-            attrs = "".join(f" {name}={value}" for name, value in sorted(op.attrs.items()) if name != "note")
-            yield f"{op.name} {op.operands[0].type}{attrs}{op.attrs.get('note', '')}"
+            yield line_of(op)
         elif op.regions:
             inner = [tuple(_lines(region)) for region in op.regions]
             if any(inner):
                 yield f"{op.name} of {op.attrs['length']} iterations" if "length" in op.attrs else op.name
                 for lines in inner:
                     yield from ("{", *lines, "}")
+
+
+def line_of(op: Op) -> str:
+    """The line of a collective: what has to be the same on all ranks."""
+    attrs = "".join(f" {name}={value}" for name, value in sorted(op.attrs.items()) if name != "note")
+    return f"{op.name} {op.operands[0].type}{attrs}{op.attrs.get('note', '')}"
+
+
+def table_of(op: Op) -> int | None:
+    """The number of the operand of a loop or branch that is the table of the collectives in its regions; None if there are none."""
+    for region in op.regions:
+        for inner in region.ops:
+            number = 1 if inner.name in NAMES else table_of(inner)
+            if number is not None:
+                return region.params.index(inner.operands[number]) + (op.name == "cond")
+    return None
 
 
 def first_collective(graph: Graph) -> Location | None:

@@ -6,6 +6,10 @@ end, and are found by what the ranks say with it, the number of collectives that
 - A rank waits in a collective for one that waits here, for the agreement on another program. Nobody can call it back from there; a thread
   of its own finds it (`_watch`), says so, and ends all ranks.
 - A rank waits, here or in a collective, for one whose process has come to its end.
+
+Equal programs may still run different collectives, where a loop or a branch depends on values that differ. So each rank sends samples of
+the history of its collectives (`ir/communicator.py`) to its neighbour, once a second if there are new ones, which compares them with its
+own.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from typing import Any
 
 from adjit.codegen.process.off_main_thread import check_cancelled
 from adjit.ir.analysis.collective_order import collectives_of, first_collective
-from adjit.ir.communicator import WORLD
+from adjit.ir.communicator import EVENTS, WORLD
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import DistributedError, Location
 from adjit.ir.graph import Graph
@@ -31,10 +35,13 @@ NOTICE_AFTER = 5.0
 STUCK_AFTER = 1.0
 """Seconds within one collective after which a rank looks whether the others can come to it at all."""
 
+_COMPARED_EVERY = 1.0
+"""Seconds between two comparisons of histories."""
+
 _FORWARDED_AFTER = 0.5
 """Seconds after which a launcher has read what a rank wrote."""
 
-_PROGRAM, _END = 1, 2
+_PROGRAM, _END, _HISTORY = 1, 2, 3
 """Tags of messages."""
 
 
@@ -60,6 +67,8 @@ class Agreement:
         self._announced: dict[int, list[Announcement]] = {rank: [] for rank in range(control.size)}
         self._ended: dict[int, int] = {}            # ranks that have come to their end, and the collectives that they ran
         self._sent: list[Any] = []
+        self._last: Announcement | None = None      # of the programs that ranks agreed on
+        self._histories: dict[int, dict[int, tuple[int, int]]] = {}
         self._stop = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="adjit.distributed", daemon=True)
         if mpi.Query_thread() == mpi.THREAD_MULTIPLE:
@@ -73,7 +82,7 @@ class Agreement:
         """
         place: Location | None = first_collective(graph)
         mine = Announcement(graph.name, str(place or ""), collectives, int(WORLD.calls[1]))
-        others = [rank for rank in range(self._control.size) if rank != self._control.rank]
+        others = self._others()
         self._send(mine, _PROGRAM, others)
         begin, pause, noticed = time.monotonic(), 20e-6, False
         while True:
@@ -97,27 +106,36 @@ class Agreement:
         if len(groups) > 1:
             raise DistributedError(_difference(said, groups.most_common(1)[0][0]), place,
                                    hint="all ranks have to run the same collectives, on arrays of the same shapes, in the same order")
+        self._last = mine
+
+    def _others(self) -> list[int]:
+        return [rank for rank in range(self._control.size) if rank != self._control.rank]
 
     def _send(self, message: Any, tag: int, ranks: Iterable[int]) -> None:
-        self._sent = [request for request in self._sent if not request.Test()]
-        self._sent += [self._control.isend(message, rank, tag) for rank in ranks]
+        with self._lock:
+            self._sent = [request for request in self._sent if not request.Test()]
+            self._sent += [self._control.isend(message, rank, tag) for rank in ranks]
 
     def _receive(self) -> None:
         """Take all messages that there are."""
         with self._lock:
-            for tag in (_PROGRAM, _END):        # a rank says what it runs before it ends
+            for tag in (_PROGRAM, _END, _HISTORY):      # a rank says what it runs before it ends
                 status = self._mpi.Status()
                 while (message := self._control.improbe(self._mpi.ANY_SOURCE, tag, status)) is not None:
                     rank, content = status.Get_source(), message.recv()
                     if tag == _PROGRAM:
                         self._announced[rank].append(content)
-                    else:
+                    elif tag == _END:
                         self._ended[rank] = content
+                    else:
+                        self._histories[rank] = content
 
     def _watch(self) -> None:
-        last, since = -1, 0.0
+        last, since, compared, sent = -1, 0.0, time.monotonic(), 0
         while not self._stop.wait(0.25):
-            begun, ended = map(int, WORLD.calls)
+            if time.monotonic() - compared > _COMPARED_EVERY:
+                compared, sent = time.monotonic(), self._compare(sent)
+            begun, ended = map(int, WORLD.calls[:2])
             if begun == ended or begun != last:
                 last, since = begun, time.monotonic()
             elif time.monotonic() - since > STUCK_AFTER:
@@ -130,6 +148,24 @@ class Agreement:
                               "the same order. All ranks end here")
                     end_all(self._mpi)
 
+    def _compare(self, sent: int) -> int:
+        """Send samples of this rank's history to its neighbour if there are more events than `sent`, and compare those that came with its
+        own; returns the number of events. Where histories differ, all ranks end."""
+        events, rank = int(WORLD.calls[EVENTS]), self._control.rank
+        if events != sent:
+            self._send(WORLD.samples(), _HISTORY, [(rank + 1) % self._control.size])
+        self._receive()
+        mine = WORLD.samples()
+        for other, theirs in self._histories.items():
+            apart = [number for number in theirs.keys() & mine.keys() if _differ(theirs[number], mine[number])]
+            if apart:
+                program = "" if self._last is None else f", such as {self._last}"
+                self._say(f"finds that {ranks_in_words(sorted((rank, other)))} have run different collectives, or loops with other numbers "
+                          f"of trips: a loop or a branch of a program{program}, depends on values that are not the same on all ranks. All "
+                          "ranks end here")
+                end_all(self._mpi)
+        return events
+
     def _say(self, text: str) -> None:
         print(f"adjit.distributed: rank {self._control.rank} {text}", file=sys.stderr, flush=True)
 
@@ -137,8 +173,14 @@ class Agreement:
         """Tell the others that this rank comes to its end."""
         self._stop.set()
         if not self._mpi.Is_finalized():
-            others = [rank for rank in range(self._control.size) if rank != self._control.rank]
-            self._send(int(WORLD.calls[1]), _END, others)
+            self._send(int(WORLD.calls[1]), _END, self._others())
+
+
+def _differ(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """True if two ranks had other histories. Those of a rank that runs a function step by step in Python, where others run a program, are
+    not compared."""
+    (digest, by_python), (other_digest, others_by_python) = one, other
+    return by_python == others_by_python and digest != other_digest
 
 
 def end_all(mpi: Any) -> None:

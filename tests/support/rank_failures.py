@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,32 @@ def other_program_within() -> None:
 def no_program() -> None:
     if not OTHER:
         program(X)
+
+
+def trips(x: Any, most: Any) -> Any:
+    return aj.while_loop(lambda state: state[1] < most, lambda state: (0.5 * total(state[0]), state[1] + 1), (x, 0))[0]
+
+
+def other_trips() -> None:
+    """The second rank leaves the loop first, and is busy with something else."""
+    program = aj.compile(trips)
+    program(X, 3)
+    program(X, 5 if OTHER else 7)
+    time.sleep(40)
+
+
+def other_trips_again() -> None:
+    """The collectives that are left over meet those of the next call, on the other rank."""
+    program = aj.compile(trips)
+    while True:
+        program(X, 5 if OTHER else 7)
+
+
+def other_branch() -> None:
+    program = aj.compile(lambda x, flag: aj.cond(flag, lambda x: total(x), lambda x: x, x))
+    program(X, np.asarray(True))
+    program(X, np.asarray(not OTHER))
+    time.sleep(40)
 
 
 def uncaught() -> None:

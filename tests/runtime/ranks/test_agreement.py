@@ -13,6 +13,9 @@ CASES = {
     "uncaught": "ValueError: the data of this rank are missing",
     "other_program_within": "rank 1 waits in collective number 2 for rank 0, which waits to run another program",
     "dies": "",
+    "other_trips": "ranks 0, 1 have run different collectives",
+    "other_trips_again": "other numbers of trips: a loop or a branch of a program, such as trips (",
+    "other_branch": "ranks 0, 1 have run different collectives",
     "no_program": "rank 1 came to the end without the program total (",
 }
 
@@ -25,4 +28,4 @@ def test_ends_within_seconds(case: str) -> None:
     ran = run_ranks(2, SUPPORT / "rank_failures.py", case, timeout=60)
     assert ran.returncode != 0
     assert CASES[case] in ran.stdout, ran.stdout
-    assert time.perf_counter() - begin < 30, "five seconds on a machine that does nothing else, with the start"
+    assert time.perf_counter() - begin < 25, "five seconds on a machine that does nothing else, with the start"
