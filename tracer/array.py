@@ -295,6 +295,10 @@ class TracedArray:
                              else "The stream argument in to_device() is not supported")
         return self
 
+    def __jax_array__(self) -> Any:
+        """What operators of JAX arrays ask operands for: nothing that they know, so that Python asks this array for `__rmul__` and kin."""
+        return NotImplemented
+
     @property
     def T(self) -> TracedArray:
         return FUNCTIONS[np.transpose](self)
