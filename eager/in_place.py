@@ -15,7 +15,7 @@ from adjit.eager.capture import current_capture, traced
 from adjit.eager.functional import elementwise
 from adjit.eager.gradient_overrides import detached_value, with_gradient_of
 from adjit.eager.modes import modes
-from adjit.eager.node import Edge, Node, SavedTensor, edge_of
+from adjit.eager.node import Edge, Node, SavedTensor, edge_of, node_of_view
 from adjit.eager.node_names import raw
 from adjit.eager.operation import Operation
 from adjit.eager.promotion import PROMOTING, promoted, promotes
@@ -202,7 +202,9 @@ def _rebase_history(target: Tensor, node: Node | None, trace: object) -> None:
         parent = view.parent
         edges: tuple[Edge | None, Edge | None] = (edge_of(parent) if differentiable(parent) else None, None if node is None else (node, 0))
         wanted = tuple(i for i, edge in enumerate(edges) if edge is not None)
-        node = Node(copy_slices(view.graph, view.index, wanted), edges, [], None, trace) if wanted else None
+        content = target.array
+        node = node_of_view(copy_slices(view.graph, view.index, wanted), edges, lambda v=view, content=content: [  # type: ignore[misc]
+            v.parent.array.value, content.value, *v.positions], trace) if wanted else None
         target = parent
     target._node, target._index, target._requires_grad = node, 0, node is not None
     target._history += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -12,25 +12,28 @@ from adjit.eager.capture import traced
 from adjit.eager.functional import elementwise, shapes
 from adjit.eager.in_place import apply_in_place
 from adjit.eager.tensor import Tensor
-from adjit.tracer.array import TracedArray, wrap
+from adjit.ir.errors import IndexingError
+from adjit.tracer.array import TracedArray, as_traced, contains_traced, wrap
 from adjit.tracer.array_checks import is_ndarray
-from adjit.tracer.functions.indexing import check_mask, first_axes, freeze
+from adjit.tracer.functions.indexing import check_mask, freeze
+from adjit.tracer.functions.shapes import normalize_axis
 from adjit.tracer.registry import find
 from adjit.tracer.scope import is_tracing
+from adjit.tracer.user_location import find_user_location, warn_user
 
 
 def get_item(self: Tensor, index: Any) -> Tensor:
-    """Return `self[index]` by NumPy's rules: a view for integers, slices, None and an ellipsis, else a copy."""
+    """Return `self[index]` by PyTorch's rules: integers, also tensors of one that have no dimensions, slices, None and an ellipsis take a
+    view, of which arrays and masks then choose a copy of elements."""
     entries = index if type(index) is tuple else (index,)
     if type(index) is int or all(map(_is_basic, entries)):
         return apply_to_two(shapes.get_view, self, entries)
-    entries = _index_arrays(entries, self.shape)
-    if all(item is None or item is Ellipsis or isinstance(item, (slice, int)) for item in entries):
-        return apply(shapes.get_view, (self, entries))
-    return apply(shapes.get_item, (self, entries))
+    view, chosen = _split(self, entries)
+    return apply(shapes.get_item, (view, chosen)) if chosen else view
 
 
 _BOUNDS = frozenset({int, type(None)})
+_WHOLE = slice(None)
 
 
 def _is_basic(item: Any) -> bool:
@@ -39,31 +42,124 @@ def _is_basic(item: Any) -> bool:
     return item is None or item is Ellipsis or type(item) is int
 
 
-def _index_arrays(entries: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Convert lists to arrays, numbers (also in slices) to integers, and masks whose values are known to the indices where they hold, so
-    that one operation serves all masks with the same number of them. Raises `IndexingError` for a mask that does not fit `shape`."""
-    found: list[Any] = []
-    entries = tuple(np.asarray(item if item else np.zeros(0, np.int64)) if isinstance(item, list) else item for item in entries)
-    for item, axis in zip(entries, first_axes(entries, len(shape)), strict=True):
-        if isinstance(item, slice):
-            item = slice(*(None if bound is None else operator.index(bound) for bound in (item.start, item.stop, item.step)))
-        array = (traced(item) if is_tracing() else item.array) if isinstance(item, Tensor) else item
-        if is_ndarray(array) and array.dtype == np.bool_ and array.ndim:
-            check_mask(array.shape, shape, axis)
-            freeze(array)
-            found += np.nonzero(array)
-        elif isinstance(array, TracedArray) and array.dtype == np.bool_ and array.ndim:
-            check_mask(array.shape, shape, axis)
-            found += [wrap(places.value, scalar=False) for places in find(np.nonzero)(array)]       # for this number of elements
-        elif issubclass(type(array), (bool, np.bool_)) or (is_ndarray(array) and array.dtype == np.bool_):
-            if is_ndarray(array):
-                freeze(array)
-            found.append(bool(array))
-        elif not isinstance(array, (np.ndarray, TracedArray)) and hasattr(array, "__index__"):
-            found.append(operator.index(array))
+def _split(self: Tensor, entries: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
+    """Return the view that the integers, slices and new axes of an index take, and the index of it that is left: whole axes and arrays,
+    which NumPy and PyTorch understand alike. Masks whose values are known become the indices where they hold, so that one operation serves
+    all masks with the same number of them. Raises `IndexingError` for masks that do not fit, and for too many indices."""
+    if len(entries) == 1 and isinstance(entries[0], list) and any(
+            item is None or item is Ellipsis or isinstance(item, (list, tuple, slice, Tensor)) for item in entries[0]):
+        warn_user("a list with lists, slices or tensors in it is the same as a tuple here, as in PyTorch: x[[a, b]] is x[a, b]. Write "
+                  "x[tuple(index)] for that, or x[aj.tensor(index)] for one array of indices")
+        entries = tuple(entries[0])
+    items = [_item(item) for item in entries]
+    widths = [item.ndim if _is_mask(item) else 0 if item is None or item is Ellipsis else 1 for item in items]
+    taken = sum(widths)
+    if taken > self.ndim:
+        raise IndexingError(f"too many indices for tensor of dimension {self.ndim}: {taken} were indexed", find_user_location())
+    positions = [position for position, item in enumerate(items) if item is Ellipsis]
+    if len(positions) > 1:
+        raise IndexingError("an index can only have a single ellipsis ('...')", find_user_location())
+    basic: list[Any] = []
+    chosen: list[Any] = []      # for each axis of the view
+    axis, has_new = 0, False
+    for item, width in zip(items, widths, strict=True):
+        if item is Ellipsis:
+            width = self.ndim - taken
+            basic += [_WHOLE] * width
+            chosen += [_WHOLE] * width
+        elif _is_mask(item):
+            basic += [_WHOLE] * width if width else [None]
+            has_new = has_new or not width
+            if width:
+                check_mask(item.shape, self.shape, axis)
+            chosen += _places(item)
+        elif _has_dimensions(item):
+            basic.append(_WHOLE)
+            chosen.append(item)
         else:
-            found.append(item)
-    return tuple(found)
+            basic.append(item)
+            if item is None or isinstance(item, slice):
+                chosen.append(_WHOLE)
+        axis += width
+    while chosen and chosen[-1] is _WHOLE:
+        chosen.pop()
+    if chosen and not has_new and all(item is _WHOLE for item in basic):
+        return self, tuple(chosen)
+    if not any(isinstance(item, (Tensor, TracedArray)) for item in basic):
+        return apply(shapes.get_view, (self, tuple(basic))), tuple(chosen)
+    view: Tensor = apply(shapes.get_view_at, (self, tuple(basic)))
+    if view._view is not None:
+        view._view.at = tuple(traced(item) if isinstance(item, Tensor) else item for item in basic)
+    return view, tuple(chosen)
+
+
+def _item(item: Any) -> Any:
+    """An item of an index: None, an ellipsis, a slice of integers, an integer, an array or tensor of integers or a mask; an integer that is
+    not known while tracing stays a tensor, or a traced array, without dimensions."""
+    if item is None or item is Ellipsis or type(item) is int:
+        return item
+    if isinstance(item, slice):
+        return slice(*(None if bound is None else operator.index(bound) for bound in (item.start, item.stop, item.step)))
+    if isinstance(item, (list, tuple, range)):
+        if contains_traced(item):
+            return as_traced(item)
+        return np.asarray(item if len(item) else np.zeros(0, np.int64))
+    if isinstance(item, (bool, np.bool_)):
+        return np.asarray(item)
+    array = (traced(item) if is_tracing() else item.array) if isinstance(item, Tensor) else item
+    if isinstance(array, TracedArray):
+        if array.dtype == np.uint8:
+            return _bytes_as_mask(array)
+        return item if array.dtype.kind in "iu" else array
+    if not is_ndarray(array):
+        return operator.index(array) if hasattr(array, "__index__") else _refused(array)
+    if array.dtype == np.uint8:
+        array = _bytes_as_mask(array)
+    if array.dtype == np.bool_:
+        freeze(array)
+    elif array.dtype.kind not in "iu":
+        _refused(item)
+    elif not array.ndim:
+        freeze(array)
+        return int(array)
+    return array if array.dtype == np.bool_ else item
+
+
+def _refused(item: Any) -> NoReturn:
+    kind = f"an array of {item.dtype}" if hasattr(item, "dtype") else type(item).__name__
+    raise IndexingError(f"tensors are indexed by integers, slices, an ellipsis, None, and arrays of integers or bools, not by {kind}",
+                        find_user_location())
+
+
+def _bytes_as_mask(array: Any) -> Any:
+    warn_user("a tensor of dtype uint8 as an index is a mask, as in PyTorch, where that is deprecated: write x[mask.bool()], or "
+              "x[index.long()] if its numbers are positions")
+    return array != 0
+
+
+def _is_mask(item: Any) -> bool:
+    return isinstance(item, (np.ndarray, TracedArray)) and item.dtype == np.bool_
+
+
+def _has_dimensions(item: Any) -> bool:
+    return isinstance(item, (Tensor, np.ndarray, TracedArray)) and bool(item.shape)
+
+
+def _places(mask: Any) -> list[Any]:
+    """Indices where a mask holds, an array for each of its axes; for a mask without dimensions as for one of one element."""
+    if isinstance(mask, TracedArray):       # for this number of elements
+        return [wrap(places.value, scalar=False) for places in find(np.nonzero)(find(np.reshape)(mask, mask.shape or (1,)))]
+    return list(np.nonzero(mask.reshape(mask.shape or (1,))))
+
+
+def select(self: Tensor, dim: int, index: int) -> Tensor:
+    """Select one element of a dimension, which is removed: a view."""
+    return get_item(self, (*(_WHOLE,) * normalize_axis(dim, self.ndim), index))
+
+
+def narrow(self: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """Select `length` elements of one dimension from `start` on: a view."""
+    return apply(shapes.narrow, (self, operator.index(dim), operator.index(start), operator.index(length)))
 
 
 def masked_select(self: Tensor, mask: Any) -> Tensor:
@@ -80,7 +176,11 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
     elif len(entries) == 1 and _is_mask_of(entries[0], self) and not np.ndim(value.array if isinstance(value, Tensor) else value):
         apply_in_place(elementwise.masked_fill, self, (entries[0], value))
     else:
-        apply_in_place(elementwise.set_item, self, (_index_arrays(entries, self.shape), value))
+        view, chosen = _split(self, entries)
+        if chosen:
+            apply_in_place(elementwise.set_item, view, (chosen, value))
+        else:
+            apply_in_place(elementwise.assign, view, (value,))
 
 
 def _is_mask_of(item: Any, tensor: Tensor) -> bool:

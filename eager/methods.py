@@ -73,7 +73,7 @@ _OWN_METHODS: dict[str, Any] = {name: function for names, function in {
     "any": reductions.any, "count_nonzero": reductions.count_nonzero, "cumsum": reductions.cumsum, "cumprod": reductions.cumprod,
     "logsumexp": reductions.logsumexp, "softmax": reductions.softmax, "log_softmax": reductions.log_softmax, "norm": reductions.norm,
     "flatten": shapes.flatten, "unflatten": shapes.unflatten, "unsqueeze": shapes.unsqueeze, "squeeze": shapes.squeeze, "t": shapes.t,
-    "movedim moveaxis": shapes.movedim, "swapaxes swapdims": shapes.transpose, "narrow": shapes.narrow, "select": shapes.select,
+    "movedim moveaxis": shapes.movedim, "swapaxes swapdims": shapes.transpose,
     "unbind": shapes.unbind, "split": shapes.split, "chunk": shapes.chunk, "roll": shapes.roll, "diagonal": shapes.diagonal,
     "diag": shapes.diag, "tril": shapes.tril, "triu": shapes.triu, "repeat_interleave": shapes.repeat_interleave,
     "mm": matmul.mm, "bmm": matmul.bmm, "mv": matmul.mv, "dot": matmul.dot, "outer ger": matmul.outer, "addmm": matmul.addmm,
@@ -146,6 +146,7 @@ def install() -> None:
         "flip": _sizes("flip", shapes.flip, "dims", "axis"), "transpose": _transpose, "ravel": _ravel,
         "expand_as": _expand_as, "reshape_as": _reshape_as, "view_as": _reshape_as,
         "broadcast_to": _sizes("broadcast_to", shapes.expand, "size", "shape"), "masked_select": indexing.masked_select,
+        "select": indexing.select, "narrow": indexing.narrow,
         "allclose": _allclose, "equal": _equal,
         "__pos__": _pos, "__getitem__": indexing.get_item, "__setitem__": indexing.set_item, "__contains__": _contains,
     }

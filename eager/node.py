@@ -13,10 +13,12 @@ import numpy as np
 from adjit.eager.operation import Operation
 from adjit.eager.tensor import Tensor, new_tensor
 from adjit.eager.views import view_operation
+from adjit.ir.builder import GraphBuilder
 from adjit.ir.errors import GraphFreedError, InPlaceError, Location
 from adjit.ir.graph import Value
 from adjit.passes.autodiff.partition.split_joint import SavedValue
 from adjit.tracer.array import wrap
+from adjit.tracer.scope import active_scope
 from adjit.tracer.user_location import find_user_location
 
 Edge = tuple["Node", int]
@@ -201,7 +203,22 @@ def follow_writes(tensor: Tensor) -> None:
         if root._requires_grad:
             parent = view.parent
             edge: Edge = (_accumulator(parent), 0) if parent._node is None else (parent._node, parent._index)
-            tensor._node = Node(view_operation(view.name, view.graph, view.index), (edge,), [], None, trace)
+            tensor._node = node_of_view(view_operation(view.name, view.graph, view.index), (edge,), lambda v=view: [  # type: ignore[misc]
+                v.parent.array.value, *v.positions], trace)
+
+
+def node_of_view(operation: Operation, edges: tuple[Edge | None, ...], operands: Callable[[], list[Value]], trace: object) -> Node:
+    """Node of an operation that takes a view, or writes it back. It saves nothing but positions that are not known while tracing, or values
+    computed from them."""
+    saved: list[SavedTensor | None] = []
+    if operation.saved:
+        scope = active_scope()
+        assert scope is not None
+        assert isinstance(scope.builder, GraphBuilder)
+        values = operands()
+        results = scope.builder.inline(operation.graph, values, scope.builder.role)
+        saved += [SavedTensor((results if source.is_result else values)[source.index], None, 0) for source in operation.saved]
+    return Node(operation, (*edges, *(None,) * (len(operation.graph.params) - len(edges))), saved, None, trace)
 
 
 def unpack(node: Node, source: SavedValue, item: SavedTensor) -> Tensor:

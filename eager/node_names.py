@@ -25,9 +25,9 @@ def raw(function: Any) -> Callable[..., Any]:
 
 
 VIEW_FUNCTIONS: frozenset[Callable[..., Any]] = frozenset({
-    shapes.get_view, shapes.view, shapes.view_dtype, shapes.reshape, shapes.flatten, shapes.unflatten, shapes.unsqueeze, shapes.squeeze,
-    shapes.permute,
-    shapes.transpose, shapes.t, shapes.movedim, shapes.expand, shapes.narrow, shapes.select, shapes.split, shapes.chunk, shapes.unbind,
+    shapes.get_view, shapes.get_view_at, shapes.view, shapes.view_dtype, shapes.reshape, shapes.flatten, shapes.unflatten,
+    shapes.unsqueeze, shapes.squeeze, shapes.permute,
+    shapes.transpose, shapes.t, shapes.movedim, shapes.expand, shapes.narrow, shapes.split, shapes.chunk, shapes.unbind,
     shapes.diagonal, shapes.split_with_sizes, shapes.tensor_split, shapes.hsplit, shapes.vsplit, shapes.dsplit,
     *map(raw, (np.reshape, np.ravel, np.transpose, np.swapaxes, np.moveaxis, np.expand_dims, np.squeeze, np.broadcast_to, np.diagonal,
                np.real, np.imag)),
@@ -121,7 +121,8 @@ _NAMES: dict[str, Name] = {
     "sum": _reduction("Sum", 0, 1), "mean": _reduction("Mean", 0, 1), "prod": _reduction("Prod", 0, 1),
     "max": _reduction("Max", 1, 0), "min": _reduction("Min", 1, 0), "norm": "LinalgVectorNormBackward0",
     "matmul": _product, "linear": _linear, "outer": "MulBackward0",
-    "get_view": _index, "getitem": "IndexBackward0", "get_item": "IndexBackward0", "take_along_axis": "GatherBackward0",
+    **dict.fromkeys(("get_view", "get_view_at"), _index), "getitem": "IndexBackward0", "get_item": "IndexBackward0",
+    "take_along_axis": "GatherBackward0",
     "reshape": "ViewBackward0", "flatten": "ViewBackward0", "unflatten": "ViewBackward0", "ravel": "ViewBackward0",
     "squeeze": lambda args, kwargs: f"SqueezeBackward{0 if _argument(args, kwargs, 1, 'dim', 'axis') is None else 1}",
     "expand_dims": "UnsqueezeBackward0", "swapaxes": "TransposeBackward0", "movedim": "PermuteBackward0", "moveaxis": "PermuteBackward0",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from adjit.eager.operation import Operation
 from adjit.ir import ops
@@ -12,20 +12,25 @@ from adjit.ir.emitter import emitting
 from adjit.ir.graph import Graph, Value
 from adjit.ir.types import is_complex
 from adjit.passes.autodiff.reverse_ad import pull_back, run_forward
+from adjit.tracer.array import TracedArray
 
 if TYPE_CHECKING:
     from adjit.eager.tensor import Tensor
 
 
 class View:
-    """View of a tensor: result number `index` of `operation` on `parent`; its node is up to date while `history` is the root's."""
+    """View of a tensor: result number `index` of `operation` on `parent`; its node is up to date while `history` is the root's.
 
-    __slots__ = ("history", "index", "operation", "parent")
+    Within a trace a view may be at integers that are not known: `at` is its index then, and the graph takes the traced integers, too.
+    """
+
+    __slots__ = ("at", "history", "index", "operation", "parent")
 
     def __init__(self, parent: Tensor, operation: Operation, index: int):
         self.parent = parent
         self.operation = operation
         self.index = index
+        self.at: tuple[Any, ...] = ()
         self.history = parent._history if parent._view is None else root_of(parent)._history
 
     @property
@@ -37,6 +42,11 @@ class View:
     def graph(self) -> Graph:
         """Graph of the operation, from the parent to the view."""
         return self.operation.graph
+
+    @property
+    def positions(self) -> list[Value]:
+        """Further operands of the graph."""
+        return [item.value for item in self.at if isinstance(item, TracedArray)]
 
     @property
     def root(self) -> Tensor:
@@ -53,7 +63,7 @@ def root_of(tensor: Tensor) -> Tensor:
 
 @lru_cache(maxsize=4096)
 def view_operation(name: str, graph: Graph, index: int) -> Operation:
-    """Operation that takes a view of its only operand, to be differentiated."""
+    """Operation that takes a view of its first operand, to be differentiated."""
     return Operation(name, graph.with_ops(graph.ops, (graph.results[index],)), 1, (0,))
 
 
@@ -66,7 +76,7 @@ def _replaced(old: Value, new: Value, touched: Value) -> Value:
 
 @lru_cache(maxsize=4096)
 def copy_slices(graph: Graph, index: int, wanted: tuple[int, ...]) -> Operation:
-    """Operation (parent, new content of the view) -> new content of the parent, for a view that is result `index` of `graph`.
+    """Operation (parent, new content of the view, positions) -> new content of the parent, for a view that is result `index` of `graph`.
 
     The elements to replace are those in the view: the elements where its derivative, for a cotangent of ones, is not 0. A view of no
     elements has no derivative, and replaces nothing.
@@ -74,10 +84,11 @@ def copy_slices(graph: Graph, index: int, wanted: tuple[int, ...]) -> Operation:
     builder = GraphBuilder("copy_slices")
     parent = builder.param(graph.params[0].type)
     content = builder.param(graph.results[index].type)
+    positions = [builder.param(value.type) for value in graph.params[1:]]
     with emitting(builder):
-        forward = run_forward(builder, graph, [parent], (0,), (index,))
-        (moved,) = pull_back(builder, forward, {index: content})
-        (touched,) = pull_back(builder, forward, {index: ops.full_like(content, 1 + 1j if is_complex(content.type.dtype) else 1.0)})
+        forward = run_forward(builder, graph, [parent, *positions], (0,), (index,))
+        moved, *_ = pull_back(builder, forward, {index: content})
+        touched, *_ = pull_back(builder, forward, {index: ops.full_like(content, 1 + 1j if is_complex(content.type.dtype) else 1.0)})
         result: Value = parent
         if moved is not None and touched is not None:
             result = _replaced(parent, moved, touched)

@@ -11,7 +11,7 @@ import numpy as np
 
 from adjit.ir.errors import ShapeError
 from adjit.ir.types import is_inexact
-from adjit.tracer.array import as_traced
+from adjit.tracer.array import as_traced, wrap
 from adjit.tracer.functions.shapes import complete_shape, diagonal_view, normalize_axis, view_strides
 from adjit.tracer.user_location import find_user_location
 
@@ -27,6 +27,11 @@ def get_item(x: Array, index: Any) -> Array:
 def get_view(x: Array, index: tuple[Any, ...]) -> Array:
     """`x[index]` for an index of integers, slices, None and an ellipsis: a view, also of one element."""
     return as_traced(x)[index if any(item is Ellipsis for item in index) else (*index, ...)]
+
+
+def get_view_at(x: Array, index: tuple[Any, ...]) -> Array:
+    """`x[index]` as `get_view`, where some integers are arrays without dimensions, whose value is not known."""
+    return get_view(x, tuple(wrap(as_traced(item).value, scalar=True) if hasattr(item, "dtype") else item for item in index))
 
 
 def reshape(x: Array, shape: Sizes) -> Array:

@@ -3,18 +3,22 @@ so that writes are visible both ways, as in eager mode."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
-from adjit.eager.apply import run
+from adjit.eager.apply import apply, run
 from adjit.eager.call import differentiable
 from adjit.eager.capture import Capture
+from adjit.eager.functional.shapes import get_view
+from adjit.eager.modes import set_grad_enabled
 from adjit.eager.operation import Operation
 from adjit.eager.tensor import Tensor
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Graph
+from adjit.tracer.array import TracedArray
 from adjit.tracer.user_location import find_user_location
 
 Step = Callable[[Tensor], Tensor]
@@ -25,29 +29,60 @@ class Alias:
     """A result that is a view of `base`: a tensor reference, or the number of another result. Result `number` has the same content."""
 
     base: Any
-    steps: tuple[Step, ...]
+    steps: tuple[Step | ViewAt, ...]
     number: int
 
-    def take(self, base: Tensor) -> Tensor:
+    def take(self, base: Tensor, results: Sequence[Any]) -> Tensor:
         """The result, as a view of `base`."""
         for step in self.steps:
-            base = step(base)
+            base = step.take(base, results) if isinstance(step, ViewAt) else step(base)
         return base
 
+    def placed(self, base: Any, place: Callable[[int], int]) -> Alias:
+        """The alias of this base, with the numbers of results that `place` gives."""
+        steps = tuple(replace(step, numbers=tuple(map(place, step.numbers))) if isinstance(step, ViewAt) else step for step in self.steps)
+        return Alias(base, steps, place(self.number))
 
-def find_alias(tensor: Tensor, capture: Capture, returned: Container[int]) -> tuple[Tensor, tuple[Step, ...]] | None:
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ViewAt:
+    """Step to a view at integers that the program computes: an index, with the numbers of their results, each None in it."""
+
+    index: tuple[Any, ...]
+    positions: tuple[int, ...]
+    numbers: tuple[int, ...]
+    recorded: bool
+
+    def take(self, base: Tensor, results: Sequence[Any]) -> Tensor:
+        """The view of `base`."""
+        index = list(self.index)
+        for position, number in zip(self.positions, self.numbers, strict=True):
+            index[position] = int(results[number])
+        with set_grad_enabled(self.recorded):
+            view: Tensor = apply(get_view, (base, tuple(index)))
+        return view
+
+
+def find_alias(tensor: Tensor, capture: Capture, returned: Container[int], add: Callable[[Any], int]
+               ) -> tuple[Tensor, tuple[Step | ViewAt, ...]] | None:
     """The nearest tensor whose memory a result shares, and the steps from that tensor to the result. The tensor is captured, or its
-    identity is in `returned`.
+    identity is in `returned`. `add` has the program return an array, and gives its number.
 
     Raises `UnsupportedError` if the result, or a tensor on the way, has been computed in another way since.
     """
-    steps: list[Step] = []
+    steps: list[Step | ViewAt] = []
     current = tensor
     while True:
         if id(current) in capture.entries or (id(current) in returned and current is not tensor and _is_certain(tensor)):
             return current, tuple(reversed(steps))
         view = current._view
-        if view is not None:
+        if view is not None and view.at:
+            positions = tuple(position for position, item in enumerate(view.at) if isinstance(item, TracedArray))
+            steps.append(ViewAt(tuple(None if isinstance(item, TracedArray) else item for item in view.at), positions,
+                                tuple(add(view.at[position]) for position in positions),
+                                bool(current.requires_grad)))      # type: ignore[attr-defined]
+            current = view.parent
+        elif view is not None:
             steps.append(partial(_view_again, view.name, view.graph, view.index, bool(current.requires_grad)))      # type: ignore[attr-defined]
             current = view.parent
         elif id(current) in capture.shared and id(current) not in capture.entries:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -222,7 +221,7 @@ class CapturedFunction:
     def _result(self, tensor: Tensor) -> int | Alias:
         """A result that is not a captured tensor: a new tensor, or an alias of an existing one."""
         number = self._new(tensor)
-        found = find_alias(tensor, self.capture, self._returned)
+        found = find_alias(tensor, self.capture, self._returned, self._add)
         if found is None:
             return number
         base, steps = found
@@ -457,7 +456,7 @@ class Effects:
                 np.copyto(target.array, content)
             target._writes[0] += 1
         for alias, base in zip(self.aliases, bases, strict=True):
-            made[alias.number] = alias.take(made[alias.base] if base is None else base)
+            made[alias.number] = alias.take(made[alias.base] if base is None else base, results)
         outside = [self._leaf(leaf, made, results) for leaf in kept] if kept else kept
         if self.single:
             return self._leaf(leaves[0], made, results), outside
@@ -494,7 +493,7 @@ def _number(leaf: int | None) -> int:
 def _placed(alias: Alias, refs: Sequence[int | None]) -> Alias:
     """The alias, with numbers of results in place of numbers of arrays."""
     base = alias.base if isinstance(alias.base, TensorRef) else _number(refs[alias.base])
-    return replace(alias, base=base, number=_number(refs[alias.number]))
+    return alias.placed(base, lambda number: _number(refs[number]))
 
 
 def tensor_positions(all_leaves: Sequence[Any]) -> tuple[int, ...]:

@@ -111,7 +111,7 @@ def getitem(x: TracedArray, index: Any) -> TracedArray:
     view, indices, in_front = _split(x, entries)
     read, write = _advanced(view.shape, indices, in_front)
     numbers = all(isinstance(entry, TracedArray) and entry.scalar for entry in entries if _is_array(entry))
-    if numbers and view.ndim > len(indices):        # at a traced integer NumPy gives a view, too
+    if numbers and (kept or view.ndim > len(indices)):        # at a traced integer NumPy gives a view, too
         strides = tuple(stride for axis, stride in enumerate(view.steps) if axis not in indices)
         return view_of(view, read, write, strides, _integer_key(entries))
     chosen = wrap(read(view.value), scalar=False if kept else None)
