@@ -135,7 +135,8 @@ class Program:
             changes = self.trace.stored or (self.tensors is not None and self.tensors.effects.changes_places)
             if self.executable.is_alone() or changes or self.effects_wait or self.reads_beside_writes:
                 return None
-            self.record = program_descriptor.make_program_descriptor(self, self.trace, self.executable, self.tensors, self.flow)
+            self.record = program_descriptor.make_program_descriptor(self, self.trace, self.executable, self.tensors, self.flow,
+                                                                    self.least_rows)
         self.is_recorded = True
         return self.record
 

@@ -6,7 +6,7 @@ The checks run no Python code, and change nothing but the lists of parameters: t
 from __future__ import annotations
 
 from adjit.codegen.fastcall import object_layout as layout
-from adjit.codegen.fastcall.descriptor_layout import DIGEST, FUNCTION, GUARD, NODE, PROGRAM, Guard, Node
+from adjit.codegen.fastcall.descriptor_layout import DIGEST, FUNCTION, GUARD, NODE, PROGRAM, RANGE, Guard, Node
 from adjit.codegen.fastcall.tensors import CALL_LISTS, each
 from adjit.codegen.llvm.builder import Builder
 
@@ -71,14 +71,29 @@ def _write_array_fits(text: Builder) -> None:
                 text.ret("i1", "false")
             shape, expected = text.load("ptr", "%object", layout.SHAPE), text.load("ptr", "%node", NODE["shape"])
             with text.for_range(0, text.let(f"zext i32 {rank} to i64"), empty=True) as axis:
-                size = text.load("i64", text.at(shape, "i64", axis.counter))
-                with text.if_(text.compare("ne", size, text.load("i64", text.at(expected, "i64", axis.counter)))):
-                    text.ret("i1", "false")
+                size, wanted = (text.load("i64", text.at(lengths, "i64", axis.counter)) for lengths in (shape, expected))
+                with text.if_(text.compare("ne", size, wanted)):
+                    with text.if_(text.compare("ne", wanted, -1)):
+                        text.ret("i1", "false")
+                    _check_rows(text, size)
         with text.if_(text.not_(array)):
             with text.if_(text.differ(kind, text.load("ptr", "%node", NODE["object"]))):
                 text.ret("i1", "false")
             address.set(text.at("%object", 1, layout.NUMBER))
         _enter(text, address.value)
+
+
+def _check_rows(text: Builder, size: str) -> None:
+    """Return false unless an array of rows has as many as those before; the first one tells how many there are."""
+    number = text.sub(text.load("i64", "%node", NODE["rows"]), 1)
+    cell = text.load("ptr", text.at("%params", "i64", number))
+    known = text.load("i64", cell)
+    with text.if_(text.compare("eq", known, -1)):
+        with text.if_(text.compare("slt", size, text.load("i64", "%node", NODE["count"]))):
+            text.ret("i1", "false")
+        text.store("i64", size, cell)
+    with text.if_(text.both(text.compare("ne", known, -1), text.compare("ne", known, size))):
+        text.ret("i1", "false")
 
 
 def _enter(text: Builder, address: str) -> None:
@@ -203,18 +218,21 @@ def _check_digest(text: Builder, wanted: str, array: str) -> None:
 
 def _write_apart(text: Builder) -> None:
     """True if no donated parameter shares memory with another one. Addresses that were found disjoint are remembered: most come again."""
-    with text.function("apart", "ptr %program", "ptr %params", result="i1"):
+    with text.function("apart", "ptr %program", "ptr %params", "i64 %rows", result="i1"):
         count, donated = text.load("i64", "%program", PROGRAM["params"]), text.load("ptr", "%program", PROGRAM["donated"])
         ranges = text.load("ptr", "%program", PROGRAM["ranges"])
 
         def of(index: str) -> tuple[str, str, str]:
             """The start of a parameter, its size, and the address at which its start is remembered."""
-            pair = text.at(ranges, "i64", text.shl(index, 1))
-            return text.load("i64", text.at("%params", "i64", index)), text.load("i64", pair), text.at(pair, 1, 8)
+            found = text.at(ranges, 1, text.mul(index, 8 * len(RANGE)))
+            of_rows = text.mul(text.load("i64", found, RANGE["row_bytes"]), "%rows")
+            size = text.add(text.load("i64", found, RANGE["bytes"]), of_rows)
+            return text.load("i64", text.at("%params", "i64", index)), size, text.at(found, 1, RANGE["known"])
 
         with text.for_range(0, count, empty=True) as first:
             start, size, known = of(first.counter)
             same, empty = text.compare("eq", start, text.load("i64", known)), text.compare("eq", size, 0)
+            same = text.both(same, text.compare("eq", "%rows", 0))      # with more rows, memory reaches further
             with text.if_(text.either(same, empty)):
                 text.continue_()
             writes = text.load("i64", text.at(donated, "i64", first.counter))

@@ -79,11 +79,12 @@ def _write_in_mode(text: Builder) -> None:
 def _write_execute(text: Builder) -> None:
     """Run a program whose arguments are checked. Returns, with nothing changed, `_SLOW` if there is no memory, `_NEXT` if a guard on a
     value misses."""
-    lists = (("ptr", "%params"), ("ptr", "%given"), ("ptr", "%leaves"), ("ptr", "%objects"), ("ptr", "%places"), ("ptr", "%scalars"))
+    lists = (("ptr", "%params"), ("ptr", "%given"), ("ptr", "%leaves"), ("ptr", "%objects"), ("ptr", "%places"), ("ptr", "%scalars"),
+             ("i64", "%rows"))
     with text.function("execute", "ptr %function", "ptr %program", *lists, result="ptr"):
         count, results = text.load("i64", "%program", PROGRAM["result_count"]), text.load("ptr", "%program", PROGRAM["results"])
-        made = text.call("i1", "@make", ("ptr", "%function"), ("ptr", results), ("i64", count), ("ptr", "%objects"), ("ptr", "%places"),
-                         ("ptr", "%scalars"))
+        made = text.call("i1", "@make", ("ptr", "%function"), ("ptr", results), ("i64", count), ("i64", "%rows"), ("ptr", "%objects"),
+                         ("ptr", "%places"), ("ptr", "%scalars"))
         with text.if_(text.not_(made)):
             text.call("void", "@PyErr_Clear")
             text.ret("ptr", _SLOW)
@@ -182,6 +183,7 @@ def _write_attempt(text: Builder) -> None:
                 text.ret("ptr", _NEXT)
         params, leaves, results = _counts(text)
         bytes = text.add(text.mul(text.add(leaves, text.shl(params, 1)), 8), text.mul(results, 16 + results_part.SCALAR_BYTES))
+        bytes = text.add(bytes, 8)      # the number of rows
         arguments = (("ptr", "%function"), ("ptr", "%program"), ("ptr", "%args"), ("i64", "%positional"))
         with text.if_(text.compare("ule", bytes, MAX_STACK_LIST_BYTES)):
             text.ret("ptr", text.call("ptr", "@run_if_fits", *arguments, ("ptr", text.let(f"alloca i8, i64 {bytes}, align 16"))))
@@ -209,6 +211,13 @@ def _write_run_if_fits(text: Builder) -> None:
         leaves = text.at(given, "i64", params)
         objects = text.at(leaves, "i64", leaf_count)
         targets = text.at(objects, "i64", results)
+        cell, of_rows = text.at(targets, "i64", results), text.load("i64", "%program", PROGRAM["rows"])
+        text.store("i64", 0, cell)
+        with text.if_(text.compare("ne", of_rows, 0)):
+            number = text.sub(of_rows, 1)
+            text.store("i64", -1, cell)
+            text.store("ptr", cell, text.at(addresses, "i64", number))
+            text.store("ptr", "null", text.at(given, "i64", number))
         with text.for_range(0, leaf_count, empty=True) as index:
             text.store("ptr", "null", text.at(leaves, "i64", index.counter))
         lists = (("ptr", addresses), ("ptr", given), ("ptr", leaves))
@@ -230,9 +239,9 @@ def _write_run_if_fits(text: Builder) -> None:
         with text.if_(text.differ(text.load("ptr", "%program", PROGRAM["finish"]), "null")):
             check(text.call("i1", "@surroundings_hold", ("ptr", "%program"), ("ptr", "%function"), *lists))
         with text.if_(text.compare("ne", text.load("i64", "%program", PROGRAM["donated_count"]), 0)):
-            check(text.call("i1", "@apart", ("ptr", "%program"), ("ptr", addresses)))
+            check(text.call("i1", "@apart", ("ptr", "%program"), ("ptr", addresses), ("i64", text.load("i64", cell))))
         done = text.call("ptr", "@execute", ("ptr", "%function"), ("ptr", "%program"), *lists, ("ptr", objects), ("ptr", targets),
-                         ("ptr", scalars))
+                         ("ptr", scalars), ("i64", text.load("i64", cell)))
         with text.if_(text.differ(done, _SLOW)):
             with text.if_(_holds_parameters(text)):
                 text.call("void", "@drop", ("ptr", given), ("i64", params))

@@ -47,7 +47,8 @@ PROGRAM = _descriptor(
     "tables", "tables_count",               # other content of modules and optimisers
     "finish",                               # makes the result with tensors: finish(parameters, results, leaves), or null
     "params", "donated_count", "donated",   # number of parameters; number and list of donated ones
-    "ranges",                               # for each parameter: its bytes, and the address at which it was found disjoint
+    "ranges",                               # for each parameter: RANGE
+    "rows",                                 # 1 + the number of the parameter that tells how many rows there are, or 0
     "results", "result_count", "tree",
     "run", "pool", "arena_bytes",           # adjit_run, its thread pool, the bytes of its working memory
     "release",                              # 1 if it runs without the GIL
@@ -58,6 +59,10 @@ PROGRAM = _descriptor(
     "guarded",                              # FACT descriptors of its guards, in their order
     "misses", "misses_count",               # MISS descriptors
 )
+
+
+RANGE = _descriptor("bytes", "known", "row_bytes")
+"""Memory of a parameter: its bytes, or those of each row, and the address at which it was found disjoint."""
 
 
 class Space(IntEnum):
@@ -99,9 +104,10 @@ NODE = _descriptor(
     "kind",
     "object",           # CONSTANT: the object; BUILT: the function; ARRAY: the type of scalars that are accepted instead, or null
     "index",            # ARRAY, FLOAT: number of the parameter; RESULT: of the result
-    "count", "items",   # TUPLE, LIST, DICT: List of nodes
+    "count", "items",   # TUPLE, LIST, DICT: List of nodes; ARRAY of rows: `count` is the least number of rows
     "keys",             # DICT: List of keys
-    "descr", "number",  # ARRAY: the dtype's object, and its number
+    "descr",            # ARRAY: the dtype's object
+    "rows",             # ARRAY: as of PROGRAM; the first length in `shape` is then -1
     "flags",            # ARRAY: flags that must be set
     "rank", "shape",    # ARRAY
 )
@@ -150,4 +156,5 @@ class ResultStorage(IntEnum):
     DONATED = 3     # the array of parameter `param`
 
 
-RESULT = _descriptor("storage", "descr", "rank", "shape", "bytes", "param")
+RESULT = _descriptor("storage", "descr", "rank", "shape", "bytes", "param", "per_row", "row_bytes")
+"""Result. Of an array of rows, a row takes `per_row` along the first axis, and `row_bytes` bytes."""

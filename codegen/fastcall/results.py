@@ -8,6 +8,11 @@ from adjit.codegen.llvm.builder import Builder
 
 RESULT_BYTES = len(RESULT) * 8
 
+BLOCK_BYTES = 1 << 16
+"""Bytes from which results lie in blocks of the memory pool: the system would fault in new pages for each such result."""
+
+MAX_RANK = 64       # of NumPy's arrays
+
 SCALAR_BYTES = 16
 """Bytes reserved for the memory of a 0-d result."""
 
@@ -47,19 +52,31 @@ def _write_drop(text: Builder) -> None:
 def _write_new_array(text: Builder) -> None:
     """A new, uninitialized array; null if there is no memory. A large array lies in a block of the pool, which the array's base gives
     back."""
-    with text.function("new_array", "ptr %function", "ptr %result", result="ptr"):
-        descr, shape = text.load("ptr", "%result", RESULT["descr"]), text.load("ptr", "%result", RESULT["shape"])
+    with text.function("new_array", "ptr %function", "ptr %result", "i64 %rows", result="ptr"):
+        descr, shape = text.load("ptr", "%result", RESULT["descr"]), text.variable(text.load("ptr", "%result", RESULT["shape"]), "ptr")
+        size, per_row = text.variable(text.load("i64", "%result", RESULT["bytes"])), text.load("i64", "%result", RESULT["per_row"])
+        lengths = text.alloca("i64", MAX_RANK)
         rank, block, flags = text.load("i32", "%result", RESULT["rank"]), text.variable("null", "ptr"), text.variable(0, "i32")
-        large = text.compare("eq", text.load("i64", "%result", RESULT["storage"]), int(ResultStorage.BLOCK))
+        of_rows, is_block = text.compare("ne", per_row, 0), text.variable("false", "i1")
+        is_block.set(text.compare("eq", text.load("i64", "%result", RESULT["storage"]), int(ResultStorage.BLOCK)))
+        with text.if_(of_rows):
+            with text.for_range(0, text.let(f"zext i32 {rank} to i64"), empty=True) as axis:
+                length = text.load("i64", text.at(shape.value, "i64", axis.counter))
+                text.store("i64", length, text.at(lengths, "i64", axis.counter))
+            text.store("i64", text.mul(per_row, "%rows"), lengths)
+            shape.set(lengths)
+            size.set(text.mul(text.load("i64", "%result", RESULT["row_bytes"]), "%rows"))
+            is_block.set(text.compare("uge", size.value, BLOCK_BYTES))
+        large = is_block.value
         with text.if_(large):
-            block.set(text.call("ptr", "@take", ("i64", text.load("i64", "%result", RESULT["bytes"]))))
+            block.set(text.call("ptr", "@take", ("i64", size.value)))
             flags.set(_ORDINARY)
             with text.if_(text.same(block.value, "null")):
                 text.ret("ptr", "null")
         text.call("void", "@Py_IncRef", ("ptr", descr))
         array = text.call("ptr", text.load("ptr", "%function", FUNCTION["new_array"]),
-                          ("ptr", text.load("ptr", "%function", FUNCTION["array_type"])), ("ptr", descr), ("i32", rank), ("ptr", shape),
-                          ("ptr", "null"), ("ptr", block.value), ("i32", flags.value), ("ptr", "null"))
+                          ("ptr", text.load("ptr", "%function", FUNCTION["array_type"])), ("ptr", descr), ("i32", rank),
+                          ("ptr", shape.value), ("ptr", "null"), ("ptr", block.value), ("i32", flags.value), ("ptr", "null"))
         with text.if_(large):
             with text.if_(text.same(array, "null")):
                 text.call("void", "@give", ("ptr", block.value))
@@ -76,14 +93,15 @@ def _write_new_array(text: Builder) -> None:
 def _write_make(text: Builder) -> None:
     """Memory for every result: `objects` gets new arrays, or null for other results; `places` gets the addresses for the program's
     writes."""
-    with text.function("make", "ptr %function", "ptr %results", "i64 %count", "ptr %objects", "ptr %places", "ptr %scalars", result="i1"):
+    arguments = ("ptr %function", "ptr %results", "i64 %count", "i64 %rows", "ptr %objects", "ptr %places", "ptr %scalars")
+    with text.function("make", *arguments, result="i1"):
         with text.for_range(0, "%count", empty=True) as index:
             result = text.at("%results", 1, text.mul(index.counter, RESULT_BYTES))
             storage, address, made = text.load("i64", result, RESULT["storage"]), text.variable("null", "ptr"), text.variable("null", "ptr")
             with text.if_(text.compare("eq", storage, int(ResultStorage.SCALAR))):
                 address.set(text.at("%scalars", 1, text.mul(index.counter, SCALAR_BYTES)))
             with text.if_(text.compare("ule", storage, int(ResultStorage.BLOCK))):
-                array = text.call("ptr", "@new_array", ("ptr", "%function"), ("ptr", result))
+                array = text.call("ptr", "@new_array", ("ptr", "%function"), ("ptr", result), ("i64", "%rows"))
                 with text.if_(text.same(array, "null")):
                     text.call("void", "@drop", ("ptr", "%objects"), ("i64", index.counter))
                     text.ret("i1", "false")

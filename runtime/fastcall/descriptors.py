@@ -14,7 +14,8 @@ from functools import partial
 from typing import Any, NoReturn
 
 from adjit.codegen.fastcall import object_layout as layout
-from adjit.codegen.fastcall.descriptor_layout import FACT, FUNCTION, NODE, PROGRAM, RESULT, TABLE, Descriptor, Node, ResultStorage
+from adjit.codegen.fastcall.descriptor_layout import FACT, FUNCTION, NODE, PROGRAM, RANGE, RESULT, TABLE, Descriptor, Node, ResultStorage
+from adjit.codegen.fastcall.results import BLOCK_BYTES
 from adjit.codegen.fastcall.ways import MAX_FACTS
 from adjit.codegen.native.artifact import Parameter, Result
 from adjit.eager.modes import grad_mode_toggled, modes
@@ -30,9 +31,6 @@ MAX_PROGRAMS = 8
 MAX_WAYS = 64
 """As `MAX_PROGRAMS`, with programs that decide on values. A miss of a guard takes 0.06 us, and tells which others need not be tried: 20
 ways in turn take 0.3 us a call, one of them 0.2 us. Where 12 of them went through Python, it was 79 us."""
-
-BLOCK_BYTES = 1 << 16
-"""Bytes from which results lie in blocks of the memory pool: the system would fault in new pages for each such result."""
 
 _NO_ARRAY = 1 << 30
 """Flag that no array has."""
@@ -182,14 +180,18 @@ _EMPTY = ctypes.c_int64(0)
 _NO_PROGRAMS = ctypes.addressof(_EMPTY)
 
 
-def array_node(memory: Memory, param: Parameter, number: int, arrays: bool = True, scalars: bool = True) -> int:
+def array_node(memory: Memory, param: Parameter, number: int, arrays: bool = True, scalars: bool = True,
+               rows: tuple[int, int] = (-1, 0)) -> int:
     """The node of an array parameter. One of no dimension matches NumPy scalars too, unless it is written to; without `arrays`, only these.
+    `rows`: the number of the parameter that tells how many rows there are, and the least number of them.
     """
+    shape = (-1, *param.shape[1:]) if param.per_row else param.shape
+    count, least = rows if param.per_row else (-1, 0)
     dtype, writes = SHORT_NAMES[param.dtype], param.role in WRITABLE_ROLES
     flags = layout.CONTIGUOUS | layout.ALIGNED | layout.WRITEABLE * writes if arrays else _NO_ARRAY
     return memory.node(
         Node.ARRAY, object=0 if param.shape or writes or not scalars else id(dtype.type), index=number, descr=memory.identity(dtype),
-        flags=flags, rank=len(param.shape), shape=memory.words(param.shape))
+        flags=flags, rank=len(shape), shape=memory.words(shape), rows=count + 1, count=least)
 
 
 def constant_node(memory: Memory, value: Any) -> int:
@@ -208,11 +210,14 @@ def container_node(memory: Memory, kind: type, items: Sequence[int], keys: Itera
                        count=len(items), items=memory.words(items))
 
 
-def parameter_fields(memory: Memory, params: Sequence[Parameter]) -> dict[str, int]:
-    """The fields for the number of parameters, and for the donated ones."""
+def parameter_fields(memory: Memory, params: Sequence[Parameter], count: int = -1) -> dict[str, int]:
+    """The fields for the number of parameters, and for the donated ones. `count` is the number of the parameter that tells how many rows
+    there are."""
     donated = [int(param.role in WRITABLE_ROLES) for param in params]
-    return {"params": len(donated), "donated_count": sum(donated), "donated": memory.words(donated),
-            "ranges": memory.words([word for param in params for word in (_bytes(param), 0)])}
+    ranges = [word for param in params for word in descriptor_words(RANGE, {
+        "bytes": 0 if param.per_row else _bytes(param), "row_bytes": _row_bytes(param)})]
+    return {"params": len(donated), "donated_count": sum(donated), "donated": memory.words(donated), "ranges": memory.words(ranges),
+            "rows": count + 1}
 
 
 def result_fields(memory: Memory, results: Sequence[Result]) -> dict[str, int]:
@@ -223,7 +228,8 @@ def result_fields(memory: Memory, results: Sequence[Result]) -> dict[str, int]:
             ResultStorage.BLOCK if _bytes(result) >= BLOCK_BYTES else ResultStorage.ARRAY
         words += descriptor_words(RESULT, {
             "storage": storage, "descr": memory.identity(SHORT_NAMES[result.dtype]), "rank": len(result.shape),
-            "shape": memory.words(result.shape), "bytes": _bytes(result), "param": max(result.param, 0)})
+            "shape": memory.words(result.shape), "bytes": _bytes(result), "param": max(result.param, 0), "per_row": result.per_row,
+            "row_bytes": _row_bytes(result)})
     return {"results": memory.words(words), "result_count": len(results)}
 
 
@@ -238,6 +244,10 @@ def code_fields(memory: Memory, executable: NativeExecutable) -> dict[str, int]:
 
 def _bytes(array: Parameter | Result) -> int:
     return math.prod(array.shape) * SHORT_NAMES[array.dtype].itemsize
+
+
+def _row_bytes(array: Parameter | Result) -> int:
+    return array.per_row * math.prod(array.shape[1:]) * SHORT_NAMES[array.dtype].itemsize
 
 
 def _raise_failure(executable: NativeExecutable, status: int, *addresses: int) -> NoReturn:

@@ -50,9 +50,9 @@ from adjit.tracer.value_guards import ValueGuard
 
 
 def make_program_descriptor(program: object, trace: Trace, executable: NativeExecutable, tensors: TensorProgram | None,
-                            flow: object = None) -> ProgramDescriptor | None:
+                            flow: object = None, least_rows: int = 0) -> ProgramDescriptor | None:
     """The descriptor of a program; None if the program has a property that the fast path does not support. `flow` is what the points of its
-    guards belong to."""
+    guards belong to. A program for any number of rows serves `least_rows` and more."""
     signature, artifact = trace.signature, executable.code.artifact
     if len(signature.key) > 4 or trace.same:      # a tensor, or an array that the program writes to, is passed twice
         return None
@@ -60,18 +60,23 @@ def make_program_descriptor(program: object, trace: Trace, executable: NativeExe
     if any(artifact.results[result if order is None else order[result]].param != param for param, result in trace.writes):
         return None     # a new content that has to be copied into the array
     others = 0 if tensors is None else len(tensors.effects.contents) + len(tensors.effects.numbers)
-    if _first(signature) + len(trace.guards.arrays) + others != len(artifact.params):
+    if _first(signature) + len(trace.guards.arrays) + others + (artifact.count >= 0) != len(artifact.params):
         return None
+    if artifact.count >= 0 and artifact.count != len(artifact.params) - 1:
+        return None
+    rows = artifact.count, least_rows
     memory = Memory()
     try:
-        fields = {**_arguments(memory, signature, artifact.params), **_surroundings(memory, signature, trace.guards, artifact.params),
-                  **parameter_fields(memory, artifact.params), **result_fields(memory, artifact.results), **code_fields(memory, executable),
-                  **_decisions(memory, trace.value_guards, artifact, flow)}
+        fields = {
+            **_arguments(memory, signature, artifact.params, rows), **_surroundings(memory, signature, trace.guards, artifact.params),
+            **parameter_fields(memory, artifact.params, artifact.count), **result_fields(memory, artifact.results),
+            **code_fields(memory, executable), **_decisions(memory, trace.value_guards, artifact, flow)}
         if tensors is None:
             fields["tree"] = _result_tree(memory, trace)
         else:
-            nodes = [array_node(memory, param, number) for number, param in enumerate(artifact.params)]
-            fields |= tensor_fields(memory, tensors, len(signature.leaf_keys), nodes[_first(signature) + len(trace.guards.arrays):])
+            nodes = [array_node(memory, param, number, rows=rows) for number, param in enumerate(artifact.params)]
+            first = _first(signature) + len(trace.guards.arrays)
+            fields |= tensor_fields(memory, tensors, len(signature.leaf_keys), nodes[first:first + others])
     except UnsuitedError:
         return None
     return ProgramDescriptor(program, fields, memory, bool(trace.value_guards))
@@ -114,10 +119,10 @@ def _first(signature: CallSignature) -> int:
     return sum(map(signature.is_traced, range(len(signature.leaf_keys))))
 
 
-def _arguments(memory: Memory, signature: CallSignature, params: Sequence[Parameter]) -> dict[str, int]:
+def _arguments(memory: Memory, signature: CallSignature, params: Sequence[Parameter], rows: tuple[int, int]) -> dict[str, int]:
     positional, keywords = signature.tree.children()
     numbers = itertools.count()
-    leaves = (_argument(memory, signature, index, numbers, params) for index in range(len(signature.leaf_keys)))
+    leaves = (_argument(memory, signature, index, numbers, params, rows) for index in range(len(signature.leaf_keys)))
     nodes = [_tree(memory, child, leaves) for part in (positional, keywords) for child in part.children()]
     names = [memory.identity(name) for name in keywords.entries()]
     return {"positional": positional.num_children, "keywords": len(names), "names": memory.words(names), "arguments": memory.words(nodes),
@@ -134,7 +139,8 @@ def _tree(memory: Memory, spec: TreeSpec, leaves: Iterator[int]) -> int:
     return container_node(memory, spec.type, [_tree(memory, child, leaves) for child in spec.children()], keys)
 
 
-def _argument(memory: Memory, signature: CallSignature, index: int, numbers: Iterator[int], params: Sequence[Parameter]) -> int:
+def _argument(memory: Memory, signature: CallSignature, index: int, numbers: Iterator[int], params: Sequence[Parameter],
+              rows: tuple[int, int]) -> int:
     key = signature.leaf_keys[index]
     if not signature.is_traced(index):
         kind, value = key[1]
@@ -149,10 +155,10 @@ def _argument(memory: Memory, signature: CallSignature, index: int, numbers: Ite
             raise UnsuitedError
         return memory.node(Node.FLOAT, index=number)
     if len(key) == 2:
-        return array_node(memory, params[number], number, arrays=bool(key[1]))
+        return array_node(memory, params[number], number, arrays=bool(key[1]), rows=rows)
     if key[2:] == (np.ndarray,):
         return array_node(memory, params[number], number, scalars=False)
-    node = array_node(memory, params[number], number)
+    node = array_node(memory, params[number], number, rows=rows)
     kind, requires_grad = key[2:]
     return memory.node(Node.TENSOR, object=id(kind), items=node, keys=id(bool(requires_grad)), count=index)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import adjit as aj
-from adjit.ir.errors import ArgumentError
+from adjit.ir.errors import ArgumentError, DonationError
 from adjit.tracer.trees import flatten
 
 SIZES = (0, 1, 2, 7, 64, 100, 1000)
@@ -331,6 +331,33 @@ def test_options_are_checked() -> None:
         aj.compile(lambda x: x, batch="y")
     with pytest.raises(ArgumentError, match="static and have rows"):
         aj.compile(lambda x: x, batch="x", static="x")
+
+
+def test_calls_run_no_python() -> None:
+    """Sizes change from call to call; small results are in NumPy's memory, large ones in blocks, and all lengths are checked."""
+    compiled = aj.compile(lambda x, y: (np.sum(x), x * y[:, None], {"y": y + 1}), batch=(0, 1))
+    wide, long = np.tile(X, (40, 1)), np.tile(Y, 40)
+    for size in (3, 3, 3, 8, 40_000, 1, 500, 20_000, 2):
+        total, product, more = compiled(wide[:size], long[:size])
+        assert np.isclose(total, np.sum(wide[:size]))
+        assert np.array_equal(product, wide[:size] * long[:size, None])
+        assert np.array_equal(more["y"], long[:size] + 1)
+    (program,) = compiled.programs()
+    assert program.runs < program.calls == 9
+    with pytest.raises(ValueError, match="broadcast"):
+        compiled(X[:5], Y[:4])
+    assert compiled(X[:0], Y[:0])[1].shape == (0, 6)
+
+
+def test_donated_arrays_share_no_memory_with_rows() -> None:
+    memory = np.zeros(700)
+    weights, rows = memory[600:606], memory[:594].reshape(-1, 6)
+    compiled = aj.compile(lambda w, x: w + np.sum(x, axis=0), donate="w", batch="x")
+    for _ in range(4):
+        assert compiled(weights, rows) is weights
+    assert compiled.programs()[0].runs < 4
+    with pytest.raises(DonationError, match="shares memory"):        # as many rows as reach into the weights
+        compiled(weights, memory[:696].reshape(-1, 6))
 
 
 def test_other_backends_have_a_program_for_each_size() -> None:
