@@ -478,10 +478,11 @@ def _check_kept(trace: Trace, name: str, trace_again: Callable[[], tuple[Trace, 
     location, second = None, None
     try:
         second, _ = trace_again()
+        second.restore()
         again = [by_key[each.source.key] for each in second.kept
                  if each.source.key in by_key and each.source.path.startswith("len(")]
     except EscapedArrayError as error:
-        again, location = list(trace.kept), error.location
+        again, location = [each for each in trace.kept if each.source.value is error.array] or list(trace.kept), error.location
     if again:
         _take_back(trace)
         location = again[0].location or location or find_user_location()
@@ -489,7 +490,8 @@ def _check_kept(trace: Trace, name: str, trace_again: Callable[[], tuple[Trace, 
             f"{name} keeps a value in {again[0].source.path} and reads it in the next call: a compiled function keeps nothing between "
             "calls", location, hint="pass the value as an argument and return the new one; or make an array outside of the function and "
                                     "write to its elements (state[:] = value)")
-    if second is None or not _is_same(trace, second):
+    moves = second is not None and any(each.moved for each in second.stored)
+    if second is None or not _is_same(trace, second) or (moves and len(second.stored) != len(trace.stored)):
         refused = next((each.refusal for each in trace.kept if each.refusal is not None), None)
         if refused is not None:
             _take_back(trace)
@@ -497,7 +499,8 @@ def _check_kept(trace: Trace, name: str, trace_again: Callable[[], tuple[Trace, 
         return trace
     free = {key: each for key, each in by_key.items() if each.alone}
     fixed = tuple(_class_guard(source, free[source.key]) if source.key in free else source for source in trace.guards.fixed)
-    return replace(trace, guards=replace(trace.guards, fixed=fixed))
+    return replace(trace, guards=replace(trace.guards, fixed=fixed), stored=tuple(
+        other if other.moved else each for each, other in zip(trace.stored, second.stored, strict=True)) if moves else trace.stored)
 
 
 def _class_guard(source: Source, kept: KeptValue) -> Source:

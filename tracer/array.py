@@ -51,6 +51,8 @@ WRITTEN: dict[int, tuple[weakref.ref[np.ndarray], TracedArray]] = {}
 class EscapedArrayError(TraceError):
     """A traced array is used after the end of its trace."""
 
+    array: TracedArray | None = None
+
 
 class TracedArray:
     """Array whose dtype and shape are known while tracing, and whose values are not.
@@ -184,8 +186,10 @@ class TracedArray:
         return builder.origin(self._value) if isinstance(builder, GraphBuilder) else str(self._value.type)
 
     def _escaped(self) -> TraceError:
-        return EscapedArrayError(f"a traced array is used after the end of its trace\n    {self._origin()}", find_user_location(),
-                          hint="return it from the compiled function instead of storing it in a global, an attribute or a list")
+        error = EscapedArrayError(f"a traced array is used after the end of its trace\n    {self._origin()}", find_user_location(),
+                                  hint="return it from the compiled function instead of storing it in a global, an attribute or a list")
+        error.array = self
+        return error
 
     def _uncertain(self, what: str) -> TraceError:
         return TraceError(f"{what}; whether it is a view or a copy in NumPy depends on the memory layout, which is not known while "

@@ -9,7 +9,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from types import ModuleType
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,7 @@ def transposed_from(array: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]] | N
 
 _MOST_OUTSIDE = 20_000
 _HEAP_TYPE = 1 << 9
+_ATTRIBUTED = (SimpleNamespace, FunctionType, ModuleType)     # that have attributes, besides those of classes
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +137,11 @@ class Scope:
                 parts: Iterable[Any] = ()
                 if kind in (list, tuple, set, frozenset, dict):
                     parts = itertools.chain(kind.__iter__(value), dict.values(value) if kind is dict else ())
-                elif type(value).__flags__ & _HEAP_TYPE:
-                    parts = own_attributes(value).values()
+                elif type(value).__flags__ & _HEAP_TYPE or kind in _ATTRIBUTED:
+                    table = own_attributes(value)
+                    found.update(((id(table), table), (id(kind), kind)))
+                    if kind not in (FunctionType, ModuleType):      # whose attributes are sources
+                        parts = table.values()
                 new = {id(part): part for part in parts if id(part) not in found and not is_scalar(part)}
                 found.update(new)
                 waiting += new.values()

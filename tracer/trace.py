@@ -189,7 +189,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     places = StoredPlaces(known)
     scope.asks_for_truth = any(map(asks_for_truth, known.codes))
     scope.module_attributes = library_attributes(known)
-    scope.outside_roots = [*roots, *(source.value for source in known.found)]
+    scope.outside_roots = [*roots, *known.followed, *(source.value for source in known.found)]
     scope.outside_holders = [source.holder for source in known.found]
     with entered(scope):
         names, contents = iter(signature.value_names()), iter(signature.leaves)
@@ -271,6 +271,8 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             read, forms, viewed, scope.depends_on_strides = flow.contents, flow.forms, flow.viewed, flow.depends_on_strides
         guards = make_guards(before, after, captures, own | stores.keys, read, forms, viewed)
         guards = replace(guards, fixed=(*guards.fixed, *stores.others, *others))
+        taken_back = [KeptValue(source, before[source.key].held if source.key in before else MISSING) for source in changed
+                      if id(source.holder) in scope.outside()]
         values_stored = (*stores.values, *again, *kept_as_they_are(after, own, scope.outside()))
         if takes_back:
             places.take_back(after, stores.keys)
@@ -298,7 +300,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                  _read_through_views(scope),
                  tuple(taken.array for taken in scope.taken.values() if any(id(array) in observation.read for array, _ in taken.classes)),
                  kept, values_stored, log.unread(stores.numbers),
-                 partial(restore, kept, values_stored, log, stores.kept) if kept or stores.kept else _nothing)
+                 partial(restore, (*kept, *taken_back), values_stored, log, stores.kept) if kept or stores.kept or taken_back else _nothing)
 
 
 def _check_environment(before: Mapping[str, str]) -> None:
@@ -338,7 +340,7 @@ def _stores_watched(scope: Scope, places: StoredPlaces, roots: Sequence[Any], co
             log.restore()
             for key, source in reversed(after.by_key().items()):
                 if isinstance(source.value, LiftedNumber):
-                    rebind(source.read, places.before[key].value if key in places.before else MISSING)
+                    rebind(source.read, places.before[key].held if key in places.before else MISSING)
         raise
     finally:
         scope.added = dict

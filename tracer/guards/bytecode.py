@@ -30,6 +30,12 @@ MODULES = "sys.modules"
 FORMATS = "str.format()"
 """Mark in the names of code whose texts may name attributes, in fields like `{0.rate}`."""
 
+CLASSES = "type()"
+"""Mark in the names of code that reaches the classes of objects."""
+
+STORING = "place.name = value"
+"""Mark in the names of code that binds attributes."""
+
 MEMBERS = "in"
 """Mark in the names of code that asks for members of what a local variable holds."""
 
@@ -126,6 +132,10 @@ def names_of(code: CodeType) -> frozenset[str]:
     steps = instructions(code)
     if any(step.opname == "CONTAINS_OP" and before.opname.startswith("LOAD_FAST") for before, step in itertools.pairwise(steps)):
         names.add(MEMBERS)
+    if "__class__" in code.co_names or "type" in code.co_names:
+        names.add(CLASSES)
+    if "setattr" in code.co_names or any(step.opname == "STORE_ATTR" for step in steps):
+        names.add(STORING)
     by_position = any(step.opname == "MATCH_CLASS" for step in steps)
     texts = evaluated_by(code)
     names |= {GLOBALS} if texts.computed and texts.in_globals else set()

@@ -20,7 +20,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from adjit.tracer.guards.class_change import ActiveLogs, UseLog, has_layout_of
-from adjit.tracer.guards.source import MAX_GUARDED_ITEMS, Source, is_scalar
+from adjit.tracer.guards.source import MAX_GUARDED_ITEMS, MISSING, Source, is_scalar
 from adjit.tracer.trees import register_container
 
 ALL = "all"
@@ -51,6 +51,7 @@ _AT_A_KEY = frozenset({"__getitem__", "__contains__", "get", "__setitem__", "add
 _READING_AT: dict[type, frozenset[str]] = {
     dict: frozenset({"__getitem__", "__contains__", "get"}), list: frozenset({"__getitem__"}), set: frozenset({"__contains__"}),
     deque: frozenset()}
+_NUMBERS: tuple[Any, ...] = (bool, int, float, complex, str, tuple)
 _MOVING = frozenset({"reverse", "rotate"})
 _APPENDING = frozenset({"append", "extend", "__iadd__"})
 _ADDING = _APPENDING | _MOVING | {"appendleft", "extendleft", "insert", "__imul__", "pop", "popleft", "popitem"}
@@ -118,12 +119,12 @@ class ContainerLog(UseLog):
         number, keys = id(container), _keys(base, args)
         if not keys or number in self.reset or keys[0] in self.written[number] or (number, keys[0]) in self.tallied:
             item = self.tallied.get((number, keys[0])) if keys else None
-            now = None if item is None else base.__getitem__(container, keys[0])
+            now = None if item is None else _item(base, container, keys[0])
             return now if log_hooks.is_tally(now) else None
-        try:
-            item = base.__getitem__(container, keys[0])
-        except LookupError:
-            return None
+        item = _item(base, container, keys[0])
+        if item is MISSING and (first := first_number(container)) is not None:
+            self.tallied[number, keys[0]] = MISSING
+            return log_hooks.tally(first, (number, keys[0]))
         if not log_hooks.is_counted(item) or keys[0] not in self._keys_before(number):
             return None
         self.tallied[number, keys[0]] = item
@@ -141,8 +142,7 @@ class ContainerLog(UseLog):
                 yield change.container, None, 1
         for number, key in self.tallied:
             container, kind = self.kinds[number]
-            base: Any = base_of(kind)
-            now: Any = base.get(container, key) if base is dict else base.__getitem__(container, key) if key < len(container) else None
+            now = _item(base_of(kind), container, key)
             if log_hooks.is_tally(now):
                 yield container, key, len(now.steps)
 
@@ -152,12 +152,12 @@ class ContainerLog(UseLog):
         for (number, key), item in self.tallied.items():
             container, kind = self.kinds[number]
             base: Any = base_of(kind)
-            try:
-                now = base.__getitem__(container, key)
-            except LookupError:
-                continue
+            now = _item(base, container, key)
             if log_hooks.is_tally(now) and now.place == (number, key):
-                base.__setitem__(container, key, item)
+                if item is MISSING:
+                    base.__delitem__(container, key)
+                else:
+                    base.__setitem__(container, key, item)
                 if now.steps:
                     found.append((container, key, now))
         return found
@@ -247,6 +247,22 @@ class ContainerLog(UseLog):
         return _key_of(source) in written
 
 
+def _item(base: Any, container: Any, key: Any) -> Any:
+    """An item of a container, whose class neither logs this nor makes the item."""
+    try:
+        return base.get(container, key, MISSING) if base is dict else base.__getitem__(container, key)
+    except LookupError:
+        return MISSING
+
+
+def first_number(container: Any) -> Any:
+    """The number that a `defaultdict` or a `Counter` begins with at a key that is not there; None if there is none."""
+    missing = getattr(type(container), "__missing__", None)
+    if missing is Counter.__missing__:      # type: ignore[attr-defined]
+        return 0
+    return container.default_factory() if missing is defaultdict.__missing__ and container.default_factory in _NUMBERS else None
+
+
 def _flat(items: list[Any], kind: type) -> list[Any]:
     """Items of a container; of a dict, of which these are pairs, the values."""
     return [item for _, item in items] if issubclass(kind, dict) else items
@@ -328,10 +344,6 @@ def _changing(name: str, base: type, own: Any) -> Callable[..., Any]:
         else:
             for key in (name in _AT_A_KEY and base in (dict, set) and _keys(base, args[:1])) or (ALL,):
                 log.note_read(self, key, asked=True)
-            if name == "__missing__":       # a call of a program stores what the trace had put into the new item
-                made = own(self, *args)
-                log.note_change(self, base, "setdefault", (*args, made))
-                return made
             log.note_change(self, base, name, args)
         return own(self, *args, **kwargs)
     return method

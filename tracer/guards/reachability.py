@@ -44,11 +44,13 @@ from adjit.tracer.array_wrapper import ArrayWrapper, IdentityKeyed
 from adjit.tracer.flow.bytecode_flow import stored_and_read
 from adjit.tracer.foreign_arrays import foreign_content, is_foreign_array
 from adjit.tracer.guards.bytecode import (
+    CLASSES,
     EVERYTHING,
     FORMATS,
     GLOBALS,
     MEMBERS,
     MODULES,
+    STORING,
     cells_read_by,
     code_of_text,
     compares_type,
@@ -136,7 +138,7 @@ class Reachability:
     `found` are the sources, `codes` the code of the user's functions. `unguarded` are objects, with their paths, that may change in ways
     that only their library's code could tell. `calls_libraries`: the code names functions that are not followed, and may read any array.
     `stored`: names of values that are stored into items, see `stored_by`. `stored_variables`: globals that the code binds. `held`: lists of
-    modules and optimisers, with their paths.
+    modules and optimisers, with their paths. `followed` are the objects whose attributes and items are sources.
     """
 
     def __init__(self, roots: Sequence[Any], known: Reachability | None = None, host: Sequence[Any] = ()):
@@ -155,7 +157,7 @@ class Reachability:
         self.found = walk.found
         self.codes, self.asking, self.compares_type = walk.codes, walk.asking, walk.compares_type
         self.stored_variables, self.held = walk.stored_variables, walk.held
-        self.unguarded = walk.unguarded
+        self.unguarded, self.followed = walk.unguarded, tuple(walk.seen.values())
         self.calls_libraries = walk.calls_libraries or not mentions.names.isdisjoint(_READERS)
         holding = {source.path for source in walk.found if isinstance(source.value, (list, dict))} - {
             source.path for source in walk.found if not isinstance(source.value, (list, dict))}
@@ -197,7 +199,7 @@ class _Walk:
         self.unguarded: dict[str, Any] = {}
         self.calls_libraries = False
         self.kinds: set[type] = set()
-        self._seen: dict[int, Any] = {}
+        self.seen: dict[int, Any] = {}
         self._waiting: deque[tuple[Any, str]] = deque()
 
     def mentions(self) -> Mentions:
@@ -275,17 +277,17 @@ class _Walk:
         if id(value) in self.hidden or value is vars(builtins):      # `eval` puts the builtins into the names that it is given
             return
         if isinstance(value, ArrayWrapper):
-            if id(value) not in self._seen:
-                self._seen[id(value)] = value
+            if id(value) not in self.seen:
+                self.seen[id(value)] = value
                 self.tensor(value, path)
             return
         if self.whole and not is_scalar(value) and not names_in(path).isdisjoint(self.whole):
             self.whole_objects.add(id(value))
-        if isinstance(value, TracedArray) or id(value) in self._seen or (is_scalar(value) and not has_attributes(value)):
+        if isinstance(value, TracedArray) or id(value) in self.seen or (is_scalar(value) and not has_attributes(value)):
             return
         if type(value) is np.ndarray and not value.dtype.hasobject:
             return
-        self._seen[id(value)] = value
+        self.seen[id(value)] = value
         self._waiting.append((value, path))
 
     def tensor(self, value: Any, path: str) -> None:
@@ -425,7 +427,7 @@ class _Walk:
 
     def imported(self, name: str, module: ModuleType) -> None:
         """Follow a module that code imports or looks up; one of the user may be replaced in `sys.modules`."""
-        if owner_of(name) is ModuleOwner.USER and id(module) not in self._seen:
+        if owner_of(name) is ModuleOwner.USER and id(module) not in self.seen:
             self.found.append(Source(f"sys.modules[{name!r}]", partial(read_item, sys.modules, name), module, sys.modules))
         self.follow(module, name)
 
@@ -510,6 +512,8 @@ class _Walk:
         if any(owner_of_class(base) is ModuleOwner.OURS for base in kinds):
             self.names |= {"forward", "backward", "setup_context"}      # ours call these
         yield from self.absent(value, kinds, own, path)
+        if {CLASSES, STORING} <= self.names and kind is not value:      # `type(self).count += 1`
+            self.follow(kind, kind.__name__)
         if isinstance(value, type):
             for field in own.get("__dataclass_fields__", {}).values():
                 self.follow(field.default_factory, path)
@@ -562,10 +566,14 @@ class _Walk:
                     for nearer in before:
                         if name not in nearer:      # as a method that calls `super()` is
                             yield Source(f"{path}.{name}", partial(read_item, nearer, name), MISSING, nearer)
+                    if isinstance(item, classmethod):
+                        self.names.add(CLASSES)
                     self.follow(function_behind(item), f"{path}.{name}")
                 else:
                     found = getattr(value, name)            # of the instance: an attribute of its own may hide it later
-                    yield Source(f"{path}.{name}", attribute_reader(value, name), found, base)
+                    place = base if isinstance(value, IdentityKeyed) or own is NO_ATTRIBUTES else value if isinstance(value, type) else own
+                    yield Source(f"{path}.{name}", attribute_reader(value, name), found, place,
+                                 inherited=place is not base and name not in own)
                     if by_super and found is not item:
                         yield Source(f"{path}.{name}", partial(read_item, table, name), item, base)
             before.append(table)

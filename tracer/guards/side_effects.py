@@ -66,9 +66,10 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability, places
     own: set[Key] = set()
     kept: list[KeptValue] = []
     changed: list[Source] = []
+    of_classes: list[Key] = []
     reads = CodeReads(after.codes)
     for key, source in after.by_key().items():
-        then = before[key].value if key in before else MISSING
+        then, held = (before[key].value, before[key].held) if key in before else (MISSING, MISSING)
         if key in stored:
             continue
         if _is_of_wrapper(source):
@@ -78,20 +79,22 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability, places
             if COUNT.fullmatch(source.path) and id(source.holder) not in missed and reads.fills(source.path) and not reads.of(
                     source.path, whole=True):
                 own.add(key)        # a memo, which may get more entries, or a container that is only filled
-        elif source.value is MISSING:
+        elif source.value is MISSING or (source.inherited and held is not MISSING):
             raise _deleted(before[key], after.codes)
+        elif source.inherited:
+            of_classes.append(key)
         elif (id(source.holder) not in again or id(source.holder) in kept_in) and holds_traced(_added(source, then)):
             is_again = id(source.holder) in again
             is_new = id(source.holder) not in outside or (then is MISSING and isinstance(source.holder, (list, deque)))
             alone = not (is_again or is_new or source.path.startswith(_DESCRIBED))
             if not is_again and getattr(source.read, "func", None) is getattr and not any(
                     source.path.rpartition(".")[2] in code.co_names for code in after.codes):
-                rebind(source.read, then)
+                rebind(source.read, held)
                 raise TraceError(f"the compiled function stores a value as {source.path} in a way that is not followed (__dict__, vars, "
                                  "code of a library): later calls would not store it again", find_user_location(),
                                  hint="bind it by its name (place.name = value), or return the value and store it outside")
             if reads.of(source.path, whole=source.path.startswith("len(")):
-                kept.append(KeptValue(source, then, line_that_changes(after.codes, source.path), alone=alone))
+                kept.append(KeptValue(source, held, line_that_changes(after.codes, source.path), alone=alone))
             if is_again:
                 continue
             if not alone:
@@ -109,11 +112,22 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability, places
             if source.path.startswith(_DESCRIBED):
                 _take_numbers_back(before, after)
                 raise refusal()
-            kept.append(KeptValue(source, then, refusal=refusal))
+            kept.append(KeptValue(source, held, refusal=refusal))
             changed.append(source)
         elif not source.path.startswith(_DESCRIBED):
             changed.append(source)
     now = after.by_key()
+    counted = {source.key for source, _ in places.counted}
+    for source, _ in places.counted:
+        if source.inherited and _class_place(source, now) in counted:
+            raise TraceError(f"the compiled function adds to {source.path}, and to the attribute of the class that this begins with",
+                             line_that_changes(after.codes, source.path) or find_user_location(),
+                             hint=f"bind {source.path} to a number of its own first, outside of the function")
+    for key in of_classes:
+        if (place := _class_place(now[key], now)) is None:
+            raise _changed(now[key], before[key].value if key in before else MISSING, False, after.codes)
+        if place in own or place in stored:
+            own.add(key)
     for key, source in before.items():
         if key not in now and key not in stored and isinstance(source.value, NUMBERS) and _is_attribute(source):
             raise _deleted(source, after.codes)
@@ -146,6 +160,16 @@ def _changed(source: Source, then: Any, is_read: bool, codes: Sequence[CodeType]
         hint="bind it by its name (place.name = value, place[key] = value), or return the value and store it outside")
 
 
+def _class_place(source: Source, sources: Mapping[Key, Source]) -> Key | None:
+    """Key of the source that is the attribute of the class which an object has for its own; None if there is none."""
+    read: Any = source.read
+    holder, name = read.args[:2]
+    kinds = (*(type.mro(holder) if isinstance(holder, type) else ()), *type.mro(type(holder)))
+    place = next((kind for kind in kinds if name in vars(kind)), None)
+    return next((key for key, other in sources.items() if other.holder is place and not other.inherited and isinstance(
+        other.read, partial) and other.read.func is getattr and other.read.args[1] == name), None)
+
+
 def _is_attribute(source: Source) -> bool:
     return getattr(source.read, "func", None) is getattr and source.read() is MISSING
 
@@ -155,7 +179,7 @@ def _take_numbers_back(before: Mapping[Key, Source], after: Reachability) -> Non
     for key, source in reversed(after.by_key().items()):
         then = before[key].value if key in before else MISSING
         if issubclass(type(then), NUMBERS) and issubclass(type(source.value), NUMBERS) and not same(source.value, then):
-            rebind(source.read, then)
+            rebind(source.read, before[key].held)
 
 
 def _added(source: Source, then: Any) -> Any:

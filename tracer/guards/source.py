@@ -57,11 +57,22 @@ class Source(NamedTuple):
     value: Any
     holder: Any
     followed: bool = True       # whether the contents of the value are followed too
+    inherited: bool = False     # whether the value is the default that the class of the holder has
 
     @property
     def key(self) -> tuple[str, int]:
         """Key that is equal for the same source found again."""
         return self.path, id(self.holder)
+
+    @property
+    def held(self) -> Any:
+        """What is bound in the place itself; `MISSING` where its class has the value."""
+        return MISSING if self.inherited else self.value
+
+    def is_bound(self) -> bool:
+        """True if something is bound in the place itself now."""
+        read: Any = self.read
+        return not self.inherited or read.args[1] in own_attributes(read.args[0])
 
 
 def items_of(value: Any, path: str) -> Iterator[Source]:

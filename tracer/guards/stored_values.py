@@ -22,7 +22,7 @@ from adjit.tracer.guards.code_reads import CodeReads
 from adjit.tracer.guards.container_log import Change, ContainerLog, base_of
 from adjit.tracer.guards.module_owner import ModuleOwner, owner_of
 from adjit.tracer.guards.reachability import Reachability
-from adjit.tracer.guards.source import MISSING, Source, key_text, names_in, own_attributes, read_cell, read_item, read_slot, rebind
+from adjit.tracer.guards.source import MISSING, Source, key_text, names_in, read_cell, read_item, read_slot, rebind
 from adjit.tracer.guards.tallies import counted_again, is_counted, is_tally, tally
 from adjit.tracer.guards.templates import NotRepeatableError, Template, TemplateMaker, holds_traced
 from adjit.tracer.scope import Scope
@@ -45,6 +45,7 @@ class StoredValue(NamedTuple):
     place: Source | Change
     value: Template
     counts: bool = False        # whether it is added to a number there
+    moved: bool = False         # whether it is, or holds, what the call before had stored elsewhere
 
     @property
     def path(self) -> str:
@@ -59,9 +60,12 @@ class StoredValue(NamedTuple):
             getattr(self.place.kind, self.place.name)(self.place.container, *value)
 
 
-def stored_value(place: Source | Change, value: Template) -> StoredValue:
-    """The value of a place, which holds on to nothing that the trace stored there."""
-    return StoredValue(place._replace(value=MISSING) if isinstance(place, Source) else place._replace(args=()), value)
+def stored_value(place: Source | Change, make: TemplateMaker) -> StoredValue:
+    """The value that the trace stored in a place, without holding on to it. Raises `NotRepeatableError` if a call cannot make it again."""
+    moves = make.moves
+    value = make(place.value if isinstance(place, Source) else place.args)
+    return StoredValue(place._replace(value=MISSING) if isinstance(place, Source) else place._replace(args=()), value,
+                       moved=make.moves > moves)
 
 
 def library_attributes(known: Reachability) -> list[tuple[ModuleType, str]]:
@@ -110,7 +114,7 @@ class StoredPlaces:
     def _is_counter(self, source: Source) -> bool:
         """True for a number that code changes and does not read for more."""
         name = _name_of(source) if is_counted(source.value) else None
-        return name in self._counters and name is not None and _is_own(source) and not self.reads.of(source.path) and not (
+        return name in self._counters and name is not None and not self.reads.of(source.path) and not (
             self.reads.reads_name(name[1]))
 
     @contextmanager
@@ -120,16 +124,16 @@ class StoredPlaces:
         try:
             for key, source in self.before.items():
                 if self.has(source):
-                    if _is_own(source) and rebind(source.read, _NOT_STORED):
+                    if source.held is not MISSING and rebind(source.read, _NOT_STORED):
                         self._marked[key] = source
-                elif self._counters and self._is_counter(source) and not is_tally(source.read()) and rebind(
+                elif self._counters and self._is_counter(source) and not (is_tally(source.read()) and source.is_bound()) and rebind(
                         source.read, tally(source.value, key)):
                     self._tallied[key] = source
             yield
         finally:
             for key, source in self._tallied.items():
                 now = source.read()
-                rebind(source.read, source.value)
+                rebind(source.read, source.held)
                 if now is not source.value and not (is_tally(now) and now.place == key and not now.steps):
                     self.counted.append((source, now))
             self._tallied.clear()
@@ -153,7 +157,7 @@ class StoredPlaces:
     def stored(self, after: Reachability) -> dict[Key, Source]:
         """Sources behind the trace that the function stored."""
         return {key: source for key, source in self._sources(after).items() if key in self._marked or (
-            source.value is not MISSING and (key not in self.before or self.before[key].value is MISSING) and self.has(source))}
+            source.held is not MISSING and (key not in self.before or self.before[key].held is MISSING) and self.has(source))}
 
     @staticmethod
     def _sources(reach: Reachability) -> dict[Key, Source]:
@@ -164,7 +168,7 @@ class StoredPlaces:
         for key, source in self.stored(after).items():
             if keys is not None and key not in keys:
                 continue
-            rebind(source.read, self.before[key].value if key in self.before else MISSING)
+            rebind(source.read, self.before[key].held if key in self.before else MISSING)
 
 
 class Stores(NamedTuple):
@@ -186,8 +190,7 @@ def stores_of(places: StoredPlaces, log: ContainerLog, after: Reachability, scop
     log.leave_out(partial(_is_put_back, places.before.values()))
     stored = places.stored(after)
     counted = places.end_tallies(log)
-    sources = {id(source.value): source for source in places.before.values()}
-    make = TemplateMaker(scope.outside(), sources, results, scope)
+    make = TemplateMaker(scope.outside(), places.before.values(), results, scope)
     if not stored and not log.changes and not counted:
         keys = {key for key, source in after.by_key().items() if places.has(source)}
         return Stores((), make, frozenset(keys), frozenset(), frozenset())
@@ -195,7 +198,7 @@ def stores_of(places: StoredPlaces, log: ContainerLog, after: Reachability, scop
     values, keys, repeatable = [], set[Key](), log.repeatable()
     for key, source in sorted(stored.items(), key=lambda item: _order(item[1])):
         try:
-            values.append(stored_value(source, make(source.value)))
+            values.append(stored_value(source, make))
             keys.add(key)
         except NotRepeatableError:
             others.append(_never(source))
@@ -214,7 +217,7 @@ def stores_of(places: StoredPlaces, log: ContainerLog, after: Reachability, scop
             try:
                 if id(change.container) not in repeatable and holds_traced(change.args) and not log.is_unread(change):
                     kept.add(id(change.container))
-                made.append(stored_value(change, make(change.args)))
+                made.append(stored_value(change, make))
             except NotRepeatableError:
                 numbers.discard(id(change.container))
                 repeatable.discard(id(change.container))
@@ -269,7 +272,7 @@ def stored_again(changed: Collection[Source], make: TemplateMaker) -> tuple[list
             others.append(_never(source))
             continue
         try:
-            values.append(stored_value(source, make(source.value)))
+            values.append(stored_value(source, make))
         except NotRepeatableError:
             if holds_traced(source.value) and not isinstance(source.value, ArrayWrapper):
                 raise _not_made_again(source) from None
@@ -330,9 +333,3 @@ def _order(source: Source) -> tuple[int, int]:
     names = list(source.holder) if isinstance(source.holder, dict) else []
     name = source.read.args[1] if isinstance(source.read, partial) and len(source.read.args) > 1 else None
     return id(source.holder), names.index(name) if name in names else 0
-
-
-def _is_own(source: Source) -> bool:
-    """True if there is something bound in the place itself, and not in the class of its object."""
-    read: Any = source.read
-    return source.value is not MISSING and (read.func is not getattr or read.args[1] in own_attributes(read.args[0]))

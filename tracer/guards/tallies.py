@@ -17,8 +17,8 @@ import numpy as np
 from adjit.tracer.array import TracedArray
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.guards.code_reads import CodeReads
-from adjit.tracer.guards.container_log import log_hooks
-from adjit.tracer.guards.source import Source
+from adjit.tracer.guards.container_log import first_number, log_hooks
+from adjit.tracer.guards.source import MISSING, Source
 from adjit.tracer.guards.templates import Template, TemplateMaker
 
 Step = tuple[Callable[[Any, Any], Any], Any]
@@ -95,6 +95,8 @@ def counted_again(source: Source, number: Any, make: TemplateMaker) -> Template:
 
     def template(results: Sequence[Any], made: dict[int, Any]) -> Any:
         value = source.read()
+        if value is MISSING:
+            value = first_number(source.holder)
         for compute, operand in steps:
             value = compute(value, operand(results, made))
         return value

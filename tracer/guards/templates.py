@@ -34,10 +34,13 @@ class NotRepeatableError(Exception):
 class TemplateMaker:
     """Makes templates. `outside` are the objects that are older than the trace, by identity, `sources` the places where arrays are bound,
     and `results` the arrays that the function returns. Others of `scope` that it stored become `arrays`, further results. `made` holds
-    the objects that calls make anew, and their tables of attributes, by identity."""
+    the objects that calls make anew, and their tables of attributes, by identity. `moves` counts how often a value of the call before
+    is stored in another place."""
 
-    def __init__(self, outside: Collection[int], sources: Mapping[int, Source], results: Sequence[Any], scope: Scope | None):
-        self.outside, self.sources, self.scope = outside, sources, scope
+    def __init__(self, outside: Collection[int], places: Collection[Source], results: Sequence[Any], scope: Scope | None):
+        self.outside, self.places, self.scope = outside, places, scope
+        self.sources = {id(source.value): source for source in places}
+        self.moves = 0
         self.arrays: list[Any] = []
         self.first = len(results)       # number of the first of them; the caller says so once all results are known
         self._of_arrays: dict[int, int] = {}
@@ -93,9 +96,16 @@ class TemplateMaker:
         return lambda _, made: made[KEPT][number]
 
     def _array(self, value: Any) -> Template:
-        """The template of an array of the trace; one of a region is dead, for whoever reads it."""
+        """The template of an array of the trace; one of a region is dead, for whoever reads it. One of a trace before is what the call
+        before had stored: from the one place that holds it, it is stored in another one. Raises `EscapedArrayError` if there are more."""
         array = WRITTEN[id(value)][1] if id(value) in WRITTEN else value
         if isinstance(array, TracedArray) and array.scope is not self.scope:
+            if self.scope is not None and array.scope.root is not self.scope.root:
+                places = [source.read for source in self.places if source.value is value]
+                if len(places) != 1:
+                    raise array._escaped()
+                self.moves += 1
+                return lambda *_: places[0]()
             return lambda *_: array
         if id(value) not in self._results and id(value) not in self._of_arrays:
             place = len(self.arrays)

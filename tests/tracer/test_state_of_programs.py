@@ -1,0 +1,185 @@
+"""State that a function keeps: a compiled one leaves behind what Python leaves, after each of several calls, or refuses. Each case is a
+setup, the body of a function of `x`, and what is compared."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from types import FunctionType, ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from support.each import for_each
+
+import adjit as aj
+from adjit.ir.errors import AdjitError
+from adjit.tracer.array import TracedArray
+
+CLASS = """
+class B:
+    base = 0
+class C(B):
+    n, t, name, seen = 0, 1.5, "", ()
+    def tick(self): self.n += 1
+    def __call__(self, x):
+        self.base += 2
+        return x
+    @classmethod
+    def count(cls): cls.n += 1
+class D(C): pass
+c, d = C(), D()
+"""
+OF_CLASS = "(vars(c), vars(d), C.n, C.t, D.n, B.base, 'n' in vars(D))"
+
+IN_CLASSES = [      # numbers whose default is in a class, and numbers of a class
+    "c.n += 1", "c.n -= 2", "c.t *= 2", "c.t += x.sum()", "c.t += x", "c.seen += (1,)", "c.name += 'a'", "c.n += 1; c.n += 2",
+    "c.n = c.n + 1", "c.tick(); d.tick(); d.n += 5", "c(x); d(x)", "if x.sum() > 7: c.n += 1", "for _ in range(3): c.n += 1", "c.n = 3",
+    "c.n = x.sum()", "setattr(c, 'n', c.n + 1)", "aj.grad(lambda y: (c.tick(), y @ y)[1])(x)",
+    "aj.value_and_grad(lambda y: (c.tick(), y @ y)[1])(x)", "aj.compile(lambda y: (c.tick(), y @ y)[1])(x)",
+    "type(c).n += 1", "c.__class__.n += 1", "C.n += 1", "c.count()", "C.count()", "d.count()", "D.count()", "type(d).n += 1; type(c).t += 1",
+    "type(c).t += x.sum()", "type(c).n = x.sum()", "type(d).n = x.sum()", "c.__class__.n = c.__class__.n + 1", "C.n = c.n + 1",
+    "type(c).mean = x.mean(); x = x - c.mean", "C.mean = x.mean(); x = x - type(c).mean",
+    "type(d).n += 1; type(c).t -= 1", "d.n += 1; D.t += 2; c.t += 1"]
+
+IN_DEFAULTS = [     # what a `defaultdict` makes
+    ("int", "d['n'] += 1"), ("int", "d['n'] -= 1; d['n'] += 3; d['m'] += 1"), ("int", "d['n'] += 1; d['n'] += x.sum()"), ("int", "d['n'] *= 2"),
+    ("float", "d['n'] += x.sum()"), ("float", "d['n'] += 1.5"), ("str", "d['n'] += 'a'"), ("tuple", "d['n'] += (1,)"),
+    ("list", "d['n'] += [1]"), ("list", "d['n'] += [x.sum()]"), ("list", "d['n'].append(x.sum())"), ("set", "d['n'].add(1)"),
+    ("lambda: 3", "d['n'] += 1"), ("lambda: np.zeros(3)", "d['n'] += x"), ("lambda: defaultdict(int)", "d['a']['b'] += 1"),
+    ("int", "d.setdefault('n', 0); d['n'] += 1"), ("int", "d['n'] = d.get('n', 0) + 1"), ("int", "if x.sum() > 7: d['n'] += 1"),
+    ("int", "d['n'] += 1; d['n'] = 7"), ("int", "for k in 'aba': d[k] += 1"), ("float", "aj.grad(lambda y: (d.update(n=d['n'] + 1), y @ y)[1])(x)")]
+
+PREVIOUS = [        # what the call before stored, in another place
+    "s.prev = s.cur; s.cur = x.sum()", "s.prev, s.cur = s.cur, np.sum(x)", "s.prev = s.cur; s.cur = float(x.sum())", "s.prev = s.cur; s.cur = x * 2",
+    "s.prev = s.cur; s.cur = 5", "s.prev = s.cur; s.cur = 'a'", "old = s.cur; s.cur = x.sum(); s.prev = old", "s.log.append(s.cur); s.cur = x.sum()",
+    "s.prev = [s.cur, {'a': s.cur}]; s.cur = x.sum()", "s.third = s.prev; s.prev = s.cur; s.cur = x.sum()", "s.prev = s.n; s.n += 1", "s.n += 1; s.prev = s.n",
+    "s.prev = s.cur; s.cur = s.other = x.sum()", "s.prev = s.other; s.cur = s.other = x.sum()", "s.third = s.cur; s.prev = s.cur; s.cur = x.sum()"]
+
+REFUSED = [         # what decides, or is computed with
+    "s.prev = s.cur; s.cur = x.sum(); x = x * s.prev", "old = s.cur; s.cur = x.sum(); return x, old", "s.prev = x.sum() - s.cur; s.cur = x.sum()",
+    "s.table['prev'] = s.table['cur']; s.table['cur'] = x.sum()", "s.pair[0] = s.pair[1]; s.pair[1] = x.sum()", "s.best = max(s.cur, x.sum()); s.cur = s.best"]
+
+NAMES = ("mean", "sum", "T", "real", "dot", "shape", "mu")
+NEW = [             # an attribute that is not there, with a name that is also loaded
+    "o.{} = x.mean(); x = x - o.{}", "setattr(o, '{}', x.mean())", "o.{} = 5", "o.{} = [x.sum(), 1]", "if x.sum() > 7: o.{} = x.max()"]
+HOLDERS = {"SimpleNamespace()": "vars(o)", "type('O', (), {})()": "vars(o)", "ModuleType('m')": "{k: v for k, v in vars(o).items() if k[0] != '_'}",
+           "FunctionType(compile('0', 'o', 'eval'), {})": "vars(o)", "type('O', (), {})": "{k: v for k, v in vars(o).items() if k[0] != '_'}"}
+
+OTHERS = [
+    ("class O:\n    def __setattr__(self, name, value): super().__setattr__(name, value)\no = O()", "o.mu = x.mean()", "vars(o)"),
+    ("class O:\n    def __setattr__(self, name, value): object.__setattr__(self, '_' + name, value)\no = O()", "o.mu = x.mean()", "vars(o)"),
+    ("class O:\n    def __setattr__(self, name, value): self.__dict__['_' + name] = value\no = O()", "o.mu = x.mean()", "vars(o)"),
+    ("class O:\n    @property\n    def mean(self): return self._m\n    @mean.setter\n    def mean(self, v): self._m = v\no = O()",
+     "o.mean = x.mean(); x = x - o.mean", "vars(o)"),
+    ("class O:\n    n = 0\n    @property\n    def count(self): return self.n\n    @count.setter\n    def count(self, v): self.n = v\no = O()",
+     "o.count += 1", "vars(o)"),
+    ("class O:\n    __slots__ = ('mean',)\no = O()", "o.mean = x.mean()", "o.mean"),
+    ("o = SimpleNamespace()", "for name in ('a', 'b'): setattr(o, name, x.mean())", "vars(o)"),
+    ("o = SimpleNamespace()", "o.__dict__.update(a=x.mean())", "vars(o)"),
+    ("o = SimpleNamespace()", "o.mean = x.mean(); del o.mean", "vars(o)"),
+    ("o = SimpleNamespace()", "globals()['made'] = x.mean()", "globals().get('made')")]
+
+BOUND = [f"{owner}.{change.format(owner)}" for owner in ("self", "type(self)", "self.__class__", "C") for change in (
+    "n += 1", "n = {0}.n + 1", "mean = x.mean(); x = x - {0}.mean", "t += x.sum()")]
+
+
+def make(setup: str, body: str, state: str) -> tuple[Callable[[Any], Any], Callable[[], Any]]:
+    """The function of a case, and what it left behind."""
+    space: dict[str, Any] = {"np": np, "aj": aj, "defaultdict": defaultdict, "Counter": Counter, "deque": deque, "ModuleType": ModuleType,
+                             "SimpleNamespace": SimpleNamespace, "FunctionType": FunctionType, "__name__": "state_of_a_user"}
+    exec(compile(f"{setup}\ndef f(x):\n    {body}\n    return x", "case.py", "exec"), space)
+    return space["f"], lambda: plain(eval(state, space))
+
+
+def plain(value: Any) -> Any:
+    """What can be compared."""
+    assert not isinstance(value, TracedArray)
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [*map(plain, value)]
+    return plain(vars(value)) if hasattr(value, "__dict__") else value
+
+
+def left_behind(function: Callable[[Any], Any], state: Callable[[], Any], refusals: bool = False) -> list[Any]:
+    """Results and state after each call, up to a refusal."""
+    found = []
+    for scale in (1, 2, 3, 1, 0, 1):
+        try:
+            result = function(scale * np.array([1.0, 2.0, 3.0]))
+        except AdjitError:
+            if not refusals:
+                raise
+            return found
+        found.append((plain(result), state()))
+    return found
+
+
+def check(setup: str, body: str, state: str, refusals: bool = False, backend: str = "interpret") -> None:
+    """Compare a case with Python; with `refusals` a call may be refused."""
+    expected, (function, now) = left_behind(*make(setup, body, state)), make(setup, body, state)
+    found = left_behind(aj.compile(function, backend=backend), now, refusals)
+    assert found == (expected[:len(found)] if refusals else expected)
+
+
+def named(setup: str, bodies: Iterable[str], state: str, *more: Any) -> dict[str, tuple[Any, ...]]:
+    return {body: (setup, body, state, *more) for body in bodies}
+
+
+def test_numbers_of_classes_and_their_objects() -> None:
+    for_each(named(CLASS, IN_CLASSES, OF_CLASS), check)
+
+
+def test_what_a_defaultdict_makes() -> None:
+    for_each({f"{factory}: {body}": (f"d = defaultdict({factory})", body, "dict(d)") for factory, body in IN_DEFAULTS}, check)
+    for_each(named("d = Counter()", ("d['n'] += 1", "d['n'] += x.sum()", "d.update('ab')"), "dict(d)"), check)
+
+
+STATE = "s = SimpleNamespace(prev={0}, cur={0}, third={0}, other=7.0, n=0, log=[], table=dict(prev={0}, cur={0}), pair=[{0}, {0}])"
+
+
+def test_what_the_call_before_stored_changes_places() -> None:
+    for number in ("None", "0.0", "np.zeros(3)"):
+        for_each(named(STATE.format(number), PREVIOUS, "s"), check)
+    check("class S: prev = cur = None\ns = S()", PREVIOUS[0], "vars(s)")
+
+
+def test_what_the_call_before_stored_is_refused() -> None:
+    def refused(*case: Any) -> None:
+        with pytest.raises(AdjitError, match=r"s\.(cur|table|pair).* reads it (in the next call|too): "):
+            left_behind(aj.compile((made := make(*case))[0], backend="interpret"), made[1])
+    for_each(named(STATE.format("0.0"), REFUSED, "s"), refused)
+
+
+def test_new_attributes() -> None:
+    rest = "x = x + x.mean() + x.sum() + x.T + x.real + x.dot(x)"
+    for holder, state in HOLDERS.items():
+        for_each(named(f"o = {holder}", [f"{NEW[0].replace('{}', name)}\n    {rest}" for name in NAMES], state), check)
+        for_each(named(f"o = {holder}", [f"{body.replace('{}', name)}\n    {rest}" for body in NEW for name in ("mean", "mu")], state, True), check)
+
+
+def test_ways_to_bind_attributes() -> None:
+    for_each({body: (setup, body, state, "__dict__['_'" in setup) for setup, body, state in OTHERS}, check)
+
+
+def test_bound_methods() -> None:
+    def check_bound(body: str) -> None:
+        setup, found = f"class C:\n    n, t = 0, 0.5\n    def f(self, x):\n        {body}\n        return x\nc = C()", []
+        for backend in ("", "interpret"):
+            space: dict[str, Any] = {"__name__": "state_of_a_user"}
+            exec(compile(setup, "case.py", "exec"), space)
+            c, kind = space["c"], space["C"]
+            state = partial(lambda c, kind: plain((vars(c), kind.n, kind.t, vars(kind).get("mean"))), c, kind)
+            found.append(left_behind(aj.compile(c.f, backend=backend) if backend else c.f, state))
+        assert found[0] == found[1]
+    for_each({body: body for body in BOUND}, check_bound)
+
+
+def test_native_programs() -> None:
+    for_each({case[1]: (*case, False, "native") for case in (
+        (CLASS, "c.n += 1; type(c).t += x.sum()", OF_CLASS), ("d = defaultdict(float)", "d['n'] += x.sum()", "dict(d)"),
+        (STATE.format("None"), PREVIOUS[0], "s"), ("o = SimpleNamespace()", "o.mean = x.mean(); x = x - o.mean", "vars(o)"))}, check)
