@@ -38,38 +38,50 @@ IN_CLASSES = [      # numbers whose default is in a class, and numbers of a clas
     "c.n = c.n + 1", "c.tick(); d.tick(); d.n += 5", "c(x); d(x)", "if x.sum() > 7: c.n += 1", "for _ in range(3): c.n += 1", "c.n = 3",
     "c.n = x.sum()", "setattr(c, 'n', c.n + 1)", "aj.grad(lambda y: (c.tick(), y @ y)[1])(x)",
     "aj.value_and_grad(lambda y: (c.tick(), y @ y)[1])(x)", "aj.compile(lambda y: (c.tick(), y @ y)[1])(x)",
-    "type(c).n += 1", "c.__class__.n += 1", "C.n += 1", "c.count()", "C.count()", "d.count()", "D.count()", "type(d).n += 1; type(c).t += 1",
+    "type(c).n += 1", "c.__class__.n += 1", "C.n += 1", "c.count()", "C.count()", "d.count()", "D.count()",
+    "type(d).n += 1; type(c).t += 1",
     "type(c).t += x.sum()", "type(c).n = x.sum()", "type(d).n = x.sum()", "c.__class__.n = c.__class__.n + 1", "C.n = c.n + 1",
     "type(c).mean = x.mean(); x = x - c.mean", "C.mean = x.mean(); x = x - type(c).mean",
     "type(d).n += 1; type(c).t -= 1", "d.n += 1; D.t += 2; c.t += 1"]
 
 IN_DEFAULTS = [     # what a `defaultdict` makes
-    ("int", "d['n'] += 1"), ("int", "d['n'] -= 1; d['n'] += 3; d['m'] += 1"), ("int", "d['n'] += 1; d['n'] += x.sum()"), ("int", "d['n'] *= 2"),
-    ("float", "d['n'] += x.sum()"), ("float", "d['n'] += 1.5"), ("str", "d['n'] += 'a'"), ("tuple", "d['n'] += (1,)"),
+    ("int", "d['n'] += 1"), ("int", "d['n'] -= 1; d['n'] += 3; d['m'] += 1"), ("int", "d['n'] += 1; d['n'] += x.sum()"),
+    ("int", "d['n'] *= 2"), ("float", "d['n'] += x.sum()"), ("float", "d['n'] += 1.5"), ("str", "d['n'] += 'a'"), ("tuple",
+    "d['n'] += (1,)"),
     ("list", "d['n'] += [1]"), ("list", "d['n'] += [x.sum()]"), ("list", "d['n'].append(x.sum())"), ("set", "d['n'].add(1)"),
     ("lambda: 3", "d['n'] += 1"), ("lambda: np.zeros(3)", "d['n'] += x"), ("lambda: defaultdict(int)", "d['a']['b'] += 1"),
     ("int", "d.setdefault('n', 0); d['n'] += 1"), ("int", "d['n'] = d.get('n', 0) + 1"), ("int", "if x.sum() > 7: d['n'] += 1"),
-    ("int", "d['n'] += 1; d['n'] = 7"), ("int", "for k in 'aba': d[k] += 1"), ("float", "aj.grad(lambda y: (d.update(n=d['n'] + 1), y @ y)[1])(x)")]
+    ("int", "d['n'] += 1; d['n'] = 7"), ("int", "for k in 'aba': d[k] += 1"),
+    ("float", "aj.grad(lambda y: (d.update(n=d['n'] + 1), y @ y)[1])(x)")]
 
 PREVIOUS = [        # what the call before stored, in another place
-    "s.prev = s.cur; s.cur = x.sum()", "s.prev, s.cur = s.cur, np.sum(x)", "s.prev = s.cur; s.cur = float(x.sum())", "s.prev = s.cur; s.cur = x * 2",
-    "s.prev = s.cur; s.cur = 5", "s.prev = s.cur; s.cur = 'a'", "old = s.cur; s.cur = x.sum(); s.prev = old", "s.log.append(s.cur); s.cur = x.sum()",
-    "s.prev = [s.cur, {'a': s.cur}]; s.cur = x.sum()", "s.third = s.prev; s.prev = s.cur; s.cur = x.sum()", "s.prev = s.n; s.n += 1", "s.n += 1; s.prev = s.n",
-    "s.prev = s.cur; s.cur = s.other = x.sum()", "s.prev = s.other; s.cur = s.other = x.sum()", "s.third = s.cur; s.prev = s.cur; s.cur = x.sum()"]
+    "s.prev = s.cur; s.cur = x.sum()", "s.prev, s.cur = s.cur, np.sum(x)", "s.prev = s.cur; s.cur = float(x.sum())",
+    "s.prev = s.cur; s.cur = x * 2",
+    "s.prev = s.cur; s.cur = 5", "s.prev = s.cur; s.cur = 'a'", "old = s.cur; s.cur = x.sum(); s.prev = old",
+    "s.log.append(s.cur); s.cur = x.sum()",
+    "s.prev = [s.cur, {'a': s.cur}]; s.cur = x.sum()", "s.third = s.prev; s.prev = s.cur; s.cur = x.sum()", "s.prev = s.n; s.n += 1",
+    "s.n += 1; s.prev = s.n",
+    "s.prev = s.cur; s.cur = s.other = x.sum()", "s.prev = s.other; s.cur = s.other = x.sum()",
+    "s.third = s.cur; s.prev = s.cur; s.cur = x.sum()"]
 
 REFUSED = [         # what decides, or is computed with
-    "s.prev = s.cur; s.cur = x.sum(); x = x * s.prev", "old = s.cur; s.cur = x.sum(); return x, old", "s.prev = x.sum() - s.cur; s.cur = x.sum()",
-    "s.table['prev'] = s.table['cur']; s.table['cur'] = x.sum()", "s.pair[0] = s.pair[1]; s.pair[1] = x.sum()", "s.best = max(s.cur, x.sum()); s.cur = s.best"]
+    "s.prev = s.cur; s.cur = x.sum(); x = x * s.prev", "old = s.cur; s.cur = x.sum(); return x, old",
+    "s.prev = x.sum() - s.cur; s.cur = x.sum()",
+    "s.table['prev'] = s.table['cur']; s.table['cur'] = x.sum()", "s.pair[0] = s.pair[1]; s.pair[1] = x.sum()",
+    "s.best = max(s.cur, x.sum()); s.cur = s.best"]
 
 NAMES = ("mean", "sum", "T", "real", "dot", "shape", "mu")
 NEW = [             # an attribute that is not there, with a name that is also loaded
     "o.{} = x.mean(); x = x - o.{}", "setattr(o, '{}', x.mean())", "o.{} = 5", "o.{} = [x.sum(), 1]", "if x.sum() > 7: o.{} = x.max()"]
-HOLDERS = {"SimpleNamespace()": "vars(o)", "type('O', (), {})()": "vars(o)", "ModuleType('m')": "{k: v for k, v in vars(o).items() if k[0] != '_'}",
-           "FunctionType(compile('0', 'o', 'eval'), {})": "vars(o)", "type('O', (), {})": "{k: v for k, v in vars(o).items() if k[0] != '_'}"}
+HOLDERS = {"SimpleNamespace()": "vars(o)", "type('O', (), {})()": "vars(o)",
+    "ModuleType('m')": "{k: v for k, v in vars(o).items() if k[0] != '_'}",
+           "FunctionType(compile('0', 'o', 'eval'), {})": "vars(o)",
+           "type('O', (), {})": "{k: v for k, v in vars(o).items() if k[0] != '_'}"}
 
 OTHERS = [
     ("class O:\n    def __setattr__(self, name, value): super().__setattr__(name, value)\no = O()", "o.mu = x.mean()", "vars(o)"),
-    ("class O:\n    def __setattr__(self, name, value): object.__setattr__(self, '_' + name, value)\no = O()", "o.mu = x.mean()", "vars(o)"),
+    ("class O:\n    def __setattr__(self, name, value): object.__setattr__(self, '_' + name, value)\no = O()", "o.mu = x.mean()",
+    "vars(o)"),
     ("class O:\n    def __setattr__(self, name, value): self.__dict__['_' + name] = value\no = O()", "o.mu = x.mean()", "vars(o)"),
     ("class O:\n    @property\n    def mean(self): return self._m\n    @mean.setter\n    def mean(self, v): self._m = v\no = O()",
      "o.mean = x.mean(); x = x - o.mean", "vars(o)"),
@@ -133,6 +145,10 @@ def named(setup: str, bodies: Iterable[str], state: str, *more: Any) -> dict[str
 def test_numbers_of_classes_and_their_objects() -> None:
     for_each(named(CLASS, IN_CLASSES, OF_CLASS), check)
 
+    function, _ = make(CLASS, "B.base += 1; d.base += 1", OF_CLASS)
+    with pytest.raises(AdjitError, match=r"adds to d\.base, and to the attribute of the class that this begins with"):
+        aj.compile(function)(1.0)
+
 
 def test_what_a_defaultdict_makes() -> None:
     for_each({f"{factory}: {body}": (f"d = defaultdict({factory})", body, "dict(d)") for factory, body in IN_DEFAULTS}, check)
@@ -159,7 +175,8 @@ def test_new_attributes() -> None:
     rest = "x = x + x.mean() + x.sum() + x.T + x.real + x.dot(x)"
     for holder, state in HOLDERS.items():
         for_each(named(f"o = {holder}", [f"{NEW[0].replace('{}', name)}\n    {rest}" for name in NAMES], state), check)
-        for_each(named(f"o = {holder}", [f"{body.replace('{}', name)}\n    {rest}" for body in NEW for name in ("mean", "mu")], state, True), check)
+        bodies = [body.replace("{}", name) for body in NEW for name in ("mean", "mu")]
+        for_each(named(f"o = {holder}", [f"{body}\n    {rest}" for body in bodies], state, True), check)
 
 
 def test_ways_to_bind_attributes() -> None:
