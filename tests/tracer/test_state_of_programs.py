@@ -85,7 +85,8 @@ OTHERS = [
     ("class O:\n    def __setattr__(self, name, value): self.__dict__['_' + name] = value\no = O()", "o.mu = x.mean()", "vars(o)"),
     ("class O:\n    @property\n    def mean(self): return self._m\n    @mean.setter\n    def mean(self, v): self._m = v\no = O()",
      "o.mean = x.mean(); x = x - o.mean", "vars(o)"),
-    ("class O:\n    n = 0\n    @property\n    def count(self): return self.n\n    @count.setter\n    def count(self, v): self.n = v\no = O()",
+    ("class O:\n    n = 0\n    @property\n    def count(self): return self.n\n"
+     "    @count.setter\n    def count(self, n):\n        self.n = n\no = O()",
      "o.count += 1", "vars(o)"),
     ("class O:\n    __slots__ = ('mean',)\no = O()", "o.mean = x.mean()", "o.mean"),
     ("o = SimpleNamespace()", "for name in ('a', 'b'): setattr(o, name, x.mean())", "vars(o)"),
