@@ -251,6 +251,16 @@ def test_what_examples_share_is_computed_once() -> None:
     assert "broadcast %w" not in text
 
 
+def test_a_shared_left_matrix_is_repeated_if_that_moves_less() -> None:
+    """Inputs of many networks: else the weights and all results are transposed."""
+    def text(inner: int) -> str:
+        x, many = np.ones((32, inner)), np.ones((SIZE, inner, 64))
+        return aj.compile(lambda x, many: aj.vmap(lambda w: x @ w)(many)).ir("optimized", x, many)
+
+    assert "transpose %" not in text(8)
+    assert "transpose %" in text(400)
+
+
 def test_examples_of_a_callback_run_in_turn_and_explain_says_so() -> None:
     compiled = aj.compile(lambda x: aj.vmap(host_sine)(x))
     np.testing.assert_allclose(compiled(X), np.sin(X))
