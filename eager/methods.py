@@ -20,7 +20,8 @@ from adjit.eager.functional import order_statistics as order
 from adjit.eager.generator import Generator, next_key
 from adjit.eager.in_place import apply_in_place
 from adjit.eager.node_names import raw
-from adjit.eager.tensor import Tensor
+from adjit.eager.tensor import Tensor, new_tensor
+from adjit.eager.top_indices import top_indices
 from adjit.ir.errors import ArgumentError, DTypeError
 from adjit.tracer.array import TracedArray
 from adjit.tracer.functions import composites
@@ -79,7 +80,7 @@ _OWN_METHODS: dict[str, Any] = {name: function for names, function in {
     "mm": matmul.mm, "bmm": matmul.bmm, "mv": matmul.mv, "dot": matmul.dot, "outer ger": matmul.outer, "addmm": matmul.addmm,
     "baddbmm": matmul.baddbmm, "addmv": matmul.addmv, "take": indexed.take, "index_select": indexed.index_select,
     "index_add": indexed.index_add, "gather": indexed.gather, "scatter": indexed.scatter, "scatter_add": indexed.scatter_add,
-    "argsort": indexed.argsort, "sort": indexed.sort, "topk": indexed.topk, "diff": statistics.diff,
+    "argsort": indexed.argsort, "sort": indexed.sort, "diff": statistics.diff,
     "nansum": statistics.nansum, "nanmean": statistics.nanmean, "take_along_dim": statistics.take_along_dim,
     "index_fill": statistics.index_fill, "index_copy": statistics.index_copy,
     "median": order.median, "nanmedian": order.nanmedian, "kthvalue": order.kthvalue, "mode": order.mode, "msort": order.msort,
@@ -133,7 +134,7 @@ def install() -> None:
         "add": _with_alpha(raw(np.add), elementwise.add, apply), "sub": _with_alpha(raw(np.subtract), elementwise.subtract, apply),
         "subtract": _with_alpha(raw(np.subtract), elementwise.subtract, apply),
         "add_": _with_alpha(raw(np.add), elementwise.add, _write), "sub_": _with_alpha(raw(np.subtract), elementwise.subtract, _write),
-        "max": _extremum("max", reductions.max, raw(np.maximum)), "min": _extremum("min", reductions.min, raw(np.minimum)),
+        "topk": _topk, "max": _extremum("max", reductions.max, raw(np.maximum)), "min": _extremum("min", reductions.min, raw(np.minimum)),
         "copy_": _in_place_method("copy_", elementwise.copy_from), "fill_": _in_place_method("fill_", elementwise.fill),
         "zero_": _in_place_method("zero_", elementwise.zero), "normal_": _normal, "uniform_": _uniform, "bernoulli_": _bernoulli,
         "bernoulli": _drawn, "multinomial": _multinomial, "exponential_": _exponential, "geometric_": _geometric, "cauchy_": _cauchy,
@@ -268,6 +269,30 @@ def _with_alpha(plain: Function, scaled: Function, run: Function) -> Function:
 
     method.__doc__ = scaled.__doc__
     return method
+
+
+def _topk(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+    if is_tracing() or not self.ndim or self.array.dtype.kind not in "biuf":
+        return _topk_traced(self, *args, **kwargs)
+    try:
+        k, dim, largest = _topk_arguments(*args, **kwargs)
+        axis = range(self.ndim)[dim]
+        size = self.array.shape[axis]
+    except (TypeError, IndexError):
+        return _topk_traced(self, *args, **kwargs)
+    if not 0 <= k <= size:
+        return _topk_traced(self, *args, **kwargs)
+    indices = new_tensor(top_indices(self.array, k, axis, largest))
+    return reductions.ValuesAndIndices(apply(indexed.at_top, (self, axis, indices)), indices)
+
+
+_topk_traced = _method("topk", indexed.topk)
+_topk.__doc__ = indexed.topk.__doc__
+signatures.like(_topk, indexed.topk)
+
+
+def _topk_arguments(k: Any, dim: Any = -1, largest: bool = True, sorted: bool = True, *, axis: Any = None) -> tuple[int, int, bool]:
+    return operator.index(k), operator.index(dim if axis is None else axis), bool(largest)
 
 
 def _extremum(name: str, along: Function, of_two: Function) -> Function:

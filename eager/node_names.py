@@ -128,7 +128,7 @@ _NAMES: dict[str, Name] = {
     "expand_dims": "UnsqueezeBackward0", "swapaxes": "TransposeBackward0", "movedim": "PermuteBackward0", "moveaxis": "PermuteBackward0",
     "broadcast_to": "ExpandBackward0", "tile": "RepeatBackward0", "narrow": "SliceBackward0", "chunk": "SplitBackward0",
     "concatenate": "CatBackward0", "diag": "DiagonalBackward0",
-    "scatter": _numbered("Scatter", 3, "src", 0, 1), "pad": "ConstantPadNdBackward0",
+    "at_top": "TopkBackward0", "scatter": _numbered("Scatter", 3, "src", 0, 1), "pad": "ConstantPadNdBackward0",
     "cross": "LinalgCrossBackward0", "median": _reduction("Median", 0, 1), "nanmedian": _reduction("Nanmedian", 0, 1),
     "msort": "SortBackward0", "diagflat": "DiagEmbedBackward0", "fliplr": "FlipBackward0", "flipud": "FlipBackward0",
     "prelu": "PreluKernelBackward0", **dict.fromkeys(("tensor_split", "hsplit", "vsplit", "dsplit"), "SliceBackward0"),

@@ -140,3 +140,8 @@ def topk(x: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = T
         return ValuesAndIndices(x, indices)
     first = indices[(*(slice(None),) * normalize_axis(dim, x.ndim), slice(k))]
     return ValuesAndIndices(np.take_along_axis(x, first, axis=dim), first)
+
+
+def at_top(x: Array, dim: int, indices: Array) -> Array:
+    """Take the elements at indices along `dim` that are not negative."""
+    return wrap(ops.take_along_axis(as_traced(x).value, as_traced(indices).value, axis=dim))
