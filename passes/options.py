@@ -48,6 +48,8 @@ class Options:
     saved_dtype    float16 or bfloat16: the dtype in which the forward half saves floats for the backward half. None: their own.
     kernels        sizes by which kernels are cut. Set by the backend.
     from_end       True if code of ops with indices counts negative ones from the end: nothing else has to. Set by the backend.
+    segments       number of segments of the forward half: what a later segment reads is saved, all else is computed again, segment by
+                   segment. None: `memory_budget` decides. Set by the pipeline, which looks for what fits a budget.
     flush_subnormals  True if native programs flush subnormal numbers to zero. Constant folding in passes does not depend on it.
     """
 
@@ -59,3 +61,4 @@ class Options:
     saved_dtype: np.dtype | None = None
     kernels: KernelRule = CPU_RULE
     from_end: bool = False
+    segments: int | None = None

@@ -14,7 +14,7 @@ from adjit.ir.memory_sizes import MAX_TILE_SCRATCH_BYTES
 from adjit.ir.verifier import Stage
 from adjit.ir.verifier import verify as verify_graph
 from adjit.passes.autodiff.differentiate import differentiate
-from adjit.passes.autodiff.partition.choose_saved_values import choose_saved_values, describe_saved_values, saved_bytes
+from adjit.passes.autodiff.partition.choose_saved_values import choose_saved_values, describe_saved_values, recomputed_operations
 from adjit.passes.autodiff.partition.narrow_saved_values import describe_narrow_values, narrow_saved_values
 from adjit.passes.choose_layouts import choose_layouts
 from adjit.passes.complex_numbers.split_complex import split_complex
@@ -28,7 +28,7 @@ from adjit.passes.loops.batch_loops import batch_loops
 from adjit.passes.loops.divide_sums import divide_sums
 from adjit.passes.loops.hoist_views import hoist_views
 from adjit.passes.loops.roll_loops import describe_loops, roll_loops
-from adjit.passes.memory.plan_memory import plan_memory
+from adjit.passes.memory.plan_memory import peak_bytes, plan_memory
 from adjit.passes.options import Options
 from adjit.passes.order_effects import order_effects
 from adjit.passes.prove_indices import prove_indices
@@ -199,7 +199,7 @@ def run_pipeline(graph: Graph, options: Options, verify: bool, on_pass: Callable
         if not done or tile_bytes(done[-1][0]) <= MAX_TILE_SCRATCH_BYTES:
             break
         done = _run(graph, done[:kept], replace(options, cache_bytes=smaller), verify, on_pass, passes, done)
-    done = _within_budget(done, passes, options, lambda known, tighter: _run(graph, known, tighter, verify, on_pass, passes))
+    done = _within_budget(done, passes, options, lambda known, choice, some=passes: _run(graph, known, choice, verify, on_pass, some))
     graphs = {Stage.TRACED.name.lower(): graph}
     graphs.update((step.ensures.name.lower(), after) for step, (after, _) in zip(passes, done, strict=True))
     return PipelineResult(graphs, tuple(record for _, record in done))
@@ -214,34 +214,51 @@ Done = list[tuple[Graph, PassRecord]]
 """Graph after each pass, and the pass's record."""
 
 SAVED_SHARES = (1.0, 0.75, 0.5, 0.375, 0.25, 0.1875, 0.125, 0.0625, 0.0)
-"""Shares of the bytes that could be saved, which are tried for a budget of the arena: from some share down it grows again, as values that
-are computed again from far live longer."""
+SEGMENTS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
+"""Shares of the bytes that could be saved, and numbers of segments of the forward half, that are tried for a memory budget. From some
+share down and some number up the working memory grows again, as more is alive while it is computed again."""
+
+MAX_BUDGET_TRIES = 4
+"""Most programs that are planned for a budget that none of them keeps to; of the others the peak is estimated alone."""
 
 
-def _within_budget(done: Done, passes: Sequence[Pass], options: Options, run: Callable[[Done, Options], Done]) -> Done:
-    """What keeps to a memory budget where the arena is planned that holds the saved values: tiles, which keep all that the products after
-    them need, are left out where they take more; for bytes, what saves the most with an arena within them, else the smallest arena."""
+def _within_budget(done: Done, passes: Sequence[Pass], options: Options, run: Callable[..., Done]) -> Done:
+    """What keeps to a memory budget where the arena is planned that holds the saved values: of the choices whose working memory is within
+    it the one that computes the least again, else the smallest. A fraction is of what the program works in without a budget. Tiles, which
+    keep all that the products after them need, are left out where they take more.
+    """
     names = [step.name for step in passes]
     budget = options.memory_budget
     if budget is None or not {choose_saved_values.__name__, plan_memory.__name__} <= set(names) or not done:
         return done
     first = names.index(choose_saved_values.__name__)
     untiled = replace(options, cache_bytes=None)
+    best = run(done[:first], replace(options, memory_budget=None))
     if isinstance(budget, float):
-        other = run(done[:first + 1], untiled)
-        return min(done, other, key=_arena_bytes)
-    best = done
-    total = saved_bytes(done[first - 1][0])
-    for share in SAVED_SHARES if _arena_bytes(done) > budget else ():
-        tried = run(done[:first], replace(untiled, memory_budget=share))
-        if total and _arena_bytes(tried) <= budget:
+        budget = int(budget * _working_bytes(best))
+    if _working_bytes(best) <= budget:
+        return best
+    choices: list[tuple[int, int, int, Done, Options]] = []
+    for choice in (*(replace(untiled, memory_budget=share) for share in SAVED_SHARES),
+                   *(replace(untiled, segments=count) for count in SEGMENTS)):
+        chosen = run(done[:first], choice, passes[:first + 1])
+        graph = chosen[-1][0]
+        if all(graph != other[-1][0] for *_, other, _ in choices):
+            choices.append((recomputed_operations(graph), peak_bytes(graph), len(choices), chosen, choice))
+    choices.sort(key=lambda choice: choice[:3])
+    likely = [choice for choice in choices if choice[1] <= 2 * budget]         # the estimate knows nothing of fusion
+    smallest = sorted((choice for choice in choices if choice not in likely), key=lambda choice: choice[1])[:MAX_BUDGET_TRIES]
+    for _, _, _, chosen, choice in (*likely, *smallest):
+        tried = run(chosen, choice)
+        if _working_bytes(tried) <= budget:
             return tried
-        best = min(best, tried, key=_arena_bytes)
+        best = min(best, tried, key=_working_bytes)
     return best
 
 
-def _arena_bytes(done: Done) -> int:
-    return arena_bytes(done[-1][0])
+def _working_bytes(done: Done) -> int:
+    """Bytes of the arena and of the scratch memory of one thread."""
+    return arena_bytes(done[-1][0]) + tile_bytes(done[-1][0])
 
 
 def _guards(graph: Graph) -> list[int]:

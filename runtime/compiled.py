@@ -646,9 +646,10 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
 
     `static` and `donate` hold names or positions of arguments. `backend` is "auto", "native", "numba" or "interpret" (NumPy, one op at a
     time). `threads` is the maximum number of threads of a kernel; the result does not depend on it. `memory_budget` trades time for
-    memory, as values are computed again for the backward half instead of saved: a float is the fraction of the bytes of all values that
-    could be saved; bytes (int) bound the working memory of the program, saved values included, and of tensors that have a gradient what the
-    forward half keeps until `backward()`. What cannot be done is said in a warning, with the least that can.
+    memory, as values are computed again for the backward half instead of saved. It bounds the working memory of the program, saved values
+    and the tile of one thread included, in bytes (int) or as a fraction (float) of what it works in without a budget; of tensors that have
+    a gradient it bounds what the forward half keeps until `backward()`, as a fraction of all that it could keep. Bytes that cannot do are
+    said in a warning, with the least that can; a fraction that cannot gets the least.
 
     With `flush_subnormals`, subnormal numbers (below 1.2e-38 in float32, 2.3e-308 in float64) count as 0, as operands and as results:
     processors take a hundred times longer for them, and training makes many, in squares of small gradients and in vanishing gradients. Only

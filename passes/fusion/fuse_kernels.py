@@ -54,7 +54,7 @@ from adjit.passes.options import Options
 
 def fuse_kernels(graph: Graph, options: Options) -> Graph:
     """Replace groups of ops that can run in one pass over memory by `fused` ops."""
-    fusion = _Fusion(graph, options.kernels)
+    fusion = _Fusion(graph, options.kernels, keeps_halves_apart=options.segments is not None)
     fusion.grow_within_phases()
     fusion.fuse_phases()
     fusion.fuse_siblings()
@@ -75,8 +75,9 @@ _BACKWARD_PHASE = {Role.PRIMAL: 2, Role.RECOMPUTE: 1, Role.ADJOINT: 2, Role.UPDA
 class _Fusion:
     """Program as units; a unit is a group or a single op."""
 
-    def __init__(self, graph: Graph, rule: KernelRule):
+    def __init__(self, graph: Graph, rule: KernelRule, keeps_halves_apart: bool):
         self.graph, self.rule = graph, rule
+        self.keeps_halves_apart = keeps_halves_apart        # what is computed again, segment by segment, is not computed in advance
         self.index_of = {value: index for index, op in enumerate(graph.ops) for value in op.results}
         self.producer = producers(graph)
         self.readers = _readers(graph)
@@ -131,11 +132,15 @@ class _Fusion:
         for numbers in by_value.values():
             for index, other in itertools.pairwise(numbers):
                 first, second = self.order.owner[index], self.order.owner[other]
-                if first != second:
+                if first != second and self.may_meet(second, first):
                     self.merge(second, first)
 
     def same_phase(self, consumer: int, producer: int) -> bool:
         return self.phases[consumer] == self.phases[producer]
+
+    def may_meet(self, consumer: int, producer: int) -> bool:
+        """False for a group of the forward half and one of the backward half, if these are kept apart."""
+        return not self.keeps_halves_apart or (self.phases[consumer] == 0) == (self.phases[producer] == 0)
 
     def merge(self, later: int, earlier: int) -> bool:
         """Merge a group into a later one; False if that is not possible."""
@@ -166,6 +171,8 @@ class _Fusion:
 
         A reader that needs another value which depends on the producer would make the results wait in memory.
         """
+        if not self.may_meet(consumer, producer):
+            return False
         if embedding_stride(self.groups[consumer], self.groups[producer]) is None or self.order.dependents(producer, consumer) is None:
             return False
         if not self.same_phase(consumer, producer) and _narrows(self.groups[producer]):

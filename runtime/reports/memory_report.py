@@ -57,7 +57,7 @@ class MemoryReport:
 
     @user_frames_only
     def what_if(self, budgets: Sequence[int | float | None]) -> WhatIf:
-        """Compile the program for each of these memory budgets (bytes, a fraction of what could be saved, or None), and run it: saved, peak
+        """Compile the program for each of these memory budgets (bytes, a fraction of its working memory, or None), and run it: saved, peak
         and arena bytes, predicted and measured time. `print` it, or `.plot(path)` it.
 
         The report has to be one for example arguments. Raises `ArgumentError` if it is not.
@@ -88,11 +88,10 @@ class MemoryReport:
 
     def __str__(self) -> str:
         lines = [
-            f"@{self.name}: {format_bytes(self.peak_bytes)} of working memory at the peak, in an arena of {format_bytes(self.arena_bytes)}",
+            f"@{self.name}: {format_bytes(self.peak_bytes)} of working memory at the peak, in an arena of {format_bytes(self.arena_bytes)}"
+            + (f", and up to {format_bytes(self.tile_bytes)} in each thread for a tile" if self.tile_bytes else ""),
             f"kept for the backward half: {format_bytes(self.saved_bytes)}; "
             f"keeping every intermediate value would take {format_bytes(self.naive_bytes)}"]
-        if self.tile_bytes:
-            lines.append(f"besides, each thread has up to {format_bytes(self.tile_bytes)} for a tile")
         if self.blocks:
             lines.append(f"{'size':>10}  {'ops':>11}  {'role':<9}  source")
         largest = sorted(self.blocks, key=lambda block: (-block.size, block.first_use))

@@ -20,8 +20,8 @@ HEAD = ("budget", "saved", "peak", "arena", "predicted ms", "measured ms")
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A program for one memory budget; None is no budget. `predicted` are milliseconds on one thread by the compiler's own estimate, None
-    where the backend has none; `measured` are those of a call."""
+    """A program for one memory budget; None is no budget. `peak_bytes` include the tile of one thread. `predicted` are milliseconds on one
+    thread by the compiler's own estimate, None where the backend has none; `measured` are those of a call."""
 
     budget: int | float | None
     saved_bytes: int
@@ -83,6 +83,7 @@ def compare_budgets(compile_for: Callable[[int | float | None], Program], run: C
         executable = program.executable
         predicted = executable.code.artifact.work / 1e6 if isinstance(executable, NativeExecutable) else None
         name = program.planned.name
-        choices.append(Choice(budget, report.saved_bytes, report.peak_bytes, report.arena_bytes, predicted, run(program)))
+        working = report.peak_bytes + report.tile_bytes
+        choices.append(Choice(budget, report.saved_bytes, working, report.arena_bytes, predicted, run(program)))
     return WhatIf(name, tuple(choices))
 

@@ -120,6 +120,8 @@ def choose_saved_values(graph: Graph, options: Options) -> Graph:
     partitioner = _Partitioner(graph, counts_numbers=budget is not None)
     if not partitioner.crossing:
         return graph
+    if options.segments is not None:
+        return eliminate_dead_code(_recompute(graph, partitioner, _within_segments(graph, partitioner, options.segments)), options)
     recomputed = partitioner.choose(() if options.cache_bytes is None else expanding_ops(graph, options.cache_bytes))
     if budget is not None and recomputed.nbytes > budget:
         recomputed = _cheapest_within(partitioner, budget)
@@ -215,6 +217,10 @@ class _Partitioner:
                 equals.setdefault((cost, self.operation_count(op) / max(1, op.result.type.nbytes)), []).append(op)
         return [equals[cost][index] for cost in sorted(equals) for index in bit_reversal_order(len(equals[cost]))]
 
+    def recomputable(self) -> Iterable[Op]:
+        """Forward ops that can run again."""
+        return self._cost
+
     def operation_count(self, op: Op) -> int:
         """Rough number of operations of `op`."""
         return _operations(op, self._cost[op])
@@ -290,6 +296,37 @@ def _cheapest_within(partitioner: _Partitioner, budget: int) -> _Choice:
         if choice.nbytes <= budget:
             needed, best = rest, choice
     return best
+
+
+def _within_segments(graph: Graph, partitioner: _Partitioner, count: int) -> set[Value]:
+    """Values that are recomputed if the forward half is cut into segments of about equal bytes: all but those that a later segment reads,
+    which are saved, and those that cannot be. Each cut is made where the fewest bytes are read across, near its place.
+
+    Chen, Xu, Zhang, Guestrin, Training deep nets with sublinear memory cost, 2016.
+    """
+    forward = [op for op in graph.ops if op not in partitioner.backward]
+    last = {value: index for index, op in enumerate(forward) for value in op.operands if partitioner.takes_memory(value)}
+    live = dict.fromkeys((value for value in last), 0)
+    made, across, crossing = [0], [0], set[Value]()
+    for index, op in enumerate(forward):
+        crossing.update(value for value in op.results if value in live)
+        made.append(made[-1] + sum(value.type.nbytes for value in op.results if partitioner.takes_memory(value)))
+        crossing = {value for value in crossing if last[value] > index}
+        across.append(sum(value.type.nbytes for value in crossing))
+    cuts = set[int]()
+    for number in range(1, count):
+        target, reach = made[-1] * number / count, made[-1] / (2 * count)
+        near = [index for index in range(1, len(forward)) if abs(made[index] - target) <= reach]
+        if near:
+            cuts.add(min(near, key=lambda index: (across[index], abs(made[index] - target))))
+    saved = {value for index, op in enumerate(forward) for value in op.results
+             if value in last and any(index < cut <= last[value] for cut in cuts)}
+    return {op.result for op in partitioner.recomputable() if op.result not in saved}
+
+
+def recomputed_operations(graph: Graph) -> int:
+    """Rough number of operations that the backward half computes again."""
+    return sum(_operations(op, RECOMPUTE_COSTS.get(op.definition.kind, CHEAP)) for op in graph.ops if op.role is Role.RECOMPUTE)
 
 
 def _recompute(graph: Graph, partitioner: _Partitioner, values: Container[Value]) -> Graph:
