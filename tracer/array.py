@@ -240,7 +240,7 @@ class TracedArray:
         else:
             key = None if view.key is None else ("shape", view.key, shape)
             self.alias = View(view.base, lambda base: reshape(view.read(base), shape),
-                              lambda base, new: view.write(base, reshape(new, old)), key, view.certain, view.shape)
+                              lambda base, new: view.write(base, reshape(new, old)), key, view.certain, view.shape, view.places)
         self._value, self._steps = value, None if self._steps is None else contiguous_strides(shape)
 
     @property
@@ -717,12 +717,13 @@ def wrap(value: Value, weak: bool = False, **properties: Any) -> TracedArray:
 
 
 def view_of(base: TracedArray, read: Callable[[Value], Value], write: Callable[[Value, Value], Value],
-            strides: Strides | None, key: object = None, writable: bool = True, certain: bool = True) -> TracedArray:
+            strides: Strides | None, key: object = None, writable: bool = True, certain: bool = True,
+            places: tuple[TracedArray, ...] = ()) -> TracedArray:
     """Make a view of `base`, see `View`; of a scalar, which has no views, a new array or scalar."""
     if base.immutable:
         return wrap(read(base.value))
     certain = certain and (base.alias is None or base.alias.certain)
-    return wrap(read(base.value), view=View(base, read, write, key, certain, base.shape), strides=strides,
+    return wrap(read(base.value), view=View(base, read, write, key, certain, base.shape, places), strides=strides,
                 writable=base.writable and writable, scalar=False)
 
 

@@ -22,7 +22,7 @@ class View:
 
     Two views of one base have equal `key` if they are the same elements. `certain`: NumPy has a view here in any case; else NumPy may have
     a copy, by a memory layout that is not known while tracing. `shape` is that of the base when the view was made: it may be given another
-    one (`x.shape = (2, 3)`), in C order.
+    one (`x.shape = (2, 3)`), in C order. `places` are the traced integers at which the view is; `key` is without them.
     """
 
     base: TracedArray
@@ -31,6 +31,7 @@ class View:
     key: object
     certain: bool
     shape: tuple[int, ...]
+    places: tuple[TracedArray, ...] = ()
 
     def content(self) -> Value:
         """The content of the base, in the shape that `read` and `write` take."""

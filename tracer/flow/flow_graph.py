@@ -14,7 +14,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from adjit.ir.dataclass import dataclass
-from adjit.ir.graph import Op, Value, attributes_key
+from adjit.ir.graph import Op, Value, attributes_key, has_effects
 from adjit.ir.types import TensorType
 from adjit.tracer.flow.identity_uses import asks_for_identity
 from adjit.tracer.user_location import is_ours
@@ -38,12 +38,28 @@ class Block:
     end: Key
 
     def does_the_same(self, other: Block) -> bool:
-        """True if two recordings have the same ops, but for what decisions within regions became."""
-        return self.end == other.end and _names(self) == _names(other)
+        """True if two recordings have the same ops, but for what decisions within regions became; or the same outputs and effects, as a
+        view may be read in one of them and not in the other."""
+        known: dict[Hashable, int] = {}
+        return self.end == other.end and (_names(self.ops) == _names(other.ops) or _expressions(self, known) == _expressions(other, known))
 
 
-def _names(block: Block) -> list[Hashable]:
-    return [op.name if op.regions else (op.name, attributes_key(op.attrs)) for op in block.ops]
+def _names(ops: Iterable[Op]) -> list[Hashable]:
+    return [op.name if op.regions else (op.name, attributes_key(op.attrs)) for op in ops]
+
+
+def _expressions(block: Block, known: dict[Hashable, int]) -> tuple[list[int], list[Hashable]]:
+    """Numbers of the outputs, equal for equal expressions of the inputs, and the names of the ops that are there for what they do."""
+    numbers: dict[Value, int] = {}
+    for place, value in enumerate(block.inputs):
+        numbers.setdefault(value, known.setdefault(("input", place), len(known)))
+    for value, array in block.captured.items():
+        numbers[value] = known.setdefault(("captured", id(array)), len(known))
+    for op, name in zip(block.ops, _names(block.ops), strict=True):
+        operands = tuple(numbers[value] for value in op.operands)
+        for index, value in enumerate(op.results):
+            numbers[value] = known.setdefault((name, operands, index), len(known))
+    return [numbers[value] for value in block.outputs], _names(op for op in block.ops if op.definition.is_check or has_effects(op))
 
 
 class FlowMismatch(BaseException):

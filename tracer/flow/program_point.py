@@ -283,7 +283,7 @@ class _Description:
             if issubclass(type(value), TracedArray):
                 self._dead.add(id(value))
                 if value.alias is not None:
-                    self._dead.add(id(value.alias.owner))
+                    waiting += (value.alias.base, *value.alias.places)
             elif type(value) in FRESH:
                 held = standing_for(value)
                 waiting += () if held is None else (held,)
@@ -414,9 +414,24 @@ class _Description:
             return
         if array.alias.key is None or not array.alias.certain:
             raise Indescribable
-        self.key += ("view", array.alias.key)
+        self.key.append("view")
+        self._add_view_key(array.alias.key)
         self.views.append(array)
         self.add(array.alias.base)
+        for place in array.alias.places:
+            self.add(place)
+
+    def _add_view_key(self, key: Any) -> None:
+        """Describe where a view lies in its base. The numbers are counters, as a loop over an array has another row in each iteration."""
+        if type(key) is tuple:
+            self.key += (tuple, len(key))
+            for part in key:
+                self._add_view_key(part)
+        elif type(key) is int:
+            self.key.append(int)
+            self.counters.append(key)
+        else:
+            self.key.append(key)
 
     def _add_ndarray(self, array: np.ndarray, kind: type) -> None:
         if kind in FRESH:

@@ -150,6 +150,9 @@ class FlowRecorder:
         for array in point.state:
             if isinstance(array, LiftedNumber) and array.arrive() and not self.check(array.is_begin()):
                 raise NotLiftable(array.sources)
+        for view in point.views:
+            if view.scope is self.scope and view.alias is not None and view.alias.places:
+                view._version = -1      # what follows reads it anew, at places of the state
         values = tuple(array.value for array in point.state)
         counts = tuple(map(self._count_left, point.iterators))
         state = (*values, *counts) if decided is None else (*values, *counts, decided)

@@ -109,11 +109,10 @@ def getitem(x: TracedArray, index: Any) -> TracedArray:
         view = _basic_view(wrap(x.value, scalar=False) if x.immutable and kept else x, entries)
         return wrap(view.value, scalar=not view.shape and not kept) if _is_copied(index, view.shape) else view
     view, indices, in_front = _split(x, entries)
-    read, write = _advanced(view.shape, indices, in_front)
     numbers = all(isinstance(entry, TracedArray) and entry.scalar for entry in entries if _is_array(entry))
     if numbers and (kept or view.ndim > len(indices)):        # at a traced integer NumPy gives a view, too
-        strides = tuple(stride for axis, stride in enumerate(view.steps) if axis not in indices)
-        return view_of(view, read, write, strides, _integer_key(entries))
+        return _view_at_places(view, list(indices), in_front, entries)
+    read, _ = _advanced(view.shape, indices, in_front)
     chosen = wrap(read(view.value), scalar=False if kept else None)
     if sum(size > 1 for size in chosen.shape) > 1 and view.ndim > len(indices) and (0 not in indices or not view.in_order):
         chosen.layout_known = False     # NumPy puts the axes of the indices first in memory, wherever they are in the shape
@@ -138,7 +137,8 @@ def setitem(x: TracedArray, index: Any, new: Any) -> None:
         return
     view, indices, in_front = _split(x, entries)
     read, write = _advanced(view.shape, indices, in_front)
-    if isinstance(new, TracedArray) and new.alias is not None and new.alias.key == _integer_key(entries):
+    if isinstance(new, TracedArray) and new.alias is not None and new.alias.key == _integer_key(entries) \
+            and [place.value for place in new.alias.places] == [entry.value for entry in entries if _is_array(entry)]:
         base = new.alias.base.alias
         if base is not None and view.alias is not None and base.base is view.alias.base \
                 and (base.key, base.shape) == (view.alias.key, view.alias.shape):
@@ -153,8 +153,22 @@ def _already_written(target: TracedArray, new: Any) -> bool:
 
 
 def _integer_key(entries: list[Any]) -> object:
-    """Key that is equal for views at the same traced integers."""
-    return "at", tuple(entry.value if isinstance(entry, TracedArray) else None for entry in entries)
+    """Key that is equal for views at traced integers of the same axes."""
+    return "at", tuple(isinstance(entry, TracedArray) for entry in entries)
+
+
+def _view_at_places(view: TracedArray, axes: list[int], in_front: bool, entries: list[Any]) -> TracedArray:
+    """View at traced integers along these axes. They are read with the view: where ways of the program meet they may be others."""
+    places = tuple(wrap(entry.value) for entry in entries if _is_array(entry))
+    shape = view.shape
+
+    def access() -> tuple[Callable[[Value], Value], Callable[[Value, Value], Value]]:
+        indices = {axis: lowering.wrapped_index(place.value, shape[axis]) for axis, place in zip(axes, places, strict=True)}
+        return _advanced(shape, indices, in_front)
+
+    strides = tuple(stride for axis, stride in enumerate(view.steps) if axis not in axes)
+    return view_of(view, lambda value: access()[0](value), lambda base, value: access()[1](base, value), strides, _integer_key(entries),
+                   places=places)
 
 
 def fitted(new: Any, target: TracedArray, shape: tuple[int, ...] | None = None) -> Value:
