@@ -75,14 +75,16 @@ class Indescribable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProgramPoint:
-    """A point that a trace reached. `key` with `counters` decides what Python does next; `counters` are the integers among it, which loops
-    change, but for `numbers`: those that variables hold, by variable, which may become part of the state. `iterators` are those of `for`
+    """A point that a trace reached. `key` with `counters` and `contents` decides what Python does next; `counters` are the integers among it,
+    which loops change, but for `numbers`: those that variables hold, by variable, which may become part of the state. `contents` are those
+    of plain arrays and other floats, which may come of such numbers. `iterators` are those of `for`
     loops over ranges that are under way and whose numbers no code reads; of them the key says nothing but that they are there.
     `state` are the arrays that are live there, in the order of the key, `views` those that are views of others; `kept` are the objects that
     the key names by identity."""
 
     key: tuple[Any, ...]
     counters: tuple[int, ...]
+    contents: tuple[Any, ...]
     numbers: tuple[tuple[Source, Any], ...]
     state: tuple[TracedArray, ...]
     iterators: tuple[Any, ...]
@@ -91,7 +93,7 @@ class ProgramPoint:
 
     @property
     def whole_key(self) -> tuple[Any, ...]:
-        return self.key, self.counters, *((source, _exact(number)) for source, number in self.numbers)
+        return self.key, self.counters, self.contents, *((source, _exact(number)) for source, number in self.numbers)
 
 
 def point_of_decision(frame: FrameType, outside: Collection[int], given: Sequence[TracedArray], arguments: Sequence[TracedArray],
@@ -184,6 +186,7 @@ class _Description:
         self.result = result       # nothing is done to a result: what NumPy would make of it does not count
         self.key: list[Any] = []
         self.counters: list[int] = []
+        self.contents: list[Any] = []
         self.numbers: list[tuple[Source, Any]] = []
         self.state: list[TracedArray] = []
         self.iterators: list[Any] = []
@@ -256,7 +259,7 @@ class _Description:
         self.numbers.append((source, length_hint(iterator)))
 
     def point(self) -> ProgramPoint:
-        return ProgramPoint(tuple(self.key), tuple(self.counters), tuple(self.numbers), tuple(self.state),
+        return ProgramPoint(tuple(self.key), tuple(self.counters), tuple(self.contents), tuple(self.numbers), tuple(self.state),
                             tuple(self.iterators), tuple(self.kept), tuple(self.views))
 
     def arguments(self, arguments: Sequence[TracedArray]) -> None:
@@ -314,11 +317,13 @@ class _Description:
         elif kind in _VALUES:
             self.key += (kind, value)
         elif kind in (float, complex):
-            self.key += (kind, _bits(value))
+            self.key.append(kind)
+            self.contents.append(_bits(value))
         elif kind is range:
             self.key += (kind, value.start, value.stop, value.step)
         elif issubclass(kind, np.generic):
-            self.key += (np.generic, value.dtype, value.tobytes())
+            self.key += (np.generic, value.dtype)
+            self.contents.append(value.tobytes())
         elif id(value) in self._numbers:
             self.key += ("again", self._numbers[id(value)])
         else:
@@ -441,7 +446,8 @@ class _Description:
         elif kind is not np.ndarray or array.nbytes > _LARGEST_CONTENT or array.dtype.hasobject or array.base is not None:
             self._add_identity(array)
         else:
-            self.key += (kind, array.dtype, array.shape, array.strides, array.flags.writeable, fingerprint(array))
+            self.key += (kind, array.dtype, array.shape, array.strides, array.flags.writeable)
+            self.contents.append(fingerprint(array))
 
     def _add_view(self, view: np.ndarray, base: np.ndarray) -> None:
         """Describe a view of a plain array by the array: each iteration over an array is one over a new view."""
@@ -468,7 +474,7 @@ class _Description:
         self._met.append(root)
         if whole.nbytes > _LARGEST_CONTENT:
             raise Indescribable
-        self.key.append(fingerprint(whole))
+        self.contents.append(fingerprint(whole))
 
     def _add_function(self, function: FunctionType, source: Source | None) -> None:
         self.key += (FunctionType, function.__code__, id(function.__globals__))
