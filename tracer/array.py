@@ -223,6 +223,9 @@ class TracedArray:
 
     # -- known while tracing
 
+    def check_fits(self, dtype: np.dtype) -> None:
+        """Refuse to be an element of this dtype where NumPy asks whether a Python number fits."""
+
     @property
     def shape(self) -> tuple[int, ...]:
         return self._value.type.shape if thread.context.row_probe is None else row_shape(self._value.type.shape)

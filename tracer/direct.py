@@ -116,6 +116,9 @@ def _plan(ufunc: np.ufunc, inputs: tuple[Any, ...], operator: bool) -> _Plan | N
         shape = broadcast_shapes(*map(shape_of, inputs))
     except (AdjitError, ValueError):
         return None
+    if any(isinstance(x, TracedArray) and x.weak and dtype.kind in "iu" and dtype != x.dtype
+           for x, dtype in zip(inputs, dtypes, strict=False)):
+        return None     # whether a number fits is a matter of its class
     weak = operator and dtype_kind(dtypes[-1]) in "ficb" and all(map(is_weak, inputs))
     operands = tuple(x._value.type if isinstance(x, TracedArray) else None for x in inputs)
     return _Plan(operands, dtypes[:ufunc.nin], shape, dtypes[-1], class_of(TensorType(dtypes[-1], shape), weak), weak)

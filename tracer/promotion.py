@@ -54,6 +54,7 @@ def is_weak(x: Any) -> bool:
 def to_value(x: Operand, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
     """Return `x` as a value of this dtype and shape."""
     if isinstance(x, TracedArray):
+        x.check_fits(dtype)
         return broadcast(convert(x.value, dtype), shape)
     return constant(x, dtype, shape)
 

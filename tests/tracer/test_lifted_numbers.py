@@ -342,6 +342,15 @@ def small_integers(x):
     return x, numbers[0]
 
 
+def small_elements(x):
+    numbers, k = np.zeros(2, np.int8) + np.int8(x > 0.0), 100
+    while x > 1.0:
+        x = x * 0.5
+        k += 10
+        numbers[0] = k
+    return x, numbers
+
+
 def types(x):
     k = 0
     while x > 1.0:
@@ -395,7 +404,7 @@ def appended(x):
 
 @pytest.mark.share(2)
 @pytest.mark.parametrize("function", [overflowing, dividing, indexing, rounds_by_hand, no_rounds, flags, comparing, text, shape, infinite,
-                                      powers, small_integers, types, helpers, raising, two_names, appended],
+                                      powers, small_integers, small_elements, types, helpers, raising, two_names, appended],
                          ids=lambda function: function.__name__)
 @pytest.mark.parametrize("order", [1, -1])
 def test_numbers_mean_what_they_mean_in_python(function: Callable[..., Any], order: int) -> None:

@@ -98,6 +98,10 @@ class LiftedNumber(TracedArray):
         self._check_partners(inputs)
         return super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
 
+    def check_fits(self, dtype: np.dtype) -> None:
+        if self.kind is int and _is_small_integer(dtype):
+            self._refused()
+
     def _check_partners(self, inputs: tuple[Any, ...]) -> None:
         """Refuse to compute with integers of other sizes, which Python integers may not fit into."""
         if self.kind is int and any(_is_small_integer(getattr(x, "dtype", None)) for x in inputs if x is not self):

@@ -75,10 +75,10 @@ class Indescribable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProgramPoint:
-    """A point that a trace reached. `key` with `counters` and `contents` decides what Python does next; `counters` are the integers among it,
-    which loops change, but for `numbers`: those that variables hold, by variable, which may become part of the state. `contents` are those
-    of plain arrays and other floats, which may come of such numbers. `iterators` are those of `for`
-    loops over ranges that are under way and whose numbers no code reads; of them the key says nothing but that they are there.
+    """A point that a trace reached. `key` with `counters` and `contents` decides what Python does next. `counters` are the integers among
+    it, which loops change, but for `numbers`: those that variables hold, by variable, which may become part of the state. `contents` are
+    those of plain arrays and of other floats, which may come of such numbers. `iterators` are those of `for` loops over ranges that are
+    under way and whose numbers no code reads; of them the key says nothing but that they are there.
     `state` are the arrays that are live there, in the order of the key, `views` those that are views of others; `kept` are the objects that
     the key names by identity."""
 

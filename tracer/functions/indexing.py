@@ -183,6 +183,7 @@ def fitted(new: Any, target: TracedArray, shape: tuple[int, ...] | None = None) 
     if offset < 0 or any(size not in (1, want) for size, want in zip(have, shape[offset:], strict=True)):
         raise ShapeError(f"an array of shape {shape_of(operand)} cannot be assigned to elements of shape {shape}", find_user_location())
     if isinstance(operand, TracedArray):
+        operand.check_fits(target.dtype)
         return lowering.broadcast(lowering.convert(lowering.reshape(operand.value, have), target.dtype), shape)
     return to_value(operand, target.dtype, shape)
 
