@@ -56,10 +56,10 @@ class CodeFlow:
     """Loops whose items no code reads: begin and end of the loop, and the place of its iterator on the stack, from below."""
 
     leaving: tuple[tuple[int, int, int], ...] = ()
-    """Loops that a `break` or `return` leaves, likewise."""
+    """Loops that a `break` or `return` leaves, and loops around these and around `while` loops, likewise."""
 
     def leaving_at(self, offset: int) -> frozenset[int]:
-        """Places on the stack of iterators of loops around an instruction that a `break` or `return` leaves."""
+        """Places on the stack of iterators of such loops around an instruction."""
         return frozenset(place for begin, end, place in self.leaving if begin <= offset < end)
 
     def counters_at(self, offset: int) -> frozenset[int]:
@@ -134,15 +134,18 @@ def _counting(instructions: list[dis.Instruction], depths: list[int | None], suc
 
 def _leaving(instructions: list[dis.Instruction], depths: list[int | None],
              successors: list[tuple[int, ...]]) -> tuple[tuple[int, int, int], ...]:
-    """Loops with a way out of their body; see `CodeFlow.leaving`."""
-    found = []
-    for index, instruction in enumerate(instructions):
-        depth = depths[index]
-        if instruction.opname == "FOR_ITER" and depth is not None:
-            inside = [i for i, other in enumerate(instructions) if instruction.offset < other.offset < instruction.argval]
-            if any(instructions[i].opname.startswith("RETURN") or any(
-                    not instruction.offset <= instructions[j].offset < instruction.argval for j in successors[i]) for i in inside):
-                found.append((instruction.offset, instruction.argval, depth - 1))
+    """Loops with a way out of their body, or with a loop within that values end; see `CodeFlow.leaving`."""
+    loops = [(i.offset, i.argval, depth - 1) for i, depth in zip(instructions, depths, strict=True)
+             if i.opname == "FOR_ITER" and depth is not None]
+    begins = {begin for begin, *_ in loops}
+    found: list[tuple[int, int, int]] = []
+    for begin, end, place in reversed(loops):       # inner loops first
+        inside = [index for index, other in enumerate(instructions) if begin < other.offset < end]
+        targets = [(instructions[i].offset, instructions[j].offset) for i in inside for j in successors[i]]
+        if any(instructions[i].opname.startswith("RETURN") for i in inside) \
+                or any(not begin <= target < end or (target < source and target not in begins) for source, target in targets) \
+                or any(begin < inner < end for inner, *_ in found):
+            found.append((begin, end, place))
     return tuple(found)
 
 

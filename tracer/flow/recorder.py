@@ -380,7 +380,9 @@ class FlowRecorder:
         if key not in outcomes and reached.key != key:
             return state
         self.graph.forwarded = self.graph.guided = True
-        self._ahead = _Ahead(reached.key, tuple(map(self._given, reached.state)), len(self.builder.ops), outcomes)
+        kept = self.graph.kept_items(key, frozenset(self.graph.blocks))[reached.key]
+        after = tuple(self._given(array) if item is None else state[item] for array, item in zip(reached.state, kept, strict=True))
+        self._ahead = _Ahead(reached.key, after, len(self.builder.ops), outcomes)
         return self._catch_up(point, array) if reached.key == key else state
 
     def _given(self, array: np.ndarray) -> Value:

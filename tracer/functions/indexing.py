@@ -425,7 +425,7 @@ def _split(x: TracedArray, entries: list[Any]) -> tuple[TracedArray, dict[int, A
     for entry in entries:
         if _is_array(entry):
             indices[axis] = as_index(entry, x.shape[axis_of_x], axis_of_x)
-        axis += not isinstance(entry, int)
+        axis += _is_array(entry) or not isinstance(entry, int)      # lifted numbers are both
         axis_of_x += entry is not None
     return view, indices, in_front
 
