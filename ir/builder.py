@@ -170,6 +170,11 @@ class GraphBuilder:
         made = f"made by {op.name}" if source is None else f"{'part' if value.type.shape else 'element'} of {source.name or 'an array'}"
         return f"{value.type}, {made} at {op.loc.describe()}" if op.loc else f"{value.type}, {made}"
 
+    def made_at(self, value: Value) -> Location | None:
+        """The line that made a value, if it is known."""
+        op = self._origin.get(value)
+        return None if op is None else op.loc
+
     def _indexed(self, op: Op) -> Value | None:
         """Array that an op takes a part of: an index (`p[0]`) is a slice, and a reshape that leaves axes out."""
         if op.name == "reshape":

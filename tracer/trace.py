@@ -36,8 +36,9 @@ from adjit.tracer.guards.content import ContentGuard, fingerprint
 from adjit.tracer.guards.function_caches import clean_caches
 from adjit.tracer.guards.module_owner import module_of
 from adjit.tracer.guards.nondeterminism import nondeterminism_reported
+from adjit.tracer.guards.other_attributes import OtherAttributes
 from adjit.tracer.guards.reachability import Reachability
-from adjit.tracer.guards.side_effects import KeptValue, check_side_effects, restore
+from adjit.tracer.guards.side_effects import KeptValue, check_side_effects, restore, take_back_traced
 from adjit.tracer.guards.source import MISSING, is_scalar, names_in, rebind
 from adjit.tracer.guards.stored_values import (
     StoredPlaces,
@@ -186,7 +187,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     roots = trace_roots(fun, signature)
     known = Reachability(roots) if reachability is None else reachability
     before = known.by_key()
-    places = StoredPlaces(known)
+    places, others_bound = StoredPlaces(known), OtherAttributes(known)
     scope.asks_for_truth = any(map(asks_for_truth, known.codes))
     scope.module_attributes = library_attributes(known)
     scope.outside_roots = [*roots, *known.followed, *(source.value for source in known.found)]
@@ -246,6 +247,10 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                 written[len(arguments) + number] = taken.cell
                 updates.append((id(taken.array), taken.cell.value))
             after = Reachability(roots, known, scope.host_functions)
+            for source, found in others_bound.changed(known, after):
+                after.found.append(found)
+                if source.value is not MISSING:
+                    before[source.key] = places.before[source.key] = source
             try:
                 _check_arguments((traced_args, traced_kwargs), given, signature.function, signature.positional)
                 stores = stores_of(places, log, after, scope, _arrays_in(result, updates))
@@ -255,6 +260,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             except TraceError:
                 places.take_back(after)
                 log.restore()
+                take_back_traced(before, after, scope.outside())
                 raise
             stores.make.first = len(_arrays_in(result, updates))        # wrappers that are stored have made them more
             values, out_tree, out_leaves = collect_results(result, updates, stores.make.arrays)

@@ -138,7 +138,8 @@ class Reachability:
     `found` are the sources, `codes` the code of the user's functions. `unguarded` are objects, with their paths, that may change in ways
     that only their library's code could tell. `calls_libraries`: the code names functions that are not followed, and may read any array.
     `stored`: names of values that are stored into items, see `stored_by`. `stored_variables`: globals that the code binds. `held`: lists of
-    modules and optimisers, with their paths. `followed` are the objects whose attributes and items are sources.
+    modules and optimisers, with their paths. `followed` are the objects whose attributes and items are sources,
+    `tables` those of the user, and namespaces, with their paths and tables of attributes.
     """
 
     def __init__(self, roots: Sequence[Any], known: Reachability | None = None, host: Sequence[Any] = ()):
@@ -156,7 +157,7 @@ class Reachability:
         self.names = mentions.names
         self.found = walk.found
         self.codes, self.asking, self.compares_type = walk.codes, walk.asking, walk.compares_type
-        self.stored_variables, self.held = walk.stored_variables, walk.held
+        self.stored_variables, self.held, self.tables = walk.stored_variables, walk.held, walk.tables
         self.unguarded, self.followed = walk.unguarded, tuple(walk.seen.values())
         self.calls_libraries = walk.calls_libraries or not mentions.names.isdisjoint(_READERS)
         holding = {source.path for source in walk.found if isinstance(source.value, (list, dict))} - {
@@ -196,6 +197,7 @@ class _Walk:
         self.codes: list[CodeType] = []
         self.stored_variables: list[Source] = []
         self.held: list[tuple[str, list[Any]]] = []
+        self.tables: list[tuple[Any, str, Mapping[str, Any]]] = []
         self.unguarded: dict[str, Any] = {}
         self.calls_libraries = False
         self.kinds: set[type] = set()
@@ -468,6 +470,9 @@ class _Walk:
                 yield from self.attributes(value, own, path, all_names="" in read)
         kind = value if isinstance(value, type) else type(value)
         owner = owner_of_class(kind)
+        if own is not NO_ATTRIBUTES and kind is not value and not isinstance(value, IdentityKeyed) and (
+                owner is ModuleOwner.USER or kind is SimpleNamespace):
+            self.tables.append((value, path, own))
         if owner is ModuleOwner.USER:
             yield from self.instance(value, kind, own, path)
         elif isinstance(value, _DATA) or module_of(kind) in _DATA_MODULES:

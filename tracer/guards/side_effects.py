@@ -9,7 +9,9 @@ from functools import partial
 from types import CodeType
 from typing import Any, NamedTuple
 
+from adjit.ir.builder import GraphBuilder
 from adjit.ir.errors import Location, TraceError
+from adjit.tracer.array import TracedArray
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.guards.code_reads import COUNT, CodeReads
 from adjit.tracer.guards.container_log import ContainerLog
@@ -47,6 +49,13 @@ def restore(kept: Sequence[KeptValue], stored: Sequence[StoredValue], log: Conta
     for each in reversed(kept):
         if each.source.key in places:
             each.restore()
+
+
+def take_back_traced(before: Mapping[Key, Source], after: Reachability, outside: Collection[int]) -> None:
+    """Give the places of objects from `outside` that hold values of a trace what they held before it."""
+    for key, source in reversed(after.by_key().items()):
+        if id(source.holder) in outside and holds_traced(source.value):
+            rebind(source.read, before[key].held if key in before else MISSING)
 
 
 def check_side_effects(before: Mapping[Key, Source], after: Reachability, places: StoredPlaces,
@@ -89,9 +98,9 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability, places
             alone = not (is_again or is_new or source.path.startswith(_DESCRIBED))
             if not is_again and getattr(source.read, "func", None) is getattr and not any(
                     source.path.rpartition(".")[2] in code.co_names for code in after.codes):
-                rebind(source.read, held)
                 raise TraceError(f"the compiled function stores a value as {source.path} in a way that is not followed (__dict__, vars, "
-                                 "code of a library): later calls would not store it again", find_user_location(),
+                                 "__setattr__, code of a library): later calls would not store it again",
+                                 _made_at(source.value) or find_user_location(),
                                  hint="bind it by its name (place.name = value), or return the value and store it outside")
             if reads.of(source.path, whole=source.path.startswith("len(")):
                 kept.append(KeptValue(source, held, line_that_changes(after.codes, source.path), alone=alone))
@@ -132,6 +141,12 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability, places
         if key not in now and key not in stored and isinstance(source.value, NUMBERS) and _is_attribute(source):
             raise _deleted(source, after.codes)
     return own, tuple(kept), tuple(changed)
+
+
+def _made_at(value: Any) -> Location | None:
+    """The line that made a traced value."""
+    traced = isinstance(value, TracedArray) and isinstance(value.scope.builder, GraphBuilder)
+    return value.scope.builder.made_at(value.value) if traced else None
 
 
 def _is_of_wrapper(source: Source) -> bool:

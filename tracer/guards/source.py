@@ -202,9 +202,9 @@ def rebind(read: Callable[[], Any], value: Any) -> bool:
     elif read.func is read_slot and value is not MISSING:
         args[0].__set__(args[1], value)
     elif read.func is getattr and value is not MISSING:
-        try:
-            setattr(holder, args[1], value)
-        except AttributeError:
+        try:        # not by a `__setattr__` of the user's, which may bind another attribute
+            (object.__setattr__ if isinstance(type(holder).__setattr__, FunctionType) else setattr)(holder, args[1], value)
+        except (AttributeError, TypeError):
             return False        # read-only, as `partial.func`: nothing is ever stored there
     elif read.func is getattr:
         if args[1] in vars(holder):
