@@ -38,6 +38,7 @@ from adjit.tracer.guards.module_owner import module_of
 from adjit.tracer.guards.nondeterminism import nondeterminism_reported
 from adjit.tracer.guards.other_attributes import OtherAttributes
 from adjit.tracer.guards.reachability import Reachability
+from adjit.tracer.guards.shown_while_traced import warn_of_what_is_shown
 from adjit.tracer.guards.side_effects import KeptValue, check_side_effects, restore, take_back_traced
 from adjit.tracer.guards.source import MISSING, is_scalar, names_in, rebind
 from adjit.tracer.guards.stored_values import (
@@ -292,6 +293,8 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         scope.outside_roots.clear()         # what the function made and stored may end now
         scope.outside_holders.clear()
         _warn_of_unguarded(after, fun)
+        if call_values is not None:
+            warn_of_what_is_shown(after.codes, [guard.location for guard in call_values.guards])
         for index, source, _ in reversed(guards.captured):
             captures[index].value.name = as_name(source.path)
         for capture in captures:

@@ -250,6 +250,32 @@ def _two(names: object, instruction: dis.Instruction) -> tuple[str, str]:
     return names
 
 
+def lines_that_decide(code: CodeType, offset: int) -> frozenset[int]:
+    """Lines of the decisions on which it depends whether the instruction at an offset runs, and how often: those on which it is control
+    dependent, directly or by others (Ferrante, Ottenstein and Warren, 1987)."""
+    instructions = [i for i in dis.get_instructions(code) if i.opname not in _SILENT or i.is_jump_target]
+    index_at = {instruction.offset: index for index, instruction in enumerate(instructions)}
+    successors = [_successors(instructions, index, index_at) for index in range(len(instructions))]
+    before: list[list[int]] = [[] for _ in instructions]
+    for index, after in enumerate(successors):
+        for each in after:
+            before[each].append(index)
+    deciding, waiting = set[int](), [index_at[offset]]
+    while waiting:
+        target = waiting.pop()
+        avoiding = {index for index, after in enumerate(successors) if not after and index != target}
+        ends = list(avoiding)
+        for end in ends:        # what comes to an end without the target
+            new = {index for index in before[end] if index != target} - avoiding
+            avoiding |= new
+            ends += new
+        new = {index for index, after in enumerate(successors) if index not in deciding and not (
+            avoiding.isdisjoint(after) or avoiding.issuperset(after))}
+        deciding |= new
+        waiting += new
+    return frozenset(line for index in deciding if (line := (instructions[index].positions or dis.Positions()).lineno) is not None)
+
+
 Name = tuple[str, str]
 """Kind ("attribute" or "variable") and name of a binding that lives on behind a call."""
 

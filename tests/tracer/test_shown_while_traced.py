@@ -1,0 +1,133 @@
+"""What a function prints, warns of or logs where a decision on values leads happens while it is traced: said once, at that line."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjit as aj
+from adjit.tracer.guards import shown_while_traced
+
+LOG = logging.getLogger("adjit.tests")
+X = np.ones(3)
+
+
+def printed(n: int) -> None:
+    print("n", n)
+
+
+def reported(n: int) -> None:
+    printed(n)
+
+
+class Logger:
+    def tell(self) -> None:
+        LOG.error("much")
+
+
+def in_a_branch(x: Any) -> Any:
+    if x.sum() > 2:
+        print("much")
+    return x
+
+
+def in_the_other_branch(x: Any) -> Any:
+    if x.sum() > 5:
+        return x
+    warnings.warn("little", stacklevel=2)
+    return 2 * x
+
+
+def in_a_loop(x: Any) -> Any:
+    while x.sum() > 1:
+        x = x / 2
+        logging.info("halved")
+    return x
+
+
+def before_a_break(x: Any) -> Any:
+    for i in range(3):
+        print(i)
+        if x.sum() > 1:
+            break
+    return x
+
+
+def nested(x: Any) -> Any:
+    for flag in (False, True):
+        if x.sum() > 2:
+            x = x * 2
+            if flag:
+                print("flag")
+    return x
+
+
+def by_others(x: Any) -> Any:
+    if x.sum() > 2:
+        reported(3)
+    return x
+
+
+def by_a_method(x: Any) -> Any:
+    if x.sum() > 2:
+        Logger().tell()
+    return x
+
+
+def within(x: Any) -> Any:
+    def inner(y: Any) -> Any:
+        if y.sum() > 2:
+            print("inner")
+        return y
+    return inner(x)
+
+
+def without_decisions(x: Any) -> Any:
+    if x.ndim:
+        print("vector")
+    return x
+
+
+def beside_a_decision(x: Any, verbose: bool = True) -> Any:
+    if verbose:
+        print("begin")
+    if x.sum() > 2:
+        x = x * 2
+    printed(1)
+    return x
+
+
+def in_each_call(x: Any) -> Any:
+    if x.sum() > 2:
+        aj.debug.print("much")
+    return x
+
+
+@pytest.fixture(autouse=True)
+def nobody_warned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shown_while_traced, "_warned", set())
+
+
+def warned(function: Callable[[Any], Any]) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        compiled = aj.compile(function, backend="interpret")
+        for scale in (1, 0, 1):
+            compiled(scale * X)
+    return [str(warning.message) for warning in caught if issubclass(warning.category, RuntimeWarning)]
+
+
+@pytest.mark.parametrize(("function", "begin"), [
+    (in_a_branch, "in_a_branch prints"), (in_the_other_branch, "in_the_other_branch warns"), (in_a_loop, "in_a_loop logs"),
+    (before_a_break, "before_a_break prints"), (nested, "nested prints"), (by_others, "printed prints"), (by_a_method, "tell logs"),
+    (within, "inner prints"), (without_decisions, ""), (beside_a_decision, ""), (in_each_call, "")])
+def test_what_is_shown_where_values_decide_causes_one_warning(function: Callable[[Any], Any], begin: str) -> None:
+    messages = warned(function)
+    assert len(messages) == bool(begin)
+    for message in messages:
+        assert message.startswith(f"{begin} where a decision on values leads: this happens while the function is traced, not in each call")
