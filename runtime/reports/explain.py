@@ -38,14 +38,14 @@ def explain_program(program: Program, cache: tuple[int, int, int, int], programs
     """The report on one program. `cache` is the `CacheInfo` of its function, `programs` are all cached programs in the order of their
     traces, `rolling` is the rule by which loops were rolled."""
     sections = [_head(program, cache), _others(program, programs), _ways(program, programs), _examples(program), _signature(program),
-                _passes(program.pipeline.records, program.verified),
+                _passes(program.pipeline.records, program.verified, program.milliseconds.passes),
                 [] if rolling is None else find_refusals(program.pipeline.graphs["traced"], rolling)[:MAX_SHOWN_LOOPS],
                 _code(program.executable), device_report.describe_copies(program) if program.backend == "cuda" else []]
     backward = program.backward
     if backward is not None:
         working = format_bytes(backward.executable.assignment.arena_bytes)
         sections += [[f"backward half @{backward.planned.name}, {working} of working memory"],
-                     _passes(backward.pipeline.records, program.verified), _code(backward.executable)]
+                     _passes(backward.pipeline.records, program.verified, None), _code(backward.executable)]
     return "\n\n".join("\n".join(lines) for lines in sections if lines)
 
 
@@ -129,14 +129,20 @@ def _signature(program: Program) -> list[str]:
     return ["arguments", *shown]
 
 
-def _passes(records: Sequence[PassRecord], verified: bool) -> list[str]:
+def _passes(records: Sequence[PassRecord], verified: bool, took: float | None) -> list[str]:
+    """Lines for the passes, which together `took` so many milliseconds in this process."""
     width = max(len(record.name) for record in records)
-    lines = [f"passes{'':{width - 4}}  {'ops':>13}  {'ms':>8}"]
+    checked = sum(record.verify_milliseconds for record in records) if verified else 0.0
+    besides = 0.0 if took is None else took - checked - sum(record.milliseconds for record in records)
+    made = "  when the program was made; it is from the disk cache" if besides < -0.5 else ""
+    lines = [f"passes{'':{width - 4}}  {'ops':>13}  {'ms':>8}{made}"]
     for record in records:
         ops = f"{record.ops_before} -> {record.ops_after}"
         lines.append(f"  {record.name:<{width}}  {ops:>13}  {record.milliseconds:8.2f}  {record.remark}".rstrip())
     if verified:
-        lines.append(f"  checking the graph after each pass took {sum(record.verify_milliseconds for record in records):.2f} ms")
+        lines.append(f"  checking the graph after each pass took {checked:.2f} ms")
+    if besides > 0.5:
+        lines.append(f"  other choices of tiles and saved values, which were dropped, took {besides:.2f} ms")
     return lines
 
 

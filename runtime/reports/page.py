@@ -25,12 +25,15 @@ from adjit.ir.graph import Graph, Op, Value, producers
 from adjit.ir.ops.control_flow import display_name
 from adjit.ir.printer import attribute
 from adjit.passes.autodiff.partition.choose_saved_values import backward_ops, saved_values
+from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.reports.memory_blocks import format_bytes
 from adjit.runtime.reports.memory_report import MemoryReport
+from adjit.runtime.reports.native_report import step_names
 from adjit.runtime.reports.reports import assembly_texts, kernel_texts, memory_of
 from adjit.tracer.user_location import find_user_location
 
 if TYPE_CHECKING:
+    from adjit.runtime.capture.compiled_operation import Half
     from adjit.runtime.program import Program
     from adjit.runtime.reports.profile import Profile
 
@@ -174,10 +177,10 @@ def _kernels(program: Program) -> list[dict[str, Any]]:
         if name in found and len(text) <= left:
             found[name]["assembly"] = text
             left -= len(text)
-    planned = [program.planned] if program.backward is None else [program.planned, program.backward.planned]
-    for graph in planned:
-        for op in _all_ops(graph):
-            entry = found.get(display_name(op)) or found.get(op.name)
+    halves: list[Program | Half] = [program, *([] if program.backward is None else [program.backward])]
+    for half in halves:
+        for name, op in _named_steps(half):
+            entry = found.get(name) or found.get(op.name)
             if entry is None:
                 continue
             cost = cost_of(Graph("", op.operands, (op,), op.results))
@@ -188,6 +191,16 @@ def _kernels(program: Program) -> list[dict[str, Any]]:
             lines = (f"{loc.file}:{loc.line}  {loc.source()}" for loc in located)
             entry["lines"] = list(dict.fromkeys((*entry["lines"], *lines)))
     return list(found.values())
+
+
+def _named_steps(half: Program | Half) -> Iterator[tuple[str, Op]]:
+    """The ops of a program, each with the name of its code: steps of equal ops may have code of their own."""
+    executable = half.executable
+    if not isinstance(executable, NativeExecutable):
+        yield from ((display_name(op), op) for op in _all_ops(half.planned))
+        return
+    names, ops = step_names(executable), executable.assignment.ops
+    yield from ((names[call.function], ops[call.number]) for call in executable.program.calls if call.number >= 0)
 
 
 def _all_ops(graph: Graph) -> Iterator[Op]:

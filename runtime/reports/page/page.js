@@ -27,7 +27,7 @@ function drawn(name, attributes, text) {
 
 function sized(count, unit) {
   for (const [factor, prefix] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]])
-    if (count >= factor) return `${(count / factor).toPrecision(3)} ${prefix}${unit}`;
+    if (count >= factor) return `${(count / factor).toPrecision(3)} ${prefix}${unit.length > 4 ? " " : ""}${unit}`;
   return `${Number(count.toPrecision(3))} ${unit}`;
 }
 
@@ -232,16 +232,14 @@ class GraphView {
     this.cy.elements().removeClass("found");
     this.hits = [];
     if (!text) { $("found").textContent = ""; return; }
-    const ids = new Set();
-    let count = 0;
+    const named = [], others = [];      // ops of the name come first, then those whose line, type or role has the text
     for (const node of this.graph.nodes) {
       const line = node.line === null ? "" : `${node.line} ${this.graph.lines[node.line]}`;
-      if (!`${node.op} ${node.type} ${node.attributes || ""} ${line} ${ROLES[node.role] || node.role}`.toLowerCase().includes(text)) continue;
-      count += 1;
-      const id = this.standIn(node);
-      ids.add(typeof id === "number" ? `n${id}` : id);
+      if (node.op.toLowerCase().includes(text)) named.push(node);
+      else if (`${node.type} ${node.attributes || ""} ${line} ${ROLES[node.role] || node.role}`.toLowerCase().includes(text)) others.push(node);
     }
-    $("found").textContent = `${count} found`;
+    const ids = new Set([...named, ...others].map((node) => this.standIn(node)).map((id) => typeof id === "number" ? `n${id}` : id));
+    $("found").textContent = named.length && others.length ? `${named.length} ops, ${others.length} by their line` : `${named.length + others.length} found`;
     for (const id of ids) { const node = this.cy.getElementById(id); if (node.nonempty()) { node.addClass("found"); this.hits.push(node); } }
     this.at = -1;
     if (move && this.hits.length) this.next();
@@ -334,7 +332,7 @@ function steps() {
     return;
   }
   section.append(element("h2", {}, `${total.toFixed(3)} ms a call in ${DATA.steps.length} steps`));
-  if (DATA.machine) section.append(roofline());
+  if (DATA.machine) section.append(roofline(), element("p", { class: "dim" }, "The roof is that of arrays in memory: steps whose arrays lie in the cache may be above it."));
   const rows = [...DATA.steps].sort((a, b) => b.ms - a.ms).map((step) => ({
     line: step.source.split("  ")[0],
     cells: [step.ms.toFixed(4), element("span", { class: "share", style: `width:${Math.round(160 * step.ms / (total || 1))}px` }), step.name, ROLES[step.role] || step.role,
