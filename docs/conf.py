@@ -34,12 +34,15 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,
+    "write_computation_times": False,
     "abort_on_example_error": True,
 }
 
 html_theme = "pydata_sphinx_theme"
 html_context = {"default_mode": "auto"}
 html_title = "adjit"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_theme_options = {"show_prev_next": True, "navigation_with_keys": False, "show_toc_level": 2, "footer_start": ["copyright"],
                       "footer_end": [], "secondary_sidebar_items": ["page-toc"]}

@@ -92,6 +92,8 @@ def put(file: Path, relative: Path) -> None:
             new = Path(TOP[name])
         elif name == "docs/gallery":
             new = Path("examples/index")
+        elif linked.parent == DOCS and linked.name in SECTIONS:
+            new = Path(f"{linked.name}.md")
         elif linked.is_relative_to(DOCS):
             new = linked.relative_to(DOCS)
             new = new.with_name("index.md") if new.name == "README.md" else new

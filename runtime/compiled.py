@@ -95,6 +95,11 @@ def _check_arguments(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dic
             raise TypeError(str(error)) from None
 
 
+_FOR_BOUND_METHODS = frozenset(
+    {"call", "callable_for", "compile_options", "export_for", "fun", "measure", "memory_of", "program", "report_of"})
+"""Attributes that compiled functions have for bound methods of theirs and for modules of ours, not for users."""
+
+
 class CompiledFunction(Generic[P, R]):
     """A function compiled by `compile`. Call it like the function; a new signature is traced and compiled at its first call.
 
@@ -192,6 +197,9 @@ class CompiledFunction(Generic[P, R]):
         """Have calls of a bound method go to the fast path, as soon as those of the function do."""
         if self._is_native and fastcall_is_ready(type(bound), self.compile_options.threads or 0):
             activate(bound, self._cache.record, bound.__self__)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self)} - _FOR_BOUND_METHODS)
 
     def __repr__(self) -> str:
         return f"<compiled {function_name(self.fun)}>"

@@ -11,6 +11,10 @@ from adjit.runtime.compiled import CompiledFunction, make_compiled
 _OWN = frozenset({"compile_options", "fun", "_cache", "_compiling", "_is_native", "_rows"})
 
 
+_REPORTS = ("as_callable", "cache_info", "clear_cache", "explain", "export", "ir", "kernels", "memory", "profile", "report")
+"""Methods of compiled functions that a compiled module has."""
+
+
 def _is_own(name: str) -> bool:
     """True if an attribute belongs to the compiled function; all other attributes belong to the module."""
     return name in _OWN or (name.startswith("__") and name.endswith("__"))
@@ -57,7 +61,7 @@ class CompiledModule(CompiledFunction[..., Any]):
         delattr(self.fun, name)
 
     def __dir__(self) -> list[str]:
-        return sorted({*object.__dir__(self), *dir(self.fun)})
+        return sorted({*super().__dir__(), *_REPORTS, *dir(self.fun)})
 
     def __repr__(self) -> str:
         return f"compiled {self.fun!r}"

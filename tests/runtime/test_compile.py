@@ -22,6 +22,7 @@ from support.backends import BACKENDS, COMPILING
 
 from adjit.ir.errors import ShapeError, TraceError, UnsupportedError
 from adjit.ir.parser import parse
+from adjit.nn import Linear
 from adjit.runtime import compile_options
 from adjit.runtime.compiled import CompiledFunction, compile
 from adjit.runtime.native.code import native_is_supported
@@ -618,3 +619,11 @@ def test_wrong_arguments_are_pythons_error_without_the_frames_of_the_trace(call,
         assert len(caught.traceback) <= 6
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'y'"):
         Model().method(1.0)
+
+
+def test_completion_shows_what_is_for_users() -> None:
+    shown = {name for name in dir(compile(np.sin)) if not name.startswith("_")}
+    assert {"explain", "report", "memory", "profile", "export", "as_callable", "ir", "kernels"} <= shown
+    assert not shown & {"call", "measure", "memory_of", "report_of", "export_for", "callable_for"}
+    of_module = dir(compile(Linear(2, 2)))
+    assert {"explain", "report", "memory", "profile", "weight", "state_dict"} <= set(of_module)
