@@ -29,6 +29,7 @@ from adjit.tracer.lowering import contiguous_strides
 from adjit.tracer.methods import array_namespace
 from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.registry import find
+from adjit.tracer.row_count import RowCount, note_read
 from adjit.tracer.scope import is_tracing
 from adjit.tracer.tracebacks import hide_frames
 from adjit.tracer.user_location import find_user_location, is_within_store
@@ -344,6 +345,8 @@ def _index(self: Tensor) -> int:
 def _len(self: Tensor) -> int:
     if not self.shape:
         raise TypeError("len() of a 0-d tensor")
+    if isinstance(self.shape[0], RowCount):
+        note_read("len()")
     return self.shape[0]
 
 

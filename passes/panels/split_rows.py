@@ -63,7 +63,37 @@ class _Split:
             raise RowsMixed(f"rows depend on sums over all rows, {loops - 1} times in a row",
                             next((op.loc for op in self.graph.ops if any(self.level.get(value) == MAX_LOOPS and value in self.rows
                                                                         for value in op.results)), None))
-        return _Emission(self, loops).program()
+        return _Emission(self, loops, self._assigned(loops)).program()
+
+    def _assigned(self, loops: int) -> list[list[Op]]:
+        """Sums of each loop: each sum in the last loop that may compute it, where most of the rows that it needs are computed anyway."""
+        found: list[list[Op]] = [[] for _ in range(loops)]
+        left = list(self.sums)
+        outputs = self._row_results()
+        for loop in reversed(range(loops)):
+            chosen = [op for op in left if self._level_of(op) <= loop]
+            while True:
+                wanted = [value for op in chosen for value in op.operands] + (outputs if loop == loops - 1 else [])
+                before = self._sums_before(wanted)
+                kept = [op for op in chosen if op not in before]
+                if len(kept) == len(chosen):
+                    break
+                chosen = kept
+            found[loop] = chosen
+            left = [op for op in left if op not in chosen]
+        return found
+
+    def _sums_before(self, wanted: Iterable[Value]) -> set[Op]:
+        """Sums on which values of a loop depend."""
+        needed, found = set(wanted), set[Op]()
+        sums = set(self.sums)
+        for op in reversed(self.graph.ops):
+            if needed.isdisjoint(op.results):
+                continue
+            if op in sums:
+                found.add(op)
+            needed.update(op.operands)
+        return found
 
     def _check_params(self) -> None:
         for value, role in zip(self.graph.params, self.graph.param_roles, strict=True):
@@ -107,8 +137,8 @@ class _Split:
 class _Emission:
     """The graph under construction: loops, and between them what all rows share."""
 
-    def __init__(self, split: _Split, loops: int) -> None:
-        self.split, self.loops, self.rows = split, loops, split.rows
+    def __init__(self, split: _Split, loops: int, sums: Sequence[Sequence[Op]]) -> None:
+        self.split, self.loops, self.rows, self.sums = split, loops, split.rows, sums
         graph = split.graph
         self.builder = GraphBuilder(graph.name)
         self.values = {value: self.builder.param(value.type if value in split.graphs.counters else
@@ -120,10 +150,14 @@ class _Emission:
     def program(self) -> RowProgram:
         split, graph = self.split, self.split.graph
         shared = [op for op in graph.ops if op in split.needed and not any(value in self.rows for value in (*op.operands, *op.results))]
+        ready = {op.result: loop + 1 for loop, sums in enumerate(self.sums) for op in sums}     # loops that run before a value is known
+        for op in shared:
+            after = max((ready.get(value, 0) for value in op.operands), default=0)
+            ready.update((value, after) for value in op.results)
         with emitting(self.builder):
             for loop in range(self.loops + 1):
                 for op in shared:
-                    if split.level[op.results[0]] == loop:
+                    if ready[op.results[0]] == loop:
                         self._emit_shared(op)
                 if loop < self.loops:
                     self._emit_loop(loop)
@@ -159,12 +193,10 @@ class _Emission:
         return ops.broadcast(value, shape=tuple(shape), axes=()) if shape else value
 
     def _emit_loop(self, loop: int) -> None:
-        """Emit the loop in which all rows that wait for no further sum are computed."""
+        """Emit a loop; the last one has the rows among the results."""
         split, graph = self.split, self.split.graph
-        sums = [op for op in split.sums if split._level_of(op) == loop]
-        outputs = [number for number, value in enumerate(graph.results) if value in self.rows and split.level[value] == loop]
-        if not sums and not outputs:
-            return
+        sums = self.sums[loop]
+        outputs = [number for number, value in enumerate(graph.results) if value in self.rows and loop == self.loops - 1]
         wanted = [*(value for op in sums for value in op.operands if value in self.rows), *(graph.results[number] for number in outputs)]
         body = self._body(wanted)
         numbers = [op for op in body if op in split.graphs.numbers]

@@ -8,7 +8,7 @@ uses the number of rows itself. Graphs that are the same but for rows are split 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,7 +20,7 @@ from adjit.eager.modes import modes
 from adjit.ir import ops
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import AdjitError
-from adjit.ir.graph import Graph, Op, Value, graph_key
+from adjit.ir.graph import Graph, Op, Value, attributes_key, graph_key
 from adjit.ir.ops.panels import PANEL_SIZES
 from adjit.ir.verifier import Stage
 from adjit.passes.options import Options
@@ -28,7 +28,7 @@ from adjit.passes.panels.row_axes import RowGraphs, RowsMixed, align
 from adjit.passes.panels.split_rows import RowProgram, split_rows
 from adjit.passes.pipeline import AFTER_DERIVATIVES, DERIVATIVES, PIPELINE, PipelineResult, run_pipeline
 from adjit.runtime import settings
-from adjit.runtime.capture.tensor_program import Captured, with_updates
+from adjit.runtime.capture.tensor_program import Captured, TensorProgram, with_updates
 from adjit.runtime.compile_graph import DeferredPipeline, compile_graph
 from adjit.runtime.compile_options import CompileOptions
 from adjit.runtime.inputs import Inputs
@@ -51,10 +51,13 @@ SIMPLIFIED = tuple(step for step in PIPELINE if step.name in ("simplify", "elimi
 
 @dataclass(frozen=True, slots=True)
 class SizedTrace:
-    """A trace for some number of rows, and its graph with derivatives expanded."""
+    """A trace for some number of rows, and its graph with derivatives expanded. `captured` are its effects on tensors, if there are any,
+    and `order` the program's result for each of the trace's."""
 
     trace: Trace
     graph: Graph
+    captured: Captured | None
+    order: tuple[int, ...] | None
 
 
 @gc_paused()
@@ -65,6 +68,16 @@ def compile_row_program(fun: Callable[..., Any], signature: CallSignature, compi
     threads = compile_options.threads or settings.THREADS.get()
     verify = settings.VERIFY.get()
     first, program, least = _split(fun, signature, compile_options)
+    try:
+        return _compile(first, program, least, signature, compile_options, reason, threads, verify, begin)
+    except BaseException:
+        if first.captured is not None:
+            first.captured.undo()
+        raise
+
+
+def _compile(first: SizedTrace, program: RowProgram, least: int, signature: CallSignature, compile_options: CompileOptions, reason: str,
+             threads: int, verify: bool, begin: float) -> Program:
     traced = time.perf_counter()
     compiled = compile_graph(program.graph, compile_options.backend, compile_options.pass_options, threads, verify, None, AFTER_DERIVATIVES,
                              Stage.ADJOINT)
@@ -72,12 +85,20 @@ def compile_row_program(fun: Callable[..., Any], signature: CallSignature, compi
     took = (time.perf_counter() - traced) * 1e3
     milliseconds = Milliseconds((traced - begin) * 1e3, took - compiled.backend_milliseconds, compiled.backend_milliseconds)
     trace, general = first.trace, signature.without_arguments()
-    paths = [*signature.traced_paths(), *captured_paths(trace), "the number of rows"]
+    paths = [*signature.traced_paths(), *captured_paths(trace)]
+    paths += [value.name or f"tensor {i}" for i, value in enumerate(program.graph.params[len(paths):-1])]
+    paths.append("the number of rows")
+    tensors = None
+    if first.captured is not None:
+        effects = first.captured.effects
+        operands = tuple(effects.refs.get(value) for value in trace.graph.params)
+        tensors = TensorProgram(effects, None, first.order, operands, first.captured.undo)
     inputs = Inputs(program.graph, paths, [param for param, _ in trace.writes], trace.same, program.params)
     general_trace = replace(trace, signature=general, graph=trace.graph.with_ops(()))
     return Program(
         general, general_trace, program.graph.param_roles, pipeline, compiled.executable, inputs, compile_options.backend, threads,
-        milliseconds, reason, verify, loops_over_rows=program.loops, least_rows=least, about_rows=_about(compile_options, program, least))
+        milliseconds, reason, verify, tensors, loops_over_rows=program.loops, least_rows=least,
+        about_rows=_about(compile_options, program, least))
 
 
 def _split(fun: Callable[..., Any], signature: CallSignature, compile_options: CompileOptions) -> tuple[SizedTrace, RowProgram, int]:
@@ -88,7 +109,7 @@ def _split(fun: Callable[..., Any], signature: CallSignature, compile_options: C
         with probing(size) as probe:
             try:
                 traces.append(_trace(fun, signature, compile_options, size))
-                aligned = _align(traces, TRACED_SIZES)
+                aligned = _align(traces, TRACED_SIZES, compile_options.pass_options)
             except RowsMixed:
                 _check_reads(probe)     # rather the cause than the difference
                 raise
@@ -99,7 +120,16 @@ def _split(fun: Callable[..., Any], signature: CallSignature, compile_options: C
         if not _serves(aligned, traces[0], size, partial(_trace, fun, signature, compile_options, size), compile_options.pass_options):
             break
         least = size
-    return traces[0], program, least
+    if traces[0].captured is None:
+        return traces[0], program, least
+    kept = _trace(fun, signature, compile_options, TRACED_SIZES[0], keep=True)      # as the tensors are now: those of before are taken back
+    try:
+        aligned = _align([kept, *traces[1:]], TRACED_SIZES, compile_options.pass_options)
+        return kept, split_rows(aligned, PANEL_SIZES), least
+    except BaseException:
+        assert kept.captured is not None
+        kept.captured.undo()
+        raise
 
 
 def _check_reads(probe: RowProbe) -> None:
@@ -113,11 +143,16 @@ def _serves(aligned: RowGraphs, first: SizedTrace, size: int, trace: Callable[[]
     """True if so few rows are no special case."""
     try:
         few = trace()
-        _check_alike(first.trace, few.trace)
+        _check_alike(first, few)
     except RowsMixed:
         return False
     made = aligned.graph_for(size)
-    return graph_key(made) == graph_key(few.graph) or graph_key(_simplified(made, options)) == graph_key(_simplified(few.graph, options))
+    return _key(made) == _key(few.graph) or _key(_simplified(made, options)) == _key(_simplified(few.graph, options))
+
+
+def _key(graph: Graph) -> Hashable:
+    """Key of what a graph computes; working memory does not count."""
+    return graph_key(graph, lambda op: attributes_key({name: value for name, value in op.attrs.items() if name != "scratch_bytes"}))
 
 
 def _simplified(graph: Graph, options: Options) -> Graph:
@@ -142,18 +177,28 @@ def _simplified(graph: Graph, options: Options) -> Graph:
     return run_pipeline(graph.with_ops(made), options, False, passes=SIMPLIFIED, stage=Stage.ADJOINT).final
 
 
-def _align(traces: Sequence[SizedTrace], sizes: Sequence[int]) -> RowGraphs:
+def _align(traces: Sequence[SizedTrace], sizes: Sequence[int], options: Options) -> RowGraphs:
     """The graphs for these sizes, side by side. Raises `RowsMixed` unless they are the same but for rows."""
     first = traces[0].trace
     for other in traces[1:]:
-        _check_alike(first, other.trace)
+        _check_alike(traces[0], other)
     before = len(first.signature.leaf_keys) - sum(key[0] == "static" for key in first.signature.leaf_keys)
     counters = [before + index for index, array in enumerate(first.captured)
-                if any(array is not each.trace.captured[index] for each in traces)]
+                if not all(_is_same(array, each.trace.captured[index]) for each in traces)]
     for index in counters:
         if not all(_counts(each.trace.captured[index - before], size) for each, size in zip(traces, sizes, strict=False)):
             raise RowsMixed("it reads an array that is made anew for each number of rows, or at each call")
-    return align([each.graph for each in traces], sizes[:len(traces)], counters)
+    graphs = [each.graph for each in traces]
+    try:
+        return align(graphs, sizes[:len(traces)], counters)
+    except RowsMixed:
+        return align([_simplified(graph, options) for graph in graphs], sizes[:len(traces)], counters)
+
+
+def _is_same(one: np.ndarray, two: np.ndarray) -> bool:
+    """True if two traces captured one array, or each made one of this content."""
+    form, other = ((type(each), each.dtype, each.shape, each.strides) for each in (one, two))
+    return one is two or (form == other and one.tobytes() == two.tobytes())
 
 
 def _counts(array: np.ndarray, size: int) -> bool:
@@ -161,8 +206,11 @@ def _counts(array: np.ndarray, size: int) -> bool:
     return array.shape == (size,) and array.dtype.kind in "iu" and array.dtype.isnative and np.array_equal(array, np.arange(size))
 
 
-def _check_alike(first: Trace, other: Trace) -> None:
+def _check_alike(one: SizedTrace, two: SizedTrace) -> None:
     """Raise `RowsMixed` if two traces differ in what surrounds their graphs."""
+    if one.order != two.order or _described(one.captured) != _described(two.captured):
+        raise RowsMixed("what it does to tensors depends on the number of rows")
+    first, other = one.trace, two.trace
     if len(first.captured) != len(other.captured):
         raise RowsMixed("it reads other arrays for other numbers of rows")
     if (first.out_tree, first.out_leaves) != (other.out_tree, other.out_leaves):
@@ -171,8 +219,22 @@ def _check_alike(first: Trace, other: Trace) -> None:
         raise RowsMixed("it writes to other arrays for other numbers of rows")
 
 
-def _trace(fun: Callable[..., Any], signature: CallSignature, compile_options: CompileOptions, size: int) -> SizedTrace:
-    """The trace for `size` rows of zeros. Raises `RowsMixed` where the function decides on values, keeps values, or fails."""
+def _described(captured: Captured | None) -> Any:
+    """What a program does to tensors, but for which tensors these are: each trace may make the state of an optimiser."""
+    if captured is None:
+        return None
+    effects = captured.effects
+    leaves = [(type(leaf), leaf if isinstance(leaf, int) else getattr(leaf, "value", None)) for leaf in (*effects.leaves, *effects.kept)]
+    contents = [(content.index, content.requires_grad, content.dtype, content.shape) for content in effects.contents]
+    numbers = [(index, number.name) for index, number in effects.numbers]
+    gradients = [result for _, result in effects.gradients]
+    return (effects.tree, leaves, contents, numbers, gradients, sorted(effects.tensors.items()), effects.new_leaves,
+            [result for _, _, result in effects.writes])
+
+
+def _trace(fun: Callable[..., Any], signature: CallSignature, compile_options: CompileOptions, size: int, keep: bool = False) -> SizedTrace:
+    """The trace for `size` rows of zeros; what it changes in tensors is taken back, unless it is to be kept. Raises `RowsMixed` where the
+    function decides on values, keeps values, or fails."""
     args, kwargs, sized = call_with_rows(signature, size, compile_options.static, modes.key)
     try:
         trace, captured, _ = trace_call(fun, args, kwargs, compile_options.static, sized, (), None)
@@ -181,23 +243,40 @@ def _trace(fun: Callable[..., Any], signature: CallSignature, compile_options: C
     except Exception as error:
         raise RowsMixed(f"its trace for {size} rows of zeros fails ({type(error).__name__}: {str(error).partition(chr(10))[0]})",
                         error.location if isinstance(error, AdjitError) else None) from error
-    _check(trace, captured)
-    graph, _ = with_updates(with_donations(trace.graph, sized, compile_options.donate), trace.writes)
-    result = run_pipeline(graph, compile_options.pass_options, settings.VERIFY.get(), passes=DERIVATIVES)
-    return SizedTrace(trace, result.final)
+    try:
+        _check(trace, captured)
+        updates = list(trace.writes)
+        if captured is not None:
+            number = {value: index for index, value in enumerate(trace.graph.params)}
+            updates += [(number[value], result) for _, value, result in captured.effects.writes]
+        graph, order = with_updates(with_donations(trace.graph, sized, compile_options.donate), updates)
+        result = run_pipeline(graph, compile_options.pass_options, settings.VERIFY.get(), passes=DERIVATIVES)
+    except BaseException:
+        if captured is not None:
+            captured.undo()
+        raise
+    if captured is not None and not keep:
+        captured.undo()
+    return SizedTrace(trace, result.final, captured, order)
 
 
 def _check(trace: Trace, captured: Captured | None) -> None:
     """Raise `RowsMixed` for what a program for any number of rows does not do."""
-    if captured is not None:
-        captured.undo()
-        raise RowsMixed("it reads tensors")
     if trace.value_guards:
         raise RowsMixed("Python decides on values", trace.value_guards[0].location)
     if trace.kept or trace.stored:
         raise RowsMixed("it stores values outside")
     if trace.same:
         raise RowsMixed("an array that it writes to is passed twice")
+    if captured is None:
+        return
+    effects = captured.effects
+    if effects.changes_places:
+        raise RowsMixed("it changes attributes of modules or optimisers, or requires_grad, at each call")
+    if effects.aliases:
+        raise RowsMixed("it returns a view of a tensor")
+    if effects.differentiable and any(effects.tensors.values()):
+        raise RowsMixed("its results have a gradient: call it within adjit.no_grad(), or backward() within it")
 
 
 def _with_traced(pipeline: Any, graph: Graph) -> PipelineResult:

@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from adjit.eager.tensor import Tensor, new_tensor
 from adjit.ir.errors import Location
+from adjit.passes.panels.row_axes import RowsMixed
+from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.signature import CallSignature, StaticArgument, flatten_call
 from adjit.tracer.trees import unflatten
 
@@ -101,12 +104,18 @@ def row_leaves(signature: CallSignature) -> list[int]:
 
 def call_with_rows(signature: CallSignature, size: int, static: frozenset[str], context: object
                    ) -> tuple[Sequence[Any], Mapping[str, Any], CallSignature]:
-    """The arguments of a call, with arrays of zeros of `size` rows, and their signature."""
+    """The arguments of a call, with arrays of zeros of `size` rows, and their signature. Raises `RowsMixed` for a tensor of rows that
+    requires grad."""
     leaves = list(signature.all_leaves)
     for index in row_leaves(signature):
         dtype, shape = signature.leaf_keys[index][:2]
         zeros = np.zeros((size, *shape[1:]), dtype)
-        leaves[index] = zeros
+        if isinstance(leaves[index], ArrayWrapper):
+            if type(leaves[index]) is not Tensor or leaves[index]._requires_grad:
+                raise RowsMixed(f"{signature.leaf_paths()[index]} is a tensor that requires grad")
+            leaves[index] = new_tensor(zeros)
+        else:
+            leaves[index] = zeros
     args, kwargs = unflatten(signature.tree, leaves)
     args = tuple(arg.value if isinstance(arg, StaticArgument) else arg for arg in args)
     kwargs = {name: arg.value if isinstance(arg, StaticArgument) else arg for name, arg in kwargs.items()}

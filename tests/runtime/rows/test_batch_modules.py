@@ -1,0 +1,134 @@
+"""Modules and captured training steps for every batch size: against programs made for the size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjit as aj
+from adjit import nn
+
+RNG = np.random.default_rng(6)
+X, Y = RNG.normal(size=(300, 8)).astype(np.float32), RNG.normal(size=(300, 1)).astype(np.float32)
+LABELS, IMAGES = RNG.integers(0, 4, 300), RNG.normal(size=(60, 1, 6, 6)).astype(np.float32)
+
+
+def train_step(model: Any, optimizer: Any, x: Any, y: Any) -> Any:
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(model(x), y) if y.ndim > 1 else nn.functional.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+def layers(name: str) -> nn.Module:
+    aj.manual_seed(4)
+    return {
+        "regression": lambda: nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1)),
+        "classes": lambda: nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.LayerNorm(16), nn.Linear(16, 4)),
+        "dropout": lambda: nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.5), nn.Linear(16, 1)),
+        "images": lambda: nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(12, 4)),
+        "normalized": lambda: nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Linear(16, 1)),
+    }[name]()
+
+
+DATA = {"regression": (X, Y), "classes": (X, LABELS), "dropout": (X, Y), "images": (IMAGES, LABELS), "normalized": (X, Y)}
+
+
+def weights(model: nn.Module) -> list[np.ndarray]:
+    return [parameter.detach().numpy().copy() for parameter in model.parameters()]
+
+
+def trained(name: str, sizes: tuple[int, ...], optimizer: Callable[..., Any], **options: Any) -> tuple[list[float], list[np.ndarray], Any]:
+    """Losses and weights of a training with batches of these sizes, and its compiled step, with what keeps its programs alive."""
+    step, model = aj.compile(train_step, **options), layers(name)
+    made, (inputs, targets) = optimizer(model.parameters()), DATA[name]
+    aj.manual_seed(9)
+    losses = [step(model, made, aj.tensor(inputs[:size]), aj.tensor(targets[:size])).item() for size in sizes]
+    return losses, weights(model), (step, model, made)
+
+
+@pytest.mark.parametrize("name", ["regression", "classes", "dropout", "images"])
+def test_training_steps(name: str) -> None:
+    sizes = (32, 32, 32, 7, 32, 1, 60, 3)
+    adam = lambda parameters: aj.optim.Adam(parameters, lr=1e-2)     # noqa: E731
+    losses, mine, (step, *_held) = trained(name, sizes, adam, batch=("x", "y"))
+    expected, others, _ = trained(name, sizes, adam)
+    assert np.allclose(losses, expected, rtol=1e-4)
+    assert all(np.allclose(one, two, rtol=1e-3, atol=1e-5) for one, two in zip(mine, others, strict=True))
+    assert step.cache_info().traces == 1, step.explain()
+    assert "one program for any number of rows of x, y" in step.explain()
+
+
+def test_optimizers_are_left_as_they_were_by_traces() -> None:
+    """The function is traced for several sizes; only the call counts."""
+    model = layers("regression")
+    optimizer = aj.optim.Adam(model.parameters(), lr=1e-2)
+    step = aj.compile(train_step, batch=("x", "y"))
+    before = weights(model)
+    step(model, optimizer, aj.tensor(X[:9]), aj.tensor(Y[:9]))
+    assert {int(state["step"].item()) for state in optimizer.state.values()} == {1}
+    change = max(np.abs(one - two).max() for one, two in zip(before, weights(model), strict=True))
+    assert 0 < change < 1.01e-2
+
+
+def test_a_schedule_of_learning_rates_compiles_nothing() -> None:
+    model = layers("regression")
+    optimizer = aj.optim.SGD(model.parameters(), lr=0.1)
+    step = aj.compile(train_step, batch=("x", "y"))
+    for number in range(5):
+        optimizer.param_groups[0]["lr"] = 0.1 / (number + 1)
+        before = weights(model)
+        step(model, optimizer, aj.tensor(X[:20 + number]), aj.tensor(Y[:20 + number]))
+        assert any((one != two).any() for one, two in zip(before, weights(model), strict=True))
+    assert step.cache_info().traces == 1
+
+
+def test_predictions_of_a_compiled_module() -> None:
+    model = layers("classes").eval()
+    compiled = aj.compile(model, batch="x")
+    with aj.no_grad():
+        for size in (5, 1, 200, 5):
+            x = aj.tensor(X[:size])
+            assert np.allclose(compiled(x).numpy(), model(x).numpy(), rtol=1e-4, atol=1e-5)
+    assert compiled.cache_info().traces == 1
+
+
+def test_results_with_a_gradient_have_a_program_for_each_size() -> None:
+    model = layers("regression")
+    predict = aj.compile(lambda model, x: model(x), batch="x")
+    for size in (5, 6):
+        x = aj.tensor(X[:size])
+        assert np.allclose(predict(model, x).detach().numpy(), model(x).detach().numpy(), rtol=1e-4, atol=1e-6)
+    assert predict.cache_info().traces == 2
+    assert "its results have a gradient: call it within adjit.no_grad()" in predict.explain()
+    rows = aj.tensor(X[:5], requires_grad=True)
+    aj.compile(lambda x: (x * x).sum(), batch="x")(rows).backward()
+    assert np.allclose(rows.grad.numpy(), 2 * X[:5])
+
+
+def test_batch_normalisation_has_a_program_for_each_size() -> None:
+    sizes, sgd = (12, 12, 7), lambda parameters: aj.optim.SGD(parameters, lr=1e-2)
+    losses, mine, (step, *_held) = trained("normalized", sizes, sgd, batch=("x", "y"))
+    expected, others, _ = trained("normalized", sizes, sgd)
+    assert np.allclose(losses, expected, rtol=1e-4)
+    assert all(np.allclose(one, two, rtol=1e-3, atol=1e-5) for one, two in zip(mine, others, strict=True))
+    assert "a program for each number of rows of x, y, because" in step.explain()
+
+
+def test_tensors_that_are_asked_for_their_length() -> None:
+    def scaled(x: Any) -> Any:
+        with aj.no_grad():
+            return x * (2.0 if len(x) > 50 else 1.0)
+
+    compiled = aj.compile(scaled, batch="x")
+    for size in (7, 100):
+        assert np.array_equal(compiled(aj.tensor(X[:size])).numpy(), X[:size] * (2 if size > 50 else 1))
+    assert "len()" in compiled.explain()
+    by_size = aj.compile(lambda x: x.sum() / x.size(0) + x.numel() / x.shape[0], batch="x")
+    for size in (7, 100):
+        assert np.isclose(by_size(aj.tensor(X[:size])).item(), X[:size].sum() / size + 8, rtol=1e-5)
+    assert by_size.cache_info().traces == 1
