@@ -7,15 +7,19 @@ import datetime
 import functools
 import io
 import os
+import queue
 import random
 import secrets
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -32,6 +36,26 @@ GENERATOR, STATE, PYTHON = np.random.default_rng(0), np.random.RandomState(1), r
 DRAW, SYSTEM, SEEDS = np.random.default_rng(4).normal, random.SystemRandom(), np.random.SeedSequence(5)
 DRAW_THREE, BITS = functools.partial(np.random.default_rng(6).normal, size=3), np.random.PCG64(7)
 GENERATORS = {"philox": np.random.Generator(np.random.Philox(3))}
+
+NOTES, JOBS, DONE = io.StringIO("notes"), queue.Queue[Any](), threading.Event()
+FOLDER = Path(tempfile.mkdtemp())
+
+
+class Holder:
+    def __init__(self) -> None:
+        self.jobs = queue.SimpleQueue[Any]()
+
+    def add(self, x: Any) -> Any:
+        self.jobs.put(1)
+        return x
+
+
+HOLDER = Holder()
+
+
+def put_into(jobs: Any, x: Any) -> Any:
+    jobs.put(1)
+    return x
 
 
 @pytest.fixture(autouse=True)
@@ -120,6 +144,27 @@ READING: dict[str, tuple[Callable[..., Any], str]] = {
     "the folder": (lambda x: x * len(os.getcwd()), "os.getcwd"),
     "a folder's files": (lambda x: x * len(os.listdir("/")), "os.listdir"),
     "the process": (lambda x: x * os.getpid(), "os.getpid"),
+    "whether a file is there": (lambda x: x * os.path.exists("/"), "os.path.exists"),
+    "whether a path is there": (lambda x: x * FOLDER.exists(), "FOLDER.exists"),
+    "a path's files": (lambda x: x * len(list(FOLDER.iterdir())), "FOLDER.iterdir"),
+}
+STREAMS: dict[str, tuple[Callable[..., Any], str]] = {
+    "a stream": (lambda x: x * len(NOTES.getvalue()), "NOTES (StringIO.getvalue)"),
+    "an event": (lambda x: x * DONE.is_set(), "DONE (Event.is_set)"), "a queue": (lambda x: x * JOBS.qsize(), "JOBS (Queue.qsize)"),
+}
+WRITING: dict[str, tuple[Callable[..., Any], str]] = {
+    "a stream": (lambda x: (NOTES.write("a"), x)[1], "writes to NOTES (StringIO.write)"),
+    "a queue": (lambda x: (JOBS.put(x.sum()), x)[1], "writes to JOBS (Queue.put)"),
+    "a queue of an object": (lambda x: HOLDER.add(x), "writes to HOLDER.jobs (SimpleQueue.put)"),
+    "a queue that is passed": (lambda x: put_into(JOBS, x), "writes to JOBS (Queue.put)"),
+    "an array": (lambda x: (np.save(FOLDER / "a.npy", np.zeros(3)), x)[1], "writes files (np.save)"),
+    "arrays": (lambda x: (np.savez(FOLDER / "a.npz", a=np.zeros(3)), x)[1], "writes files (np.savez)"),
+    "a table": (lambda x: (np.savetxt(FOLDER / "a.txt", np.zeros(3)), x)[1], "writes files (np.savetxt)"),
+    "a file": (lambda x: (open(FOLDER / "b", "a").close(), x)[1], "writes files (open)"),
+    "a file by a keyword": (lambda x: (open(FOLDER / "b", mode="w").close(), x)[1], "writes files (open)"),
+    "a path": (lambda x: ((FOLDER / "c").write_text("c"), x)[1], "writes files (FOLDER)"),
+    "folders": (lambda x: (os.makedirs(FOLDER / "d/e", exist_ok=True), x)[1], "changes files (os.makedirs)"),
+    "a folder": (lambda x: (shutil.rmtree(FOLDER / "d", ignore_errors=True), os.mkdir(FOLDER / "d"), x)[2], "changes files (os.mkdir)"),
 }
 QUIET: dict[str, Callable[..., Any]] = {
     "drawn outside": Model().quiet, "a seeded generator": lambda x: x * np.random.default_rng(0).normal(),
@@ -133,6 +178,9 @@ QUIET: dict[str, Callable[..., Any]] = {
     "a day that is given": lambda x: x * int(time.strftime("%d", time.gmtime(0))),
     "paths": lambda x: x * len(os.path.abspath(os.path.join("a", "b"))),
     "sleep": lambda x: (time.sleep(0), x)[1],
+    "what is printed": lambda x: (sys.stdout.write(""), print("", end="", file=sys.stderr), x)[2],
+    "a stream of its own": lambda x: x * len(io.StringIO("a").getvalue()), "a method of that name": lambda x: x * {"a": 2.0}.get("a"),
+    "what each call writes": lambda x: (aj.debug.callback(NOTES.write, "a"), x)[1],
 }
 
 
@@ -150,6 +198,23 @@ def test_drawing_names_the_generator_the_line_and_the_way_out(name: str) -> None
     assert "aj.random" in message
     assert warning.filename == __file__
     assert warning.lineno in line_of(text)
+
+
+@pytest.mark.parametrize("name", WRITING)
+def test_writing_is_told_in_words_for_it(name: str) -> None:
+    function, what = WRITING[name]
+    warning = warned(function)[-1]
+    assert f" {what} while it is traced: later calls of the compiled function do not; " in str(warning.message)
+    assert "aj.debug.callback" in str(warning.message)
+    assert warning.filename == __file__
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_streams_and_queues_from_outside_are_named(name: str) -> None:
+    function, what = STREAMS[name]
+    (warning,) = warned(function)
+    assert f" reads from {what} while it is traced: the compiled program uses the same numbers in every call; " in str(warning.message)
+    assert warning.filename == __file__
 
 
 @pytest.mark.parametrize("name", READING)

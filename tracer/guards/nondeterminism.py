@@ -1,4 +1,5 @@
-"""Warnings for traced functions that draw random numbers, read the clock or open files: each call would use what the trace got.
+"""Warnings for traced functions that draw random numbers, read the clock, ask the file system or open files: each call would use what the
+trace got. And for those that write where no call of the program does: files, streams, queues.
 
 Draws are found by the states of the generators before and after the trace. A clock has no state: if the code of a reached function names a
 clock, a profile function watches the trace for calls of it. Without such names a trace only pays for the search for the names.
@@ -9,12 +10,14 @@ from __future__ import annotations
 import ctypes
 import dis
 import random
+import re
 import sys
 import warnings
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
+from io import IOBase
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -25,16 +28,34 @@ from adjit.tracer.user_location import is_ours
 
 _READ = frozenset({"time", "perf_counter", "monotonic", "process_time", "thread_time", "urandom", "getrandom", "now", "utcnow", "today",
                    "time_ns", "perf_counter_ns", "monotonic_ns", "process_time_ns", "thread_time_ns", "generate_time_safe",
-                   "input", "localtime", "gmtime", "ctime", "asctime", "strftime", "getcwd", "getcwdb", "getpid", "getppid", "listdir"})
+                   "input", "localtime", "gmtime", "ctime", "asctime", "strftime", "getcwd", "getcwdb", "getpid", "getppid", "listdir",
+                   "scandir", "stat", "lstat", "access"})
+_CHANGING = frozenset({
+    "remove", "unlink", "mkdir", "rmdir", "rename", "replace", "link", "symlink", "truncate", "chmod", "utime", "system"})
+_ASKING = frozenset({"exists", "lexists", "isfile", "isdir", "islink", "getsize", "getmtime", "getctime", "getatime"})   # of `os.path`
+_OF_FOLDERS = frozenset({"makedirs", "removedirs", "renames", "walk"})
 _OF_NOW = {"localtime": 0, "gmtime": 0, "ctime": 0, "asctime": 0, "strftime": 1}       # read the clock if called with so many arguments
-_PROCESS = frozenset({"getcwd", "getcwdb", "getpid", "getppid", "listdir"})      # say where the process is
+_PROCESS = _ASKING | {       # say where the process is, and what files there are
+    "getcwd", "getcwdb", "getpid", "getppid", "listdir", "scandir", "stat", "lstat", "access", "walk", "is_file", "is_dir", "iterdir",
+    "glob"}
 _CLOCKS = frozenset({"time", "posix", "nt", "_uuid", "datetime", "builtins"})      # modules of these functions
 _ENTROPY = frozenset({"uuid", "secrets", "random"})                     # read random bytes of the system for their callers
-_FILES = frozenset({"open", "read_text", "read_bytes", "load", "loadtxt", "genfromtxt"})        # open files
+_WRITING = frozenset({"write_text", "write_bytes", "save", "savez", "savez_compressed", "savetxt"})
+_FILES = _WRITING | {"open", "read_text", "read_bytes", "load", "loadtxt", "genfromtxt"}        # open files
 _OPENING = frozenset({"io", "_io", "pathlib", "numpy"})                 # modules of these functions; open files for their callers
+_FILING = _OPENING | {"os", "posixpath", "ntpath", "genericpath", "shutil", "zipfile", "glob"}      # do it for their callers
+_MODE = re.compile(r"[bt]*[wax][bt+]*|[rbt]*\+[bt]*")
+_STREAMS = frozenset({"queue", "_queue", "multiprocessing", "socket", "sqlite3", "threading"})      # modules of objects, besides `io`
+_PUTTING = frozenset({"write", "writelines", "put", "put_nowait", "send", "sendall", "execute", "executemany", "notify", "notify_all"})
+_TAKING = frozenset({"read", "readline", "readlines", "getvalue", "getbuffer", "get", "get_nowait", "recv", "fetchone", "fetchall",
+                     "is_set", "qsize", "empty", "full", "locked"})
+_SAME_NUMBERS = "the compiled program uses the same numbers in every call"
+_NOT_AGAIN = "later calls of the compiled function do not"
 _SEEDING = frozenset({     # draw a seed from the system where none is given
     "default_rng", "SeedSequence", "RandomState", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64", "Random", "SystemRandom", "seed"})
-_CALLABLES = frozenset({"builtin_function_or_method", "method", "function", "type", "cython_function_or_method"})
+_CALLABLES = frozenset({
+    "builtin_function_or_method", "method", "function", "type", "cython_function_or_method", "_ArrayFunctionDispatcher"})
+_FILED = _CHANGING | {"open", "listdir", "scandir", "stat", "lstat", "access"}
 _VARIABLES = VARIABLE_LOADS | {"LOAD_CLASSDEREF"}
 _MT19937_BYTES = 4 * 625        # its words, and the position in them
 _SEEDED, _NUMPY = "seed", "numpy.random"
@@ -75,18 +96,19 @@ def nondeterminism_reported(roots: Sequence[Any], sources: Sequence[Source]) -> 
             yield named
     else:
         yield named
+    _warn_of_streams(sources, functions)
     for (name, generator), then in zip(generators.items(), states, strict=True):
         if state_of(generator) != then and not any(_SEEDED in mention.names and _is_of(mention, generator) for mention in mentions):
-            _warn(_line_of(name, generator, mentions, functions), f"draws from {name}",
+            _warn(_line_of(name, generator, mentions, functions), f"draws from {name}", _SAME_NUMBERS,
                   "draw with aj.random from a key that is an argument, or pass the numbers as arguments")
 
 
-def _warn(line: CodeLine, what: str, remedy: str) -> None:
+def _warn(line: CodeLine, what: str, follows: str, remedy: str) -> None:
     kind = what.partition(" ")[0]
     if (line, kind) not in _warned:
         _warned.add((line, kind))
         warnings.warn_explicit(
-            f"{line.function} {what} while it is traced: the compiled program uses the same numbers in every call; {remedy}",
+            f"{line.function} {what} while it is traced: {follows}; {remedy}",
             RuntimeWarning, line.file, line.line)
 
 
@@ -138,11 +160,12 @@ def _is_suspect(value: Any, names: frozenset[str]) -> bool:
     """True if a variable holds a generator, a clock, or a module that has some."""
     if isinstance(value, ModuleType):
         module = value.__name__
-        return module in _HOMES or (module == "numpy" and "random" in names) or (module == "os" and not _READ.isdisjoint(names)) \
+        return module in _HOMES or (module == "numpy" and "random" in names) or module == "shutil" or (
+            module == "os" and not (_READ | _CHANGING | _ASKING | _OF_FOLDERS).isdisjoint(names)) \
             or (module in _OPENING and not _FILES.isdisjoint(names))
     if type(value).__name__ in _CALLABLES:
         home = _module_of(value)
-        return home in _HOMES or home.partition(".")[0] in _OPENING
+        return home in _HOMES or home.partition(".")[0] in _FILING
     return isinstance(value, _kinds()) or _is_path(value)
 
 
@@ -262,7 +285,9 @@ def _is_clock(value: Any) -> bool:
     if type(value).__name__ not in _CALLABLES:
         return False
     home, name = _module_of(value), getattr(value, "__name__", "")
-    return (home in _CLOCKS and name in _READ) or (home.partition(".")[0] in _OPENING and name in _FILES) \
+    if home in ("os", "genericpath", "posixpath", "shutil"):
+        return home == "shutil" or name in _ASKING | _OF_FOLDERS
+    return (home in _CLOCKS and name in _READ | _CHANGING) or (home.partition(".")[0] in _OPENING and name in _FILES) \
         or (home in ("uuid", "secrets") and type(value) is not type) or name in _SEEDING
 
 
@@ -270,6 +295,7 @@ def _is_clock(value: Any) -> bool:
 def _clock_reads_reported(mentions: Sequence[Mention]) -> Iterator[None]:
     """Warn of the clocks that are read within the block; under a profiler, of all clocks that the code names."""
     read: dict[CodeLine, str] = {}
+    written: set[CodeLine] = set()
     if sys.getprofile() is not None:
         yield
         read = {mention.line: "" for mention in mentions}
@@ -277,15 +303,24 @@ def _clock_reads_reported(mentions: Sequence[Mention]) -> Iterator[None]:
         def watch(frame: FrameType, event: str, function: Any) -> None:
             name = getattr(function, "__name__", None)
             seeded = name == _SEEDED and frame.f_globals.get("__name__") == "random" and frame.f_locals.get("a", ()) is None
-            if event != "c_call" or not (seeded or ((name in _READ or name == "open") and _is_clock(function))) or _says_when(frame, name):
+            if event != "c_call" or not (seeded or ((name in _READ or name in _CHANGING or name == "open") and _is_clock(function))) \
+                    or _says_when(frame, name):
                 return
-            readers = _OPENING if name == "open" else _ENTROPY
+            readers = _FILING if name in _FILED else _ENTROPY
             caller: FrameType | None = frame
-            while caller is not None and caller.f_globals.get("__name__", "").partition(".")[0] in readers:
+            writes = name in _CHANGING
+            while caller is not None and ((module := caller.f_globals.get("__name__", "")).partition(".")[0] in readers
+                                          or (caller is not frame and is_ours(module))):        # which hands on what NumPy's names do
+                writes = writes or caller.f_code.co_name in _WRITING
                 caller = caller.f_back
             if caller is not None and not _is_library(caller.f_globals.get("__name__", "")) and not _gives_seed(caller):
                 code = caller.f_code
-                read[CodeLine(code.co_filename, caller.f_lineno or code.co_firstlineno, code.co_name)] = function.__name__
+                line = CodeLine(code.co_filename, caller.f_lineno or code.co_firstlineno, code.co_name)
+                writes = writes or (name == "open" and frame.f_globals.get("__name__", "").partition(".")[0] != "numpy"
+                                    and _names_mode(code, line.line))
+                read[line] = function.__name__ if writes or line not in read else read[line]
+                if writes:
+                    written.add(line)
 
         sys.setprofile(watch)
         try:
@@ -293,12 +328,67 @@ def _clock_reads_reported(mentions: Sequence[Mention]) -> Iterator[None]:
         finally:
             sys.setprofile(None)
     for line, name in read.items():
-        names = next((".".join(mention.names) for mention in mentions if mention.line == line), name)
+        named = sorted((mention.names for mention in mentions if mention.line == line), key=lambda each: each[-1] != name)
+        names = ".".join(named[0]) if named else name
+        if line in written:
+            _warn(line, f"{'changes' if name in _CHANGING else 'writes'} files ({names})", _NOT_AGAIN,
+                  "do it outside, with what the function returns, or by aj.debug.callback")
+            continue
         what = "reads a file" if name == "open" or names.rpartition(".")[2] in _FILES else \
             "reads the keyboard" if names.endswith("input") else \
             "asks for the process or the file system" if names.rpartition(".")[2] in _PROCESS else \
             "reads the clock or random bytes of the system"
-        _warn(line, f"{what} ({names})", "read it outside, and pass it as an argument")
+        _warn(line, f"{what} ({names})", _SAME_NUMBERS, "read it outside, and pass it as an argument")
+
+
+def _names_mode(code: CodeType, line: int) -> bool:
+    """True if a line of code has a text that opens a file to write."""
+    return any(step.opname == "LOAD_CONST" and isinstance(step.argval, str) and _MODE.fullmatch(step.argval) is not None
+               for step in instructions(code) if step.positions is not None and step.positions.lineno == line)
+
+
+# -- streams and queues
+
+
+def _warn_of_streams(sources: Sequence[Source], functions: Sequence[FunctionType]) -> None:
+    """Warn of the methods of streams, queues and the like from outside that the code names: what these hold is none of Python's objects."""
+    for source in sources:
+        if not _is_stream(source.value):
+            continue
+        name = source.path.rpartition(".")[2]
+        for owner, method, line in (call for function in functions for call in _method_calls(function.__code__)):
+            told = f"{source.path} ({type(source.value).__name__}.{method})"
+            if owner in (name, "") and method in _PUTTING and hasattr(type(source.value), method):
+                _warn(line, f"writes to {told}", _NOT_AGAIN,
+                      f"return what is to be written, or call aj.debug.callback({source.path}.{method}, ...)")
+            elif owner == name and method in _TAKING and hasattr(type(source.value), method):
+                _warn(line, f"reads from {told}", _SAME_NUMBERS, "read it outside, and pass it as an argument")
+
+
+@lru_cache(maxsize=4096)
+def _method_calls(code: CodeType) -> tuple[tuple[str, str, CodeLine], ...]:
+    """Return the calls of methods in a code object and its nested ones: the variable or attribute whose method it is ("" for another
+    object), the name of the method, and the line."""
+    found, owner = [], ""
+    for step in instructions(code):
+        if step.opname == "PUSH_NULL":
+            continue
+        if step.opname == "LOAD_METHOD" or (step.opname == "LOAD_ATTR" and sys.version_info >= (3, 12) and (step.arg or 0) & 1):
+            line = (step.positions.lineno if step.positions else None) or code.co_firstlineno
+            found.append((owner, step.argval, CodeLine(code.co_filename, line, code.co_name)))
+        owner = step.argval if step.opname in _VARIABLES | ATTRIBUTE_LOADS else ""
+    return (*found, *(call for inner in nested_code(code) for call in _method_calls(inner)))
+
+
+def _is_stream(value: Any) -> bool:
+    """True for an open stream, other than those of the process, a queue, a connection, an event."""
+    return _is_stream_class(type(value)) and not any(
+        value is each for each in (sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__))
+
+
+@lru_cache(maxsize=4096)
+def _is_stream_class(kind: type) -> bool:
+    return issubclass(kind, IOBase) or module_of(kind).partition(".")[0] in _STREAMS
 
 
 def _gives_seed(caller: FrameType) -> bool:
