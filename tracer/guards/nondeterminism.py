@@ -382,12 +382,13 @@ def _method_calls(code: CodeType) -> tuple[tuple[str, str, CodeLine], ...]:
 
 def _is_stream(value: Any) -> bool:
     """True for an open stream, other than those of the process, a queue, a connection, an event."""
-    return _is_stream_class(type(value)) and not any(
+    kind: Any = type(value)
+    return _is_stream_class(kind) and not any(
         value is each for each in (sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__))
 
 
 @lru_cache(maxsize=4096)
-def _is_stream_class(kind: type) -> bool:
+def _is_stream_class(kind: Any) -> bool:
     return issubclass(kind, IOBase) or module_of(kind).partition(".")[0] in _STREAMS
 
 
