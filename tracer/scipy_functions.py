@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir.errors import REFUSAL_OBSERVERS, AdjitError, UnsupportedError
+from adjit.tracer.array_wrapper import find_wrapper
 from adjit.tracer.fresh_array import has_traced, made, opened
 from adjit.tracer.interception import Interception, calling_module
 from adjit.tracer.registry import FUNCTIONS
@@ -49,6 +50,11 @@ def scipy_functions() -> Iterator[None]:
                     _intercepted[name] = _interception(name, module)
                 stack.enter_context(_intercepted[name].in_force())
         yield
+
+
+def _are_ours(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """True while a function is traced, for traced arrays and tensors among the arguments."""
+    return is_tracing() and (has_traced((args, kwargs)) or find_wrapper(args, kwargs) is not None)
 
 
 def _ours(module: str) -> Any:
@@ -91,7 +97,7 @@ def _function(module: str, name: str) -> Callable[[Function], Function]:
         def call(*args: Any, **kwargs: Any) -> Any:
             if not is_tracing():
                 return own(*args, **kwargs)
-            if has_traced((args, kwargs)):
+            if _are_ours(args, kwargs):
                 return getattr(_ours(module), name)(*opened(args), **opened(kwargs))
             if is_ours(calling_module()):
                 return own(*args, **kwargs)
@@ -150,7 +156,7 @@ def _of_distribution(method: str) -> Callable[[Function], Function]:
     """Replacement for a method of SciPy's distributions of a number."""
     def replacement(own: Function) -> Function:
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if is_tracing() and has_traced((args, kwargs)):
+            if _are_ours(args, kwargs):
                 name = self.name
                 if type(getattr(sys.modules["scipy.stats"], name, None)) is not type(self):
                     raise UnsupportedError(f"the distribution {name} is not one of SciPy's own, and has no rule for traced arrays",
@@ -165,7 +171,7 @@ def _of_vectors(name: str, method: str) -> Callable[[Function], Function]:
     """Replacement for a method of a distribution of vectors."""
     def replacement(own: Function) -> Function:
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if is_tracing() and has_traced((args, kwargs)):
+            if _are_ours(args, kwargs):
                 return getattr(getattr(_ours("stats"), name), method)(*opened(args), **opened(kwargs))
             return own(self, *args, **kwargs)
         return call
@@ -176,7 +182,7 @@ def _of_frozen_vectors(name: str, method: str) -> Callable[[Function], Function]
     """Replacement for a method of a distribution of vectors that holds its parameters, as attributes of the same names."""
     def replacement(own: Function) -> Function:
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if is_tracing() and has_traced((args, kwargs)):
+            if _are_ours(args, kwargs):
                 function = getattr(getattr(_ours("stats"), name), method)
                 parameters = list(inspect.signature(function).parameters)[1:]
                 return function(*opened(args), **opened(kwargs), **{key: getattr(self, key) for key in parameters})
@@ -191,7 +197,7 @@ def _product(reflected: bool) -> Callable[[Function], Function]:
     """Replacement for what SciPy's sparse arrays compute `A @ x` by, and `x @ A`."""
     def replacement(own: Function) -> Function:
         def call(self: Any, other: Any) -> Any:
-            if not is_tracing() or not has_traced((other,)) or np.ndim(other) == 0:
+            if not _are_ours((other,), {}) or np.ndim(other) == 0:
                 return own(self, other)
             matmul = _ours("sparse").matmul
             return matmul(self.T, opened(other).T).T if reflected else matmul(self, opened(other))
@@ -218,7 +224,7 @@ def _constructor(name: str) -> Callable[[Function], Function]:
     """Replacement for the class of an interpolator, whose points may be traced."""
     def replacement(own: Function) -> Function:
         def call(*args: Any, **kwargs: Any) -> Any:
-            if is_tracing() and has_traced((args, kwargs)):
+            if _are_ours(args, kwargs):
                 return getattr(_ours("interpolate"), name)(*opened(args), **opened(kwargs))
             return own(*args, **kwargs)
         return call
@@ -229,7 +235,7 @@ def _of_interpolator(method: str) -> Callable[[Function], Function]:
     """Replacement for a method of an interpolator of plain points."""
     def replacement(own: Function) -> Function:
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if is_tracing() and has_traced((args, kwargs)):
+            if _are_ours(args, kwargs):
                 return getattr(_ours("interpolate").around(self), method)(*opened(args), **opened(kwargs))
             return own(self, *args, **kwargs)
         return call

@@ -110,6 +110,19 @@ def test_natively_in_one_program() -> None:
         np.testing.assert_allclose(gradient[index], (loss(X + h) - loss(X - h)) / 2e-6, rtol=1e-6)
 
 
+def test_tensors_in_compiled_steps() -> None:
+    @aj.compile
+    def loss(t: Any) -> Any:
+        return expm(t).sum() + scipy.stats.norm.logpdf(t).sum()
+
+    t = aj.tensor(M, requires_grad=True)
+    value = loss(t)
+    value.backward()
+    expected = lambda x: np.sum(expm(x)) + np.sum(scipy.stats.norm.logpdf(x))       # noqa: E731
+    np.testing.assert_allclose(value.item(), expected(M), rtol=1e-12)
+    np.testing.assert_allclose(t.grad.numpy(), aj.grad(expected)(M), rtol=1e-12)
+
+
 def test_sparse_products_have_scipys_bits() -> None:
     x = np.sin(np.arange(12.0) * 7.0).reshape(6, 2)
     for form in ("csr", "csc", "coo", "dia", "bsr"):
