@@ -18,7 +18,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind, OpCost
 from adjit.ir.emitter import emitting
 from adjit.ir.graph import Graph, Op, Value, live_ops, producers
-from adjit.ir.types import TensorType
+from adjit.ir.types import F32, Shape, TensorType
 
 CHUNK, SMALL_CHUNK = 1 << 12, 1 << 6
 """Elements of a chunk: those of a few arrays fit the L1 cache. Arrays of fewer elements are cut into small chunks, or filled up to one."""
@@ -38,9 +38,11 @@ Run = Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], None]
 
 
 class KernelCompiler:
-    """What compiles a graph of chunks, set by the package that has the backends; None where there is no machine code."""
+    """What compiles a graph of chunks, and what adds the rows of a matrix, set by the package that has the backends; None where there is no
+    machine code."""
 
     compile: Callable[[ChunkGraph], Run] | None = None
+    sum_rows: Callable[[np.ndarray, np.ndarray], None] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,6 +91,29 @@ class ChunkedFunction:
         results = tuple([np.empty(chunk, dtype) for _, dtype in self._results])
         run(operands, results)
         return tuple([result[:size].reshape(shape) for result, (shape, _) in zip(results, self._results, strict=True)])
+
+
+class RowSums:
+    """Sum of a float32 array over its last axes, as a new array: by machine code where the array is contiguous."""
+
+    def __init__(self, shape: Shape, axes: tuple[int, ...]):
+        self._shape, self._axes = shape, axes
+
+    def __call__(self, x: np.ndarray) -> Any:
+        if KernelCompiler.sum_rows is None or not x.flags.c_contiguous:
+            return np.add.reduce(x, self._axes)
+        sums = np.empty(self._shape, np.float32)
+        KernelCompiler.sum_rows(x, sums)
+        return sums[()]
+
+
+def row_sums(op: Op) -> RowSums | None:
+    """The function of a sum that machine code computes faster than NumPy; None for other ops."""
+    if op.name != "reduce_sum" or KernelCompiler.sum_rows is None:
+        return None
+    type, axes = op.operands[0].type, op.attrs["axes"]
+    is_last = axes and sorted(axes) == list(range(type.rank - len(axes), type.rank))
+    return RowSums(op.result.type.shape, axes) if is_last and type.dtype == F32 and type.size >= MIN_ELEMENTS else None
 
 
 def chunked(graph: Graph) -> ChunkedFunction | None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.codegen.numpy.chunks import Group, chunked, grouped, is_slow
+from adjit.codegen.numpy.chunks import Group, chunked, grouped, is_slow, row_sums
 from adjit.codegen.numpy.function_text import Binding, FunctionText
 from adjit.codegen.numpy.op_functions import (
     EXPRESSIONS,
@@ -25,7 +25,7 @@ from adjit.codegen.numpy.op_functions import (
 )
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
-from adjit.ir.graph import Graph, Op, Value, live_ops, producers, walk
+from adjit.ir.graph import Graph, Op, Value, live_ops, needed_ops, producers, walk
 from adjit.ir.interpreter import evaluate
 from adjit.ir.ops.control_flow import run_control_flow
 from adjit.ir.ops.movement import inside, strided
@@ -67,8 +67,9 @@ def compile_graph(graph: Graph, weak: frozenset[int] = frozenset(), views: bool 
     """The function of a graph; loops and branches are its only region ops. The parameters `weak` (f64[]) are Python floats. With `views`,
     broadcast results are views, whatever their size.
 
-    Results equal those of `interpret` bit for bit, except for the signs of zeros of strong products, and for the last bits of sums and
-    matrix products over broadcast or transposed values, whose layouts may differ. The caller silences floating-point warnings.
+    Results equal those of `interpret` bit for bit, except for the signs of zeros of strong products, and for the last bits of what kernels
+    and large sums compute (`chunks`), and of sums and matrix products over broadcast or transposed values, whose layouts may differ. The
+    caller silences floating-point warnings.
     """
     function = None if views else chunked(graph)
     if function is not None:
@@ -104,12 +105,14 @@ class _Writer(FunctionText):
         self.views = views
         self.witnesses = witnesses
         self.producers = producers(graph)
+        self.signed: set[Value] = set()      # elements at indices that may be negative
         self.unchecked: dict[Value, None] = {}       # results that witness whether strong products are finite
         self.fresh: tuple[bool, ...] = ()
 
     def write(self) -> tuple[str, dict[str, Any]]:
         """The text, and the objects of its names."""
-        steps = grouped(self.graph, live_ops(self.graph)) if not self.views else live_ops(self.graph)
+        needed = needed_ops([self.with_signed_indices(op) for op in live_ops(self.graph)], self.graph.results)
+        steps = needed if self.views else grouped(self.graph, needed)
         last = _last_uses(self.graph, steps)
         for index, step in enumerate(steps):
             self.dying = [value for value in dict.fromkeys(step.operands) if last[value] == index]
@@ -130,6 +133,31 @@ class _Writer(FunctionText):
         results = self.results()
         body = "".join(f"    {line}\n" for line in (*self.lines, f"return ({results})"))
         return f"def run({params}):\n{body}", self.bound
+
+    def with_signed_indices(self, op: Op) -> Op:
+        """An op that reads at indices, with indices as the user gave them: NumPy counts negative ones from the end, and checks them."""
+        if op.name not in ("take", "take_along_axis"):
+            return op
+        indices, axis = op.operands[1], op.attrs["axis"]
+        wrapped = self.producers.get(indices)
+        if wrapped is None or wrapped.name != "select":
+            return op
+        is_negative, moved = (self.producers.get(value) for value in wrapped.operands[:2])
+        given = wrapped.operands[2]
+        if is_negative is None or is_negative.name != "less" or moved is None or moved.name != "add":
+            return op
+        zero, size = self.known_number(is_negative.operands[1]), self.known_number(moved.operands[1])
+        if (is_negative.operands[0], moved.operands[0], zero, size) != (given, given, 0, op.operands[0].type.shape[axis]):
+            return op
+        self.signed.add(op.result)
+        return replace(op, operands=(op.operands[0], given))
+
+    def known_number(self, value: Value) -> Any:
+        """The number that all elements of a value are; None if they are not known."""
+        producer = self.producers.get(value)
+        while producer is not None and producer.name == "broadcast":
+            producer = self.producers.get(producer.operands[0])
+        return producer.attrs["value"] if producer is not None and producer.name == "constant" else None
 
     # -- ops
 
@@ -232,6 +260,9 @@ class _Writer(FunctionText):
         (x,) = op.operands
         function, axes, dtype = op.definition.combine, op.attrs["axes"], x.type.dtype
         assert function is not None
+        by_rows = row_sums(op) if self.bindings[x].has_all(x.type) else None
+        if by_rows is not None:
+            return self.assign(f"{self.constant(by_rows)}({self.full(x)})", op.result.type.shape, self.new_root())
         text, name = self.full(x), self.function(op.name, function.reduce)
         needed = f", {self.constant(dtype)}" if dtype.kind in "iu" and function in (np.add, np.multiply) else ""
         return self.assign(f"{name}({text}, {self.constant(axes)}{needed})", op.result.type.shape, self.new_root())
@@ -330,11 +361,13 @@ class _Writer(FunctionText):
 
     def write_take(self, op: Op) -> Binding:
         x, indices = (self.full(value) for value in op.operands)
-        return self.assign(f"take({x}, {indices}, {self.constant(op.attrs['axis'])})", op.result.type.shape, self.new_root())
+        name = "take_signed" if op.result in self.signed else "take"
+        return self.assign(f"{name}({x}, {indices}, {self.constant(op.attrs['axis'])})", op.result.type.shape, self.new_root())
 
     def write_take_along_axis(self, op: Op) -> Binding:
         x, indices = (self.full(value) for value in op.operands)
-        return self.assign(f"take_along({x}, {indices}, {self.grid(op)})", op.result.type.shape, self.new_root())
+        name = "take_along_signed" if op.result in self.signed else "take_along"
+        return self.assign(f"{name}({x}, {indices}, {self.grid(op)})", op.result.type.shape, self.new_root())
 
     def grid(self, op: Op) -> str:
         """The axis, and index grids of the other dimensions."""

@@ -174,3 +174,38 @@ def test_groups_of_elementwise_ops(name: str, compiled: list[ChunkGraph], monkey
     for array, expected in zip(found, run(), strict=True):
         np.testing.assert_allclose(array, expected, rtol=1e-11, atol=1e-13)
     known_calls.clear()
+
+
+@pytest.mark.parametrize("shape", [(MIN_ELEMENTS,), (3, MIN_ELEMENTS // 2 + 77), (MIN_ELEMENTS // 4, 2, 3), (2, 2049, 33), (700, 100)])
+def test_sums_of_rows(shape: tuple[int, ...]) -> None:
+    """Of float32, by machine code; as exact as NumPy's, and infinities and NaN are where NumPy has them."""
+    x = RNG.normal(size=shape).astype(np.float32)
+    for axes in (-1, tuple(range(len(shape))), tuple(range(1, len(shape))) or 0):
+        found, exact = aj.tensor(x).sum(axes).numpy(), np.sum(x, axes, np.float64)
+        scale = np.sum(np.abs(x), axes, np.float64)
+        assert found.dtype == np.float32
+        assert np.all(np.abs(found - exact) <= 4e-7 * scale)
+    if x.ndim > 1:
+        np.testing.assert_array_equal(aj.tensor(x).sum(-1).numpy(), aj.tensor(np.concatenate([x, x])).sum(-1).numpy()[:len(x)])
+    turned = aj.tensor(x).t() if x.ndim == 2 else aj.tensor(x[::-1])
+    np.testing.assert_allclose(turned.sum(-1).numpy(), np.sum(turned.numpy(), -1, np.float64), rtol=1e-4, atol=1e-3)
+    x.reshape(-1)[:2] = np.inf, np.nan
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(np.isfinite(aj.tensor(x).sum(-1).numpy()), np.isfinite(x.sum(-1)))
+    x.reshape(-1)[:2] = np.inf, 3e38
+    assert aj.tensor(x).sum().item() == np.inf
+
+
+def test_sums_are_added_by_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes = []
+    sum_rows = chunks.KernelCompiler.sum_rows
+    assert sum_rows is not None
+
+    def counting(x: np.ndarray, sums: np.ndarray) -> None:
+        shapes.append(sums.shape)
+        sum_rows(x, sums)
+    monkeypatch.setattr(chunks.KernelCompiler, "sum_rows", staticmethod(counting))
+    known_calls.clear()
+    x = aj.ones(300, 200)
+    x.sum(), x.mean(-1), x.sum(0), x.double().sum(), x[:5].sum()
+    assert shapes == [(), (300,)]

@@ -147,3 +147,29 @@ def test_keys_of_a_generator_are_those_of_a_compiled_step() -> None:
     for _ in range(4):
         np.testing.assert_array_equal(aj.rand(3, generator=eager).numpy(), draw().numpy())
     assert int(eager.get_state()[1]) == 4
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8])
+@pytest.mark.parametrize("size", [5, 300])
+def test_indices_count_from_the_end_and_are_checked(dtype: type, size: int) -> None:
+    """By NumPy itself for few, before a flat read for many."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(40, size))
+    index = rng.integers(0 if dtype is np.uint8 else -min(size, 100), min(size, 100), (40, 300)).astype(dtype)
+    leaf = aj.tensor(x, requires_grad=True)
+    taken = aj.take_along_dim(leaf, aj.tensor(index), 1)
+    np.testing.assert_array_equal(taken.detach().numpy(), np.take_along_axis(x, index, 1))
+    taken.sum().backward()
+    counts = np.zeros(x.shape)
+    np.add.at(counts, (np.arange(40)[:, None], index), 1.0)
+    np.testing.assert_array_equal(leaf.grad.numpy(), counts)
+    rows = index[0, :7].astype(np.int64).clip(-40, 39)
+    np.testing.assert_array_equal(leaf[aj.tensor(rows)].detach().numpy(), x[rows])
+    np.testing.assert_array_equal(leaf[:, aj.tensor(rows.clip(-size, size - 1))].detach().numpy(), x[:, rows.clip(-size, size - 1)])
+    for wrong in (size, -size - 1):
+        if np.iinfo(dtype).min <= wrong <= np.iinfo(dtype).max:
+            index[3, 3] = wrong
+            with pytest.raises(IndexError, match=f"index {index[3, 3]} is out of bounds for axis 1 with size {size}"):
+                aj.take_along_dim(leaf, aj.tensor(index), 1)
+            with pytest.raises(IndexError, match=f"index {wrong} is out of bounds for axis 1 with size {size}"):
+                leaf[:, aj.tensor([wrong])]
