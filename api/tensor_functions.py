@@ -20,6 +20,7 @@ from adjit import tensor_creation, tensor_grids, tensor_layers, tensor_numerics,
 from adjit.eager import signatures
 from adjit.eager.apply import apply
 from adjit.eager.functional import shapes
+from adjit.eager.functional.matmul import einsum_of_one
 from adjit.eager.node_names import raw
 from adjit.eager.tensor import Tensor, as_tensor, tensor
 from adjit.ir.types import is_inexact
@@ -68,6 +69,8 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     tensor(3.)
     """
     several = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
+    if len(several) == 1 and isinstance(equation, str):
+        return apply(einsum_of_one, (as_tensor(several[0]), equation))      # type: ignore[no-any-return]
     return apply(raw(np.einsum), (equation, *several))      # type: ignore[no-any-return]
 
 
@@ -172,12 +175,10 @@ def _promoted(first: np.dtype, second: np.dtype) -> np.dtype:
 
 
 def _at_least(ndim: int, name: str) -> Callable[..., Any]:
-    function = getattr(np, name)
-
     def at_least(*tensors: Any) -> Any:
         if len(tensors) == 1 and not isinstance(tensors[0], (tuple, list)):
-            return apply(raw(function), (as_tensor(tensors[0]),))
-        return tuple(apply(raw(function), (each,)) for each in _several(tensors))
+            return apply(shapes.at_least, (as_tensor(tensors[0]), ndim))
+        return tuple(apply(shapes.at_least, (each, ndim)) for each in _several(tensors))
 
     at_least.__name__ = at_least.__qualname__ = name
     at_least.__doc__ = (f"Tensors with at least {ndim} dimension{'s' * (ndim > 1)}: one, or several as a tuple.\n\n"

@@ -26,7 +26,7 @@ from adjit.eager.capture import current_capture, traced
 from adjit.eager.functional import elementwise
 from adjit.eager.modes import modes, switches
 from adjit.eager.node import Edge, Node, SavedTensor, edge_of
-from adjit.eager.node_names import VIEW_FUNCTIONS
+from adjit.eager.node_names import STRIDED, VIEW_FUNCTIONS
 from adjit.eager.operation import Operation
 from adjit.eager.promotion import PROMOTING, promoted, promotes
 from adjit.eager.tensor import Tensor, new_tensor
@@ -121,6 +121,8 @@ def apply(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any] =
     if scopes and not scopes[-1].evaluates:
         return call.rebuild(_emit(function, args, kwargs, call, operands, scopes[-1]))
     outs = run_arrays(call.operation, arrays)
+    if function in STRIDED:
+        outs = (STRIDED[function](arrays[0], *args[1:], **kwargs), *outs[1:])
     call.note_run()
     return call.rebuild(_finished(call.operation, operands, arrays, outs, call.is_view))
 
@@ -220,7 +222,7 @@ def _finished(operation: Operation, operands: Sequence[Any], arrays: Sequence[An
     for i in range(operation.results):
         array = outs[i]
         made = new_tensor(array)
-        if not fresh[i]:
+        if not fresh[i] or (is_view and array.base is not None):
             base = operands[0]
             if is_view and isinstance(base, Tensor) and (_is_view_of(array, base.array) or not array.size):
                 made._writes = base._writes
@@ -318,7 +320,8 @@ def _emit(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], 
     if call.is_view:        # the traced array is a view too, so that writes reach its base
         given = iter(arrays)
         view = function(*replaced(args, given, dynamic), **{name: replaced(arg, given, dynamic) for name, arg in kwargs.items()})
-        raw_arrays = [view] if isinstance(view, TracedArray) else list(view)
+        raw_arrays = [made if made.alias is not None or made is arrays[0] else wrap(made.value, scalar=False)
+                      for made in ([view] if isinstance(view, TracedArray) else view)]
         values = emit(call.operation, [array.value for array in arrays], scope, operands) if call.operation.wanted else ()
     else:
         values = emit(call.operation, [array.value for array in arrays], scope, operands)
@@ -353,8 +356,9 @@ def finish(operation: Operation, operands: Sequence[Any], raw_arrays: Sequence[T
     base = operands[0] if operands else None
     if is_view and isinstance(base, Tensor):
         for index, result in enumerate(results):
-            result._writes = base._writes
-            result._view = View(base, operation, index)
+            if result.array.alias is not None or result.array is base.array:        # no copy, as of a reshape that cannot be a view
+                result._writes = base._writes
+                result._view = View(base, operation, index)
     if operation.wanted:
         _record(operation, operands, results, inputs, outputs, current_capture())
     return results

@@ -73,8 +73,8 @@ class Call:
         """Note after a run what the next one can leave out."""
         operation, function = self.operation, self.operation.function
         one = self.single and operation.results == 1 and not self.constants
-        self.is_single = one and function.fresh[0]
-        if one and self.is_view and not self.is_single:
+        self.is_single = one and function.fresh[0] and not self.is_view
+        if one and self.is_view and not function.fresh[0]:
             self.run, self.is_one_view = function.run, True
         if self.is_single and not operation.wanted and not function.calls_host:
             self.run, self.is_plain = function.run_single, True

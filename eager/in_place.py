@@ -93,7 +93,7 @@ def _stored(function: Function) -> Function:
                              find_user_location())
         if result.dtype == target.dtype:
             return result
-        if not np.can_cast(result.dtype, target.dtype, "same_kind"):
+        if not np.can_cast(result.dtype, target.dtype, "same_kind") and not {result.dtype.kind, target.dtype.kind} <= {"i", "u"}:
             raise DTypeError(f"the result of a write in place is {result.dtype}, the tensor {target.dtype}", find_user_location(),
                              hint="write to a tensor of that dtype: x = x.to(...)")
         return FUNCTIONS["astype"](result, target.dtype)

@@ -48,15 +48,15 @@ _NUMPY_METHODS: dict[str, Any] = {name: function for names, function in {
     "atan arctan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh arcsinh": np.arcsinh, "acosh arccosh": np.arccosh,
     "atanh arctanh": np.arctanh, "abs absolute": np.absolute, "sign sgn": np.sign, "neg negative": np.negative, "reciprocal": np.reciprocal,
     "floor": np.floor, "ceil": np.ceil, "trunc fix": np.trunc, "round": np.round, "deg2rad": np.deg2rad, "rad2deg": np.rad2deg,
-    "sinc": np.sinc, "nan_to_num": np.nan_to_num, "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite, "signbit": np.signbit,
-    "conj": np.conjugate, "angle": np.angle, "isreal": np.isreal, "logical_not": np.logical_not,
+    "sinc": np.sinc, "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite, "signbit": np.signbit,
+    "angle": np.angle, "isreal": np.isreal, "logical_not": np.logical_not,
     "bitwise_not": np.invert, "mul multiply": np.multiply, "true_divide": np.divide,
     "floor_divide": np.floor_divide, "remainder": np.remainder, "fmod": np.fmod, "pow": np.power, "matmul": np.matmul,
     "maximum": np.maximum, "minimum": np.minimum, "fmax": np.fmax, "fmin": np.fmin, "atan2 arctan2": np.arctan2, "hypot": np.hypot,
     "logaddexp": np.logaddexp, "copysign": np.copysign, "heaviside": np.heaviside, "eq": np.equal, "ne not_equal": np.not_equal,
     "lt less": np.less, "le less_equal": np.less_equal, "gt greater": np.greater, "ge greater_equal": np.greater_equal,
     "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor, "bitwise_and": np.bitwise_and,
-    "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor, "isclose": np.isclose, "trace": np.trace, "inner": np.inner,
+    "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor, "isclose": np.isclose, "inner": np.inner,
     "bitwise_left_shift": np.left_shift, "bitwise_right_shift": np.right_shift, "logaddexp2": np.logaddexp2, "nextafter": np.nextafter,
     "gcd": np.gcd, "lcm": np.lcm, "isposinf": np.isposinf, "isneginf": np.isneginf, "conj_physical": np.conjugate,
     "fliplr": np.fliplr, "flipud": np.flipud,
@@ -68,7 +68,8 @@ _OWN_METHODS: dict[str, Any] = {name: function for names, function in {
     "div divide": elementwise.divide, "square": elementwise.square, "rsqrt": elementwise.rsqrt, "relu": elementwise.relu,
     "frac": elementwise.frac, "clamp clip": elementwise.clamp, "clamp_min": elementwise.clamp_min, "clamp_max": elementwise.clamp_max,
     "lerp": elementwise.lerp, "addcmul": elementwise.addcmul, "addcdiv": elementwise.addcdiv, "where": elementwise.where,
-    "masked_fill": elementwise.masked_fill, "clone": elementwise.clone, "sigmoid": composites.sigmoid, "erf": composites.erf,
+    "masked_fill": elementwise.masked_fill, "clone": elementwise.clone, "sigmoid": elementwise.sigmoid, "erf": composites.erf,
+    "nan_to_num": elementwise.nan_to_num, "trace": reductions.trace,
     "sum": reductions.sum, "mean": reductions.mean, "prod": reductions.prod, "var": reductions.var, "std": reductions.std,
     "amax": reductions.amax, "amin": reductions.amin, "argmax": reductions.argmax, "argmin": reductions.argmin, "all": reductions.all,
     "any": reductions.any, "count_nonzero": reductions.count_nonzero, "cumsum": reductions.cumsum, "cumprod": reductions.cumprod,
@@ -147,7 +148,7 @@ def install() -> None:
         "flip": _sizes("flip", shapes.flip, "dims", "axis"), "transpose": _transpose, "ravel": _ravel,
         "expand_as": _expand_as, "reshape_as": _reshape_as, "view_as": _reshape_as,
         "broadcast_to": _sizes("broadcast_to", shapes.expand, "size", "shape"), "masked_select": indexing.masked_select,
-        "select": indexing.select, "narrow": indexing.narrow,
+        "conj": _conj, "select": indexing.select, "narrow": indexing.narrow,
         "allclose": _allclose, "equal": _equal,
         "__pos__": _pos, "__getitem__": indexing.get_item, "__setitem__": indexing.set_item, "__contains__": _contains,
     }
@@ -469,6 +470,11 @@ def _check_probabilities(array: np.ndarray, least: int) -> None:
 def _positive(self: Tensor) -> Tensor:
     """Return the tensor itself."""
     return self
+
+
+def _conj(self: Tensor) -> Tensor:
+    """Return the complex conjugates, a copy; of real numbers the tensor itself."""
+    return apply_to_one(raw(np.conjugate), self) if self.dtype.kind == "c" else self
 
 
 def _drawn(self: Tensor, *, generator: Generator | None = None) -> Tensor:

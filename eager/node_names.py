@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from adjit.eager.functional import shapes
+from adjit.eager.functional.matmul import einsum_of_one
 from adjit.tracer.array import TracedArray
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.registry import FUNCTIONS
@@ -28,11 +29,15 @@ VIEW_FUNCTIONS: frozenset[Callable[..., Any]] = frozenset({
     shapes.get_view, shapes.get_view_at, shapes.view, shapes.view_dtype, shapes.reshape, shapes.flatten, shapes.unflatten,
     shapes.unsqueeze, shapes.squeeze, shapes.permute,
     shapes.transpose, shapes.t, shapes.movedim, shapes.expand, shapes.narrow, shapes.split, shapes.chunk, shapes.unbind,
+    shapes.unfold, shapes.at_least, shapes.sum_to_size, einsum_of_one,
     shapes.diagonal, shapes.split_with_sizes, shapes.tensor_split, shapes.hsplit, shapes.vsplit, shapes.dsplit,
     *map(raw, (np.reshape, np.ravel, np.transpose, np.swapaxes, np.moveaxis, np.expand_dims, np.squeeze, np.broadcast_to, np.diagonal,
                np.real, np.imag)),
 })
 """Functions whose results share memory with their first argument, wherever NumPy's do."""
+
+STRIDED: dict[Callable[..., Any], Callable[..., np.ndarray]] = {shapes.unfold: shapes.unfolded, shapes.view_dtype: shapes.as_dtype}
+"""For views that no op of NumPy takes: functions of the array and the other arguments that do."""
 
 
 def node_name(function: Callable[..., Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> str:

@@ -33,7 +33,8 @@ _SPECIAL = frozenset(unwrap(ours) for name, ours in FUNCTIONS.items() if isinsta
 
 OF_FLOATS: frozenset[Function] = _SPECIAL | {ours for ours, ufunc in _UFUNCS.items() if _takes_floats(ufunc)} | {
     elementwise.rsqrt, reductions.logsumexp,
-    *map(unwrap, (FUNCTIONS[np.reciprocal], composites.sigmoid, composites.erf, composites.logsumexp))}
+    *map(unwrap, (FUNCTIONS[np.reciprocal], FUNCTIONS[np.angle], composites.sigmoid, composites.erf, composites.logsumexp)),
+    elementwise.sigmoid, elementwise.xlogy}
 """Functions whose results are floats for operands of any dtype."""
 
 _COMPARISONS = {np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal}
@@ -130,7 +131,7 @@ def _kind(dtype: np.dtype) -> int:
 
 def _raised(found: np.dtype | None, here: np.dtype) -> np.dtype:
     """The dtype of a higher kind: complex numbers keep the precision of floats."""
-    return np.dtype(np.complex128) if here.kind == "c" and found == F64 else here
+    return np.dtype(np.complex128) if here.kind == "c" and found is not None and found == F64 else here
 
 
 def _common(dtypes: Sequence[np.dtype]) -> np.dtype | None:

@@ -8,10 +8,10 @@ import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.errors import DTypeError, ShapeError, UnsupportedError
-from adjit.ir.types import is_float
+from adjit.ir.types import is_complex, is_float
 from adjit.tracer import lowering, random
 from adjit.tracer.array import TracedArray, as_traced, wrap
-from adjit.tracer.functions import creation, special
+from adjit.tracer.functions import composites, creation, special
 from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.registry import FUNCTIONS, special_function
 from adjit.tracer.user_location import find_user_location
@@ -26,6 +26,12 @@ def floating(x: Array, name: str) -> Array:
         raise DTypeError(f"{name} takes floating-point tensors, got {x.dtype}", find_user_location(),
                          hint="convert the tensor first: x.float() or x.double()")
     return x
+
+
+def inexact(x: Array, name: str) -> Array:
+    """Return `x` for a function `name` of floats and complex numbers; raises `DTypeError` for other dtypes, as PyTorch does."""
+    x = as_traced(x)
+    return x if is_complex(x.dtype) else floating(x, name)
 
 
 def add(x: Array, other: Array, alpha: Array = 1) -> Array:
@@ -54,7 +60,19 @@ def divide(x: Array, other: Array, rounding_mode: Literal["floor", "trunc"] | No
 
 def square(x: Array) -> Array:
     """`x * x`."""
-    return np.square(as_traced(x))
+    x = as_traced(x)
+    return np.square(x.astype(np.int64) if x.dtype == np.bool_ else x)
+
+
+def nan_to_num(x: Array, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Array:
+    """Replace NaN by `nan`, and infinities by `posinf` and `neginf`, by default the largest and smallest finite numbers."""
+    return np.nan_to_num(as_traced(x), nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
+
+
+def sigmoid(x: Array) -> Array:
+    """`1 / (1 + exp(-x))`, without overflow; of complex numbers by this formula."""
+    x = as_traced(x)
+    return 1 / (1 + np.exp(-x)) if is_complex(x.dtype) else composites.sigmoid(x)
 
 
 def rsqrt(x: Array) -> Array:
@@ -147,8 +165,10 @@ def to_dtype(x: Array, dtype: Any) -> Array:
 
 
 def float_power(x: Array, exponent: Array) -> Array:
-    """`x` to the power `exponent`, in float64."""
-    return np.power(as_traced(x).astype(np.float64), as_traced(exponent).astype(np.float64))
+    """`x` to the power `exponent`, in float64 or complex128."""
+    x, exponent = as_traced(x), as_traced(exponent)
+    dtype = np.complex128 if is_complex(x.dtype) or is_complex(exponent.dtype) else np.float64
+    return np.power(x.astype(dtype), exponent.astype(dtype))
 
 
 def ldexp(x: Array, other: Array) -> Array:

@@ -107,3 +107,13 @@ def dist(x: Array, other: Array, p: float = 2) -> Array:
 def _sum(x: Array, product: Array, beta: Any, alpha: Any) -> Array:
     x, product = as_traced(x), product if alpha == 1 else alpha * product
     return (x if beta == 1 else beta * x) + product
+
+
+def einsum_of_one(x: Array, equation: str) -> Array:
+    """`numpy.einsum` of one operand: a view if nothing is summed up; sums of bools and integers are int64."""
+    x = as_traced(x)
+    given, arrow, wanted = equation.replace(" ", "").partition("->")
+    labels = given.replace(".", "")
+    kept = set(wanted) if arrow else {label for label in labels if labels.count(label) == 1}
+    summed = not kept.issuperset(labels) or (bool(arrow) and "." in given and "." not in wanted)
+    return np.einsum(equation, x.astype(np.int64) if summed and x.dtype.kind in "biu" else x)

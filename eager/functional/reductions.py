@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adjit.eager.functional.elementwise import floating
+from adjit.eager.functional.elementwise import inexact
+from adjit.ir.types import I64
 from adjit.tracer.array import as_traced
 from adjit.tracer.functions import composites
 from adjit.tracer.functions.reductions import root
@@ -30,19 +31,31 @@ def _axes(dim: Any) -> Any:
     return tuple(dim) if isinstance(dim, list) else dim
 
 
+def _accumulated(x: Array, dtype: Any) -> Any:
+    """Dtype in which sums and products are computed: int64 for all integers, also unsigned ones, and bools."""
+    return I64 if dtype is None and x.dtype.kind in "biu" else dtype
+
+
+def _as_given(x: Array, truth: Array) -> Array:
+    """Truth values of bytes are bytes, as in PyTorch."""
+    return truth.astype(np.uint8) if x.dtype == np.uint8 else truth
+
+
 def sum(x: Array, dim: Dim = None, keepdim: bool = False, dtype: Any = None) -> Array:
-    """The sum over `dim`, by default of all elements; bools and small integers count as int64."""
-    return np.sum(as_traced(x), axis=_axes(dim), keepdims=keepdim, dtype=dtype)
+    """The sum over `dim`, by default of all elements; of bools and integers in int64."""
+    x = as_traced(x)
+    return np.sum(x, axis=_axes(dim), keepdims=keepdim, dtype=_accumulated(x, dtype))
 
 
 def mean(x: Array, dim: Dim = None, keepdim: bool = False, dtype: Any = None) -> Array:
-    """The mean over `dim`, of floats; of integers only with `dtype`."""
-    return np.mean(floating(x, "mean") if dtype is None else as_traced(x), axis=_axes(dim), keepdims=keepdim, dtype=dtype)
+    """The mean over `dim`, of floats or complex numbers; of integers only with `dtype`."""
+    return np.mean(inexact(x, "mean") if dtype is None else as_traced(x), axis=_axes(dim), keepdims=keepdim, dtype=dtype)
 
 
 def prod(x: Array, dim: Dim = None, keepdim: bool = False, dtype: Any = None) -> Array:
-    """The product over `dim`."""
-    return np.prod(as_traced(x), axis=_axes(dim), keepdims=keepdim, dtype=dtype)
+    """The product over `dim`, of bools and integers in int64."""
+    x = as_traced(x)
+    return np.prod(x, axis=_axes(dim), keepdims=keepdim, dtype=_accumulated(x, dtype))
 
 
 def var(x: Array, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None) -> Array:
@@ -53,7 +66,7 @@ def var(x: Array, dim: Any = None, unbiased: bool = True, keepdim: bool = False,
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     divisor = correction if correction is not None else int(unbiased)
-    return np.var(floating(x, "var"), axis=_axes(dim), keepdims=keepdim, ddof=divisor)
+    return np.var(inexact(x, "var"), axis=_axes(dim), keepdims=keepdim, ddof=divisor)
 
 
 def std(x: Array, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None) -> Array:
@@ -100,13 +113,15 @@ def argmin(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
 
 
 def all(x: Array, dim: Dim = None, keepdim: bool = False) -> Array:
-    """True where all elements are true (not 0)."""
-    return np.all(as_traced(x), axis=_axes(dim), keepdims=keepdim)
+    """True where all elements are true (not 0); of uint8 a uint8."""
+    x = as_traced(x)
+    return _as_given(x, np.all(x, axis=_axes(dim), keepdims=keepdim))
 
 
 def any(x: Array, dim: Dim = None, keepdim: bool = False) -> Array:
-    """True where any element is true (not 0)."""
-    return np.any(as_traced(x), axis=_axes(dim), keepdims=keepdim)
+    """True where any element is true (not 0); of uint8 a uint8."""
+    x = as_traced(x)
+    return _as_given(x, np.any(x, axis=_axes(dim), keepdims=keepdim))
 
 
 def count_nonzero(x: Array, dim: Dim = None) -> Array:
@@ -115,13 +130,20 @@ def count_nonzero(x: Array, dim: Dim = None) -> Array:
 
 
 def cumsum(x: Array, dim: int | None = None, dtype: Any = None) -> Array:
-    """Cumulative sums of the elements; of the flattened array without `dim`."""
-    return np.cumsum(as_traced(x), axis=dim, dtype=dtype)
+    """Cumulative sums of the elements, of bools and integers in int64; of the flattened array without `dim`."""
+    x = as_traced(x)
+    return np.cumsum(x, axis=dim, dtype=_accumulated(x, dtype))
 
 
 def cumprod(x: Array, dim: int | None = None, dtype: Any = None) -> Array:
-    """Cumulative products of the elements; of the flattened array without `dim`."""
-    return np.cumprod(as_traced(x), axis=dim, dtype=dtype)
+    """Cumulative products of the elements, of bools and integers in int64; of the flattened array without `dim`."""
+    x = as_traced(x)
+    return np.cumprod(x, axis=dim, dtype=_accumulated(x, dtype))
+
+
+def trace(x: Array) -> Array:
+    """The sum of the diagonal, of bools and integers in int64."""
+    return sum(np.diagonal(as_traced(x)))
 
 
 def logsumexp(x: Array, dim: Dim = None, keepdim: bool = False) -> Array:
@@ -146,7 +168,7 @@ def norm(x: Array, p: float | str | None = "fro", dim: Dim = None, keepdim: bool
 
     `p` infinity is the largest magnitude, minus infinity the smallest, 0 counts the elements that are not 0. The derivative at 0 is 0.
     """
-    x = floating(x, "norm")
+    x = inexact(x, "norm")
     if p in ("fro", None):
         p = 2
     if not isinstance(p, (int, float)):

@@ -9,9 +9,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from adjit.ir import ops
 from adjit.ir.errors import ShapeError
-from adjit.ir.types import is_inexact
-from adjit.tracer.array import as_traced, wrap
+from adjit.ir.graph import Value
+from adjit.ir.types import I64, is_inexact
+from adjit.tracer import lowering
+from adjit.tracer.array import as_traced, view_of, wrap
 from adjit.tracer.functions.shapes import complete_shape, diagonal_view, normalize_axis, view_strides
 from adjit.tracer.user_location import find_user_location
 
@@ -130,7 +133,8 @@ def expand(x: Array, sizes: Sizes) -> Array:
     if new < 0 or -1 in sizes[:new] or any(have != 1 and size not in (-1, have) for have, size in zip(x.shape, sizes[new:], strict=True)):
         raise ShapeError(f"expand: a tensor of shape {x.shape} cannot get the sizes {tuple(sizes)}", find_user_location(),
                          hint="only dimensions of size 1 are repeated; -1 stands for the size of an existing one; new ones come first")
-    return np.broadcast_to(x, (*sizes[:new], *(have if size == -1 else size for have, size in zip(x.shape, sizes[new:], strict=True))))
+    shape = (*sizes[:new], *(have if size == -1 else size for have, size in zip(x.shape, sizes[new:], strict=True)))
+    return x[...] if shape == x.shape else np.broadcast_to(x, shape)
 
 
 def repeat(x: Array, sizes: Sizes) -> Array:
@@ -310,23 +314,63 @@ def diagflat(x: Array, offset: int = 0) -> Array:
 
 
 def unfold(x: Array, dimension: int, size: int, step: int = 1) -> Array:
-    """Slices of `size` elements of a dimension, every `step` elements one, as a new last dimension. The result is a copy."""
+    """Slices of `size` elements of a dimension, every `step` elements one, as a new last dimension: a view, read-only where they overlap.
+    """
     x = as_traced(x)
     axis = normalize_axis(dimension, x.ndim) if x.ndim else 0
     x = x if x.ndim else np.reshape(x, (1,))
     if not 0 <= size <= x.shape[axis] or step <= 0:
         raise ShapeError(f"unfold: slices of {size} elements, {step} apart, of dimension {axis} of {x.shape}", find_user_location())
-    starts = np.arange(0, x.shape[axis] - size + 1, step)
-    taken = np.take(x, starts[:, None] + np.arange(size), axis=axis)
-    return np.moveaxis(taken, axis + 1, -1)
+    windows = (x.shape[axis] - size) // step + 1
+    starts = wrap(ops.iota(dtype=I64, shape=(windows, size), axis=0)) * step
+    indices = (starts + wrap(ops.iota(dtype=I64, shape=(windows, size), axis=1))).value
+    back = (*range(axis + 1), *range(axis + 2, x.ndim + 1), axis + 1)       # the slices go last
+    inverse = tuple(np.argsort(back).tolist())
+
+    def read(value: Value) -> Value:
+        return lowering.transpose(ops.take(value, indices, axis=axis), back)
+
+    def write(base: Value, value: Value) -> Value:
+        return ops.scatter_set(base, indices, lowering.transpose(value, inverse), axis=axis)
+
+    strides = (*x.steps[:axis], x.steps[axis] * step, *x.steps[axis + 1:], x.steps[axis])
+    return view_of(x, read, write, strides, writable=step >= size or windows == 1)
+
+
+def unfolded(array: np.ndarray, dimension: int, size: int, step: int = 1) -> np.ndarray:
+    """The memory that `unfold` is a view of, as an array of its shape."""
+    axis, array = dimension % (array.ndim or 1), array if array.ndim else array.reshape(1)
+    shape = (*array.shape[:axis], (array.shape[axis] - size) // step + 1, *array.shape[axis + 1:], size)
+    strides = (*array.strides[:axis], array.strides[axis] * step, *array.strides[axis + 1:], array.strides[axis])
+    writeable = array.flags.writeable and (step >= size or shape[axis] == 1)
+    return np.lib.stride_tricks.as_strided(array, shape, strides, writeable=writeable)
+
+
+def as_dtype(array: np.ndarray, dtype: Any) -> np.ndarray:
+    """The memory that `view_dtype` is a view of. Raises `ShapeError` where the numbers of a pair do not lie side by side."""
+    try:
+        return array.view(dtype)
+    except ValueError as error:
+        half = np.dtype(dtype).itemsize
+        if array.dtype.kind == "c" and array.ndim and array.shape[-1] == 1 and 2 * half == array.itemsize:
+            parts = (*array.shape[:-1], 2), (*array.strides[:-1], half)
+            return np.lib.stride_tricks.as_strided(array.real, *parts, writeable=array.flags.writeable)
+        raise ShapeError(f"view: {error}", find_user_location(), hint="call .contiguous() first, which makes a copy") from None
+
+
+def at_least(x: Array, ndim: int) -> Array:
+    """`x` with new dimensions of size 1, as `numpy.atleast_1d` and its kin add them: a view."""
+    return {1: np.atleast_1d, 2: np.atleast_2d, 3: np.atleast_3d}[ndim](as_traced(x))
 
 
 def sum_to_size(x: Array, size: Sizes) -> Array:
-    """Sum over the dimensions that broadcasting from `size` would have repeated."""
+    """Sum over the dimensions that broadcasting from `size` would have repeated; without any, a view."""
     x = as_traced(x)
     new = x.ndim - len(size)
     if new < 0 or any(want not in (1, have) for want, have in zip(size, x.shape[new:], strict=True)):
         raise ShapeError(f"sum_to_size: the sizes {tuple(size)} are not expandable to the shape {x.shape}", find_user_location())
+    if tuple(size) == x.shape:
+        return x[...]
     x = np.sum(x, axis=tuple(range(new)))
     repeated = tuple(axis for axis, (want, have) in enumerate(zip(size, x.shape, strict=True)) if want != have)
     return np.sum(x, axis=repeated, keepdims=True) if repeated else x

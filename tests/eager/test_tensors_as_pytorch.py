@@ -1,0 +1,168 @@
+"""Dtypes of reductions, complex numbers beside others, arguments in PyTorch's order, and views, where NumPy's way is another one. Expected
+values are those of PyTorch 2.14."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjit as aj
+
+UNSIGNED = ["uint8", "uint16", "uint32", "uint64"]
+DTYPES = ["bool", "int8", "int32", *UNSIGNED, "float16", "float32", "float64", "complex64", "complex128"]
+
+
+@pytest.mark.parametrize("dtype", [*UNSIGNED, "bool", "int8", "int32"])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_sums_of_integers_are_int64(dtype: str, compiled: bool) -> None:
+    x = aj.tensor(np.array([[3, 2], [4, 7]]).astype(dtype))
+    numbers = x.numpy().astype(np.int64)
+
+    def reduce(x: Any) -> list[Any]:
+        return [x.sum() - 100, x.prod(0), -x.cumsum(0), x.cumprod(1), x.nansum(), x.trace() - 100, aj.sum(x, 0) - 20,
+                aj.einsum("ij->i", x), x.sum(dtype=aj.float32)]
+
+    found = (aj.compile(reduce, backend="interpret") if compiled else reduce)(x)
+    expected = [numbers.sum() - 100, numbers.prod(0), -numbers.cumsum(0), numbers.cumprod(1), numbers.sum(), np.trace(numbers) - 100,
+                numbers.sum(0) - 20, numbers.sum(1), numbers.sum()]
+    assert [str(one.dtype) for one in found] == ["int64"] * 8 + ["float32"]
+    assert [one.tolist() for one in found] == [np.asarray(one).tolist() for one in expected]
+
+
+def test_truth_of_bytes_is_a_byte() -> None:
+    x = aj.tensor([[2, 0], [1, 1]], dtype="uint8")
+    assert [(found.dtype, found.tolist()) for found in (x.any(), x.all(1), aj.any(x, 0), x.int().any())] == [
+        (np.uint8, 1), (np.uint8, [0, 1]), (np.uint8, [1, 1]), (np.bool_, True)]
+
+
+def test_squares_of_bools_are_integers_and_angles_of_integers_float32() -> None:
+    assert aj.tensor([True, False]).square().dtype == np.int64
+    assert [aj.tensor([-1, 2], dtype=dtype).angle().dtype for dtype in ("int8", "int32", "int64")] == [np.float32] * 3
+    assert aj.tensor([-1, 2]).angle().tolist() == [pytest.approx(np.pi), 0.0]
+    bytes_ = aj.tensor([1, 2], dtype="uint8")
+    bytes_ += aj.tensor([255, 1])
+    assert bytes_.tolist() == [0, 3]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shapes", [((2,), (2,)), ((2,), ()), ((), (2,)), ((), ())])
+def test_complex64_beside_other_tensors(dtype: str, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    z, x = aj.ones(*shapes[0], dtype="complex64") * (1 + 2j), aj.ones(*shapes[1]).to(getattr(aj, dtype))
+    alike = bool(shapes[0]) == bool(shapes[1])      # else the one without dimensions does not count, but for its kind
+    counts = dtype == "complex128" if not alike and shapes[0] else dtype in ("complex128", "float64")
+    expected = np.complex128 if counts else np.complex64
+    found = [z + x, x * z, z / x, aj.where(x == x, z, x), z.pow(x)]
+    assert [one.dtype for one in found] == [expected] * 5
+    assert aj.result_type(z, x) == expected
+    assert found[1].reshape(-1)[0].item() == 1 + 2j
+
+
+def test_reductions_of_complex_numbers() -> None:
+    z = aj.tensor([[1 + 2j, 3 - 1j], [0.5j, -2 + 0j]], requires_grad=True)
+    array = z.detach().numpy().astype(np.complex128)
+    found = z.mean(), z.mean(0), z.var(), z.std(1), z.norm(), z.norm(1), z.sigmoid()
+    expected = (array.mean(), array.mean(0), array.var(ddof=1), array.std(1, ddof=1), np.linalg.norm(array), np.abs(array).sum(),
+                1 / (1 + np.exp(-array)))
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == (np.complex64 if np.iscomplexobj(other) else np.float32)
+        np.testing.assert_allclose(one.detach().numpy(), other, rtol=1e-6)
+    z.norm().backward()
+    np.testing.assert_allclose(z.grad.numpy(), array / np.linalg.norm(array), rtol=1e-6)
+    assert aj.tensor([1 + 2j]).float_power(2).tolist() == [-3 + 4j]
+    with pytest.raises(aj.errors.DTypeError, match="mean takes"):
+        aj.tensor([1, 2]).mean()
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: x.nan_to_num(5.0, 1.0, -1.0), lambda x: aj.nan_to_num(x, 5.0, 1.0, -1.0), lambda x: x.clone().nan_to_num_(5.0, 1.0, -1.0),
+    lambda x: aj.nan_to_num(x, nan=5.0, neginf=-1.0, posinf=1.0), aj.compile(lambda x: x.nan_to_num(5.0, 1.0, -1.0))])
+def test_nan_to_num_takes_the_number_first(call: Callable[[Any], Any]) -> None:
+    assert call(aj.tensor([float("nan"), 2.0, float("inf"), -float("inf")])).tolist() == [5, 2, 1, -1]
+    assert aj.nan_to_num(aj.tensor([float("nan")]), 0.0).tolist() == [0]
+
+
+VIEWS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "unfold": (lambda x: x.unfold(1, 2, 2), lambda a: np.lib.stride_tricks.sliding_window_view(a, 2, 1, writeable=True)[:, ::2]),
+    "unfold with a gap": (lambda x: x.unfold(0, 1, 3), lambda a: a[::3, :, None]),
+    "unfold of one slice": (lambda x: x.unfold(-1, 4, 1), lambda a: a[:, None]),
+    "unfold twice": (lambda x: x.t().unfold(0, 2, 2).unfold(1, 2, 2),
+                     lambda a: np.lib.stride_tricks.sliding_window_view(a.T, (2, 2), writeable=True)[::2, ::2]),
+    "atleast_3d": (lambda x: aj.atleast_3d(x), lambda a: a[..., None]),
+    "atleast_2d": (lambda x: aj.atleast_2d(x[1]), lambda a: a[1][None]),
+    "atleast_1d": (lambda x: aj.atleast_1d(x[1, 2]), lambda a: a[1, 2:3]),
+    "diagonal by einsum": (lambda x: aj.einsum("ii->i", x), lambda a: np.einsum("ii->i", a)),
+    "transposed by einsum": (lambda x: aj.einsum("ij->ji", x), lambda a: a.T),
+    "transposed by einsum's order": (lambda x: aj.einsum("ji", x), lambda a: a.T),
+    "sum_to_size": (lambda x: x.sum_to_size(4, 4), lambda a: a[:]),
+    "expand_as": (lambda x: x.expand_as(x), lambda a: a[:]),
+    "conj": (lambda x: x.conj(), lambda a: a[:]),
+    "view_as_complex": (lambda x: aj.view_as_real(aj.view_as_complex(x.reshape(4, 2, 2))), lambda a: a.reshape(4, 2, 2)),
+    "view_as_real of columns": (lambda x: aj.view_as_real(aj.view_as_complex(x.reshape(4, 2, 2)).t()),
+                                lambda a: a.reshape(4, 2, 2).transpose(1, 0, 2)),
+    "select": (lambda x: aj.select(x, 1, aj.tensor(2)), lambda a: a[:, 2]),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_views_follow_their_base_and_write_to_it(compiled: bool) -> None:
+    def run(xs: Any, ws: Any) -> Any:
+        seen = []
+        for (view, _), x, w in zip(VIEWS.values(), xs, ws, strict=True):
+            part = view(x)
+            x.mul_(2.0)
+            seen.append(part * 1)
+            y = w * x
+            inner = view(y)
+            y.add_(1.0)
+            inner.mul_(3.0)
+            ((y * y).sum() + inner.sum()).backward()
+            part.add_(1.0)
+        return seen
+
+    number = np.arange(16.0, dtype=np.float32).reshape(4, 4)
+    xs, ws = [aj.tensor(number) for _ in VIEWS], [aj.ones(4, 4, requires_grad=True) for _ in VIEWS]
+    seen = (aj.compile(run, backend="interpret") if compiled else run)(xs, ws)
+    for (name, (_, view)), x, w, part in zip(VIEWS.items(), xs, ws, seen, strict=True):
+        base = number * 2
+        np.testing.assert_array_equal(part.numpy(), view(base), name)
+        factor, inside = np.ones((4, 4), np.float32), np.zeros((4, 4), np.float32)
+        view(factor)[...], view(inside)[...] = 3.0, 1.0
+        np.testing.assert_allclose(w.grad.numpy(), (2 * factor**2 * (base + 1) + factor * inside) * base, rtol=1e-6, err_msg=name)
+        view(base)[...] += 1
+        np.testing.assert_array_equal(x.numpy(), base, name)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_copies_among_functions_that_take_views(compiled: bool) -> None:
+    """A reshape that has to copy, and an einsum that sums, leave their operand as it is, in value and gradient."""
+    def run(w: Any) -> Any:
+        y = w * 2
+        flat, sums, total = y.t().reshape(-1), aj.einsum("ij->i", y), aj.einsum("ii", y)
+        flat.mul_(3.0)
+        sums.mul_(5.0)
+        total.mul_(7.0)
+        (y.sum() + flat.sum() + sums.sum() + total).backward()
+        return y.detach(), flat.detach()
+
+    w = aj.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    y, flat = (aj.compile(run) if compiled else run)(w)
+    assert y.tolist() == [[2, 4], [6, 8]]
+    assert flat.tolist() == [6, 18, 12, 24]
+    assert w.grad.tolist() == [[2 * 16, 2 * 9], [2 * 9, 2 * 16]]
+
+
+def test_writes_where_slices_overlap_are_refused() -> None:
+    with pytest.raises(aj.errors.InPlaceError, match="read-only"):
+        aj.zeros(3).unfold(0, 2, 1).add_(1.0)
+    x = aj.arange(3.0)
+    part = x.unfold(0, 2, 1)
+    x.mul_(2.0)
+    assert part.tolist() == [[0, 2], [2, 4]]
+
+
+def test_view_as_complex_of_numbers_apart_is_refused() -> None:
+    with pytest.raises(aj.errors.ShapeError, match="view"):
+        aj.view_as_complex(aj.zeros(2, 3).t())
