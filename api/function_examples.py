@@ -230,6 +230,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     'select': ('aj.select(aj.tensor([[1.0, 2.0], [3.0, 4.0]]), 0, 0)', 'tensor([1., 2.])'),
     'select_scatter': ('aj.select_scatter(aj.tensor([1.0, 2.0]), aj.tensor(5.0), 0, 1)', 'tensor([1., 5.])'),
     'sgn': ('aj.sgn(aj.tensor([0.25, 0.5]))', 'tensor([1., 1.])'),
+    'sigmoid': ('aj.sigmoid(aj.tensor([0.25, 0.5]))', 'tensor([0.5622, 0.6225])'),
     'sign': ('aj.sign(aj.tensor([0.25, 0.5]))', 'tensor([1., 1.])'),
     'signbit': ('aj.signbit(aj.tensor([0.25, 0.5]))', 'tensor([False, False])'),
     'sin': ('aj.sin(aj.tensor([0.25, 0.5]))', 'tensor([0.2474, 0.4794])'),
