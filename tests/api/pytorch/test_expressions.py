@@ -39,8 +39,15 @@ def test_the_file_is_pytorchs(expression: str) -> None:
     torch = pytest.importorskip("torch")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if EXPECTED[expression][1] is not None:
-            check(summary(torch, expression), EXPECTED[expression], expression)
+        if EXPECTED[expression][1] is None:
+            return
+        try:
+            found = summary(torch, expression)
+        except RuntimeError as error:
+            if "is now removed" in str(error):      # `cholesky` and `qr` of tensors, from PyTorch 2.14 on
+                return
+            raise
+        check(found, EXPECTED[expression], expression)
 
 
 def test_each_expression_is_in_the_file() -> None:
