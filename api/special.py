@@ -15,8 +15,9 @@ Error functions: `erf`, `erfc`, `erfcx`, `erfinv`, `ndtr`, `log_ndtr`. Gamma fun
 
 With SciPy installed, more than a hundred others, which SciPy computes (`docs/scipy.md` has the table): incomplete gamma and beta functions
 and their inverses, Bessel, Airy, Kelvin, Struve and parabolic cylinder functions, elliptic integrals, exponential integrals, hypergeometric
-functions, orthogonal polynomials, distribution functions. Native programs call SciPy's functions of C. In an argument without a closed
-form of the derivative, such as the order of a Bessel function, a derivative is refused with `NonDifferentiableError`.
+functions, orthogonal polynomials (also by the names of `torch.special`), distribution functions. Native programs call SciPy's functions
+of C. In an argument without a closed form of the derivative, such as the order of a Bessel function, a derivative is refused with
+`NonDifferentiableError`.
 
 Those that are ufuncs in SciPy take its `out=` and `where=`, and `scipy.special.gammaln(x)` itself works on traced arrays and tensors.
 """
@@ -31,6 +32,7 @@ import numpy as np
 from adjit.ir.ops.external_functions import FUNCTIONS as _EXTERNAL
 from adjit.ir.spelling import nearest as _nearest
 from adjit.numpy_signatures import describe_special
+from adjit.orthogonal_polynomials import POLYNOMIALS as _POLYNOMIALS
 from adjit.tracer.functions.composites import log_softmax, logsumexp, softmax
 from adjit.tracer.functions.external import NAMES as _NAMES
 from adjit.tracer.functions.external import external_function
@@ -52,6 +54,8 @@ def __getattr__(name: str) -> Any:
     """Return the ufunc of scipy.special of this name if it has a rule; raises `AttributeError` for others."""
     if name in _OF_NUMPY:
         return _OF_NUMPY[name]
+    if name in _POLYNOMIALS:
+        return _POLYNOMIALS[name]
     name = _PYTORCHS.get(name, name)
     try:
         function = _UFUNCS[name]
@@ -66,7 +70,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_UFUNCS])
+    return sorted([*__all__, *_UFUNCS, *_POLYNOMIALS])
 
 
 __all__ = ["log_softmax", "logsumexp", "multigammaln", "polygamma", "softmax", "zeta"]

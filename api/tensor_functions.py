@@ -240,7 +240,7 @@ _NAMES = """
     mvlgamma nan_to_num nanmedian nanquantile negative nextafter nonzero nonzero_static not_equal orgqr ormqr pinverse positive prelu
     put qr quantile rad2deg ravel renorm resolve_conj resolve_neg rot90 scatter_reduce select_scatter sgn signbit sinc slice_scatter
     slogdet split_with_sizes subtract svd swapaxes swapdims take tensor_split trace triangular_solve true_divide unique
-    unique_consecutive vdot vsplit xlogy
+    unique_consecutive vdot vsplit xlogy is_inference istft narrow_copy stft unsafe_chunk unsafe_split unsafe_split_with_sizes
 """
 METHODS = tuple(_NAMES.split())
 """Methods of tensors that are functions too."""

@@ -30,15 +30,6 @@ def fill(input: Any, value: Any) -> Tensor:
     return as_tensor(input).clone().fill_(value)
 
 
-def narrow_copy(input: Any, dim: int, start: int, length: int) -> Tensor:
-    """A copy of `length` elements from `start` on along a dimension.
-
-    >>> narrow_copy(tensor([1.0, 2.0, 3.0]), 0, 1, 2)
-    tensor([2., 3.])
-    """
-    return as_tensor(input).narrow(dim, start, length).clone()
-
-
 def constant_pad_nd(input: Any, pad: Sequence[int], value: float = 0.0) -> Tensor:
     """Pad the last dimensions with a number, as `nn.functional.pad`.
 
@@ -147,6 +138,6 @@ BoolTensor, ByteTensor, CharTensor, DoubleTensor, FloatTensor, HalfTensor, IntTe
 
 __all__ = [
     "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "ShortTensor",
-    "binomial", "constant_pad_nd", "embedding", "fill", "gru_cell", "lstm_cell", "narrow_copy", "poisson", "rnn_relu_cell",
+    "binomial", "constant_pad_nd", "embedding", "fill", "gru_cell", "lstm_cell", "poisson", "rnn_relu_cell",
     "rnn_tanh_cell",
 ]

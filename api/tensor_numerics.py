@@ -390,6 +390,25 @@ def histogram(input: Any, bins: Any, *, range: Any = None, weight: Any = None, d
     return counts.to(x.dtype), edges.to(x.dtype)
 
 
+def histogramdd(input: Any, bins: Any, *, range: Sequence[float] | None = None, weight: Any = None,
+                density: bool = False) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """Numbers of points, the rows of `input`, in bins of each dimension, and the edges of the bins: so many, as many for each dimension, or
+    a tensor of edges for each. `range` has the least and the largest edge of each dimension, one after the other. Counts have the dtype of
+    `input`, and a derivative by `weight`, one number a point.
+
+    >>> import adjit as aj
+    >>> counts, (first, second) = aj.histogramdd(aj.tensor([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]]), bins=[2, 1])
+    >>> counts, first
+    (tensor([[1.],
+            [2.]]), tensor([0., 1., 2.]))
+    """
+    x = as_tensor(input).detach()
+    points = x.reshape(-1, x.shape[-1])
+    limits = None if range is None else tuple(zip(range[::2], range[1::2], strict=True))
+    counts, edges = apply(raw(np.histogramdd), (points, bins, limits, density, None if weight is None else as_tensor(weight).reshape(-1)))
+    return counts.to(x.dtype), tuple(edge.to(x.dtype) for edge in edges)
+
+
 # -- complex numbers
 
 
@@ -477,8 +496,8 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
 
 
 __all__ = [
-    "block_diag", "bucketize", "cdist", "chain_matmul", "complex", "cumulative_trapezoid", "frobenius_norm", "gradient", "histogram",
-    "isin", "lu_unpack", "matrix_rank", "norm_except_dim", "normal", "nuclear_norm", "pca_lowrank", "pdist", "polar", "rsub",
-    "searchsorted",
-    "segment_reduce", "std_mean", "svd_lowrank", "tensordot", "trapezoid", "trapz", "var_mean", "view_as_complex", "view_as_real",
+    "block_diag", "bucketize", "cdist", "chain_matmul", "complex", "cumulative_trapezoid", "frobenius_norm", "gradient",
+    "histogram", "histogramdd", "isin", "lu_unpack", "matrix_rank", "norm_except_dim", "normal", "nuclear_norm",
+    "pca_lowrank", "pdist", "polar", "rsub", "searchsorted", "segment_reduce", "std_mean", "svd_lowrank", "tensordot",
+    "trapezoid", "trapz", "var_mean", "view_as_complex", "view_as_real",
 ]

@@ -46,6 +46,7 @@ def install() -> None:
         "contiguous": _contiguous, "copy": _copy,
         "nonzero": _nonzero, "argwhere": _argwhere, "nonzero_static": _nonzero_static, "unique": _unique,
         "unique_consecutive": _unique_consecutive,
+        "get_device": _get_device, "to_dense": _self,
         "is_inference": _is_false, "is_pinned": _is_false, "is_shared": _is_false, "pin_memory": _self,
         "resolve_conj": _self, "resolve_neg": _self, "adjoint": _adjoint, "is_conj": _is_false, "is_neg": _is_false,
         "is_distributed": _is_false, "is_signed": _is_signed, "is_same_size": _is_same_size, "is_nonzero": _is_nonzero, "new": _new(0),
@@ -67,7 +68,8 @@ def install() -> None:
     Tensor.device = CPU       # type: ignore[attr-defined]
     for name, part in {"real": _real, "imag": _imag}.items():
         setattr(Tensor, name, property(part, functools.partial(_set_part, name)))
-    for name, getter in {"T": _reversed, "mT": _matrix_transposed, "H": _matrix, "is_cuda": _is_cuda, "is_cpu": _is_cpu, "mH": _adjoint,
+    for name, getter in {"is_nested": _is_false, "output_nr": _output_number,
+                         "T": _reversed, "mT": _matrix_transposed, "H": _matrix, "is_cuda": _is_cuda, "is_cpu": _is_cpu, "mH": _adjoint,
                          "nbytes": _nbytes, "itemsize": _element_size}.items():
         setattr(Tensor, name, property(getter))
 
@@ -457,6 +459,16 @@ def _is_same_size(self: Tensor, other: Tensor) -> bool:
 def _is_nonzero(self: Tensor) -> bool:
     """True if the only element is not 0. Raises `ShapeError` if there is not exactly one."""
     return bool(_item(self) != 0)
+
+
+def _get_device(self: Tensor) -> int:
+    """Return -1, PyTorch's number of the CPU."""
+    return -1
+
+
+def _output_number(self: Tensor) -> int:
+    """Number among the results of the operation that made the tensor; 0 for leaves."""
+    return self._index
 
 
 def _self(self: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ import numpy as np
 from adjit.eager import arguments, indexing, shape_changes, signatures
 from adjit.eager.apply import apply, apply_to_one, apply_to_two
 from adjit.eager.checks import check_indices, checked
-from adjit.eager.functional import elementwise, reductions, scattering, shapes, statistics
+from adjit.eager.functional import elementwise, reductions, scattering, shapes, spectra, statistics
 from adjit.eager.functional import indexing as indexed
 from adjit.eager.functional import matmul as matmul
 from adjit.eager.functional import order_statistics as order
@@ -76,7 +76,8 @@ _OWN_METHODS: dict[str, Any] = {name: function for names, function in {
     "logsumexp": reductions.logsumexp, "softmax": reductions.softmax, "log_softmax": reductions.log_softmax, "norm": reductions.norm,
     "flatten": shapes.flatten, "unflatten": shapes.unflatten, "unsqueeze": shapes.unsqueeze, "squeeze": shapes.squeeze, "t": shapes.t,
     "movedim moveaxis": shapes.movedim, "swapaxes swapdims": shapes.transpose,
-    "unbind": shapes.unbind, "split": shapes.split, "chunk": shapes.chunk, "roll": shapes.roll, "diagonal": shapes.diagonal,
+    "unbind": shapes.unbind, "split unsafe_split": shapes.split, "chunk unsafe_chunk": shapes.chunk,
+    "roll": shapes.roll, "diagonal": shapes.diagonal,
     "diag": shapes.diag, "tril": shapes.tril, "triu": shapes.triu, "repeat_interleave": shapes.repeat_interleave,
     "mm": matmul.mm, "bmm": matmul.bmm, "mv": matmul.mv, "dot": matmul.dot, "outer ger": matmul.outer, "addmm": matmul.addmm,
     "baddbmm": matmul.baddbmm, "addmv": matmul.addmv, "take": indexed.take, "index_select": indexed.index_select,
@@ -87,9 +88,10 @@ _OWN_METHODS: dict[str, Any] = {name: function for names, function in {
     "median": order.median, "nanmedian": order.nanmedian, "kthvalue": order.kthvalue, "mode": order.mode, "msort": order.msort,
     "quantile": order.quantile, "nanquantile": order.nanquantile, "cummax": order.cummax, "cummin": order.cummin,
     "logcumsumexp": order.logcumsumexp, "aminmax": order.aminmax, "histc": order.histc, "bincount": order.bincount, "renorm": order.renorm,
-    "cov": order.cov, "corrcoef": order.corrcoef,
+    "cov": order.cov, "corrcoef": order.corrcoef, "stft": spectra.stft, "istft": spectra.istft, "narrow_copy": shapes.narrow_copy,
     "addbmm": matmul.addbmm, "addr": matmul.addr, "vdot": matmul.vdot, "kron": matmul.kron, "cross": matmul.cross, "dist": matmul.dist,
-    "split_with_sizes": shapes.split_with_sizes, "tensor_split": shapes.tensor_split, "hsplit": shapes.hsplit, "vsplit": shapes.vsplit,
+    "split_with_sizes unsafe_split_with_sizes": shapes.split_with_sizes,
+    "tensor_split": shapes.tensor_split, "hsplit": shapes.hsplit, "vsplit": shapes.vsplit,
     "dsplit": shapes.dsplit, "rot90": shapes.rot90, "diag_embed": shapes.diag_embed, "diagflat": shapes.diagflat, "unfold": shapes.unfold,
     "scatter_reduce": scattering.scatter_reduce, "index_reduce": scattering.index_reduce, "index_put": scattering.index_put,
     "put": scattering.put, "masked_scatter": scattering.masked_scatter, "diagonal_scatter": scattering.diagonal_scatter,

@@ -87,8 +87,9 @@ def without_rule(module: str, public: list[str]) -> Callable[[str], Any]:
         found = getattr(theirs, name)
         if isinstance(found, (type, ModuleType, np.ufunc)) or not callable(found):
             return found        # a ufunc asks its arguments
-        if isinstance(getattr(found, "__wrapped__", None), np.ufunc):
-            return found        # with SCIPY_ARRAY_API=1: asks arrays for their namespace, and calls the ufunc for NumPy's
+        ufunc = getattr(found, "__wrapped__", None)
+        if isinstance(ufunc, np.ufunc):
+            return ufunc        # with SCIPY_ARRAY_API=1 it lies behind a function that asks arrays for their namespace
         return _for_plain_arrays(found, f"scipy.{module}.{name}", REASONS.get(module, {}).get(name, NOT_YET))
 
     return find

@@ -151,6 +151,11 @@ def repeat_interleave(x: Array, repeats: Any, dim: int | None = None) -> Array:
     return np.repeat(as_traced(x), repeats, axis=dim)
 
 
+def narrow_copy(x: Array, dim: int, start: int, length: int) -> Array:
+    """Copy `length` elements of one dimension from `start` on."""
+    return np.copy(narrow(x, dim, start, length))
+
+
 def narrow(x: Array, dim: int, start: int, length: int) -> Array:
     """Select `length` elements of one dimension from `start` on."""
     x = as_traced(x)

@@ -123,7 +123,13 @@ rot90: k dims
 scatter_reduce: dim index src reduce include_self
 select_scatter: src dim index
 slice_scatter: src dim start end step
-split_with_sizes: split_sizes dim
+split_with_sizes unsafe_split_with_sizes: split_sizes dim
+unsafe_chunk: chunks dim
+unsafe_split: split_size dim
+narrow_copy: dim start length
+is_inference:
+stft: n_fft hop_length win_length window center pad_mode normalized onesided return_complex
+istft: n_fft hop_length win_length window center normalized onesided length return_complex
 svd: some compute_uv
 swapdims: dim0 dim1
 trace:
@@ -149,7 +155,9 @@ VALUES: dict[str, Any] = {
     "upper": True, "input2": MATRIX, "indices_or_sections": 2, "lambd": 0.4, "bins": 2, "accumulate": True, "reduce": "amax",
     "include_self": False, "LU_data": MATRIX, "LU_pivots": INDEX + 1, "num_samples": 1, "replacement": True, "q": 0.5,
     "interpolation": "lower", "tau": VECTOR, "left": False, "transpose": True, "rcond": 1e-3, "some": True, "maxnorm": 0.5,
-    "step": 1, "split_sizes": [1, 1], "compute_uv": True, "A": MATRIX, "dimension": 0, "return_inverse": True, "return_counts": True}
+    "step": 1, "split_sizes": [1, 1], "compute_uv": True, "A": MATRIX, "dimension": 0, "return_inverse": True, "return_counts": True,
+    "n_fft": 2, "hop_length": 1, "win_length": 2, "window": np.ones(2), "center": True, "pad_mode": "constant", "normalized": True,
+    "onesided": True, "return_complex": True}
 OF_ONE: dict[str, dict[str, Any]] = {
     "gather": {"index": INDEX[None]}, "scatter": {"index": INDEX[None]}, "scatter_add": {"index": INDEX[None]}, "select": {"index": 1},
     "movedim": {"source": 1}, "diagonal": {"dim1": 0}, "bmm": {"mat2": STACK}, "repeat": {"repeats": (2, 1)},
@@ -158,13 +166,14 @@ OF_ONE: dict[str, dict[str, Any]] = {
     "moveaxis": {"source": 1}, "prelu": {"weight": VECTOR}, "put": {"source": VECTOR}, "rot90": {"dims": (0, 1)},
     "scatter_reduce": {"index": INDEX[None]}, "select_scatter": {"src": VECTOR, "index": 1}, "slice_scatter": {"end": 2},
     "unfold": {"size": 1}, "vdot": {"other": VECTOR}, "nonzero_static": {"size": 2}, "diag_embed": {"dim1": 0},
+    "istft": {"length": 2, "return_complex": False},
     "gcd": {"other": INDEX}, "lcm": {"other": INDEX}, "is_same_size": {"other": aj.tensor(MATRIX)}, "mvlgamma": {"p": 1},
     **{name: {"other": INDEX} for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift")}}
 OPERANDS = {"bmm": STACK, "baddbmm": STACK, "dot": VECTOR, "outer": VECTOR, "ger": VECTOR, "mv": MATRIX, "addmv": VECTOR,
             "addr": MATRIX, "vdot": VECTOR, "bincount": INDEX, "cross": np.eye(3)[:, :2], "dsplit": STACK, "is_nonzero": np.ones(1),
             **dict.fromkeys(("gcd", "lcm", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "bitwise_left_shift",
                              "bitwise_right_shift"), INDEX),
-            "mvlgamma": MATRIX + 1, "cholesky": np.eye(2), "acosh": MATRIX + 1}
+            "mvlgamma": MATRIX + 1, "cholesky": np.eye(2), "acosh": MATRIX + 1, "istft": MATRIX + 0j}
 IN_PYTORCH_ONLY_BY_KEYWORD = {"alpha", "beta", "value", "rounding_mode", "correction", "stable", "dtype", "keepdim", "axis0",
                               "axis1", "split_size_or_sections", "unbiased", "include_self", "interpolation"}
 BY_KEYWORD = {"aminmax", "nonzero_static"}

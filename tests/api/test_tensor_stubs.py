@@ -49,6 +49,7 @@ OF_SPECIAL_ARGUMENTS = {
     "index_select", "is_nonzero", "lcm", "lu_solve", "masked_scatter", "matrix_power", "moveaxis", "movedim", "multinomial", "mv",
     "mvlgamma", "nanquantile", "nonzero_static", "orgqr", "ormqr", "permute", "prelu", "put", "quantile", "renorm", "reshape",
     "scatter", "scatter_add", "scatter_reduce", "select_scatter", "slice_scatter", "split_with_sizes", "swapaxes", "swapdims", "t",
+    "stft", "istft", "unsafe_split_with_sizes",
     "take_along_dim", "tensor_split", "tile", "transpose", "unflatten", "vdot", "vsplit"}
 
 
