@@ -44,7 +44,7 @@ class ElementsWriter(BlockWriter):
             with self.scope():
                 for value, (name,) in self.compute(plan, position).items():
                     dtype = value.type.dtype
-                    self.prefetch(value, self.results[value], position, True)
+                    self.prefetch(value, self.results[value], position)
                     text.store_elements(name, self.address(self.results[value], dtype, position), dtype, position.count)
 
         length = text.sub("%stop", "%start")
