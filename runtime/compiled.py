@@ -312,7 +312,8 @@ class CompiledFunction(Generic[P, R]):
 
         The suffix of `path` selects the format: `.adjit`, an archive for `adjit.load`; `.so`, a shared library for C, with a header next to
         it; `.o`, an object file, with the header; `.onnx`, a model for other runtimes (see `adjit.onnx.export`). The program is for the
-        shapes and dtypes of `args` (and of the keyword arguments `kwargs`). Static values, and captured arrays that the function only
+        shapes and dtypes of `args` (and of the keyword arguments `kwargs`); with `batch=`, a library for C is for any number of rows, which
+        are an input. Static values, and captured arrays that the function only
         reads, become part of the program. Captured state that the function changes, such as the parameters of a module, goes into the
         archive, and is an input of a library. `params` names the arguments whose arrays also go into the archive.
 
@@ -332,7 +333,9 @@ class CompiledFunction(Generic[P, R]):
                    levels: str | Sequence[str] | None, onnx_names: onnx_file.Names = (None, None)) -> list[Path]:
         """Export `fun`, which is the function, or its bound method of an instance."""
         examples = [tuple(args), *map(tuple, ways)]
-        signatures = [flatten_call(fun, example, kwargs, self.compile_options.static, modes.key) for example in examples]
+        alone = str(path).endswith((".so", ".o"))
+        signatures = [self._signature(fun, example, kwargs) if alone else
+                      flatten_call(fun, example, kwargs, self.compile_options.static, modes.key) for example in examples]
         self._check_exports()
         programs: list[tuple[Program, tuple[np.ndarray, ...]]] = []
         for number, (example, signature) in enumerate(zip(examples, signatures, strict=True)):
@@ -341,8 +344,8 @@ class CompiledFunction(Generic[P, R]):
                                   f"{describe_difference(signatures[0], signature)}", find_user_location(),
                                   hint="a file holds ways for arguments of one signature: export the others to a file of their own")
             program, captured = self._native(fun, example, kwargs, signature, programs[-1][0].flow if programs else None,
-                                             alone=str(path).endswith((".so", ".o")))
-            arrays = (*signature.leaves, *captured)
+                                             alone=alone)
+            arrays = (*signature.leaves, *captured, *((np.asarray(signature.rows),) if program.loops_over_rows else ()))
             programs = [known for known in programs if not program.supersedes(known[0])]
             if not any(known.decides_like(program) for known, _ in programs):
                 programs.append((program, arrays))
@@ -413,7 +416,7 @@ class CompiledFunction(Generic[P, R]):
             program = compile_program(fun, args, kwargs, signature, native, "it is exported", flow=flow)
         if alone and external_op(program.planned) is not None:
             with own_code():
-                program = compile_program(fun, args, kwargs, signature, native, "it is exported", flow=flow)
+                program = compile_program(fun, args, kwargs, signature.of_these_rows(), native, "it is exported", flow=flow)
         self._check_stores_nothing(program)
         captured = program.current(signature)
         if captured is None:

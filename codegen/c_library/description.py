@@ -25,7 +25,8 @@ class CArray:
     """One array in C order, without gaps, aligned to its element size; complex numbers to that of their parts.
 
     `name` is the Python name (`params.w1`), `identifier` the C name (`params_w1`). An input that is `written` is also an output: it holds
-    the new content after a run. For an output, `input` is the index of that input, else -1.
+    the new content after a run. For an output, `input` is the index of that input, else -1. Of an array with any number of rows, of which
+    each takes `per_row` along the first axis, the first length in `shape` is `-per_row`, and elements and bytes are those of a row.
     """
 
     name: str
@@ -36,8 +37,12 @@ class CArray:
     input: int = -1
 
     @property
+    def has_rows(self) -> bool:
+        return min(self.shape, default=0) < 0
+
+    @property
     def elements(self) -> int:
-        return prod(self.shape)
+        return abs(prod(self.shape))
 
     @property
     def nbytes(self) -> int:
@@ -110,7 +115,7 @@ def shape_text(shape: Sequence[int]) -> str:
     >>> shape_text((784, 512)), shape_text(())
     ('[784][512]', 'a number')
     """
-    return "".join(f"[{size}]" for size in shape) or "a number"
+    return "".join(f"[{size}]" if size >= 0 else "[rows]" if size == -1 else f"[{-size} * rows]" for size in shape) or "a number"
 
 
 def bytes_text(content: bytes) -> str:

@@ -50,7 +50,10 @@ def _usage(program: CProgram) -> list[str]:
     lines += ["   Outputs:"]
     lines += [f"     {_line(array)}" + (f", in the memory of input {program.inputs[array.input].name}" if array.input >= 0 else "")
               for array in program.outputs]
+    rows = any(array.has_rows for array in program.inputs)
     return [*lines, "",
+            *(["   The input rows says how many rows the arrays [rows] have. Their descriptions have -1 for that length (-2 where a row",
+               "   takes two, ...), and the bytes of one row.", ""] if rows else []),
             "   The library allocates nothing, keeps nothing between runs, starts no threads, and calls nothing but memcpy and memset.",
             "   A run works in the arena, and takes some kilobytes of the stack of its thread.",
             *(["   To a run subnormal numbers are zeros; its thread's control word is as before."] if program.flush_subnormals else [])]
@@ -66,4 +69,5 @@ def _line(array: CArray) -> str:
 
 
 def _constants(name: str, index: int, array: CArray) -> list[str]:
-    return [f"#define {name} {index}", f"#define {name}_ELEMENTS {array.elements}", f"#define {name}_BYTES {array.nbytes}"]
+    of = "_ROW" if array.has_rows else ""
+    return [f"#define {name} {index}", f"#define {name}{of}_ELEMENTS {array.elements}", f"#define {name}{of}_BYTES {array.nbytes}"]

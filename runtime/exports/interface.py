@@ -68,7 +68,8 @@ def describe_ways(ways: Sequence[tuple[Program, Sequence[np.ndarray]]], signatur
                     name += "_"
                 names[key] = name
             if name not in arrays:
-                arrays[name] = array_of(array, param)
+                has_rows = program.executable.code.artifact.params[index].per_row       # type: ignore[union-attr]
+                arrays[name] = array if has_rows else array_of(array, param)
             renamed[param.name] = name
         interfaces.append(replace(
             interface, params=tuple(replace(param, name=renamed[param.name]) for param in interface.params),

@@ -50,11 +50,13 @@ def c_program(stem: str, artifacts: Sequence[Artifact], described: DescribedWays
     written = {param.name for interface in interfaces for param in interface.params if param.written}
     inputs = {name: number for number, name in enumerate(name for name, param in params.items() if param.source != "constant")}
     constants = {name: -1 - number for number, name in enumerate(name for name, param in params.items() if param.source == "constant")}
+    per_row = {param.name: made.per_row for interface, artifact in zip(interfaces, artifacts, strict=True)
+               for param, made in zip(interface.params, artifact.params, strict=True)}
     outputs: dict[tuple[str, int], CArray] = {}
     for interface, artifact in zip(interfaces, artifacts, strict=True):
         for key, result in zip(_keys(interface), artifact.results, strict=True):
             at = -1 if result.param < 0 else inputs[interface.params[result.param].name]
-            array = CArray(key[0], "", result.dtype, tuple(result.shape), input=at)
+            array = CArray(key[0], "", result.dtype, _shape(result.shape, result.per_row), input=at)
             if outputs.setdefault(key, array) != array:
                 raise _differing(f"{key[0]} is {_described(outputs[key])} in one, {_described(array)} in another")
     for interface in interfaces:
@@ -66,7 +68,7 @@ def c_program(stem: str, artifacts: Sequence[Artifact], described: DescribedWays
             raise _differing(f"one of them does not compute {missing[0]}")
     return CProgram(
         prefix_of(stem), f"{first.name}, compiled by adjit {first.version}",
-        tuple(CArray(name, identifier, params[name].dtype, params[name].shape, name in written)
+        tuple(CArray(name, identifier, params[name].dtype, _shape(params[name].shape, per_row[name]), name in written)
               for name, identifier in zip(inputs, identifiers(inputs), strict=True)),
         tuple(replace(array, identifier=identifier)
               for array, identifier in zip(outputs.values(), identifiers(name for name, _ in outputs), strict=True)),
@@ -75,6 +77,11 @@ def c_program(stem: str, artifacts: Sequence[Artifact], described: DescribedWays
         tuple(CWay(tuple((inputs | constants)[param.name] for param in interface.params),
                    tuple(map(list(outputs).index, _keys(interface)))) for interface in interfaces),
         flush_subnormals=first.flush_subnormals)
+
+
+def _shape(shape: Sequence[int], per_row: int) -> tuple[int, ...]:
+    """The shape of an array for C, of which the first length may be that of any number of rows."""
+    return (-per_row, *shape[1:]) if per_row else tuple(shape)
 
 
 def _keys(interface: Interface) -> list[tuple[str, int]]:

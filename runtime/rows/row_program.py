@@ -87,7 +87,7 @@ def _compile(first: SizedTrace, program: RowProgram, least: int, signature: Call
     trace, general = first.trace, signature.without_arguments()
     paths = [*signature.traced_paths(), *captured_paths(trace)]
     paths += [value.name or f"tensor {i}" for i, value in enumerate(program.graph.params[len(paths):-1])]
-    paths.append("the number of rows")
+    paths.append("rows")
     tensors = None
     if first.captured is not None:
         effects = first.captured.effects
