@@ -397,3 +397,7 @@ def test_the_class_of_a_traced_array_converts_nothing():
     with pytest.raises(TraceError, match="called to convert a number") as caught:
         aj.compile(lambda x: statistics.mean(list(x[0])))(X)
     assert "np.mean" in caught.value.hint
+
+
+def test_columns_of_frames_are_no_indices():
+    fails_here(lambda x: x["y"], X, error=IndexingError, message="only integers", hint="a dict of arrays")

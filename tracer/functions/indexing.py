@@ -258,8 +258,9 @@ def _expand(x: TracedArray, index: Any) -> list[Any]:
             try:
                 items.append(operator.index(item))
             except TypeError:
+                hint = _NO_COLUMNS if isinstance(item, str) else None
                 raise IndexingError("only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean "
-                                    "arrays are valid indices", find_user_location()) from None
+                                    "arrays are valid indices", find_user_location(), hint) from None
     positions = [position for position, item in enumerate(items) if item is Ellipsis]
     if len(positions) > 1:
         raise IndexingError("an index can only have a single ellipsis ('...')", find_user_location())
@@ -313,6 +314,9 @@ def freeze(array: np.ndarray) -> None:
 
 
 # -- the basic part
+
+_NO_COLUMNS = "a traced array has no columns: of a data frame that is an argument the array is left; pass its columns, a dict of arrays"
+
 
 def _basic_view(x: TracedArray, entries: list[Any]) -> TracedArray:
     if thread.context.row_probe is not None:
