@@ -117,7 +117,8 @@ def functions_of(library: str) -> list[str]:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_ours(module := frame.f_globals.get("__name__", "")):
         if module.partition(".")[0] == library:
-            names.insert(0, frame.f_code.co_name)
+            decorated = frame.f_locals.get("f") if frame.f_code.co_name == "wrapper" else None
+            names.insert(0, getattr(decorated, "__name__", frame.f_code.co_name))
         frame = frame.f_back
     return names
 
