@@ -147,8 +147,8 @@ def apply_to_one(function: Function, x: Tensor) -> Any:
 
 
 def apply_to_two(function: Function, x: Tensor, other: Any) -> Any:
-    """`apply(function, (x, other))`, by a shorter way for two tensors, or a tensor and a number or a tuple of numbers, where nothing is
-    recorded."""
+    """`apply(function, (x, other))`, by a shorter way for two tensors, or a tensor and a number, a tuple of numbers or a dtype, where
+    nothing is recorded."""
     if not x._requires_grad and x._view is None and not switches.autocast:
         array, kind = x.array, type(other)
         call: Call | None = None
@@ -158,6 +158,8 @@ def apply_to_two(function: Function, x: Tensor, other: Any) -> Any:
             operands = (array, second)
             if not other._requires_grad and other._view is None:
                 call = known_calls.get((function, array.dtype.char, array.shape, second.dtype.char, second.shape))
+        elif isinstance(other, np.dtype):
+            call = known_calls.get((function, array.dtype.char, array.shape, other))
         elif kind is tuple:
             index = hashable_index(other)
             if index is not None:

@@ -76,8 +76,12 @@ class Call:
         self.is_single = one and function.fresh[0] and not self.is_view
         if one and self.is_view and not function.fresh[0]:
             self.run, self.is_one_view = function.run, True
-        if self.is_single and not operation.wanted and not function.calls_host:
+        if not one or operation.wanted or function.calls_host:
+            return
+        if self.is_single:
             self.run, self.is_plain = function.run_single, True
+        elif not self.is_view:      # the result is an operand, or a part of it: `clone`
+            self.run, self.is_plain = lambda *arrays: function.run(*arrays)[0].copy(), True
 
     def rebuild(self, results: Sequence[Any]) -> Any:
         """Build the function's result from the results of the operation."""

@@ -173,3 +173,14 @@ def test_indices_count_from_the_end_and_are_checked(dtype: type, size: int) -> N
                 aj.take_along_dim(leaf, aj.tensor(index), 1)
             with pytest.raises(IndexError, match=f"index {wrong} is out of bounds for axis 1 with size {size}"):
                 leaf[:, aj.tensor([wrong])]
+
+
+def test_copies_and_conversions_are_found_again(traced: list[str]) -> None:
+    x = aj.tensor([1.5, -2.5])
+    for _ in range(3):
+        copies = x.clone(), x.double(), x.int(), x.to(aj.float64), x.contiguous()
+        assert [copy.dtype for copy in copies] == [np.float32, np.float64, np.int32, np.float64, np.float32]
+        copies[0].zero_()
+        assert x.numpy().tolist() == [1.5, -2.5]
+    assert traced.count("CloneBackward0") == 1
+    assert traced.count("ToCopyBackward0") == 2
