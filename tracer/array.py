@@ -13,6 +13,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -654,7 +655,7 @@ class TracedNDArray(TracedArray):
 
     def __iter__(self) -> Iterator[TracedArray]:
         if self.shape:
-            return (self[index] for index in range(self.shape[0]))
+            return RowIterator(self)
         raise TypeError("iteration over a 0-d array")
 
     def __contains__(self, item: Any) -> bool:
@@ -662,6 +663,25 @@ class TracedNDArray(TracedArray):
 
     def __delitem__(self, index: Any) -> None:
         raise ValueError("cannot delete array elements")
+
+
+class RowIterator:
+    """Iterator over the first axis of an array. `numbers` gives the places; `length` is how many there were."""
+
+    __slots__ = ("array", "length", "numbers")
+
+    def __init__(self, array: TracedArray):
+        self.array, self.length = array, array.shape[0]
+        self.numbers = iter(range(self.length))
+
+    def __iter__(self) -> RowIterator:
+        return self
+
+    def __next__(self) -> TracedArray:
+        return self.array[next(self.numbers)]
+
+    def __length_hint__(self) -> int:
+        return length_hint(self.numbers)
 
 
 ORDINARY: set[type] = {TracedNDArray}

@@ -111,11 +111,42 @@ def rows_written(level, factor, z):
     return total, z, row, first
 
 
+def by_rows(level, factor, z):
+    """Iterators over arrays, of `enumerate` and `zip`."""
+    total, s = 0.0, level / 100
+    for i, (a, row) in enumerate(zip(z[:, 0], z)):
+        for j, e in enumerate(row):
+            s = s + factor * e * a
+            if s > 1.2:
+                s = s - 0.5
+                break
+        else:
+            total = total + 1.0
+        total = total + s * (i + j)
+    return total, s
+
+
+def held_iterators(level, factor, z):
+    """An iterator that others take items of, too, stays as it is."""
+    places, rows, n = iter(range(40)), iter(z), 0
+    for i in places:
+        level = level + factor * i
+        if level > 110.0:
+            break
+        level = level - next(places, 0) / 8
+    for one, other in zip(rows, rows):      # noqa: B905
+        level = level + np.sum(one) - other[0]
+        n += 1
+        if level > 112.0:
+            break
+    return level, i, n
+
+
 def draws(seed: int, rows: int, columns: int) -> tuple[float, float, np.ndarray]:
     return 100.0 + seed, 0.2 + 0.01 * seed, np.random.default_rng(seed).standard_normal((rows, columns))
 
 
-@pytest.mark.parametrize("function", [knocked_out, knocked_in, first_passage, escape_times, marched, rows_written],
+@pytest.mark.parametrize("function", [knocked_out, knocked_in, first_passage, escape_times, marched, rows_written, by_rows],
                          ids=lambda function: function.__name__)
 def test_points_of_a_trace_do_not_grow_with_the_rounds(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     points = 0
@@ -138,6 +169,13 @@ def test_points_of_a_trace_do_not_grow_with_the_rounds(function: Callable[..., A
         assert points <= 300
         assert compiled.cache_info().size == 1
         assert compiled.cache_info().traces <= 3
+
+
+def test_iterators_that_others_hold() -> None:
+    compiled = aj.compile(held_iterators, backend="interpret")
+    for seed in range(5):
+        given = draws(seed, 9, 3)
+        np.testing.assert_allclose(compiled(*given), held_iterators(*given), rtol=1e-13)
 
 
 @pytest.mark.parametrize("function", [knocked_out, first_passage], ids=lambda function: function.__name__)

@@ -35,12 +35,12 @@ from typing import Any
 import numpy as np
 
 from adjit.ir.dataclass import dataclass
-from adjit.tracer.array import FRESH, TracedArray
+from adjit.tracer.array import FRESH, RowIterator, TracedArray
 from adjit.tracer.flow.bytecode_flow import Decision, flow_of
 from adjit.tracer.flow.flow_graph import Source
 from adjit.tracer.flow.frames import READABLE, cell_of, is_called_directly, set_local, set_on_stack, stack_of
 from adjit.tracer.flow.lifted_numbers import LiftedNumber, is_liftable
-from adjit.tracer.flow.lifted_range import RANGE_ITERATOR, LiftedRange, form_of
+from adjit.tracer.flow.lifted_range import RANGE_ITERATOR, Form, LiftedRange, form_of, left_in
 from adjit.tracer.fresh_array import root_of, standing_for
 from adjit.tracer.guards.array_access import ORIGINAL_CLASS
 from adjit.tracer.guards.content import fingerprint
@@ -58,6 +58,8 @@ MAX_NESTING = 8
 """Most names on the way from a frame to a number that may become part of the state."""
 
 _LARGEST_CONTENT = 1 << 16      # bytes of an array whose content is part of a key
+
+_HELD_ONCE = 1 + next(sys.getrefcount(value) for _, value in enumerate([object()]))     # references to what only the stack of a frame holds
 
 _VALUES = frozenset({bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented), CodeType})
 _BY_IDENTITY = (type, ModuleType, BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType, np.ufunc, type(np.sum), np.dtype,
@@ -77,7 +79,7 @@ class Indescribable(Exception):
 class ProgramPoint:
     """A point that a trace reached. `key` with `counters` and `contents` decides what Python does next. `counters` are the integers among
     it, which loops change, but for `numbers`: those that variables hold, by variable, which may become part of the state. `contents` are
-    those of plain arrays and of other floats, which may come of such numbers. `iterators` are those of `for` loops over ranges that are
+    those of plain arrays, other floats and places of views, which may come of such numbers. `iterators` are those of `for` loops over ranges that are
     under way and whose numbers no code reads; of them the key says nothing but that they are there.
     `state` are the arrays that are live there, in the order of the key, `views` those that are views of others; `kept` are the objects that
     the key names by identity."""
@@ -232,8 +234,9 @@ class _Description:
             if type(value) is RANGE_ITERATOR and place in counting:
                 self.key.append(RANGE_ITERATOR)
                 self.iterators.append(value)
-            elif type(value) is RANGE_ITERATOR and place in leaving and "type" not in code.co_names:
-                self._range(frame, place, value)
+            elif place in leaving and "type" not in code.co_names and sys.getrefcount(value) <= _HELD_ONCE \
+                    and (left := left_in(value)) is not None:
+                self._range(frame, place, value, left)
             else:
                 self.add(value, (code, place))
 
@@ -247,16 +250,30 @@ class _Description:
         self.key.append(type(number))
         self.numbers.append((source, number))
 
-    def _range(self, frame: FrameType, place: int, iterator: Any) -> None:
-        """Describe the iterator of a loop: how many numbers are left is a number as those of variables."""
+    def _range(self, frame: FrameType, place: int, iterator: Any, left: int) -> None:
+        """Describe the iterator of a loop: how many items are left is a number as those of variables."""
         source = frame.f_code, place
         lifted = self._lifted(source, iterator)
         if lifted is not None:
             set_on_stack(frame, place, lifted)
             self.add(lifted)
             return
-        self.key += (RANGE_ITERATOR, *form_of(iterator))
-        self.numbers.append((source, length_hint(iterator)))
+        self.key.append(type(iterator))
+        self._form(form_of(iterator, left))
+        self.numbers.append((source, left))
+
+    def _form(self, form: Form) -> None:
+        """Describe what an iterator gives."""
+        self.key.append(form[0])
+        if form[0] == "tuple":
+            self.key.append(len(form))
+            for part in form[1:]:
+                self._form(part)
+        elif form[0] == "row":
+            self.key.append(form[2])
+            self.add(form[1])
+        else:
+            self.key += form[1:]
 
     def point(self) -> ProgramPoint:
         return ProgramPoint(tuple(self.key), tuple(self.counters), tuple(self.contents), tuple(self.numbers), tuple(self.state),
@@ -367,10 +384,12 @@ class _Description:
         elif issubclass(kind, np.ndarray):
             self._add_ndarray(value, kind)
         elif kind is LiftedRange:
-            self.key += (kind, value.end, value.step, value.bound)
+            self.key += (kind, value.bound)
+            self._form(value.form)
             self.add(value.left)
-        elif kind is RANGE_ITERATOR:
-            self.key += (kind, *form_of(value))
+        elif kind in (RANGE_ITERATOR, RowIterator):
+            self.key.append(kind)
+            self._form(form_of(value, length_hint(value)))
             self.add(length_hint(value))
         elif kind in _ITERATORS:
             self.key.append(kind)
@@ -427,14 +446,14 @@ class _Description:
             self.add(place)
 
     def _add_view_key(self, key: Any) -> None:
-        """Describe where a view lies in its base. The numbers are counters, as a loop over an array has another row in each iteration."""
+        """Describe where a view lies in its base. The numbers come of others, as a loop over an array has another row in each iteration."""
         if type(key) is tuple:
             self.key += (tuple, len(key))
             for part in key:
                 self._add_view_key(part)
         elif type(key) is int:
             self.key.append(int)
-            self.counters.append(key)
+            self.contents.append(key)
         else:
             self.key.append(key)
 

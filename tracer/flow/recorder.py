@@ -24,7 +24,7 @@ from adjit.ir.types import I64, TensorType
 from adjit.tracer.array import TracedArray
 from adjit.tracer.flow.flow_graph import Block, FlowGraph, FlowMismatch, Key, Source
 from adjit.tracer.flow.lifted_numbers import LiftedNumber, NotLiftable, lift
-from adjit.tracer.flow.lifted_range import RANGE_ITERATOR, LiftedRange
+from adjit.tracer.flow.lifted_range import LiftedRange, left_in
 from adjit.tracer.flow.program_point import ProgramPoint, point_of_decision, point_of_result, user_frame
 from adjit.tracer.flow.simulation import Simulation
 from adjit.tracer.flow.structured import State, Structure, Unstructured
@@ -188,7 +188,7 @@ class FlowRecorder:
     def _lift(self, source: Source, number: Any) -> LiftedNumber | LiftedRange | None:
         if source not in self.graph.lifted or self.graph.asks_for_identity(user_frame()):
             return None
-        return LiftedRange(number, source, self.scope) if type(number) is RANGE_ITERATOR else lift(number, source, self.scope)
+        return lift(number, source, self.scope) if left_in(number) is None else LiftedRange(number, source, self.scope)
 
     def _number(self, key: Hashable, state: State, kept: Sequence[object], family: Hashable = None) -> Key:
         number = self.graph.number(key, kept, family)
