@@ -114,8 +114,8 @@ def rows_written(level, factor, z):
 def by_rows(level, factor, z):
     """Iterators over arrays, of `enumerate` and `zip`."""
     total, s = 0.0, level / 100
-    for i, (a, row) in enumerate(zip(z[:, 0], z)):
-        for j, e in enumerate(row):
+    for i, (a, row) in enumerate(zip(z[:, 0], z, strict=True)):
+        for j, e in enumerate(row):     # noqa: B007
             s = s + factor * e * a
             if s > 1.2:
                 s = s - 0.5

@@ -50,7 +50,8 @@ def form_of(iterator: Any, left: int) -> Form:
     kind = type(iterator)
     if kind is RANGE_ITERATOR:
         _, (numbers,), *_ = iterator.__reduce__()
-        return "count", numbers.start + numbers.step * left, numbers.step
+        end = numbers.start + numbers.step * len(numbers)       # of all numbers, or of those that are left: Python 3.12
+        return "count", end - numbers.step * (operator.length_hint(iterator) - left), numbers.step
     if kind is RowIterator:
         return "row", iterator.array, iterator.length - operator.length_hint(iterator) + left
     if kind is enumerate:

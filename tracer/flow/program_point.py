@@ -79,8 +79,8 @@ class Indescribable(Exception):
 class ProgramPoint:
     """A point that a trace reached. `key` with `counters` and `contents` decides what Python does next. `counters` are the integers among
     it, which loops change, but for `numbers`: those that variables hold, by variable, which may become part of the state. `contents` are
-    those of plain arrays, other floats and places of views, which may come of such numbers. `iterators` are those of `for` loops over ranges that are
-    under way and whose numbers no code reads; of them the key says nothing but that they are there.
+    those of plain arrays, other floats and places of views, which may come of such numbers. `iterators` are those of `for` loops over
+    ranges that are under way and whose numbers no code reads; of them the key says nothing but that they are there.
     `state` are the arrays that are live there, in the order of the key, `views` those that are views of others; `kept` are the objects that
     the key names by identity."""
 
@@ -231,6 +231,8 @@ class _Description:
                 self._note_dead(value)
         self.key.append("stack")
         for place, value in enumerate(stack_of(frame, decision.depth)):
+            if type(value) in (enumerate, zip):
+                self._note_last_items(value)
             if type(value) is RANGE_ITERATOR and place in counting:
                 self.key.append(RANGE_ITERATOR)
                 self.iterators.append(value)
@@ -294,6 +296,15 @@ class _Description:
     def knows(self, cells: Sequence[TracedArray]) -> bool:
         """True if all these arrays were met, or are dead: no other holds an array that the program may come back to."""
         return all(id(cell) in self._numbers or id(cell) in self._dead for cell in cells)
+
+    def _note_last_items(self, iterator: Any) -> None:
+        """Note the arrays in the tuple that `enumerate` or `zip` gave last, and keeps to use it again."""
+        for held in gc.get_referents(iterator):
+            if type(held) is tuple:
+                self._note_dead(held)
+            for part in held if type(held) is tuple else (held,):
+                if type(part) in (enumerate, zip):
+                    self._note_last_items(part)
 
     def _note_dead(self, value: Any) -> None:
         """Note the arrays that a dead variable holds."""
