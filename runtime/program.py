@@ -418,6 +418,7 @@ def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
             if isinstance(error, NotLiftable):
                 assert flow is not None
                 flow = flow.unlifted(error.sources)
+                flow.guides = True      # an error on the way was of the variable
                 left += 1       # there is an end to variables
                 continue
             if flow is not None and flow.lifted:
