@@ -36,7 +36,7 @@ def left_in(iterator: Any) -> int | None:
     if kind is not zip:
         return None
     _, parts, *strict = iterator.__reduce__()
-    counts = []
+    counts: list[int] = []
     for part in parts:
         count = left_in(part) if sys.getrefcount(part) <= _HELD_ONCE else None
         if count is None or (strict and counts and count != counts[0]):
