@@ -394,9 +394,10 @@ class CompiledFunction(Generic[P, R]):
 
     def _check_stores_nothing(self, program: Program) -> None:
         """Raise `ExportError` if each call has to store something, which code without Python cannot."""
-        stored = [each for each in program.trace.stored if not each.counts]
+        stored = [each.path for each in program.trace.stored if not each.counts]
+        stored += [f"in {change.name}, which is passed to it" for change in program.trace.containers]
         if stored:
-            raise ExportError(f"{function_name(self.fun)} stores a value outside, {stored[0].path}, at each call: a file "
+            raise ExportError(f"{function_name(self.fun)} stores a value outside, {stored[0]}, at each call: a file "
                               "has no such place", find_user_location(), hint="return the value")
         if program.tensors is not None and program.tensors.effects.changes_places:
             raise ExportError(f"{function_name(self.fun)} changes attributes of modules or optimisers, or requires_grad, or steps a "

@@ -38,9 +38,10 @@ from adjit.tracer.array import EscapedArrayError, TracedArray
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.flow.flow_graph import EndOfExploration, FlowGraph, FlowMismatch, TraceAgain
 from adjit.tracer.flow.lifted_numbers import NotLiftable
+from adjit.tracer.guards.argument_containers import argument_at, check_apart, put_at
 from adjit.tracer.guards.side_effects import KeptValue
 from adjit.tracer.guards.source import Source
-from adjit.tracer.guards.templates import KEPT
+from adjit.tracer.guards.templates import ARGUMENTS, KEPT
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.trace import KnownArrays, Pairs, Trace, function_name
 from adjit.tracer.user_location import find_user_location, warn_user
@@ -132,7 +133,7 @@ class Program:
     def recorded(self) -> ProgramDescriptor | None:
         """The descriptor for the fast path, made at the first access after all code is ready; None if calls must go through Python."""
         if not self.is_recorded and isinstance(self.executable, NativeExecutable):
-            changes = self.trace.stored or (self.tensors is not None and self.tensors.effects.changes_places)
+            changes = self.trace.stored or self.trace.containers or (self.tensors is not None and self.tensors.effects.changes_places)
             if self.executable.is_alone() or changes or self.effects_wait or self.reads_beside_writes:
                 return None
             self.record = program_descriptor.make_program_descriptor(self, self.trace, self.executable, self.tensors, self.flow,
@@ -255,6 +256,9 @@ class Program:
 
     def run(self, signature: CallSignature, captured: Sequence[np.ndarray]) -> Any:
         """The function's result for a call; `captured` are the current arrays for its captured parameters."""
+        if self.trace.containers:
+            check_apart(self.trace.containers, signature.arguments, [
+                *self.trace.guards.fixed, *(source for _, source, _ in self.trace.guards.captured)])
         arrays, passed = self._everything(signature, captured)
         prepared = self.inputs.prepare(arrays, passed)
         watched = watch.Watched(arrays, self.param_roles, [param for param, _ in self.trace.writes]) if watch.is_watched() else None
@@ -269,14 +273,20 @@ class Program:
         if watched is not None:
             watched.check(self, results, self.inputs.paths)
         if self.tensors is None:
-            found, made = self.trace.rebuild(results), {}
+            found, made = self.trace.rebuild(results), dict[int, Any]()
         else:
             found, kept = self.tensors.finish(saved, results, signature.all_leaves)
             results, made = list(self.tensors.in_order(results)), {KEPT: kept}
-        if self.trace.stored:
+        if self.trace.stored or self.trace.containers:
+            made[ARGUMENTS] = signature.arguments
             values = [each.value(results, made) for each in self.trace.stored]      # all are read before one is stored: places may swap
+            contents = [each.content(results, made) for each in self.trace.containers]
             for each, value in zip(self.trace.stored, values, strict=True):
                 each.store(value)
+            for change, content in zip(self.trace.containers, contents, strict=True):
+                change.store(signature.arguments, content)
+            for path, argument in self.trace.returned:
+                found = put_at(found, path, argument_at(signature.arguments, argument))
         return found
 
     def _saved(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -367,7 +377,7 @@ def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
         if ways is not None:
             ways.recorders.clear()      # they hold the scopes of traces, with the arguments of this call
     if compile_options.repeats:
-        trace = replace(trace, stored=())
+        trace = replace(trace, stored=(), containers=())
         drawn = next((source.path for source in trace.guards.fixed if source.path.startswith("the position of")
                       and not trace.guards.hold((source,))), None)
         if drawn is not None:

@@ -103,6 +103,8 @@ class Scope:
         self.lent: list[tuple[np.ndarray, weakref.ref[memoryview]]] = []     # memory that user code reads; of the outermost scope
         self.taken: dict[int, Taken] = {}                      # arrays from outside that are written to; of the outermost scope
         self.arguments: tuple[Any, ...] = ()                   # those of the traced function
+        self.containers: dict[int, tuple[int, ...]] = {}        # paths of those among the arguments, by identity; of the outermost scope
+        self.returned: Any = None       # where the result holds these, if whoever captures tensors takes it apart; of the outermost scope
         self.plain_writes = False                              # whether numbers go into arrays from outside while tracing only
         self.depends_on_strides = False                              # whether the memory order decided something; of the outermost scope
         self.values: CallValues | None = None                  # those of the call that is traced; of the outermost scope

@@ -49,7 +49,7 @@ class CallSignature:
     parameters. `all_leaves` are all leaves of `(args, kwargs)`, whose structure is `tree`; `leaf_keys` says of each
     whether it is an array `(dtype, shape)`, a NumPy scalar `(dtype, ())`, an array of no dimension `(dtype, (), ndarray)`, which can be
     written to, a Python number `("weak",)` (a float) or `("weak", complex)`, or static `("static", value)`. `foreign` has the index and
-    the type of each leaf that is an array of another library.
+    the type of each leaf that is an array of another library. `arguments` are `(args, kwargs)` themselves.
     """
 
     key: tuple[Any, ...]
@@ -62,6 +62,7 @@ class CallSignature:
     foreign: tuple[tuple[int, str], ...] = ()
     rows: int = 0       # number of rows, where the shapes in `key` stand for any
     exact: CallSignature | None = None      # the signature for this number of rows
+    arguments: tuple[Any, Any] = ((), {})
 
     def leaf_paths(self) -> list[str]:
         """Expressions of the leaves in the user's code: `params['w1']`."""
@@ -92,7 +93,7 @@ class CallSignature:
     def without_arguments(self) -> CallSignature:
         """Signature that can be retained for long: without the arguments and the object of a bound method."""
         function = partial(self.function.__func__, None) if isinstance(self.function, MethodType) else self.function
-        return replace(self, leaves=(), all_leaves=(), function=function, exact=None)
+        return replace(self, leaves=(), all_leaves=(), function=function, exact=None, arguments=((), {}))
 
     def is_traced(self, index: int) -> bool:
         return self.leaf_keys[index][0] != "static"
@@ -171,7 +172,7 @@ def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
     bound = (id(fun.__self__),) if isinstance(fun, MethodType) else ()
     same = _repeated(wrappers) if len(wrappers) > 1 else ()       # one tensor given twice is not the same as two
     return CallSignature((tree, leaf_keys, context, *same, *bound), tuple(arrays), tuple(all_leaves), leaf_keys, tree, fun, len(args),
-                         tuple(foreign))
+                         tuple(foreign), arguments=(args, kwargs))
 
 
 def _repeated(wrappers: Sequence[ArrayWrapper]) -> tuple[int, ...]:
@@ -227,6 +228,19 @@ def argument_paths(fun: Callable[..., Any], positional: int, tree: TreeSpec) -> 
         head = f"[{path[0]!r}][{path[1]!r}]"
         result.append((names[path[1]] if path[0] == 0 else path[1]) + accessor[len(head):])
     return result
+
+
+def container_name(fun: Callable[..., Any], positional: int, tree: TreeSpec, path: Sequence[int]) -> str:
+    """Return the expression in the user's code for the object at a path of positions from `(args, kwargs)`."""
+    text, parent = "", tree
+    for depth, position in enumerate(path):
+        entry = parent.entries()[position]
+        if depth == 1:
+            text = parameter_names(fun, positional)[entry] if path[0] == 0 else str(entry)
+        elif depth:
+            text += f".{entry}" if hasattr(parent.type, "__dataclass_fields__") else f"[{entry!r}]"
+        parent = parent.child(position)
+    return text
 
 
 def _path(fun: Callable[..., Any], positional: int, tree: TreeSpec, index: int) -> str:

@@ -27,6 +27,19 @@ from adjit.tracer.flow.lifted_numbers import LiftedNumber, check_escaped
 from adjit.tracer.flow.recorder import recorder_of
 from adjit.tracer.fresh_array import KnownArrays, fresh_arrays
 from adjit.tracer.fresh_functions import numpy_functions
+from adjit.tracer.guards.argument_containers import (
+    ContainerChange,
+    Node,
+    Returned,
+    change_of,
+    changed_in,
+    changed_nodes,
+    containers_in,
+    is_stored_again,
+    nodes_of,
+    objects_of,
+    templates_of_arguments,
+)
 from adjit.tracer.guards.argument_identity import warn_of_identities
 from adjit.tracer.guards.array_access import AccessLog, logging_access
 from adjit.tracer.guards.asked_types import types_asked
@@ -51,13 +64,14 @@ from adjit.tracer.guards.stored_values import (
     stores_of,
 )
 from adjit.tracer.guards.tallies import counting_containers
+from adjit.tracer.guards.templates import NotRepeatableError, TemplateMaker
 from adjit.tracer.guards.trace_guards import TraceGuards, make_guards
 from adjit.tracer.pending_number import PendingNumber
 from adjit.tracer.python_scalars import asks_for_truth
 from adjit.tracer.reentrancy import isolated_from_handlers
 from adjit.tracer.scipy_functions import scipy_functions
 from adjit.tracer.scope import Pairs, Scope, active_scope, entered, is_tracing
-from adjit.tracer.signature import CallSignature, StaticArgument, argument_paths, flatten_call
+from adjit.tracer.signature import CallSignature, StaticArgument, argument_paths, container_name, flatten_call
 from adjit.tracer.trees import Tree, TreeSpec, as_name, flatten, is_static, paths, unflatten
 from adjit.tracer.user_location import find_user_location, line_that_changes, location_of, return_location, warn_user
 from adjit.tracer.value_guards import CallValues, UnknownValueError, ValueGuard
@@ -128,6 +142,8 @@ class Trace:
     stored: tuple[StoredValue, ...] = ()    # what each call stores in state; arrays among them are further results of the graph
     unread: frozenset[int] = frozenset()    # identities of the containers that each call changes, and of which it reads nothing
     restore: Callable[[], None] = _nothing      # gives the places of kept values what they held before
+    containers: tuple[ContainerChange, ...] = ()    # what each call changes in lists, dicts and dataclasses that were passed to it
+    returned: Returned = ()    # where in the result these are, each with its path among the arguments
 
     def rebuild(self, results: Sequence[Any]) -> Tree:
         """Build the function's result from one array for each result of the graph."""
@@ -217,6 +233,9 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         given = leaves, signature.tree
         if any(isinstance(leaf, StaticArgument) for leaf in signature.all_leaves):
             given = flatten((traced_args, traced_kwargs))
+        nodes = nodes_of((traced_args, traced_kwargs))
+        scope.containers = {id(node.container): node.path for node in nodes}
+        of_arguments = templates_of_arguments((traced_args, traced_kwargs)) if nodes else {}
         if scope.flow is not None:
             scope.flow.arguments = tuple(argument for argument in arguments if argument is not None and argument.shape)
         with logging_access(source.value for source in known.found if _has_numbers(source.value)) as observation, \
@@ -229,6 +248,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                 environment = dict(os.environ) if "environ" in known.names else None
                 try:
                     result = _call(fun, traced_args, traced_kwargs)
+                    returned = containers_in(result, scope.containers) if scope.returned is None else scope.returned
                 finally:
                     clean_caches(known.found)
                 check_refused(scope)
@@ -253,11 +273,14 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                 if source.value is not MISSING:
                     before[source.key] = places.before[source.key] = source
             try:
-                _check_arguments((traced_args, traced_kwargs), given, signature.function, signature.positional)
+                filled = _changed_arguments(nodes, (traced_args, traced_kwargs), given, signature)
                 stores = stores_of(places, log, after, scope, _arrays_in(result, updates))
                 own, kept, changed = check_side_effects(before, after, places, stores.keys, log.depending(), log.missed(),
                                                          log.depending() & stores.numbers, stores.kept, scope.outside())
                 again, others = stored_again([source for source in changed if id(source.holder) not in stores.numbers], stores.make)
+                stores.make.given = of_arguments
+                changes = tuple(_change_of(node, scope, given, signature, stores.make) for node in filled)
+                stores.make.given = {}
             except TraceError:
                 places.take_back(after)
                 log.restore()
@@ -286,7 +309,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             log.restore(stores.numbers - stores.kept)
         if flow is not None:
             flow.guards.append(guards)
-            flow.changes_state = flow.changes_state or bool(own) or bool(values_stored or stores.others or others)
+            flow.changes_state = flow.changes_state or bool(own) or bool(values_stored or stores.others or others or changes)
             if flow.exploring or flow.forwarded:        # this call does not go the way that was traced
                 places.take_back(after)
                 log.restore()
@@ -309,7 +332,8 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                  _read_through_views(scope),
                  tuple(taken.array for taken in scope.taken.values() if any(id(array) in observation.read for array, _ in taken.classes)),
                  kept, values_stored, log.unread(stores.numbers),
-                 partial(restore, (*kept, *taken_back), values_stored, log, stores.kept) if kept or stores.kept or taken_back else _nothing)
+                 partial(restore, (*kept, *taken_back), values_stored, log, stores.kept) if kept or stores.kept or taken_back else _nothing,
+                 changes, changed_in(returned, changes))
 
 
 def _check_environment(before: Mapping[str, str]) -> None:
@@ -564,9 +588,34 @@ def _call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any
                          hint="NumPy's arrays have no hash either: take their numbers, set(x.tolist()); x.item() of a 0-d array") from error
 
 
+def _changed_arguments(nodes: Sequence[Node], arguments: Tree, given: tuple[list[Any], TreeSpec], signature: CallSignature) -> list[Node]:
+    """Return the containers among the arguments that each call changes. Raises `TraceError` for a change that calls cannot make."""
+    changed = changed_nodes(nodes)
+    fixed = {id(value) for leaf in signature.all_leaves if isinstance(leaf, StaticArgument) for _, value in objects_of(leaf.value)}
+    if not all(is_stored_again(node) and id(node.container) not in fixed for node in changed):
+        _check_arguments(arguments, given, signature.function, signature.positional)
+    return changed
+
+
+def _change_of(node: Node, scope: Scope, given: tuple[list[Any], TreeSpec], signature: CallSignature,
+                      make: TemplateMaker) -> ContainerChange:
+    """Describe what calls change in a container. Raises `TraceError` if they cannot make what the function puts there."""
+    leaves, _ = flatten(node.container)
+    arrays = [WRITTEN[id(leaf)][1] if id(leaf) in WRITTEN else leaf for leaf in leaves]
+    name = container_name(signature.function, signature.positional, given[1], node.path)
+    try:
+        if any(isinstance(array, TracedArray) and array.scope is not scope for array in arrays):
+            raise NotRepeatableError
+        return change_of(node, name, make)
+    except NotRepeatableError:
+        raise TraceError(f"the function puts something into {name}, which was passed to it, that calls cannot make again",
+                         return_location(signature.function) or find_user_location(),
+                         hint="return it; from a function that is differentiated by has_aux=True") from None
+
+
 def _check_arguments(arguments: Tree, given: tuple[list[Any], TreeSpec], function: Callable[..., Any], positional: int) -> None:
-    """Reject a function that changes what a list, dict or dataclass that was passed to it holds: calls of a program get new arrays into
-    arrays, and leave containers alone. `given` are the leaves of the arguments and their structure before the function ran."""
+    """Reject a function that changes what a list, dict or dataclass that was passed to it holds, where the program cannot change that of
+    the caller. `given` are the leaves of the arguments and their structure before the function ran."""
     now, tree = flatten(arguments)
     if tree == given[1] and all(map(operator.is_, now, given[0])):
         return
@@ -579,7 +628,10 @@ def _check_arguments(arguments: Tree, given: tuple[list[Any], TreeSpec], functio
     path = changed[0] if changed else "its items, or their order"
     leaf = after.get(path)
     what = f"changes a container that was passed to it: {path}"
-    origin = ""
+    origin, hint = "", "copy it first and return the new container (p = dict(p), list(p), dataclasses.replace(p))"
+    if type(before.get(path)) is int and type(leaf) is int:
+        what = f"changes a number in a container that was passed to it, {path}, from {before[path]} to {leaf}: each is another program"
+        hint = f"copy it and return the new container; or pass an array of no dimension, and write into it ({path}[...] += 1)"
     if isinstance(leaf, (TracedArray, ArrayWrapper)) or id(leaf) in WRITTEN:
         array = WRITTEN[id(leaf)][1] if id(leaf) in WRITTEN else leaf.traced() if isinstance(leaf, ArrayWrapper) else leaf
         assert isinstance(array, TracedArray)
@@ -589,8 +641,7 @@ def _check_arguments(arguments: Tree, given: tuple[list[Any], TreeSpec], functio
     code = getattr(inspect.unwrap(function), "__code__", None)
     raise TraceError(f"the function {what}{origin}",
                      (line_that_changes([code], path) if code is not None else None) or return_location(function) or find_user_location(),
-                     hint="copy it first and return the new container (p = dict(p), list(p), dataclasses.replace(p)); or write into "
-                          "an array that it holds (p['w'][:] = value): a compiled function writes to arrays, not to containers")
+                     hint=hint)
 
 
 def _is_same_leaf(before: Any, now: Any) -> bool:

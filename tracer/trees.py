@@ -6,7 +6,7 @@ import dataclasses
 import enum
 import re
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import EllipsisType
 from typing import Any
 
@@ -83,6 +83,19 @@ def register_tuple(kind: type[tuple[Any, ...]]) -> None:
     """Register a class of tuples, whose objects flatten as tuples do, and are built as such."""
     optree.register_pytree_node(kind, lambda node: (tuple(node), None), lambda _, items: tuple(items),
                                 path_entry_type=optree.SequenceEntry, namespace=NAMESPACE)
+
+
+def children_of(node: Any) -> Sequence[Any]:
+    """The children of a node of a tree; none of a leaf."""
+    if optree.tree_is_leaf(node, namespace=NAMESPACE):      # the error of a leaf has its text, which decides on a value
+        return ()
+    return optree.tree_flatten_one_level(node, namespace=NAMESPACE)[0]      # type: ignore[no-any-return]
+
+
+def with_children(node: Any, children: Sequence[Any]) -> Any:
+    """Copy of a node of a tree with other children."""
+    _, metadata, _, build = optree.tree_flatten_one_level(node, namespace=NAMESPACE)
+    return build(metadata, children)
 
 
 _STATIC = (bool, int, str, bytes, range, enum.Enum, np.dtype, type, EllipsisType)

@@ -23,6 +23,7 @@ from adjit.runtime.capture.state_guard import StateGuard
 from adjit.runtime.capture.stored_state import Slot, StateNumber, number_in_trace, take_stores, tensors_in
 from adjit.tracer.array import TracedArray, as_traced, without_labels
 from adjit.tracer.array_wrapper import ArrayWrapper
+from adjit.tracer.guards.argument_containers import containers_in
 from adjit.tracer.scope import Scope, active_scope
 from adjit.tracer.trace import NumberLeaf, OutLeaf, StaticLeaf, Trace, check_result, function_name
 from adjit.tracer.trees import TreeSpec, flatten, unflatten
@@ -157,6 +158,7 @@ class CapturedFunction:
         try:
             with marks_taken_back(self.capture):
                 result = self.__wrapped__(*args, **kwargs)
+            root.returned = containers_in(result, root.containers)
             stored = list(take_stores(self._before, self.capture, self._filled_later, self._numbers))
         finally:
             for number in self.numbers:

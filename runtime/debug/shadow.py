@@ -87,7 +87,8 @@ class Shadow:
         if found is not None:
             program, captured = found
             given = len(program.param_roles) - len(captured)
-            if program.tensors is not None or program.trace.stored or any(param >= given for param, _ in program.trace.writes):
+            changes = program.trace.stored or program.trace.containers
+            if program.tensors is not None or changes or any(param >= given for param, _ in program.trace.writes):
                 self.reason = "it changes tensors or stores values outside of the function, which a second run would change again"
                 return result
             _worker.put(_Task(self, fun, *copies, *copy.deepcopy((result, (args, kwargs))), program, tuple(map(np.array, captured))))

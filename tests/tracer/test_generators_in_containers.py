@@ -80,3 +80,60 @@ def test_draws_from_a_generator_outside_are_warned_about_once(held: Any) -> None
     assert first == second
     (warning,) = [w for w in caught if "while it is traced" in str(w.message)]
     assert "draws from" in str(warning.message)
+
+
+class Layer:
+    """Adds a draw of its own generator."""
+
+    def __init__(self, seed: int):
+        self.generator = np.random.default_rng(seed)
+
+    def __call__(self, x: float) -> float:
+        return x + self.generator.random()
+
+
+def layers_in_turn() -> tuple[Callable[[float], Any], Callable[[], Any]]:
+    layers = [Layer(seed) for seed in range(3)]
+
+    def run(x: float) -> float:
+        for _ in range(12):
+            for layer in layers:
+                x = layer(x)
+            if x > 8:
+                x = x - 5
+        return x
+    return run, lambda: [layer.generator.random() for layer in layers]
+
+
+def chosen_by_number() -> tuple[Callable[[float], Any], Callable[[], Any]]:
+    held = {"all": [np.random.default_rng(seed) for seed in range(3)]}
+
+    def run(x: float) -> tuple[float, int]:
+        k = 0
+        while x < 10:
+            x = x + held["all"][k % 3].random()
+            k += 1
+        return x, k
+    return run, lambda: [generator.random() for generator in held["all"]]
+
+
+def kept_if_better() -> tuple[Callable[[float], Any], Callable[[], Any]]:
+    held = (random.Random(2),)
+
+    def run(x: float) -> float:
+        for _ in range(50):
+            other = x + held[0].gauss(0, 1)
+            if (other - 1) ** 2 < (x - 1) ** 2:
+                x = other
+        return x
+    return run, lambda: held[0].random()
+
+
+@pytest.mark.parametrize("make", [layers_in_turn, chosen_by_number, kept_if_better])
+@pytest.mark.filterwarnings("ignore:.*while it is traced:RuntimeWarning")
+def test_the_first_call_draws_what_python_draws_however_often_it_is_traced(make: Callable[[], Any]) -> None:
+    for x in (5.0, 1.0):
+        run, draw = make()
+        wanted, then = run(x), draw()
+        run, draw = make()
+        assert (aj.compile(run)(x), draw()) == (wanted, then)

@@ -248,8 +248,10 @@ def test_what_is_put_into_an_argument_is_not_lost_silently():
         return x
 
     with pytest.raises(TraceError, match=r"a container that was passed to it, as state\['w'\]\[0\]") as caught:
-        trace_function(lost, ({"w": [X, X]}, X), {})
+        trace_function(aj.vmap(lost), ({"w": [X, X]}, X), {})
     assert "return the new container" in str(caught.value)
+    (change,) = trace_function(lost, ({"w": [X, X]}, X), {}).containers     # each call makes it: tests/runtime/test_written_containers.py
+    assert change.name == "state['w']"
 
     def returned(state, x):
         state = dict(state)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MemberDescriptorType, ModuleType, SimpleNamespace
@@ -23,6 +23,9 @@ Template = Callable[[Sequence[Any], dict[int, Any]], Any]
 
 KEPT = -1
 """Key of the wrappers of arrays that a call made, among the objects that were made for it."""
+
+ARGUMENTS = -2
+"""Key of the arguments of a call, `(args, kwargs)`, there."""
 
 _FIXED = (type, ModuleType, BuiltinFunctionType, Enum, range, slice, BaseException)
 
@@ -47,11 +50,14 @@ class TemplateMaker:
         self._results = {id(array): number for number, array in enumerate(results)}
         self._kept: dict[int, int] = {}
         self.made: dict[int, Any] = {}
+        self.given: Mapping[int, Template] = {}     # templates of objects, by identity, before all others
         self._numbers: dict[int, int] = {}
         self._templates: dict[int, Template] = {}
 
     def __call__(self, value: Any) -> Template:
         """Make the template of a value. Raises `NotRepeatableError` if there is none."""
+        if id(value) in self.given:
+            return self.given[id(value)]
         if id(value) in self._numbers:
             number = self._numbers[id(value)]
             return lambda results, made: made[number] if number in made else self._templates[number](results, made)

@@ -125,6 +125,7 @@ def test_other_names_are_scipys() -> None:
 
 @pytest.mark.parametrize(("function", "kind", "words"), [
     (lambda x: signal.residue(x, x), UnsupportedError, r"scipy\.signal\.residue has no rule for traced arrays"),
+    (lambda x: signal.butter(3, x[0] ** 2), UnsupportedError, r"(?s)butter has no rule .*f, static=\"cutoff\""),
     (lambda x: signal.filtfilt([1.0], [1.0, 0.5], x, method="gust"), UnsupportedError, "gust"),
     (lambda x: signal.filtfilt([1.0], [1.0, 0.5], x, padlen=30), ValueError, "greater than padlen, which is 30"),
     (lambda x: signal.convolve(x, x[None]), ShapeError, "same number of dimensions"),
