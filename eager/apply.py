@@ -129,7 +129,7 @@ def apply(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any] =
 
 def apply_to_one(function: Function, x: Tensor) -> Any:
     """`apply(function, (x,))`, by a shorter way where nothing is recorded."""
-    if not x._requires_grad and x._view is None and not switches.autocast:
+    if not x._requires_grad and (x._view is None or _is_current(x._view)) and not switches.autocast:
         array = x.array
         call, context = known_calls.get((function, array.dtype.char, array.shape)), thread.context
         if call is not None and context.silently is not None and not context.scopes:
@@ -149,14 +149,14 @@ def apply_to_one(function: Function, x: Tensor) -> Any:
 def apply_to_two(function: Function, x: Tensor, other: Any) -> Any:
     """`apply(function, (x, other))`, by a shorter way for two tensors, or a tensor and a number, a tuple of numbers or a dtype, where
     nothing is recorded."""
-    if not x._requires_grad and x._view is None and not switches.autocast:
+    if not x._requires_grad and (x._view is None or _is_current(x._view)) and not switches.autocast:
         array, kind = x.array, type(other)
         call: Call | None = None
         operands: tuple[Any, ...] = (array,)
         if isinstance(other, Tensor):
             second = other.array
             operands = (array, second)
-            if not other._requires_grad and other._view is None:
+            if not other._requires_grad and (other._view is None or _is_current(other._view)):
                 call = known_calls.get((function, array.dtype.char, array.shape, second.dtype.char, second.shape))
         elif isinstance(other, np.dtype):
             call = known_calls.get((function, array.dtype.char, array.shape, other))
@@ -182,6 +182,11 @@ def apply_to_two(function: Function, x: Tensor, other: Any) -> Any:
             if call.is_one_view:
                 return _one_view(call, x, call.run(*operands)[0])
     return apply(function, (x, other))
+
+
+def _is_current(view: View) -> bool:
+    """True if no write in place has changed the graph of a view's base since the view looked."""
+    return view.history == view.root._history
 
 
 def _one_view(call: Call, base: Any, array: np.ndarray) -> Tensor:
