@@ -187,7 +187,8 @@ def _of_numpy(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[st
     """NumPy's function of the number, which is noted; that of a traced array is the array's."""
     if not all(_is_number(each) or getattr(type(each), "__array_ufunc__", None) is np.ndarray.__array_ufunc__ for each in inputs):
         return NotImplemented
-    note_read(f"np.{ufunc.__name__}", 3)
+    if ufunc not in (np.add, np.subtract, np.multiply, np.true_divide):      # what cuts off, such as np.minimum, shows at no size traced
+        note_read(f"np.{ufunc.__name__}", 0)
     return getattr(ufunc, method)(*map(_plain, inputs), **kwargs)
 
 

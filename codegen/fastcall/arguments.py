@@ -9,6 +9,7 @@ from adjit.codegen.fastcall import object_layout as layout
 from adjit.codegen.fastcall.descriptor_layout import DIGEST, FUNCTION, GUARD, NODE, PROGRAM, RANGE, Guard, Node
 from adjit.codegen.fastcall.tensors import CALL_LISTS, each
 from adjit.codegen.llvm.builder import Builder
+from adjit.ir.ops.panels import MOST_ROWS
 
 DECLARATIONS = """
 @PyFloat_Type = external global i8
@@ -89,7 +90,8 @@ def _check_rows(text: Builder, size: str) -> None:
     cell = text.load("ptr", text.at("%params", "i64", number))
     known = text.load("i64", cell)
     with text.if_(text.compare("eq", known, -1)):
-        with text.if_(text.compare("slt", size, text.load("i64", "%node", NODE["count"]))):
+        few, many = text.compare("slt", size, text.load("i64", "%node", NODE["count"])), text.compare("sgt", size, MOST_ROWS)
+        with text.if_(text.either(few, many)):
             text.ret("i1", "false")
         text.store("i64", size, cell)
     with text.if_(text.both(text.compare("ne", known, -1), text.compare("ne", known, size))):

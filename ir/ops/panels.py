@@ -17,6 +17,10 @@ from adjit.ir.types import I64, TensorType
 PANEL_SIZES = (64, 8, 1)
 """Rows of panels."""
 
+MOST_ROWS = 1_000_003
+"""Most rows of a call that a program for any number serves: what Python does for more was not seen. It is a prime, so that hardly another
+length is a multiple."""
+
 Body = Callable[..., Sequence[np.ndarray]]
 
 

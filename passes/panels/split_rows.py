@@ -59,6 +59,8 @@ class _Split:
             if op in self.needed:
                 self._classify(op)
         loops = max([1 + self.level[value] for value in self._row_results()] + [1 + self._level_of(op) for op in self.sums], default=0)
+        if not loops:
+            raise RowsMixed("nothing is computed from the rows")
         if loops > MAX_LOOPS:
             raise RowsMixed(f"rows depend on sums over all rows, {loops - 1} times in a row",
                             next((op.loc for op in self.graph.ops if any(self.level.get(value) == MAX_LOOPS and value in self.rows

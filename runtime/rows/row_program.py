@@ -21,7 +21,7 @@ from adjit.ir import ops
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import AdjitError
 from adjit.ir.graph import Graph, Op, Value, attributes_key, graph_key
-from adjit.ir.ops.panels import PANEL_SIZES
+from adjit.ir.ops.panels import MOST_ROWS, PANEL_SIZES
 from adjit.ir.verifier import Stage
 from adjit.passes.options import Options
 from adjit.passes.panels.row_axes import RowGraphs, RowsMixed, align
@@ -38,9 +38,9 @@ from adjit.tracer.row_count import RowProbe, probing
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.trace import Trace
 
-TRACED_SIZES = (67, 29, 100_003)
-"""Numbers of rows that a function is traced for: primes, so that hardly another length is taken for one of rows. The last is so large that
-chunks of rows, and bounds of slices, are as good as never larger; it shows where Python uses the number of rows."""
+TRACED_SIZES = (67, 29, MOST_ROWS)
+"""Numbers of rows that a function is traced for: primes, so that hardly another length is taken for one of rows. What does something else
+from some number of rows on does so for the least or the largest."""
 
 FEW_ROWS = (2, 1)
 """Numbers of rows that may be special cases: axes of length 1 are dropped or repeated, and short arrays may be used up."""
@@ -235,8 +235,8 @@ def _described(captured: Captured | None) -> Any:
 def _trace(fun: Callable[..., Any], signature: CallSignature, compile_options: CompileOptions, size: int, keep: bool = False) -> SizedTrace:
     """The trace for `size` rows of zeros; what it changes in tensors is taken back, unless it is to be kept. Raises `RowsMixed` where the
     function decides on values, keeps values, or fails."""
-    args, kwargs, sized = call_with_rows(signature, size, compile_options.static, modes.key)
     try:
+        args, kwargs, sized = call_with_rows(signature, size, compile_options.static, modes.key)
         trace, captured, _ = trace_call(fun, args, kwargs, compile_options.static, sized, (), None)
     except RowsMixed:
         raise
@@ -250,7 +250,8 @@ def _trace(fun: Callable[..., Any], signature: CallSignature, compile_options: C
             number = {value: index for index, value in enumerate(trace.graph.params)}
             updates += [(number[value], result) for _, value, result in captured.effects.writes]
         graph, order = with_updates(with_donations(trace.graph, sized, compile_options.donate), updates)
-        result = run_pipeline(graph, compile_options.pass_options, settings.VERIFY.get(), passes=DERIVATIVES)
+        unrolled = replace(compile_options.pass_options, rolling=None)       # a loop of layers would be one graph that takes all rows
+        result = run_pipeline(graph, unrolled, settings.VERIFY.get(), passes=DERIVATIVES)
     except BaseException:
         if captured is not None:
             captured.undo()

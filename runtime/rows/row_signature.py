@@ -10,6 +10,7 @@ import numpy as np
 
 from adjit.eager.tensor import Tensor, new_tensor
 from adjit.ir.errors import Location
+from adjit.ir.ops.panels import MOST_ROWS
 from adjit.passes.panels.row_axes import RowsMixed
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.signature import CallSignature, StaticArgument, flatten_call
@@ -51,7 +52,7 @@ class RowCalls:
 
     def _is_served(self, signature: CallSignature) -> bool:
         least, in_order = self._needs.get(signature.key, (1, ()))
-        return signature.rows >= least and all(signature.leaves[index].flags.c_contiguous for index in in_order)
+        return least <= signature.rows <= MOST_ROWS and all(signature.leaves[index].flags.c_contiguous for index in in_order)
 
     def _general(self, signature: CallSignature) -> CallSignature | None:
         """The signature of calls with any number of rows; None if the arrays of rows have none, or not the same number."""

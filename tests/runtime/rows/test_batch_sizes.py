@@ -173,6 +173,16 @@ def test_float32_and_integers() -> None:
     check(lambda x, n: (x * 2, n + 1, np.sum(n), np.max(x)), X.astype(np.float32), LABELS, rows=(0, 1), same_bits=True, sizes=(1, 2, 7))
 
 
+def test_a_loop_of_layers() -> None:
+    def f(x: Any, ws: Any) -> Any:
+        for number in range(12):
+            x = np.tanh(x @ ws[number]) + x
+        return x, np.mean(x)
+
+    found = check(f, X, RNG.normal(size=(12, 6, 6)) / 4, rows=(0,), sizes=(1, 2, 7, 100))
+    assert made(found) == 1
+
+
 def test_draws_of_random_numbers() -> None:
     key = aj.random.key(3)
     found = check(lambda key, x: x * aj.random.uniform(key, x.shape), key, X, rows=(1,), same_bits=True)
@@ -260,6 +270,9 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     "a decision": (lambda x: x if np.sum(x) > 1e9 else -x, "decides on values"),
     "the size": (lambda x: (x, x.shape[0]), "returns"),
     "a power of the size": (lambda x: np.sum(x) / x.shape[0] ** 2, "Python uses the number of rows itself"),
+    "a cut size": (lambda x: np.sum(x) / np.minimum(x.shape[0], 200_000), "Python uses the number of rows itself, for np.minimum"),
+    "no rows": (lambda x: np.ones(3) * x.shape[1], "nothing is computed from the rows"),
+    "a loop of the program": (lambda x: aj.fori_loop(0, 3, lambda _, carry: np.tanh(carry + x), x), "scan runs a graph of its own"),
     "a root of the size": (lambda x: np.sum(x) / np.sqrt(x.shape[0]), "number"),
 }
 
@@ -274,6 +287,14 @@ def test_what_has_a_program_for_each_size(name: str) -> None:
     assert compiled.cache_info().traces == 3
     (line,) = [line for line in compiled.explain().splitlines() if line.startswith("a program for each number of rows of x, because")]
     assert reason in line
+
+
+def test_what_happens_from_a_number_of_rows_on_happens() -> None:
+    """Python is asked for the least of two numbers by functions that show it at no size that is traced."""
+    compiled = aj.compile(lambda x: np.sum(x) / min(x.shape[0], 1_200_000), batch="x")
+    for size in (5, 1_000_000, 1_000_000, 1_000_000, 1_500_000):
+        assert np.isclose(compiled(np.ones(size)), size / min(size, 1_200_000))
+    assert compiled.cache_info().traces == 2
 
 
 def test_the_reason_has_a_line() -> None:
