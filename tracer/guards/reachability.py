@@ -464,8 +464,9 @@ class _Walk:
             self.follow(function, path)
         if isinstance(value, IdentityKeyed):
             yield from self.identity_keyed(value, path)
-            read = {attribute for name, attribute in type(value).__adjit_reads__.items() if name in self.names}
-            if type(value).__adjit_reads__:
+            reads = getattr(type(value), "__adjit_reads__", {})     # a compiled module is of the module's class for `isinstance` alone
+            read = {attribute for name, attribute in reads.items() if name in self.names}
+            if reads:
                 self.names |= read - {""}
                 yield from self.attributes(value, own, path, all_names="" in read)
         kind = value if isinstance(value, type) else type(value)
