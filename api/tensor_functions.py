@@ -22,7 +22,7 @@ from adjit.eager.apply import apply
 from adjit.eager.functional import shapes
 from adjit.eager.functional.matmul import einsum_of_one
 from adjit.eager.node_names import raw
-from adjit.eager.tensor import Tensor, as_tensor, tensor
+from adjit.eager.tensor import Tensor, as_tensor, tensor  # noqa: F401  examples
 from adjit.ir.types import is_inexact
 from adjit.numpy_signatures import example
 from adjit.tracer.promotion import dtype_argument
@@ -55,7 +55,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     tensor([1., 0.])
     """
     if input is None and other is None:
-        return tuple(tensor(index) for index in np.nonzero(as_tensor(condition).detach().numpy()))
+        return as_tensor(condition).nonzero(as_tuple=True)      # type: ignore[attr-defined]
     if input is None or other is None:
         raise TypeError("where() received an invalid combination of arguments: where(condition) has the indices, where(condition, input, "
                         "other) takes both")

@@ -142,7 +142,13 @@ def _set_data(self: Tensor, value: Any) -> None:
     if capture is not None and isinstance(array, TracedArray):
         old = traced(self).value
         capture.check_new_memory(self, array)
-        array = view_of(array, lambda new: written_without_gradient(self, old, new), with_gradient_of, array.steps)
+        target = weakref.ref(self)      # its own content must not keep it alive
+
+        def read(new: Any) -> Any:
+            tensor = target()
+            return new if tensor is None else written_without_gradient(tensor, old, new)
+
+        array = view_of(array, read, with_gradient_of, array.steps)
     self.array = array
 
 

@@ -267,7 +267,8 @@ def _with_counts(values: Tensor, inverse: Any, counts: Any, return_inverse: bool
 
 
 def _numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
-    """Return the array itself: the tensor sees writes to it. Raises `NonDifferentiableError` for a tensor that requires grad.
+    """Return the array itself: the tensor sees writes to it. In compiled functions it is a traced array, which functions of NumPy take.
+    Raises `NonDifferentiableError` for a tensor that requires grad.
 
     With `force`, tensors that require grad are accepted too.
     """
@@ -275,7 +276,7 @@ def _numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
         raise NonDifferentiableError("a tensor that requires grad is converted to an ndarray, which would lose the gradient",
                                      find_user_location(), hint="use x.detach().numpy()")
     content = _content(self)
-    return content if is_ndarray(content) else np.asarray(content)
+    return content if is_ndarray(content) or isinstance(content, TracedArray) else np.asarray(content)
 
 
 def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:

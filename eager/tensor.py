@@ -147,6 +147,8 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 
 def _content(data: Any, dtype: Any, copy: bool) -> Any:
     data = _opened(data)
+    if isinstance(data, TracedArray) and not copy and not data.scalar and dtype in (None, data.dtype):
+        return data
     if contains_traced(data):
         traced = as_traced(data)
         return FUNCTIONS["astype"](traced, traced.dtype if dtype is None else dtype)

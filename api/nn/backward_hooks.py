@@ -22,6 +22,9 @@ class BackwardHooks(Stateful):
         self.before: list[Hook] = []
         self.after: list[Hook] = []
 
+    def __bool__(self) -> bool:
+        return bool(self.before or self.after)
+
     def of_call(self, module: Any) -> Watch:
         """Return the identities for a call."""
         return Watch(module, self)
@@ -83,6 +86,7 @@ def _behind_identity(items: tuple[Any, ...], places: list[int], before: Hook | N
     for place, tensor in zip(places, apply(_same, ([items[place] for place in places],)), strict=True):
         passed[place] = tensor
     node = passed[places[0]].grad_fn
+    node.metadata["module"] = (before or after).__self__.module       # for messages
 
     def on(hook: Hook, grads: tuple[Any, ...]) -> tuple[Any, ...]:
         every: list[Any] = [None] * len(items)

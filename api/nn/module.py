@@ -110,7 +110,7 @@ class Module(Stateful):
                     return self.forward(*args, **kwargs)
                 for hook in list(self._pre_hooks or ()):
                     args, kwargs = hook(self, args, kwargs)
-                watch = None if self._backward_hooks is None else self._backward_hooks.of_call(self)
+                watch = self._backward_hooks.of_call(self) if self._backward_hooks else None
                 output = self.forward(*(args if watch is None else watch.inputs(args)), **kwargs)
                 for hook in list(self._hooks or ()):
                     returned = hook(self, args, kwargs, output)

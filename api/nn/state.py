@@ -31,11 +31,16 @@ class IncompatibleKeys(NamedTuple):
         return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
 
+_COUNT = "num_batches_tracked"
+"""Name of a count that older states of batch normalisations lack: it stays as it is."""
+
+
 def load_into(own: Mapping[str, Tensor], state: Mapping[str, Any], strict: bool, name: str) -> IncompatibleKeys:
     """Write a state into the tensors `own`, in place; all of the state is checked before the first write."""
     if not isinstance(state, Mapping):
         raise StateError(f"a state is a dict of tensors by name, got a {type(state).__name__}", find_user_location())
-    differ = IncompatibleKeys([key for key in own if key not in state], [key for key in state if key not in own])
+    missing = [key for key in own if key not in state and key.rpartition(".")[2] != _COUNT]
+    differ = IncompatibleKeys(missing, [key for key in state if key not in own])
     problems = []
     if strict:
         problems += [f"missing: {', '.join(differ.missing_keys)}"] if differ.missing_keys else []
@@ -69,7 +74,7 @@ def _misfit(key: str, target: Tensor, content: Any) -> str | None:
     if isinstance(content, str):
         return f"{key}: {content}"
     if tuple(content.shape) != target.shape:
-        return f"{key}: shape {tuple(content.shape)} in place of {target.shape}"
+        return f"size mismatch for {key}: shape {tuple(content.shape)} in place of {tuple(target.shape)}"
     if not np.can_cast(content.dtype, target.dtype, "same_kind"):
         return f"{key}: {content.dtype} cannot be converted to {target.dtype}"
     return None

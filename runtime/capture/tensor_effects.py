@@ -266,7 +266,9 @@ class CapturedFunction:
                 hooked = hooked or node
             stack += [edge[0] for edge in node.edges if edge is not None]
         if hooked is not None:
-            raise UnsupportedError(f"{hooked.name()} has a hook, and a result of the compiled function depends on it", hooked.location,
+            module = hooked.metadata.get("module")
+            what = hooked.name() if module is None else f"a module {type(module).__name__}"
+            raise UnsupportedError(f"{what} has a hook, and a result of the compiled function depends on it", hooked.location,
                                    hint="register hooks on the returned tensors, or call backward() within the function")
         return True
 

@@ -9,12 +9,14 @@ from functools import wraps
 from inspect import Parameter, unwrap
 from typing import Any, Literal, NoReturn, Protocol, TypeVar
 
+import numpy as np
+
 from adjit.eager.in_place import apply_in_place
 from adjit.eager.tensor import Tensor
 from adjit.ir.errors import ArgumentError, DTypeError, ShapeError
 from adjit.ir.types import is_float
 from adjit.tracer.array import as_traced
-from adjit.tracer.user_location import find_user_location
+from adjit.tracer.user_location import find_user_location, warn_user
 
 F = TypeVar("F", bound=Callable[..., Any])
 Reduction = Literal["mean", "sum", "none"]
@@ -91,13 +93,22 @@ def integers(labels: Array, function: str, what: str = "labels") -> Any:
     return array
 
 
-def pair(prediction: Array, target: Array, function: str) -> tuple[Any, Any]:
-    """Return both if their shapes are equal; a target of integers or bools is converted to the prediction's dtype."""
+def pair(prediction: Array, target: Array, function: str, broadcast: bool = False) -> tuple[Any, Any]:
+    """Return both if their shapes are equal, or, with `broadcast` and a warning, can be broadcast; a target of integers or bools is
+    converted to the prediction's dtype."""
     prediction, target = floating(prediction, function), as_traced(target)
-    if prediction.shape != target.shape:
+    if prediction.shape != target.shape and broadcast and _is_compatible(prediction.shape, target.shape):
+        warn_user(f"{function}: the target has the shape {target.shape}, the prediction {prediction.shape}: they are broadcast, which is "
+                  "rarely meant; make their shapes equal")
+        prediction, target = np.broadcast_arrays(prediction, target)
+    elif prediction.shape != target.shape:
         raise ShapeError(f"{function}: the prediction has shape {prediction.shape}, the target {target.shape}", find_user_location(),
                          hint="reshape one of them; they are not broadcast")
     return prediction, target if is_float(target.dtype) else target.astype(prediction.dtype)
+
+
+def _is_compatible(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    return all(1 in sizes or sizes[0] == sizes[1] for sizes in zip(reversed(one), reversed(other), strict=False))
 
 
 def parameter(array: Array | None, shape: tuple[int, ...], function: str, what: str) -> Any:

@@ -95,7 +95,7 @@ def mse_loss(input: Array, target: Array, reduction: Reduction = "mean", weight:
     >>> mse_loss(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
     np.float64(2.0)
     """
-    prediction, target = pair(input, target, "mse_loss")
+    prediction, target = pair(input, target, "mse_loss", broadcast=True)
     return _weighted_mean(np.square(prediction - target), weight, reduction, "mse_loss")
 
 
@@ -106,7 +106,7 @@ def l1_loss(input: Array, target: Array, reduction: Reduction = "mean", weight: 
     >>> l1_loss(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
     np.float64(1.0)
     """
-    prediction, target = pair(input, target, "l1_loss")
+    prediction, target = pair(input, target, "l1_loss", broadcast=True)
     return _weighted_mean(np.abs(prediction - target), weight, reduction, "l1_loss")
 
 
@@ -119,7 +119,7 @@ def smooth_l1_loss(input: Array, target: Array, reduction: Reduction = "mean", b
     >>> smooth_l1_loss(np.array([0.5, 3.0]), np.array([0.0, 0.0]), reduction="none")
     array([0.125, 2.5  ])
     """
-    prediction, target = pair(input, target, "smooth_l1_loss")
+    prediction, target = pair(input, target, "smooth_l1_loss", broadcast=True)
     if beta < 0.0:
         raise ArgumentError(f"smooth_l1_loss: beta is not negative, got {beta}", find_user_location())
     difference = prediction - target
@@ -140,7 +140,7 @@ def huber_loss(input: Array, target: Array, reduction: Reduction = "mean", delta
     >>> huber_loss(np.array([0.5, 3.0]), np.array([0.0, 0.0]), reduction="none", delta=2.0)
     array([0.125, 4.   ])
     """
-    prediction, target = pair(input, target, "huber_loss")
+    prediction, target = pair(input, target, "huber_loss", broadcast=True)
     if delta <= 0.0:
         raise ArgumentError(f"huber_loss: delta is positive, got {delta}", find_user_location())
     difference = prediction - target
@@ -197,7 +197,7 @@ def kl_div(input: Array, target: Array, reduction: Reduction | Literal["batchmea
     >>> kl_div(np.log(np.array([[0.5, 0.5]])), np.array([[1.0, 0.0]]), reduction="batchmean").round(4)
     np.float64(0.6931)
     """
-    log_probabilities, truth = pair(input, target, "kl_div")
+    log_probabilities, truth = pair(input, target, "kl_div", broadcast=True)
     if log_target:
         loss = np.exp(truth) * (truth - log_probabilities)
     else:

@@ -125,7 +125,7 @@ def test_dropout() -> None:
     (lambda: F.cross_entropy(np.float64(1.0), np.array(0)), aj.errors.ShapeError, r"got \(\)"),
     (lambda: F.cross_entropy(X, LABELS, reduction="average"), ValueError, "reduction is 'mean', 'sum' or 'none', got 'average'"),
     (lambda: F.cross_entropy(X, LABELS, label_smoothing=2.0), ValueError, "label_smoothing lies in"),
-    (lambda: F.mse_loss(np.ones((4, 1)), np.ones(4)), aj.errors.ShapeError, r"prediction has shape \(4, 1\), the target \(4,\)"),
+    (lambda: F.mse_loss(np.ones((4, 2)), np.ones(4)), aj.errors.ShapeError, r"prediction has shape \(4, 2\), the target \(4,\)"),
     (lambda: F.dropout(X, 1.5, key=aj.random.key(0)), ValueError, "p lies in"),
     (lambda: F.dropout(X, 0.5, key=3), aj.errors.DTypeError, r"make one with adjit.random.key"),
     (lambda: F.one_hot(X, 3), aj.errors.DTypeError, "labels are integers"),
@@ -217,3 +217,18 @@ def test_attention_takes_a_key_of_the_default_generator() -> None:
     manual_seed(7)
     np.testing.assert_allclose(F.dropout(np.full((1, 100), 0.01)), first)
     assert not np.array_equal(F.scaled_dot_product_attention(q, k, v, dropout_p=0.5), first)
+
+
+@pytest.mark.parametrize("loss", [F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss])
+def test_losses_of_tensors_of_several_shapes_are_broadcast_with_a_warning(loss: Any) -> None:
+    prediction = aj.tensor([[1.0], [2.0]], requires_grad=True)
+    with pytest.warns(UserWarning, match="they are broadcast"):
+        found = loss(prediction, aj.tensor([0.5, 1.5, 2.5]))
+    with pytest.warns(UserWarning, match="they are broadcast"):
+        assert loss(prediction, aj.tensor(1.0), reduction="none").shape == (2, 1)
+    expected = loss(prediction.expand(2, 3), aj.tensor([[0.5, 1.5, 2.5]] * 2))
+    assert found.item() == expected.item()
+    found.backward()
+    assert prediction.grad.shape == (2, 1)
+    with pytest.raises(aj.errors.ShapeError, match="the prediction has shape"):
+        loss(prediction, aj.ones(3, 2))

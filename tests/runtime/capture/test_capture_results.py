@@ -264,3 +264,44 @@ def test_arrays_may_be_overwritten_before_the_backward_pass(backend: str) -> Non
         w.grad = None
         value.backward()
         assert w.grad.tolist() == [0.0, 2.0, 6.0]
+
+
+def test_full_backward_hooks_that_were_removed_leave_nothing_behind() -> None:
+    layer = aj.nn.Linear(2, 2)
+    handle = layer.register_full_backward_hook(lambda module, inputs, outputs: None)
+    with pytest.raises(aj.errors.UnsupportedError, match="a module Linear has a hook"):
+        aj.compile(lambda x: layer(x))(aj.ones(1, 2))
+    handle.remove()
+    assert aj.compile(lambda x: layer(x))(aj.ones(1, 2)).shape == (1, 2)
+
+
+def test_tensors_of_a_step_whose_data_is_set() -> None:
+    @aj.compile
+    def descend(x: Any) -> Any:
+        z = aj.zeros_like(x, requires_grad=True)
+        d = aj.zeros_like(x, requires_grad=True)
+        (d * x).sum().backward()
+        d.data = d + d.grad
+        for _ in range(2):
+            (gradient,) = aj.autograd.grad(((z - x) ** 2).sum(), z)
+            z.data -= 0.25 * gradient
+        z = z.detach()
+        return (z * x).sum(), z, d.detach()
+
+    loss, z, d = descend(aj.tensor([1.0, 2.0]))
+    assert (loss.item(), z.tolist(), d.tolist()) == (3.75, [0.75, 1.5], [1, 2])
+
+
+def test_where_of_a_condition_and_arrays_of_tensors() -> None:
+    rows, columns = aj.compile(lambda mask: aj.where(mask))(aj.tensor([[True, False], [False, True]]))
+    assert (rows.tolist(), columns.tolist()) == ([0, 1], [0, 1])
+
+    @aj.compile
+    def through_numpy(x: Any) -> Any:
+        array = np.tanh(x.detach().numpy()) * 0 + x.detach().cpu().numpy()
+        again = aj.from_numpy(array)
+        again.mul_(2.0)
+        return again, array.sum()
+
+    again, total = through_numpy(aj.tensor([1.0, 2.0], requires_grad=True))
+    assert (again.tolist(), float(total), again.requires_grad) == ([2, 4], 6.0, False)
