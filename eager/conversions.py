@@ -174,7 +174,7 @@ def _stride(self: Tensor, dim: int | None = None) -> Any:
 
 def _data_ptr(self: Tensor) -> int:
     """Address of the first element."""
-    return _numpy(self, force=True).ctypes.data
+    return _ndarray(self, force=True).ctypes.data
 
 
 def _contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
@@ -272,15 +272,26 @@ def _numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
 
     With `force`, tensors that require grad are accepted too.
     """
+    _check_numpy(self, force)
+    content = _content(self)
+    return content if isinstance(content, TracedArray) else _ndarray(self, force=force)      # type: ignore[return-value]
+
+
+def _check_numpy(self: Tensor, force: bool) -> None:
     if self.requires_grad and not force:
         raise NonDifferentiableError("a tensor that requires grad is converted to an ndarray, which would lose the gradient",
                                      find_user_location(), hint="use x.detach().numpy()")
+
+
+def _ndarray(self: Tensor, *, force: bool = False) -> np.ndarray:
+    """The array itself. Raises `TraceError` in compiled functions: code in C reads its memory."""
+    _check_numpy(self, force)
     content = _content(self)
-    return content if is_ndarray(content) or isinstance(content, TracedArray) else np.asarray(content)
+    return content if is_ndarray(content) else np.asarray(content)
 
 
 def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-    array = _numpy(self)
+    array = _ndarray(self)
     if dtype is not None and np.dtype(dtype) != array.dtype:
         if copy is False:
             raise ValueError(f"Unable to avoid copy while creating an array of {np.dtype(dtype)} from one of {array.dtype}.")
@@ -290,11 +301,11 @@ def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndar
 
 def _dlpack(self: Tensor, *, stream: Any = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None,
             copy: bool | None = None) -> Any:
-    return _numpy(self).__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+    return _ndarray(self).__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
 
 def _dlpack_device(self: Tensor) -> tuple[int, int]:
-    return _numpy(self, force=True).__dlpack_device__()
+    return _ndarray(self, force=True).__dlpack_device__()
 
 
 def _to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
@@ -380,7 +391,7 @@ def _array_function(self: Tensor, function: Any, types: Any, args: tuple[Any, ..
 
 
 def _as_array(value: Any) -> Any:
-    return _numpy(value) if isinstance(value, Tensor) else value
+    return _ndarray(value) if isinstance(value, Tensor) else value
 
 
 def from_dlpack(array: Any) -> Tensor:
@@ -585,7 +596,7 @@ def _own_attributes(self: Tensor) -> dict[str, Any]:
 
 def _reduce(self: Tensor) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
     _leaf_only(self, "a pickle")
-    return _rebuilt, (type(self), _numpy(self, force=True), self._requires_grad, self._grad, _own_attributes(self))
+    return _rebuilt, (type(self), _ndarray(self, force=True), self._requires_grad, self._grad, _own_attributes(self))
 
 
 def _rebuilt(kind: type[Tensor], content: Any, requires_grad: bool, gradient: Tensor | None, own: dict[str, Any]) -> Tensor:
