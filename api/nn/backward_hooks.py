@@ -86,7 +86,8 @@ def _behind_identity(items: tuple[Any, ...], places: list[int], before: Hook | N
     for place, tensor in zip(places, apply(_same, ([items[place] for place in places],)), strict=True):
         passed[place] = tensor
     node = passed[places[0]].grad_fn
-    node.metadata["module"] = (before or after).__self__.module       # for messages
+    watch: Any = before or after
+    node.metadata["module"] = watch.__self__.module       # for messages
 
     def on(hook: Hook, grads: tuple[Any, ...]) -> tuple[Any, ...]:
         every: list[Any] = [None] * len(items)

@@ -97,10 +97,11 @@ def pair(prediction: Array, target: Array, function: str, broadcast: bool = Fals
     """Return both if their shapes are equal, or, with `broadcast` and a warning, can be broadcast; a target of integers or bools is
     converted to the prediction's dtype."""
     prediction, target = floating(prediction, function), as_traced(target)
+    arrays: list[Any] = [prediction, target]
     if prediction.shape != target.shape and broadcast and _is_compatible(prediction.shape, target.shape):
         warn_user(f"{function}: the target has the shape {target.shape}, the prediction {prediction.shape}: they are broadcast, which is "
                   "rarely meant; make their shapes equal")
-        prediction, target = np.broadcast_arrays(prediction, target)
+        prediction, target = np.broadcast_arrays(*arrays)
     elif prediction.shape != target.shape:
         raise ShapeError(f"{function}: the prediction has shape {prediction.shape}, the target {target.shape}", find_user_location(),
                          hint="reshape one of them; they are not broadcast")
