@@ -40,8 +40,9 @@ from adjit.tracer.flow.flow_graph import EndOfExploration, FlowGraph, FlowMismat
 from adjit.tracer.flow.lifted_numbers import NotLiftable
 from adjit.tracer.guards.argument_containers import argument_at, check_apart, put_at
 from adjit.tracer.guards.side_effects import KeptValue
-from adjit.tracer.guards.source import Source
-from adjit.tracer.guards.templates import ARGUMENTS, KEPT
+from adjit.tracer.guards.source import MISSING, Source
+from adjit.tracer.guards.stored_values import StoredValue
+from adjit.tracer.guards.templates import ARGUMENTS, CONSTANT, KEPT
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.trace import KnownArrays, Pairs, Trace, function_name
 from adjit.tracer.user_location import find_user_location, warn_user
@@ -501,17 +502,29 @@ def _check_kept(trace: Trace, name: str, trace_again: Callable[[], tuple[Trace, 
             f"{name} keeps a value in {again[0].source.path} and reads it in the next call: a compiled function keeps nothing between "
             "calls", location, hint="pass the value as an argument and return the new one; or make an array outside of the function and "
                                     "write to its elements (state[:] = value)")
-    moves = second is not None and any(each.moved for each in second.stored)
-    if second is None or not _is_same(trace, second) or (moves and len(second.stored) != len(trace.stored)):
+    if second is None or not _is_same(trace, second):
         refused = next((each.refusal for each in trace.kept if each.refusal is not None), None)
         if refused is not None:
             _take_back(trace)
             raise refused()
         return trace
+    numbers = {each.source.path for each in trace.kept if each.refusal is not None}
+    missing = {each.source.key for each in trace.kept if each.before is MISSING}
+    if not all(other.moved or each.path in numbers or each.parts == other.parts for each, other in _pairs(trace, second)) or any(
+            source.key in missing for each in second.stored for source in each.moved):
+        return trace        # what is stored depends on what was there
     free = {key: each for key, each in by_key.items() if each.alone}
     fixed = tuple(_class_guard(source, free[source.key]) if source.key in free else source for source in trace.guards.fixed)
     return replace(trace, guards=replace(trace.guards, fixed=fixed), stored=tuple(
-        other if other.moved else each for each, other in zip(trace.stored, second.stored, strict=True)) if moves else trace.stored)
+        other if other.moved else each for each, other in _pairs(trace, second)))
+
+
+def _pairs(one: Trace, again: Trace) -> list[tuple[StoredValue, StoredValue]]:
+    """What a trace stores, each with the value of another trace; itself for a number that this one does not store."""
+    found, others = [], list(reversed(again.stored))
+    for each in one.stored:
+        found.append((each, others.pop() if others and others[-1].path == each.path else each))
+    return found
 
 
 def _class_guard(source: Source, kept: KeptValue) -> Source:
@@ -543,8 +556,15 @@ def _is_same(one: Trace, again: Trace) -> bool:
         first is second or (index not in named and first.dtype == second.dtype and first.tobytes() == second.tobytes())
         for index, (first, second) in enumerate(zip(one.captured, again.captured, strict=True)))
     expected = [path for path in stored[0] if path not in numbers or path in stored[1]]
-    return one.out_tree == again.out_tree and one.out_leaves == again.out_leaves and same_captures and stored[1] == expected and (
+    if stored[1] != expected or any(_made_of(each) != _made_of(other) for each, other in _pairs(one, again)):
+        return False
+    return one.out_tree == again.out_tree and one.out_leaves == again.out_leaves and same_captures and (
         graph_key(one.graph) == graph_key(again.graph))
+
+
+def _made_of(stored: StoredValue) -> list[object]:
+    """What a stored value is made of, whatever the constants are."""
+    return [kind if kind is CONSTANT else (kind, number) for kind, number in stored.parts]
 
 
 def _explore(flow: FlowGraph, trace: Callable[[], object]) -> None:

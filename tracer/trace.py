@@ -53,7 +53,7 @@ from adjit.tracer.guards.other_attributes import OtherAttributes
 from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.guards.shown_while_traced import warn_of_what_is_shown
 from adjit.tracer.guards.side_effects import KeptValue, check_side_effects, restore, take_back_traced
-from adjit.tracer.guards.source import MISSING, is_scalar, names_in, rebind
+from adjit.tracer.guards.source import MISSING, elsewhere, is_scalar, names_in, rebind
 from adjit.tracer.guards.stored_values import (
     StoredPlaces,
     StoredValue,
@@ -268,6 +268,8 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                 written[len(arguments) + number] = taken.cell
                 updates.append((id(taken.array), taken.cell.value))
             after = Reachability(roots, known, scope.host_functions)
+            for source in elsewhere(known.found, after.found):
+                before[source.key] = places.before[source.key] = source
             for source, found in others_bound.changed(known, after):
                 after.found.append(found)
                 if source.value is not MISSING:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.each import for_each
+from support.stateful_functions import CASES
 
 import adjit as aj
 from adjit.ir.errors import AdjitError
@@ -207,6 +208,28 @@ def test_bound_methods() -> None:
             found.append(left_behind(aj.compile(c.f, backend=backend) if backend else c.f, state))
         assert found[0] == found[1]
     for_each({body: body for body in BOUND}, check_bound)
+
+
+FOUND = [           # that once left something else behind
+    ("a namespace", ("s.l = s.l + [x.sum()]", "s.p = s.o; s.o = SimpleNamespace(n=1, t=x.sum())", "s.l.append(x.sum()); s.l = s.l[-2:]",
+                     "s.l.append(s.p); s.p = x.sum(); s.l = s.l[-3:]", "s.p2 = s.p1 if hasattr(s, 'p1') else None; s.p1 = x.sum()",
+                     "s.hist = (getattr(s, 'hist', ()) + (x.sum(),))[-2:]")),
+    ("a module", ("m.n += 1", "m.t += x.sum()", "m.prev = m.cur; m.cur = x.sum()")),
+    ("classes", ("q = Meter(); q.update(x.sum()); m.last = q",))]
+
+
+def test_functions_that_once_left_something_else_behind() -> None:
+    for name, bodies in FOUND:
+        setup, state, every = CASES[name]
+        assert set(bodies) <= set(every)
+        for_each(named(setup, bodies, state), check)
+
+
+@pytest.mark.share(5)
+@pytest.mark.parametrize(("setup", "state", "body"), [
+    pytest.param(setup, state, body, id=f"{name}: {body}") for name, (setup, state, bodies) in CASES.items() for body in bodies])
+def test_functions_leave_behind_what_python_leaves_or_are_refused(setup: str, state: str, body: str) -> None:
+    check(setup, body, state, refusals=True)
 
 
 def test_native_programs() -> None:

@@ -8,7 +8,7 @@ import re
 import weakref
 import zlib
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from threading import local
 from types import CellType, FunctionType, MappingProxyType, MemberDescriptorType
@@ -175,6 +175,23 @@ def read_slot(slot: MemberDescriptorType, value: Any) -> Any:
         return slot.__get__(value)
     except AttributeError:
         return MISSING
+
+
+def elsewhere(before: Iterable[Source], after: Iterable[Source]) -> Iterator[Source]:
+    """Yield the sources from `before` that are found `after` by another path, with this path: an object changed its place."""
+    places = {(source.read.func, id(source.holder), source.read.args[1:]): source for source in before if _is_named(source)}
+    known = {source.key for source in before}
+    for source in after:
+        if source.key not in known and _is_named(source):
+            read: Any = source.read
+            then = places.get((read.func, id(source.holder), read.args[1:]))
+            if then is not None:
+                yield then._replace(path=source.path)
+
+
+def _is_named(source: Source) -> bool:
+    """True for an attribute or an item, whose place the holder and the name or key say."""
+    return isinstance(source.read, partial) and source.read.func in (getattr, read_item) and is_scalar(source.read.args[1])
 
 
 def read_element(array: np.ndarray, index: int) -> Any:

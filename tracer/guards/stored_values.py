@@ -24,7 +24,7 @@ from adjit.tracer.guards.module_owner import ModuleOwner, owner_of
 from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.guards.source import MISSING, Source, key_text, names_in, read_cell, read_item, read_slot, rebind
 from adjit.tracer.guards.tallies import counted_again, is_counted, is_tally, tally
-from adjit.tracer.guards.templates import NotRepeatableError, Template, TemplateMaker, holds_traced
+from adjit.tracer.guards.templates import NotRepeatableError, Part, Template, TemplateMaker, holds_traced
 from adjit.tracer.scope import Scope
 from adjit.tracer.user_location import find_user_location
 
@@ -45,7 +45,8 @@ class StoredValue(NamedTuple):
     place: Source | Change
     value: Template
     counts: bool = False        # whether it is added to a number there
-    moved: bool = False         # whether it is, or holds, what the call before had stored elsewhere
+    parts: tuple[Part, ...] = ()            # what it is made of
+    moved: tuple[Source, ...] = ()          # places with values of the call before which it is, or holds
 
     @property
     def path(self) -> str:
@@ -62,10 +63,14 @@ class StoredValue(NamedTuple):
 
 def stored_value(place: Source | Change, make: TemplateMaker) -> StoredValue:
     """The value that the trace stored in a place, without holding on to it. Raises `NotRepeatableError` if a call cannot make it again."""
-    moves = make.moves
+    made, moves = len(make.parts), len(make.moved)
     value = make(place.value if isinstance(place, Source) else place.args)
     return StoredValue(place._replace(value=MISSING) if isinstance(place, Source) else place._replace(args=()), value,
-                       moved=make.moves > moves)
+                       parts=tuple(make.parts[made:]), moved=tuple(make.moved[moves:]))
+
+
+def _is_module_of_library(value: Any) -> bool:
+    return isinstance(value, ModuleType) and owner_of(value.__name__) is not ModuleOwner.USER
 
 
 def library_attributes(known: Reachability) -> list[tuple[ModuleType, str]]:
@@ -91,8 +96,8 @@ class StoredPlaces:
                 read |= both[1]
                 texts |= texts_of(code)
         self._reset = frozenset[Name]().union(*(reset_by(code) for code in known.codes if code.co_name != "__init__"))
-        modules = {source.path for source in known.found if isinstance(source.value, ModuleType)} - {
-            source.path for source in known.found if not isinstance(source.value, ModuleType)}
+        modules = {source.path for source in known.found if _is_module_of_library(source.value)} - {
+            source.path for source in known.found if not _is_module_of_library(source.value)}
         read_names = {name for _, name, owner in read if owner not in modules} | texts
         self.names = frozenset(name for name in stored if name[1] not in read_names)
         self._counters = frozenset(stored - self.names)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,9 @@ from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.guards.code_reads import CodeReads
 from adjit.tracer.guards.container_log import first_number, log_hooks
 from adjit.tracer.guards.source import MISSING, Source
-from adjit.tracer.guards.templates import Template, TemplateMaker
+
+if TYPE_CHECKING:
+    from adjit.tracer.guards.templates import Template, TemplateMaker
 
 Step = tuple[Callable[[Any, Any], Any], Any]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Sized
 from enum import Enum
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MemberDescriptorType, ModuleType, SimpleNamespace
@@ -15,11 +15,17 @@ from adjit.tracer.array import FRESH, WRITTEN, TracedArray, contains_traced
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.guards.source import MISSING, Source, is_scalar, own_attributes, read_slot
+from adjit.tracer.guards.tallies import counted_again, is_tally
 from adjit.tracer.pending_number import PendingNumber
 from adjit.tracer.scope import Scope
 
 Template = Callable[[Sequence[Any], dict[int, Any]], Any]
 """Function of the results of a call, and of the objects that were made for it, by number."""
+
+Part = tuple[object, object]
+"""What a part of a template is: a class of objects and how many parts follow, an array and its number, or `CONSTANT` and the value."""
+
+CONSTANT, MOVED = "constant", "moved"
 
 KEPT = -1
 """Key of the wrappers of arrays that a call made, among the objects that were made for it."""
@@ -37,13 +43,14 @@ class NotRepeatableError(Exception):
 class TemplateMaker:
     """Makes templates. `outside` are the objects that are older than the trace, by identity, `sources` the places where arrays are bound,
     and `results` the arrays that the function returns. Others of `scope` that it stored become `arrays`, further results. `made` holds
-    the objects that calls make anew, and their tables of attributes, by identity. `moves` counts how often a value of the call before
-    is stored in another place."""
+    the objects that calls make anew, and their tables of attributes, by identity. `parts` say what the values are made of, and `moved`
+    are the places whose values of the call before are stored in other places."""
 
     def __init__(self, outside: Collection[int], places: Collection[Source], results: Sequence[Any], scope: Scope | None):
         self.outside, self.places, self.scope = outside, places, scope
         self.sources = {id(source.value): source for source in places}
-        self.moves = 0
+        self.parts: list[Part] = []
+        self.moved: list[Source] = []
         self.arrays: list[Any] = []
         self.first = len(results)       # number of the first of them; the caller says so once all results are known
         self._of_arrays: dict[int, int] = {}
@@ -57,17 +64,26 @@ class TemplateMaker:
     def __call__(self, value: Any) -> Template:
         """Make the template of a value. Raises `NotRepeatableError` if there is none."""
         if id(value) in self.given:
+            self.parts.append(("given", list(self.given).index(id(value))))
             return self.given[id(value)]
         if id(value) in self._numbers:
             number = self._numbers[id(value)]
+            self.parts.append(("again", number))
             return lambda results, made: made[number] if number in made else self._templates[number](results, made)
         if id(value) in self.outside and id(value) in self.sources and is_ndarray(value):       # also one that the trace writes to
             read = self.sources[id(value)].read
+            self.parts.append((CONSTANT, MOVED))
             return lambda *_: read()
         if isinstance(value, TracedArray) or (type(value) in FRESH and contains_traced(value)) or id(value) in WRITTEN:
             return self._array(value)
         if is_scalar(value) and type(value).__module__ in ("builtins", "numpy"):
+            self.parts.append((CONSTANT, (type(value), repr(value))))
             return lambda *_: value
+        if is_tally(value):         # of an object that begins with the number of its class
+            source = next((source for source in self.places if source.key == value.place), None)
+            if source is None:
+                raise NotRepeatableError
+            return counted_again(source, value, self)
         if isinstance(value, ArrayWrapper):
             return self._wrapper(value)
         if isinstance(value, PendingNumber):
@@ -75,9 +91,11 @@ class TemplateMaker:
         if id(value) in self.outside or isinstance(value, _FIXED) or (isinstance(value, FunctionType) and not value.__closure__):
             if is_ndarray(value):
                 raise NotRepeatableError
+            self.parts.append((CONSTANT, id(value)))
             return lambda *_: value
         if is_ndarray(value):
             plain = np.array(value)
+            self.parts.append((CONSTANT, (plain.dtype, plain.shape, plain.tobytes())))
             return lambda *_: plain.copy()
         count = len(self._numbers)
         try:
@@ -99,6 +117,7 @@ class TemplateMaker:
         if id(value) not in self._kept:
             self._kept[id(value)] = self.scope.keep_wrapper(value)
         number = self._kept[id(value)]
+        self.parts.append(("wrapper", number))
         return lambda _, made: made[KEPT][number]
 
     def _array(self, value: Any) -> Template:
@@ -107,11 +126,13 @@ class TemplateMaker:
         array = WRITTEN[id(value)][1] if id(value) in WRITTEN else value
         if isinstance(array, TracedArray) and array.scope is not self.scope:
             if self.scope is not None and array.scope.root is not self.scope.root:
-                places = [source.read for source in self.places if source.value is value]
+                places = [source for source in self.places if source.value is value]
                 if len(places) != 1:
                     raise array._escaped()
-                self.moves += 1
-                return lambda *_: places[0]()
+                self.moved += places
+                self.parts.append((CONSTANT, MOVED))
+                return lambda *_: places[0].read()
+            self.parts.append((CONSTANT, "dead"))
             return lambda *_: array
         if id(value) not in self._results and id(value) not in self._of_arrays:
             place = len(self.arrays)
@@ -119,13 +140,16 @@ class TemplateMaker:
             self._of_arrays[id(value)] = place
         if id(value) in self._of_arrays:
             place = self._of_arrays[id(value)]
+            self.parts.append(("array", place))
             return lambda results, _: results[self.first + place]
         number = self._results[id(value)]
+        self.parts.append(("result", number))
         return lambda results, _: results[number]
 
     def _made(self, value: Any) -> Template:
         number = len(self._numbers)
         kind: Any = type(value)
+        self.parts.append((kind, len(value) if isinstance(value, Sized) else len(own_attributes(value))))
         if kind in (tuple, frozenset):
             parts = [self(part) for part in value]
             return lambda results, made: kind(part(results, made) for part in parts)
