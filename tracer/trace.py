@@ -260,7 +260,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             written = {number: argument for number, argument in enumerate(arguments) if argument is not None and number not in first
                        and argument.written and argument.value is not builder.params[number]}
             if not written and not same:        # those that are written to are one array if one is passed twice
-                warn_of_identities(fun, args, kwargs)
+                warn_of_identities(fun, args, kwargs, known.codes)
             updates = [(id(argument), argument.value) for argument in written.values()]
             known_captures = list(scope.captures)
             for number, taken in sorted((known_captures.index(identity), taken) for identity, taken in scope.taken.items()

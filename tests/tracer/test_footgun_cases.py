@@ -7,6 +7,7 @@ import copy
 import functools
 import heapq
 import operator
+import sys
 import types
 import warnings
 from collections.abc import Callable
@@ -87,6 +88,14 @@ def function_registered_later() -> Case:
 def keywords_of_a_partial() -> Case:
     scaled = functools.partial(lambda x, rate: x * rate, rate=2.0)
     return lambda x: scaled(x), [lambda: scaled.keywords.update(rate=5.0)]
+
+
+def arguments_of_the_process() -> Case:
+    return lambda x: x * len(sys.argv), [lambda: sys.argv.append("more"), lambda: setattr(sys, "argv", sys.argv[:-1])]
+
+
+def error_handling_of_numpy() -> Case:
+    return lambda x: x * (np.geterr()["divide"] == "warn"), [lambda: np.seterr(divide="ignore"), lambda: np.seterr(divide="warn")]
 
 
 def defaults_by_keyword() -> Case:
@@ -196,6 +205,7 @@ def deep_copy_of_a_value() -> Case:
 CASES = [
     one_that_becomes_true, zero_that_becomes_negative, zero_within_a_tuple, number_that_is_not_one, class_of_an_object,
     class_between_an_object_and_its_base, function_registered_later, keywords_of_a_partial, defaults_by_keyword,
+    arguments_of_the_process, error_handling_of_numpy,
     descriptor_with_state, property_of_a_metaclass, view_of_bytes, list_within_an_array_of_objects, dates, view_of_a_dict,
     getter_of_an_item, item_that_is_missing, item_that_the_function_sets_if_missing, last_item_taken_from_a_dict,
     generator_that_is_sent_to, value_among_others, deep_copy_of_a_value]
@@ -266,7 +276,19 @@ def test_which_array_an_argument_is_is_warned_about() -> None:
     def of_settings(x: Any, mode: Any = None) -> Any:
         return x if mode is np.sum or x is None else 2.0 * x
 
-    for function, args, words in [(one_or_two, (GIVEN, GIVEN), "whether x is y"), (the_global_one, (GIVEN,), "whether x is GIVEN")]:
+    def any_is(x: Any, others: Any) -> bool:
+        return any(x is other for other in others)
+
+    def by_others(x: Any, y: Any) -> Any:
+        return x if any_is(x, [y]) else 2.0 * x
+
+    def by_numbers(x: Any, y: Any) -> Any:
+        return x * len({id(x), id(y)})
+
+    cases: list[tuple[Callable[..., Any], tuple[Any, ...], str]] = [
+        (one_or_two, (GIVEN, GIVEN), "whether x is y"), (the_global_one, (GIVEN,), "whether x is GIVEN"),
+        (by_others, (GIVEN, GIVEN), "whether x is other, and one"), (by_numbers, (GIVEN, GIVEN), "asks for the id of an object, and one")]
+    for function, args, words in cases:
         with pytest.warns(RuntimeWarning, match=words) as caught:
             aj.compile(function, backend="interpret")(*args)
         assert caught[0].filename == __file__
@@ -276,3 +298,4 @@ def test_which_array_an_argument_is_is_warned_about() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         aj.compile(of_settings, backend="interpret")(GIVEN)
+        aj.compile(lambda x, y: by_numbers(x, y), backend="interpret")(GIVEN, GIVEN + 1)

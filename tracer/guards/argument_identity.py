@@ -15,14 +15,20 @@ from typing import Any
 
 import numpy as np
 
-from adjit.tracer.guards.bytecode import VARIABLE_LOADS, instructions
+from adjit.tracer.guards.bytecode import VARIABLE_LOADS, instructions, nested_code
 
 _warned: set[tuple[str, int]] = set()
 
 
-def warn_of_identities(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Warn once for each line of `fun` that compares an array argument with another array by identity."""
+def warn_of_identities(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any], codes: Sequence[CodeType] = ()) -> None:
+    """Warn once for each line of `fun` that compares an array argument with another array by identity; where one array is passed twice,
+    also for those of `codes`, which it runs, that compare objects by identity."""
     fun = inspect.unwrap(fun)
+    arrays = [value for value in (*args, *kwargs.values()) if isinstance(value, np.ndarray)]
+    if len({*map(id, arrays)}) < len(arrays):
+        for code in codes:
+            for name, what, line in _asking_lines(code):
+                _warn(code.co_filename, line, f"{name} {what}, and one array is passed twice")
     if isinstance(fun, MethodType):
         fun, args = fun.__func__, (fun.__self__, *args)
     if not isinstance(fun, FunctionType):
@@ -31,13 +37,16 @@ def warn_of_identities(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any])
     for left, right, line in _identities(code):
         bound = dict(zip(code.co_varnames[:code.co_argcount], args, strict=False)) | dict(kwargs)
         both = list(_values((left, right), bound, fun))
-        if len(both) == 2 and all(isinstance(value, np.ndarray) for value in both) and not bound.keys().isdisjoint((left, right)) \
-                and (code.co_filename, line) not in _warned:
-            _warned.add((code.co_filename, line))
-            warnings.warn_explicit(
-                f"{code.co_name} asks whether {left} is {right}: while it is traced each argument is an array of its own, so the "
-                "compiled program takes them for two arrays in every call; ask outside, and pass the answer as a static argument",
-                RuntimeWarning, code.co_filename, line)
+        if len(both) == 2 and all(isinstance(value, np.ndarray) for value in both) and not bound.keys().isdisjoint((left, right)):
+            _warn(code.co_filename, line, f"{code.co_name} asks whether {left} is {right}")
+
+
+def _warn(file: str, line: int, what: str) -> None:
+    if (file, line) not in _warned:
+        _warned.add((file, line))
+        warnings.warn_explicit(
+            f"{what}: while it is traced each argument is an array of its own, so the compiled program takes them for two arrays in every "
+            "call; ask outside, and pass the answer as a static argument", RuntimeWarning, file, line)
 
 
 def _values(names: tuple[str, str], bound: Mapping[str, Any], fun: FunctionType) -> Iterator[Any]:
@@ -53,6 +62,16 @@ def _values(names: tuple[str, str], bound: Mapping[str, Any], fun: FunctionType)
                 continue
         elif name in fun.__globals__:
             yield fun.__globals__[name]
+
+
+@lru_cache(maxsize=4096)
+def _asking_lines(code: CodeType) -> tuple[tuple[str, str, int], ...]:
+    """Return the functions and lines at which code, and code within it, compares two variables by identity, or asks for an `id`, and what
+    it does."""
+    found = [(code.co_name, f"asks whether {left} is {right}", line) for left, right, line in _identities(code)]
+    found += [(code.co_name, "asks for the id of an object", (step.positions.lineno if step.positions else None) or code.co_firstlineno)
+              for step in instructions(code) if step.opname in VARIABLE_LOADS and step.argval == "id"]
+    return (*found, *(each for inner in nested_code(code) for each in _asking_lines(inner)))
 
 
 @lru_cache(maxsize=4096)

@@ -443,6 +443,11 @@ class _Walk:
             if "__getattr__" in vars(module):
                 self.follow(vars(module)["__getattr__"], f"{path}.__getattr__")
                 yield from self.set_later((module,), path)
+        elif module is sys and "argv" in self.names:
+            yield Source(f"{path}.argv", partial(read_item, vars(sys), "argv"), sys.argv, sys, False)
+            yield from items_of(sys.argv, f"{path}.argv")
+        elif module is np and "geterr" in self.names:
+            yield Source(f"{path}.geterr()", _error_handling, _error_handling(), module, False)
         elif owner is ModuleOwner.LIBRARY:
             for name in self.names & vars(module).keys():
                 item = vars(module)[name]
@@ -641,6 +646,10 @@ class _Walk:
 
 _GENERATING = frozenset({"__dataclass_fields__", "__attrs_attrs__", "_fields"})
 """Attributes of classes whose special methods a decorator has made, with names of files such as `<string>`, as code typed in has."""
+
+
+def _error_handling() -> tuple[str, ...]:
+    return tuple(np.geterr().values())
 
 
 def _subclasses(kind: type) -> tuple[type, ...]:
