@@ -39,6 +39,7 @@ from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.flow.flow_graph import EndOfExploration, FlowGraph, FlowMismatch, TraceAgain
 from adjit.tracer.flow.lifted_numbers import NotLiftable
 from adjit.tracer.guards.argument_containers import argument_at, check_apart, put_at
+from adjit.tracer.guards.asked_types import printing_once
 from adjit.tracer.guards.side_effects import KeptValue
 from adjit.tracer.guards.source import MISSING, Source
 from adjit.tracer.guards.stored_values import StoredValue
@@ -583,6 +584,7 @@ def _explore(flow: FlowGraph, trace: Callable[[], object]) -> None:
         worth = left
 
 
+@printing_once()
 def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], static_names: frozenset[str],
            signature: CallSignature, outcomes: Sequence[Outcome],
            flow: FlowGraph | None) -> tuple[Trace, Captured | None, FlowGraph | None]:

@@ -42,7 +42,7 @@ from adjit.tracer.guards.argument_containers import (
 )
 from adjit.tracer.guards.argument_identity import warn_of_identities
 from adjit.tracer.guards.array_access import AccessLog, logging_access
-from adjit.tracer.guards.asked_types import types_asked
+from adjit.tracer.guards.asked_types import note_trace, types_asked
 from adjit.tracer.guards.bytecode import EVERYTHING
 from adjit.tracer.guards.container_log import ContainerLog, logging_containers
 from adjit.tracer.guards.content import ContentGuard, fingerprint
@@ -327,6 +327,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                 raise TraceError("an ordinary array is written to after it was used in the traced function", capture.location,
                                  hint="the compiled function reads it at run time: make a new array instead of writing to this one")
         graph = _in_order(builder.build(values), signature, [capture.value for capture in captures])
+    note_trace()
     in_order = (index for index, leaf in enumerate(signature.leaves)
                 if scope.depends_on_strides and leaf.ndim > 1 and leaf.flags.c_contiguous)
     decisions = () if call_values is None else tuple(call_values.guards)

@@ -131,3 +131,18 @@ def test_what_is_shown_where_values_decide_causes_one_warning(function: Callable
     assert len(messages) == bool(begin)
     for message in messages:
         assert message.startswith(f"{begin} where a decision on values leads: this happens while the function is traced, not in each call")
+
+
+def test_prints_of_a_call_are_made_once_and_where_it_goes(capsys: pytest.CaptureFixture[str]) -> None:
+    """Other traces for the call are quiet: those that go where the call does not, and those that are made again."""
+    lines = {in_a_branch: ["much\n", "", "", ""], before_a_break: ["0\n", "0\n1\n2\n", "", ""], by_others: ["n 3\n", "", "", ""],
+             without_decisions: ["vector\n", "", "", ""]}
+    for function, expected in lines.items():
+        compiled, found = aj.compile(function, backend="interpret"), []
+        for scale in (1, 0, 1, 0):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                compiled(scale * X)
+            found.append(capsys.readouterr().out)
+        assert found == expected, function
+    assert "print" not in globals()

@@ -19,6 +19,7 @@ SHOWING = frozenset({"logging", "warnings", "_warnings", "traceback", "pdb", "bd
                      "pluggy", "IPython", "ipykernel", "_pydevd_bundle", "pydevd", "debugpy", "rich", "loguru", "tqdm", "icecream"})
 """Libraries that show texts to people."""
 
+_PRINTING = "adjit.tracer.guards.asked_types"     # whose `print` stands for Python's in a trace
 _PASSING = frozenset({"dataclasses", "reprlib", "collections"})
 _TEXT_METHODS = frozenset({"__repr__", "__str__", "__format__"})
 _NO_OPERANDS = frozenset({"LOAD_CONST", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF",
@@ -44,8 +45,9 @@ def _instructions_of(code: CodeType) -> _Instructions:
 def use_of_text(frame: FrameType | None) -> str:
     """What becomes of the text that the code of `frame` makes or has made: "shown", "raised" as part of an exception, or "used"."""
     while frame is not None:
-        library = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-        if library in SHOWING or (library == "pprint" and frame.f_code.co_name in ("pprint", "pp")):
+        module = str(frame.f_globals.get("__name__", ""))
+        library = module.partition(".")[0]
+        if module == _PRINTING or library in SHOWING or (library == "pprint" and frame.f_code.co_name in ("pprint", "pp")):
             return "shown"
         if library not in _PASSING and library != "pprint" and frame.f_code.co_name not in _TEXT_METHODS:
             return _use_in(frame)
@@ -102,7 +104,7 @@ def _use_by(called: list[Any]) -> str:
     """What a function makes of a text; empty if it makes another text. `called` are the function, or a place that is empty, and the
     function or the object whose method it is."""
     function = called[0] if called[0] is not None else called[1]
-    if function is print:
+    if getattr(function, "__wrapped__", function) is print:      # what stands for it in a trace, too
         return "shown"
     if isinstance(function, type) and issubclass(function, BaseException):
         return "raised"

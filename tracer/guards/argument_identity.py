@@ -24,14 +24,10 @@ def warn_of_identities(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
     """Warn once for each line of `fun` that compares an array argument with another array by identity; where one array is passed twice,
     also for those of `codes`, which it runs, that compare objects by identity."""
     fun = inspect.unwrap(fun)
-    arrays = [value for value in (*args, *kwargs.values()) if isinstance(value, np.ndarray)]
-    if len({*map(id, arrays)}) < len(arrays):
-        for code in codes:
-            for name, what, line in _asking_lines(code):
-                _warn(code.co_filename, line, f"{name} {what}, and one array is passed twice")
     if isinstance(fun, MethodType):
         fun, args = fun.__func__, (fun.__self__, *args)
     if not isinstance(fun, FunctionType):
+        _warn_of_all(args, kwargs, codes)
         return
     code = fun.__code__
     for left, right, line in _identities(code):
@@ -39,6 +35,16 @@ def warn_of_identities(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
         both = list(_values((left, right), bound, fun))
         if len(both) == 2 and all(isinstance(value, np.ndarray) for value in both) and not bound.keys().isdisjoint((left, right)):
             _warn(code.co_filename, line, f"{code.co_name} asks whether {left} is {right}")
+    _warn_of_all(args, kwargs, codes)
+
+
+def _warn_of_all(args: Sequence[Any], kwargs: Mapping[str, Any], codes: Sequence[CodeType]) -> None:
+    """Warn of all comparisons by identity in code, where one array is passed twice."""
+    arrays = [value for value in (*args, *kwargs.values()) if isinstance(value, np.ndarray)]
+    if len({*map(id, arrays)}) < len(arrays):
+        for code in codes:
+            for name, what, line in _asking_lines(code):
+                _warn(code.co_filename, line, f"{name} {what}, and one array is passed twice")
 
 
 def _warn(file: str, line: int, what: str) -> None:
