@@ -650,7 +650,7 @@ _GENERATING = frozenset({"__dataclass_fields__", "__attrs_attrs__", "_fields"})
 """Attributes of classes whose special methods a decorator has made, with names of files such as `<string>`, as code typed in has."""
 
 
-def _error_handling() -> tuple[str, ...]:
+def _error_handling() -> tuple[Any, ...]:
     return tuple(np.geterr().values())
 
 

@@ -179,19 +179,19 @@ def read_slot(slot: MemberDescriptorType, value: Any) -> Any:
 
 def elsewhere(before: Iterable[Source], after: Iterable[Source]) -> Iterator[Source]:
     """Yield the sources from `before` that are found `after` by another path, with this path: an object changed its place."""
-    places = {(source.read.func, id(source.holder), source.read.args[1:]): source for source in before if _is_named(source)}
+    places = {place: source for source in before if (place := _place_of(source)) is not None}
     known = {source.key for source in before}
     for source in after:
-        if source.key not in known and _is_named(source):
-            read: Any = source.read
-            then = places.get((read.func, id(source.holder), read.args[1:]))
-            if then is not None:
-                yield then._replace(path=source.path)
+        place = None if source.key in known else _place_of(source)
+        if place in places:
+            yield places[place]._replace(path=source.path)
 
 
-def _is_named(source: Source) -> bool:
-    """True for an attribute or an item, whose place the holder and the name or key say."""
-    return isinstance(source.read, partial) and source.read.func in (getattr, read_item) and is_scalar(source.read.args[1])
+def _place_of(source: Source) -> tuple[Any, ...] | None:
+    """What is equal for sources of one attribute or item, whatever their paths; None for others."""
+    read = source.read
+    named = isinstance(read, partial) and read.func in (getattr, read_item) and is_scalar(read.args[1])
+    return (read.func, id(source.holder), read.args[1], type(read.args[1])) if isinstance(read, partial) and named else None
 
 
 def read_element(array: np.ndarray, index: int) -> Any:
