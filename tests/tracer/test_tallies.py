@@ -130,3 +130,19 @@ def test_a_file_does_not_count(tmp_path: Any) -> None:
 
     with pytest.warns(UserWarning, match=r"adds to state\.n at each call, which a file does not do"):
         aj.compile(f).export(str(tmp_path / "f.adjit"), np.ones(2))
+
+
+def test_a_number_of_a_class_makes_no_trace_of_its_own() -> None:
+    class Counted:
+        n = total = 0
+
+        def __call__(self, x: Any) -> Any:
+            type(self).n += 1
+            self.total += 2
+            return x
+
+    counted = Counted()
+    compiled = aj.compile(lambda x: counted(x), backend="interpret")
+    for _ in range(4):
+        compiled(np.ones(2))
+    assert (Counted.n, vars(counted), compiled.cache_info().traces) == (4, {"total": 8}, 1)

@@ -85,6 +85,8 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability, places
             own.add(key)
             continue
         if same(source.value, then):
+            if source.inherited and not reads.of(source.path):
+                of_classes.append(key)      # which has its number again now, if it was added to
             if COUNT.fullmatch(source.path) and id(source.holder) not in missed and reads.fills(source.path) and not reads.of(
                     source.path, whole=True):
                 own.add(key)        # a memo, which may get more entries, or a container that is only filled
@@ -134,6 +136,8 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability, places
                              hint=f"bind {source.path} to a number of its own first, outside of the function")
     for key in of_classes:
         if (place := _class_place(now[key], now)) is None:
+            if key in before and same(now[key].value, before[key].value):
+                continue
             raise _changed(now[key], before[key].value if key in before else MISSING, False, after.codes)
         if place in own or place in stored:
             own.add(key)
