@@ -28,10 +28,11 @@ from adjit.ir.errors import (
     StateError,
     TraceError,
     UnsupportedError,
+    ZeroDivisorError,
 )
 
 __all__ = [
     "AdjitError", "AnomalyError", "ArgumentError", "CacheError", "DTypeError", "DistributedError", "DonationError", "ExportError",
     "GraphFreedError", "InPlaceError", "IndexingError", "IntegerOverflowError", "Location", "NonDifferentiableError",
-    "NonFiniteError", "RenderError", "ShadowWarning", "ShapeError", "StateError", "TraceError", "UnsupportedError",
+    "NonFiniteError", "RenderError", "ShadowWarning", "ShapeError", "StateError", "TraceError", "UnsupportedError", "ZeroDivisorError",
 ]

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from adjit.eager.tensor import Tensor
-from adjit.ir.errors import IndexingError
+from adjit.ir.errors import IndexingError, ZeroDivisorError
 from adjit.tracer.array import contains_traced
 from adjit.tracer.scope import is_tracing
 from adjit.tracer.user_location import find_user_location
@@ -58,3 +58,12 @@ def check_indices(function: str, x: Any, dim: Any = None, index: Any = 0, *rest:
     dim = axis if dim is None else dim
     if isinstance(dim, int) and -x.ndim <= dim < x.ndim:
         check_range(function, "index", index, x.shape[dim], f"elements in dimension {dim}")
+
+
+def check_divisor(function: str, x: Any, other: Any = 1, *rest: Any, **options: Any) -> None:
+    """Raise `ZeroDivisorError` for integers that are divided by 0, as PyTorch does; NumPy gives 0."""
+    divisor = other.array if isinstance(other, Tensor) else other
+    kind = divisor.dtype.kind if isinstance(divisor, np.ndarray) else "i" if isinstance(divisor, (int, np.integer, np.bool_)) else "f"
+    if kind in "biu" and x.dtype.kind in "biu" and x.array.size and np.any(np.equal(divisor, 0)):
+        raise ZeroDivisorError(f"{function}: integers are divided by 0 (ZeroDivisionError)", find_user_location(),
+                               hint="choose a divisor that is not 0, x // aj.where(y == 0, 1, y), or divide floats")

@@ -12,7 +12,7 @@ import numpy as np
 
 from adjit.eager import arguments, indexing, shape_changes, signatures
 from adjit.eager.apply import apply, apply_to_one, apply_to_two
-from adjit.eager.checks import check_indices, checked
+from adjit.eager.checks import check_divisor, check_indices, checked
 from adjit.eager.functional import elementwise, reductions, scattering, shapes, spectra, statistics
 from adjit.eager.functional import indexing as indexed
 from adjit.eager.functional import matmul as matmul
@@ -119,6 +119,11 @@ _INDEXED = ("index_select", "gather", *(name + end for end in ("", "_") for name
     "index_add", "index_fill", "index_copy", "scatter", "scatter_add")))
 
 
+# Integers that these functions divide by 0 are an error in PyTorch, 0 in NumPy.
+_DIVIDING = ("__floordiv__", "__ifloordiv__", "__mod__", "__imod__", "floor_divide", "floor_divide_", "remainder", "remainder_", "fmod",
+             "fmod_")
+
+
 def install() -> None:
     """Install the operators and methods on `Tensor`."""
     members: dict[str, Function] = {}
@@ -133,6 +138,9 @@ def install() -> None:
     members |= {name: _method(name, function) for name, function in functions.items()}
     members |= {f"{name}_": _in_place_method(f"{name}_", functions[name]) for name in _IN_PLACE}
     members |= {name: checked(functools.partial(check_indices, name))(members[name]) for name in _INDEXED}
+    members |= {name: checked(functools.partial(check_divisor, name))(members[name]) for name in _DIVIDING}
+    members |= {name: checked(lambda x, other, name=name: check_divisor(name, x, x if isinstance(other, int) else 1))(members[name])
+                for name in ("__rfloordiv__", "__rmod__")}
     members |= {
         "add": _with_alpha(raw(np.add), elementwise.add, apply), "sub": _with_alpha(raw(np.subtract), elementwise.subtract, apply),
         "subtract": _with_alpha(raw(np.subtract), elementwise.subtract, apply),

@@ -198,6 +198,16 @@ class GraphFreedError(AdjitError, RuntimeError):
     """
 
 
+class ZeroDivisorError(AdjitError, ZeroDivisionError, RuntimeError):
+    """Integers of an eager tensor are divided by 0.
+
+    >>> import adjit as aj
+    >>> aj.tensor([1, 2]) // 0       # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    adjit.errors.ZeroDivisorError: __floordiv__: integers are divided by 0
+    """
+
+
 class InPlaceError(AdjitError, RuntimeError):
     """A write in place that would make a gradient wrong.
 

@@ -166,3 +166,19 @@ def test_writes_where_slices_overlap_are_refused() -> None:
 def test_view_as_complex_of_numbers_apart_is_refused() -> None:
     with pytest.raises(aj.errors.ShapeError, match="view"):
         aj.view_as_complex(aj.zeros(2, 3).t())
+
+
+@pytest.mark.parametrize("divide", [
+    lambda a, b: a // b, lambda a, b: a % b, lambda a, b: a // 0, lambda a, b: a % 0, lambda a, b: 5 // b, lambda a, b: 5 % b,
+    lambda a, b: a.remainder(b), lambda a, b: a.fmod(0), lambda a, b: a.floor_divide_(b), lambda a, b: aj.floor_divide(a, b)])
+def test_integers_divided_by_zero_are_an_error(divide: Callable[[Any, Any], Any]) -> None:
+    a, b = aj.tensor([7, 8]), aj.tensor([0, 2])
+    with pytest.raises(aj.errors.ZeroDivisorError, match="test_tensors_as_pytorch") as caught:
+        divide(a, b)
+    assert isinstance(caught.value, RuntimeError)
+    assert isinstance(caught.value, ZeroDivisionError)
+    assert (5 // a).tolist() == [0, 0]
+    assert (a // 0.0).tolist() == [float("inf")] * 2
+    assert (5.0 // b).tolist() == [float("inf"), 2]
+    assert (a[:0] // 0).shape == (0,)
+    assert aj.compile(lambda a, b: a // b)(a, b).tolist() == [0, 4]
