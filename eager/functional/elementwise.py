@@ -242,8 +242,8 @@ def _of_special(name: str) -> Any:
 # -- new contents for writes in place: of the shape and dtype of `x`
 
 
-def copy_from(x: Array, other: Array) -> Array:
-    """Broadcast `other` to the shape of `x`, in the dtype of `x`."""
+def copy_from(x: Array, other: Array, non_blocking: bool = False) -> Array:
+    """Broadcast `other` to the shape of `x`, in the dtype of `x`; `non_blocking` changes nothing."""
     x, other = as_traced(x), as_traced(other)
     _check_broadcast("a write in place", "the new content", other, x)
     return np.copy(np.broadcast_to(other.astype(x.dtype), x.shape))

@@ -40,9 +40,9 @@ def index_add(x: Array, dim: int, index: Array, source: Array, alpha: Any = 1) -
     return wrap(ops.scatter_add(x.value, indices, (source if alpha == 1 else alpha * source).value, axis=along))
 
 
-def gather(x: Array, dim: int, index: Array) -> Array:
+def gather(x: Array, dim: int, index: Array, *, sparse_grad: bool = False) -> Array:
     """Take, for each position, the element of `x` whose index along `dim` is given there; `index` may be smaller than `x` in other
-    dimensions."""
+    dimensions. Gradients are dense, also with `sparse_grad`."""
     x, index = as_traced(x), as_traced(index)
     if not x.ndim:
         return np.take(x, index)

@@ -182,3 +182,15 @@ def test_integers_divided_by_zero_are_an_error(divide: Callable[[Any, Any], Any]
     assert (5.0 // b).tolist() == [float("inf"), 2]
     assert (a[:0] // 0).shape == (0,)
     assert aj.compile(lambda a, b: a // b)(a, b).tolist() == [0, 4]
+
+
+def test_arguments_that_change_nothing_here() -> None:
+    x = aj.tensor([[1.0, 2.0]])
+    assert x.copy_(aj.tensor([3.0, 4.0]), True).tolist() == x.copy_(x.clone(), non_blocking=True).tolist() == [[3, 4]]
+    index = aj.tensor([[1, 0]])
+    assert aj.gather(x, 1, index, sparse_grad=True).tolist() == x.gather(1, index, sparse_grad=False).tolist() == [[4, 3]]
+    w = aj.tensor([3.0, 4.0], requires_grad=True)
+    w.grad = aj.tensor([3.0, 4.0])
+    assert aj.nn.utils.clip_grad_norm_([w], 1.0, foreach=True).item() == 5
+    aj.nn.utils.clip_grad_value_(w, 0.5, foreach=False)
+    assert w.grad.tolist() == [0.5, 0.5]

@@ -31,8 +31,9 @@ __all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "fuse
 
 
 def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0,
-                    error_if_nonfinite: bool = False) -> Tensor:
+                    error_if_nonfinite: bool = False, foreach: bool | None = None) -> Tensor:
     """Scale the gradients, in place, so that their norm, all taken as one vector, is at most `max_norm`; returns the norm before.
+    All are scaled together, whatever `foreach` says.
 
     Multiplies by `min(1, max_norm / (norm + 1e-6))`. `norm_type` is the exponent of the norm, which may be `inf`. Parameters without
     a gradient count for nothing. Raises `ValueError` for a `norm_type` of 0 or less; with `error_if_nonfinite` also for a norm that is
@@ -58,8 +59,8 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm
     return total
 
 
-def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
-    """Clip every element of the gradients, in place, to `-clip_value` ... `clip_value`.
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
+    """Clip every element of the gradients, in place, to `-clip_value` ... `clip_value`; `foreach` is taken for PyTorch's sake.
 
     >>> x = tensor([3.0, -4.0], requires_grad=True)
     >>> x.grad = tensor([0.5, -4.0])
