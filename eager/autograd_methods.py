@@ -261,31 +261,31 @@ def backward(tensors: Tensor | Sequence[Tensor], grad_tensors: Any = None, retai
 
 @overload
 def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], grad_outputs: Any = None,
-         retain_graph: bool | None = None, create_graph: bool = False, allow_unused: Literal[False] = False, *, only_inputs: bool = ...,
-         is_grads_batched: bool = ..., materialize_grads: Literal[False] = ...) -> tuple[Tensor, ...]: ...
+         retain_graph: bool | None = None, create_graph: bool = False, only_inputs: bool = True, allow_unused: Literal[False] = False,
+         is_grads_batched: bool = False, materialize_grads: Literal[False] = ...) -> tuple[Tensor, ...]: ...
 
 
 @overload
 def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], grad_outputs: Any = None,
-         retain_graph: bool | None = None, create_graph: bool = False, *, allow_unused: bool = ..., only_inputs: bool = ...,
+         retain_graph: bool | None = None, create_graph: bool = False, only_inputs: bool = True, *, allow_unused: bool = ...,
          is_grads_batched: bool = ..., materialize_grads: Literal[True]) -> tuple[Tensor, ...]: ...
 
 
 @overload
 def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], grad_outputs: Any = None,
-         retain_graph: bool | None = None, create_graph: bool = False, *, allow_unused: bool, only_inputs: bool = ...,
+         retain_graph: bool | None = None, create_graph: bool = False, only_inputs: bool = True, *, allow_unused: bool,
          is_grads_batched: bool = ..., materialize_grads: bool = ...) -> tuple[Tensor | None, ...]: ...
 
 
 @overload
 def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], grad_outputs: Any,
-         retain_graph: bool | None, create_graph: bool, allow_unused: bool, is_grads_batched: bool = ..., *, only_inputs: bool = ...,
-         materialize_grads: bool = ...) -> tuple[Tensor | None, ...]: ...
+         retain_graph: bool | None, create_graph: bool, only_inputs: bool, allow_unused: bool, is_grads_batched: bool = False,
+         materialize_grads: bool = False) -> tuple[Tensor | None, ...]: ...
 
 
 def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], grad_outputs: Any = None,
-         retain_graph: bool | None = None, create_graph: bool = False, allow_unused: bool = False, is_grads_batched: bool = False, *,
-         only_inputs: bool = True, materialize_grads: bool = False) -> tuple[Tensor | None, ...]:
+         retain_graph: bool | None = None, create_graph: bool = False, only_inputs: bool = True, allow_unused: bool = False,
+         is_grads_batched: bool = False, materialize_grads: bool = False) -> tuple[Tensor | None, ...]:
     """Compute the gradients of `outputs` (summed) with respect to each of `inputs`, which need not be leaves; `.grad` does not change.
 
     Arguments and errors are as in `tensor.backward`; an input that the outputs do not depend on raises `NonDifferentiableError`, or
@@ -305,7 +305,7 @@ def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], 
     wanted = _as_list(inputs)
     if is_grads_batched:
         batch = [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
-        rows = [grad(outputs, inputs, [each[i] for each in batch], True, create_graph, allow_unused,
+        rows = [grad(outputs, inputs, [each[i] for each in batch], True, create_graph, allow_unused=allow_unused,
                      materialize_grads=materialize_grads) for i in range(batch[0].shape[0])]
         return tuple(None if column[0] is None else apply(np.stack, (list(column),)) for column in zip(*rows, strict=True))
     targets = _targets(wanted, "grad()")

@@ -152,14 +152,9 @@ def _places(mask: Any) -> list[Any]:
     return list(np.nonzero(mask.reshape(mask.shape or (1,))))
 
 
-def select(self: Tensor, dim: int, index: int) -> Tensor:
+def select(self: Tensor, dim: int, index: Any) -> Tensor:
     """Select one element of a dimension, which is removed: a view."""
     return get_item(self, (*(_WHOLE,) * normalize_axis(dim, self.ndim), index))
-
-
-def narrow(self: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """Select `length` elements of one dimension from `start` on: a view."""
-    return apply(shapes.narrow, (self, operator.index(dim), operator.index(start), operator.index(length)))
 
 
 def masked_select(self: Tensor, mask: Any) -> Tensor:

@@ -75,7 +75,7 @@ _OWN_METHODS: dict[str, Any] = {name: function for names, function in {
     "any": reductions.any, "count_nonzero": reductions.count_nonzero, "cumsum": reductions.cumsum, "cumprod": reductions.cumprod,
     "logsumexp": reductions.logsumexp, "softmax": reductions.softmax, "log_softmax": reductions.log_softmax, "norm": reductions.norm,
     "flatten": shapes.flatten, "unflatten": shapes.unflatten, "unsqueeze": shapes.unsqueeze, "squeeze": shapes.squeeze, "t": shapes.t,
-    "movedim moveaxis": shapes.movedim, "swapaxes swapdims": shapes.transpose,
+    "movedim moveaxis": shapes.movedim, "swapaxes swapdims": shapes.transpose, "narrow": shapes.narrow, "select": shapes.select,
     "unbind": shapes.unbind, "split unsafe_split": shapes.split, "chunk unsafe_chunk": shapes.chunk,
     "roll": shapes.roll, "diagonal": shapes.diagonal,
     "diag": shapes.diag, "tril": shapes.tril, "triu": shapes.triu, "repeat_interleave": shapes.repeat_interleave,
@@ -158,7 +158,7 @@ def install() -> None:
         "flip": _sizes("flip", shapes.flip, "dims", "axis"), "transpose": _transpose, "ravel": _ravel,
         "expand_as": _expand_as, "reshape_as": _reshape_as, "view_as": _reshape_as,
         "broadcast_to": _sizes("broadcast_to", shapes.expand, "size", "shape"), "masked_select": indexing.masked_select,
-        "conj": _conj, "select": indexing.select, "narrow": indexing.narrow,
+        "conj": _conj, "select": _at_tensors(members["select"]), "narrow": _of_integers(members["narrow"]),
         "allclose": _allclose, "equal": _equal,
         "__pos__": _pos, "__getitem__": indexing.get_item, "__setitem__": indexing.set_item, "__contains__": _contains,
     }
@@ -480,6 +480,28 @@ def _check_probabilities(array: np.ndarray, least: int) -> None:
 def _positive(self: Tensor) -> Tensor:
     """Return the tensor itself."""
     return self
+
+
+def _of_integers(method: Function) -> Function:
+    """Convert tensors among the arguments of a method to integers."""
+    @functools.wraps(method)
+    def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return method(self, *(operator.index(arg) if isinstance(arg, Tensor) else arg for arg in args),     # type: ignore[no-any-return]
+                      **{name: operator.index(arg) if isinstance(arg, Tensor) else arg for name, arg in kwargs.items()})
+
+    return call
+
+
+def _at_tensors(method: Function) -> Function:
+    """`select`, whose index may be a tensor: the index of a view that is not known while tracing."""
+    @functools.wraps(method)
+    def select(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        index = kwargs.get("index", args[-1] if args else None)
+        if not isinstance(index, Tensor):
+            return method(self, *args, **kwargs)      # type: ignore[no-any-return]
+        return indexing.select(self, kwargs.get("dim", kwargs.get("axis", args[0] if args else 0)), index)
+
+    return select
 
 
 def _conj(self: Tensor) -> Tensor:

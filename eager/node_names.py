@@ -28,7 +28,7 @@ def raw(function: Any) -> Callable[..., Any]:
 VIEW_FUNCTIONS: frozenset[Callable[..., Any]] = frozenset({
     shapes.get_view, shapes.get_view_at, shapes.view, shapes.view_dtype, shapes.reshape, shapes.flatten, shapes.unflatten,
     shapes.unsqueeze, shapes.squeeze, shapes.permute,
-    shapes.transpose, shapes.t, shapes.movedim, shapes.expand, shapes.narrow, shapes.split, shapes.chunk, shapes.unbind,
+    shapes.transpose, shapes.t, shapes.movedim, shapes.expand, shapes.narrow, shapes.select, shapes.split, shapes.chunk, shapes.unbind,
     shapes.unfold, shapes.at_least, shapes.sum_to_size, einsum_of_one,
     shapes.diagonal, shapes.split_with_sizes, shapes.tensor_split, shapes.hsplit, shapes.vsplit, shapes.dsplit,
     *map(raw, (np.reshape, np.ravel, np.transpose, np.swapaxes, np.moveaxis, np.expand_dims, np.squeeze, np.broadcast_to, np.diagonal,

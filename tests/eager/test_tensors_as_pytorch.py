@@ -194,3 +194,11 @@ def test_arguments_that_change_nothing_here() -> None:
     assert aj.nn.utils.clip_grad_norm_([w], 1.0, foreach=True).item() == 5
     aj.nn.utils.clip_grad_value_(w, 0.5, foreach=False)
     assert w.grad.tolist() == [0.5, 0.5]
+
+
+def test_positional_arguments_of_grad_are_in_the_order_of_pytorch() -> None:
+    x, other = aj.tensor([3.0], requires_grad=True), aj.tensor([1.0], requires_grad=True)
+    first, none = aj.autograd.grad((x * x).sum(), (x, other), None, None, False, True, True)
+    assert (first.tolist(), none) == ([6], None)
+    with pytest.raises(aj.errors.NonDifferentiableError):
+        aj.autograd.grad((x * x).sum(), (x, other), None, None, False, True)

@@ -61,7 +61,7 @@ t.exp(axis=0)                   # type: ignore[call-arg]
 assert_type(aj.autograd.grad(t.sum(), t), tuple[aj.Tensor, ...])
 assert_type(aj.autograd.grad(t.sum(), [t], allow_unused=False), tuple[aj.Tensor, ...])
 assert_type(aj.autograd.grad(t.sum(), [t], allow_unused=True), tuple[aj.Tensor | None, ...])
-assert_type(aj.autograd.grad(t.sum(), [t], None, None, False, True), tuple[aj.Tensor | None, ...])
+assert_type(aj.autograd.grad(t.sum(), [t], None, None, False, True, True), tuple[aj.Tensor | None, ...])
 
 layer = nn.Linear(2, 3)
 assert_type(layer.weight, nn.Parameter)
