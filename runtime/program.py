@@ -39,7 +39,7 @@ from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.flow.flow_graph import EndOfExploration, FlowGraph, FlowMismatch, TraceAgain
 from adjit.tracer.flow.lifted_numbers import NotLiftable
 from adjit.tracer.guards.argument_containers import argument_at, check_apart, put_at
-from adjit.tracer.guards.asked_types import printing_once
+from adjit.tracer.guards.printing import printing_once
 from adjit.tracer.guards.side_effects import KeptValue
 from adjit.tracer.guards.source import MISSING, Source
 from adjit.tracer.guards.stored_values import StoredValue

@@ -42,7 +42,7 @@ from adjit.tracer.guards.argument_containers import (
 )
 from adjit.tracer.guards.argument_identity import warn_of_identities
 from adjit.tracer.guards.array_access import AccessLog, logging_access
-from adjit.tracer.guards.asked_types import note_trace, types_asked
+from adjit.tracer.guards.asked_types import types_asked
 from adjit.tracer.guards.bytecode import EVERYTHING
 from adjit.tracer.guards.container_log import ContainerLog, logging_containers
 from adjit.tracer.guards.content import ContentGuard, fingerprint
@@ -50,6 +50,7 @@ from adjit.tracer.guards.function_caches import clean_caches
 from adjit.tracer.guards.module_owner import module_of
 from adjit.tracer.guards.nondeterminism import nondeterminism_reported
 from adjit.tracer.guards.other_attributes import OtherAttributes
+from adjit.tracer.guards.printing import note_trace
 from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.guards.shown_while_traced import warn_of_what_is_shown
 from adjit.tracer.guards.side_effects import KeptValue, check_side_effects, restore, take_back_traced

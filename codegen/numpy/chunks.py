@@ -8,6 +8,7 @@ shape alone decides whether an operation is chunked, so that the same operands g
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,9 @@ MIN_OPS, MIN_ELEMENTS = 5, 1 << 15
 
 MANY_ELEMENTS = 1 << 16
 """Elements with which two ops are worth a kernel, or one of `_SEVERAL_PASSES`."""
+
+_FEW_ARRAYS = 4
+"""Arrays that are kept at once, so that one kernel makes them, though op by op there would be fewer."""
 
 _SEVERAL_PASSES = frozenset(("select", "relu", "sigmoid", "power"))
 """Ops that take NumPy several times as long as a kernel."""
@@ -148,7 +152,8 @@ class Group:
 def grouped(graph: Graph, ops_needed: Sequence[Op]) -> list[Op | Group]:
     """The ops of a graph in an order in which those that one kernel can compute are one step; as they are if nothing is worth a kernel.
 
-    Ops join a group that have the same `level`: that of an op is the number of other ops, one after another, that it depends on.
+    Ops join a group that have the same `level`: that of an op is the number of other ops, one after another, that it depends on. That order
+    is taken where it keeps few more elements at once than the graph's.
     """
     size = max((op.result.type.size for op in ops_needed if len(op.results) == 1 and op.definition.kind is Kind.ELEMENTWISE), default=0)
     if size < MIN_ELEMENTS or KernelCompiler.compile is None:
@@ -181,7 +186,23 @@ def grouped(graph: Graph, ops_needed: Sequence[Op]) -> list[Op | Group]:
         if isinstance(step, Group) or not _is_spread(step) or not needed.isdisjoint(step.results):
             needed.update(step.operands)
             kept.append(step)
-    return kept[::-1]
+    kept.reverse()
+    return kept if _peak(graph, kept) <= max(_peak(graph, ops_needed), _FEW_ARRAYS * size) else list(ops_needed)
+
+
+def _peak(graph: Graph, steps: Sequence[Op | Group]) -> int:
+    """Most elements that steps have made and still need, or give, at one time."""
+    last = {value: index for index, step in enumerate(steps) for value in step.operands} | dict.fromkeys(graph.results, len(steps))
+    made, changes = set(graph.params), [0] * (len(steps) + 1)
+    for index, step in enumerate(steps):
+        fresh = [value for value in step.results if value not in made]
+        made.update(fresh)
+        for value in fresh:
+            changes[index] += value.type.size
+            end = last.get(value, index) + 1
+            if end <= len(steps):
+                changes[end] -= value.type.size
+    return max(accumulate(changes))
 
 
 def _is_spread(op: Op) -> bool:

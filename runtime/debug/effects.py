@@ -21,6 +21,7 @@ from adjit.ir.waiting_effects import run_effect
 from adjit.runtime.custom_vjp import custom_vjp
 from adjit.tracer.array import TracedArray, as_traced, contains_traced
 from adjit.tracer.array_wrapper import ArrayWrapper
+from adjit.tracer.guards.printing import without_stand_in
 from adjit.tracer.scope import active_scope
 from adjit.tracer.trace import is_tracing
 from adjit.tracer.tracebacks import user_frames_only
@@ -152,7 +153,7 @@ def on_gradient(function: Function, x: T) -> T:
     gradient of y: [0. 0.]
     array([0., 0.])
     """
-    observed = custom_vjp(_identity, constant_closures=True)
+    observed, function = custom_vjp(_identity, constant_closures=True), without_stand_in(function)
 
     def backward(_: None, gradient: Any) -> tuple[Any]:
         if isinstance(function, BuiltinFunctionType) or isinstance(getattr(function, "__self__", None), (list, deque)):

@@ -41,5 +41,6 @@ def test_quotients_and_remainders_are_those_of_numpy(dtype: str, backend: str) -
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
 def test_a_tensor_has_the_same_fmod(dtype: str) -> None:
     a, b = pairs(dtype)
+    a, b = a[b != 0], b[b != 0]         # an error of tensors, as in PyTorch
     with np.errstate(all="ignore"):
         assert aj.tensor(a).fmod(aj.tensor(b)).numpy().tolist() == np.fmod(a, b).tolist()

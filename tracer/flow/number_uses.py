@@ -9,6 +9,7 @@ import sys
 from types import CodeType, FrameType
 
 from adjit.tracer.guards.bytecode import consumer_of, instructions, loads_of
+from adjit.tracer.guards.printing import without_stand_in
 from adjit.tracer.user_location import is_ours
 
 _DECIDING = frozenset({"COMPARE_OP", "CONTAINS_OP", "IS_OP", "UNARY_NOT", "TO_BOOL", "POP_TOP", "FORMAT_VALUE", "FORMAT_SIMPLE",
@@ -57,5 +58,5 @@ def _shows(frame: FrameType, steps: list[dis.Instruction], call: dis.Instruction
             user, arguments = consumer_of(steps, index)
             names = call.opname == "CALL_KW"        # lie above the arguments
             if user is not None and user.offset == call.offset and arguments == (call.arg or 0) + names:
-                return frame.f_globals.get(step.argval, _SHOWING[step.argval]) is _SHOWING[step.argval]
+                return without_stand_in(frame.f_globals.get(step.argval, _SHOWING[step.argval])) is _SHOWING[step.argval]
     return False

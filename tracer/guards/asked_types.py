@@ -7,17 +7,15 @@ functions that use it, to an object that is Python's `type` in all else; and so 
 
 from __future__ import annotations
 
-import builtins
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import wraps
 from typing import Any
 
 from adjit.tracer.array import TracedArray
+from adjit.tracer.guards.printing import printed
 from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.guards.tallies import is_tally
-from adjit.tracer.scope import active_scope
 
 
 def class_that_stands(x: Any) -> Any:
@@ -59,40 +57,6 @@ class _Type(metaclass=_Asked):
     """What `type` is for the functions of a trace."""
 
 
-class _Traces(threading.local):
-    """Number of traces that were made for the call under way in a thread; None outside of such a call."""
-
-    made: int | None = None
-
-
-_traces = _Traces()
-
-
-@contextmanager
-def printing_once() -> Iterator[None]:
-    """Have `print` in the functions that are traced within the block, or the decorated function, quiet behind the first whole trace."""
-    outer, _traces.made = _traces.made, 0
-    try:
-        yield
-    finally:
-        _traces.made = outer
-
-
-def note_trace() -> None:
-    """Note that a trace for the call under way is whole."""
-    if _traces.made is not None:
-        _traces.made += 1
-
-
-@wraps(print)
-def _print(*args: Any, **kwargs: Any) -> None:
-    """Python's `print`, but in a trace that is made again for a call, or leads Python where the call does not go."""
-    scope = active_scope()
-    flow = None if scope is None or scope.root.values is None else scope.root.values.flow
-    if scope is None or not (_traces.made or (flow is not None and (flow.exploring or flow.guided))):
-        builtins.print(*args, **kwargs)
-
-
 _lock = threading.Lock()
 _users: dict[tuple[int, str], int] = {}     # number of traces under way that bound the name, by identity of the globals
 
@@ -105,7 +69,7 @@ def types_asked(known: Reachability) -> Iterator[None]:
     try:
         with _lock:
             for name, space in known.asking.values():
-                stands = _print if name == "print" else _Type
+                stands = printed if name == "print" else _Type
                 if not (known.compares_type and name == "type") and space.setdefault(name, stands) is stands:
                     bound.append((space, name, stands))
                     _users[id(space), name] = _users.get((id(space), name), 0) + 1

@@ -85,6 +85,6 @@ def test_index_has_to_fit_its_own_example(shared: str) -> None:
 
 def test_every_op_has_a_rule_or_says_that_it_has_none() -> None:
     without = {name for name, definition in DEFINITIONS.items() if definition.kind is not Kind.CREATION and rule_of(definition) is None}
-    assert without == {"callback", "effect", "effects_end", "guard", "tiled", "fused", "matmul_epilogue", "free"}
+    assert without == {"callback", "effect", "effects_end", "guard", "tiled", "fused", "matmul_epilogue", "free", "panels"}
     with pytest.raises(ValueError, match="state their `batch`"):
         define("moved", Kind.MOVEMENT, doc="Moves.", infer=lambda x: x, evaluate=lambda x: x, samples=list, vjp=None)

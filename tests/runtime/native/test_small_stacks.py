@@ -15,6 +15,7 @@ import adjit as aj
 from adjit.codegen.llvm.target import host_targets
 from adjit.codegen.native.program_code import ProgramCode
 from adjit.runtime import compile_options
+from adjit.runtime.reports.memory_blocks import format_bytes
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
@@ -84,4 +85,4 @@ def test_scratch_memory_lies_behind_the_arena(monkeypatch: pytest.MonkeyPatch) -
     executable, memory = function._cache.last.executable, function.memory()
     assert 0 < memory.tile_bytes < executable.program.scratch_bytes       # the steps of the tile have the rest
     assert executable.code.artifact.arena_bytes == memory.arena_bytes + executable.program.scratch_bytes
-    assert "each thread has up to" in str(memory)
+    assert f"up to {format_bytes(memory.tile_bytes)} in each thread for a tile" in str(memory)
