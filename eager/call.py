@@ -26,6 +26,7 @@ from adjit.tracer.array_checks import check_array
 from adjit.tracer.functions.composites import stop_gradient
 from adjit.tracer.reentrancy import isolated_from_handlers
 from adjit.tracer.registry import FUNCTIONS
+from adjit.tracer.row_count import plain_shape
 from adjit.tracer.scope import Scope, entered, is_tracing
 from adjit.tracer.trace import StaticLeaf, collect_results
 from adjit.tracer.trees import unflatten
@@ -237,7 +238,7 @@ def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping
                 params.append(wrap(builder.param(TensorType(C128 if np.iscomplexobj(operand) else F64, ())), weak=True))
             else:
                 scalar = issubclass(type(operand), np.generic)
-                params.append(wrap(builder.param(TensorType(operand.dtype, tuple(operand.shape))), scalar=scalar, writable=False))
+                params.append(wrap(builder.param(TensorType(operand.dtype, plain_shape(operand.shape))), scalar=scalar, writable=False))
             if scope.values is not None:
                 values.bind(params[-1].value, operand.array if isinstance(operand, Tensor) else operand)
         arrays = iter(params)

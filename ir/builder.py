@@ -9,6 +9,7 @@ from adjit.ir.definition import OpDefinition
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import AdjitError, Location, Role, TraceError
 from adjit.ir.graph import Attributes, Graph, Op, Value
+from adjit.ir.thread_context import thread
 from adjit.ir.types import TensorType
 
 
@@ -94,14 +95,15 @@ class GraphBuilder:
     def emit(self, definition: OpDefinition, operands: Sequence[Value], attrs: Attributes,
              regions: tuple[Graph, ...] = ()) -> tuple[Value, ...]:
         """Append an op and return its results. Errors of the type rule get the user's lines, of the op and of its operands."""
-        origin = self._origin
+        origin, probe = self._origin, thread.context.row_probe
+        attrs = dict(attrs) if probe is None else probe.plain(attrs)
         resolved = tuple([value if value in origin else self.resolve(value) for value in operands])
         try:
             types = definition.result_types([value.type for value in resolved], attrs, regions)
         except AdjitError as error:
             raise self._explain(error, definition, resolved) from None
         results = tuple([Value(type) for type in types])
-        op = Op(definition, resolved, results, dict(attrs), regions, self._locate() if self._loc is None else self._loc, self._role)
+        op = Op(definition, resolved, results, attrs, regions, self._locate() if self._loc is None else self._loc, self._role)
         self.ops.append(op)
         for value in results:
             origin[value] = op

@@ -11,6 +11,7 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.errors import IntegerOverflowError
 from adjit.ir.graph import Value
+from adjit.ir.thread_context import thread
 from adjit.ir.types import BOOL, I64, Shape, is_complex
 from adjit.tracer.user_location import find_user_location
 
@@ -25,7 +26,8 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
 
 def contiguous_strides(shape: Sequence[int]) -> Strides:
     """Strides of a C-contiguous array, counted in elements."""
-    return _contiguous_strides(tuple(shape))
+    shape = tuple(shape)
+    return (_contiguous_strides if thread.context.row_probe is None else _contiguous_strides.__wrapped__)(shape)   # no `RowCount` is kept
 
 
 @lru_cache(maxsize=4096)

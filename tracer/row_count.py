@@ -28,6 +28,10 @@ class RowProbe:
         self.size = size
         self.reads: list[tuple[str, Location | None]] = []
 
+    def plain(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
+        """Attributes with Python's own numbers. Graphs and types outlive the trace, in tables by type and value of a number."""
+        return {name: _plain_attribute(value) for name, value in attrs.items()}
+
 
 @contextmanager
 def probing(size: int) -> Iterator[RowProbe]:
@@ -51,6 +55,11 @@ def row_count(length: int) -> int:
 def row_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     """A shape with `row_count` of its lengths."""
     return shape if thread.context.row_probe is None else tuple(map(row_count, shape))
+
+
+def plain_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    """A shape of Python's own numbers, for what outlives the trace."""
+    return tuple(map(_plain, shape))
 
 
 def note_read(what: str, depth: int = 2) -> None:
@@ -199,6 +208,10 @@ def _is_number(other: Any) -> bool:
 
 def _plain(number: Any) -> Any:
     return int.__int__(number) if isinstance(number, RowCount) else float.__float__(number) if isinstance(number, RowRatio) else number
+
+
+def _plain_attribute(value: Any) -> Any:
+    return tuple(map(_plain_attribute, value)) if type(value) is tuple else _plain(value)
 
 
 def _sum(count: RowCount, other: Any, sign: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 
 import adjit as aj
 from adjit import nn
+from adjit.ir.types import TensorType
+from adjit.tracer.row_count import RowCount
 
 RNG = np.random.default_rng(6)
 X, Y = RNG.normal(size=(300, 8)).astype(np.float32), RNG.normal(size=(300, 1)).astype(np.float32)
@@ -132,3 +135,12 @@ def test_tensors_that_are_asked_for_their_length() -> None:
     for size in (7, 100):
         assert np.isclose(by_size(aj.tensor(X[:size])).item(), X[:size].sum() / size + 8, rtol=1e-5)
     assert by_size.cache_info().traces == 1
+
+
+def test_types_that_outlive_a_trace_have_pythons_own_numbers() -> None:
+    """Types are kept in tables for all traces: those with a `RowCount` would make other graphs of later ones, by what was traced before."""
+    _, _, (step, *_held) = trained("classes", (7, 9), lambda parameters: aj.optim.SGD(parameters, lr=1e-2), batch=("x", "y"))
+    assert step.cache_info().traces == 1
+    types = [each for each in gc.get_objects() if type(each) is TensorType]
+    assert types
+    assert not [each for each in types if any(isinstance(length, RowCount) for length in each.shape)]
