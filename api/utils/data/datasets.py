@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain
 from math import floor, isclose
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from adjit.eager.generator import Generator
 from adjit.eager.tensor import Tensor
@@ -14,7 +14,16 @@ from adjit.ir.errors import ShapeError
 from adjit.tensor_creation import randperm
 from adjit.tracer.user_location import find_user_location
 
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+
+
+class Samples(Protocol[T_co]):
+    """What is indexed as a data set is, without being one: a list, an array."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: Any, /) -> T_co: ...
 
 
 class Dataset(Generic[T_co]):
@@ -93,7 +102,7 @@ class ConcatDataset(Dataset[T_co]):
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: int) -> T_co:
         if not -len(self) <= index < len(self):
             raise IndexError(f"sample {index} of {len(self)}")
         index %= len(self)
@@ -125,11 +134,11 @@ class Subset(Dataset[T_co]):
     ['d', 'a']
     """
 
-    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
-        self.dataset = dataset
+    def __init__(self, dataset: Dataset[T_co] | Samples[T_co], indices: Sequence[int]) -> None:
+        self.dataset: Any = dataset
         self.indices = indices
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Any) -> T_co:
         if isinstance(index, list):
             return self.dataset[[self.indices[i] for i in index]]
         return self.dataset[self.indices[index]]
@@ -138,7 +147,7 @@ class Subset(Dataset[T_co]):
         return len(self.indices)
 
 
-def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | None = None) -> list[Subset[Any]]:
+def random_split(dataset: Dataset[T] | Samples[T], lengths: Sequence[float], generator: Generator | None = None) -> list[Subset[T]]:
     """Split a data set by chance into subsets of these lengths, or of these fractions of it, which sum to 1: what is left over by rounding
     down goes to the first ones, one each. The order is that of the generator, by default the one of `adjit.manual_seed`.
 
@@ -149,7 +158,7 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | 
     >>> [len(part) for part in parts], sorted([*parts[0], *parts[1]]) == list(range(10))
     ([8, 2], True)
     """
-    total = len(dataset)
+    total = len(dataset)        # type: ignore[arg-type]
     if isclose(sum(lengths), 1.0) and sum(lengths) <= 1.0 + 1e-9 and not all(isinstance(length, int) for length in lengths):
         if any(not 0 <= length <= 1 for length in lengths):
             raise ValueError(f"fractions of a data set lie in [0, 1], got {list(lengths)}")

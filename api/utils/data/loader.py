@@ -12,7 +12,7 @@ import numpy as np
 
 from adjit.eager.generator import Generator, next_key
 from adjit.utils.data.collation import default_collate, default_convert
-from adjit.utils.data.datasets import IterableDataset, Subset, TensorDataset
+from adjit.utils.data.datasets import Dataset, IterableDataset, Samples, Subset, TensorDataset
 from adjit.utils.data.samplers import BatchSampler, RandomSampler, SequentialSampler
 from adjit.utils.data.workers import Worker, WorkerInfo
 
@@ -44,13 +44,13 @@ class DataLoader(Generic[T]):
     ([4, 4, 2], 3)
     """
 
-    def __init__(self, dataset: Any, batch_size: int | None = 1, shuffle: bool | None = None, sampler: Iterable[int] | None = None,
-                 batch_sampler: Iterable[Any] | None = None, num_workers: int = 0, collate_fn: Callable[[Any], Any] | None = None,
-                 pin_memory: bool = False, drop_last: bool = False, timeout: float = 0,
+    def __init__(self, dataset: Dataset[T] | Samples[T], batch_size: int | None = 1, shuffle: bool | None = None,
+                 sampler: Iterable[int] | None = None, batch_sampler: Iterable[Any] | None = None, num_workers: int = 0,
+                 collate_fn: Callable[[Any], Any] | None = None, pin_memory: bool = False, drop_last: bool = False, timeout: float = 0,
                  worker_init_fn: Callable[[int], object] | None = None, generator: Generator | None = None, *,
                  prefetch_factor: int | None = None, persistent_workers: bool = False) -> None:
         _check(dataset, batch_size, shuffle, sampler, batch_sampler, num_workers, drop_last, timeout, prefetch_factor, persistent_workers)
-        self.dataset = dataset
+        self.dataset: Any = dataset
         self.num_workers = num_workers
         self.pin_memory = pin_memory
         self.timeout = timeout
@@ -60,7 +60,8 @@ class DataLoader(Generic[T]):
         self.persistent_workers = persistent_workers
         self._workers: list[Worker] = []
         if sampler is None and not isinstance(dataset, IterableDataset):
-            sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+            samples: Any = dataset
+            sampler = RandomSampler(samples, generator=generator) if shuffle else SequentialSampler(samples)
         if batch_sampler is not None:
             batch_size, drop_last = None, False
         elif batch_size is not None and sampler is not None:
