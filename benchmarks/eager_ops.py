@@ -48,6 +48,11 @@ ORDER = ("x.sort(-1)[0]", "x.topk(5, -1)[0]", "x.flatten().topk(5)[0]", "x.media
 LAYERS = {
     "conv2d 8x3x32x32": ("F.conv2d(a, b, c, padding=1)", ((8, 3, 32, 32), (16, 3, 3, 3), (16,))),
     "conv2d 8x16x32x32": ("F.conv2d(a, b, c, padding=1)", ((8, 16, 32, 32), (32, 16, 3, 3), (32,))),
+    "conv2d 4x64x32x32": ("F.conv2d(a, b, c, padding=1)", ((4, 64, 32, 32), (64, 64, 3, 3), (64,))),
+    "conv2d 2x3x16x16": ("F.conv2d(a, b, c, padding=1)", ((2, 3, 16, 16), (8, 3, 3, 3), (8,))),
+    "conv_transpose2d 8x16x16x16": ("F.conv_transpose2d(a, b, c, stride=2, padding=1)", ((8, 16, 16, 16), (16, 8, 4, 4), (8,))),
+    "conv3d 2x4x8x16x16": ("F.conv3d(a, b, c, padding=1)", ((2, 4, 8, 16, 16), (8, 4, 3, 3, 3), (8,))),
+    "max_pool2d 2x4x16x16": ("F.max_pool2d(a, 2)", ((2, 4, 16, 16),)),
     "conv1d 8x16x128": ("F.conv1d(a, b, c, padding=1)", ((8, 16, 128), (16, 16, 3), (16,))),
     "max_pool2d 8x16x32x32": ("F.max_pool2d(a, 2)", ((8, 16, 32, 32),)),
     "avg_pool2d 8x16x32x32": ("F.avg_pool2d(a, 2)", ((8, 16, 32, 32),)),
@@ -63,6 +68,11 @@ LAYERS = {
     "cholesky 30x30": ("L.linalg.cholesky(a @ a.t() + 9.0 * e)", ((30, 30),)),
     "lstm 16x20x32": ("lstm(a)[0]", ((16, 20, 32),)),
     "gru 16x20x32": ("gru(a)[0]", ((16, 20, 32),)),
+    "rnn 16x20x32": ("rnn(a)[0]", ((16, 20, 32),)),
+    "layer_norm 8x64x256": ("F.layer_norm(a, (256,), b, c)", ((8, 64, 256), (256,), (256,))),
+    "prelu 8x16x16x16": ("F.prelu(a, b)", ((8, 16, 16, 16), (16,))),
+    "grid_sample 4x8x16x16": ("F.grid_sample(a, b, align_corners=False)", ((4, 8, 16, 16), (4, 16, 16, 2))),
+    "nearest 4x8x16x16": ("F.interpolate(a, scale_factor=2, mode='nearest')", ((4, 8, 16, 16),)),
     "mlp of modules 32x64": ("mlp(a)", ((32, 64),)),
     "interpolate 4x8x16x16": ("F.interpolate(a, scale_factor=2, mode='bilinear', align_corners=False)", ((4, 8, 16, 16),)),
 }
@@ -74,7 +84,7 @@ class Case:
     def __init__(self, library: Any, text: str, arrays: dict[str, np.ndarray], gradients: bool):
         self.names: dict[str, Any] = {"L": library, "F": library.nn.functional}
         library.manual_seed(0)
-        for name in ("lstm", "gru"):
+        for name in ("lstm", "gru", "rnn"):
             if text.startswith(name):
                 self.names[name] = getattr(library.nn, name.upper())(32, 32, batch_first=True)
         if text.startswith("mlp"):
@@ -86,7 +96,7 @@ class Case:
                 tensor.requires_grad_()
                 self.leaves.append(tensor)
             self.names[name] = tensor
-        modules = [self.names[name] for name in ("lstm", "gru", "mlp") if name in self.names]
+        modules = [self.names[name] for name in ("lstm", "gru", "rnn", "mlp") if name in self.names]
         self.leaves += [parameter for module in modules for parameter in module.parameters()]
         self.function: Callable[[], Any] = eval(f"lambda {', '.join(f'{name}={name}' for name in self.names)}: {text}", self.names)
         self.run = self.forward_and_backward if gradients else self.function

@@ -22,7 +22,7 @@ Function = Callable[..., Any]
 
 _NARROW = frozenset((
     "matmul", "mm", "bmm", "addmm", "addbmm", "baddbmm", "einsum", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
-    "conv_transpose2d", "conv_transpose3d", "conv_tbc", "attention", "lstm_step"))
+    "conv_transpose2d", "conv_transpose3d", "conv_tbc", "attention", "lstm_step", "lstm_layer"))
 _WIDE = frozenset((
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy", "ctc_loss", "gaussian_nll_loss",
     "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss", "mse_loss", "multi_margin_loss",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from adjit.eager.device import check_device
@@ -14,8 +14,9 @@ from adjit.nn import functional, init
 from adjit.nn.linear import empty_parameter
 from adjit.nn.module import Module
 from adjit.nn.parameter import Parameter
-from adjit.nn.recurrent_cells import KINDS, both_directions, join_rows, no_state, projected, split_steps, stack_steps, unbind_steps
+from adjit.nn.recurrent_cells import KINDS, both_directions, join_rows, loop_lengths, no_state, projected, split_steps, stack_steps
 from adjit.nn.utils.rnn import PackedSequence, numbers
+from adjit.tracer.scope import is_tracing
 from adjit.tracer.user_location import find_user_location
 
 Nonlinearity = Literal["tanh", "relu"]
@@ -149,7 +150,7 @@ class RNNBase(_Recurrent):
             for suffix in names:
                 begin = None if first is None else [state[len(last[0])] for state in first]
                 hidden, end = self._direction(sequence, suffix, begin, sizes)
-                outputs.append(stack_steps(hidden) if sizes is None else join_rows(hidden))
+                outputs.append(hidden)
                 for ended, state in zip(last, end, strict=True):
                     ended.append(state)
             sequence = both_directions(*outputs) if self.bidirectional else outputs[0]
@@ -158,7 +159,7 @@ class RNNBase(_Recurrent):
         return sequence, [stack_steps(ended) for ended in last]
 
     def _direction(self, sequence: Tensor, suffix: str, first: Sequence[Tensor] | None,
-                   sizes: list[int] | None) -> tuple[list[Tensor], Sequence[Tensor]]:
+                   sizes: list[int] | None) -> tuple[Tensor, Sequence[Tensor]]:
         """Run one direction of one layer: returns the hidden states of all steps, and all states after the last one.
 
         Packed sequences have `sizes`, the number of them that have each step: those that have ended leave the states, or, backwards, those
@@ -168,19 +169,21 @@ class RNNBase(_Recurrent):
         weight, bias = getattr(self, f"weight_hh{suffix}"), getattr(self, f"bias_hh{suffix}")
         projection = getattr(self, f"weight_hr{suffix}") if self.proj_size else None
         gates = functional.linear(sequence, getattr(self, f"weight_ih{suffix}"), getattr(self, f"bias_ih{suffix}"))
-        steps = unbind_steps(gates) if sizes is None else split_steps(gates, sizes)
         if first is None:
-            rows = steps[0]
+            rows = gates[0] if sizes is None else gates[:sizes[0]]
             first = [no_state(rows, self._outputs), *[no_state(rows, self.hidden_size)] * (kind.states - 1)]
-        states: Sequence[Tensor] = first if sizes is None or not backwards else [state[:sizes[-1]] for state in first]
+        if sizes is None:
+            return _loops(kind.layer, gates, first, weight, bias, projection, backwards)
+        steps = split_steps(gates, sizes)
+        states: Sequence[Tensor] = [state[:sizes[-1]] for state in first] if backwards else first
         hidden: list[Tensor] = []
         ended: list[Sequence[Tensor]] = []
         for gates in reversed(steps) if backwards else steps:
             count, before = gates.shape[0], states[0].shape[0]
-            if sizes is not None and count < before:
+            if count < before:
                 ended.append([state[count:] for state in states])
                 states = [state[:count] for state in states]
-            elif sizes is not None and count > before:
+            elif count > before:
                 states = [join_rows([state, begin[before:count]]) for state, begin in zip(states, first, strict=True)]
             states = kind.step(gates, *states, weight, bias)
             if projection is not None:
@@ -188,7 +191,7 @@ class RNNBase(_Recurrent):
             hidden.append(states[0])
         if ended:
             states = [join_rows(parts) for parts in zip(states, *reversed(ended), strict=True)]
-        return (hidden[::-1] if backwards else hidden), states
+        return join_rows(hidden[::-1] if backwards else hidden), states
 
     def extra_repr(self) -> str:
         parts = [f"{self.input_size}, {self.hidden_size}"]
@@ -199,6 +202,18 @@ class RNNBase(_Recurrent):
         parts += [f"dropout={self.dropout}"] if self.dropout else []
         parts += ["bidirectional=True"] if self.bidirectional else []
         return ", ".join(parts)
+
+
+def _loops(layer: Callable[..., Any], gates: Tensor, states: Sequence[Tensor], weight: Tensor, bias: Tensor | None,
+           projection: Tensor | None, backwards: bool) -> tuple[Tensor, Sequence[Tensor]]:
+    """Take all steps of a sequence: as one loop in a trace, else as several."""
+    lengths = [gates.shape[0]] if is_tracing() else loop_lengths(gates.shape[0])
+    parts = split_steps(gates, lengths) if len(lengths) > 1 else [gates]
+    hidden: list[Tensor] = []
+    for part in reversed(parts) if backwards else parts:
+        rows, *states = layer(part, tuple(states), weight, bias, projection, backwards)
+        hidden.append(rows)
+    return (join_rows(hidden[::-1] if backwards else hidden) if len(hidden) > 1 else hidden[0]), states
 
 
 class _OneState(RNNBase):

@@ -1,6 +1,7 @@
 """Steps of recurrent networks, over traced arrays: the effect of one step on the hidden state.
 
-`gates` is `input @ weight_ih.T + bias_ih`, of all steps at once for a sequence; each step is one operation of the dynamic graph.
+`gates` is `input @ weight_ih.T + bias_ih`, of all steps at once for a sequence. A sequence is one operation of the dynamic graph; where
+sequences have different lengths, each step is one.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adjit.ir import ops
+from adjit.runtime.control_flow import scan
 from adjit.tracer.array import as_traced, wrap
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.functions.composites import sigmoid
@@ -57,23 +59,58 @@ def gru_step(gates: Array, hidden: Array, weight: Array, bias: Array | None) -> 
     return (new + sigmoid(update + update_more) * (hidden - new),)
 
 
+def _over_sequence(step: Callable[..., tuple[Array, ...]]) -> Callable[..., tuple[Array, ...]]:
+    """Make the function that takes a step for each of the gates (T, ...): one loop, which is one node of the dynamic graph."""
+
+    def layer(gates: Array, states: Sequence[Array], weight: Array, bias: Array | None, projection: Array | None, backwards: bool
+              ) -> tuple[Array, ...]:
+        dtype = np.result_type(gates, weight, *states)      # a state keeps its dtype from one step to the next
+
+        def take_step(states: Sequence[Array], gates: Array) -> tuple[tuple[Array, ...], Array]:
+            states = step(gates, *states, weight, bias)
+            if projection is not None:
+                states = (projected(states[0], projection), *states[1:])
+            return tuple(states), states[0]
+
+        last, hidden = scan(take_step, tuple(as_traced(state).astype(dtype) for state in states), gates, reverse=backwards)
+        return (hidden, *last)
+
+    layer.__name__ = layer.__qualname__ = step.__name__.replace("step", "layer")
+    layer.__doc__ = f"The hidden states of all steps (T, ...), then the states after the last one, each step by `{step.__name__}`."
+    return dispatched(layer)
+
+
 class Kind(NamedTuple):
-    """Kind of network: its numbers of gates and states, and its step."""
+    """Kind of network: its numbers of gates and states, its step, and all steps of a sequence."""
 
     gates: int
     states: int
     step: Callable[..., Any]
+    layer: Callable[..., Any]
 
 
-KINDS = {"RNN_TANH": Kind(1, 1, rnn_tanh_step), "RNN_RELU": Kind(1, 1, rnn_relu_step), "LSTM": Kind(4, 2, lstm_step),
-         "GRU": Kind(3, 1, gru_step)}
+KINDS = {"RNN_TANH": Kind(1, 1, rnn_tanh_step, _over_sequence(rnn_tanh_step)),
+         "RNN_RELU": Kind(1, 1, rnn_relu_step, _over_sequence(rnn_relu_step)),
+         "LSTM": Kind(4, 2, lstm_step, _over_sequence(lstm_step)), "GRU": Kind(3, 1, gru_step, _over_sequence(gru_step))}
 
 
-@dispatched
-def unbind_steps(sequence: Array) -> tuple[Array, ...]:
-    """Split a sequence (T, ...) into its steps: one node, whose derivative joins all of them at once."""
-    sequence = as_traced(sequence)
-    return tuple(sequence[step] for step in range(sequence.shape[0]))
+def loop_lengths(steps: int) -> list[int]:
+    """Cut a sequence into loops of few different lengths, each of which is compiled by itself for eager tensors: sequences of any length
+    then need no more than some thirty programs.
+
+    >>> loop_lengths(31), loop_lengths(32), loop_lengths(100)
+    ([31], [16, 16], [64, 16, 20])
+    """
+    lengths = []
+    for length in (256, 64, SHORT_LOOP):
+        while steps >= length + SHORT_LOOP:
+            lengths.append(length)
+            steps -= length
+    return [*lengths, steps]
+
+
+SHORT_LOOP = 16
+"""Steps of the shortest loop of several."""
 
 
 @dispatched

@@ -41,11 +41,16 @@ Run = Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], None]
 """Writes the results for operands; all large ones are contiguous."""
 
 
+Program = Callable[..., tuple[np.ndarray, ...]]
+"""The results, new arrays, for the arrays of a graph's parameters."""
+
+
 class KernelCompiler:
-    """What compiles a graph of chunks, and what adds the rows of a matrix, set by the package that has the backends; None where there is no
-    machine code."""
+    """What compiles a graph of chunks, and a whole graph, and what adds the rows of a matrix, set by the package that has the backends;
+    None where there is no machine code."""
 
     compile: Callable[[ChunkGraph], Run] | None = None
+    compile_program: Callable[[Graph], Program] | None = None
     sum_rows: Callable[[np.ndarray, np.ndarray], None] | None = None
 
 

@@ -23,6 +23,7 @@ from adjit.codegen.numpy.op_functions import (
     OPERATORS,
     diagonal_of,
 )
+from adjit.codegen.numpy.programs import program_of
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.graph import Graph, Op, Value, live_ops, needed_ops, producers, walk
@@ -71,9 +72,10 @@ def compile_graph(graph: Graph, weak: frozenset[int] = frozenset(), views: bool 
     and large sums compute (`chunks`), and of sums and matrix products over broadcast or transposed values, whose layouts may differ. The
     caller silences floating-point warnings.
     """
-    function = None if views else chunked(graph)
-    if function is not None:
-        return NumpyFunction(function, f"chunks of {graph.name}", (True,) * len(graph.results))
+    for find, kind in () if views else ((chunked, "chunks"), (program_of, "program")):
+        function = find(graph)
+        if function is not None:
+            return NumpyFunction(function, f"{kind} of {graph.name}", (True,) * len(graph.results))
     return _compile(graph, weak, _nonfinite_witnesses(graph), views)
 
 

@@ -89,9 +89,12 @@ def _transpose(w: Writer, op: Op, inline: Any) -> None:
 
 @_rule("flip")
 def _flip(w: Writer, op: Op, inline: Any) -> None:
-    axes = op.attrs["axes"]
-    w.bind(op.result, w.node("Slice", w.name(op.operands[0]), w.integers([-1] * len(axes)), w.integers([-_INT64_MAX] * len(axes)),
-                             w.integers(axes), w.integers([-1] * len(axes))))
+    w.bind(op.result, _flipped(w, w.name(op.operands[0]), op.attrs["axes"]))
+
+
+def _flipped(w: Writer, x: str, axes: Sequence[int]) -> str:
+    return w.node("Slice", x, w.integers([-1] * len(axes)), w.integers([-_INT64_MAX] * len(axes)), w.integers(axes),
+                  w.integers([-1] * len(axes)))
 
 
 @_rule("slice")
@@ -317,7 +320,8 @@ def _call(w: Writer, op: Op, inline: Any) -> None:
 
 @_rule("scan")
 def _scan(w: Writer, op: Op, inline: Any) -> None:
-    """ONNX's Scan takes and returns the carried values first; it needs one array of slices to count."""
+    """ONNX's Scan takes and returns the carried values first; it needs one array of slices to count. Not every runtime has its backwards
+    direction: slices and rows are turned around instead."""
     (body,), carries, slices = op.regions, op.attrs["carries"], op.attrs["slices"]
     given = [w.name(value) for value in op.operands[:carries + slices]]
     if not slices:
@@ -331,10 +335,11 @@ def _scan(w: Writer, op: Op, inline: Any) -> None:
             w.same(param, operand)
         results = inline(body, body.params)
         outputs = _outputs(w, [*results[rows:], *results[:rows]])
-    backwards = int(op.attrs["reverse"])
-    names = w.node_of("Scan", given, len(op.results), body=w.graph(body.name, nodes, inputs, outputs), num_scan_inputs=max(slices, 1),
-                      scan_input_directions=[backwards] * max(slices, 1),
-                      **({"scan_output_directions": [backwards] * rows} if rows else {}))
+    if op.attrs["reverse"]:
+        given[carries:] = [_flipped(w, name, (0,)) for name in given[carries:]]
+    names = w.node_of("Scan", given, len(op.results), body=w.graph(body.name, nodes, inputs, outputs), num_scan_inputs=max(slices, 1))
+    if op.attrs["reverse"]:
+        names = [*names[:carries], *(_flipped(w, name, (0,)) for name in names[carries:])]
     for result, name in zip([*op.results[rows:], *op.results[:rows]], names, strict=True):
         w.bind(result, name)
 

@@ -1,0 +1,40 @@
+"""Native programs that run operations of eager tensors."""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+
+from adjit.codegen.numpy.chunks import Program
+from adjit.codegen.process.fork_safety import no_fork
+from adjit.ir.graph import Graph
+from adjit.ir.thread_context import run_detached
+from adjit.ir.verifier import Stage
+from adjit.passes.options import Options
+from adjit.passes.pipeline import HALF
+from adjit.runtime import settings
+from adjit.runtime.compile_graph import compile_graph
+
+
+def compile_program(graph: Graph) -> Program:
+    """The program of a graph: graphs that are equal share it."""
+    return _compiled(graph)
+
+
+@lru_cache(maxsize=1024)
+def _compiled(graph: Graph) -> Program:
+    with no_fork():
+        executable = run_detached(partial(compile_graph, graph, "native", Options(), settings.THREADS.get(), False, passes=HALF,
+                                          stage=Stage.ADJOINT)).executable
+    dtypes = tuple(value.type.dtype for value in graph.params)
+    scalars = not all(value.type.rank for value in graph.results)
+
+    def run(*arrays: Any) -> tuple[np.ndarray, ...]:
+        given = [array if type(array) is np.ndarray and array.dtype == dtype and (flags := array.flags).c_contiguous and flags.aligned
+                 else np.array(array, dtype, order="C") for array, dtype in zip(arrays, dtypes, strict=True)]
+        results = executable.run(given, given)
+        return tuple(map(np.asarray, results) if scalars else results)
+
+    return run
