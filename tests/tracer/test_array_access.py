@@ -252,6 +252,18 @@ def test_a_memory_map_is_observed(tmp_path: Any) -> None:
     assert type(y) is np.memmap
 
 
+@pytest.mark.parametrize("use", [
+    lambda y, x: y.reshape(3, 1).dot(x[:1]), lambda y, x: y.T.dot(x), lambda y, x: y[1:].dot(x[1:]), lambda y, x: y.clip(x[0], x[1]),
+    lambda y, x: y.searchsorted(x), lambda y, x: y.sum(where=x > 1.5), lambda y, x: y.compress(x > 0.7), lambda y, x: y.round(1).dot(x)])
+def test_methods_that_are_given_a_traced_array(use: Callable[..., Any]) -> None:
+    y = data()
+    compiled = aj.compile(lambda x: use(y, x))
+    for x in (np.array([0.5, 1.5, 2.5]), np.array([1.0, 2.5, 3.0])):
+        np.testing.assert_array_equal(compiled(x), use(y, x))
+    y[:] = [2.0, 5.0, 6.0]
+    np.testing.assert_array_equal(compiled(x), use(y, x))
+
+
 def test_what_is_noted() -> None:
     y, other = data(), data()
     with logging_access([y, other]) as observation:

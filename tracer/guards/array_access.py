@@ -282,6 +282,8 @@ def _logging_member(name: str, own: Any) -> Any:
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
             if name in _WRITING and _is_taken(self, (args, kwargs)):
                 return getattr(self, name)(*args, **kwargs)
+            if FUNCTIONS["contains traced"]((*args, *kwargs.values())):         # y.dot(x) asks y only
+                return getattr(FUNCTIONS["content"](self), name)(*args, **kwargs)
             _note(self, written=name in _WRITING)
             return results.given(getattr(_plain(self), name)(*args, **kwargs))
         return method

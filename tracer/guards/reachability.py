@@ -466,6 +466,9 @@ class _Walk:
         """Yield the attributes whose names occur in code: of an object and of its class, methods included."""
         own = own_attributes(value)
         self.follow(own.get("__wrapped__"), path)
+        if "__func__" in own:       # a compiled function that is bound
+            self.follow(own["__self__"], path or "self")
+            self.follow(own["__func__"], path)
         besides: Any = own.get("__adjit_functions__", ())     # functions that an object of ours calls
         for function in besides:
             self.follow(function, path)
