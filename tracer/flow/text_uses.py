@@ -14,12 +14,13 @@ from typing import Any
 from adjit.ir.dataclass import dataclass
 from adjit.tracer.flow.bytecode_flow import flow_of
 from adjit.tracer.flow.frames import READABLE, stack_of
+from adjit.tracer.guards import printing
 
 SHOWING = frozenset({"logging", "warnings", "_warnings", "traceback", "pdb", "bdb", "cmd", "code", "doctest", "unittest", "_pytest",
                      "pluggy", "IPython", "ipykernel", "_pydevd_bundle", "pydevd", "debugpy", "rich", "loguru", "tqdm", "icecream"})
 """Libraries that show texts to people."""
 
-_PRINTING = "adjit.tracer.guards.asked_types"     # whose `print` stands for Python's in a trace
+_PRINTING = printing.__name__     # whose `print` stands for Python's in a trace
 _PASSING = frozenset({"dataclasses", "reprlib", "collections"})
 _TEXT_METHODS = frozenset({"__repr__", "__str__", "__format__"})
 _NO_OPERANDS = frozenset({"LOAD_CONST", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF",
