@@ -227,7 +227,7 @@ def cond(x: Any, p: Any = None) -> Any:
     2.0
     """
     array = _matrices(x, "cond")
-    if not array.size:
+    if not array.shape[-2] * array.shape[-1]:
         raise np.linalg.LinAlgError("cond is not defined on empty arrays")
     if p in (None, 2, -2):
         s = svdvals(array)

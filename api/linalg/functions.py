@@ -190,7 +190,7 @@ def slogdet(a: Any) -> Any:
     a = square(a, "slogdet")
     pair: Any = type(np.linalg.slogdet(np.eye(1)))     # NumPy's named tuple
     if not a.size:
-        return pair(np.prod(a, axis=(-2, -1)), np.sum(a, axis=(-2, -1)))
+        return pair(np.prod(a, axis=(-2, -1)), np.real(np.sum(a, axis=(-2, -1))))
     factored = rules.factored(a)
     return pair(factored.sign(), factored.log_abs_det())
 
@@ -237,13 +237,18 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
         return vector_norm(x, ord, axes, keepdims)
     if len(axes) == 2 and ord in (1, -1, math.inf, -math.inf):
         sums, largest = axes if abs(ord) == 1 else axes[::-1]
-        result = (np.max if ord > 0 else np.min)(np.sum(np.abs(x), axis=sums, keepdims=True), axis=largest, keepdims=True)
+        result = (_largest if ord > 0 else np.min)(np.sum(np.abs(x), axis=sums, keepdims=True), axis=largest, keepdims=True)
         return result if keepdims else np.squeeze(result, axis=axes)[()]
     if len(axes) == 2 and ord in (2, -2, "nuc"):
         s = decompositions.svdvals(np.moveaxis(x, axes, (-2, -1)))
-        result = np.sum(s, axis=-1) if ord == "nuc" else np.max(s, axis=-1) if ord == 2 else np.min(s, axis=-1)
+        result = np.sum(s, axis=-1) if ord == "nuc" else _largest(s, axis=-1) if ord == 2 else np.min(s, axis=-1)
         return np.expand_dims(result, tuple(sorted(axes))) if keepdims else result
     raise ValueError(f"norm: ord={ord!r} is no norm of {'a vector' if len(axes) == 1 else 'a matrix'}")
+
+
+def _largest(x: Any, axis: int, keepdims: bool = False) -> Any:
+    """The largest of numbers that are not negative, 0 if there are none."""
+    return np.max(x, axis=axis, keepdims=keepdims) if x.shape[axis] else np.sum(x, axis=axis, keepdims=keepdims)
 
 
 def floating(x: Any) -> TracedArray:

@@ -192,6 +192,8 @@ def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: 
     points, values = as_float(x) + 0.0, as_float(y) + 0.0
     if operator.index(deg) < 0:
         raise ArgumentError("polyfit: expected deg >= 0", find_user_location())
+    if not points.size:
+        raise TypeError("expected non-empty vector for x")
     if points.ndim == 1 and values.shape[:1] != points.shape:
         raise TypeError("expected x and y to have same length")
     matrix = FUNCTIONS[np.vander](points, operator.index(deg) + 1)

@@ -9,7 +9,7 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.errors import ArgumentError
 from adjit.ir.graph import Value
-from adjit.ir.types import BOOL, is_complex, is_float
+from adjit.ir.types import BOOL, C64, C128, is_complex, is_float
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, view_of, wrap
 from adjit.tracer.dispatch import implements
@@ -148,4 +148,6 @@ def isrealobj(x: Any) -> bool:
 def sort_complex(a: Any) -> TracedArray:
     """Equivalent of `numpy.sort_complex`."""
     ordered = FUNCTIONS[np.sort](as_traced(a))
-    return FUNCTIONS["astype"](ordered, np.result_type(ordered.dtype, np.complex64))        # type: ignore[no-any-return]
+    if ordered.dtype.kind == "c":
+        return ordered      # type: ignore[no-any-return]
+    return FUNCTIONS["astype"](ordered, C64 if ordered.dtype.char in "bBhH" else C128)       # type: ignore[no-any-return]

@@ -16,7 +16,7 @@ from adjit.tracer.array import TracedArray, as_traced, contains_traced, known_va
 from adjit.tracer.dispatch import implements, makes
 from adjit.tracer.functions.shapes import as_array, as_shape, in_order_of
 from adjit.tracer.masked_array import known_integer
-from adjit.tracer.promotion import Casting, as_operand, dtype_argument, kind_of, to_value
+from adjit.tracer.promotion import Casting, as_operand, common_dtype, dtype_argument, kind_of, to_value
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.user_location import find_user_location
 
@@ -181,8 +181,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, de
 
 def _traced_range(first: Any, last: Any, step: Any, dtype: Any) -> TracedArray:
     """`arange` of which something is traced. NumPy adds multiples of the difference of the first two elements."""
-    target = np.result_type(*(x.dtype if isinstance(x, TracedArray) else x for x in (first, last, step))) if dtype is None else (
-        dtype_argument(dtype))
+    target = np.result_type(I64, *(as_traced(x).dtype for x in (first, last, step))) if dtype is None else dtype_argument(dtype)
     rounds = FUNCTIONS[np.ceil](FUNCTIONS[np.true_divide](FUNCTIONS[np.subtract](last, first), step))
     count = known_integer(rounds, "np.arange with traced bounds has a shape that depends on values",
                           "give bounds that are ordinary numbers, or np.arange(n) * step + start with a number n")
@@ -203,8 +202,8 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
     if count < 0:
         raise ValueError(f"Number of samples, {count}, must be non-negative.")
     parts = count - 1 if endpoint else count
-    low, high = as_traced(start), as_traced(stop)
-    low, high = (x if is_inexact(x.dtype) else FUNCTIONS["astype"](x, F64) for x in (low, high))
+    common = common_dtype([as_operand(start), as_operand(stop)])
+    low, high = (FUNCTIONS["astype"](x, common if is_inexact(common) else F64) for x in (start, stop))
     width = FUNCTIONS[np.subtract](high, low)
     index = wrap(lowering.iota(real_dtype(width.dtype), (count,), 0)) if count else zeros(0, width.dtype)
     index = FUNCTIONS[np.reshape](index, (count, *(1,) * width.ndim))
@@ -236,7 +235,7 @@ def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: 
 @implements(np.geomspace)
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
     """Equivalent of `numpy.geomspace` of numbers of one sign. Bounds that are 0 or of different signs give NaN if they are traced."""
-    low, high = (x if is_inexact(x.dtype) else FUNCTIONS["astype"](x, F64) for x in (as_traced(start), as_traced(stop)))
+    low, high = (FUNCTIONS["astype"](x, np.result_type(x.dtype, F64)) for x in (as_traced(start), as_traced(stop)))
     for bound in (start, stop):
         if not contains_traced(bound) and np.any(np.equal(bound, 0)):
             raise ValueError("Geometric sequence cannot include zero")

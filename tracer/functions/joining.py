@@ -257,6 +257,8 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Tr
         return _pad_constant(x, pairs, 0 if mode == "empty" else kwargs.get("constant_values", 0))
     odd = kwargs.get("reflect_type", "even") == "odd"
     for axis, pair in enumerate(pairs):
+        if any(pair) and not x.shape[axis]:
+            raise ValueError(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
         if mode == "linear_ramp":
             x = _around(x, axis, *_ramps(x, axis, pair, FUNCTIONS[np.broadcast_to](kwargs.get("end_values", 0), (x.ndim, 2))[axis]))
         elif mode in _STATISTICS:

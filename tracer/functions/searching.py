@@ -80,15 +80,26 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     edges, array = as_array(bins), as_traced(x)
     if edges.ndim != 1:
         raise ValueError("bins must be one-dimensional")
+    if array.dtype.kind == "c":
+        raise TypeError("x may not be complex")
     if not isinstance(bins, TracedArray):
         differences = np.diff(np.asarray(bins))
         if not ((differences >= 0).all() or (differences <= 0).all()):
             raise ValueError("bins must be monotonically increasing or decreasing")
-    up = searchsorted(edges, array, "left" if right else "right")
+    side = "left" if right else "right"
+    up = searchsorted(edges, array, side)
     if edges.size < 2:
         return up
-    down = edges.size - searchsorted(edges[::-1], array, "right" if right else "left")
+    down = edges.size - searchsorted(edges[::-1], array, side)
     return FUNCTIONS[np.where](FUNCTIONS[np.greater](edges[0], edges[-1]), down, up)[() if array.ndim == 0 else ...]
+
+
+def _as_real(x: Any) -> TracedArray:
+    """float64 numbers, but no parts of complex ones."""
+    dtype = as_traced(x).dtype
+    if dtype.kind == "c":
+        raise TypeError(f"Cannot cast array data from {dtype!r} to {F64!r} according to the rule 'safe'")
+    return FUNCTIONS["astype"](x, F64)      # type: ignore[no-any-return]
 
 
 @implements(np.bincount)
@@ -115,7 +126,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> TracedArray:
     if weights is None:
         added = wrap(lowering.constant(1, I64, index.shape))
     else:
-        added = FUNCTIONS["astype"](weights, F64)
+        added = _as_real(weights)
         if added.shape != index.shape:
             raise ValueError("The weights and list don't have the same length.")
     if known is not None and not isinstance(known, ArrayValue) and index.size:
@@ -182,6 +193,9 @@ def _number_of_bins(x: TracedArray, name: str, range: Any) -> int:
 
 def _edges(x: TracedArray, bins: Any, range: Any) -> TracedArray:
     """Edges of the bins of a histogram along one axis."""
+    if x.dtype.kind == "c":
+        raise UnsupportedError("histograms of complex numbers are not supported", find_user_location(),
+                               hint="take them of z.real and z.imag, or of np.abs(z)")
     if isinstance(bins, str):
         bins = _number_of_bins(x, bins, range)
     if isinstance(bins, (list, tuple)) or np.ndim(bins):
@@ -255,7 +269,7 @@ def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: Any = N
     place = as_traced(0)
     for column, edge in zip(columns, edges, strict=True):
         place = place * (edge.size + 1) + _bins(column, edge)
-    added = wrap(lowering.constant(1.0, F64, columns[0].shape)) if weights is None else FUNCTIONS["astype"](weights, F64)
+    added = wrap(lowering.constant(1.0, F64, columns[0].shape)) if weights is None else _as_real(weights)
     base = lowering.constant(0.0, F64, (math.prod(shape),))
     total = wrap(ops.scatter_add(base, place.value, added.value, axis=0) if added.size else base, scalar=False)
     total = reshape_to(total, shape)[(slice(1, -1),) * len(shape)].copy()
@@ -280,7 +294,7 @@ def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any 
 @implements(np.interp)
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
     """Equivalent of `numpy.interp`. At a point of `xp` the derivative is that of the segment to its right."""
-    array, points = (FUNCTIONS["astype"](each, F64) for each in (x, xp))
+    array, points = _as_real(x), _as_real(xp)
     values = as_traced(fp)
     values = FUNCTIONS["astype"](values, np.result_type(values.dtype, F64))
     if points.ndim != 1 or values.ndim != 1:

@@ -242,7 +242,8 @@ def polysub(a1: Any, a2: Any) -> TracedArray:
 @implements(np.polymul)
 def polymul(a1: Any, a2: Any) -> TracedArray:
     """Equivalent of `numpy.polymul`; leading zeros of the factors stay."""
-    return convolve(_coefficients(a1), _coefficients(a2))
+    first, second = (p if p.size else FUNCTIONS[np.zeros_like](p, shape=1) for p in (_coefficients(a1), _coefficients(a2)))
+    return convolve(first, second)
 
 
 @implements(np.polydiv)

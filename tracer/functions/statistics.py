@@ -46,6 +46,8 @@ def _apply(ufunc: Any, *operands: Any) -> Any:
 
 def _by_definition(ordered: _Ordered, q: Any, method: str, count: Any) -> TracedArray:
     """Quantile by one of the methods with a place of its own, along the first axis of sorted rows."""
+    if isinstance(count, TracedArray):
+        count = FUNCTIONS["astype"](count, q.dtype)
     if method in _STEPS:
         place = count * q - _STEPS[method]
     else:
@@ -66,7 +68,7 @@ def _by_definition(ordered: _Ordered, q: Any, method: str, count: Any) -> Traced
         return element(_apply(np.where, whole, low, low + 1))
     if method == "averaged_inverted_cdf":
         part = _apply(np.where, _apply(np.equal, part, 0), 0.5, 1.0)
-    return _between(element(low), element(low + 1), part if isinstance(part, TracedArray) else ordered.dtype.type(part))
+    return _between(element(low), element(low + 1), FUNCTIONS["astype"](part, q.dtype) if isinstance(part, TracedArray) else q.dtype.type(part))
 
 
 def _by_weights(ordered: TracedArray, cumulative: TracedArray, q: Any, count: Any) -> TracedArray:
@@ -170,10 +172,14 @@ def _quantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: Any, 
     if method not in _METHODS:
         raise ValueError(f"{method!r} is not a valid method.")       # NumPy's message lists them
     x = as_array(a)
+    if x.dtype.kind == "c":
+        raise TypeError("a must be an array of real numbers")
+    if ignore_nan and not x.size:
+        return FUNCTIONS[np.nanmean](x, axis, out=out, keepdims=keepdims)
     q = as_array(q) if contains_traced(q) else q
     if not isinstance(q, TracedArray) and not ((np.asarray(q) >= 0).all() and (np.asarray(q) <= 1).all()):
         raise ValueError("Quantiles must be in the range [0, 1]")
-    dtype = x.dtype if is_float(x.dtype) or (x.dtype.kind in "iu" and method in _CHOOSING) else np.dtype(F64)
+    dtype = x.dtype if is_float(x.dtype) or method in _CHOOSING else np.dtype(F64)
     rows, axes = _rows(FUNCTIONS["astype"](x, dtype), axis)
     if not rows.shape[0]:
         raise IndexError(f"{name} of no elements")
@@ -186,6 +192,7 @@ def _quantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: Any, 
         w = FUNCTIONS[np.where](missing, 0, w) if ignore_nan else w
         ordered = FUNCTIONS[np.take_along_axis](rows, order, axis=0)
         cumulative = FUNCTIONS[np.cumsum](FUNCTIONS[np.take_along_axis](w, order, axis=0), axis=0)
+        unusable = FUNCTIONS[np.equal](cumulative[-1], 0) | ~FUNCTIONS[np.isfinite](cumulative[-1])
         cumulative = cumulative / cumulative[-1]
         cumulative = FUNCTIONS[np.where](FUNCTIONS[np.equal](cumulative, 0), -1.0, cumulative)     # nothing is chosen by a weight of 0
     if ignore_nan:
@@ -193,6 +200,7 @@ def _quantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: Any, 
         nothing = FUNCTIONS[np.equal](count, 0)
     else:
         nothing = FUNCTIONS[np.any](missing, axis=0)
+    nothing = nothing if weights is None else nothing | unusable        # NumPy raises ValueError, which traced values cannot decide on
 
     def one(number: Any) -> TracedArray:
         result = _quantile_of(ordered, number, method, count) if weights is None else _by_weights(ordered, cumulative, number, count)
@@ -220,7 +228,7 @@ def _scaled(q: Any, x: Any) -> Any:
     dtype = as_traced(x).dtype
     hundred = dtype.type(100) if is_float(dtype) else 100
     return FUNCTIONS[np.true_divide](q, hundred) if isinstance(q, TracedArray) else np.true_divide(q, hundred) if np.ndim(q) or isinstance(
-        q, np.generic) else dtype.type(q / 100) if is_float(dtype) else q / 100
+        q, (np.generic, np.ndarray)) else dtype.type(q / 100) if is_float(dtype) else q / 100
 
 
 @implements(np.quantile)

@@ -47,6 +47,8 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     index = FUNCTIONS["astype"](ravel(ind), I64)
     if not index.size or (isinstance(v, (list, tuple, np.ndarray, TracedArray)) and not np.size(v)):
         return
+    if not x.size:
+        raise IndexError("cannot replace elements of an empty array")
     if mode == "wrap":
         index = index % x.size
     elif mode == "clip":
@@ -158,7 +160,7 @@ def _pivot(x: TracedArray, kth: Any, axis: int) -> Value:
 
 def _check_kth(x: TracedArray, kth: Any, axis: int | None) -> None:
     size = x.size if axis is None else x.shape[normalize_axis(axis, x.ndim)]
-    for k in np.atleast_1d(np.asarray(kth)).tolist() if not isinstance(kth, TracedArray) else ():
+    for k in np.atleast_1d(np.asarray(kth)).tolist() if x.size and not isinstance(kth, TracedArray) else ():
         if not -size <= k < size:
             raise ValueError(f"kth(={k}) out of bounds ({size})")
 
