@@ -40,7 +40,8 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K",
     target = dtype_argument(dtype) if dtype is not None else check_dtype(np.result_type(*(x.dtype for x in arrays)))
     for place, x in enumerate(arrays):
         if not np.can_cast(x.dtype, target, casting):
-            raise TypeError(f"Iterator operand {place} dtype could not be cast from {x.dtype!r} to {target!r} according to the rule '{casting}'")
+            raise TypeError(f"Iterator operand {place} dtype could not be cast from {x.dtype!r} to {target!r} "
+                            f"according to the rule '{casting}'")
     sizes = _sizes(inputs, arrays)
     if out is None and target == arrays[0].dtype and output and len(arrays) == 1 and set(output) == set(inputs[0]):
         x, labels = _diagonal_view(arrays[0], inputs[0])

@@ -68,7 +68,8 @@ def _by_definition(ordered: _Ordered, q: Any, method: str, count: Any) -> Traced
         return element(_apply(np.where, whole, low, low + 1))
     if method == "averaged_inverted_cdf":
         part = _apply(np.where, _apply(np.equal, part, 0), 0.5, 1.0)
-    return _between(element(low), element(low + 1), FUNCTIONS["astype"](part, q.dtype) if isinstance(part, TracedArray) else q.dtype.type(part))
+    part = FUNCTIONS["astype"](part, q.dtype) if isinstance(part, TracedArray) else q.dtype.type(part)
+    return _between(element(low), element(low + 1), part)
 
 
 def _by_weights(ordered: TracedArray, cumulative: TracedArray, q: Any, count: Any) -> TracedArray:
