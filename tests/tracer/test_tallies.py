@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -146,3 +147,35 @@ def test_a_number_of_a_class_makes_no_trace_of_its_own() -> None:
     for _ in range(4):
         compiled(np.ones(2))
     assert (Counted.n, vars(counted), compiled.cache_info().traces) == (4, {"total": 8}, 1)
+
+
+def test_a_comparison_of_arguments_makes_no_trace_at_each_call() -> None:
+    class Counted:
+        hits = 0
+
+        def __init__(self) -> None:
+            self.n = 0
+
+    @dataclass
+    class Compared:
+        n: int = 0
+
+    counted, compared, found = Counted(), Compared(), list[bool]()
+
+    def same(first: Any, second: Any) -> Any:
+        counted.n += 1
+        Counted.hits += 1
+        return first == second
+
+    def f(x: Any) -> Any:
+        same(x, x)
+        compared.n += 1
+        return x * (3.0 if same(compared, Compared(2)) else 1.0)
+
+    plain, whole = aj.compile(same, backend="interpret"), aj.compile(f, backend="interpret")
+    for length in (3, 2) * 3:
+        plain(np.ones(length), np.ones(length))
+        found.append(bool(whole(np.ones(2))[0] == 3))
+    assert plain.cache_info().traces == 2
+    assert found == [False, True, False, False, False, False]
+    assert (Counted.hits, counted.n, compared.n) == (18, 18, 6)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from types import ModuleType
+from types import CellType, ModuleType
 from typing import Any, NamedTuple
 
 from adjit.ir.errors import TraceError
@@ -89,7 +89,7 @@ class StoredPlaces:
     def __init__(self, known: Reachability):
         self.known, self.before, self.reads = known, self._sources(known), CodeReads(known.codes)
         stored, read, texts = set[Name](), set[Read](), set[str]()
-        if _ALL.isdisjoint(known.names) and EVERYTHING not in known.mentions.whole:
+        if _ALL.isdisjoint(known.names):
             for code in known.codes:
                 both = stored_and_read(code)
                 stored |= both[0]
@@ -100,6 +100,7 @@ class StoredPlaces:
             source.path for source in known.found if not _is_module_of_library(source.value)}
         read_names = {name for _, name, owner in read if owner not in modules} | texts
         self.names = frozenset(name for name in stored if name[1] not in read_names)
+        self._compares_anything = EVERYTHING in known.mentions.whole
         self._counters = frozenset(stored - self.names)
         self._marked: dict[Key, Source] = {}
         self._tallied: dict[Key, Source] = {}
@@ -110,17 +111,26 @@ class StoredPlaces:
         if not self.names or _name_of(source) not in self.names:
             return False
         read: Any = source.read
-        return self.known.mentions.whole_objects.isdisjoint(map(id, read.args))
+        return self.known.mentions.whole_objects.isdisjoint(map(id, read.args)) and not self._is_compared(source)
 
     def is_reset(self, source: Source) -> bool:
         """True if the function sets a place anew, and does more than to add to it."""
         return _name_of(source) in self._reset
 
+    def _is_compared(self, source: Source) -> bool:
+        """True for what an object holds that may be an operand of `==` or `!=`, where these do more than to ask whether it is the other one.
+        Code of the user's is followed, but for that which decorators make."""
+        if not self._compares_anything:
+            return False
+        read: Any = source.read
+        holder = read.args[1] if read.func is read_slot else read.args[0]
+        return not isinstance(holder, (type, CellType, dict)) and type(holder).__eq__ is not object.__eq__
+
     def _is_counter(self, source: Source) -> bool:
         """True for a number that code changes and does not read for more."""
         name = _name_of(source) if is_counted(source.value) else None
         return name in self._counters and name is not None and not self.reads.of(source.path) and not (
-            self.reads.reads_name(name[1]))
+            self.reads.reads_name(name[1])) and not self._is_compared(source)
 
     @contextmanager
     def marked(self) -> Iterator[None]:
