@@ -19,6 +19,7 @@ class Stateful(IdentityKeyed):
     """
 
     _filled_later: tuple[str, ...] = ()     # dict attributes that are filled while a function is traced (and emptied if that fails)
+    _outside_of_traces: tuple[str, ...] = ()    # attributes that compiled functions cannot read, so that they are not compared
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         made = super().__new__(cls)

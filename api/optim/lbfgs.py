@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from adjit.eager.modes import enable_grad, no_grad
-from adjit.eager.tensor import new_tensor
+from adjit.eager.tensor import Tensor, new_tensor
 from adjit.ir.errors import ArgumentError, UnsupportedError
 from adjit.optim.optimizer import Optimizer
 from adjit.tracer.scope import is_tracing
@@ -42,6 +43,9 @@ class LBFGS(Optimizer):
     True
     """
 
+    _filled_later = ()
+    _outside_of_traces = ("state",)     # each evaluation of a compiled closure would find another one
+
     def __init__(self, params: Iterable[Any], lr: float = 1, max_iter: int = 20, max_eval: int | None = None, tolerance_grad: float = 1e-7,
                  tolerance_change: float = 1e-9, history_size: int = 100, line_search_fn: str | None = None):
         if line_search_fn not in (None, "strong_wolfe"):
@@ -52,6 +56,18 @@ class LBFGS(Optimizer):
             "tolerance_change": tolerance_change, "history_size": history_size, "line_search_fn": line_search_fn})
         if len(self.param_groups) != 1:
             raise ArgumentError("LBFGS takes one group of parameters", find_user_location())
+
+    @property
+    def state(self) -> defaultdict[Tensor, dict[str, Any]]:     # type: ignore[override]
+        """Directions and changes of the last steps. Raises `UnsupportedError` in compiled functions."""
+        if is_tracing():
+            raise UnsupportedError("the state of LBFGS is another one at each evaluation of the loss", find_user_location(),
+                                   hint="read it outside of the compiled function")
+        return self.__dict__["state"]       # type: ignore[no-any-return]
+
+    @state.setter
+    def state(self, state: defaultdict[Tensor, dict[str, Any]]) -> None:
+        self.__dict__["state"] = state
 
     def _check(self, options: Mapping[str, Any]) -> None:
         if not float(options["lr"]) >= 0.0:

@@ -82,6 +82,28 @@ def test_lbfgs_refuses_what_it_cannot_do() -> None:
         aj.compile(lambda: optimizer.step(lambda: (x * x).sum()))()
 
 
+def test_a_compiled_closure_of_lbfgs_is_traced_once() -> None:
+    weights, losses = [], []
+    for transform in (lambda f: f, aj.compile):
+        x = aj.tensor([0.0, 0.5], requires_grad=True)
+        optimizer = optim.LBFGS([x], lr=0.5)
+
+        def closure(x: aj.Tensor = x, optimizer: Any = optimizer) -> aj.Tensor:
+            optimizer.zero_grad()
+            loss = ((x - aj.tensor([1.0, 2.0])) ** 2).sum() + (x ** 4).sum()
+            loss.backward()
+            return loss
+
+        evaluated = transform(closure)
+        losses.append([optimizer.step(evaluated).item() for _ in range(3)])
+        weights.append(x.tolist())
+    assert evaluated.cache_info().traces == 1
+    np.testing.assert_allclose(losses[1], losses[0], 1e-6)
+    np.testing.assert_allclose(weights[1], weights[0], 1e-6)
+    with pytest.raises(UnsupportedError, match="the state of LBFGS is another one at each evaluation"):
+        aj.compile(lambda: optimizer.state[x]["n_iter"])()
+
+
 def test_hooks_of_steps() -> None:
     seen: list[str] = []
 
