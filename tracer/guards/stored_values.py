@@ -118,7 +118,7 @@ class StoredPlaces:
         return _name_of(source) in self._reset
 
     def _is_compared(self, source: Source) -> bool:
-        """True for what an object holds that may be an operand of `==` or `!=`, where these do more than to ask whether it is the other one.
+        """True for what an object holds that may be an operand of `==`, where this does more than to ask whether it is the other one.
         Code of the user's is followed, but for that which decorators make."""
         if not self._compares_anything:
             return False
