@@ -33,7 +33,7 @@ from adjit.eager.tensor import Tensor, new_tensor
 from adjit.eager.views import View
 from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
-from adjit.ir.errors import IndexingError
+from adjit.ir.errors import IndexingError, UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.host_functions import was_raised_by_host
 from adjit.ir.thread_context import ThreadContext, thread
@@ -288,6 +288,8 @@ def _unsilenced(run: Callable[..., Any], arrays: Sequence[Any]) -> Any:
 def _raised(error: Exception) -> NoReturn:
     if isinstance(error, IndexError) and not isinstance(error, IndexingError) and not was_raised_by_host(error):
         raise IndexingError(str(error), find_user_location()) from error
+    if isinstance(error, UnsupportedError) and error.location is None:
+        error.location = find_user_location()
     raise error
 
 

@@ -18,7 +18,7 @@ from adjit.eager.modes import enable_grad, modes, no_grad
 from adjit.eager.node import AccumulateGrad, Edge, Node, unpack
 from adjit.eager.tensor import Tensor, new_tensor
 from adjit.eager.user_function import FunctionNode
-from adjit.ir.errors import AnomalyError, GraphFreedError, Role, ShapeError, TraceError
+from adjit.ir.errors import AnomalyError, GraphFreedError, Role, ShapeError, TraceError, UnsupportedError
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.scope import active_scope, is_tracing
 from adjit.tracer.user_location import find_user_location
@@ -58,7 +58,11 @@ class Arrays:
 
     def pull_back(self, node: Node, given: tuple[bool, ...], cotangents: list[Any]) -> list[Cotangent | None]:
         backward = node.operation.backward(given)
-        outs = backward.run(*[item.array for item in node.load_saved()], *cotangents)
+        try:
+            outs = backward.run(*[item.array for item in node.load_saved()], *cotangents)
+        except UnsupportedError as error:
+            error.location = error.location or find_user_location()
+            raise
         fresh = backward.function.fresh
         return [None if slot is None else (outs[slot], fresh[slot]) for slot in backward.slots]
 

@@ -65,7 +65,7 @@ from adjit.ir.ops.reduction import reduce_max
 from adjit.ir.ops.selection import select
 from adjit.ir.types import C128, F64, I64, TensorType, complex_dtype, is_complex, real_dtype
 
-scipy_linalg: Any = LazyModule("scipy.linalg")
+scipy_linalg: Any = LazyModule("scipy.linalg", extra="scipy")
 
 Cotangents = tuple[Value | None, ...]
 Given = tuple[Value | None, ...]

@@ -50,7 +50,7 @@ from adjit.ir.ops.sampling import uniform
 from adjit.ir.ops.selection import select
 from adjit.ir.types import C64, C128, F32, F64, I64, TensorType
 
-scipy_linalg: Any = LazyModule("scipy.linalg")
+scipy_linalg: Any = LazyModule("scipy.linalg", extra="scipy")
 
 Cotangents = tuple[Value | None, ...]
 

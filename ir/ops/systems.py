@@ -20,7 +20,7 @@ from adjit.ir.ops.movement import concatenate, pad, reshape
 from adjit.ir.ops.sampling import uniform
 from adjit.ir.types import F32, TensorType
 
-scipy_linalg: Any = LazyModule("scipy.linalg")
+scipy_linalg: Any = LazyModule("scipy.linalg", extra="scipy")
 
 Cotangents = tuple[Value | None, ...]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -276,3 +278,24 @@ def test_functions_of_hermitian_matrices_and_stacks() -> None:
 
     slope = (function(a + 1e-6 * along) - function(a - 1e-6 * along)) / 2e-6
     np.testing.assert_allclose(np.sum(np.conjugate(aj.grad(function)(a)) * along).real, slope, rtol=1e-7)
+
+
+def test_what_needs_scipy_says_so() -> None:
+    code = """
+import sys
+sys.modules["scipy"] = None
+import adjit as aj
+for run in (
+    lambda x: aj.linalg.lu(x),
+    lambda x: aj.linalg.qr(x)[0].sum().backward(),
+    lambda x: aj.special.bessel_j0(x),
+):
+    try:
+        run(aj.eye(2, requires_grad=True))
+    except NotImplementedError as error:
+        assert "SciPy is not installed" in str(error) or "which is not installed" in str(error), error
+        assert "pip install 'adjit[scipy]'" in str(error) and error.location.function == "<lambda>", error
+    else:
+        raise AssertionError(run)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -72,6 +72,10 @@ def computed(name: str, count: int) -> Callable[..., Any]:
 
 def _ufunc(name: str) -> np.ufunc:
     """The ufunc of SciPy, from where it lies if `scipy.special` has a function around it."""
-    special = scipy_special()
+    try:
+        special = scipy_special()
+    except UnsupportedError as error:
+        error.location = find_user_location()
+        raise
     found = getattr(special, name)
     return found if isinstance(found, np.ufunc) else getattr(special._ufuncs, name)     # type: ignore[no-any-return]
