@@ -38,7 +38,7 @@ class Optimizer(Stateful):
     (True, 0.1)
     """
 
-    _filled_later = ("state",)
+    _filled_later: tuple[str, ...] = ("state",)
     _hooks_before: list[Callable[..., Any]] | None = None
     _hooks_after: list[Callable[..., Any]] | None = None
 
