@@ -9,9 +9,9 @@ from typing import Any, Literal
 from adjit.eager.tensor import Tensor, as_tensor
 from adjit.ir.errors import ArgumentError
 from adjit.nn import functional
-from adjit.nn.functional.arguments import Reduction
+from adjit.nn.functional.arguments import Reduction, reduction_of
 from adjit.nn.linear import Linear
-from adjit.nn.module import Module, refuse
+from adjit.nn.module import Module
 from adjit.tracer.user_location import find_user_location
 
 
@@ -20,8 +20,9 @@ class _Loss(Module):
 
     _reductions: tuple[str, ...] = ("mean", "sum", "none")
 
-    def __init__(self, reduction: Any = "mean") -> None:
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: Any = "mean") -> None:
         super().__init__()
+        reduction = reduction_of(size_average, reduce, reduction)
         if reduction not in self._reductions:
             raise ArgumentError(f"{type(self).__name__}: reduction is one of {', '.join(map(repr, self._reductions))}, got {reduction!r}",
                                 find_user_location())
@@ -42,7 +43,7 @@ class MSELoss(_Loss):
 
     def forward(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of two tensors of the same shape."""
-        return functional.mse_loss(prediction, target, self.reduction)
+        return functional.mse_loss(prediction, target, None, None, self.reduction)
 
 
 class L1Loss(_Loss):
@@ -55,7 +56,7 @@ class L1Loss(_Loss):
 
     def forward(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of two tensors of the same shape."""
-        return functional.l1_loss(prediction, target, self.reduction)
+        return functional.l1_loss(prediction, target, None, None, self.reduction)
 
 
 class SmoothL1Loss(_Loss):
@@ -66,13 +67,14 @@ class SmoothL1Loss(_Loss):
     tensor(0.8125)
     """
 
-    def __init__(self, reduction: Reduction = "mean", beta: float = 1.0) -> None:
-        super().__init__(reduction)
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: Reduction = "mean",
+                 beta: float = 1.0) -> None:
+        super().__init__(size_average, reduce, reduction)
         self.beta = beta
 
     def forward(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of two tensors of the same shape."""
-        return functional.smooth_l1_loss(prediction, target, self.reduction, self.beta)
+        return functional.smooth_l1_loss(prediction, target, None, None, self.reduction, self.beta)
 
 
 class HuberLoss(_Loss):
@@ -84,7 +86,7 @@ class HuberLoss(_Loss):
     """
 
     def __init__(self, reduction: Reduction = "mean", delta: float = 1.0) -> None:
-        super().__init__(reduction)
+        super().__init__(reduction=reduction)
         self.delta = delta
 
     def forward(self, prediction: Tensor, target: Tensor) -> Tensor:
@@ -102,8 +104,9 @@ class CrossEntropyLoss(_Loss):
 
     weight: Tensor | None
 
-    def __init__(self, weight: Any = None, ignore_index: int = -100, reduction: Reduction = "mean", label_smoothing: float = 0.0) -> None:
-        super().__init__(reduction)
+    def __init__(self, weight: Any = None, size_average: bool | None = None, ignore_index: int = -100, reduce: bool | None = None,
+                 reduction: Reduction = "mean", label_smoothing: float = 0.0) -> None:
+        super().__init__(size_average, reduce, reduction)
         self._add_tensor("weight", weight)
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
@@ -111,7 +114,7 @@ class CrossEntropyLoss(_Loss):
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of logits (C,), (N, C) or (N, C, ...) and integer labels without the class axis, or probabilities of the shape
         of the logits."""
-        return functional.cross_entropy(logits, target, self.weight, self.ignore_index, self.reduction, self.label_smoothing)
+        return functional.cross_entropy(logits, target, self.weight, None, self.ignore_index, None, self.reduction, self.label_smoothing)
 
 
 class NLLLoss(_Loss):
@@ -124,14 +127,15 @@ class NLLLoss(_Loss):
 
     weight: Tensor | None
 
-    def __init__(self, weight: Any = None, ignore_index: int = -100, reduction: Reduction = "mean") -> None:
-        super().__init__(reduction)
+    def __init__(self, weight: Any = None, size_average: bool | None = None, ignore_index: int = -100, reduce: bool | None = None,
+                 reduction: Reduction = "mean") -> None:
+        super().__init__(size_average, reduce, reduction)
         self._add_tensor("weight", weight)
         self.ignore_index = ignore_index
 
     def forward(self, log_probabilities: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of log-probabilities (C,), (N, C) or (N, C, ...) and integer labels without the class axis."""
-        return functional.nll_loss(log_probabilities, target, self.weight, self.ignore_index, self.reduction)
+        return functional.nll_loss(log_probabilities, target, self.weight, None, self.ignore_index, None, self.reduction)
 
 
 class BCELoss(_Loss):
@@ -144,13 +148,14 @@ class BCELoss(_Loss):
 
     weight: Tensor | None
 
-    def __init__(self, weight: Any = None, reduction: Reduction = "mean") -> None:
-        super().__init__(reduction)
+    def __init__(self, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None,
+                 reduction: Reduction = "mean") -> None:
+        super().__init__(size_average, reduce, reduction)
         self._add_tensor("weight", weight)
 
     def forward(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of two tensors of the same shape."""
-        return functional.binary_cross_entropy(prediction, target, self.weight, self.reduction)
+        return functional.binary_cross_entropy(prediction, target, self.weight, None, None, self.reduction)
 
 
 class BCEWithLogitsLoss(_Loss):
@@ -164,33 +169,35 @@ class BCEWithLogitsLoss(_Loss):
     weight: Tensor | None
     pos_weight: Tensor | None
 
-    def __init__(self, weight: Any = None, reduction: Reduction = "mean", pos_weight: Any = None) -> None:
-        super().__init__(reduction)
+    def __init__(self, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None, reduction: Reduction = "mean",
+                 pos_weight: Any = None) -> None:
+        super().__init__(size_average, reduce, reduction)
         self._add_tensor("weight", weight)
         self._add_tensor("pos_weight", pos_weight)
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of two tensors of the same shape."""
-        return functional.binary_cross_entropy_with_logits(logits, target, self.weight, self.reduction, self.pos_weight)
+        return functional.binary_cross_entropy_with_logits(logits, target, self.weight, None, None, self.reduction, self.pos_weight)
 
 
 class KLDivLoss(_Loss):
     """`target * (log(target) - log_probabilities)`, see `functional.kl_div`; "batchmean" divides by the size of the first axis.
 
     >>> import adjit
-    >>> KLDivLoss("batchmean")(adjit.tensor([[0.5, 0.5]]).log(), adjit.tensor([[1.0, 0.0]]))
+    >>> KLDivLoss(reduction="batchmean")(adjit.tensor([[0.5, 0.5]]).log(), adjit.tensor([[1.0, 0.0]]))
     tensor(0.6931)
     """
 
     _reductions = ("mean", "sum", "none", "batchmean")
 
-    def __init__(self, reduction: Reduction | Literal["batchmean"] = "mean", log_target: bool = False) -> None:
-        super().__init__(reduction)
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: Reduction | Literal["batchmean"] = "mean",
+                 log_target: bool = False) -> None:
+        super().__init__(size_average, reduce, reduction)
         self.log_target = log_target
 
     def forward(self, log_probabilities: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of two tensors of the same shape."""
-        return functional.kl_div(log_probabilities, target, self.reduction, self.log_target)
+        return functional.kl_div(log_probabilities, target, None, None, self.reduction, self.log_target)
 
 
 class GaussianNLLLoss(_Loss):
@@ -202,7 +209,7 @@ class GaussianNLLLoss(_Loss):
     """
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: Reduction = "mean") -> None:
-        super().__init__(reduction)
+        super().__init__(reduction=reduction)
         self.full = full
         self.eps = eps
 
@@ -221,15 +228,14 @@ class PoissonNLLLoss(_Loss):
 
     def __init__(self, log_input: bool = True, full: bool = False, size_average: Any = None, eps: float = 1e-8, reduce: Any = None,
                  reduction: Reduction = "mean") -> None:
-        refuse("PoissonNLLLoss", size_average=size_average is not None, reduce=reduce is not None)
-        super().__init__(reduction)
+        super().__init__(size_average, reduce, reduction)
         self.log_input = log_input
         self.full = full
         self.eps = eps
 
     def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of two tensors of the same shape."""
-        return functional.poisson_nll_loss(log_input, target, self.log_input, self.full, self.eps, self.reduction)
+        return functional.poisson_nll_loss(log_input, target, self.log_input, self.full, None, self.eps, None, self.reduction)
 
 
 class CTCLoss(_Loss):
@@ -242,7 +248,7 @@ class CTCLoss(_Loss):
     """
 
     def __init__(self, blank: int = 0, reduction: Reduction = "mean", zero_infinity: bool = False) -> None:
-        super().__init__(reduction)
+        super().__init__(reduction=reduction)
         self.blank = blank
         self.zero_infinity = zero_infinity
 
@@ -264,7 +270,7 @@ class LinearCrossEntropyLoss(_Loss):
     def __init__(self, in_features: int, num_classes: int, *, out_features: Sequence[int] = (), bias: bool = False, device: Any = None,
                  dtype: Any = None, weight: Any = None, reduction: Reduction = "mean", ignore_index: int | None = None,
                  label_smoothing: float = 0.0, options: Any = None) -> None:
-        super().__init__(reduction)
+        super().__init__(reduction=reduction)
         self.in_features = in_features
         self.num_classes = num_classes
         self.out_features = tuple(out_features)

@@ -20,8 +20,9 @@ class TripletMarginLoss(_Loss):
     tensor(0.5000)
     """
 
-    def __init__(self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False, reduction: Reduction = "mean") -> None:
-        super().__init__(reduction)
+    def __init__(self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False, size_average: bool | None = None,
+                 reduce: bool | None = None, reduction: Reduction = "mean") -> None:
+        super().__init__(size_average, reduce, reduction)
         self.margin = margin
         self.p = p
         self.eps = eps
@@ -29,7 +30,8 @@ class TripletMarginLoss(_Loss):
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         """Compute the loss of three tensors (N, D) or (D,)."""
-        return functional.triplet_margin_loss(anchor, positive, negative, self.margin, self.p, self.eps, self.swap, self.reduction)
+        return functional.triplet_margin_loss(
+            anchor, positive, negative, self.margin, self.p, self.eps, self.swap, None, None, self.reduction)
 
 
 class MarginRankingLoss(_Loss):
@@ -41,13 +43,14 @@ class MarginRankingLoss(_Loss):
     tensor(0.7500)
     """
 
-    def __init__(self, margin: float = 0.0, reduction: Reduction = "mean") -> None:
-        super().__init__(reduction)
+    def __init__(self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None,
+                 reduction: Reduction = "mean") -> None:
+        super().__init__(size_average, reduce, reduction)
         self.margin = margin
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of three tensors of one shape."""
-        return functional.margin_ranking_loss(input1, input2, target, self.margin, self.reduction)
+        return functional.margin_ranking_loss(input1, input2, target, self.margin, None, None, self.reduction)
 
 
 class TripletMarginWithDistanceLoss(_Loss):
@@ -60,7 +63,7 @@ class TripletMarginWithDistanceLoss(_Loss):
 
     def __init__(self, *, distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0, swap: bool = False,
                  reduction: Reduction = "mean") -> None:
-        super().__init__(reduction)
+        super().__init__(reduction=reduction)
         self.distance_function = PairwiseDistance() if distance_function is None else distance_function
         self.margin = margin
         self.swap = swap
@@ -80,13 +83,14 @@ class HingeEmbeddingLoss(_Loss):
     tensor(1.3750)
     """
 
-    def __init__(self, margin: float = 1.0, reduction: Reduction = "mean") -> None:
-        super().__init__(reduction)
+    def __init__(self, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
+                 reduction: Reduction = "mean") -> None:
+        super().__init__(size_average, reduce, reduction)
         self.margin = margin
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of two tensors of the same shape."""
-        return functional.hinge_embedding_loss(x, target, self.margin, self.reduction)
+        return functional.hinge_embedding_loss(x, target, self.margin, None, None, self.reduction)
 
 
 class CosineEmbeddingLoss(_Loss):
@@ -97,13 +101,14 @@ class CosineEmbeddingLoss(_Loss):
     tensor(0.4000)
     """
 
-    def __init__(self, margin: float = 0.0, reduction: Reduction = "mean") -> None:
-        super().__init__(reduction)
+    def __init__(self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None,
+                 reduction: Reduction = "mean") -> None:
+        super().__init__(size_average, reduce, reduction)
         self.margin = margin
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of (N, D) vectors and targets (N,), or without N."""
-        return functional.cosine_embedding_loss(input1, input2, target, self.margin, self.reduction)
+        return functional.cosine_embedding_loss(input1, input2, target, self.margin, None, None, self.reduction)
 
 
 class SoftMarginLoss(_Loss):
@@ -116,7 +121,7 @@ class SoftMarginLoss(_Loss):
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of two tensors of the same shape."""
-        return functional.soft_margin_loss(x, target, self.reduction)
+        return functional.soft_margin_loss(x, target, None, None, self.reduction)
 
 
 class MultiLabelMarginLoss(_Loss):
@@ -129,7 +134,7 @@ class MultiLabelMarginLoss(_Loss):
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of scores (N, C) or (C,) and labels of the same shape."""
-        return functional.multilabel_margin_loss(x, target, self.reduction)
+        return functional.multilabel_margin_loss(x, target, None, None, self.reduction)
 
 
 class MultiLabelSoftMarginLoss(_Loss):
@@ -142,13 +147,14 @@ class MultiLabelSoftMarginLoss(_Loss):
 
     weight: Tensor | None
 
-    def __init__(self, weight: Any = None, reduction: Reduction = "mean") -> None:
-        super().__init__(reduction)
+    def __init__(self, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None,
+                 reduction: Reduction = "mean") -> None:
+        super().__init__(size_average, reduce, reduction)
         self._add_tensor("weight", weight)
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of two tensors (N, C) or (C,)."""
-        return functional.multilabel_soft_margin_loss(x, target, self.weight, self.reduction)
+        return functional.multilabel_soft_margin_loss(x, target, self.weight, None, None, self.reduction)
 
 
 class MultiMarginLoss(_Loss):
@@ -161,12 +167,13 @@ class MultiMarginLoss(_Loss):
 
     weight: Tensor | None
 
-    def __init__(self, p: int = 1, margin: float = 1.0, weight: Any = None, reduction: Reduction = "mean") -> None:
-        super().__init__(reduction)
+    def __init__(self, p: int = 1, margin: float = 1.0, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None,
+                 reduction: Reduction = "mean") -> None:
+        super().__init__(size_average, reduce, reduction)
         self.p = p
         self.margin = margin
         self._add_tensor("weight", weight)
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of scores (N, C) and labels (N,), or without N."""
-        return functional.multi_margin_loss(x, target, self.p, self.margin, self.weight, self.reduction)
+        return functional.multi_margin_loss(x, target, self.p, self.margin, self.weight, None, None, self.reduction)

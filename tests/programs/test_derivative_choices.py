@@ -36,7 +36,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[list[float], ...], list[list[fl
     "leaky_relu": (lambda x: functional.leaky_relu(x, 0.25), ([0.0, 1.0],), [[0.25, 1.0]]),
     "elu": (lambda x: functional.elu(x, 0.5), ([0.0, 1.0],), [[0.5, 1.0]]),
     "max_pool2d": (lambda x: functional.max_pool2d(x.reshape(1, 2, 2), 2), ([1.0, 2.0, 2.0, 2.0],), [[0.0, 1.0, 0.0, 0.0]]),
-    "l1_loss": (lambda x, y: functional.l1_loss(x, y, "sum"), ([1.0, 2.0], [1.0, 0.0]), [[0.0, 1.0], [0.0, -1.0]]),
+    "l1_loss": (lambda x, y: functional.l1_loss(x, y, reduction="sum"), ([1.0, 2.0], [1.0, 0.0]), [[0.0, 1.0], [0.0, -1.0]]),
     "smooth_l1_loss": (functional.smooth_l1_loss, ([1.0], [1.0]), [[0.0], [0.0]]),
     "huber_loss": (functional.huber_loss, ([1.0], [1.0]), [[0.0], [0.0]]),
     "binary_cross_entropy": (lambda p: functional.binary_cross_entropy(p, np.array([1.0, 1.0, 0.0]), reduction="sum"), ([0.0, 0.5, 1.0],),

@@ -72,8 +72,8 @@ CASES: dict[str, Case] = {
         lambda x: -np.take_along_axis(log_softmax(x, 1), LABELS.reshape(2, 1, 2), 1).mean(), (RNG.standard_normal((2, 5, 2)),)),
     "nll_loss": (lambda x: F.nll_loss(x, LABELS), lambda x: -x[np.arange(4), LABELS].mean(), (X,)),
     "mse_loss": (F.mse_loss, lambda x, y: ((x - y) ** 2).mean(), (X, RNG.standard_normal((4, 5)))),
-    "mse_loss none": (lambda x, y: F.mse_loss(x, y, "none"), lambda x, y: (x - y) ** 2, (X, RNG.standard_normal((4, 5)))),
-    "l1_loss": (lambda x, y: F.l1_loss(x, y, "sum"), lambda x, y: np.abs(x - y).sum(), (X, RNG.standard_normal((4, 5)))),
+    "mse_loss none": (lambda x, y: F.mse_loss(x, y, reduction="none"), lambda x, y: (x - y) ** 2, (X, RNG.standard_normal((4, 5)))),
+    "l1_loss": (lambda x, y: F.l1_loss(x, y, reduction="sum"), lambda x, y: np.abs(x - y).sum(), (X, RNG.standard_normal((4, 5)))),
     "cross_entropy weighted": (
         lambda x, w: F.cross_entropy(x, LABELS, w, ignore_index=4),
         lambda x, w: -(w[LABELS] * log_softmax(x)[np.arange(4), LABELS])[[0, 2, 3]].sum() / (w[0] + 2 * w[2]), (X, PROBABILITIES[0])),
@@ -87,10 +87,10 @@ CASES: dict[str, Case] = {
         lambda p, t, w: F.binary_cross_entropy(p, t, w), lambda p, t, w: -(w * (t * np.log(p) + (1 - t) * np.log(1 - p))).mean(),
         (PROBABILITIES[:, ::-1].copy(), PROBABILITIES, WEIGHT)),
     "binary_cross_entropy_with_logits weighted": (
-        lambda x, t, w, p: F.binary_cross_entropy_with_logits(x, t, w, "sum", p),
+        lambda x, t, w, p: F.binary_cross_entropy_with_logits(x, t, w, reduction="sum", pos_weight=p),
         lambda x, t, w, p: -(w * (p * t * np.log(1 / (1 + np.exp(-x))) + (1 - t) * np.log(1 / (1 + np.exp(x))))).sum(),
         (X, PROBABILITIES, WEIGHT, np.abs(BIAS))),
-    "kl_div": (lambda x, t: F.kl_div(x, t, "batchmean"), lambda x, t: (t * (np.log(t) - x)).sum() / 4, (X, PROBABILITIES)),
+    "kl_div": (lambda x, t: F.kl_div(x, t, reduction="batchmean"), lambda x, t: (t * (np.log(t) - x)).sum() / 4, (X, PROBABILITIES)),
     "kl_div log": (lambda x, t: F.kl_div(x, t, log_target=True), lambda x, t: (np.exp(t) * (t - x)).mean(), (X, Y)),
     "binary_cross_entropy_with_logits": (
         F.binary_cross_entropy_with_logits,

@@ -75,6 +75,23 @@ def with_inplace(function: F) -> F:
     return either       # type: ignore[return-value]
 
 
+def reduction_of(size_average: bool | None, reduce: bool | None, reduction: Any) -> Any:
+    """Return the reduction that PyTorch's older arguments name, with a warning; `reduction` if they are None.
+
+    Raises `ArgumentError` for what is no bool: a reduction given by position would be the mean.
+    """
+    if size_average is None and reduce is None:
+        return reduction
+    for name, value in (("size_average", size_average), ("reduce", reduce)):
+        if value is not None and not isinstance(value, (bool, np.bool_)):
+            raise ArgumentError(f"{name} is True, False or None, got {value!r}", find_user_location(),
+                                hint=f"give the reduction by name: reduction={value!r}" if isinstance(value, str) else
+                                     "give what follows it by name")
+    found = "none" if reduce is not None and not reduce else "mean" if size_average is None or size_average else "sum"
+    warn_user(f"size_average and reduce are PyTorch's older names: write reduction={found!r}")
+    return found
+
+
 def floating(x: Array, function: str) -> Any:
     """Return `x` as a traced array of floats; raises `DTypeError`."""
     array = as_traced(x)

@@ -13,7 +13,7 @@ from adjit.ir import ops
 from adjit.ir.errors import ArgumentError
 from adjit.ir.types import is_float
 from adjit.nn.functional.activations import log_softmax, logsigmoid
-from adjit.nn.functional.arguments import Array, Reduction, floating, integers, pair, parameter, refuse_shape
+from adjit.nn.functional.arguments import Array, Reduction, floating, integers, pair, parameter, reduction_of, refuse_shape
 from adjit.nn.functional.linear_layers import is_label, linear
 from adjit.tracer.array import as_traced, wrap
 from adjit.tracer.dispatch import dispatched
@@ -44,8 +44,8 @@ def _check_probabilities(input: Any, *rest: Any, **options: Any) -> None:
 
 @checked(partial(_check_labels, "cross_entropy"))
 @dispatched
-def cross_entropy(input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100, reduction: Reduction = "mean",
-                  label_smoothing: float = 0.0) -> Array:
+def cross_entropy(input: Array, target: Array, weight: Array | None = None, size_average: bool | None = None, ignore_index: int = -100,
+                  reduce: bool | None = None, reduction: Reduction = "mean", label_smoothing: float = 0.0) -> Array:
     """`-log softmax(input)` at the target class.
 
     `input` is `(C,)`, `(N, C)` or `(N, C, ...)`: scores of C classes. `target` holds integer labels, of the shape of `input` without
@@ -57,6 +57,7 @@ def cross_entropy(input: Array, target: Array, weight: Array | None = None, igno
     >>> cross_entropy(np.array([[2.0, 0.0], [0.0, 1000.0]]), np.array([0, 1])).round(4)
     np.float64(0.0635)
     """
+    reduction = reduction_of(size_average, reduce, reduction)
     logits = floating(input, "cross_entropy")
     if not 0.0 <= label_smoothing <= 1.0:
         raise ArgumentError(f"cross_entropy: label_smoothing lies in [0, 1], got {label_smoothing}", find_user_location())
@@ -75,13 +76,14 @@ def cross_entropy(input: Array, target: Array, weight: Array | None = None, igno
 
 @checked(partial(_check_labels, "nll_loss"))
 @dispatched
-def nll_loss(input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100,
-             reduction: Reduction = "mean") -> Array:
+def nll_loss(input: Array, target: Array, weight: Array | None = None, size_average: bool | None = None, ignore_index: int = -100,
+             reduce: bool | None = None, reduction: Reduction = "mean") -> Array:
     """`-input` at the target class: `cross_entropy` of results of `log_softmax`, with integer labels.
 
     >>> nll_loss(np.log(np.array([[0.5, 0.5]])), np.array([1])).round(4)
     np.float64(0.6931)
     """
+    reduction = reduction_of(size_average, reduce, reduction)
     log_probabilities = floating(input, "nll_loss")
     axis, _ = _class_axis(log_probabilities, "nll_loss")
     weight = _class_weight(weight, log_probabilities, axis, "nll_loss")
@@ -89,29 +91,34 @@ def nll_loss(input: Array, target: Array, weight: Array | None = None, ignore_in
 
 
 @dispatched
-def mse_loss(input: Array, target: Array, reduction: Reduction = "mean", weight: Array | None = None) -> Array:
+def mse_loss(input: Array, target: Array, size_average: bool | None = None, reduce: bool | None = None, reduction: Reduction = "mean",
+             weight: Array | None = None) -> Array:
     """`(input - target)**2`; both have the same shape. `weight`, of that shape, multiplies it; "mean" divides by the sum of the weights.
 
     >>> mse_loss(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
     np.float64(2.0)
     """
+    reduction = reduction_of(size_average, reduce, reduction)
     prediction, target = pair(input, target, "mse_loss", broadcast=True)
     return _weighted_mean(np.square(prediction - target), weight, reduction, "mse_loss")
 
 
 @dispatched
-def l1_loss(input: Array, target: Array, reduction: Reduction = "mean", weight: Array | None = None) -> Array:
+def l1_loss(input: Array, target: Array, size_average: bool | None = None, reduce: bool | None = None, reduction: Reduction = "mean",
+            weight: Array | None = None) -> Array:
     """`abs(input - target)`; both have the same shape. The derivative at equal elements is 0. `weight` is as in `mse_loss`.
 
     >>> l1_loss(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
     np.float64(1.0)
     """
+    reduction = reduction_of(size_average, reduce, reduction)
     prediction, target = pair(input, target, "l1_loss", broadcast=True)
     return _weighted_mean(np.abs(prediction - target), weight, reduction, "l1_loss")
 
 
 @dispatched
-def smooth_l1_loss(input: Array, target: Array, reduction: Reduction = "mean", beta: float = 1.0) -> Array:
+def smooth_l1_loss(input: Array, target: Array, size_average: bool | None = None, reduce: bool | None = None, reduction: Reduction = "mean",
+                   beta: float = 1.0) -> Array:
     """`0.5 * d**2 / beta` where the distance d is below `beta`, `d - 0.5 * beta` elsewhere; both have the same shape.
 
     Source: Girshick, Fast R-CNN, arXiv:1504.08083.
@@ -119,6 +126,7 @@ def smooth_l1_loss(input: Array, target: Array, reduction: Reduction = "mean", b
     >>> smooth_l1_loss(np.array([0.5, 3.0]), np.array([0.0, 0.0]), reduction="none")
     array([0.125, 2.5  ])
     """
+    reduction = reduction_of(size_average, reduce, reduction)
     prediction, target = pair(input, target, "smooth_l1_loss", broadcast=True)
     if beta < 0.0:
         raise ArgumentError(f"smooth_l1_loss: beta is not negative, got {beta}", find_user_location())
@@ -151,7 +159,8 @@ def huber_loss(input: Array, target: Array, reduction: Reduction = "mean", delta
 
 @checked(_check_probabilities)
 @dispatched
-def binary_cross_entropy(input: Array, target: Array, weight: Array | None = None, reduction: Reduction = "mean") -> Array:
+def binary_cross_entropy(input: Array, target: Array, weight: Array | None = None, size_average: bool | None = None,
+                         reduce: bool | None = None, reduction: Reduction = "mean") -> Array:
     """`-(t * log(p) + (1 - t) * log(1 - p))` of probabilities p and targets t of the same shape.
 
     A probability outside of [0, 1] raises `ValueError`, and in compiled code gives NaN. Logarithms below -100 count as -100, with
@@ -161,14 +170,15 @@ def binary_cross_entropy(input: Array, target: Array, weight: Array | None = Non
     >>> binary_cross_entropy(np.array([0.5, 0.0]), np.array([1.0, 0.0])).round(4)
     np.float64(0.3466)
     """
+    reduction = reduction_of(size_average, reduce, reduction)
     prediction, target = pair(input, target, "binary_cross_entropy")
     yes, no = np.maximum(np.log(prediction), -100.0), np.maximum(np.log1p(-prediction), -100.0)
     return _reduce(_weighted((target - 1.0) * no - target * yes, weight, "binary_cross_entropy"), reduction)
 
 
 @dispatched
-def binary_cross_entropy_with_logits(input: Array, target: Array, weight: Array | None = None, reduction: Reduction = "mean",
-                                     pos_weight: Array | None = None) -> Array:
+def binary_cross_entropy_with_logits(input: Array, target: Array, weight: Array | None = None, size_average: bool | None = None,
+                                     reduce: bool | None = None, reduction: Reduction = "mean", pos_weight: Array | None = None) -> Array:
     """`-(t * log sigmoid(x) + (1 - t) * log sigmoid(-x))` of logits x and targets t in [0, 1] of the same shape; does not overflow.
 
     `weight` multiplies the loss, `pos_weight` its first term; both are broadcast.
@@ -176,6 +186,7 @@ def binary_cross_entropy_with_logits(input: Array, target: Array, weight: Array 
     >>> binary_cross_entropy_with_logits(np.array([0.0, 1000.0]), np.array([1.0, 1.0])).round(4)
     np.float64(0.3466)
     """
+    reduction = reduction_of(size_average, reduce, reduction)
     logits, target = pair(input, target, "binary_cross_entropy_with_logits")
     if pos_weight is None:
         loss = np.logaddexp(logits, 0.0) - logits * target
@@ -187,8 +198,8 @@ def binary_cross_entropy_with_logits(input: Array, target: Array, weight: Array 
 
 
 @dispatched
-def kl_div(input: Array, target: Array, reduction: Reduction | Literal["batchmean"] = "mean",
-           log_target: bool = False) -> Array:
+def kl_div(input: Array, target: Array, size_average: bool | None = None, reduce: bool | None = None,
+           reduction: Reduction | Literal["batchmean"] = "mean", log_target: bool = False) -> Array:
     """`target * (log(target) - input)`, both of the same shape; a target of 0 gives 0.
 
     With `log_target` the target is given as its logarithm. "batchmean" divides by the size of the first axis, as in the definition of the
@@ -197,6 +208,7 @@ def kl_div(input: Array, target: Array, reduction: Reduction | Literal["batchmea
     >>> kl_div(np.log(np.array([[0.5, 0.5]])), np.array([[1.0, 0.0]]), reduction="batchmean").round(4)
     np.float64(0.6931)
     """
+    reduction = reduction_of(size_average, reduce, reduction)
     log_probabilities, truth = pair(input, target, "kl_div", broadcast=True)
     if log_target:
         loss = np.exp(truth) * (truth - log_probabilities)
@@ -245,8 +257,8 @@ def gaussian_nll_loss(input: Array, target: Array, var: Array | float, full: boo
 
 
 @dispatched
-def poisson_nll_loss(input: Array, target: Array, log_input: bool = True, full: bool = False, eps: float = 1e-8,
-                     reduction: Reduction = "mean") -> Array:
+def poisson_nll_loss(input: Array, target: Array, log_input: bool = True, full: bool = False, size_average: bool | None = None,
+                     eps: float = 1e-8, reduce: bool | None = None, reduction: Reduction = "mean") -> Array:
     """`exp(input) - target * input`, or without `log_input` `input - target * log(input + eps)`.
 
     `full` adds Stirling's formula for `log(target!)`, `t * log(t) - t + log(2 * pi * t) / 2`, where the target is above 1.
@@ -254,6 +266,7 @@ def poisson_nll_loss(input: Array, target: Array, log_input: bool = True, full: 
     >>> poisson_nll_loss(np.array([0.0, 0.0]), np.array([1.0, 3.0]), full=True, reduction="none").round(4)
     array([1.    , 2.7641])
     """
+    reduction = reduction_of(size_average, reduce, reduction)
     x = floating(input, "poisson_nll_loss")
     count: Any = as_traced(target).astype(x.dtype)
     loss = np.exp(x) - count * x if log_input else x - count * np.log(x + eps)
@@ -281,7 +294,7 @@ def linear_cross_entropy(input: Array, linear_weight: Array, target: Array, *, l
     scores = linear(input, *flat)
     if len(shape) > 2:
         scores = scores.reshape((input.shape[0], *shape[:-1]))
-    return cross_entropy(scores, target, weight, -100 if ignore_index is None else ignore_index, reduction, label_smoothing)
+    return cross_entropy(scores, target, weight, None, -100 if ignore_index is None else ignore_index, None, reduction, label_smoothing)
 
 
 def _class_axis(scores: Any, function: str) -> tuple[int, int]:

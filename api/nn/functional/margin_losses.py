@@ -11,7 +11,7 @@ from adjit.eager.checks import checked
 from adjit.ir import ops
 from adjit.ir.errors import ArgumentError
 from adjit.nn.functional.activations import logsigmoid
-from adjit.nn.functional.arguments import Array, Reduction, floating, integers, parameter, refuse_shape
+from adjit.nn.functional.arguments import Array, Reduction, floating, integers, parameter, reduction_of, refuse_shape
 from adjit.nn.functional.distances import pairwise_distance
 from adjit.nn.functional.linear_layers import is_label
 from adjit.nn.functional.losses import _reduce, _weighted, check_labels
@@ -35,7 +35,8 @@ def _broadcasting(function: str, *arrays: Any) -> None:
 
 @dispatched
 def triplet_margin_loss(anchor: Array, positive: Array, negative: Array, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6,
-                        swap: bool = False, reduction: Reduction = "mean") -> Array:
+                        swap: bool = False, size_average: bool | None = None, reduce: bool | None = None,
+                        reduction: Reduction = "mean") -> Array:
     """`max(distance(anchor, positive) - distance(anchor, negative) + margin, 0)`, see `pairwise_distance`.
 
     With `swap` the negative's distance is the smaller one of its distances to the anchor and to the positive. Source: Balntas et al.,
@@ -44,6 +45,7 @@ def triplet_margin_loss(anchor: Array, positive: Array, negative: Array, margin:
     >>> float(triplet_margin_loss(np.zeros((1, 1)), np.ones((1, 1)), 0.5 * np.ones((1, 1))).round(4))
     1.5
     """
+    reduction = reduction_of(size_average, reduce, reduction)
     near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = np.minimum(far, pairwise_distance(positive, negative, p, eps))
@@ -51,12 +53,14 @@ def triplet_margin_loss(anchor: Array, positive: Array, negative: Array, margin:
 
 
 @dispatched
-def margin_ranking_loss(input1: Array, input2: Array, target: Array, margin: float = 0.0, reduction: Reduction = "mean") -> Array:
+def margin_ranking_loss(input1: Array, input2: Array, target: Array, margin: float = 0.0, size_average: bool | None = None,
+                        reduce: bool | None = None, reduction: Reduction = "mean") -> Array:
     """`max(-target * (input1 - input2) + margin, 0)`: `target` 1 wants the first larger, -1 the second.
 
     >>> float(margin_ranking_loss(np.array([1.0]), np.array([3.0]), np.array([1.0])))
     2.0
     """
+    reduction = reduction_of(size_average, reduce, reduction)
     first, second = floating(input1, "margin_ranking_loss"), floating(input2, "margin_ranking_loss")
     return _reduce(_excess(-target * (first - second) + margin), reduction)
 
@@ -83,24 +87,28 @@ def _triplet(near: Any, far: Any, other: Any, margin: float, reduction: Any) -> 
 
 
 @dispatched
-def hinge_embedding_loss(input: Array, target: Array, margin: float = 1.0, reduction: Reduction = "mean") -> Array:
+def hinge_embedding_loss(input: Array, target: Array, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
+                         reduction: Reduction = "mean") -> Array:
     """`input` where `target` is 1, `max(margin - input, 0)` where it is -1; both have shapes that broadcast.
 
     >>> hinge_embedding_loss(np.array([2.0, 0.25]), np.array([1, -1]), reduction="none")
     array([2.  , 0.75])
     """
+    reduction = reduction_of(size_average, reduce, reduction)
     x, target = floating(input, "hinge_embedding_loss"), as_traced(target)
     _broadcasting("hinge_embedding_loss", x, target)
     return _reduce(np.where(target != 1, _excess(margin - x), 0.0) + np.where(target != -1, x, 0.0), reduction)
 
 
 @dispatched
-def cosine_embedding_loss(input1: Array, input2: Array, target: Array, margin: float = 0.0, reduction: Reduction = "mean") -> Array:
+def cosine_embedding_loss(input1: Array, input2: Array, target: Array, margin: float = 0.0, size_average: bool | None = None,
+                          reduce: bool | None = None, reduction: Reduction = "mean") -> Array:
     """`1 - cos` where `target` is 1, `max(cos - margin, 0)` where it is -1, with the cosine of the angle of (N, D) or (D,) vectors.
 
     >>> cosine_embedding_loss(np.array([[1.0, 0.0]]), np.array([[3.0, 4.0]]), np.array([1])).round(4)
     np.float64(0.4)
     """
+    reduction = reduction_of(size_average, reduce, reduction)
     first, second = floating(input1, "cosine_embedding_loss"), floating(input2, "cosine_embedding_loss")
     target = as_traced(target)
     if first.shape != second.shape or first.ndim not in (1, 2) or target.shape != first.shape[:-1]:
@@ -115,24 +123,28 @@ _SMALLEST_SQUARE = 1e-12
 
 
 @dispatched
-def soft_margin_loss(input: Array, target: Array, reduction: Reduction = "mean") -> Array:
+def soft_margin_loss(input: Array, target: Array, size_average: bool | None = None, reduce: bool | None = None,
+                     reduction: Reduction = "mean") -> Array:
     """`log(1 + exp(-target * input))`, without overflow; targets are 1 or -1, of the shape of the input.
 
     >>> soft_margin_loss(np.array([0.0, 1000.0]), np.array([1.0, 1.0])).round(4)
     np.float64(0.3466)
     """
+    reduction = reduction_of(size_average, reduce, reduction)
     x, target = floating(input, "soft_margin_loss"), as_traced(target)
     _broadcasting("soft_margin_loss", x, target)
     return _reduce(np.logaddexp(-target.astype(x.dtype) * x, 0.0), reduction)
 
 
 @dispatched
-def multilabel_soft_margin_loss(input: Array, target: Array, weight: Array | None = None, reduction: Reduction = "mean") -> Array:
+def multilabel_soft_margin_loss(input: Array, target: Array, weight: Array | None = None, size_average: bool | None = None,
+                                reduce: bool | None = None, reduction: Reduction = "mean") -> Array:
     """Mean over the classes, the last dimension, of `binary_cross_entropy_with_logits`; `weight`, (C,), multiplies that of each class.
 
     >>> multilabel_soft_margin_loss(np.array([[0.0, 1000.0]]), np.array([[1.0, 1.0]])).round(4)
     np.float64(0.3466)
     """
+    reduction = reduction_of(size_average, reduce, reduction)
     x, target = floating(input, "multilabel_soft_margin_loss"), as_traced(target)
     if x.shape != target.shape or not x.ndim:
         refuse_shape(f"multilabel_soft_margin_loss: the input has the shape {x.shape}, the target {target.shape}")
@@ -142,7 +154,8 @@ def multilabel_soft_margin_loss(input: Array, target: Array, weight: Array | Non
 
 
 @dispatched
-def multilabel_margin_loss(input: Array, target: Array, reduction: Reduction = "mean") -> Array:
+def multilabel_margin_loss(input: Array, target: Array, size_average: bool | None = None, reduce: bool | None = None,
+                           reduction: Reduction = "mean") -> Array:
     """Sum over labels y and over other classes i of `max(1 - (input[y] - input[i]), 0) / C`, of scores (N, C) or (C,).
 
     `target` has the same shape, with the numbers of the labels of each row, up to the first -1.
@@ -150,6 +163,7 @@ def multilabel_margin_loss(input: Array, target: Array, reduction: Reduction = "
     >>> float(multilabel_margin_loss(np.array([[0.1, 0.2, 0.4, 0.8]]), np.array([[3, 0, -1, 1]])).round(4))
     0.85
     """
+    reduction = reduction_of(size_average, reduce, reduction)
     x, labels = floating(input, "multilabel_margin_loss"), integers(target, "multilabel_margin_loss")
     if x.shape != labels.shape or x.ndim not in (1, 2):
         refuse_shape(f"multilabel_margin_loss takes scores (N, C) or (C,) and labels of the same shape, got {x.shape} and {labels.shape}")
@@ -165,7 +179,7 @@ def multilabel_margin_loss(input: Array, target: Array, reduction: Reduction = "
 @checked(lambda input, target, *rest, **options: check_labels("multi_margin_loss", input, target, None))
 @dispatched
 def multi_margin_loss(input: Array, target: Array, p: int = 1, margin: float = 1.0, weight: Array | None = None,
-                      reduction: Reduction = "mean") -> Array:
+                      size_average: bool | None = None, reduce: bool | None = None, reduction: Reduction = "mean") -> Array:
     """Sum over other classes i than the label y of `max(margin - input[y] + input[i], 0)**p / C`, of scores (N, C) or (C,).
 
     `p` is 1 or 2; `weight`, (C,), multiplies the loss of each label.
@@ -173,6 +187,7 @@ def multi_margin_loss(input: Array, target: Array, p: int = 1, margin: float = 1
     >>> float(multi_margin_loss(np.array([[0.1, 0.2, 0.4, 0.8]]), np.array([3])).round(4))
     0.325
     """
+    reduction = reduction_of(size_average, reduce, reduction)
     x, given = floating(input, "multi_margin_loss"), integers(target, "multi_margin_loss")
     if p not in (1, 2):
         raise ArgumentError(f"multi_margin_loss: p is 1 or 2, got {p}", find_user_location())

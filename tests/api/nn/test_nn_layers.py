@@ -297,13 +297,13 @@ def test_losses() -> None:
     prediction, target = aj.tensor(x), aj.tensor(t)
     for loss, expected in [
         (nn.MSELoss()(prediction, target), np.mean(d ** 2)), (nn.L1Loss(reduction="sum")(prediction, target), np.sum(d)),
-        (nn.SmoothL1Loss("none", 0.5)(prediction, target), np.where(d < 0.5, d * d, d - 0.25)),
+        (nn.SmoothL1Loss(reduction="none", beta=0.5)(prediction, target), np.where(d < 0.5, d * d, d - 0.25)),
         (nn.HuberLoss("none", 0.5)(prediction, target), np.where(d < 0.5, 0.5 * d * d, 0.5 * (d - 0.25))),
         (nn.CrossEntropyLoss(weight)(prediction, aj.tensor(labels)), np.sum(scale * chosen) / scale.sum()),
         (nn.CrossEntropyLoss(reduction="sum")(prediction, aj.tensor(labels)), np.sum(chosen)),
         (nn.NLLLoss()(aj.tensor(np.log(softmax(x))), aj.tensor(labels)), np.mean(chosen)),
         (nn.BCELoss()(aj.tensor(p), aj.tensor(q)), np.mean(both)), (nn.BCEWithLogitsLoss()(prediction, aj.tensor(q)), np.mean(both)),
-        (nn.KLDivLoss("batchmean")(aj.tensor(np.log(p)), aj.tensor(q)), np.sum(q * np.log(q / p)) / 4),
+        (nn.KLDivLoss(reduction="batchmean")(aj.tensor(np.log(p)), aj.tensor(q)), np.sum(q * np.log(q / p)) / 4),
     ]:
         close(loss, expected)
     assert list(nn.CrossEntropyLoss(weight).state_dict()) == ["weight"]
