@@ -46,6 +46,9 @@ with gc_paused():       # of all these modules a collection would free nothing, 
     )
     from adjit.runtime.vmap import vmap
 
+newaxis = None
+"""A new dimension in an index, as NumPy and PyTorch name it."""
+
 if TYPE_CHECKING:
     from adjit import (
         amp,
@@ -80,8 +83,8 @@ __all__ = [
     "check_grads", "checkpoint", "compile", "cond",
     "cuda", "custom_vjp", "debug", "device", "device_get", "device_put", "distributed", "distributions", "e", "enable_grad", "errors",
     "fft", "fit", "fori_loop", "from_dlpack", "func", "get_rng_state", "grad", "hessian", "hvp", "inf", "inference_mode",
-    "is_grad_enabled", "jacfwd", "jacobian", "jacrev", "jvp", "linalg", "load", "manual_seed", "map", "nan", "nn", "no_grad", "numpy",
-    "ode", "onnx", "optim", "pi", "pure_callback", "random", "ravel_pytree", "save", "scan", "set_grad_enabled", "set_rng_state",
+    "is_grad_enabled", "jacfwd", "jacobian", "jacrev", "jvp", "linalg", "load", "manual_seed", "map", "nan", "newaxis", "nn", "no_grad",
+    "numpy", "ode", "onnx", "optim", "pi", "pure_callback", "random", "ravel_pytree", "save", "scan", "set_grad_enabled", "set_rng_state",
     "solve", "special", "stats", "stop_gradient", "tensor", "tree", "utils", "value_and_grad", "viz", "vjp", "vmap", "while_loop",
 ]
 if TYPE_CHECKING:
@@ -92,7 +95,7 @@ _ON_DEMAND = (
     "cuda", "debug", "distributed", "distributions", "fft", "fit", "func", "nn", "ode", "onnx", "optim", "sklearn", "solve", "special",
     "stats", "tree", "utils", "viz")
 _DTYPES = frozenset((
-    "channels_last", "channels_last_3d", "contiguous_format", "preserve_format", "strided",
+    "channels_last", "channels_last_3d", "contiguous_format", "dtype", "preserve_format", "strided",
     "bfloat16", "bool", "cdouble", "cfloat", "complex128", "complex64", "double", "float", "float16", "float32", "float64", "half", "int",
     "int16", "int32", "int64", "int8", "long", "short", "uint16", "uint32", "uint64", "uint8"))
 _MODULES = {"load": "adjit.serialization", "save": "adjit.serialization", "check_grads": "adjit.runtime.parameter_vectors",

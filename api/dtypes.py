@@ -32,6 +32,7 @@ uint16 = np.dtype(np.uint16)
 uint8 = np.dtype(np.uint8)
 bool = np.dtype(np.bool_)
 bfloat16: np.dtype[Any]
+dtype = np.dtype        # the class of all dtypes, for `isinstance`
 channels_last, channels_last_3d, contiguous_format, preserve_format, strided = (
     "channels_last", "channels_last_3d", "contiguous_format", "preserve_format", "strided")
 """Names of orders in memory, for `memory_format=` and `layout=`: elements lie in rows here, whatever is asked for."""

@@ -218,7 +218,6 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     'relu': ('aj.relu(aj.tensor([0.25, 0.5]))', 'tensor([0.2500, 0.5000])'),
     'remainder': ('aj.remainder(aj.tensor([0.25, 0.5]), aj.tensor([2.0, 4.0]))', 'tensor([0.2500, 0.5000])'),
     'renorm': ('aj.renorm(aj.tensor([[3.0, 4.0]]), 2, 0, 1.0)', 'tensor([[0.6000, 0.8000]])'),
-    'repeat_interleave': ('aj.repeat_interleave(aj.tensor([[1.0, 2.0], [3.0, 4.0]]), 2)', 'tensor([1., 1., 2., 2., 3., 3., 4., 4.])'),
     'reshape': ('aj.reshape(aj.tensor([[1.0, 2.0], [3.0, 4.0]]), 4)', 'tensor([1., 2., 3., 4.])'),
     'resolve_conj': ('aj.resolve_conj(aj.tensor([0.25, 0.5]))', 'tensor([0.2500, 0.5000])'),
     'resolve_neg': ('aj.resolve_neg(aj.tensor([0.25, 0.5]))', 'tensor([0.2500, 0.5000])'),

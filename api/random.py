@@ -13,12 +13,16 @@ Use a key once: two draws with one key are the same numbers. `split` and `fold_i
 is drawn with the old one. New keys are 64 random bits: among 2**20 keys, two are equal with probability 2**-25.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from adjit.eager.generator import get_rng_state, manual_seed, set_rng_state
 from adjit.ir.spelling import nearest
 from adjit.tracer.random import bernoulli, fold_in, key, normal, permutation, randint, split, uniform
 
-__all__ = ["bernoulli", "fold_in", "key", "normal", "permutation", "randint", "split", "uniform"]
+__all__ = ["bernoulli", "fold_in", "fork_rng", "get_rng_state", "key", "manual_seed", "normal", "permutation", "randint", "set_rng_state",
+           "split", "uniform"]
 
 _ELSEWHERE = {
     "PRNGKey": "key(seed)", "seed": "key(seed)", "default_rng": "key(seed)", "rand": "uniform(key, shape)", "random": "uniform(key, shape)",
@@ -27,6 +31,25 @@ _ELSEWHERE = {
     "exponential": "-np.log(uniform(key, shape))",
 }
 """Names in other libraries, and what there is instead."""
+
+
+@contextmanager
+def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
+    """Put the state of the default generator back at the end of a `with` statement; `devices`, PyTorch's GPUs, are none here.
+
+    >>> import adjit as aj
+    >>> _ = aj.manual_seed(0)
+    >>> with fork_rng():
+    ...     first = aj.rand(2)
+    >>> bool((aj.rand(2) == first).all())
+    True
+    """
+    state = get_rng_state() if enabled else None
+    try:
+        yield
+    finally:
+        if state is not None:
+            set_rng_state(state)
 
 
 def __getattr__(name: str) -> Any:

@@ -2,11 +2,13 @@
 # ruff: noqa: E501, F401, RUF100
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Literal, overload
 
 import numpy as np
 
 from adjit.argument_types import Key, NDArray, Numbers, Padding, Plain, SignAndLogarithm, Size
+from adjit.eager.generator import Generator
 from adjit.eager.tensor import Tensor
 from adjit.eager.tensor_methods import TensorLike
 from adjit.nn.functional.arguments import Array, Reduction
@@ -14,10 +16,14 @@ from adjit.nn.functional.arguments import Array, Reduction
 __all__ = [
     "bernoulli",
     "fold_in",
+    "fork_rng",
+    "get_rng_state",
     "key",
+    "manual_seed",
     "normal",
     "permutation",
     "randint",
+    "set_rng_state",
     "split",
     "uniform",
 ]
@@ -44,3 +50,7 @@ def bernoulli(key: Key, p: TensorLike = ..., *, shape: Size) -> NDArray: ...
 @overload
 def bernoulli(key: Key, p: TensorLike = ..., shape: None = ...) -> Any: ...
 def randint(key: Key, shape: Size, low: int | NDArray | np.generic, high: int | NDArray | np.generic, dtype: Any = ...) -> NDArray: ...
+def manual_seed(seed: int) -> Generator: ...
+def get_rng_state() -> Tensor: ...
+def set_rng_state(state: Any) -> None: ...
+def fork_rng(devices: Any = ..., enabled: bool = ...) -> AbstractContextManager[None]: ...

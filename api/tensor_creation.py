@@ -54,8 +54,9 @@ def ones(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requ
     return full(sizes_of(sizes, size), 1, modes.default_float if dtype is None else dtype, requires_grad, device)
 
 
-def empty(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """Make a tensor to be filled; it holds zeros.
+def empty(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None,
+          memory_format: Any = None) -> Tensor:
+    """Make a tensor to be filled; it holds zeros, in rows whatever `memory_format` says.
 
     >>> empty(2).shape
     (2,)

@@ -49,6 +49,7 @@ from adjit.tensor_functions import is_tensor as is_tensor
 from adjit.tensor_functions import polygamma as polygamma
 from adjit.tensor_functions import promote_types as promote_types
 from adjit.tensor_functions import real as real
+from adjit.tensor_functions import repeat_interleave as repeat_interleave
 from adjit.tensor_functions import result_type as result_type
 from adjit.tensor_functions import row_stack as row_stack
 from adjit.tensor_functions import stack as stack
@@ -135,6 +136,7 @@ from adjit.tensor_settings import set_default_dtype as set_default_dtype
 from adjit.tensor_settings import set_float32_matmul_precision as set_float32_matmul_precision
 from adjit.tensor_settings import set_num_interop_threads as set_num_interop_threads
 from adjit.tensor_settings import set_num_threads as set_num_threads
+from adjit.tensor_settings import set_printoptions as set_printoptions
 from adjit.tensor_settings import typename as typename
 from adjit.tensor_settings import use_deterministic_algorithms as use_deterministic_algorithms
 
@@ -171,12 +173,12 @@ __all__ = [
     "randn_like", "randperm", "range", "ravel", "real", "reciprocal", "relu", "remainder", "renorm", "repeat_interleave", "reshape",
     "resolve_conj", "resolve_neg", "result_type", "rnn_relu_cell", "rnn_tanh_cell", "roll", "rot90", "round", "row_stack", "rsqrt", "rsub",
     "scalar_tensor", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "seed", "segment_reduce", "select", "select_scatter",
-    "set_default_device", "set_default_dtype", "set_float32_matmul_precision", "set_num_interop_threads", "set_num_threads", "sgn",
-    "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "slice_scatter", "slogdet", "softmax", "sort", "split", "split_with_sizes", "sqrt",
-    "square", "squeeze", "stack", "std", "std_mean", "stft", "sub", "subtract", "sum", "svd", "svd_lowrank", "swapaxes", "swapdims", "t",
-    "take", "take_along_dim", "tan", "tanh", "tensor_split", "tensordot", "tile", "topk", "trace", "transpose", "trapezoid", "trapz",
-    "triangular_solve", "tril", "tril_indices", "triu", "triu_indices", "true_divide", "trunc", "typename", "unbind", "unflatten", "unique",
-    "unique_consecutive", "unravel_index", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "unsqueeze",
+    "set_default_device", "set_default_dtype", "set_float32_matmul_precision", "set_num_interop_threads", "set_num_threads",
+    "set_printoptions", "sgn", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "slice_scatter", "slogdet", "softmax", "sort", "split",
+    "split_with_sizes", "sqrt", "square", "squeeze", "stack", "std", "std_mean", "stft", "sub", "subtract", "sum", "svd", "svd_lowrank",
+    "swapaxes", "swapdims", "t", "take", "take_along_dim", "tan", "tanh", "tensor_split", "tensordot", "tile", "topk", "trace", "transpose",
+    "trapezoid", "trapz", "triangular_solve", "tril", "tril_indices", "triu", "triu_indices", "true_divide", "trunc", "typename", "unbind",
+    "unflatten", "unique", "unique_consecutive", "unravel_index", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "unsqueeze",
     "use_deterministic_algorithms", "vander", "var", "var_mean", "vdot", "view_as_complex", "view_as_real", "vsplit", "vstack", "where",
     "xlogy", "zeros", "zeros_like",
 ]
@@ -264,7 +266,7 @@ def diag_embed(input: TensorLike, offset: int = ..., dim1: int = ..., dim2: int 
 def diagflat(input: TensorLike, offset: int = ...) -> Tensor: ...
 def diagonal(input: TensorLike, offset: int = ..., dim1: int = ..., dim2: int = ...) -> Tensor: ...
 def diagonal_scatter(input: TensorLike, src: TensorLike, offset: int = ..., dim1: int = ..., dim2: int = ...) -> Tensor: ...
-def diff(input: TensorLike, n: int = ..., dim: int = ..., *, axis: int = ...) -> Tensor: ...
+def diff(input: TensorLike, n: int = ..., dim: int = ..., prepend: TensorLike | None = ..., append: TensorLike | None = ..., *, axis: int = ...) -> Tensor: ...
 def digamma(input: TensorLike) -> Tensor: ...
 def dist(input: TensorLike, other: TensorLike, p: float = ...) -> Tensor: ...
 def div(input: TensorLike, other: TensorLike, rounding_mode: Literal['floor', 'trunc'] | None = ...) -> Tensor: ...
@@ -468,7 +470,6 @@ def remainder(input: TensorLike, other: TensorLike) -> Tensor: ...
 def renorm(input: TensorLike, p: float, dim: int, maxnorm: float) -> Tensor: ...
 @overload
 def renorm(input: TensorLike, p: float, *, axis: int, maxnorm: float) -> Tensor: ...
-def repeat_interleave(input: TensorLike, repeats: Any, dim: int | None = ..., *, axis: int | None = ...) -> Tensor: ...
 def reshape(input: TensorLike, *sizes: int | Sequence[int], shape: int | Sequence[int] | None = ...) -> Tensor: ...
 def resolve_conj(input: TensorLike) -> Tensor: ...
 def resolve_neg(input: TensorLike) -> Tensor: ...

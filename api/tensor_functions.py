@@ -23,29 +23,31 @@ from adjit.eager.functional import shapes
 from adjit.eager.functional.matmul import einsum_of_one
 from adjit.eager.node_names import raw
 from adjit.eager.tensor import Tensor, as_tensor, tensor  # noqa: F401  examples
+from adjit.ir.errors import ArgumentError, DTypeError, ShapeError
 from adjit.ir.types import is_inexact
 from adjit.numpy_signatures import example
 from adjit.tracer.promotion import dtype_argument
+from adjit.tracer.user_location import find_user_location
 
 # -- of several tensors
 
 
-def cat(tensors: Sequence[Any], dim: int = 0, *, axis: int | None = None) -> Tensor:
-    """Concatenate tensors along a dimension.
+def cat(tensors: Sequence[Any], dim: int = 0, *, axis: int | None = None, out: Tensor | None = None) -> Tensor:
+    """Concatenate tensors along a dimension; the result is written into `out`.
 
     >>> cat([tensor([1.0]), tensor([2.0, 3.0])])
     tensor([1., 2., 3.])
     """
-    return apply(shapes.cat, (list(tensors), dim if axis is None else axis))      # type: ignore[no-any-return]
+    return written(out, apply(shapes.cat, (list(tensors), dim if axis is None else axis)))      # type: ignore[no-any-return]
 
 
-def stack(tensors: Sequence[Any], dim: int = 0, *, axis: int | None = None) -> Tensor:
-    """Stack tensors of one shape along a new dimension.
+def stack(tensors: Sequence[Any], dim: int = 0, *, axis: int | None = None, out: Tensor | None = None) -> Tensor:
+    """Stack tensors of one shape along a new dimension; the result is written into `out`.
 
     >>> stack([tensor([1.0, 2.0]), tensor([3.0, 4.0])]).shape
     (2, 2)
     """
-    return apply(shapes.stack, (list(tensors), dim if axis is None else axis))        # type: ignore[no-any-return]
+    return written(out, apply(shapes.stack, (list(tensors), dim if axis is None else axis)))        # type: ignore[no-any-return]
 
 
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
@@ -72,6 +74,17 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     if len(several) == 1 and isinstance(equation, str):
         return apply(einsum_of_one, (as_tensor(several[0]), equation))      # type: ignore[no-any-return]
     return apply(raw(np.einsum), (equation, *several))      # type: ignore[no-any-return]
+
+
+def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
+    """Repeat each element, all as often or each as `repeats` says; of repeats alone return each position as often as they say.
+
+    >>> repeat_interleave(tensor([5, 6]), 2), repeat_interleave(tensor([2, 0, 1]))
+    (tensor([5, 5, 6, 6]), tensor([0, 0, 2]))
+    """
+    if repeats is None:
+        input, repeats = tensor_creation.arange(len(input)), input
+    return as_tensor(input).repeat_interleave(repeats, dim, output_size=output_size)       # type: ignore[no-any-return, attr-defined]
 
 
 # -- queries
@@ -226,7 +239,7 @@ _NAMES = """
     add sub mul div pow remainder maximum minimum clamp lerp addcmul addcdiv masked_fill
     eq ne lt le gt ge matmul mm bmm mv dot outer addmm baddbmm
     sum mean prod var std amax amin max min argmax argmin all any count_nonzero cumsum cumprod logsumexp norm
-    reshape flatten unflatten squeeze unsqueeze permute transpose t movedim broadcast_to repeat_interleave tile
+    reshape flatten unflatten squeeze unsqueeze permute transpose t movedim broadcast_to tile
     narrow select unbind split chunk flip roll diagonal diag tril triu
     index_select masked_select gather scatter scatter_add sort argsort topk clone numel
     index_add index_fill index_copy take_along_dim median diff nansum nanmean bernoulli erfc erfinv lgamma digamma logit
@@ -246,8 +259,35 @@ METHODS = tuple(_NAMES.split())
 """Methods of tensors that are functions too."""
 
 
+def written(out: Any, result: Any) -> Any:
+    """Write a result, or each of several, into tensors that are given for it, and return these; the result itself without them.
+
+    Raises `ShapeError` for an `out` of another shape, unless it is empty; `DTypeError` for one that does not hold the numbers, and
+    `ArgumentError` if the result requires grad.
+    """
+    if out is None:
+        return result
+    if isinstance(out, (tuple, list)):
+        made = [written(target, part) for target, part in zip(out, result, strict=True)]
+        return type(result)(*made) if hasattr(result, "_fields") else tuple(made)
+    if result.requires_grad:
+        raise ArgumentError("functions with out= arguments don't support automatic differentiation, but one of the arguments requires grad",
+                            find_user_location(), hint="write the result with out.copy_(result), or compute within adjit.no_grad()")
+    if not can_cast(result.dtype, out.dtype):
+        raise DTypeError(f"result type {result.dtype} can't be cast to the desired output type {out.dtype}", find_user_location())
+    if out.shape != result.shape and not out.numel():
+        out.data = result.to(out.dtype)
+        return out
+    if out.shape != result.shape:
+        raise ShapeError(f"out= has the shape {tuple(out.shape)}, the result {tuple(result.shape)}", find_user_location())
+    return out.copy_(result)
+
+
 def _as_function(name: str) -> Callable[..., Any]:
     def function(input: Any, *args: Any, **kwargs: Any) -> Any:
+        if "out" in kwargs:
+            out = kwargs.pop("out")
+            return written(out, getattr(as_tensor(input), name)(*args, **kwargs))
         return getattr(as_tensor(input), name)(*args, **kwargs)
 
     function.__name__ = function.__qualname__ = name
@@ -261,7 +301,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: _as_function(name) for name in METHODS},
     **{function.__name__: function for function in (
         cat, stack, where, einsum, from_numpy, is_tensor, real, imag, polygamma, broadcast_tensors, broadcast_shapes, promote_types,
-        result_type, can_cast, atleast_1d, atleast_2d, atleast_3d, hstack, vstack, dstack, row_stack, column_stack)},
+        result_type, can_cast, repeat_interleave, atleast_1d, atleast_2d, atleast_3d, hstack, vstack, dstack, row_stack, column_stack)},
     **{name: getattr(module, name) for module in (tensor_creation, tensor_grids, tensor_layers, tensor_numerics, tensor_settings)
        for name in module.__all__},
     "concat": cat, "concatenate": cat,

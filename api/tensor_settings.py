@@ -10,17 +10,20 @@ from typing import Any
 import numpy as np
 
 from adjit.eager.device import CPU, check_device, device
+from adjit.eager.formatting import options
 from adjit.eager.generator import default_generator, manual_seed
 from adjit.eager.modes import modes, set_default_float
+from adjit.ir.errors import ArgumentError
 from adjit.ir.types import bfloat16, is_float, is_half
 from adjit.runtime.settings import THREADS
 from adjit.tracer.promotion import dtype_argument
+from adjit.tracer.user_location import find_user_location
 
 __all__ = [
     "are_deterministic_algorithms_enabled", "finfo", "get_autocast_dtype", "get_default_device", "get_default_dtype",
     "get_float32_matmul_precision", "get_num_interop_threads", "get_num_threads", "iinfo", "initial_seed", "is_anomaly_enabled",
     "is_autocast_enabled", "is_inference_mode_enabled", "seed", "set_default_device", "set_default_dtype", "set_float32_matmul_precision",
-    "set_num_interop_threads", "set_num_threads", "typename", "use_deterministic_algorithms",
+    "set_num_interop_threads", "set_num_threads", "set_printoptions", "typename", "use_deterministic_algorithms",
 ]
 
 
@@ -48,6 +51,31 @@ def get_default_dtype() -> np.dtype[Any]:
     dtype('float32')
     """
     return modes.default_float
+
+
+def set_printoptions(precision: int | None = None, threshold: float | None = None, edgeitems: int | None = None,
+                     linewidth: int | None = None, profile: str | None = None, sci_mode: bool | None = None) -> None:
+    """Set how tensors are written: digits behind the point, elements above which there is a summary, elements at the ends of an axis in it,
+    characters of a line, exponents. `profile` is "default", "short" or "full", for the first four; without one, what is None stays.
+
+    >>> from adjit.eager.tensor import tensor
+    >>> set_printoptions(precision=2)
+    >>> tensor([0.125, 2.0])
+    tensor([0.12, 2.00])
+    >>> set_printoptions(profile="default")
+    """
+    if profile is not None:
+        if profile not in _PROFILES:
+            raise ArgumentError(f"set_printoptions: profile is one of {', '.join(map(repr, _PROFILES))}, got {profile!r}",
+                                find_user_location())
+        options.precision, options.threshold, options.edgeitems, options.linewidth = _PROFILES[profile]
+    for name, value in (("precision", precision), ("threshold", threshold), ("edgeitems", edgeitems), ("linewidth", linewidth)):
+        if value is not None:
+            setattr(options, name, value)
+    options.sci_mode = sci_mode
+
+
+_PROFILES = {"default": (4, 1000, 3, 80), "short": (2, 1000, 2, 80), "full": (4, np.inf, 3, 80)}
 
 
 def is_autocast_enabled(device_type: str = "cpu") -> bool:

@@ -11,10 +11,25 @@ import numpy as np
 from adjit.ir.dataclass import dataclass
 from adjit.ir.types import is_float
 
-PRECISION = 4               # digits after the decimal point
-SUMMARIZE_ABOVE = 1000      # elements
-EDGE_ITEMS = 3              # of each axis, at both ends, in a summary
-LINE_WIDTH = 80
+
+class PrintOptions:
+    """Settings of a process for the text of tensors.
+
+    precision       digits after the decimal point.
+    threshold       elements, above which there is a summary.
+    edgeitems       elements of each axis, at both ends, in a summary.
+    linewidth       characters of a line.
+    sci_mode        whether numbers have exponents; None: where they differ much.
+    """
+
+    precision = 4
+    threshold: float = 1000
+    edgeitems = 3
+    linewidth = 80
+    sci_mode: bool | None = None
+
+
+options = PrintOptions()
 
 _DEFAULT_DTYPES = (np.dtype(np.float32), np.dtype(np.int64), np.dtype(np.bool_))
 
@@ -43,14 +58,14 @@ def tensor_repr(array: np.ndarray, grad_fn_name: str | None = None, requires_gra
 
 
 def format_tensor(array: np.ndarray, suffixes: Sequence[str] = (), prefix: str = "tensor") -> str:
-    """Format `prefix(values, suffixes)`, in lines of at most 80 characters.
+    """Format `prefix(values, suffixes)`, in lines of at most `options.linewidth` characters, 80 by default.
 
     >>> format_tensor(np.eye(2), ["size=(2, 2)"])
     'tensor([[1., 0.],\\n        [0., 1.]], size=(2, 2))'
     """
     indent = len(prefix) + 1
     if array.size:
-        summarize = array.size > SUMMARIZE_ABOVE
+        summarize = array.size > options.threshold
         text = _nested(array, indent, summarize, _number_format(_shown(array) if summarize else array))
     else:
         text = "[]"
@@ -79,7 +94,8 @@ def _number_format(array: np.ndarray) -> _NumberFormat:
     if not significant.size:
         return _NumberFormat(_whole, 1)
     largest, smallest = float(np.abs(significant).max()), float(np.abs(significant).min())
-    if largest / smallest > 1000.0 or largest > 1e8 or smallest < 1e-4:
+    differs = largest / smallest > 1000.0 or largest > 1e8 or smallest < 1e-4
+    if differs if options.sci_mode is None else options.sci_mode:
         write = _scientific
     elif (significant == np.trunc(significant)).all():
         write = _whole
@@ -93,18 +109,18 @@ def _whole(number: float) -> str:
 
 
 def _fixed(number: float) -> str:
-    return f"{number:.{PRECISION}f}"
+    return f"{number:.{options.precision}f}"
 
 
 def _scientific(number: float) -> str:
-    return f"{number:.{PRECISION}e}"
+    return f"{number:.{options.precision}e}"
 
 
 def _shown(array: np.ndarray) -> np.ndarray:
     """Select the elements that a summary shows."""
     for axis, size in enumerate(array.shape):
-        if size > 2 * EDGE_ITEMS:
-            array = np.take(array, [*range(EDGE_ITEMS), *range(size - EDGE_ITEMS, size)], axis=axis)
+        if size > 2 * options.edgeitems:
+            array = np.take(array, [*range(options.edgeitems), *range(size - options.edgeitems, size)], axis=axis)
     return array
 
 
@@ -118,19 +134,20 @@ def _nested(array: np.ndarray, indent: int, summarize: bool, number_format: _Num
     def blocks(part: np.ndarray) -> list[str]:
         return [_nested(block, indent + 1, summarize, number_format) for block in part]
 
-    if summarize and len(array) > 2 * EDGE_ITEMS:
-        parts = [*blocks(array[:EDGE_ITEMS]), "...", *blocks(array[-EDGE_ITEMS:])]
+    if summarize and len(array) > 2 * options.edgeitems:
+        parts = [*blocks(array[:options.edgeitems]), "...", *blocks(array[-options.edgeitems:])]
     else:
         parts = blocks(array)
     return "[" + ("," + "\n" * (array.ndim - 1) + " " * (indent + 1)).join(parts) + "]"
 
 
 def _row(array: np.ndarray, indent: int, summarize: bool, number_format: _NumberFormat) -> str:
-    if summarize and len(array) > 2 * EDGE_ITEMS:
-        numbers = [*map(number_format, array[:EDGE_ITEMS].tolist()), " ...", *map(number_format, array[-EDGE_ITEMS:].tolist())]
+    if summarize and len(array) > 2 * options.edgeitems:
+        first, last = array[:options.edgeitems].tolist(), array[-options.edgeitems:].tolist()
+        numbers = [*map(number_format, first), " ...", *map(number_format, last)]
     else:
         numbers = [*map(number_format, array.tolist())]
-    each_line = max(1, (LINE_WIDTH - indent) // (number_format.width + len(", ")))
+    each_line = max(1, (options.linewidth - indent) // (number_format.width + len(", ")))
     lines = [", ".join(numbers[start:start + each_line]) for start in range(0, len(numbers), each_line)]
     return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
 
@@ -139,7 +156,7 @@ def _with_suffixes(text: str, suffixes: Sequence[str], indent: int) -> str:
     """Append each suffix to the last line while it fits, with room for the closing bracket and a comma."""
     used = len(text) - text.rfind("\n") + 1
     for suffix in suffixes:
-        if used + len(suffix) + 2 > LINE_WIDTH:
+        if used + len(suffix) + 2 > options.linewidth:
             text += ",\n" + " " * indent + suffix
             used = indent + len(suffix)
         else:

@@ -2,11 +2,13 @@
 # ruff: noqa: E501, F401, RUF100
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Literal, overload
 
 import numpy as np
 
 from adjit.argument_types import Key, NDArray, Numbers, Padding, Plain, SignAndLogarithm, Size
+from adjit.eager.generator import Generator
 from adjit.eager.tensor import Tensor
 from adjit.eager.tensor_methods import TensorLike
 from adjit.linalg.failures import LinAlgError as LinAlgError

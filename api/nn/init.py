@@ -1,4 +1,5 @@
-"""Initial values of parameters: functions that fill a tensor in place, with numbers of the default generator (`adjit.manual_seed`).
+"""Initial values of parameters: functions that fill a tensor in place, with numbers of the default generator (`adjit.manual_seed`), or of
+`generator`.
 
 All return the tensor; nothing is recorded for derivatives.
 """
@@ -12,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from adjit import random
-from adjit.eager.generator import next_key
+from adjit.eager.generator import Generator, next_key
 from adjit.eager.in_place import apply_in_place
 from adjit.eager.modes import no_grad
 from adjit.eager.tensor import Tensor
@@ -28,7 +29,7 @@ Array = Any
 Mode = Literal["fan_in", "fan_out"]
 
 
-def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0) -> Tensor:
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill with uniform numbers of [a, b).
 
     >>> from adjit.eager.tensor import tensor
@@ -36,10 +37,10 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0) -> Tensor:
     >>> bool((filled >= -1.0).all()) and bool((filled < 1.0).all())
     True
     """
-    return _fill(tensor, _uniform, next_key(), float(a), float(b))
+    return _fill(tensor, _uniform, next_key(generator), float(a), float(b))
 
 
-def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill with numbers of the normal distribution.
 
     >>> import adjit as aj
@@ -47,10 +48,11 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
     >>> bool(abs(weight.mean() - 2.0) < 0.05)
     True
     """
-    return _fill(tensor, _normal, next_key(), float(mean), float(std))
+    return _fill(tensor, _normal, next_key(generator), float(mean), float(std))
 
 
-def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0) -> Tensor:
+def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0,
+                  generator: Generator | None = None) -> Tensor:
     """Fill with numbers of the normal distribution truncated to `a` ... `b`.
 
     The inverse of the distribution function, applied to uniform numbers.
@@ -62,7 +64,7 @@ def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float 
     """
     if not a < b or std <= 0.0:
         raise ArgumentError(f"trunc_normal_: a < b and a positive std, got a={a}, b={b}, std={std}", find_user_location())
-    return _fill(tensor, _truncated_normal, next_key(), float(mean), float(std), float(a), float(b))
+    return _fill(tensor, _truncated_normal, next_key(generator), float(mean), float(std), float(a), float(b))
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
@@ -136,7 +138,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
         return tensor.copy_(kernels)
 
 
-def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01) -> Tensor:
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
     """Fill a matrix with normal numbers, but for a share of the elements of each column, at random places, that is 0.
 
     Source: Martens, Deep learning via Hessian-free optimization, 2010.
@@ -147,10 +149,10 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01) -> Tensor:
     """
     if tensor.ndim != 2:
         raise ShapeError(f"sparse_ fills matrices, got the shape {tensor.shape}", find_user_location())
-    return _fill(tensor, _sparse, next_key(), next_key(), math.ceil(sparsity * tensor.shape[0]), float(std))
+    return _fill(tensor, _sparse, next_key(generator), next_key(generator), math.ceil(sparsity * tensor.shape[0]), float(std))
 
 
-def xavier_uniform_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill with uniform numbers in (-bound, bound), bound = gain * sqrt(6 / (fan in + fan out)).
 
     Source: Glorot and Bengio, Understanding the difficulty of training deep feedforward neural networks, 2010.
@@ -161,10 +163,10 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0) -> Tensor:
     True
     """
     bound = gain * math.sqrt(6.0 / sum(fans(tensor)))
-    return uniform_(tensor, -bound, bound)
+    return uniform_(tensor, -bound, bound, generator)
 
 
-def xavier_normal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill with normal numbers of standard deviation gain * sqrt(2 / (fan in + fan out)); source as in `xavier_uniform_`.
 
     >>> import adjit as aj
@@ -172,10 +174,11 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
     >>> bool(abs(weight.std() - (2 / 160) ** 0.5) < 0.02)
     True
     """
-    return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(fans(tensor))))
+    return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(fans(tensor))), generator)
 
 
-def kaiming_uniform_(tensor: Tensor, a: float = 0.0, mode: Mode = "fan_in", nonlinearity: str = "leaky_relu") -> Tensor:
+def kaiming_uniform_(tensor: Tensor, a: float = 0.0, mode: Mode = "fan_in", nonlinearity: str = "leaky_relu",
+                     generator: Generator | None = None) -> Tensor:
     """Fill with uniform numbers in (-bound, bound), bound = gain * sqrt(3 / fan); `a` is the negative slope of a leaky_relu.
 
     Source: He et al., Delving Deep into Rectifiers, arXiv:1502.01852.
@@ -186,10 +189,11 @@ def kaiming_uniform_(tensor: Tensor, a: float = 0.0, mode: Mode = "fan_in", nonl
     True
     """
     bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
-    return uniform_(tensor, -bound, bound)
+    return uniform_(tensor, -bound, bound, generator)
 
 
-def kaiming_normal_(tensor: Tensor, a: float = 0.0, mode: Mode = "fan_in", nonlinearity: str = "leaky_relu") -> Tensor:
+def kaiming_normal_(tensor: Tensor, a: float = 0.0, mode: Mode = "fan_in", nonlinearity: str = "leaky_relu",
+                    generator: Generator | None = None) -> Tensor:
     """Fill with normal numbers of standard deviation gain / sqrt(fan); arguments and source as in `kaiming_uniform_`.
 
     >>> import adjit as aj
@@ -197,10 +201,10 @@ def kaiming_normal_(tensor: Tensor, a: float = 0.0, mode: Mode = "fan_in", nonli
     >>> bool(abs(weight.std() - (2 / 50) ** 0.5) < 0.02)
     True
     """
-    return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity))
+    return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
-def orthogonal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill with a (semi-)orthogonal matrix; a tensor of more dimensions is flattened to (first, others).
 
     Source: Saxe, McClelland and Ganguli, Exact solutions to the nonlinear dynamics of learning in deep linear neural networks,
@@ -215,7 +219,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
         raise ShapeError(f"orthogonal_ fills tensors of two dimensions or more, got the shape {tensor.shape}", find_user_location())
     rows = tensor.shape[0]
     columns = math.prod(tensor.shape[1:])
-    tall = random.normal(next_key(), (max(rows, columns), min(rows, columns)))
+    tall = random.normal(next_key(generator), (max(rows, columns), min(rows, columns)))
     q, r = np.linalg.qr(tall)
     q = q * np.sign(np.diagonal(r))       # then its distribution is uniform over the orthogonal matrices
     with no_grad():

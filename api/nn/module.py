@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from enum import Enum
 from html import escape
 from types import MappingProxyType
@@ -66,6 +66,34 @@ class Kind(Enum):
 
 
 _BUFFERS = (Kind.BUFFER, Kind.TRANSIENT)
+
+
+class _Table(MutableMapping[str, Any]):
+    """Attributes of some kinds of a module, as a dict of PyTorch's."""
+
+    def __init__(self, module: Module, register: Callable[[str, Any], None], *kinds: Kind):
+        self._module, self._register, self._of = module, register, kinds
+
+    def __getitem__(self, name: str) -> Any:
+        if self._module._kinds.get(name) not in self._of:
+            raise KeyError(name)
+        return vars(self._module)[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._register(name, value)
+
+    def __delitem__(self, name: str) -> None:
+        self[name]
+        delattr(self._module, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([name for name, kind in self._module._kinds.items() if kind in self._of])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
 
 
 class Module(Stateful):
@@ -190,6 +218,21 @@ class Module(Stateful):
             raise TypeError(f"{name!r} has to be a {kind.__name__} or None, got a {type(value).__name__}")
 
     # -- contents
+
+    @property
+    def _parameters(self) -> MutableMapping[str, Parameter | None]:
+        """The parameters of this module by name, as code for PyTorch reads and changes them."""
+        return _Table(self, self.register_parameter, Kind.PARAMETER)
+
+    @property
+    def _buffers(self) -> MutableMapping[str, Tensor | None]:
+        """The buffers of this module by name."""
+        return _Table(self, self.register_buffer, *_BUFFERS)
+
+    @property
+    def _modules(self) -> MutableMapping[str, Module | None]:
+        """The modules that are attributes of this one, by name."""
+        return _Table(self, self.add_module, Kind.MODULE)
 
     def _registered(self, *wanted: Kind) -> Iterator[tuple[str, Any]]:
         """Yield the attributes of these kinds that are not None, in the order in which they were first registered."""

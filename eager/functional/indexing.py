@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from adjit.eager.functional.reductions import ValuesAndIndices
 from adjit.ir import ops
-from adjit.ir.errors import ShapeError
+from adjit.ir.errors import ArgumentError, ShapeError
 from adjit.ir.graph import Value
 from adjit.ir.types import I64
 from adjit.tracer import lowering
@@ -50,13 +50,22 @@ def gather(x: Array, dim: int, index: Array, *, sparse_grad: bool = False) -> Ar
     return np.take_along_axis(x[_corner(index.shape, along)], index, axis=along)
 
 
-def scatter(x: Array, dim: int, index: Array, src: Array) -> Array:
+def scatter(x: Array, dim: int, index: Array, src: Array, reduce: Literal["add", "multiply"] | None = None) -> Array:
     """Write elements of `src` (or one number) to the positions of `x` that `index` gives along `dim`; of several writes to one position the
-    last one counts."""
+    last one counts. With `reduce` all are added to what is there, or multiply it."""
+    if reduce == "add":
+        return scatter_add(x, dim, index, src)
+    if reduce not in (None, "multiply"):
+        raise ArgumentError(f"scatter: reduce is 'add', 'multiply' or None, got {reduce!r}", find_user_location())
     x, index = as_traced(x), as_traced(index)
     along = _check_index_array("scatter", x, dim, index)
     written = np.copy(x)
-    written[tuple(index if axis == along else _counter(index.shape, axis) for axis in range(x.ndim))] = _sources("scatter", src, index, x)
+    places = tuple(index if axis == along else _counter(index.shape, axis) for axis in range(x.ndim))
+    sources = _sources("scatter", src, index, x)
+    if reduce is None:
+        written[places] = sources
+    else:
+        np.multiply.at(written, places, sources)
     return written
 
 

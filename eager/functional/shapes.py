@@ -146,9 +146,13 @@ def repeat(x: Array, sizes: Sizes) -> Array:
     return np.tile(x, tuple(sizes))
 
 
-def repeat_interleave(x: Array, repeats: Any, dim: int | None = None) -> Array:
-    """Repeat each element (`np.repeat`)."""
-    return np.repeat(as_traced(x), repeats, axis=dim)
+def repeat_interleave(x: Array, repeats: Any, dim: int | None = None, *, output_size: int | None = None) -> Array:
+    """Repeat each element (`np.repeat`). `output_size`, which PyTorch need not compute then, is checked."""
+    made = np.repeat(as_traced(x), repeats, axis=dim)
+    size = made.shape[0 if dim is None else dim]
+    if output_size is not None and output_size != size:
+        raise ShapeError(f"repeat_interleave: the repeats sum up to {size}, output_size is {output_size}", find_user_location())
+    return made
 
 
 def narrow_copy(x: Array, dim: int, start: int, length: int) -> Array:

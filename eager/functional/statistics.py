@@ -8,6 +8,7 @@ import numpy as np
 
 from adjit.eager.functional.elementwise import floating
 from adjit.eager.functional.reductions import Dim, sum
+from adjit.eager.functional.shapes import of_one_dtype
 from adjit.ir.types import is_float
 from adjit.tracer.array import as_traced
 from adjit.tracer.functions.shapes import normalize_axis
@@ -15,9 +16,10 @@ from adjit.tracer.functions.shapes import normalize_axis
 Array = Any
 
 
-def diff(x: Array, n: int = 1, dim: int = -1) -> Array:
-    """The differences of neighbours along `dim`, taken `n` times."""
-    return np.diff(as_traced(x), n, dim)
+def diff(x: Array, n: int = 1, dim: int = -1, prepend: Array = None, append: Array = None) -> Array:
+    """The differences of neighbours along `dim`, taken `n` times, with the elements of two other tensors before and behind them."""
+    parts = [as_traced(part) for part in (prepend, x, append) if part is not None]
+    return np.diff(parts[0] if len(parts) == 1 else np.concatenate(of_one_dtype(parts), dim), n, dim)
 
 
 def nansum(x: Array, dim: Dim = None, keepdim: bool = False) -> Array:

@@ -12,6 +12,7 @@ from support.each import for_each
 
 import adjit as aj
 from adjit import nn
+from adjit.nn import functional as F
 from adjit.pytorch_modules import PLACES
 
 X = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
@@ -224,3 +225,84 @@ def test_adam_with_decoupled_decay_is_adamw() -> None:
             optimizer.step()
         found.append(w.tolist())
     assert found[0] == found[1]
+
+
+def test_results_are_written_into_out() -> None:
+    out, pair = aj.empty(2), (aj.empty(2), aj.empty(2, dtype=aj.int64))
+    assert aj.add(aj.ones(2), 1, out=out) is out
+    assert out.tolist() == [2.0, 2.0]
+    assert aj.cat([aj.ones(1), aj.zeros(1)], out=out).tolist() == out.tolist() == [1.0, 0.0]
+    assert aj.stack([aj.ones(2), aj.ones(2)], out=aj.empty(0)).shape == (2, 2)
+    values, indices = aj.max(aj.tensor([[1.0, 3.0], [5.0, 2.0]]), 0, out=pair)
+    assert values is pair[0]
+    assert pair[0].tolist() == [5.0, 3.0]
+    assert indices.tolist() == [1, 0]
+    with pytest.raises(ValueError, match="don't support automatic differentiation"):
+        aj.exp(aj.zeros(2, requires_grad=True), out=out)
+    with pytest.raises(TypeError, match="can't be cast"):
+        aj.exp(aj.zeros(2), out=aj.empty(2, dtype=aj.int64))
+    with pytest.raises(ValueError, match="out= has the shape"):
+        aj.exp(aj.zeros(3), out=out)
+
+
+def test_scatter_reduces() -> None:
+    index = aj.tensor([0, 0, 1])
+    assert aj.ones(3).scatter_(0, index, aj.tensor([1.0, 2.0, 3.0]), reduce="add").tolist() == [4.0, 4.0, 1.0]
+    assert aj.full((3,), 2.0).scatter(0, index, aj.tensor([1.0, 2.0, 3.0]), reduce="multiply").tolist() == [4.0, 6.0, 2.0]
+    with pytest.raises(ValueError, match="'add', 'multiply' or None"):
+        aj.ones(3).scatter(0, index, 1.0, reduce="sum")
+
+
+def test_differences_and_repeats_take_pytorchs_arguments() -> None:
+    x = aj.tensor([1.0, 4.0, 9.0], requires_grad=True)
+    made = aj.diff(x, prepend=aj.tensor([0.0]), append=aj.tensor([16.0]))
+    assert made.tolist() == [1.0, 3.0, 5.0, 7.0]
+    assert aj.repeat_interleave(aj.tensor([2, 0, 1])).tolist() == [0, 0, 2]
+    assert x.detach().repeat_interleave(aj.tensor([1, 0, 2]), output_size=3).tolist() == [1.0, 9.0, 9.0]
+    with pytest.raises(ValueError, match="output_size is 4"):
+        x.repeat_interleave(aj.tensor([1, 0, 2]), output_size=4)
+
+
+def test_print_options() -> None:
+    x = aj.tensor([0.125, 1e-6])
+    aj.set_printoptions(precision=2, sci_mode=False)
+    try:
+        assert str(x) == "tensor([0.12, 0.00])"
+        aj.set_printoptions(profile="full")
+        assert "..." not in str(aj.zeros(2000))
+        with pytest.raises(ValueError, match="profile is one of"):
+            aj.set_printoptions(profile="long")
+    finally:
+        aj.set_printoptions(profile="default")
+    assert str(x) == "tensor([1.2500e-01, 1.0000e-06])"
+
+
+def test_old_names_of_reductions() -> None:
+    x, y, labels = aj.eye(3), aj.ones(3, 3), aj.tensor([0, 1, 2])
+    with pytest.warns(UserWarning, match="write reduction='sum'"):
+        assert F.mse_loss(x, y, False).item() == 6.0
+    with pytest.warns(UserWarning, match="write reduction='none'"):
+        assert nn.CrossEntropyLoss(None, None, -100, False)(x, labels).shape == (3,)
+    with pytest.warns(UserWarning, match="write reduction='sum'"):
+        summed = nn.CrossEntropyLoss(None, False)(x, labels)
+    np.testing.assert_allclose(summed.item(), F.cross_entropy(x, labels, reduction="sum").item())
+    for call in (lambda: F.mse_loss(x, y, "sum"), lambda: F.nll_loss(x, labels, None, -100)):
+        with pytest.raises(ValueError, match="size_average is True, False or None"):
+            call()
+
+
+def test_tables_of_a_module() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    assert [*model._modules] == ["0", "1"]
+    assert [*model[0]._parameters] == ["weight", "bias"]
+    assert [*model[1]._buffers] == ["running_mean", "running_var", "num_batches_tracked"]
+    model[0]._parameters["bias"] = None
+    del model._modules["1"]
+    assert [name for name, _ in model.named_parameters()] == ["0.weight"]
+    with pytest.raises(KeyError):
+        model._parameters["0"]
+
+
+def test_initial_values_of_a_generator() -> None:
+    made = [nn.init.kaiming_normal_(aj.empty(3, 2), generator=aj.Generator().manual_seed(seed)).tolist() for seed in (1, 1, 2)]
+    assert made[0] == made[1] != made[2]
