@@ -20,8 +20,8 @@ from adjit.tracer.dispatch import dispatched
 from adjit.tracer.user_location import find_user_location
 
 
-def _check_labels(function: str, input: Any, target: Any, weight: Any | None = None, ignore_index: int = -100, *rest: Any,
-                  **options: Any) -> None:
+def _check_labels(function: str, input: Any, target: Any, weight: Any = None, size_average: Any = None, ignore_index: int = -100,
+                  *rest: Any, **options: Any) -> None:
     check_labels(function, input, target, ignore_index)
 
 

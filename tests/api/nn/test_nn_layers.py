@@ -308,7 +308,7 @@ def test_losses() -> None:
         close(loss, expected)
     assert list(nn.CrossEntropyLoss(weight).state_dict()) == ["weight"]
     with pytest.raises(ValueError, match="MSELoss: reduction is one of 'mean', 'sum', 'none', got 'max'"):
-        nn.MSELoss("max")
+        nn.MSELoss(reduction="max")
 
 
 # -- recurrent networks
