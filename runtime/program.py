@@ -34,14 +34,15 @@ from adjit.runtime.debug import watch
 from adjit.runtime.inputs import Inputs
 from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.written_arrays import check_captured, check_read, find_read, find_same
-from adjit.tracer.array import EscapedArrayError, TracedArray
+from adjit.tracer.array import WRITTEN, EscapedArrayError, TracedArray, TracedNDArray
+from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.flow.flow_graph import EndOfExploration, FlowGraph, FlowMismatch, TraceAgain
 from adjit.tracer.flow.lifted_numbers import NotLiftable
 from adjit.tracer.guards.argument_containers import argument_at, check_apart, put_at
 from adjit.tracer.guards.printing import printing_once
 from adjit.tracer.guards.side_effects import KeptValue
-from adjit.tracer.guards.source import MISSING, Source
+from adjit.tracer.guards.source import MISSING, Source, rebind
 from adjit.tracer.guards.stored_values import StoredValue
 from adjit.tracer.guards.templates import ARGUMENTS, CONSTANT, KEPT
 from adjit.tracer.signature import CallSignature
@@ -452,7 +453,7 @@ def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
         if captured is not None and refused is not None:
             _take_back(trace)
             raise refused()
-        if captured is None and trace.kept:
+        if captured is None and not all(each.is_next for each in trace.kept):
             trace = _check_kept(trace, function_name(fun),
                                 partial(trace_with_tensors, fun, args, kwargs, static_names, signature, arrays, outcomes))
         trace.restore()     # the program stores it again
@@ -487,15 +488,23 @@ def _check_kept(trace: Trace, name: str, trace_again: Callable[[], tuple[Trace, 
 
     What the function had stored is taken away then: a value of a trace is an error for whoever reads it.
     """
-    by_key = {each.source.key: each for each in trace.kept}
+    by_key = {each.source.key: each for each in trace.kept if not each.is_next}
     location, second = None, None
-    try:
-        second, _ = trace_again()
-        second.restore()
-        again = [by_key[each.source.key] for each in second.kept
-                 if each.source.key in by_key and each.source.path.startswith("len(")]
-    except EscapedArrayError as error:
-        again, location = [each for each in trace.kept if each.source.value is error.array] or list(trace.kept), error.location
+    for each in trace.kept:
+        if each.is_next:
+            each.restore()
+    while True:
+        try:
+            second, _ = trace_again()
+            second.restore()
+            again = [by_key[each.source.key] for each in second.kept if each.source.key in by_key and not each.is_next and (
+                each.source.path.startswith("len(") or is_ndarray(each.before))]
+        except EscapedArrayError as error:
+            if any([_stand_in(each) for each in by_key.values()]):
+                continue
+            again = [each for each in by_key.values() if each.source.value is error.array] or list(by_key.values())
+            location = error.location
+        break
     if again:
         _take_back(trace)
         location = again[0].location or location or find_user_location()
@@ -518,6 +527,16 @@ def _check_kept(trace: Trace, name: str, trace_again: Callable[[], tuple[Trace, 
     fixed = tuple(_class_guard(source, free[source.key]) if source.key in free else source for source in trace.guards.fixed)
     return replace(trace, guards=replace(trace.guards, fixed=fixed), stored=tuple(
         other if other.moved else each for each, other in _pairs(trace, second)))
+
+
+def _stand_in(kept: KeptValue) -> bool:
+    """Bind an array where the function stored one of the trace and nothing was before: what the next call finds there. False if that is
+    not so."""
+    stored = kept.source.value
+    array = WRITTEN[id(stored)][1] if id(stored) in WRITTEN else stored
+    if not (kept.before is None or kept.before is MISSING) or not isinstance(array, TracedNDArray) or kept.source.read() is not stored:
+        return False
+    return rebind(kept.source.read, np.zeros(array.shape, array.dtype))
 
 
 def _pairs(one: Trace, again: Trace) -> list[tuple[StoredValue, StoredValue]]:
@@ -544,8 +563,7 @@ def _take_back(trace: Trace) -> None:
     """Give the places of kept values what they held before the trace."""
     trace.restore()
     for each in reversed(trace.kept):
-        if each.source.read() is not each.before:
-            each.restore()
+        each.restore()
 
 
 def _is_same(one: Trace, again: Trace) -> bool:
@@ -595,7 +613,7 @@ def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
     wanted: tuple[np.ndarray, ...] | None = ()
     plain_writes = False
     while True:
-        known = KnownArrays(same, (*early, *(wanted or ())), plain_writes)
+        known = KnownArrays(same, (*early, *(wanted or ())), plain_writes, may_take=wanted is not None)
         try:
             trace, captured, flow = _trace_ways(fun, args, kwargs, static_names, signature, known, outcomes, flow)
         except TraceError:      # perhaps because Python needs the numbers

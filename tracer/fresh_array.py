@@ -687,13 +687,15 @@ class KnownArrays:
 
     `same` has the arguments (by the numbers of their parameters) that are one array for the function, `early` arrays from outside that
     stand for traced arrays from the start. With `plain_writes`, numbers that are not traced are written to arrays from outside by the trace
-    alone, which then holds for their content only. `taken`: set by the trace if it took arrays over.
+    alone, which then holds for their content only. `taken`: set by the trace if it took arrays over. `may_take`: whether it may ask for
+    another trace in which further arrays are early.
     """
 
     same: Pairs = ()
     early: tuple[np.ndarray, ...] = ()
     plain_writes: bool = False
     taken: bool = False
+    may_take: bool = True
 
 
 @contextmanager

@@ -55,6 +55,7 @@ from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.guards.shown_while_traced import warn_of_what_is_shown
 from adjit.tracer.guards.side_effects import KeptValue, check_side_effects, restore, take_back_traced
 from adjit.tracer.guards.source import MISSING, elsewhere, is_scalar, names_in, rebind
+from adjit.tracer.guards.state_arrays import StateArrays
 from adjit.tracer.guards.stored_values import (
     StoredPlaces,
     StoredValue,
@@ -65,7 +66,7 @@ from adjit.tracer.guards.stored_values import (
     stores_of,
 )
 from adjit.tracer.guards.tallies import counting_containers
-from adjit.tracer.guards.templates import NotRepeatableError, TemplateMaker
+from adjit.tracer.guards.templates import NotRepeatableError, TemplateMaker, holds_traced
 from adjit.tracer.guards.trace_guards import TraceGuards, make_guards
 from adjit.tracer.pending_number import PendingNumber
 from adjit.tracer.python_scalars import asks_for_truth
@@ -275,11 +276,12 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                 after.found.append(found)
                 if source.value is not MISSING:
                     before[source.key] = places.before[source.key] = source
+            state = StateArrays(scope, observation, arrays, after)
             try:
                 filled = _changed_arguments(nodes, (traced_args, traced_kwargs), given, signature)
                 stores = stores_of(places, log, after, scope, _arrays_in(result, updates))
                 own, kept, changed = check_side_effects(before, after, places, stores.keys, log.depending(), log.missed(),
-                                                         log.depending() & stores.numbers, stores.kept, scope.outside())
+                                                         log.depending() & stores.numbers, stores.kept, scope.outside(), state.is_next)
                 again, others = stored_again([source for source in changed if id(source.holder) not in stores.numbers], stores.make)
                 stores.make.given = of_arguments
                 changes = tuple(_change_of(node, scope, given, signature, stores.make) for node in filled)
@@ -302,7 +304,8 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         if flow is not None:        # what other ways read counts, too: they are part of the graph
             flow.note_reads(read, forms, viewed, scope.depends_on_strides)
             read, forms, viewed, scope.depends_on_strides = flow.contents, flow.forms, flow.viewed, flow.depends_on_strides
-        guards = make_guards(before, after, captures, own | stores.keys, read, forms, viewed)
+        rebound = {each.source.key for each in kept if each.is_next}
+        guards = make_guards(before, after, captures, own | stores.keys, read, forms, viewed, rebound)
         guards = replace(guards, fixed=(*guards.fixed, *stores.others, *others))
         taken_back = [KeptValue(source, before[source.key].held if source.key in before else MISSING) for source in changed
                       if id(source.holder) in scope.outside()]
@@ -316,6 +319,9 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             if flow.exploring or flow.forwarded:        # this call does not go the way that was traced
                 places.take_back(after)
                 log.restore()
+                for each in reversed((*kept, *taken_back)):
+                    if holds_traced(each.source.value) or is_ndarray(each.before):
+                        each.restore()
         scope.outside_roots.clear()         # what the function made and stored may end now
         scope.outside_holders.clear()
         _warn_of_unguarded(after, fun)
@@ -334,7 +340,8 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     decisions = () if call_values is None else tuple(call_values.guards)
     return Trace(graph, signature, out_tree, out_leaves, guards.arrays, guards, decisions, frozenset(in_order), writes, same,
                  _read_through_views(scope),
-                 tuple(taken.array for taken in scope.taken.values() if any(id(array) in observation.read for array, _ in taken.classes)),
+                 (*(taken.array for taken in scope.taken.values() if any(id(array) in observation.read for array, _ in taken.classes)),
+                  *state.wanted),
                  kept, values_stored, log.unread(stores.numbers),
                  partial(restore, (*kept, *taken_back), values_stored, log, stores.kept) if kept or stores.kept or taken_back else _nothing,
                  changes, changed_in(returned, changes))
@@ -376,7 +383,7 @@ def _stores_watched(scope: Scope, places: StoredPlaces, roots: Sequence[Any], co
             places.take_back(after)
             log.restore()
             for key, source in reversed(after.by_key().items()):
-                if isinstance(source.value, LiftedNumber):
+                if isinstance(source.value, LiftedNumber) or (key in places.before and holds_traced(source.value)):
                     rebind(source.read, places.before[key].held if key in places.before else MISSING)
         raise
     finally:
@@ -395,7 +402,7 @@ def _store_values(scope: Scope, places: StoredPlaces, after: Reachability, log: 
         if stores.others and scope.wrappers:
             return False
         _, _, changed = check_side_effects(places.before, after, places, stores.keys, log.depending(), log.missed(),
-                                           log.depending() & stores.numbers, stores.kept, scope.outside())
+                                           log.depending() & stores.numbers, stores.kept, scope.outside(), lambda *_: False)
         again, _ = stored_again([source for source in changed if id(source.holder) not in stores.numbers], stores.make)
         results = [_result_of(values.array(unwrap(array), scope.builder)) for array in stores.make.arrays]
     except (TraceError, UnknownValueError):

@@ -133,21 +133,11 @@ def _filled_array():
     return f, lambda: state
 
 
-def _memo():
-    memo = {}
-
-    def f(x):
-        if "sin" not in memo:
-            memo["sin"] = np.sin(x)
-        return memo["sin"].sum()
-    return f, lambda: memo
-
-
 CALL = np.array([1.0, 2.0])
 
 
 @pytest.mark.parametrize("make", [_attribute, _variable, _item_of_dict, _new_item_of_dict, _item_of_list, _decided, _appended, _counted,
-                                  _window, _slot, _pair, _filled_array, _memo])
+                                  _window, _slot, _pair, _filled_array])
 @pytest.mark.parametrize("transform", [aj.compile, aj.value_and_grad])
 def test_a_value_kept_for_the_next_call_is_refused(make, transform):
     function, state = make()

@@ -29,17 +29,20 @@ _DESCRIBED = ("len(", "keys(", "set(", "type(", "the ", "sys.modules", "os.envir
 class KeptValue(NamedTuple):
     """Value of the trace that the function stored where it reads, too: perhaps what one call stores, the next one reads. `before` is what
     was bound there before the trace, `location` the line that stores it, if it is known. `refusal` makes the error for a number that the
-    function may read before it changes it. `alone`: the guard of the source is all that tells what was there."""
+    function may read before it changes it. `alone`: the guard of the source is all that tells what was there. `is_next`: the next call
+    reads it as this one reads the array that was there, as an input of the program."""
 
     source: Source
     before: Any
     location: Location | None = None
     refusal: Callable[[], TraceError] | None = None
     alone: bool = False
+    is_next: bool = False
 
     def restore(self) -> None:
         """Bind again what was bound before the trace."""
-        rebind(self.source.read, self.before)
+        if self.source.read() is not self.before:
+            rebind(self.source.read, self.before)
 
 
 def restore(kept: Sequence[KeptValue], stored: Sequence[StoredValue], log: ContainerLog, containers: Collection[int]) -> None:
@@ -60,12 +63,14 @@ def take_back_traced(before: Mapping[Key, Source], after: Reachability, outside:
 
 def check_side_effects(before: Mapping[Key, Source], after: Reachability, places: StoredPlaces,
                        stored: Collection[Key], depending: Collection[int], missed: Collection[int], again: Collection[int],
-                       kept_in: Collection[int], outside: Collection[int]) -> tuple[set[Key], tuple[KeptValue, ...], tuple[Source, ...]]:
+                       kept_in: Collection[int], outside: Collection[int], is_next: Callable[[Any, Any], bool]
+                       ) -> tuple[set[Key], tuple[KeptValue, ...], tuple[Source, ...]]:
     """Return the keys of sources that the function changes, and that its result does not depend on; and values that it keeps where it
     reads: whether the result depends on what the call before kept shows in another trace. What each call stores before it reads it, with a
     key in `stored`, is neither. The result depends on what containers in `depending` held, by identity, and on what those in `missed`
     do not hold; calls change those in `again` as the trace did, where these hold what they held, of which those in `kept_in` get values of
-    the trace. And sources that it changes otherwise, which are guarded. Objects that are not `outside` were made by the trace.
+    the trace; `is_next` says whether a value is for the next call what another one is for this call. And sources that it changes
+    otherwise, which are guarded. Objects that are not `outside` were made by the trace.
 
     Raises `TraceError` if the length of a list changed during the trace, and the function reads it for more than to change it; for such a
     number the refusal is with the kept values.
@@ -105,7 +110,8 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability, places
                                  _made_at(source.value) or find_user_location(),
                                  hint="bind it by its name (place.name = value), or return the value and store it outside")
             if reads.of(source.path, whole=source.path.startswith("len(")):
-                kept.append(KeptValue(source, held, line_that_changes(after.codes, source.path), alone=alone))
+                kept.append(KeptValue(source, held, line_that_changes(after.codes, source.path), alone=alone,
+                                      is_next=(alone or is_again) and is_next(then, source.value)))
             if is_again:
                 continue
             if not alone:
@@ -126,6 +132,8 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability, places
             kept.append(KeptValue(source, held, refusal=refusal))
             changed.append(source)
         elif not source.path.startswith(_DESCRIBED):
+            if is_next(then, source.value):
+                kept.append(KeptValue(source, held, is_next=True))
             changed.append(source)
     now = after.by_key()
     counted = {source.key for source, _ in places.counted}

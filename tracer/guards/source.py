@@ -225,7 +225,7 @@ def rebind(read: Callable[[], Any], value: Any) -> bool:
             return False        # read-only, as `partial.func`: nothing is ever stored there
     elif read.func is getattr:
         if args[1] in vars(holder):
-            delattr(holder, args[1])
+            (object.__delattr__ if isinstance(type(holder).__delattr__, FunctionType) else delattr)(holder, args[1])
     else:
         return False
     return True

@@ -112,13 +112,14 @@ def _difference(source: Source, now: Any) -> str:
 
 def make_guards(before: Mapping[Any, Source], after: Reachability, captures: Sequence[CapturedArray], own: Collection[Any],
                 contents: Mapping[int, ContentGuard], forms: Mapping[int, tuple[Any, ...]],
-                viewed: Collection[int]) -> TraceGuards:
+                viewed: Collection[int], rebound: Collection[Any] = ()) -> TraceGuards:
     """Make the guards of a trace from the sources that were reached before and after it.
 
     Sources that the function changed itself, with a key in `own`, are left out; other containers that it filled have to be empty again, as
     they were before the trace. `contents` are the guards of arrays that Python read, by identity; `forms` are those of arrays whose form it
     read. A captured array may have another form only where nothing but its own shape and dtype was read, which are compared in any case;
-    one that is also `viewed` has to stay the same array, which views are of.
+    one that is also `viewed` has to stay the same array, which views are of. Places with a key in `rebound` get another array by each
+    call, which the next one reads.
     """
     numbers = {id(capture.array): index for index, capture in enumerate(captures)}
     captured, fixed = [], []
@@ -128,18 +129,18 @@ def make_guards(before: Mapping[Any, Source], after: Reachability, captures: Seq
             continue
         then = before.get(key)
         source = found._replace(value=MISSING) if then is None else then
-        index = numbers.get(id(source.value)) if source.value is found.value and is_ndarray(found.value) else None
+        index = numbers.get(id(source.value)) if (source.value is found.value or key in rebound) and is_ndarray(source.value) else None
         identity = id(source.value)
         if identity in forms and source.value is found.value and (index is None or identity in viewed) and identity not in formed:
             formed.add(identity)
             fixed.append(Source(f"the form of {source.path}", partial(form_of, source.value), forms[identity], source.value, False))
-        if index is None or identity in viewed:
+        if index is None or (identity in viewed and key not in rebound):
             fixed.append(source)
             if is_foreign_array(source.value) and not isinstance(source.value, (np.ndarray, np.generic, ArrayWrapper, DeviceLeaf)):
                 content = partial(foreign_content, source.value)
                 fixed.append(Source(f"{source.path}[...]", content, content(), source.value, False))
         if index is not None:
-            captured.append((index, source, read.pop(id(found.value), None)))
+            captured.append((index, source, read.pop(id(source.value), None)))
     return TraceGuards(tuple(capture.array for capture in captures), tuple(captured), tuple(fixed), tuple(read.values()),
                    tuple((capture.value.type.shape, capture.array.dtype) for capture in captures))
 

@@ -1,0 +1,277 @@
+"""Arrays outside of the arguments that each call reads and binds anew, self.mean = 0.9 * self.mean + x: as in Python, by one program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from support.each import for_each
+
+import adjit as aj
+from adjit.errors import TraceError
+
+Made = tuple[Callable[[Any], Any], Callable[[], list[Any]]]
+MAKERS: dict[str, tuple[Callable[[], Made], int]] = {}
+"""Functions that make a function of an array and a reader of its state, and how many traces five calls take."""
+
+
+def traces(count: int) -> Callable[[Callable[[], Made]], Callable[[], Made]]:
+    def keep(make: Callable[[], Made]) -> Callable[[], Made]:
+        MAKERS[make.__name__] = make, count
+        return make
+    return keep
+
+
+@traces(1)
+def gradient_steps() -> Made:
+    m = SimpleNamespace(w=np.zeros(2))
+
+    def f(x: Any) -> Any:
+        m.w = m.w - 0.1 * aj.grad(lambda w: np.sum((w - x) ** 2))(m.w)
+        return np.sum(m.w)
+    return f, lambda: [m.w]
+
+
+@traces(1)
+def adam() -> Made:
+    """Python alone would compute `0.9 * m.m`: it is traced a second time, with the state as input."""
+    m = SimpleNamespace(m=np.zeros(2), v=np.zeros(2), w=np.ones(2))
+
+    def f(g: Any) -> Any:
+        m.m = 0.9 * m.m + 0.1 * g
+        m.v = 0.99 * m.v + 0.01 * g ** 2
+        m.w = m.w - 0.1 * m.m / (np.sqrt(m.v) + 1e-8)
+        return m.w.sum()
+    return f, lambda: [m.m, m.v, m.w]
+
+
+@traces(1)
+def items_of_a_dict() -> Made:
+    p = {"w": np.zeros(2), "b": np.ones(2)}
+
+    def f(x: Any) -> Any:
+        for key in p:
+            p[key] = p[key] * 0.9 + x
+        return p["w"] @ p["b"]
+    return f, lambda: list(p.values())
+
+
+@traces(1)
+def items_of_a_list() -> Made:
+    layers = [np.zeros(2), np.ones((2, 2))]
+
+    def f(x: Any) -> Any:
+        for i in range(len(layers)):
+            layers[i] = layers[i] * 0.9 + x
+        return layers[1].sum()
+    return f, lambda: layers
+
+
+@traces(1)
+def a_variable() -> Made:
+    total = np.zeros(2)
+
+    def f(x: Any) -> Any:
+        nonlocal total
+        total = total + x
+        return total * 2
+    return f, lambda: [total]
+
+
+@traces(2)
+def none_at_first() -> Made:
+    m = SimpleNamespace(mean=None)
+
+    def f(x: Any) -> Any:
+        m.mean = x * 1.0 if m.mean is None else 0.9 * m.mean + 0.1 * x
+        return m.mean.sum()
+    return f, lambda: [m.mean]
+
+
+@traces(2)
+def a_memo() -> Made:
+    memo: dict[str, Any] = {}
+
+    def f(x: Any) -> Any:
+        if "sin" not in memo:
+            memo["sin"] = np.abs(x) + 0.5
+        return memo["sin"].sum() * x
+    return f, lambda: list(memo.values())
+
+
+@traces(1)
+def places_that_swap() -> Made:
+    m = SimpleNamespace(a=np.zeros(2), b=np.ones(2))
+
+    def f(x: Any) -> Any:
+        m.a, m.b = m.b, m.a + m.b * x[0]
+        return m.a.sum()
+    return f, lambda: [m.a, m.b]
+
+
+@traces(1)
+def written_in_place_too() -> Made:
+    m = SimpleNamespace(s=np.zeros(2))
+
+    def f(x: Any) -> Any:
+        m.s *= 0.5
+        m.s = m.s + x
+        m.s += 1
+        return m.s.sum()
+    return f, lambda: [m.s]
+
+
+@traces(1)
+def a_window_that_rolls() -> Made:
+    m = SimpleNamespace(window=np.zeros(6))
+
+    def f(x: Any) -> Any:
+        m.window = np.roll(m.window, 2)
+        m.window[:2] = x
+        return m.window.sum()
+    return f, lambda: [m.window]
+
+
+@traces(1)
+def parts_of_it() -> Made:
+    m = SimpleNamespace(w=np.zeros((3, 2)))
+
+    def f(x: Any) -> Any:
+        m.w = m.w.T.dot(np.ones((3, 3))).T + x
+        return m.w[1:].sum()
+    return f, lambda: [m.w]
+
+
+@traces(1)
+def an_argument() -> Made:
+    m = SimpleNamespace(before=np.zeros(2))
+
+    def f(x: Any) -> Any:
+        difference = x - m.before
+        m.before = x
+        return difference.sum()
+    return f, lambda: [m.before]
+
+
+@traces(2)
+def held_twice() -> Made:
+    """The first call reads one array by two names, the others read two."""
+    m, n = SimpleNamespace(w=np.zeros(2)), SimpleNamespace(w=None)
+    n.w = m.w
+
+    def f(x: Any) -> Any:
+        m.w = m.w + x
+        return m.w.sum() + n.w.sum()
+    return f, lambda: [m.w, n.w]
+
+
+@traces(1)
+def layers() -> Made:
+    held = [SimpleNamespace(w=np.full((2, 2), 0.5)) for _ in range(2)]
+
+    def f(x: Any) -> Any:
+        def loss(weights: Any) -> Any:
+            h = x
+            for w in weights:
+                h = w @ h
+            return np.sum(h ** 2)
+        value, gradients = aj.value_and_grad(loss)([layer.w for layer in held])
+        for layer, gradient in zip(held, gradients, strict=True):
+            layer.w = layer.w - 0.01 * gradient
+        return value
+    return f, lambda: [layer.w for layer in held]
+
+
+def test_states_are_those_of_python() -> None:
+    def check(make: Callable[[], Made], count: int) -> None:
+        (plain, expected), (traced, found) = make(), make()
+        compiled = aj.compile(traced)
+        for number in range(5):
+            x = np.array([1.0, -2.0]) * (number + 1)
+            assert_allclose(compiled(x), plain(x), rtol=1e-13)
+            for one, other in zip(found(), expected(), strict=True):
+                assert type(one) is np.ndarray
+                assert_allclose(one, other, rtol=1e-13)
+        assert compiled.cache_info().traces == count
+
+    for_each(MAKERS, check)
+
+
+def test_another_array_may_be_bound_between_calls() -> None:
+    m = SimpleNamespace(w=np.zeros(2))
+
+    def step(x: Any) -> Any:
+        m.w = m.w + x
+        return m.w
+
+    compiled, x = aj.compile(step), np.ones(2)
+    for k in range(4):
+        m.w = np.full(2, float(k))
+        result = compiled(x)
+        assert result is m.w
+        assert_array_equal(m.w, np.full(2, k + 1.0))
+    assert compiled.cache_info().traces == 1
+    m.w = np.zeros(3)
+    assert compiled(np.ones(3)).tolist() == [1.0, 1.0, 1.0]
+
+
+def test_a_decision_keeps_the_best() -> None:
+    m = SimpleNamespace(best=np.full(2, 1e9))
+
+    def f(x: Any) -> Any:
+        if x.sum() < m.best.sum():
+            m.best = x + 0.0
+        return m.best.max()
+
+    compiled, best = aj.compile(f), np.full(2, 1e9)
+    for scale in (1.0, 2.0, 0.5, 3.0, 0.1, 0.2):
+        x = np.array([1.0, 2.0]) * scale
+        best = x if x.sum() < best.sum() else best
+        assert compiled(x) == best.max()
+        assert_array_equal(m.best, best)
+
+
+def test_a_loop_of_values() -> None:
+    (plain, expected), (traced, found) = (_damped() for _ in range(2))
+    compiled = aj.compile(traced)
+    for number in range(4):
+        x = np.array([1.0, 2.0]) * (number + 1)
+        assert_allclose(compiled(x), plain(x), rtol=1e-12)
+        assert_allclose(found()[0], expected()[0], rtol=1e-12)
+
+
+def _damped() -> Made:
+    m = SimpleNamespace(w=np.zeros(2))
+
+    def f(x: Any) -> Any:
+        for _ in range(20):
+            m.w = m.w * 0.5 + x
+        while m.w[0] > 0.5:
+            m.w = m.w * 0.9
+        return m.w.sum()
+    return f, lambda: [m.w]
+
+
+def test_what_is_refused_keeps_its_state() -> None:
+    """Another shape or dtype in each call, and values of a derivative."""
+    m, x = SimpleNamespace(w=np.zeros(2)), np.ones(2)
+
+    def grows(x: Any) -> Any:
+        m.w = np.append(m.w, x.sum())
+        return m.w.sum()
+
+    def in_a_derivative(x: Any) -> Any:
+        def loss(v: Any) -> Any:
+            m.w = m.w + v
+            return np.sum(m.w)
+        return aj.grad(loss)(x)
+
+    for function in (grows, in_a_derivative):
+        before = m.w
+        with pytest.raises(TraceError, match=r"keeps a value in m\.w and reads it in the next call"):
+            aj.compile(function)(x)
+        assert m.w is before

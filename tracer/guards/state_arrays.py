@@ -1,0 +1,49 @@
+"""Arrays of objects outside that a call reads, and binds anew: `self.mean = 0.9 * self.mean + x`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjit.tracer.array import WRITTEN, TracedNDArray
+from adjit.tracer.array_checks import is_ndarray
+from adjit.tracer.fresh_array import KnownArrays
+from adjit.tracer.guards.array_access import AccessLog
+from adjit.tracer.guards.bytecode import EVERYTHING
+from adjit.tracer.guards.reachability import Reachability
+from adjit.tracer.scope import Scope
+
+
+class StateArrays:
+    """The arrays that one call of a trace leaves for the next one. Where the array that was there is an input of the program, and the new one
+    is of the same type, the next call passes that. `wanted` are those that Python read during the trace, too, or that only a view was used
+    of: they are inputs if the function is traced again."""
+
+    def __init__(self, scope: Scope, observation: AccessLog, arrays: KnownArrays, after: Reachability):
+        self._scope, self._observation, self._may_take = scope, observation, arrays.may_take
+        self._read_anyway = after.calls_libraries or EVERYTHING in after.stored
+        self.wanted: list[np.ndarray] = []
+
+    def is_next(self, then: Any, now: Any) -> bool:
+        """True if a value is for the next call what `then` is for this one."""
+        array = WRITTEN[id(now)][1] if id(now) in WRITTEN else now
+        if not is_ndarray(then) or then.base is not None:
+            return False
+        if isinstance(array, TracedNDArray):
+            if array.scope is not self._scope:
+                return False
+        elif not is_ndarray(array) or (id(array) in self._scope.outside() and not self._is_input(array)):
+            return False        # but for one that Python made of arrays from outside, and an input that changes its place
+        if (array.shape, array.dtype) != (then.shape, then.dtype):
+            return False
+        if self._is_input(then):
+            return True
+        self.wanted += [then] if self._may_take else []
+        return self._may_take
+
+    def _is_input(self, array: np.ndarray) -> bool:
+        if id(array) in self._scope.taken:
+            return True
+        read = self._read_anyway or id(array) in self._observation.read or id(array) in self._observation.viewed
+        return id(array) in self._scope.captures and not read
