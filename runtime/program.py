@@ -500,7 +500,8 @@ def _check_kept(trace: Trace, name: str, trace_again: Callable[[], tuple[Trace, 
             again = [by_key[each.source.key] for each in second.kept if each.source.key in by_key and not each.is_next and (
                 each.source.path.startswith("len(") or is_ndarray(each.before))]
         except EscapedArrayError as error:
-            if any([_stand_in(each) for each in by_key.values()]):
+            stand_ins = [_stand_in(each) for each in by_key.values()]
+            if any(stand_ins):
                 continue
             again = [each for each in by_key.values() if each.source.value is error.array] or list(by_key.values())
             location = error.location
@@ -530,11 +531,11 @@ def _check_kept(trace: Trace, name: str, trace_again: Callable[[], tuple[Trace, 
 
 
 def _stand_in(kept: KeptValue) -> bool:
-    """Bind an array where the function stored one of the trace and nothing was before: what the next call finds there. False if that is
-    not so."""
+    """Bind an array where the function stored one of the trace, and there was none of its type before (nothing, 0.0): what the next call
+    finds there. False if the function did not store one."""
     stored = kept.source.value
     array = WRITTEN[id(stored)][1] if id(stored) in WRITTEN else stored
-    if not (kept.before is None or kept.before is MISSING) or not isinstance(array, TracedNDArray) or kept.source.read() is not stored:
+    if not isinstance(array, TracedNDArray) or kept.source.read() is not stored:
         return False
     return rebind(kept.source.read, np.zeros(array.shape, array.dtype))
 

@@ -23,6 +23,7 @@ from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.captured_tables import capture_tables
 from adjit.tracer.caught_errors import check_refused
+from adjit.tracer.flow.identity_uses import compares_objects
 from adjit.tracer.flow.lifted_numbers import LiftedNumber, check_escaped
 from adjit.tracer.flow.recorder import recorder_of
 from adjit.tracer.fresh_array import KnownArrays, fresh_arrays
@@ -306,7 +307,8 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             read, forms, viewed, scope.depends_on_strides = flow.contents, flow.forms, flow.viewed, flow.depends_on_strides
         rebound = {each.source.key for each in kept if each.is_next}
         guards = make_guards(before, after, captures, own | stores.keys, read, forms, viewed, rebound)
-        guards = replace(guards, fixed=(*guards.fixed, *stores.others, *others))
+        guards = replace(guards, fixed=(*guards.fixed, *stores.others, *others),
+                         distinct=bool(rebound) and any(map(compares_objects, after.codes)))
         taken_back = [KeptValue(source, before[source.key].held if source.key in before else MISSING) for source in changed
                       if id(source.holder) in scope.outside()]
         values_stored = (*stores.values, *again, *kept_as_they_are(after, own, scope.outside()))

@@ -93,6 +93,26 @@ def none_at_first() -> Made:
 
 
 @traces(2)
+def zero_at_first() -> Made:
+    m = SimpleNamespace(total=0.0)
+
+    def f(x: Any) -> Any:
+        m.total = m.total + x
+        return m.total * 2
+    return f, lambda: [m.total]
+
+
+@traces(2)
+def another_dtype_at_first() -> Made:
+    m = SimpleNamespace(w=np.ones(2, np.float32))
+
+    def f(x: Any) -> Any:
+        m.w = m.w * 0.5 + x
+        return m.w.sum()
+    return f, lambda: [m.w]
+
+
+@traces(2)
 def a_memo() -> Made:
     memo: dict[str, Any] = {}
 
@@ -167,6 +187,43 @@ def held_twice() -> Made:
         m.w = m.w + x
         return m.w.sum() + n.w.sum()
     return f, lambda: [m.w, n.w]
+
+
+@traces(1)
+def computed_by_python() -> Made:
+    """The covariance of a Kalman filter depends on no argument."""
+    m = SimpleNamespace(x=np.zeros(2), p=np.eye(2))
+
+    def f(z: Any) -> Any:
+        before = m.p + 0.1 * np.eye(2)
+        gain = before @ np.linalg.inv(before + np.eye(2))
+        m.x = m.x + gain @ (z - m.x)
+        m.p = (np.eye(2) - gain) @ before
+        return m.x
+    return f, lambda: [m.x, m.p]
+
+
+@traces(2)
+def places_that_become_one() -> Made:
+    m = SimpleNamespace(a=np.ones(2), b=np.zeros(2))
+
+    def f(x: Any) -> Any:
+        factor = 1.0 if m.a is m.b else 2.0
+        m.a = m.a + x
+        m.b = m.a
+        return x * factor
+    return f, lambda: [m.a, m.b]
+
+
+@traces(2)
+def moved_on() -> Made:
+    m = SimpleNamespace(held={})
+
+    def f(x: Any) -> Any:
+        m.held["before"] = m.held.get("now")
+        m.held["now"] = x * 2
+        return x.sum()
+    return f, lambda: [m.held["now"]]
 
 
 @traces(1)

@@ -35,6 +35,18 @@ def _asks(code: CodeType) -> bool:
     return any(_asks(each) for each in code.co_consts if isinstance(each, CodeType))
 
 
+@lru_cache(maxsize=4096)
+def compares_objects(code: CodeType) -> bool:
+    """True if the code asks whether two objects are one, neither of them a constant or what a global name stands for."""
+    before = None
+    for instruction in dis.get_instructions(code):
+        if (instruction.opname == "IS_OP" and before is not None and before.opname not in ("LOAD_CONST", "LOAD_GLOBAL", "LOAD_NAME")) or (
+                instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME") and instruction.argval == "id"):
+            return True
+        before = instruction
+    return False
+
+
 def asks_for_identity(frame: FrameType | None) -> bool:
     """True if the code of a frame, of the callers up to the traced function, or of the functions and classes that they name, compares
     objects by identity."""

@@ -16,9 +16,9 @@ from adjit.tracer.scope import Scope
 
 
 class StateArrays:
-    """The arrays that one call of a trace leaves for the next one. Where the array that was there is an input of the program, and the new one
-    is of the same type, the next call passes that. `wanted` are those that Python read during the trace, too, or that only a view was used
-    of: they are inputs if the function is traced again."""
+    """The arrays that one call of a trace leaves for the next one. Where the array that was there is an input of the program, and the new
+    one is of the same type, the next call passes that. `wanted` are those that Python read during the trace, too, or that only a view was
+    used of: they are inputs if the function is traced again."""
 
     def __init__(self, scope: Scope, observation: AccessLog, arrays: KnownArrays, after: Reachability):
         self._scope, self._observation, self._may_take = scope, observation, arrays.may_take

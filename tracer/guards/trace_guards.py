@@ -27,13 +27,15 @@ NUMBERS = (bool, int, float, complex, np.number)
 
 @dataclass(frozen=True, slots=True)
 class TraceGuards:
-    """Sources that a trace depends on. `captured` holds the source of each captured array, if the source is known."""
+    """Sources that a trace depends on. `captured` holds the source of each captured array, if the source is known. With `distinct`, code
+    asks which array is which: two captured arrays may not become one."""
 
     arrays: tuple[np.ndarray, ...]
     captured: tuple[tuple[int, Source, ContentGuard | None], ...]    # index of the captured array, a source, and its content
     fixed: tuple[Source, ...]                                   # must stay unchanged
     contents: tuple[ContentGuard, ...]                               # arrays that must keep their content
     forms: tuple[tuple[tuple[int, ...], np.dtype], ...]         # of `arrays`, when they were captured
+    distinct: bool = False
 
     def current(self) -> tuple[np.ndarray, ...] | None:
         """Return the arrays to pass for the captured parameters now; None if the trace no longer holds."""
@@ -56,6 +58,8 @@ class TraceGuards:
             if (bound.shape, bound.dtype) != self.forms[index] or (content is not None and not content.holds(bound)):
                 return None
         if len(self.captured) > 1 and arrays is not self.arrays and not self._consistent(arrays):
+            return None
+        if self.distinct and len({*map(id, arrays)}) < len(arrays):
             return None
         return arrays
 
