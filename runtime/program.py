@@ -435,7 +435,7 @@ def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
                 left += 1       # there is an end to variables
                 continue
             if flow is not None and flow.lifted:
-                flow = flow.unlifted(None)
+                flow = flow.unlifted(flow.lifted_contents() or None)
                 left += 1
                 continue
             if not known and not isinstance(error, FlowMismatch):

@@ -79,7 +79,7 @@ def root_of(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _depth(scope: Scope | None) -> int:
+def depth_of(scope: Scope | None) -> int:
     depth = 0
     while scope is not None and scope.parent is not None:
         scope, depth = scope.parent, depth + 1
@@ -127,7 +127,7 @@ def written(array: Any) -> Any:
         return held
     scope = active_scope()
     assert scope is not None
-    for _ in range(_depth(scope) - FRESH[type(array)]):     # an array from outside of this region is written to as traced ones are
+    for _ in range(depth_of(scope) - FRESH[type(array)]):     # an array from outside of this region is written to as traced ones are
         assert scope.parent is not None
         scope = scope.parent
     root = root_of(array)
@@ -222,7 +222,7 @@ def _is_repeated(array: Any) -> bool:
     scope = active_scope()
     if WRITTEN and standing_for(array) is not None:
         return True
-    for _ in range(_depth(scope) - FRESH[type(array)]):
+    for _ in range(depth_of(scope) - FRESH[type(array)]):
         assert scope is not None
         if not scope.hands_writes_on:
             return True
@@ -452,7 +452,7 @@ class Call:
             return x
         scope = active_scope()
         assert scope is not None
-        kind = type(root) if type(root) in FRESH else _fresh_class(_depth(scope))
+        kind = type(root) if type(root) in FRESH else _fresh_class(depth_of(scope))
         _set_counted_class(x, kind)
         scope.root.fresh.append(weakref.ref(x))
         return x

@@ -23,7 +23,10 @@ Key = Any
 """Number of a point, or a `structured._Back`."""
 
 Source = tuple[object, ...]
-"""A variable: its code and its name; or what is reached from there by attributes and items: their names."""
+"""A variable: its code and its name; or what is reached from there by attributes and items: their names. Behind that of an array,
+`CONTENT` stands for what it holds."""
+
+CONTENT = ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,6 +187,10 @@ class FlowGraph:
         self.forms = {**self.forms, **forms}
         self.viewed = self.viewed | viewed
         self.depends_on_strides = self.depends_on_strides or strides
+
+    def lifted_contents(self) -> set[Source]:
+        """The arrays whose content is part of the state."""
+        return {source for source in self.lifted if source[-1] is CONTENT}
 
     def unlifted(self, sources: Collection[Source] | None) -> FlowGraph:
         """Make a graph without what was recorded, in which these variables are not lifted; None: no variable is."""

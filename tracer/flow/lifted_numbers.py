@@ -21,8 +21,9 @@ from adjit.ir import ops
 from adjit.ir.emitter import emitting
 from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, F64, I64
-from adjit.tracer.array import ORDINARY, PLAIN, PythonBool, TracedArray, wrap
+from adjit.tracer.array import FRESH, ORDINARY, PLAIN, PythonBool, TracedArray, wrap
 from adjit.tracer.flow.flow_graph import Source
+from adjit.tracer.fresh_array import depth_of, root_of, written
 from adjit.tracer.scope import Scope, active_scope
 
 WITHIN = 1 << 53        # bound of lifted integers at a point: up to it, they are exact as floats
@@ -150,6 +151,18 @@ def lift(number: Any, source: Source, scope: Scope) -> LiftedNumber:
         value = ops.constant(value=number, dtype=_DTYPES[kind], shape=())
     values.vary(value)
     return _CLASSES[kind](value, scope, frozenset((source,)), abs(number) if kind is int else 0)
+
+
+def lift_content(array: np.ndarray, scope: Scope) -> TracedArray | None:
+    """Make the traced array that an array of the function stands for from here on, as if a traced number were written to it; to the
+    decisions it is a value that varies. None for an array from around the region that is traced, and for what cannot stand for one."""
+    values, root = scope.root.values, root_of(array)
+    assert values is not None
+    if FRESH[type(array)] != depth_of(scope) or not root.flags.writeable or root.dtype != array.dtype or array.dtype.kind not in "biufc":
+        return None
+    held: TracedArray = written(array)
+    values.vary((held if held.alias is None else held.alias.owner).value)
+    return held
 
 
 def lifted_integer(value: Value, scope: Scope, sources: frozenset[Source], bound: int) -> LiftedNumber:

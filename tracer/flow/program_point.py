@@ -37,7 +37,7 @@ import numpy as np
 from adjit.ir.dataclass import dataclass
 from adjit.tracer.array import FRESH, RowIterator, TracedArray
 from adjit.tracer.flow.bytecode_flow import Decision, flow_of
-from adjit.tracer.flow.flow_graph import Source
+from adjit.tracer.flow.flow_graph import CONTENT, Source
 from adjit.tracer.flow.frames import READABLE, cell_of, is_called_directly, set_local, set_on_stack, stack_of
 from adjit.tracer.flow.lifted_numbers import LiftedNumber, is_liftable
 from adjit.tracer.flow.lifted_range import RANGE_ITERATOR, Form, LiftedRange, form_of, left_in
@@ -68,7 +68,7 @@ _ITERATORS = tuple(map(type, (iter(range(0)), iter([]), iter(()), iter(""), reve
                               reversed(()), iter(np.zeros(0)))))
 
 
-Lifted = Callable[[Source, Any], LiftedNumber | LiftedRange | None]
+Lifted = Callable[[Source, Any], Any]
 
 
 class Indescribable(Exception):
@@ -393,7 +393,7 @@ class _Description:
                 raise Indescribable
             self.key += (kind, tuple((type(item), _bits(item) if type(item) is float else item) for item in value))
         elif issubclass(kind, np.ndarray):
-            self._add_ndarray(value, kind)
+            self._add_ndarray(value, kind, source)
         elif kind is LiftedRange:
             self.key += (kind, value.bound)
             self._form(value.form)
@@ -468,9 +468,9 @@ class _Description:
         else:
             self.key.append(key)
 
-    def _add_ndarray(self, array: np.ndarray, kind: type) -> None:
+    def _add_ndarray(self, array: np.ndarray, kind: type, source: Source | None) -> None:
         if kind in FRESH:
-            self._add_fresh(array)
+            self._add_fresh(array, source if self._lifts_held else None)
         elif ORIGINAL_CLASS.get(kind, kind) is np.ndarray and isinstance(array.base, np.ndarray) and type(array.base) not in FRESH:
             self._add_view(array, array.base)
         elif kind is not np.ndarray or array.nbytes > _LARGEST_CONTENT or array.dtype.hasobject or array.base is not None:
@@ -486,10 +486,14 @@ class _Description:
         self.key += ("part", id(base), start, plain.dtype, plain.shape, plain.strides, plain.flags.writeable, type(view) is np.ndarray)
         self.kept.append(base)
 
-    def _add_fresh(self, array: np.ndarray) -> None:
-        """Describe an array that the function made: by its content, or by the traced array that it stands for by now."""
+    def _add_fresh(self, array: np.ndarray, source: Source | None) -> None:
+        """Describe an array that the function made: by the traced array that it stands for by now, or by its content, which may become
+        part of the state as the numbers of variables do."""
         held = standing_for(array)
         root = root_of(array)
+        content = None if source is None else (*source, CONTENT)
+        if held is None and content is not None and id(root) not in self._roots:
+            held = self._lifted(content, array)
         if held is not None:
             self.key.append("fresh")
             self.add(held)
@@ -504,7 +508,10 @@ class _Description:
         self._met.append(root)
         if whole.nbytes > _LARGEST_CONTENT:
             raise Indescribable
-        self.contents.append(fingerprint(whole))
+        if content is None:
+            self.contents.append(fingerprint(whole))
+        else:
+            self.numbers.append((content, fingerprint(whole)))
 
     def _add_function(self, function: FunctionType, source: Source | None) -> None:
         self.key += (FunctionType, function.__code__, id(function.__globals__))
