@@ -120,8 +120,15 @@ _ELSEWHERE = {
     "jnp": "adjit.numpy, or NumPy itself",
     "np": "adjit.numpy, or NumPy itself", "linearize": "aj.jvp and aj.vjp", "tree_map": "aj.tree.map",
     "tree_util": "optree has functions for trees", "flatten_util": "aj.ravel_pytree", "GradientTape": "aj.value_and_grad",
-    "scipy": "aj.special and aj.linalg", "test_util": "aj.check_grads", "make_jaxpr": "aj.compile(f).ir(\"traced\")",
-    "block_until_ready": "calls return when they are done",
+    "scipy": "import adjit.scipy.linalg, adjit.scipy.stats, ...", "test_util": "aj.check_grads", "make_jaxpr": "aj.compile(f).ir(\"traced\")",
+    "block_until_ready": "calls return when they are done", "holomorphic_grad": "aj.grad(f, holomorphic=True)",
+    "grad_and_aux": "aj.grad(f, has_aux=True)", "multigrad_dict": "aj.grad(f, argnames=(...))", "grad_named": "aj.grad(f, argnames=...)",
+    "deriv": "aj.jvp(f, primals, tangents)", "egrad": "aj.grad(lambda x: np.sum(f(x))) has the derivatives of an elementwise f",
+    "hessian_vector_product": "aj.hvp(f, primals, tangents)", "hessian_tensor_product": "aj.hvp(f, primals, tangents)",
+    "vector_jacobian_product": "aj.vjp(f, *primals)", "value_and_jacobian": "aj.jacobian(lambda x: (f(x), f(x)), has_aux=True)",
+    "PRNGKey": "aj.random.key(seed)", "switch": "aj.cond, or Python's own if and match", "associative_scan": "aj.scan, or np.cumsum and its kin",
+    "eval_shape": "aj.compile(f).ir(\"traced\") shows shapes", "disable_jit": "aj.compile(f, backend=\"interpret\")",
+    "debug_nans": "aj.debug.nans", "config": "options are arguments of aj.compile",
 }
 """Names in other libraries, and what there is instead."""
 

@@ -32,14 +32,14 @@ def as_typed(transform: F) -> F:
             options["argnums"] = argnum
         if argnames is not None:
             return _by_name(transform, fun, argnames, options)
-        if _is_method(fun):
+        if is_method(fun):
             return _of_method(transform, fun, args, options)
         return transform(fun, *args, **options)
 
     return call     # type: ignore[return-value]
 
 
-def _is_method(fun: Function) -> bool:
+def is_method(fun: Function) -> bool:
     """True for a function in the body of a class whose first parameter is `self`."""
     if not isinstance(fun, FunctionType) or fun.__code__.co_varnames[:1] != ("self",):
         return False
@@ -54,13 +54,18 @@ def _of_method(transform: Function, fun: Function, args: tuple[Any, ...], option
     shifted = tuple(number if number < 0 else max(number - 1, 0) for number in numbers)
     chosen = shifted if isinstance(given, Sequence) else shifted[0]
     options = options | dict(zip(("has_aux",), args[1:], strict=False)) | {"argnums": chosen}
+    return of_instances(plain, fun, lambda bound, _: transform(bound, **options))
 
+
+def of_instances(plain: Function, fun: Function, transform: Callable[[Function, int], Function]) -> Function:
+    """The method `plain`, a transform of `fun`. Of an instance that is no tree it is `transform(method, count)`, called with the `count`
+    other arguments."""
     @functools.wraps(plain)
     def call(*arguments: Any, **kwargs: Any) -> Any:
         instance = arguments[0] if arguments else None
         if instance is None or isinstance(instance, IdentityKeyed) or flatten(instance)[0] != [instance]:
             return plain(*arguments, **kwargs)      # a tree
-        return transform(MethodType(fun, instance), **options)(*arguments[1:], **kwargs)
+        return transform(MethodType(fun, instance), len(arguments) - 1)(*arguments[1:], **kwargs)
 
     return call
 
@@ -76,7 +81,7 @@ def _by_name(transform: Function, fun: Function, argnames: str | Sequence[str], 
                             f"its parameters are {', '.join(signature.parameters)}")
     numbers = tuple(places[name] for name in chosen)
     options = options | {"argnums": numbers[0] if isinstance(argnames, str) else numbers}
-    inner = _of_method(transform, fun, (), options) if _is_method(fun) else transform(fun, **options)
+    inner = _of_method(transform, fun, (), options) if is_method(fun) else transform(fun, **options)
 
     @functools.wraps(inner)
     def call(*args: Any, **kwargs: Any) -> Any:

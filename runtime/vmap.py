@@ -19,6 +19,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import ShapeError, TraceError
 from adjit.ir.graph import Graph, Value
 from adjit.passes.autodiff.differentiate import expand_vjps
+from adjit.runtime.as_typed import is_method, of_instances
 from adjit.runtime.transform_arguments import argument_names, describe
 from adjit.runtime.transforms import transform
 from adjit.tracer.array import TracedArray, as_traced, wrap
@@ -52,7 +53,7 @@ def vmap(fun: Function | None = None, in_axes: Any = 0, out_axes: Any = 0, axis_
     `in_axes=({"w": 0, "b": None},)`. Keyword arguments are mapped along their first axis. `out_axes` says in the same way where the axis of
     the examples is in each result; None is for a result that is the same for all. `axis_size`, the number of examples, has to be given only
     if no argument has an axis. Without the function it is a decorator: `@vmap(in_axes=(0, None))`. `in_dims` and `out_dims` are PyTorch's
-    names of the axes; `adjit.func.vmap` is PyTorch's function.
+    names of the axes; `adjit.func.vmap` is PyTorch's function. In the body of a class it maps a method; `self` is the same for all.
 
     `vmap` and the other transforms (`grad`, `jacobian`, `compile`, another `vmap`, ...) may be put around each other, and into functions of
     loops and branches, in any order. A `while_loop` goes on until it has ended for all examples; those that are done keep their state. A
@@ -85,7 +86,15 @@ def vmap(fun: Function | None = None, in_axes: Any = 0, out_axes: Any = 0, axis_
     def mapped(*args: Any, **kwargs: Any) -> Any:
         return _map_examples(fun, args, kwargs, in_axes, out_axes, axis_size)
 
-    return transform(fun, "vmap", (tuple(entries), spec, axis_size), mapped)
+    plain = transform(fun, "vmap", (tuple(entries), spec, axis_size), mapped)
+    if not is_method(fun):
+        return plain
+
+    def of_instance(method: Function, count: int) -> Function:
+        own = in_axes[1:] if isinstance(in_axes, tuple) and len(in_axes) == count + 1 else in_axes
+        return vmap(method, own, out_axes, axis_size)
+
+    return of_instances(plain, fun, of_instance)
 
 
 def number_of_examples(fun: Function, args: tuple[Any, ...], in_axes: Any) -> int:

@@ -47,6 +47,7 @@ CASES: dict[str, tuple[Callable[[Any], Function], tuple[Any, ...]]] = {
     "eigh": (lambda s: lambda a: [*unsigned(*s.eigh(a)), s.eigh(a, lower=False, eigvals_only=True)], (POSITIVE,)),
     "svd": (lambda s: lambda a: [*s.svd(a, full_matrices=False), s.svd(a, compute_uv=False), s.svdvals(a)], (TALL,)),
     "qr": (lambda s: lambda a: [*s.qr(a, mode="economic"), *s.qr(a, mode="r")], (TALL,)),
+    "rq": (lambda s: lambda a: [*s.rq(a), *s.rq(a.T, mode="economic"), s.rq(a.T, mode="r")], (TALL,)),
     "expm": (lambda s: lambda a: s.expm(a), (SQUARE,)),
     "expm of a large matrix": (lambda s: lambda a: s.expm(20 * a - 60 * np.eye(4)), (SQUARE,)),
     "expm of a stack": (lambda s: lambda a: s.expm(a), (STACK,)),

@@ -12,6 +12,8 @@ import adjit as aj
 @pytest.mark.parametrize(("module", "name", "message"), [
     (aj, "stak", "module 'adjit' has no attribute 'stak'; did you mean 'stack'?"),
     (aj, "vlaue_and_grad", "did you mean 'value_and_grad'?"),
+    (aj, "grad_named", "; aj.grad(f, argnames=...)"),
+    (aj, "PRNGKey", "; aj.random.key(seed)"),
     (aj.nn, "Liner", "module 'adjit.nn' has no attribute 'Liner'; did you mean 'Linear'?"),
     (aj.nn.functional, "rellu", "did you mean 'relu'?"),
     (aj.numpy, "summ", "module 'adjit.numpy' has no attribute 'summ': there is no numpy.summ; did you mean 'sum'?"),

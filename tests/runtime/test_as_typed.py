@@ -30,6 +30,14 @@ class Model:
     def by_name(self, a, w):
         return np.sum(w * w) * self.scale * a
 
+    @aj.vmap
+    def norms(self, w):
+        return np.sum(w * w) * self.scale
+
+    @aj.vmap(in_axes=(None, 0, None))
+    def shifted(self, w, by):
+        return np.sum(w * w) * self.scale + by
+
 
 @dataclasses.dataclass
 class Parameters:
@@ -54,6 +62,14 @@ def test_methods_are_differentiated_by_what_follows_self():
     np.testing.assert_array_equal(model.slope(w), 6 * w)
     np.testing.assert_array_equal(model.both(2.0, w)[1], 12 * w)
     np.testing.assert_array_equal(model.by_name(2.0, w=w), 12 * w)
+
+
+def test_methods_are_mapped():
+    model, w = Model(), np.array([[1.0, 2.0], [0.0, 3.0]])
+    np.testing.assert_array_equal(model.norms(w), [10.0, 18.0])
+    model.scale = 3.0
+    np.testing.assert_array_equal(aj.compile(model.norms)(w), [15.0, 27.0])
+    np.testing.assert_array_equal(model.shifted(w, 1.0), [16.0, 28.0])
 
 
 def test_static_fields_of_dataclasses_are_structure():

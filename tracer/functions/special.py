@@ -19,7 +19,7 @@ from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.special import bernoulli
 from adjit.ir.ops.special import polygamma as derivative_of_digamma
 from adjit.ir.types import C64, C128, F32, F64
-from adjit.tracer.array import TracedArray, wrap
+from adjit.tracer.array import TracedArray, contains_traced, wrap
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.functions.composites import floating
 from adjit.tracer.functions.ufuncs import Lower, elementwise
@@ -291,16 +291,21 @@ for _name in (*_UNARY, *_BINARY):
 
 @dispatched
 def polygamma(n: int, x: Any) -> TracedArray:
-    """Return the derivative of digamma of order `n`, a Python integer; of order 0 digamma itself.
+    """Return the derivative of digamma of order `n`, plain integers; of order 0 digamma itself.
 
-    >>> float(polygamma(1, 1.0).round(6))
-    1.644934
+    >>> polygamma([1, 2], 1.0).round(6)
+    array([ 1.644934, -2.404114])
     """
-    if isinstance(n, TracedArray) or int(n) != n or n < 0:
-        raise UnsupportedError(f"polygamma takes an order that is a Python integer, not negative; got {n!r}", find_user_location(),
+    orders = np.asarray(n if not contains_traced(n) else -1)
+    if np.any(orders != np.floor(orders)) or np.any(orders < 0):
+        raise UnsupportedError(f"polygamma takes orders that are plain integers, not negative; got {n!r}", find_user_location(),
                                hint="call polygamma once for each order")
+    if orders.ndim:
+        derivatives = {order: polygamma(order, x) for order in np.unique(orders).tolist()}
+        return FUNCTIONS[np.select]([orders == order for order in derivatives], list(derivatives.values()))     # type: ignore[no-any-return]
+    n = int(n)
     value = floating(x).value
-    return wrap({0: ops.digamma, 1: ops.trigamma}[n](value) if n < 2 else derivative_of_digamma(int(n), value))
+    return wrap({0: ops.digamma, 1: ops.trigamma}[n](value) if n < 2 else derivative_of_digamma(n, value))
 
 
 _ZETA_TERMS = 10

@@ -288,8 +288,7 @@ _qr: Callable[..., Any] = qr.__wrapped__        # type: ignore[attr-defined]
 
 @_scipy
 def rq(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full", check_finite: bool = True) -> Any:
-    """Equivalent of `scipy.linalg.rq`: r and q of a = r @ q, or r alone with mode "r". Signs are those of a QR factorisation of the rows in
-    reverse order, not those of SciPy.
+    """Equivalent of `scipy.linalg.rq`: r and q of a = r @ q, or r alone with mode "r".
 
     >>> import numpy as np
     >>> r, q = rq(np.array([[0.0, 1.0], [2.0, 4.0]]))
@@ -300,9 +299,10 @@ def rq(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full",
     if mode not in ("full", "r", "economic"):
         raise ValueError("Mode argument should be one of ['full', 'r', 'economic']")
     a = floating(a)
-    found = decompositions.qr(np.flip(rules.adjoint(a), -1), "reduced" if mode == "economic" else "complete")
+    # LAPACK's reflections for RQ are those for QR with rows and columns in reverse order.
+    found = decompositions.qr(np.flip(rules.adjoint(a), (-2, -1)), "reduced" if mode == "economic" else "complete")
     r = np.flip(rules.adjoint(found.R), (-2, -1))
-    return r if mode == "r" else (r, np.flip(rules.adjoint(found.Q), -2))
+    return r if mode == "r" else (r, np.flip(rules.adjoint(found.Q), (-2, -1)))
 
 
 _unitary = rules.pure_vjp(lambda a: _by_singular_values(a, lambda left, right, s: left @ right))

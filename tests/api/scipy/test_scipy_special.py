@@ -30,7 +30,7 @@ CASES: dict[str, Case] = {
     "comb": (lambda s: lambda n, k: [s.comb(n + 3, k), s.comb(n, k, repetition=True), s.comb(n, k + 9), s.perm(n + 3, k), s.perm(n - 9, k)],
              (POSITIVE, RANDOM.uniform(0.2, 3, 6))),
     "factorial": (lambda s: lambda x: [s.factorial(x), s.assoc_laguerre(x, 2, 0.5), s.multigammaln(x + 2, 3), s.polygamma(2, x),
-                                       s.zeta(x + 1.1)], (POSITIVE,)),
+                                       s.polygamma([[0], [1], [3]], x), s.zeta(x + 1.1)], (POSITIVE,)),
     "sinc, diric": (lambda s: lambda x: [s.sinc(x), s.diric(x, 4), s.diric(x + 30, 5), s.diric(x, 1)], (X,)),
     "derivatives of Bessel functions": (lambda s: lambda x: [s.jvp(ORDERS, x), s.yvp(1, x, 2), s.ivp(ORDERS, x, 3), s.kvp(0.5, x, 1),
                                                              s.kvp(2, x, 2), s.jvp(1, x, 0)], (POSITIVE,)),
