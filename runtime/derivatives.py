@@ -43,9 +43,8 @@ class Primal:
     def pull_back(self, seeds: Mapping[int, Value]) -> tuple[Any, Any, list[TracedArray]]:
         """The output, the auxiliary output, and the cotangents of the argument leaves. `seeds` has the cotangents of outputs, by index."""
         results = self._pullback(self.region.operands, seeds)
-        count, written = len(self.region.graph.results), self.region.written
-        for array, value in zip(written, results[count - len(written):count], strict=True):
-            array.assign(value)
+        count = len(self.region.graph.results)
+        self.region.hand_on(results)
         return *self.rebuild(results[:count]), [wrap(value) for value in results[count:]]
 
     def push_forward(self, tangents: Sequence[Value]) -> tuple[Any, Any, Any]:

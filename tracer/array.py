@@ -90,6 +90,8 @@ class TracedArray:
         self.layout_known: bool = view is None or view.base.layout_known
         if view is None and scope.flow is not None:
             scope.cells.append(weakref.ref(self))
+        if scope.hands_writes_on:
+            scope.made.append(weakref.ref(self))
 
     @property
     def steps(self) -> Strides:
@@ -124,6 +126,12 @@ class TracedArray:
                 self._value = view.read(view.content())
             self._version = view.owner._version
         return self._value
+
+    def hand_on(self, value: Value, scope: Scope) -> None:
+        """Make the array, of a region that was traced, one of its own in an outer scope, with the value there."""
+        self._value, self.scope, self.alias, self._steps, self.layout_known = value, scope, None, None, True
+        if scope.hands_writes_on:
+            scope.made.append(weakref.ref(self))
 
     def assign(self, value: Value) -> None:
         """Store another value of the same type; views of the array, or its base, follow."""

@@ -111,6 +111,7 @@ class Scope:
         self.asks_for_truth = False     # whether code compares with True or False by identity; of the outermost scope
         self.flow: Any = None           # recorder of the decisions on values that are made in it
         self.cells: list[weakref.ref[Any]] = []         # its arrays that own their content, if it has such a recorder
+        self.made: list[weakref.ref[Any]] = []          # its arrays, if it hands writes on
         self.lifted: list[weakref.ref[Any]] = []        # numbers of Python's that are traced; of the outermost scope
         self.not_liftable: set[Any] = set()             # variables of which Python needs the number; of the outermost scope
         self.refused: AdjitError | None = None     # first one that the traced function's own handlers catch; of the outermost scope

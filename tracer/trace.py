@@ -161,7 +161,8 @@ class RegionTrace:
     `operands` are the outer values for all parameters of `graph`: first those of the traced leaves of the arguments
     (`argument_count` of them), then the ones the function took from outside. `argument_tree` is the structure of `(args, kwargs)`
     and `argument_leaves` says for each leaf of it which parameter it is, or the static value. `written` are the arrays from outside
-    that the function writes to; the last results are their new contents.
+    that the function writes to, and `stored` those of its own that it stored in objects from outside; the last results are the new contents
+    of the ones and the values of the others.
     """
 
     graph: Graph
@@ -172,6 +173,17 @@ class RegionTrace:
     out_tree: TreeSpec
     out_leaves: tuple[OutLeaf, ...]
     written: tuple[TracedArray, ...] = ()
+    stored: tuple[TracedArray, ...] = ()
+
+    def hand_on(self, values: Sequence[Value]) -> None:
+        """Give written arrays their new contents, and hand stored ones on to the trace under way, `values` being the results of `graph`."""
+        scope, last = active_scope(), len(self.graph.results)
+        assert scope is not None
+        first = last - len(self.stored)
+        for array, value in zip(self.written, values[first - len(self.written):first], strict=True):
+            array.assign(value)
+        for array, value in zip(self.stored, values[first:last], strict=True):
+            array.hand_on(value, scope)
 
     def rebuild(self, values: Sequence[Value]) -> Tree:
         """Build the function's result from these values of the trace under way, for the results of `graph`."""
@@ -535,8 +547,11 @@ def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
             scope.flow.finish(result)
         values, out_tree, out_leaves = collect_results(result)
         written = tuple(array for array, _ in scope.written.values())
-        graph = builder.build([*values, *(array.value for array in written)])
-    return RegionTrace(graph, (*operands, *builder.captures), len(operands), tree, tuple(argument_leaves), out_tree, out_leaves, written)
+        del result, inner, inner_args, inner_kwargs
+        stored = tuple(array for made in scope.made if (array := made()) is not None)
+        graph = builder.build([*values, *(array.value for array in (*written, *stored))])
+    return RegionTrace(graph, (*operands, *builder.captures), len(operands), tree, tuple(argument_leaves), out_tree, out_leaves, written,
+                       stored)
 
 
 @contextmanager

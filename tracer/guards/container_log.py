@@ -79,6 +79,7 @@ class ContainerLog(UseLog):
         self.reads: dict[int, set[Any]] = {}
         self.written: dict[int, set[Any]] = {}
         self.reset: set[int] = set()
+        self.appended: dict[int, int] = {}      # number of items at the end that the function appended
         self.asked: set[int] = set()
         self.counting: set[int] = set()
         self.tallied: dict[tuple[int, Any], Any] = {}
@@ -92,8 +93,13 @@ class ContainerLog(UseLog):
                 self.reads[id(container)], self.written[id(container)] = set(), set()
 
     def note_read(self, container: Any, key: Any, asked: bool = False) -> None:
-        """Log that an item, or `ALL`, is about to be read; `asked`: by more than its key, which `d[key] += 1` does to change it."""
+        """Log that an item, or `ALL`, is about to be read; `asked`: by more than its key, which `d[key] += 1` does to change it. An item at
+        `-1` is the last one: the function's own if it appended it."""
         number = id(container)
+        if type(key) is int and key < 0 and issubclass(self.kinds[number][1], (list, deque)):
+            if -key <= self.appended.get(number, 0):
+                return
+            key = ALL
         if number not in self.reset and (key is ALL or key not in self.written[number]):
             self.reads[number].add(key)
             if asked:
@@ -104,6 +110,10 @@ class ContainerLog(UseLog):
         number = id(container)
         _, kind = self.kinds[number]
         self.changes.append(Change(container, kind, name, args))
+        if name in _APPENDING:
+            self.appended[number] = self.appended.get(number, 0) + (1 if name == "append" else len(args[0]))
+        elif name != "__setitem__" or not isinstance(args[0], int):
+            self.appended.pop(number, None)
         written = self.written[number]
         if name == "clear" or (name in ("__setitem__", "__delitem__") and args[0] == slice(None)):
             self.reset.add(number)
@@ -359,7 +369,8 @@ def _reading(name: str, base: type, own: Any) -> Callable[..., Any]:
             if found is not None:
                 return found
         if log is not None:
-            for key in (at_a_key and _keys(base, args[:1])) or (ALL,):
+            is_last = name == "__getitem__" and base in (list, deque) and type(args[0]) is int and args[0] < 0
+            for key in args[:1] if is_last else (at_a_key and _keys(base, args[:1])) or (ALL,):
                 log.note_read(self, key, asked=name != "__getitem__")
         return own(self, *args, **kwargs)
     return method
