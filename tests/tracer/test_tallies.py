@@ -179,3 +179,21 @@ def test_a_comparison_of_arguments_makes_no_trace_at_each_call() -> None:
     assert plain.cache_info().traces == 2
     assert found == [False, True, False, False, False, False]
     assert (Counted.hits, counted.n, compared.n) == (18, 18, 6)
+
+
+def test_a_number_beside_lists_that_are_filled() -> None:
+    log: dict[str, Any] = {"calls": 0, "losses": []}
+
+    @aj.compile
+    def loss(x):
+        value = np.sum(x**2)
+        log["calls"] += 1
+        log["losses"].append(value)
+        return value
+
+    for call in range(4):
+        loss(np.ones(2) + call)
+    assert (log["calls"], log["losses"], loss.cache_info().traces) == (4, [2.0, 8.0, 18.0, 32.0], 1)
+    first, log["losses"] = log["losses"], []
+    loss(np.ones(2))
+    assert (log["calls"], len(first), log["losses"]) == (5, 4, [2.0])

@@ -391,7 +391,8 @@ def reads_of(code: CodeType) -> Reads:
     for index, step, name in loads_of(steps):
         is_attribute = step.opname in ATTRIBUTE_LOADS
         user, above = consumer_of(steps, index)
-        filled = user is not None and user.opname in ATTRIBUTE_LOADS and user.argval in _FILLING
+        filler = consumer_of(steps, steps.index(user))[0] if user is not None and above == 1 and _is_subscript(user) else user
+        filled = filler is not None and filler.opname in ATTRIBUTE_LOADS and filler.argval in _FILLING      # items.append, d[key].append
         item_changed = user is not None and above == 1 and user.opname in ("COPY", "STORE_SUBSCR")     # d[key] += 1, d[key] = value
         changed = is_attribute and names[index - 1] == "COPY"                                           # o.n += 1
         item = user is not None and (user.opname == "CONTAINS_OP" if above == 0 else above == 1 and _is_subscript(user))
