@@ -200,3 +200,26 @@ def test_gradients_of_nested_rounds_are_one_program(function: Callable[..., Any]
         np.testing.assert_allclose(found, numeric, rtol=1e-4, atol=1e-6)
     assert points <= 200
     assert compiled.cache_info().size == 1
+
+
+def test_a_gradient_that_is_made_within_the_function() -> None:
+    """Each trace makes other objects of the function and its gradient: points are equal where these do the same."""
+    def minimize(x, count):
+        def f(x):
+            return 10 * (x[1] - x[0]**2)**2 + (1 - x[0])**2
+
+        slope = aj.grad(f)
+        for _ in range(count):
+            direction, step, value = -slope(x), 1.0, f(x)
+            while f(x + step * direction) > value - 1e-4 * step * (direction @ direction):
+                step *= 0.5
+            x = x + step * direction
+            if np.linalg.norm(direction) < 1e-6:
+                break
+        return x
+
+    compiled, generator = aj.compile(minimize), np.random.default_rng(0)
+    for _ in range(6):
+        x = generator.normal(size=2)
+        np.testing.assert_allclose(compiled(x, 15), minimize(x, 15), rtol=1e-9)
+    assert compiled.cache_info().traces == 1

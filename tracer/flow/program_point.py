@@ -520,8 +520,9 @@ class _Description:
         self.add(function.__kwdefaults__)
         for index, cell in enumerate(function.__closure__ or ()):
             self.add(cell, None if source is None else (*source, index))
-        if function.__dict__:
-            self.add(function.__dict__)
+        attributes = {name: held for name, held in function.__dict__.items() if not name.startswith("__adjit_")}     # transforms made of it
+        if attributes:
+            self.add(attributes)
 
     def _add_generator(self, generator: GeneratorType[Any, Any, Any]) -> None:
         frame = generator.gi_frame
@@ -537,6 +538,11 @@ class _Description:
 
     def _add_instance(self, value: Any, kind: type, source: Source | None) -> None:
         """Describe an object of a class that is written in Python, with no other state than its attributes."""
+        if is_ours(kind.__module__) and hasattr(value, "compile_options") and id(value) not in self._outside:
+            self.key += ("compiled", id(kind), value.compile_options)       # `g = aj.grad(f)` of the function, made anew in each trace
+            self.kept.append(kind)
+            self.add(value.__wrapped__)
+            return
         draws = issubclass(kind, random.Random)
         if not all(base is object or _is_written_in_python(base) or (draws and base in random.Random.__mro__) for base in kind.__mro__):
             raise Indescribable
