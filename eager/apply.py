@@ -11,6 +11,7 @@ import numpy as np
 
 from adjit.eager import autocast
 from adjit.eager.call import (
+    BY_VALUE,
     DYNAMIC_FLOATS,
     HASHABLE,
     Call,
@@ -59,7 +60,7 @@ def apply(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any] =
     key: list[Any] = [function]
     operands: list[Any] = []
     arrays: list[Any] = []
-    recorded = False
+    recorded, dynamic = False, function in DYNAMIC_FLOATS
     for arg in args:
         if isinstance(arg, Tensor):
             array = arg.array
@@ -68,16 +69,20 @@ def apply(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any] =
             arrays.append(array)
             if arg._requires_grad or arg._view is not None:
                 recorded = True
-        elif type(arg) is int and function in DYNAMIC_FLOATS and _is_beside_floats(args):
-            return apply(function, integers_as_floats(args), kwargs)
+        elif type(arg) in BY_VALUE:
+            if dynamic and type(arg) is int and _is_beside_floats(args):
+                return apply(function, integers_as_floats(args), kwargs)
+            key += (type(arg), arg)
         else:
-            describe(arg, operands, key, function in DYNAMIC_FLOATS)
+            describe(arg, operands, key, dynamic)
             recorded = recorded or (isinstance(arg, (list, tuple)) and key[-2] is not HASHABLE)
-    if kwargs:
-        recorded = True
-        for name, arg in kwargs.items():
-            key.append(name)
-            describe(arg, operands, key, function in DYNAMIC_FLOATS)
+    for name, arg in kwargs.items():
+        key.append(name)
+        if type(arg) in BY_VALUE:
+            key += (type(arg), arg)
+        else:
+            recorded = True
+            describe(arg, operands, key, dynamic)
     if len(arrays) < len(operands):
         arrays = [operand.array if isinstance(operand, Tensor) else operand for operand in operands]
     wanted: tuple[int, ...] = ()
@@ -93,8 +98,7 @@ def apply(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any] =
             converted, named = promoted(function, args, kwargs, apply)
             if any(map(operator.is_not, converted, args)) or any(named[name] is not kwargs[name] for name in kwargs):
                 return apply(function, converted, named, True)
-        dynamic, is_view = function in DYNAMIC_FLOATS, function in VIEW_FUNCTIONS
-        call = find_call(function, args, kwargs, operands, tuple(key), wanted, dynamic, is_view)
+        call = find_call(function, args, kwargs, operands, tuple(key), wanted, dynamic, function in VIEW_FUNCTIONS)
     elif call.is_plain and not scopes:
         made = new_object(Tensor)
         made._writes = [0]
@@ -105,7 +109,7 @@ def apply(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any] =
         return made
     elif call.is_one_view and not scopes:
         outs = call.run(*arrays)
-        made = _one_view(call, operands[0], outs[0])
+        made = _one_view(call.operation, operands[0], outs[0])
         if wanted:
             _record(call.operation, operands, (made,), arrays, outs, None)
         return made
@@ -142,7 +146,7 @@ def apply_to_one(function: Function, x: Tensor) -> Any:
                     made.array = _after(error, call.run, (array,))
                 return made
             if call.is_one_view:
-                return _one_view(call, x, call.run(array)[0])
+                return _one_view(call.operation, x, call.run(array)[0])
     return apply(function, (x,))
 
 
@@ -165,9 +169,9 @@ def apply_to_two(function: Function, x: Tensor, other: Any) -> Any:
             if index is not None:
                 call = known_calls.get((function, array.dtype.char, array.shape, HASHABLE, index))
         elif kind is int or kind is float:
-            if kind is int:
-                call = known_calls.get((function, array.dtype.char, array.shape, int, other))
-            if call is None and (kind is float or array.dtype.kind == "f"):
+            if function not in DYNAMIC_FLOATS or (kind is int and array.dtype.kind != "f"):
+                call = known_calls.get((function, array.dtype.char, array.shape, kind, other))
+            else:
                 call, operands = known_calls.get((function, array.dtype.char, array.shape, float)), (array, float(other))
         context = thread.context
         if call is not None and context.silently is not None and not context.scopes:
@@ -180,7 +184,7 @@ def apply_to_two(function: Function, x: Tensor, other: Any) -> Any:
                     made.array = _after(error, call.run, operands)
                 return made
             if call.is_one_view:
-                return _one_view(call, x, call.run(*operands)[0])
+                return _one_view(call.operation, x, call.run(*operands)[0])
     return apply(function, (x, other))
 
 
@@ -189,13 +193,11 @@ def _is_current(view: View) -> bool:
     return view.history == view.root._history
 
 
-def _one_view(call: Call, base: Any, array: np.ndarray) -> Tensor:
+def _one_view(operation: Operation, base: Any, array: np.ndarray, index: int = 0) -> Tensor:
     """Make the tensor of an operation that returns a view of the tensor `base`, or new memory where NumPy has to copy."""
     made = new_object(Tensor)
-    owner = array.base
-    if isinstance(base, Tensor) and ((owner is not None and (owner is base.array or owner is base.array.base))
-                                     or _is_view_of(array, base.array) or not array.size):
-        made.array, made._writes, made._view = array, base._writes, View(base, call.operation, 0)
+    if isinstance(base, Tensor) and (_is_view_of(array, base.array) or not array.size):
+        made.array, made._writes, made._view = array, base._writes, View(base, operation, index)
     else:
         made.array, made._writes = array.copy(), [0]
     return made
@@ -228,15 +230,10 @@ def _finished(operation: Operation, operands: Sequence[Any], arrays: Sequence[An
     results: list[Tensor] = []
     for i in range(operation.results):
         array = outs[i]
-        made = new_tensor(array)
-        if not fresh[i] or (is_view and array.base is not None):
-            base = operands[0]
-            if is_view and isinstance(base, Tensor) and (_is_view_of(array, base.array) or not array.size):
-                made._writes = base._writes
-                made._view = View(base, operation, i)
-            else:
-                made.array = array.copy()
-        results.append(made)
+        if is_view and not (fresh[i] and array.base is None):
+            results.append(_one_view(operation, operands[0], array, i))
+        else:
+            results.append(new_tensor(array if fresh[i] else array.copy()))
     if operation.wanted:
         _record(operation, operands, results, arrays, outs, None)
     return results

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -58,7 +58,7 @@ class Call:
     it. `is_one_view`: the only result may be a view of the first operand, and `run` returns it in a tuple.
     """
 
-    __slots__ = ("constants", "is_one_view", "is_plain", "is_single", "is_view", "leaves", "operation", "run", "single", "tree")
+    __slots__ = ("constants", "is_one_view", "is_plain", "is_single", "is_view", "leaves", "operation", "pack", "run", "single", "tree")
 
     def __init__(self, operation: Operation, tree: Any, leaves: Sequence[Any], is_view: bool, constants: tuple[np.ndarray, ...]):
         self.operation = operation
@@ -66,6 +66,7 @@ class Call:
         self.tree = tree
         self.leaves = leaves
         self.single = tree.num_leaves == 1 and tree.is_leaf() and leaves == (0,)
+        self.pack = None if self.single else _packing(tree, leaves)
         self.is_view = is_view
         self.is_plain = self.is_single = self.is_one_view = False
         self.run: Callable[..., Any]
@@ -88,12 +89,25 @@ class Call:
         """Build the function's result from the results of the operation."""
         if self.single:
             return results[0]
+        if self.pack is not None:
+            return self.pack(results)
         return unflatten(self.tree, (leaf.value if isinstance(leaf, StaticLeaf) else results[leaf] for leaf in self.leaves))
+
+
+def _packing(tree: Any, leaves: Sequence[Any]) -> Callable[[Iterable[Any]], Any] | None:
+    """What makes the result of the operation's results if that is a tuple of them, named or not, or a list; else None."""
+    if leaves != tuple(range(len(leaves))):
+        return None
+    sample = unflatten(tree, leaves)
+    return getattr(type(sample), "_make", type(sample)) if isinstance(sample, (tuple, list)) and tuple(sample) == leaves else None
 
 
 known_calls: OrderedDict[Key, Call] = OrderedDict()
 """Calls by their key: the function, the description of the arguments, the operands that are differentiated."""
 
+
+BY_VALUE = frozenset({int, bool, str, type(None)})
+"""Types of arguments that are part of the key."""
 
 HASHABLE = frozenset({int, type(None), type(Ellipsis)})
 """Types whose values are equal only if they are the same."""
@@ -118,37 +132,35 @@ def hashable_index(items: tuple[Any, ...]) -> tuple[Any, ...] | None:
 
 def describe(arg: Any, operands: list[Any], key: list[Any], dynamic: bool) -> None:
     """Add the description of an argument to the key, and its arrays to the operands."""
-    if isinstance(arg, Tensor):
+    kind = type(arg)
+    if kind in BY_VALUE:
+        key += (kind, arg)
+    elif isinstance(arg, Tensor):
         array = arg.array
         operands.append(arg)
         key += (array.dtype.char, array.shape)
+    elif kind is float or kind is complex:
+        if dynamic:
+            operands.append(arg)
+            key.append(kind)
+        elif arg and arg == arg and kind is float:
+            key += (float, arg)
+        else:       # equal numbers may differ by the signs of zeros, and NaN is not equal to itself
+            key += (kind, arg.hex() if kind is float else repr(arg))
+    elif kind is tuple and (hashable := hashable_index(arg)) is not None:
+        key += (HASHABLE, hashable)
+    elif isinstance(arg, (list, tuple)):
+        key += (kind, len(arg))
+        for item in arg:
+            describe(item, operands, key, dynamic)
     elif isinstance(arg, TracedArray):
         operands.append(arg)
         if _is_weak(arg):
             key.append(complex if arg.dtype.kind == "c" else float)
         else:
             key += (arg.dtype.char, arg.shape)
-    elif type(arg) is float or type(arg) is complex:
-        if dynamic:
-            operands.append(arg)
-            key.append(type(arg))
-        elif arg and arg == arg and type(arg) is float:
-            key += (float, arg)
-        else:       # equal numbers may differ by the signs of zeros, and NaN is not equal to itself
-            key += (type(arg), arg.hex() if type(arg) is float else repr(arg))
-    elif arg is None or isinstance(arg, (int, str)):
-        key += (type(arg), arg)
-    elif type(arg) is tuple and (hashable := hashable_index(arg)) is not None:
-        key += (HASHABLE, hashable)
-    elif isinstance(arg, (list, tuple)):
-        key += (type(arg), len(arg))
-        for item in arg:
-            if isinstance(item, Tensor):
-                array = item.array
-                operands.append(item)
-                key += (array.dtype.char, array.shape)
-            else:
-                describe(item, operands, key, dynamic)
+    elif isinstance(arg, (int, str)):
+        key += (kind, arg)
     elif isinstance(arg, (np.ndarray, np.generic)):
         _check(arg)
         operands.append(arg)

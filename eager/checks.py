@@ -37,13 +37,15 @@ def known(x: Any) -> np.ndarray | None:
     """Return the array of an argument; None if its values are not known."""
     if isinstance(x, Tensor):
         x = x.array
-    return None if contains_traced(x) else np.asarray(x)
+    return x if type(x) is np.ndarray else None if contains_traced(x) else np.asarray(x)
 
 
 def check_range(function: str, what: str, indices: Any, size: int, sizes: str, ignored: int | None = None, hint: str | None = None) -> None:
     """Raise `IndexingError` for an index outside of [0, size) other than `ignored`."""
     array = known(indices)
-    if array is None or array.dtype.kind not in "iu" or not array.size or (array.min() >= 0 and array.max() < size):
+    if array is None or array.dtype.kind not in "iu" or not array.size:
+        return
+    if np.maximum.reduce(array.view(f"u{array.itemsize}"), None) < size:      # negative numbers are large ones
         return
     wrong = (array < 0) | (array >= size)
     if ignored is not None:
@@ -56,8 +58,9 @@ def check_range(function: str, what: str, indices: Any, size: int, sizes: str, i
 def check_indices(function: str, x: Any, dim: Any = None, index: Any = 0, *rest: Any, axis: Any = None, **options: Any) -> None:
     """Raise `IndexingError` for an index that dimension `dim` of `x` does not have; negative indices are not allowed."""
     dim = axis if dim is None else dim
-    if isinstance(dim, int) and -x.ndim <= dim < x.ndim:
-        check_range(function, "index", index, x.shape[dim], f"elements in dimension {dim}")
+    shape = x.array.shape
+    if isinstance(dim, int) and -len(shape) <= dim < len(shape):
+        check_range(function, "index", index, shape[dim], f"elements in dimension {dim}")
 
 
 def check_divisor(function: str, x: Any, other: Any = 1, *rest: Any, **options: Any) -> None:

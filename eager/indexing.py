@@ -28,6 +28,12 @@ def get_item(self: Tensor, index: Any) -> Tensor:
     entries = index if type(index) is tuple else (index,)
     if type(index) is int or all(map(_is_basic, entries)):
         return apply_to_two(shapes.get_view, self, entries)
+    array = index.array if isinstance(index, Tensor) else index
+    if type(array) is np.ndarray and 0 < array.ndim <= self.array.ndim:
+        if array.dtype == np.int64:
+            return apply_to_two(shapes.get_item, self, index)
+        if array.dtype == np.bool_ and array.shape == self.array.shape[:array.ndim] and not is_tracing():
+            return apply(shapes.get_item, (self, np.flatnonzero(array), array.ndim))
     view, chosen = _split(self, entries)
     return apply(shapes.get_item, (view, chosen)) if chosen else view
 

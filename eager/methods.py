@@ -367,7 +367,8 @@ def _tile(self: Tensor, *sizes: Any, dims: Any = None) -> Tensor:
 
 def _transpose(self: Tensor, *dims: Any, dim0: int | None = None, dim1: int | None = None) -> Tensor:
     """Swap two dimensions, as in PyTorch; as in NumPy, reverse all without arguments, or reorder them to the order of a tuple."""
-    dims = (*dims, *(dim for dim in (dim0, dim1) if dim is not None))
+    if dim0 is not None or dim1 is not None:
+        dims = (*dims, *(dim for dim in (dim0, dim1) if dim is not None))
     if not dims:
         return apply(shapes.permute, (self, tuple(range(self.ndim))[::-1]))
     if len(dims) == 2:

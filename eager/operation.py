@@ -26,6 +26,7 @@ from adjit.passes.autodiff.differentiate import differentiate, expand_vjps
 from adjit.passes.autodiff.partition.split_joint import Partition, SavedValue, split_joint
 from adjit.passes.autodiff.reverse_ad import pull_back, run_forward, zeros_like
 from adjit.passes.options import Options
+from adjit.passes.prove_indices import prove_indices
 from adjit.passes.simplify.common_subexpressions import eliminate_common_subexpressions
 from adjit.passes.simplify.dead_code import eliminate_dead_code
 from adjit.passes.simplify.simplify import simplify
@@ -93,8 +94,10 @@ class Operation:
         return joint if self.has_rules else differentiate(joint, _OPTIONS)
 
     def lower(self, graph: Graph, weak: frozenset[int]) -> Any:
-        """Lower a half to a function of ndarrays."""
-        return compile_graph(self.opened(graph), weak)
+        """Lower a half to a function of ndarrays. Indices that are within their axis whatever the data are not checked."""
+        opened = self.opened(graph)
+        proven = prove_indices(opened, _OPTIONS)
+        return compile_graph(opened if proven is opened else _clean_up(proven), weak)
 
     def opened(self, graph: Graph) -> Graph:
         """Inline all calls of a half, so that it can be run."""

@@ -18,7 +18,6 @@ import numpy as np
 from adjit.codegen.numpy.chunks import Group, chunked, grouped, is_slow, row_sums
 from adjit.codegen.numpy.function_text import Binding, FunctionText
 from adjit.codegen.numpy.op_functions import (
-    EXPRESSIONS,
     FUNCTIONS,
     OPERATORS,
     diagonal_of,
@@ -173,7 +172,7 @@ class _Writer(FunctionText):
             return special(op)
         if op.definition.strong:
             return self.strong(op)
-        if op.name in EXPRESSIONS or isinstance(op.definition.evaluate, np.ufunc):
+        if isinstance(op.definition.evaluate, np.ufunc):
             return self.elementwise(op, op.name, op.definition.evaluate)
         if op.definition.kind is Kind.REDUCTION:
             return self.reduction(op)
@@ -209,24 +208,60 @@ class _Writer(FunctionText):
         """An elementwise op. Broadcast operands are left to NumPy's broadcasting; if all operands are, so is the result."""
         bindings = [self.bindings[value] for value in op.operands]
         shape = np.broadcast_shapes(*(binding.shape for binding in bindings))
-        texts = [binding.text for binding in bindings]
+        texts = [self.number(binding) if shape else binding.text for binding in bindings]
         if shape != op.result.type.shape and not op.definition.same_alone:
             texts[0], shape = self.full(op.operands[0]), op.result.type.shape
-        elif op.name in EXPRESSIONS or all(binding.weak for binding in bindings):
+        elif all(binding.weak for binding in bindings):
             texts = [self.typed(value) for value in op.operands]
-        if op.name in EXPRESSIONS:
-            if op.name == "select":     # twice as fast with arrays as with NumPy scalars
-                texts = [text if binding.number is None else self.constant(np.asarray(self.bound[binding.text]))
-                         for text, binding in zip(texts, bindings, strict=True)]
-            return self.assign(EXPRESSIONS[op.name].format(*texts), shape, self.new_root())
-        if not shape and name in OPERATORS and op.result.type.dtype.kind == "f":
+        if not shape and name in OPERATORS and op.operands[0].type.dtype.kind == "f":
             return self.assign(f"{texts[0]} {OPERATORS[name]} {texts[1]}", shape, self.new_root())
         target = self.overwritten(op.operands, op.result.type) if shape == op.result.type.shape else None
         if target is None:
             return self.assign(f"{self.function(name, function)}({', '.join(texts)})", shape, self.new_root())
         binding = self.bindings.pop(target)
-        self.lines.append(f"{self.function(name, function)}({', '.join(texts)}, out={binding.text})")
+        self.lines.append(f"{self.function(name, function)}({', '.join(texts)}, {binding.text})")
         return binding
+
+    def number(self, binding: Binding) -> str:
+        """The text of a binding; that of a known number is an array without dimensions, which ufuncs take faster than NumPy's scalars."""
+        return binding.text if binding.number is None else self.constant(np.asarray(self.bound[binding.text]))
+
+    def write_select(self, op: Op) -> Binding:
+        """A choice: by `if` between scalars; else written over the second operand or a copy of it, if that is an array."""
+        bindings, full = [self.bindings[value] for value in op.operands], op.result.type.shape
+        shape = np.broadcast_shapes(*(binding.shape for binding in bindings))
+        condition, first, second = (self.number(binding) if shape and not binding.weak else self.typed(value)
+                                    for binding, value in zip(bindings, op.operands, strict=True))
+        if not shape:
+            roots = bindings[1].roots | bindings[2].roots
+            return self.assign(f"{first} if {condition} else {second}", (), roots or self.new_root())
+        if bindings[0].shape == bindings[2].shape == full and bindings[1].shape in ((), full):
+            return self.written(op, f"putmask({{0}}, {condition}, {first})", 2)
+        return self.assign(f"where({condition}, {first}, {second})", shape, self.new_root())
+
+    def write_relu(self, op: Op) -> Binding:
+        return self.in_steps(op, ("maximum", 0))
+
+    def write_sigmoid(self, op: Op) -> Binding:
+        return self.in_steps(op, ("negative",), ("exp",), ("add", 1), ("reciprocal",))
+
+    def in_steps(self, op: Op, *steps: tuple[Any, ...]) -> Binding:
+        """An op as several ufuncs, each with its further operands, numbers: one writes over the result of the one before."""
+        (x,), dtype = op.operands, op.result.type.dtype
+        binding = self.bindings[x]
+
+        def call(step: tuple[Any, ...], text: str, *out: str) -> str:
+            numbers = [self.constant(np.asarray(dtype.type(number))) for number in step[1:]]
+            return f"{step[0]}({', '.join((text, *numbers, *out))})"
+
+        target = self.overwritten((x,), op.result.type)
+        if target is None:
+            result = self.assign(call(steps[0], self.typed(x)), binding.shape, self.new_root())
+        else:
+            result = self.bindings.pop(target)
+        for step in steps[target is None:]:
+            self.lines.append(call(step, result.text, result.text) if binding.shape else f"{result.text} = {call(step, result.text)}")
+        return result
 
     def strong(self, op: Op) -> Binding:
         """A strong product. The plain product is right if it is finite, as its norm tells. A known number that cannot turn 0 into
@@ -363,12 +398,14 @@ class _Writer(FunctionText):
 
     def write_take(self, op: Op) -> Binding:
         x, indices = (self.full(value) for value in op.operands)
+        axis = self.constant(op.attrs["axis"])
         name = "take_signed" if op.result in self.signed else "take"
-        return self.assign(f"{name}({x}, {indices}, {self.constant(op.attrs['axis'])})", op.result.type.shape, self.new_root())
+        text = f"{x}.take({indices}, {axis})" if "in_range" in op.attrs else f"{name}({x}, {indices}, {axis})"
+        return self.assign(text, op.result.type.shape, self.new_root())
 
     def write_take_along_axis(self, op: Op) -> Binding:
         x, indices = (self.full(value) for value in op.operands)
-        name = "take_along_signed" if op.result in self.signed else "take_along"
+        name = "taken_along" if "in_range" in op.attrs else "take_along_signed" if op.result in self.signed else "take_along"
         return self.assign(f"{name}({x}, {indices}, {self.grid(op)})", op.result.type.shape, self.new_root())
 
     def grid(self, op: Op) -> str:
@@ -377,9 +414,9 @@ class _Writer(FunctionText):
         grid = np.indices(shape, sparse=True)
         return f"{self.constant(axis)}, {self.constant(grid[:axis])}, {self.constant(grid[axis + 1:])}"
 
-    def written(self, op: Op, statement: str) -> Binding:
-        """The first operand after `statement` has written into it; into a copy, unless the operand dies here."""
-        base = op.operands[0]
+    def written(self, op: Op, statement: str, number: int = 0) -> Binding:
+        """An operand, the first one or another, after `statement` has written into it; into a copy, unless the operand dies here."""
+        base = op.operands[number]
         target = self.overwritten((base,), base.type) if op.operands.count(base) == 1 else None
         if target is not None:
             binding = self.bindings.pop(target)

@@ -13,14 +13,10 @@ from adjit.ir.ops.indexing import check_indices, counted_from_start
 from adjit.ir.ops.selection import convert_array
 from adjit.ir.types import Shape
 
-EXPRESSIONS: dict[str, str] = {
-    "select": "where({0}, {1}, {2})",
-    "relu": "maximum({0}, 0)",
-    "sigmoid": "reciprocal(1 + exp(negative({0})))",
+OPERATORS: dict[str, str] = {
+    "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=",
+    "greater": ">", "greater_equal": ">=",
 }
-"""Elementwise ops that are several NumPy functions, or one that is no ufunc. Operands of different shapes broadcast."""
-
-OPERATORS: dict[str, str] = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 """Ops that NumPy computes on its scalars ten times as fast with an operator as on arrays without dimensions."""
 
 
@@ -60,7 +56,7 @@ def take_signed(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
 def take_along(x: np.ndarray, indices: np.ndarray, axis: int, before: tuple[np.ndarray, ...], after: tuple[np.ndarray, ...]) -> np.ndarray:
     """`x` at the indices along `axis`, and at `before` and `after` along the other dimensions."""
     check_indices(indices, x.shape[axis], axis)
-    return _taken_along(x, indices, axis, before, after)
+    return taken_along(x, indices, axis, before, after)
 
 
 def take_along_signed(x: np.ndarray, indices: np.ndarray, axis: int, before: tuple[np.ndarray, ...], after: tuple[np.ndarray, ...]
@@ -77,7 +73,7 @@ def take_along_signed(x: np.ndarray, indices: np.ndarray, axis: int, before: tup
         raise
 
 
-def _taken_along(x: np.ndarray, indices: np.ndarray, axis: int, before: tuple[np.ndarray, ...], after: tuple[np.ndarray, ...]
+def taken_along(x: np.ndarray, indices: np.ndarray, axis: int, before: tuple[np.ndarray, ...], after: tuple[np.ndarray, ...]
                  ) -> np.ndarray:
     """The same, of indices that were checked. NumPy reads at one index an element three times as fast as at several."""
     size = x.shape[axis]
@@ -170,11 +166,11 @@ def diagonal_of(op: Op, producers: dict[Value, Op]) -> tuple[Shape, int] | None:
 
 
 FUNCTIONS: dict[str, Any] = {
-    "where": np.where, "maximum": np.maximum, "reciprocal": np.reciprocal, "exp": np.exp, "negative": np.negative, "dot": np.dot,
+    "where": np.where, "putmask": np.putmask, "add": np.add, "maximum": np.maximum, "reciprocal": np.reciprocal, "exp": np.exp, "negative": np.negative, "dot": np.dot,
     "matmul": np.matmul, "vdot": np.vdot, "is_finite": math.isfinite, "is_finite_complex": cmath.isfinite,
     "asarray": np.asarray, "broadcast_to": np.broadcast_to,
     "convert": convert_array,
-    "take": take, "take_along": take_along, "take_signed": take_signed, "take_along_signed": take_along_signed,
+    "take": take, "take_along": take_along, "taken_along": taken_along, "take_signed": take_signed, "take_along_signed": take_along_signed,
     "add_at": add_at, "set_at": set_at, "add_along": add_along, "diagonal": diagonal,
     "filled": filled, "norm": norm, "zeros": np.zeros, "concatenate": np.concatenate, "float32": np.float32, "float64": np.float64,
     "complex64": np.complex64,

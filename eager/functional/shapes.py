@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
@@ -22,9 +23,10 @@ Array = Any
 Sizes = Sequence[int]
 
 
-def get_item(x: Array, index: Any) -> Array:
-    """`x[index]` for an index with arrays in it: a copy of the elements."""
-    return as_traced(x)[index]
+def get_item(x: Array, index: Any, joined: int = 1) -> Array:
+    """`x[index]` for an index with arrays in it: a copy of the elements. The first `joined` dimensions count as one."""
+    x = as_traced(x)
+    return (x if joined == 1 else np.reshape(x, (math.prod(x.shape[:joined]), *x.shape[joined:])))[index]
 
 
 def get_view(x: Array, index: tuple[Any, ...]) -> Array:
