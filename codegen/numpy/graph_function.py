@@ -219,7 +219,7 @@ class _Writer(FunctionText):
         if target is None:
             return self.assign(f"{self.function(name, function)}({', '.join(texts)})", shape, self.new_root())
         binding = self.bindings.pop(target)
-        self.lines.append(f"{self.function(name, function)}({', '.join(texts)}, {binding.text})")
+        self.lines.append(f"{self.function(name, function)}({', '.join(texts)}, out={binding.text})")
         return binding
 
     def number(self, binding: Binding) -> str:
@@ -260,7 +260,7 @@ class _Writer(FunctionText):
         else:
             result = self.bindings.pop(target)
         for step in steps[target is None:]:
-            self.lines.append(call(step, result.text, result.text) if binding.shape else f"{result.text} = {call(step, result.text)}")
+            self.lines.append(call(step, result.text, f"out={result.text}") if binding.shape else f"{result.text} = {call(step, result.text)}")
         return result
 
     def strong(self, op: Op) -> Binding:
