@@ -1,12 +1,14 @@
 """Elementwise operations on large arrays, one chunk after another, by a compiled kernel: NumPy has no function for some ops (`erf`, random
 numbers), and makes an array of the whole size for each of the others.
 
-One kernel serves all shapes, as chunks have one size; so it is compiled once a function and dtype, and then comes from the disk cache. The
-shape alone decides whether an operation is chunked, so that the same operands give the same bits.
+One kernel serves all shapes, as chunks have one of a few sizes; so it is compiled once a function and dtype, and then comes from the disk
+cache. Chunks lie in rows, where an operand has one number for each row, or is a row that all others repeat. The shape alone decides whether
+an operation is chunked, so that the same operands give the same bits.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
@@ -21,14 +23,17 @@ from adjit.ir.emitter import emitting
 from adjit.ir.graph import Graph, Op, Value, live_ops, producers
 from adjit.ir.types import F32, Shape, TensorType
 
-CHUNK, SMALL_CHUNK = 1 << 12, 1 << 6
+CHUNK, MIDDLE_CHUNK, SMALL_CHUNK = 1 << 12, 1 << 9, 1 << 6
 """Elements of a chunk: those of a few arrays fit the L1 cache. Arrays of fewer elements are cut into small chunks, or filled up to one."""
+
+_CALL_ELEMENTS = 40
+"""Elements that take as long as the call of a kernel for one chunk."""
 
 MIN_OPS, MIN_ELEMENTS = 5, 1 << 15
 """Ops, and elements, with which a graph is worth a kernel though NumPy has a function for each op."""
 
 MANY_ELEMENTS = 1 << 16
-"""Elements with which two ops are worth a kernel, or one of `_SEVERAL_PASSES`."""
+"""Elements with which two ops are worth a kernel, or one of `_SEVERAL_PASSES`, or one with an operand that rows repeat."""
 
 _FEW_ARRAYS = 4
 """Arrays that are kept at once, so that one kernel makes them, though op by op there would be fewer."""
@@ -56,13 +61,14 @@ class KernelCompiler:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChunkGraph:
-    """A graph for `chunk` elements of operands and results, of `size`. `is_large` tells which operands are cut into chunks; the others are
-    0-d. The last one counts elements, from 0, if `counts`."""
+    """A graph for `chunk` elements of operands and results of `size` elements, in rows of `length`. `changes` tells of each operand whether
+    it has an element for each one of a row, and whether rows differ. The last one counts elements, from 0, if `counts`."""
 
     graph: Graph
-    is_large: tuple[bool, ...]
+    changes: tuple[tuple[bool, bool], ...]
     counts: bool
     size: int
+    length: int
     chunk: int
 
 
@@ -92,7 +98,7 @@ class ChunkedFunction:
         """Results for fewer elements than a chunk has: the others are zeros."""
         size, chunk = self._chunks.size, self._chunks.chunk
         operands = []
-        for array, is_large in zip(given, self._chunks.is_large, strict=False):
+        for array, (is_large, _) in zip(given, self._chunks.changes, strict=False):
             if is_large:
                 array, elements = np.zeros(chunk, array.dtype), array.reshape(-1)
                 array[:size] = elements
@@ -132,17 +138,17 @@ def chunked(graph: Graph) -> ChunkedFunction | None:
         return None
     ops_needed = live_ops(graph)
     computing = [op for op in ops_needed if op.definition.kind is Kind.ELEMENTWISE and op.result.type.size == size]
-    if not _is_worth_a_kernel(computing, size):
+    if not _is_worth_a_kernel(computing, size, any(map(_rows, ops_needed))):
         return None
     chunks = _chunk_graph(graph, ops_needed, size)
     return None if chunks is None else ChunkedFunction(graph, chunks)
 
 
-def _is_worth_a_kernel(computing: Sequence[Op], size: int) -> bool:
+def _is_worth_a_kernel(computing: Sequence[Op], size: int, repeats: bool) -> bool:
     if any(is_slow(op) and (size >= CHUNK or op.name not in _SEVERAL_PASSES) for op in computing):
         return True
     return (size >= MIN_ELEMENTS and len(computing) >= MIN_OPS) or (
-        size >= MANY_ELEMENTS and (len(computing) > 1 or any(op.name in _SEVERAL_PASSES for op in computing)))
+        size >= MANY_ELEMENTS and (len(computing) > (not repeats) or any(op.name in _SEVERAL_PASSES for op in computing)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,17 +170,19 @@ def grouped(graph: Graph, ops_needed: Sequence[Op]) -> list[Op | Group]:
     if size < MIN_ELEMENTS or KernelCompiler.compile is None:
         return list(ops_needed)
     made_by = producers(graph)
+    lengths = [rows[1] for op in ops_needed if (rows := _rows(op)) and op.result.type.size == size and rows[1] >= SMALL_CHUNK]
+    length = max(lengths, key=lengths.count, default=size)
     level: dict[Value, int] = dict.fromkeys(graph.params, 0)
     joined: dict[int, list[Op]] = {}
     others: dict[int, list[Op]] = {}
     users: dict[Value, set[int]] = {value: {-1} for value in graph.results}     # levels of the groups that use a value; -1 for others
     for op in ops_needed:
         height = max((level[value] for value in op.operands), default=0)
-        joins = _joins(op, size, made_by)
+        joins = _joins(op, size, length, made_by)
         if joins:
             joined.setdefault(height, []).append(op)
         else:
-            height += not _is_spread(op)
+            height += not _is_view(op, length)
             others.setdefault(height, []).append(op)
         level.update(dict.fromkeys(op.results, height))
         for value in op.operands:
@@ -184,11 +192,12 @@ def grouped(graph: Graph, ops_needed: Sequence[Op]) -> list[Op | Group]:
         steps += others.get(height, ())
         members = joined.get(height, [])
         results = tuple(op.result for op in members if users[op.result] != {height})
-        group = _group(graph.name, members, results, size, made_by) if _is_worth_a_kernel(members, size) else None
+        repeats = any(value in made_by and _rows(made_by[value]) for op in members for value in op.operands)
+        group = _group(graph.name, members, results, size, made_by) if _is_worth_a_kernel(members, size, repeats) else None
         steps += members if group is None else [group]
     needed, kept = set(graph.results), []
     for step in reversed(steps):
-        if isinstance(step, Group) or not _is_spread(step) or not needed.isdisjoint(step.results):
+        if isinstance(step, Group) or not _is_view(step, length) or not needed.isdisjoint(step.results):
             needed.update(step.operands)
             kept.append(step)
     kept.reverse()
@@ -215,13 +224,31 @@ def _is_spread(op: Op) -> bool:
     return op.name == "constant" or (op.name == "broadcast" and op.operands[0].type.size == 1)
 
 
-def _joins(op: Op, size: int, made_by: dict[Value, Op]) -> bool:
+def _rows(op: Op) -> tuple[bool, int] | None:
+    """Whether the elements of a broadcast operand fill a row each, or are a row together; and the elements of a row. None for other ops."""
+    if op.name != "broadcast" or _is_spread(op):
+        return None
+    shape = op.result.type.shape
+    long = [axis for axis, size in enumerate(shape) if size != 1]
+    kept = [axis for axis in op.attrs["axes"] if shape[axis] != 1]
+    if kept == long[:len(kept)]:
+        return True, math.prod(shape[axis] for axis in long[len(kept):])
+    return (False, math.prod(shape[axis] for axis in kept)) if kept == long[-len(kept):] else None
+
+
+def _is_view(op: Op, length: int) -> bool:
+    """True if a kernel needs the operand instead of the result, which repeats numbers or rows of `length`."""
+    rows = _rows(op)
+    return _is_spread(op) or (rows is not None and rows[1] == length)
+
+
+def _joins(op: Op, size: int, length: int, made_by: dict[Value, Op]) -> bool:
     if op.definition.kind is not Kind.ELEMENTWISE or len(op.results) != 1 or op.result.type.size != size:
         return False
     for value in (*op.operands, op.result):
         producer = made_by.get(value)
-        is_row = producer is not None and producer.name == "broadcast" and not _is_spread(producer)
-        if value.type.dtype.kind == "c" or value.type.size != size or is_row:
+        is_other = producer is not None and producer.name == "broadcast" and not _is_view(producer, length)
+        if value.type.dtype.kind == "c" or value.type.size != size or is_other:
             return False
     return True
 
@@ -233,7 +260,7 @@ def _group(name: str, members: Sequence[Op], results: tuple[Value, ...], size: i
     for op in members:
         for value in op.operands:
             producer = made_by.get(value)
-            if producer is not None and _is_spread(producer):
+            if producer is not None and producer.name in ("broadcast", "constant"):
                 inside[producer] = None
                 operands.update(dict.fromkeys(producer.operands))
             elif value not in own:
@@ -253,36 +280,45 @@ def _chunk_graph(graph: Graph, ops_needed: Sequence[Op], size: int) -> ChunkGrap
     made = {op.result for op in ops_needed if len(op.results) == 1 and op.definition.kind is Kind.ELEMENTWISE}
     if len(set(graph.results)) < len(graph.results) or not all(value in made and value.type.size == size for value in graph.results):
         return None
-    chunk = CHUNK if size >= CHUNK else SMALL_CHUNK
+    repeated = {op.operands[0]: _rows(op) for op in ops_needed if op.operands and op.operands[0].type.size not in (1, size)}
+    lengths = {rows[1] for rows in repeated.values() if rows} or {size}
+    length = lengths.pop()
+    if lengths or None in repeated.values() or any(repeated.get(op.operands[0], ours) != ours for op in ops_needed if (ours := _rows(op))):
+        return None
+    if length == size:
+        chunk = CHUNK if size >= CHUNK else SMALL_CHUNK
+    else:
+        sizes = [chunk for chunk in (CHUNK, MIDDLE_CHUNK, SMALL_CHUNK) if chunk <= length]
+        if not sizes:
+            return None
+        chunk = min(sizes, key=lambda chunk: -(-length // chunk) * (chunk + _CALL_ELEMENTS))
     builder = GraphBuilder(graph.name)
     known: dict[Value, Value] = {}
+    changes: list[tuple[bool, bool]] = []
     for param in graph.params:
-        if param.type.dtype.kind == "c" or param.type.size not in (1, size):
+        fills, _ = repeated.get(param) or (False, 0)
+        if param.type.dtype.kind == "c" or not (param in repeated or param.type.size in (1, size)):
             return None
-        known[param] = builder.param(_of_chunk(param.type, size, chunk))
+        changes.append((param.type.size != 1 and not fills, param.type.size == size or fills))
+        known[param] = builder.param(param.type.with_shape((chunk,) if changes[-1][0] else ()))
     index: Value | None = None
     with emitting(builder):
         for op in ops_needed:
             if any(value.type.dtype.kind == "c" or value.type.size not in (1, size) for value in op.results):
                 return None
+            large = (chunk,) if op.result.type.size == size else ()
             if op.definition.kind is Kind.ELEMENTWISE:
                 known[op.result] = op.definition(*(known[value] for value in op.operands), **op.attrs)
             elif op.name == "constant":
-                known[op.result] = ops.constant(**{**op.attrs, "shape": _of_chunk(op.result.type, size, chunk).shape})
-            elif op.name == "iota" and op.result.type.rank == 1:
+                known[op.result] = ops.constant(**{**op.attrs, "shape": large})
+            elif op.name == "iota" and op.result.type.rank == 1 and length == size:
                 if index is None:
                     index = builder.param(TensorType(np.dtype(np.int64), (chunk,)))
                 known[op.result] = ops.convert(index, dtype=op.result.type.dtype)
-            elif op.name in ("reshape", "broadcast") and (op.result.type.size == op.operands[0].type.size or op.name == "broadcast"):
+            elif op.name == "broadcast" or (op.name == "reshape" and op.result.type.size == op.operands[0].type.size):
                 operand = known[op.operands[0]]
-                known[op.result] = operand if op.result.type.size == op.operands[0].type.size else \
-                    ops.broadcast(operand, shape=(chunk,), axes=())
+                known[op.result] = operand if operand.type.shape == large else ops.broadcast(operand, shape=large, axes=())
             else:
                 return None
     built = builder.build([known[value] for value in graph.results])
-    large = tuple(value.type.rank == 1 for value in built.params)
-    return ChunkGraph(built, large, index is not None, size, chunk)
-
-
-def _of_chunk(type: TensorType, size: int, chunk: int) -> TensorType:
-    return type.with_shape((chunk,) if type.size == size else ())
+    return ChunkGraph(built, (*changes, *[(True, False)] * (index is not None)), index is not None, size, length, chunk)

@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from adjit.codegen.native.piece_loop import HEADER
+from adjit.codegen.native.piece_loop import HEADER, RECORD
 from adjit.codegen.numpy.chunks import ChunkGraph, Run
 from adjit.codegen.process.fork_safety import no_fork
 from adjit.ir.graph import Graph
@@ -31,19 +31,19 @@ def _compiled(graph: Graph) -> NativeExecutable:
 
 
 def compile_chunks(chunks: ChunkGraph) -> Run:
-    """The kernel of a graph of chunks: it writes all elements of the results. The last chunk ends where the arrays end, and computes some
+    """The kernel of a graph of chunks: it writes all elements of the results. The last chunk ends where the row ends, and computes some
     elements of the one before again: no element is computed by other code than its neighbours."""
     executable = _compiled(chunks.graph)
-    size, chunk, params = max(chunks.size, chunks.chunk), chunks.chunk, len(chunks.graph.params)
+    chunk, length, params = chunks.chunk, max(chunks.length, chunks.chunk), len(chunks.graph.params)
     values = (*chunks.graph.params, *chunks.graph.results)
-    steps = [value.type.dtype.itemsize if value.type.rank else 0 for value in values]
-    if chunks.counts:
-        steps[params - 1] = 0
-    records = HEADER + 2 * len(values)
+    changes = (*chunks.changes, *[(True, True)] * len(chunks.graph.results))
+    records = HEADER + RECORD * len(values)
     kind = ctypes.c_int64 * (records + len(values))
-    template = kind(-(-size // chunk), chunk, size, len(values), params)
-    for number, step in enumerate(steps):
-        template[HEADER + 2 * number + 1] = step
+    template = kind(-(-length // chunk), chunk, length, max(chunks.size // length, 1), len(values), params)
+    for number, (value, (in_row, by_row)) in enumerate(zip(values, changes, strict=True)):
+        place, nbytes = HEADER + RECORD * number, value.type.dtype.itemsize
+        template[place + 1] = nbytes if in_row and not (chunks.counts and number == params - 1) else 0
+        template[place + 2] = (length if in_row else 1) * nbytes if by_row else 0
 
     def run(operands: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
         table = kind.from_buffer_copy(template)
@@ -51,7 +51,7 @@ def compile_chunks(chunks: ChunkGraph) -> Run:
         place = HEADER
         for array in (*operands, *results) if index is None else (*operands, index, *results):
             table[place] = data_address(array)
-            place += 2
+            place += RECORD
         executable.run_pieces(table, 8 * records, 8 * (records + params), 0 if index is None else data_address(index))
 
     return run

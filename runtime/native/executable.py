@@ -127,7 +127,7 @@ class NativeExecutable:
         or 0."""
         frame = self._take()
         address = ctypes.addressof(table)
-        loop = _piece_loops()[self.short and table[0] < MAX_KEEPING_PIECES]
+        loop = _piece_loops()[self.short and table[0] * table[3] < MAX_KEEPING_PIECES]
         status = loop(self.code.loaded.address, address, frame.arena, index)
         if status:
             raise self.error_of(status, address + current, address + results, frame.arena)
