@@ -33,7 +33,7 @@ class Arithmetic(Protocol):
     def add(self, first: Cotangent, second: Cotangent) -> Cotangent:
         """Add two cotangents."""
 
-    def pull_back(self, node: Node, given: tuple[bool, ...], cotangents: list[Any]) -> list[Cotangent | None]:
+    def pull_back(self, node: Node, given: tuple[bool, ...], cotangents: list[Cotangent]) -> list[Cotangent | None]:
         """Compute the cotangents of the wanted operands of a node, from the cotangents of its results `given`."""
 
     def accumulate(self, variable: Tensor, cotangent: Cotangent) -> None:
@@ -56,15 +56,18 @@ class Arrays:
             return np.add(first[0], second[0], out=second[0]), True
         return np.asarray(np.add(first[0], second[0])), True
 
-    def pull_back(self, node: Node, given: tuple[bool, ...], cotangents: list[Any]) -> list[Cotangent | None]:
+    def pull_back(self, node: Node, given: tuple[bool, ...], cotangents: list[Cotangent]) -> list[Cotangent | None]:
         backward = node.operation.backward(given)
+        saved = node.load_saved()
         try:
-            outs = backward.run(*[item.array for item in node.load_saved()], *cotangents)
+            outs = backward.run(*[item.array for item in saved], *[array for array, _ in cotangents])
         except UnsupportedError as error:
             error.location = error.location or find_user_location()
             raise
-        fresh = backward.function.fresh
-        return [None if slot is None else (outs[slot], fresh[slot]) for slot in backward.slots]
+        fresh, views = backward.function.fresh, backward.function.views
+        alone = [*[False] * len(saved), *[is_alone for _, is_alone in cotangents]]      # a part of what has no other owner has none either
+        return [None if slot is None else (outs[slot], fresh[slot] or ((of := views[slot]) is not None and alone[of]))
+                for slot in backward.slots]
 
     def accumulate(self, variable: Tensor, cotangent: Cotangent) -> None:
         array, fresh = cotangent
@@ -90,14 +93,14 @@ class Tensors:
     def add(self, first: Cotangent, second: Cotangent) -> Cotangent:
         return tensor_arithmetic.add(first[0], second[0]), False
 
-    def pull_back(self, node: Node, given: tuple[bool, ...], cotangents: list[Any]) -> list[Cotangent | None]:
+    def pull_back(self, node: Node, given: tuple[bool, ...], cotangents: list[Cotangent]) -> list[Cotangent | None]:
         backward = node.operation.backward(given)
         saved = [item.array if type(item.array) is float else unpack(node, source, item)
                  for source, item in zip(node.operation.saved, node.load_saved(), strict=True)]
         scope = active_scope()
         role = scope.builder.at(node.location, Role.ADJOINT) if scope is not None and is_tracing() else nullcontext()   # type: ignore[union-attr]
         with role:
-            outs = tensor_arithmetic.pull_back(backward, [*saved, *cotangents])
+            outs = tensor_arithmetic.pull_back(backward, [*saved, *[cotangent for cotangent, _ in cotangents]])
         return [None if slot is None else (outs[slot], False) for slot in backward.slots]
 
     def accumulate(self, variable: Tensor, cotangent: Cotangent) -> None:
@@ -198,7 +201,7 @@ def _run(walk: _Walk, arithmetic: Arithmetic, node: Node, cotangents: list[Cotan
         pulled = _as_cotangents(arithmetic, node.pull_back(list(_as_tensors(arithmetic, cotangents))), node.operands, "backward")
     else:
         given = tuple([cotangent is not None for cotangent in cotangents])
-        pulled = arithmetic.pull_back(node, given, [cotangent[0] for cotangent in cotangents if cotangent is not None])
+        pulled = arithmetic.pull_back(node, given, [cotangent for cotangent in cotangents if cotangent is not None])
     if node.post_hooks:
         pulled = _call_post_hooks(arithmetic, node, pulled, cotangents)
     if modes.anomaly:

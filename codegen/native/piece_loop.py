@@ -2,10 +2,11 @@
 
     status = adjit_pieces(program, table, arena, index)
 
-`program` is the address of `adjit_run` of a program. The `table` has words of 8 bytes: the number of pieces of a row, elements of a piece,
-elements of a row, number of rows, of arrays, and of parameters among them; then for each array its address, and the bytes from an element of
-a row to the next and from a row to the next (0 for what all share); then room for the addresses of a piece. The last piece ends where the
-row ends. `index`, if it is not null, gets the numbers of the elements of each piece. The status is that of the first piece that fails, or 0.
+`program` is the address of `adjit_run` of a program. The `table` has words of 8 bytes: the number of pieces of a row, elements of a
+piece, elements of a row, number of rows, of arrays, and of parameters among them; then for each array its address, and the bytes from an
+element of a row to the next and from a row to the next (0 for what all share); then room for the addresses of a piece. The last piece ends
+where the row ends. `index`, if it is not null, gets the numbers of the elements of each piece. The status is that of the first piece that
+fails, or 0.
 """
 
 from __future__ import annotations

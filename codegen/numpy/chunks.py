@@ -62,10 +62,12 @@ class KernelCompiler:
 @dataclass(frozen=True, slots=True, eq=False)
 class ChunkGraph:
     """A graph for `chunk` elements of operands and results of `size` elements, in rows of `length`. `changes` tells of each operand whether
-    it has an element for each one of a row, and whether rows differ. The last one counts elements, from 0, if `counts`."""
+    it has an element for each one of a row, and whether rows differ. The last ones are `numbers`, or one that counts elements, from 0, if
+    `counts`."""
 
     graph: Graph
     changes: tuple[tuple[bool, bool], ...]
+    numbers: tuple[np.ndarray, ...]
     counts: bool
     size: int
     length: int
@@ -91,7 +93,7 @@ class ChunkedFunction:
         if self._chunks.size < self._chunks.chunk:
             return self._filled_up(run, given)
         results = tuple([np.empty(shape, dtype) for shape, dtype in self._results])
-        run(given, results)
+        run((*given, *self._chunks.numbers), results)
         return results
 
     def _filled_up(self, run: Run, given: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
@@ -170,30 +172,25 @@ def grouped(graph: Graph, ops_needed: Sequence[Op]) -> list[Op | Group]:
     if size < MIN_ELEMENTS or KernelCompiler.compile is None:
         return list(ops_needed)
     made_by = producers(graph)
-    lengths = [rows[1] for op in ops_needed if (rows := _rows(op)) and op.result.type.size == size and rows[1] >= SMALL_CHUNK]
+    lengths = [length for op in ops_needed if (length := _length(op)) >= SMALL_CHUNK and op.result.type.size == size]
     length = max(lengths, key=lengths.count, default=size)
-    level: dict[Value, int] = dict.fromkeys(graph.params, 0)
+    users: dict[Value, list[Op | None]] = {value: [None] for value in graph.results}
+    for op in ops_needed:
+        for value in op.operands:
+            users.setdefault(value, []).append(op)
+    level = _levels(ops_needed, size, length, made_by, users)
     joined: dict[int, list[Op]] = {}
     others: dict[int, list[Op]] = {}
-    users: dict[Value, set[int]] = {value: {-1} for value in graph.results}     # levels of the groups that use a value; -1 for others
     for op in ops_needed:
-        height = max((level[value] for value in op.operands), default=0)
-        joins = _joins(op, size, length, made_by)
-        if joins:
-            joined.setdefault(height, []).append(op)
-        else:
-            height += not _is_view(op, length)
-            others.setdefault(height, []).append(op)
-        level.update(dict.fromkeys(op.results, height))
-        for value in op.operands:
-            users.setdefault(value, set()).add(height if joins else -1)
+        height, joins = level[op]
+        (joined if joins else others).setdefault(height, []).append(op)
     steps: list[Op | Group] = []
     for height in range(max((*joined, *others), default=0) + 1):
         steps += others.get(height, ())
         members = joined.get(height, [])
-        results = tuple(op.result for op in members if users[op.result] != {height})
+        results = tuple(op.result for op in members if {level.get(user) for user in users[op.result]} != {(height, True)})
         repeats = any(value in made_by and _rows(made_by[value]) for op in members for value in op.operands)
-        group = _group(graph.name, members, results, size, made_by) if _is_worth_a_kernel(members, size, repeats) else None
+        group = _group(graph.name, members, results, size, length, made_by) if _is_worth_a_kernel(members, size, repeats) else None
         steps += members if group is None else [group]
     needed, kept = set(graph.results), []
     for step in reversed(steps):
@@ -202,6 +199,23 @@ def grouped(graph: Graph, ops_needed: Sequence[Op]) -> list[Op | Group]:
             kept.append(step)
     kept.reverse()
     return kept if _peak(graph, kept) <= max(_peak(graph, ops_needed), _FEW_ARRAYS * size) else list(ops_needed)
+
+
+def _levels(ops_needed: Sequence[Op], size: int, length: int, made_by: dict[Value, Op], users: dict[Value, list[Op | None]]
+            ) -> dict[Op | None, tuple[int, bool]]:
+    """Level of each op, and whether it can be in a group. An op of one array or none is at the level of the group that needs its result."""
+    level: dict[Op | None, tuple[int, bool]] = {}
+    for op in ops_needed:
+        height = max((level[made_by[value]][0] for value in op.operands if value in made_by), default=0)
+        joins = _joins(op, size, length, made_by)
+        level[op] = height + (not joins and not _is_view(op, length)), joins
+    for op in reversed(ops_needed):
+        arrays = {value for value in op.operands if value not in made_by or not _is_view(made_by[value], length)}
+        if level[op][1] and len(arrays) < 2 and not any(value in made_by and level[made_by[value]][1] for value in arrays):
+            needed_at = {level.get(user, (0, False)) for user in users[op.result]}
+            height, joins = max(needed_at)
+            level[op] = (height, True) if joins and len(needed_at) == 1 else level[op]
+    return level
 
 
 def _peak(graph: Graph, steps: Sequence[Op | Group]) -> int:
@@ -236,10 +250,17 @@ def _rows(op: Op) -> tuple[bool, int] | None:
     return (False, math.prod(shape[axis] for axis in kept)) if kept == long[-len(kept):] else None
 
 
-def _is_view(op: Op, length: int) -> bool:
-    """True if a kernel needs the operand instead of the result, which repeats numbers or rows of `length`."""
+def _length(op: Op) -> int:
+    """Elements of the rows that an op repeats or counts; 0 for others."""
+    if op.name == "iota":
+        return op.attrs["shape"][-1]        # type: ignore[no-any-return]
     rows = _rows(op)
-    return _is_spread(op) or (rows is not None and rows[1] == length)
+    return 0 if rows is None else rows[1]
+
+
+def _is_view(op: Op, length: int) -> bool:
+    """True if a kernel does not need the result, which repeats numbers or rows of `length`, or counts."""
+    return _is_spread(op) or _length(op) == length
 
 
 def _joins(op: Op, size: int, length: int, made_by: dict[Value, Op]) -> bool:
@@ -253,14 +274,15 @@ def _joins(op: Op, size: int, length: int, made_by: dict[Value, Op]) -> bool:
     return True
 
 
-def _group(name: str, members: Sequence[Op], results: tuple[Value, ...], size: int, made_by: dict[Value, Op]) -> Group | None:
+def _group(name: str, members: Sequence[Op], results: tuple[Value, ...], size: int, length: int, made_by: dict[Value, Op]
+           ) -> Group | None:
     operands: dict[Value, None] = {}
     inside: dict[Op, None] = {}
     own = {op.result for op in members}
     for op in members:
         for value in op.operands:
             producer = made_by.get(value)
-            if producer is not None and producer.name in ("broadcast", "constant"):
+            if producer is not None and _is_view(producer, length):
                 inside[producer] = None
                 operands.update(dict.fromkeys(producer.operands))
             elif value not in own:
@@ -281,7 +303,7 @@ def _chunk_graph(graph: Graph, ops_needed: Sequence[Op], size: int) -> ChunkGrap
     if len(set(graph.results)) < len(graph.results) or not all(value in made and value.type.size == size for value in graph.results):
         return None
     repeated = {op.operands[0]: _rows(op) for op in ops_needed if op.operands and op.operands[0].type.size not in (1, size)}
-    lengths = {rows[1] for rows in repeated.values() if rows} or {size}
+    lengths = {found for op in ops_needed if (found := _length(op))} or {size}
     length = lengths.pop()
     if lengths or None in repeated.values() or any(repeated.get(op.operands[0], ours) != ours for op in ops_needed if (ours := _rows(op))):
         return None
@@ -302,6 +324,7 @@ def _chunk_graph(graph: Graph, ops_needed: Sequence[Op], size: int) -> ChunkGrap
         changes.append((param.type.size != 1 and not fills, param.type.size == size or fills))
         known[param] = builder.param(param.type.with_shape((chunk,) if changes[-1][0] else ()))
     index: Value | None = None
+    numbers: list[np.ndarray] = []
     with emitting(builder):
         for op in ops_needed:
             if any(value.type.dtype.kind == "c" or value.type.size not in (1, size) for value in op.results):
@@ -311,9 +334,18 @@ def _chunk_graph(graph: Graph, ops_needed: Sequence[Op], size: int) -> ChunkGrap
                 known[op.result] = op.definition(*(known[value] for value in op.operands), **op.attrs)
             elif op.name == "constant":
                 known[op.result] = ops.constant(**{**op.attrs, "shape": large})
-            elif op.name == "iota" and op.result.type.rank == 1 and length == size:
+            elif op.name == "iota" and length < size:
+                shape, axis = op.attrs["shape"], op.attrs["axis"]
+                in_row = axis == len(shape) - 1
+                counted = {"shape": shape[-1:], "axis": 0} if in_row else {"shape": shape[:-1], "axis": axis}
+                numbers.append(np.ascontiguousarray(op.definition.evaluate(dtype=op.attrs["dtype"], **counted)))
+                changes.append((in_row, not in_row))
+                number = builder.param(TensorType(op.attrs["dtype"], large if in_row else ()))
+                known[op.result] = number if in_row else ops.broadcast(number, shape=large, axes=())
+            elif op.name == "iota":
                 if index is None:
                     index = builder.param(TensorType(np.dtype(np.int64), (chunk,)))
+                    changes.append((True, False))
                 known[op.result] = ops.convert(index, dtype=op.result.type.dtype)
             elif op.name == "broadcast" or (op.name == "reshape" and op.result.type.size == op.operands[0].type.size):
                 operand = known[op.operands[0]]
@@ -321,4 +353,4 @@ def _chunk_graph(graph: Graph, ops_needed: Sequence[Op], size: int) -> ChunkGrap
             else:
                 return None
     built = builder.build([known[value] for value in graph.results])
-    return ChunkGraph(built, (*changes, *[(True, False)] * (index is not None)), index is not None, size, length, chunk)
+    return ChunkGraph(built, tuple(changes), tuple(numbers), index is not None, size, length, chunk)

@@ -46,13 +46,15 @@ class NumpyFunction:
     """A graph as a Python function.
 
     `run(*arrays)` returns the tuple of results, all ndarrays; `text` is its source. `fresh[i]`: result i is certainly a new array that
-    shares memory with no parameter, no constant and no other result. `only`: the function that `run` calls, if it is one call.
-    `calls_host`: it calls functions of the user.
+    shares memory with no parameter, no constant and no other result. `views[i]`: number of the one parameter whose memory result i, and no
+    other result, is a part of; else None. `only`: the function that `run` calls, if it is one call. `calls_host`: it calls functions of the
+    user.
     """
 
     run: Callable[..., tuple[np.ndarray, ...]]
     text: str
     fresh: tuple[bool, ...]
+    views: tuple[int | None, ...] = ()
     only: Callable[..., np.ndarray] | None = None
     calls_host: bool = False
 
@@ -74,7 +76,8 @@ def compile_graph(graph: Graph, weak: frozenset[int] = frozenset(), views: bool 
     for find, kind in () if views else ((chunked, "chunks"), (program_of, "program")):
         function = find(graph)
         if function is not None:
-            return NumpyFunction(function, f"{kind} of {graph.name}", (True,) * len(graph.results))
+            count = len(graph.results)
+            return NumpyFunction(function, f"{kind} of {graph.name}", (True,) * count, (None,) * count)
     return _compile(graph, weak, _nonfinite_witnesses(graph), views)
 
 
@@ -84,7 +87,7 @@ def _compile(graph: Graph, weak: frozenset[int], witnesses: dict[Value, Value], 
     make = _compiled(text, tuple(bound))
     only = _ONE_CALL.fullmatch(text)
     calls_host = any(op.name in HOST_CALLS for op in walk(graph))
-    return NumpyFunction(make(*bound.values()), text, writer.fresh, bound[only[2]] if only else None, calls_host)
+    return NumpyFunction(make(*bound.values()), text, writer.fresh, writer.viewed, bound[only[2]] if only else None, calls_host)
 
 
 @lru_cache(maxsize=4096)
@@ -109,6 +112,7 @@ class _Writer(FunctionText):
         self.signed: set[Value] = set()      # elements at indices that may be negative
         self.unchecked: dict[Value, None] = {}       # results that witness whether strong products are finite
         self.fresh: tuple[bool, ...] = ()
+        self.viewed: tuple[int | None, ...] = ()
 
     def write(self) -> tuple[str, dict[str, Any]]:
         """The text, and the objects of its names."""
@@ -255,12 +259,11 @@ class _Writer(FunctionText):
             return f"{step[0]}({', '.join((text, *numbers, *out))})"
 
         target = self.overwritten((x,), op.result.type)
-        if target is None:
-            result = self.assign(call(steps[0], self.typed(x)), binding.shape, self.new_root())
-        else:
-            result = self.bindings.pop(target)
+        result = self.bindings.pop(target) if target is not None else \
+            self.assign(call(steps[0], self.typed(x)), binding.shape, self.new_root())
         for step in steps[target is None:]:
-            self.lines.append(call(step, result.text, f"out={result.text}") if binding.shape else f"{result.text} = {call(step, result.text)}")
+            out = (f"out={result.text}",) if binding.shape else ()
+            self.lines.append(f"{'' if out else f'{result.text} = '}{call(step, result.text, *out)}")
         return result
 
     def strong(self, op: Op) -> Binding:
@@ -469,9 +472,10 @@ class _Writer(FunctionText):
                 text = self.copied(value) if made else self.view(value)
             roots.append(self.new_root() if made else self.roots_of_full(value))
             texts.append(text)
-        self.fresh = tuple(
-            all(root >= 0 for root in own) and not any(own & other for j, other in enumerate(roots) if i != j)
-            for i, own in enumerate(roots))
+        alone = [not any(own & other for j, other in enumerate(roots) if i != j) for i, own in enumerate(roots)]
+        self.fresh = tuple([each and all(root >= 0 for root in own) for own, each in zip(roots, alone, strict=True)])
+        params = {frozenset({-1 - index}): index for index in range(len(self.graph.params))}
+        self.viewed = tuple([params.get(own) if each else None for own, each in zip(roots, alone, strict=True)])
         return "".join(f"{text}, " for text in texts).rstrip() if texts else ""
 
 

@@ -166,11 +166,13 @@ def diagonal_of(op: Op, producers: dict[Value, Op]) -> tuple[Shape, int] | None:
 
 
 FUNCTIONS: dict[str, Any] = {
-    "where": np.where, "putmask": np.putmask, "add": np.add, "maximum": np.maximum, "reciprocal": np.reciprocal, "exp": np.exp, "negative": np.negative, "dot": np.dot,
+    "where": np.where, "putmask": np.putmask, "add": np.add, "maximum": np.maximum,
+    "reciprocal": np.reciprocal, "exp": np.exp, "negative": np.negative, "dot": np.dot,
     "matmul": np.matmul, "vdot": np.vdot, "is_finite": math.isfinite, "is_finite_complex": cmath.isfinite,
     "asarray": np.asarray, "broadcast_to": np.broadcast_to,
     "convert": convert_array,
-    "take": take, "take_along": take_along, "taken_along": taken_along, "take_signed": take_signed, "take_along_signed": take_along_signed,
+    "take": take, "take_along": take_along, "taken_along": taken_along, "take_signed": take_signed,
+    "take_along_signed": take_along_signed,
     "add_at": add_at, "set_at": set_at, "add_along": add_along, "diagonal": diagonal,
     "filled": filled, "norm": norm, "zeros": np.zeros, "concatenate": np.concatenate, "float32": np.float32, "float64": np.float64,
     "complex64": np.complex64,

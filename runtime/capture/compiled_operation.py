@@ -28,7 +28,7 @@ class Half:
                                  passes=HALF, stage=Stage.ADJOINT)
         self.pipeline, self.executable = compiled.pipeline, compiled.executable
         self.inputs = Inputs(graph, [value.name or f"saved {index}" for index, value in enumerate(graph.params)])
-        self.fresh = (True,) * len(graph.results)
+        self.fresh, self.views = (True,) * len(graph.results), (None,) * len(graph.results)
         self.calls_host = True      # checks of its results are code of the user
 
     @property
