@@ -280,3 +280,22 @@ def test_the_peak_of_a_training_step_is_what_is_saved_and_little_more(no_collect
     activation, weights = 256 * 400 * 4, 4 * sum(tensor.array.size for tensor in model.parameters())
     # two saved activations, a product that its relu replaces, the cotangents on the way, and the gradients
     assert forward_and_backward() < 5 * activation + 2 * weights
+
+
+def test_parts_of_a_gradient_that_nobody_else_has_are_not_copied() -> None:
+    """A view gives a computed cotangent on to the leaf; the user's own is copied."""
+    x, given = aj.ones(3, 4, requires_grad=True), aj.ones(4, 3)
+    y = x.t() * 2.0
+    y.retain_grad()
+    y.backward(given)
+    assert x.grad.numpy().base is not None
+    x.grad += 1.0
+    np.testing.assert_array_equal(y.grad.numpy(), given.numpy())
+    x.grad = None
+    x.t().backward(given)
+    assert not np.shares_memory(x.grad.numpy(), given.numpy())
+    aj.stack([x, x]).backward(aj.ones(2, 3, 4))
+    np.testing.assert_array_equal(x.grad.numpy(), np.full((3, 4), 3.0))
+    twice = aj.ones(3, requires_grad=True)
+    (twice.t() + twice.reshape(3)).backward(aj.ones(3))
+    np.testing.assert_array_equal(twice.grad.numpy(), np.full(3, 2.0))

@@ -13,6 +13,8 @@ import adjit as aj
 from adjit.codegen.numpy import chunks
 from adjit.codegen.numpy.chunks import CHUNK, MANY_ELEMENTS, MIN_ELEMENTS, SMALL_CHUNK, ChunkGraph
 from adjit.eager.call import known_calls
+from adjit.ir.parser import parse
+from adjit.ir.printer import print_graph
 from adjit.nn import functional
 from adjit.runtime.native.code import native_is_supported
 
@@ -152,6 +154,10 @@ GROUPED: dict[str, Callable[..., Any]] = {
     "softmax": lambda x, y, b: functional.softmax(x * y, -1),
     "variance": lambda x, y, b: x.std(),
     "elu of a row": lambda x, y, b: functional.elu(x + b),
+    "a row": lambda x, y, b: x + b,
+    "labels": lambda x, y, b: functional.cross_entropy(x, aj.arange(64) * 3),
+    "triangle": lambda x, y, b: aj.tril(x * y, -3),
+    "outer": lambda x, y, b: aj.outer(b[:256], b[256:512]),
 }
 
 
@@ -174,6 +180,43 @@ def test_groups_of_elementwise_ops(name: str, compiled: list[ChunkGraph], monkey
     for array, expected in zip(found, run(), strict=True):
         np.testing.assert_allclose(array, expected, rtol=1e-11, atol=1e-13)
     known_calls.clear()
+
+
+@pytest.mark.parametrize("length", [63, 64, 65, 127, 520, 1000, CHUNK, CHUNK + 1, 70_000])
+def test_rows_of_any_length(length: int, compiled: list[ChunkGraph]) -> None:
+    """Operands with a number for each row, or one row for all, whatever lies in memory; the bits are those of NumPy, op by op."""
+    rows = -(-MANY_ELEMENTS // length)
+    x = RNG.normal(size=(length, rows)).astype(np.float32).T
+    column, row = RNG.normal(size=(rows, 2))[:, :1].astype(np.float32), RNG.normal(size=2 * length).astype(np.float32)[::-2]
+    found = functional.softplus(aj.tensor(x) * aj.tensor(column) - aj.tensor(row))
+    shifted = aj.sub(aj.tensor(x), aj.tensor(column)[:, 0][:, None])
+    np.testing.assert_array_equal(shifted.numpy(), x - column)
+    np.testing.assert_array_equal((aj.tensor(x) / aj.tensor(row)).numpy(), x / row)
+    np.testing.assert_allclose(found.numpy(), np.logaddexp(x * column - row, 0.0), rtol=1e-5, atol=1e-6)
+    assert {graph.length for graph in compiled} == ({length, rows * length} if length >= SMALL_CHUNK else {rows * length})
+    assert all(graph.chunk <= graph.length for graph in compiled)
+
+
+def test_one_operand_for_rows_and_columns_has_no_kernel() -> None:
+    graph = parse("""
+        graph @f(%x: f32[256], %y: f32[256]) {
+          %0: f32[256,256] = broadcast %x {axes=(0,), shape=(256, 256)}
+          %1: f32[256,256] = broadcast %y {axes=(1,), shape=(256, 256)}
+          %2: f32[256,256] = multiply %0, %1
+          return %2
+        }""")
+    x, y = (RNG.normal(size=256).astype(np.float32) for _ in range(2))
+    function = chunks.chunked(graph)
+    assert function is not None
+    np.testing.assert_array_equal(function(x, y)[0], np.outer(x, y))
+    assert chunks.chunked(parse(str(print_graph(graph)).replace("%y {axes", "%x {axes"))) is None
+
+
+def test_one_kernel_for_rows_of_many_lengths(compiled: list[ChunkGraph]) -> None:
+    for length in (1000, 1010, 511, 2000):
+        aj.ones(200, length) * aj.ones(length)
+    assert {graph.length for graph in compiled} == {1000, 1010, 511, 2000}
+    assert len({graph.graph for graph in compiled}) == 2
 
 
 @pytest.mark.parametrize("shape", [(MIN_ELEMENTS,), (3, MIN_ELEMENTS // 2 + 77), (MIN_ELEMENTS // 4, 2, 3), (2, 2049, 33), (700, 100)])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import adjit as aj
+from adjit.ir.errors import IndexingError
 
 CUBE = np.arange(27.0, dtype=np.float32).reshape(3, 3, 3)
 
@@ -195,3 +196,34 @@ def test_lists_with_tensors_or_lists_are_tuples_with_a_warning() -> None:
 def test_indices_that_are_refused(index: Any, message: str) -> None:
     with pytest.raises(aj.errors.IndexingError, match=message):
         aj.tensor(CUBE)[index]
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_masks_choose_whole_parts(axes: int) -> None:
+    """Values, gradients and names of a mask of the first axes; also of an array of NumPy's, of a transposed tensor, and of none."""
+    x = np.random.default_rng(0).normal(size=(4, 3, 5))
+    mask = np.random.default_rng(1).random(x.shape[:axes]) < 0.4
+    for chosen, given in ((mask, aj.tensor(mask)), (mask, mask), (np.zeros_like(mask), aj.zeros(mask.shape, dtype=bool))):
+        leaf = aj.tensor(x.T, requires_grad=True)
+        found = leaf.permute(2, 1, 0)[given]
+        np.testing.assert_array_equal(found.detach().numpy(), x[chosen])
+        assert found.grad_fn.name() == "IndexBackward0"
+        (found * found).sum().backward()
+        expected = np.zeros_like(x)
+        expected[chosen] = 2 * x[chosen]
+        np.testing.assert_allclose(leaf.grad.numpy().T, expected)
+    with pytest.raises(IndexingError, match="mask"):
+        leaf[aj.zeros(mask.shape[0] + 3, dtype=bool)]
+
+
+def test_indices_beyond_the_axis_are_refused_whatever_their_dtype() -> None:
+    x = aj.arange(12.0).reshape(3, 4)
+    for wrong in (-1, 4):
+        for index in (aj.full((3, 2), wrong), aj.full((3, 2), wrong, dtype=aj.int32)):
+            with pytest.raises(IndexingError, match=f"index {wrong} is out of range: there are 4 elements"):
+                x.gather(1, index)
+    with pytest.raises(IndexingError):
+        x[aj.tensor([0, 3])]
+    with pytest.raises(IndexingError):
+        aj.tensor(1.0)[aj.tensor([0])]
+    np.testing.assert_array_equal(x[aj.tensor([-1, 0])].numpy(), x.numpy()[[2, 0]])
