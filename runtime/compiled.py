@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from adjit.runtime import compiled_module
     from adjit.runtime.debug import shadow
     from adjit.runtime.exports import callable_forms, export, native_callable, onnx_file
-    from adjit.runtime.native import chunk_kernel, eager_program, row_sums
+    from adjit.runtime.native import chunk_kernel, eager_program, row_functions
     from adjit.runtime.reports import explain, page, reports, what_if
     from adjit.runtime.reports.memory_report import MemoryReport
     from adjit.runtime.reports.page import Page
@@ -66,7 +66,7 @@ else:
     export = LazyModule("adjit.runtime.exports.export")
     chunk_kernel = LazyModule("adjit.runtime.native.chunk_kernel")
     eager_program = LazyModule("adjit.runtime.native.eager_program")
-    row_sums = LazyModule("adjit.runtime.native.row_sums")
+    row_functions = LazyModule("adjit.runtime.native.row_functions")
     row_program = LazyModule("adjit.runtime.rows.row_program")
     native_callable = LazyModule("adjit.runtime.exports.native_callable")
     callable_forms = LazyModule("adjit.runtime.exports.callable_forms")
@@ -74,7 +74,9 @@ else:
 if native_is_supported():
     KernelCompiler.compile = staticmethod(lambda chunks: chunk_kernel.compile_chunks(chunks))
     KernelCompiler.compile_program = staticmethod(lambda graph: eager_program.compile_program(graph))
-    KernelCompiler.sum_rows = staticmethod(lambda x, sums: row_sums.sum_rows(x, sums))
+    KernelCompiler.sum_rows = staticmethod(lambda x, sums: row_functions.sum_rows(x, sums))
+    KernelCompiler.scan_rows = staticmethod(lambda *arguments: row_functions.scan_rows(*arguments))
+    KernelCompiler.at_indices = staticmethod(lambda *arguments: row_functions.at_indices(*arguments))
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")      # parameters of a method, without its instance

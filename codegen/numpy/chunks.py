@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -21,7 +22,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind, OpCost
 from adjit.ir.emitter import emitting
 from adjit.ir.graph import Graph, Op, Value, live_ops, producers
-from adjit.ir.types import F32, Shape, TensorType
+from adjit.ir.types import F32, F64, Shape, TensorType
 
 CHUNK, MIDDLE_CHUNK, SMALL_CHUNK = 1 << 12, 1 << 9, 1 << 6
 """Elements of a chunk: those of a few arrays fit the L1 cache. Arrays of fewer elements are cut into small chunks, or filled up to one."""
@@ -51,12 +52,14 @@ Program = Callable[..., tuple[np.ndarray, ...]]
 
 
 class KernelCompiler:
-    """What compiles a graph of chunks, and a whole graph, and what adds the rows of a matrix, set by the package that has the backends;
+    """What compiles a graph of chunks, and a whole graph, and functions of the rows of matrices, set by the package that has the backends;
     None where there is no machine code."""
 
     compile: Callable[[ChunkGraph], Run] | None = None
     compile_program: Callable[[Graph], Program] | None = None
     sum_rows: Callable[[np.ndarray, np.ndarray], None] | None = None
+    scan_rows: Callable[[str, np.ndarray, np.ndarray, int, bool], bool] | None = None
+    at_indices: Callable[[np.ndarray, np.ndarray, np.ndarray, bool], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,13 +127,36 @@ class RowSums:
         return sums[()]
 
 
-def row_sums(op: Op) -> RowSums | None:
-    """The function of a sum that machine code computes faster than NumPy; None for other ops."""
-    if op.name != "reduce_sum" or KernelCompiler.sum_rows is None:
+class RowScan:
+    """Products of a float array over its last axes, or running sums or products over the last one, with NumPy's bits: by machine code where
+    the array is contiguous."""
+
+    def __init__(self, op: Op):
+        type = op.operands[0].type
+        self._combine = "fadd" if op.name == "cumsum" else "fmul"
+        self._shape = op.result.type.shape
+        self._length = math.prod(type.shape[axis] for axis in op.attrs.get("axes", (type.rank - 1,)))
+        self._reverse: bool = op.attrs.get("reverse", False)
+        self._otherwise = partial(op.definition.evaluate, **op.attrs)
+
+    def __call__(self, x: np.ndarray) -> Any:
+        if KernelCompiler.scan_rows is not None and x.flags.c_contiguous:
+            results = np.empty(self._shape, x.dtype)
+            if KernelCompiler.scan_rows(self._combine, x, results, self._length, self._reverse):
+                return results
+        return self._otherwise(x)
+
+
+def row_function(op: Op) -> RowSums | RowScan | None:
+    """The function of an op over the last axes that machine code computes faster than NumPy; None for other ops."""
+    if op.name not in ("reduce_sum", "reduce_prod", "cumsum", "cumprod") or KernelCompiler.sum_rows is None:
         return None
-    type, axes = op.operands[0].type, op.attrs["axes"]
-    is_last = axes and sorted(axes) == list(range(type.rank - len(axes), type.rank))
-    return RowSums(op.result.type.shape, axes) if is_last and type.dtype == F32 and type.size >= MIN_ELEMENTS else None
+    type, axes = op.operands[0].type, op.attrs.get("axes") or (op.attrs.get("axis", -1),)
+    if sorted(axes) != list(range(type.rank - len(axes), type.rank)) or type.size < MIN_ELEMENTS:
+        return None
+    if op.name == "reduce_sum":
+        return RowSums(op.result.type.shape, axes) if type.dtype == F32 else None
+    return RowScan(op) if type.dtype in (F32, F64) else None
 
 
 def chunked(graph: Graph) -> ChunkedFunction | None:

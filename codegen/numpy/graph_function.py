@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.codegen.numpy.chunks import Group, chunked, grouped, is_slow, row_sums
+from adjit.codegen.numpy.chunks import Group, chunked, grouped, is_slow, row_function
 from adjit.codegen.numpy.function_text import Binding, FunctionText
 from adjit.codegen.numpy.op_functions import (
     FUNCTIONS,
@@ -171,6 +171,9 @@ class _Writer(FunctionText):
         if kernel is not None:
             operands = ", ".join(self.array(value) for value in dict.fromkeys(op.operands))
             return self.assign(f"{self.constant(kernel)}({operands})[0]", op.result.type.shape, self.new_root())
+        by_rows = row_function(op)
+        if by_rows is not None and self.bindings[op.operands[0]].has_all(op.operands[0].type):
+            return self.assign(f"{self.constant(by_rows)}({self.full(op.operands[0])})", op.result.type.shape, self.new_root())
         special: Callable[[Op], Binding] | None = getattr(self, f"write_{op.name}", None)
         if special is not None:
             return special(op)
@@ -300,9 +303,6 @@ class _Writer(FunctionText):
         (x,) = op.operands
         function, axes, dtype = op.definition.combine, op.attrs["axes"], x.type.dtype
         assert function is not None
-        by_rows = row_sums(op) if self.bindings[x].has_all(x.type) else None
-        if by_rows is not None:
-            return self.assign(f"{self.constant(by_rows)}({self.full(x)})", op.result.type.shape, self.new_root())
         text, name = self.full(x), self.function(op.name, function.reduce)
         needed = f", {self.constant(dtype)}" if dtype.kind in "iu" and function in (np.add, np.multiply) else ""
         return self.assign(f"{name}({text}, {self.constant(axes)}{needed})", op.result.type.shape, self.new_root())

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from adjit.codegen.numpy.chunks import KernelCompiler
 from adjit.ir.graph import Op, Value
 from adjit.ir.ops.indexing import check_indices, counted_from_start
 from adjit.ir.ops.selection import convert_array
@@ -62,25 +63,32 @@ def take_along(x: np.ndarray, indices: np.ndarray, axis: int, before: tuple[np.n
 def take_along_signed(x: np.ndarray, indices: np.ndarray, axis: int, before: tuple[np.ndarray, ...], after: tuple[np.ndarray, ...]
                       ) -> np.ndarray:
     """The same; negative indices count from the end."""
-    if indices.size >= _MIN_UPDATES:        # indices for a flat read are counted from the start
-        if np.minimum.reduce(indices, None) < 0:
-            indices = counted_from_start(indices, x.shape[axis])
-        return take_along(x, indices, axis, before, after)
     try:
-        return np.asarray(x[(*before, indices, *after)])
+        return taken_along(x, indices, axis, before, after)
     except IndexError:
         check_indices(counted_from_start(indices, x.shape[axis]), x.shape[axis], axis)
         raise
 
 
 def taken_along(x: np.ndarray, indices: np.ndarray, axis: int, before: tuple[np.ndarray, ...], after: tuple[np.ndarray, ...]
-                 ) -> np.ndarray:
-    """The same, of indices that were checked. NumPy reads at one index an element three times as fast as at several."""
-    size = x.shape[axis]
-    if not after and indices.size >= _MIN_UPDATES and x.flags.c_contiguous and x.shape[:-1] == indices.shape[:-1]:
-        rows = np.arange(0, x.size, size).reshape(*x.shape[:-1], 1)
-        return x.reshape(-1).take(rows + indices)
+                ) -> np.ndarray:
+    """The same, of indices that are in range or are checked by NumPy."""
+    if not after and _in_rows(x, indices):
+        elements = np.empty(indices.shape, x.dtype)
+        if _at_indices(x, indices, elements, False):
+            return elements
     return np.asarray(x[(*before, indices, *after)])
+
+
+def _in_rows(x: np.ndarray, indices: np.ndarray) -> bool:
+    """True if machine code can go through the rows of `x` and of many indices in the last axis."""
+    return (indices.size >= _MIN_UPDATES and indices.dtype == np.int64 and indices.flags.c_contiguous and x.flags.c_contiguous
+            and x.size > 0 and x.itemsize in (4, 8) and x.shape[:-1] == indices.shape[:-1])
+
+
+def _at_indices(x: np.ndarray, indices: np.ndarray, elements: np.ndarray, adds: bool) -> bool:
+    """Take elements of the rows of `x`, or add them; False where there is no machine code, or an index is out of range."""
+    return KernelCompiler.at_indices is not None and KernelCompiler.at_indices(x, indices, elements, adds)
 
 
 _MIN_WIDE_ROW = 64
@@ -134,12 +142,11 @@ def add_along(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, axis: 
               after: tuple[np.ndarray, ...]) -> None:
     """Add each update to the element of `base` at its index along `axis`. Indices that cannot collide use a plain addition."""
     check_indices(indices, base.shape[axis], axis)
+    in_rows = not after and base.dtype.char in "fd" and _in_rows(base, indices) and updates.flags.c_contiguous
+    if in_rows and _at_indices(base, indices, updates, True):
+        return
     if indices.shape[axis] == 1:
         base[(*before, indices, *after)] += updates
-    elif updates.size >= _MIN_UPDATES and base.flags.c_contiguous:       # NumPy adds at indices of one dimension several times as fast
-        strides = [stride // base.itemsize for stride in base.strides]
-        flat: Any = sum(index * stride for index, stride in zip((*before, indices, *after), strides, strict=True))
-        np.add.at(base.reshape(-1), np.broadcast_to(flat, updates.shape).reshape(-1), updates.reshape(-1))
     else:
         np.add.at(base, (*before, indices, *after), updates)
 

@@ -54,7 +54,7 @@ def _if_inside(index: Value, size: int, joined: Value) -> Value:
 def check_indices(indices: np.ndarray, size: int, axis: int) -> None:
     """Raise `IndexError` if an index is negative or not below `size`. Indices that the user counted from the end have had the size added by
     now; the message shows the user's number."""
-    if indices.size:
+    if indices.size and np.maximum.reduce(indices.view(f"u{indices.itemsize}"), None) >= size:       # negative numbers are large ones
         lowest, highest = int(indices.min()), int(indices.max())
         if lowest == OUTSIDE:
             raise IndexError("one of several indices is out of range for its axis")

@@ -13,6 +13,7 @@ import adjit as aj
 from adjit.codegen.numpy import chunks
 from adjit.codegen.numpy.chunks import CHUNK, MANY_ELEMENTS, MIN_ELEMENTS, SMALL_CHUNK, ChunkGraph
 from adjit.eager.call import known_calls
+from adjit.ir.errors import IndexingError
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
 from adjit.nn import functional
@@ -252,3 +253,55 @@ def test_sums_are_added_by_machine_code(monkeypatch: pytest.MonkeyPatch) -> None
     x = aj.ones(300, 200)
     x.sum(), x.mean(-1), x.sum(0), x.double().sum(), x[:5].sum()
     assert shapes == [(), (300,)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(8, 5000), (11, 3001), (7, 6000), (40_000, 1), (20, 30, 70)])
+def test_scans_and_products_have_the_bits_of_numpy(shape: tuple[int, ...], dtype: type) -> None:
+    x = RNG.normal(size=shape).astype(dtype)
+    x[0].flat[:1], x[-1].flat[-1:] = -0.0, np.nan
+    for given in (x, np.asfortranarray(x)):
+        leaf = aj.tensor(given, requires_grad=True)
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(leaf.cumsum(-1).detach().numpy(), x.cumsum(-1))
+            np.testing.assert_array_equal(leaf.cumprod(-1).detach().numpy(), x.cumprod(-1))
+            np.testing.assert_array_equal(leaf.prod(-1).detach().numpy(), x.prod(-1))
+        leaf.cumsum(-1).backward(aj.tensor(x))
+        np.testing.assert_array_equal(leaf.grad.numpy(), x[..., ::-1].cumsum(-1)[..., ::-1])
+    assert np.signbit(aj.tensor(x).cumsum(-1).numpy().flat[0])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.int16])
+def test_elements_of_rows_at_indices(dtype: type) -> None:
+    """Taken and added to, also from the end; indices out of range are refused with their number."""
+    x, indices = RNG.normal(size=(9, 70)).astype(dtype), RNG.integers(-70, 70, (9, 1000))
+    for given in (x, np.asfortranarray(x)):
+        leaf = aj.tensor(given, requires_grad=np.dtype(dtype).kind == "f")
+        found = aj.take_along_dim(leaf, aj.tensor(indices), 1)
+        np.testing.assert_array_equal(found.detach().numpy(), np.take_along_axis(x, indices, 1))
+        if leaf.requires_grad:
+            weights = RNG.integers(0, 9, indices.shape).astype(dtype)
+            found.backward(aj.tensor(weights))
+            expected = np.zeros_like(x)
+            np.add.at(expected, (np.arange(9)[:, None], indices), weights)
+            np.testing.assert_array_equal(leaf.grad.numpy(), expected)
+    for wrong in (70, -71):
+        indices[5, 700] = wrong
+        with pytest.raises(IndexingError, match=f"index {wrong} is out of bounds for axis 1 with size 70"):
+            aj.take_along_dim(aj.tensor(x), aj.tensor(indices), 1)
+
+
+def test_rows_are_scanned_and_indexed_by_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[str] = []
+    for name in ("scan_rows", "at_indices"):
+        function = getattr(chunks.KernelCompiler, name)
+        monkeypatch.setattr(chunks.KernelCompiler, name, staticmethod(
+            lambda *arguments, name=name, function=function: [called.append(name), function(*arguments)][1]))
+    known_calls.clear()
+    x, indices = aj.ones(200, 300, requires_grad=True), aj.zeros(200, 300, dtype=aj.int64)
+    assert x.cumsum(-1)[0, -1] == 300
+    assert x.prod(-1).sum() == 200
+    assert called == ["scan_rows", "scan_rows"]
+    x.gather(1, indices).backward(aj.ones(200, 300))
+    assert called[2:] == ["at_indices", "at_indices"]
+    np.testing.assert_array_equal(x.grad.numpy()[:, 0], np.full(200, 300.0))

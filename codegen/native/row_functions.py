@@ -1,0 +1,123 @@
+"""Functions of the rows of matrices as machine code, for any number of elements, where NumPy takes several times as long.
+
+Sums of float32: a row is added in blocks of `BLOCK` elements, each by `LANES` sums of every `LANES`-th element, which are added in pairs:
+the same bits on all processors. Sums of blocks are added in float64. Scans and products go through `TOGETHER` rows at a time, each element
+by element, as NumPy does: no addition waits for the one before.
+"""
+
+from __future__ import annotations
+
+from adjit.codegen.llvm.builder import BYTES, Builder, Variable
+from adjit.codegen.llvm.link import CompiledObject
+from adjit.codegen.llvm.object_code import emit_object
+from adjit.codegen.llvm.target import TARGETS
+
+SYMBOL = "adjit_rows"
+LANES, BLOCK = 32, 2048
+_WIDTH = 16         # lanes of one of the vectors that hold the sums
+_VECTOR = f"<{_WIDTH} x float>"
+
+
+TOGETHER = 8
+"""Rows that a scan goes through at a time: about as many additions are computed while one is waited for."""
+
+
+def sums_text() -> str:
+    """Sums of rows of float32: `x`, `sums`, number of rows, their length."""
+    text = Builder()
+    with text.function(SYMBOL, "ptr %x", "ptr %sums", "i64 %rows", "i64 %length", result="void", linkage=""):
+        lanes = [text.variable("zeroinitializer", _VECTOR) for _ in range(LANES // _WIDTH)]
+        rest, total = text.variable("0.0", "float"), text.variable("0.0", "double")
+        with text.for_range(0, "%rows", empty=True) as row:
+            first = text.at("%x", 4, text.mul(row.counter, "%length"))
+            total.set("0.0")
+            with text.for_range(0, "%length", BLOCK, empty=True) as block:
+                start, count = text.at(first, 4, block.counter), text.smaller(text.sub("%length", block.counter), BLOCK)
+                total.set(text.let(f"fadd double {total.value}, {_block_sum(text, lanes, rest, start, count)}"))
+            rounded = text.let(f"fptrunc double {total.value} to float")
+            text.store("float", rounded, text.at("%sums", 4, row.counter))
+        text.ret()
+    return str(text)
+
+
+def _block_sum(text: Builder, lanes: list[Variable], rest: Variable, start: str, count: str) -> str:
+    """Sum of `count` elements, as a float64. The last ones, which fill no vector, are added one by one."""
+    def add(sum: Variable, type: str, place: str, number: int = 0) -> None:
+        sum.set(text.let(f"fadd {type} {sum.value}, {text.load(type, text.at(start, 4, place), 4 * _WIDTH * number, align=4)}"))
+
+    for lane in lanes:
+        lane.set("zeroinitializer")
+    rest.set("0.0")
+    whole, vectors = (text.let(f"and i64 {count}, {-size}") for size in (LANES, _WIDTH))
+    with text.for_range(0, whole, LANES, empty=True) as place:
+        for number, lane in enumerate(lanes):
+            add(lane, _VECTOR, place.counter, number)
+    with text.for_range(whole, vectors, _WIDTH, empty=True) as place:
+        add(lanes[0], _VECTOR, place.counter)
+    with text.for_range(vectors, count, empty=True) as place:
+        add(rest, "float", place.counter)
+    found, left = text.let(f"fadd {_VECTOR} {lanes[0].value}, {lanes[1].value}"), _WIDTH
+    while left > 1:
+        left //= 2
+        low, high = (text.let(f"shufflevector <{2 * left} x float> {found}, <{2 * left} x float> poison, <{left} x i32> <"
+                              f"{', '.join(f'i32 {index}' for index in range(begin, begin + left))}>") for begin in (0, left))
+        found = text.let(f"fadd <{left} x float> {low}, {high}")
+    added = text.let(f"fadd float {text.let(f'extractelement <1 x float> {found}, i32 0')}, {rest.value}")
+    return text.let(f"fpext float {added} to double")
+
+
+def scan_text(combine: str, type: str, running: bool) -> str:
+    """Products or, if `running`, results after each element: `x`, results, number of rows (`TOGETHER` or more), their length, the element
+    to begin with and the step to the next one."""
+    text, size = Builder(), BYTES[type]
+    params = ("ptr %x", "ptr %results", "i64 %rows", "i64 %length", "i64 %first", "i64 %step")
+    with text.function(SYMBOL, *params, result="void", linkage=""):
+        totals = [text.variable("0.0", type) for _ in range(TOGETHER)]
+        last = text.sub("%rows", TOGETHER)
+        with text.for_range(0, "%rows", TOGETHER) as group:
+            row = text.smaller(group.counter, last)
+            begins = [text.add(text.mul(text.add(row, number), "%length"), "%first") for number in range(TOGETHER)]
+            for total, begin in zip(totals, begins, strict=True):
+                total.set(text.load(type, text.at("%x", size, begin)))
+                if running:
+                    text.store(type, total.value, text.at("%results", size, begin))
+            with text.for_range(1, "%length", empty=True) as element:
+                moved = text.mul(element.counter, "%step")
+                for total, begin in zip(totals, begins, strict=True):
+                    place = text.add(begin, moved)
+                    total.set(text.let(f"{combine} {type} {total.value}, {text.load(type, text.at('%x', size, place))}"))
+                    if running:
+                        text.store(type, total.value, text.at("%results", size, place))
+            if not running:
+                for number, total in enumerate(totals):
+                    text.store(type, total.value, text.at("%results", size, text.add(row, number)))
+        text.ret()
+    return str(text)
+
+
+def indexed_text(type: str, adds: bool) -> str:
+    """Elements of rows at indices, or additions to them: rows, indices, elements, number of rows, their length, indices of each. Negative
+    indices count from the end. Returns 0, or 1 at an index that is out of range."""
+    text, size = Builder(), BYTES[type]
+    params = ("ptr %x", "ptr %indices", "ptr %elements", "i64 %rows", "i64 %length", "i64 %count")
+    with text.function(SYMBOL, *params, result="i64", linkage=""):
+        with text.for_range(0, "%rows", empty=True) as row:
+            first, start = text.mul(row.counter, "%length"), text.mul(row.counter, "%count")
+            with text.for_range(0, "%count", empty=True) as element:
+                place = text.add(start, element.counter)
+                index = text.load("i64", text.at("%indices", 8, place))
+                index = text.add(index, text.select(text.compare("slt", index, 0), "i64", "%length", 0))
+                with text.if_(text.compare("uge", index, "%length")):
+                    text.ret("i64", 1)
+                at, beside = text.at("%x", size, text.add(first, index)), text.at("%elements", size, place)
+                if adds:
+                    text.store(type, text.let(f"fadd {type} {text.load(type, at)}, {text.load(type, beside)}"), at)
+                else:
+                    text.store(type, text.load(type, at), beside)
+        text.ret("i64", 0)
+    return str(text)
+
+
+def compile_rows(text: str) -> CompiledObject:
+    """Object code of a function, for x86-64."""
+    return CompiledObject(emit_object(text, TARGETS["sse2"], verify=True, promote=True), SYMBOL)

@@ -1,0 +1,45 @@
+"""Calls of machine code for the rows of matrices (`codegen/native/row_functions.py`). All arrays are contiguous and not empty."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache, partial
+
+import numpy as np
+
+from adjit.codegen.native.row_functions import TOGETHER, compile_rows, indexed_text, scan_text, sums_text
+from adjit.runtime.arena import data_address
+from adjit.runtime.native.background_code import BackgroundCode
+
+_FLOATS = {"f": "float", "d": "double"}
+
+
+@cache
+def _function(text: Callable[..., str], arrays: int, numbers: int, *arguments: object) -> Callable[..., int]:
+    code = BackgroundCode(partial(text, *arguments), compile_rows)
+    return ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * arrays, *[ctypes.c_int64] * numbers)(code.get().address)
+
+
+def sum_rows(x: np.ndarray, sums: np.ndarray) -> None:
+    """Write the sums of the rows of `x` to `sums`: the elements of `x`, in their order, are as many rows as `sums` has elements. Both are
+    float32."""
+    _function(sums_text, 2, 2)(data_address(x), data_address(sums), sums.size, x.size // sums.size)
+
+
+def scan_rows(combine: str, x: np.ndarray, results: np.ndarray, length: int, reverse: bool) -> bool:
+    """Write running results of rows of `length` floats, or the last ones of all rows, by "fadd" or "fmul"; False for too few rows."""
+    rows = x.size // length
+    if rows < TOGETHER:
+        return False
+    function = _function(scan_text, 2, 4, combine, _FLOATS[x.dtype.char], results.size == x.size)
+    function(data_address(x), data_address(results), rows, length, length - 1 if reverse else 0, -1 if reverse else 1)
+    return True
+
+
+def at_indices(x: np.ndarray, indices: np.ndarray, elements: np.ndarray, adds: bool) -> bool:
+    """Take `elements` of the rows of `x` at `indices` (int64), or add them there; False if an index is out of range."""
+    type = _FLOATS[x.dtype.char] if adds else f"i{8 * x.itemsize}"
+    length, count = x.shape[-1], indices.shape[-1]
+    return not _function(indexed_text, 3, 3, type, adds)(
+        data_address(x), data_address(indices), data_address(elements), x.size // length, length, count)
