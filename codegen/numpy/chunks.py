@@ -81,7 +81,7 @@ class ChunkedFunction:
     """An elementwise graph as a function of ndarrays whose results are new arrays. Compiled at the first call."""
 
     def __init__(self, graph: Graph, chunks: ChunkGraph):
-        self._types = [(value.type.dtype, bool(value.type.rank)) for value in graph.params]
+        self._given = [(np.ascontiguousarray if value.type.rank else np.asarray, value.type.dtype) for value in graph.params]
         self._results = [(value.type.shape, value.type.dtype) for value in graph.results]
         self._chunks = chunks
         self._run: Run | None = None
@@ -91,8 +91,7 @@ class ChunkedFunction:
         if run is None:
             assert KernelCompiler.compile is not None
             run = self._run = KernelCompiler.compile(self._chunks)
-        given = [np.ascontiguousarray(operand, dtype) if has_axes else np.asarray(operand, dtype)
-                 for operand, (dtype, has_axes) in zip(operands, self._types, strict=True)]
+        given = [convert(operand, dtype) for operand, (convert, dtype) in zip(operands, self._given, strict=True)]
         if self._chunks.size < self._chunks.chunk:
             return self._filled_up(run, given)
         results = tuple([np.empty(shape, dtype) for shape, dtype in self._results])
@@ -325,7 +324,9 @@ def is_slow(op: Op) -> bool:
 
 
 def _chunk_graph(graph: Graph, ops_needed: Sequence[Op], size: int) -> ChunkGraph | None:
-    made = {op.result for op in ops_needed if len(op.results) == 1 and op.definition.kind is Kind.ELEMENTWISE}
+    made: set[Value] = set()        # new arrays
+    for op in ops_needed:
+        made.update(op.results if op.definition.kind is Kind.ELEMENTWISE or (op.name == "reshape" and op.operands[0] in made) else ())
     if len(set(graph.results)) < len(graph.results) or not all(value in made and value.type.size == size for value in graph.results):
         return None
     repeated = {op.operands[0]: _rows(op) for op in ops_needed if op.operands and op.operands[0].type.size not in (1, size)}

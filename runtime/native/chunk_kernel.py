@@ -45,13 +45,21 @@ def compile_chunks(chunks: ChunkGraph) -> Run:
         template[place + 1] = nbytes if in_row and not (chunks.counts and number == params - 1) else 0
         template[place + 2] = (length if in_row else 1) * nbytes if by_row else 0
 
+    places = tuple(range(HEADER, records, RECORD))
+    tables: list[tuple[ctypes.Array[ctypes.c_int64], int]] = []     # of calls that have ended
+    addresses = 8 * records, 8 * (records + params)
+
     def run(operands: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
-        table = kind.from_buffer_copy(template)
-        index = np.empty(chunk, np.int64) if chunks.counts else None
-        place = HEADER
-        for array in (*operands, *results) if index is None else (*operands, index, *results):
+        try:
+            kept = tables.pop()
+        except IndexError:
+            table = kind.from_buffer_copy(template)
+            kept = table, ctypes.addressof(table)
+        table, address = kept
+        index = (np.empty(chunk, np.int64),) if chunks.counts else ()
+        for place, array in zip(places, (*operands, *index, *results), strict=True):
             table[place] = data_address(array)
-            place += RECORD
-        executable.run_pieces(table, 8 * records, 8 * (records + params), 0 if index is None else data_address(index))
+        executable.run_pieces(address, table[0] * table[3], *addresses, data_address(index[0]) if index else 0)
+        tables.append(kept)
 
     return run

@@ -121,16 +121,15 @@ class NativeExecutable:
         status = self._entry(frame.params, frame.results, frame.arena, pool.address if pool else None)
         return self._finish(frame, results, status)
 
-    def run_pieces(self, table: ctypes.Array[ctypes.c_int64], current: int, results: int, index: int) -> None:
-        """Run the program on one piece of arrays after another, as a table of `codegen/native/piece_loop.py` says. In the table, the
-        addresses of a piece are from byte `current` on, those of its results from byte `results` on; `index` is the address of a buffer,
-        or 0."""
+    def run_pieces(self, table: int, pieces: int, current: int, results: int, index: int) -> None:
+        """Run the program on one piece of arrays after another, as the table at an address says (`codegen/native/piece_loop.py`). In the
+        table, the addresses of a piece are from byte `current` on, those of its results from byte `results` on; `index` is the address of
+        a buffer, or 0."""
         frame = self._take()
-        address = ctypes.addressof(table)
-        loop = _piece_loops()[self.short and table[0] * table[3] < MAX_KEEPING_PIECES]
-        status = loop(self.code.loaded.address, address, frame.arena, index)
+        loop = _piece_loops()[self.short and pieces < MAX_KEEPING_PIECES]
+        status = loop(self.code.loaded.address, table, frame.arena, index)
         if status:
-            raise self.error_of(status, address + current, address + results, frame.arena)
+            raise self.error_of(status, table + current, table + results, frame.arena)
         self._frames.append(frame)
 
     def run_timed(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> tuple[list[Any], Times]:

@@ -14,6 +14,7 @@ from adjit.codegen.numpy import chunks
 from adjit.codegen.numpy.chunks import CHUNK, MANY_ELEMENTS, MIN_ELEMENTS, SMALL_CHUNK, ChunkGraph
 from adjit.eager.call import known_calls
 from adjit.ir.errors import IndexingError
+from adjit.ir.ops.random import philox_word
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
 from adjit.nn import functional
@@ -95,6 +96,28 @@ def test_random_numbers_are_those_of_small_draws() -> None:
         np.testing.assert_array_equal(many, again)
     aj.manual_seed(3)
     np.testing.assert_allclose(aj.rand(3 * CHUNK + 1, dtype=aj.float64).numpy()[:50], _first(50), rtol=1e-15)
+
+
+def test_keys_are_those_of_their_counters() -> None:
+    """Which are computed many at a time: at the ends of blocks, from any state, and from two generators by turns."""
+    first, second = aj.Generator().manual_seed(12345), aj.Generator()
+    for start in (0, 250, 2**63 - 3, 2**64 - 3):
+        second.set_state(aj.tensor(np.array([7, start], np.uint64)))
+        first.set_state(aj.tensor(np.array([12345, start], np.uint64)))
+        for count in range(start, start + 12):
+            for generator, key in ((first, 12345), (second, 7)):
+                assert int(generator.next_key()) == philox_word((count + 2**63) % 2**64, key)
+    assert second.get_state().tolist() == [7, 9]
+    assert second.counter._version > 40
+
+
+def test_few_random_numbers_are_one_kernel(compiled: list[ChunkGraph]) -> None:
+    aj.manual_seed(5)
+    few = aj.rand(10, 7).numpy().ravel()
+    aj.manual_seed(5)
+    np.testing.assert_array_equal(aj.rand(10, 700).numpy().ravel()[:70], few)
+    assert aj.randn(5, 20).shape == (5, 20)
+    assert [(graph.size, graph.chunk) for graph in compiled] == [(70, SMALL_CHUNK), (7000, CHUNK), (100, SMALL_CHUNK)]
 
 
 def _first(count: int) -> np.ndarray:
