@@ -6,7 +6,8 @@ differentiation", 2008.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,13 @@ from adjit.ir.types import C64, C128, F32, F64, I64, TensorType
 
 scipy_linalg: Any = LazyModule("scipy.linalg", extra="scipy")
 
+
+@cache
+def lapack(name: str, dtype: np.dtype) -> Callable[..., Any]:
+    """Return SciPy's function for a routine of LAPACK, which `get_lapack_funcs` takes as long to find as small matrices take."""
+    return scipy_linalg.lapack.get_lapack_funcs(name, dtype=dtype)      # type: ignore[no-any-return]
+
+
 Cotangents = tuple[Value | None, ...]
 
 # -- Cholesky factors and triangular systems
@@ -92,7 +100,12 @@ def _evaluate_triangular(a: np.ndarray, b: np.ndarray, *, lower: bool, transpose
         diagonal = np.diagonal(a)
         if not unit and not diagonal.all():        # SciPy raises an error, BLAS divides by zero
             a = np.where(np.eye(len(a), dtype=bool) & (a == 0), np.nan, a)
-        return scipy_linalg.solve_triangular(a, b, int(transpose), lower, unit, check_finite=False)
+        columns = a if a.flags.f_contiguous else a.T        # the transposed matrix, by columns as LAPACK has it
+        is_turned = columns is not a
+        x, failed = lapack("trtrs", a.dtype)(columns, b, lower=lower != is_turned, trans=int(transpose != is_turned), unitdiag=unit)
+        if failed:
+            raise np.linalg.LinAlgError
+        return x
 
     return each_matrix(solve, a, b, shapes=(b.shape[-2:],))[0]
 
@@ -152,13 +165,14 @@ def _evaluate_lu(a: np.ndarray) -> tuple[np.ndarray, ...]:
     *stack, rows, columns = a.shape
     count = min(rows, columns)
     factors, pivots, order = (np.empty((*stack, columns, rows), a.dtype), np.empty((*stack, count), I64), np.empty((*stack, rows), I64))
-    getrf = scipy_linalg.lapack.get_lapack_funcs("getrf", (a,))
+    getrf = lapack("getrf", a.dtype)
     for index in np.ndindex(*stack):
         found, pivots[index], _ = getrf(a[index])
         factors[index] = found.T
-        order[index] = np.arange(rows)
-        for row, pivot in enumerate(pivots[index]):
-            order[index][[row, pivot]] = order[index][[pivot, row]]
+        places = list(range(rows))
+        for row, pivot in enumerate(pivots[index].tolist()):
+            places[row], places[pivot] = places[pivot], places[row]
+        order[index] = places
     return factors, pivots, order
 
 
@@ -212,13 +226,13 @@ def _infer_lu_solve(a: TensorType, factors: TensorType, order: TensorType, b: Te
 def _evaluate_lu_solve(a: np.ndarray, factors: np.ndarray, order: np.ndarray, b: np.ndarray, *, transpose: bool) -> np.ndarray:
     below, above = {"lower": True, "unit": True}, {"lower": False, "unit": False}
     packed = factors.swapaxes(-1, -2)
-    where = np.broadcast_to(order[..., None], b.shape)
+    rows = (*np.indices(order.shape, sparse=True)[:-1], order) if order.ndim > 1 else order
     if transpose:
         x = np.empty_like(b)
         half = _evaluate_triangular(packed, b, transpose=True, **above)
-        np.put_along_axis(x, where, _evaluate_triangular(packed, half, transpose=True, **below), -2)
+        x[rows] = _evaluate_triangular(packed, half, transpose=True, **below)
         return x
-    half = _evaluate_triangular(packed, np.take_along_axis(b, where, -2), transpose=False, **below)
+    half = _evaluate_triangular(packed, b[rows], transpose=False, **below)
     return _evaluate_triangular(packed, half, transpose=False, **above)
 
 
@@ -255,7 +269,7 @@ def _infer_lu_inverse(a: TensorType, factors: TensorType, pivots: TensorType) ->
 
 
 def _evaluate_lu_inverse(a: np.ndarray, factors: np.ndarray, pivots: np.ndarray) -> np.ndarray:
-    getri, getrs = scipy_linalg.lapack.get_lapack_funcs(("getri", "getrs"), (factors,))
+    getri, getrs = (lapack(name, factors.dtype) for name in ("getri", "getrs"))
 
     def invert(factors: np.ndarray) -> Any:
         pivots = next(rows)
