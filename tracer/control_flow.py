@@ -108,11 +108,16 @@ def trace_body(function: Callable[[Sequence[Any]], Tree], name: str, parameters:
         arrays = [_array(leaf, out_tree, index) for index, leaf in enumerate(results)]
         graph = builder.build([array.value for array in arrays])
         origins = tuple(builder.origin(value) for value in graph.results)
-    more = [path for path, count in outer.root.added().items() if count > added.get(path, 0)]
-    if more:
-        warn_user(f"{name}, which a loop or branch of the program runs, adds to {', '.join(more[:3])}: each call does so as often as the "
-                  "trace did, not in each iteration. Carry a number, return what is to be kept, and store it outside of the loop")
+    warn_of_additions(outer.root, added, f"{name}, which a loop or branch of the program runs,", "in each iteration",
+                      "Carry a number, return what is to be kept, and store it outside of the loop")
     return TracedBody(graph, tuple(builder.captures), out_tree, tuple(array.weak for array in arrays), origins)
+
+
+def warn_of_additions(root: Scope, before: Mapping[str, int], who: str, when: str, remedy: str) -> None:
+    """Warn if the function has added to what is outside since `before`, the additions of the trace up to there."""
+    more = [path for path, count in root.added().items() if count > before.get(path, 0)]
+    if more:
+        warn_user(f"{who} adds to {', '.join(more[:3])}: each call does so as often as the trace did, not {when}. {remedy}")
 
 
 def _array(leaf: Any, tree: TreeSpec, index: int) -> TracedArray:

@@ -209,6 +209,12 @@ def active_scope() -> Scope | None:
     return scopes[-1] if scopes else None
 
 
+def outermost_scope() -> Scope:
+    """The outermost of the scopes of this thread, of which there has to be one."""
+    scopes: list[Scope] = thread.context.scopes
+    return scopes[0]
+
+
 def is_within_batch() -> bool:
     """True in a function that `vmap` traces for one example: what Python decides there has to hold for all examples."""
     scope = active_scope()
@@ -271,6 +277,19 @@ def entered(scope: Scope) -> Iterator[Scope]:
             with _lock:
                 open_traces.value -= 1
                 scope.counted = False
+
+
+@contextmanager
+def outward(scope: Scope) -> Iterator[None]:
+    """Work in an open scope around the active one within the block."""
+    scopes = thread.context.scopes
+    inner = scopes[scopes.index(scope) + 1:]
+    try:
+        del scopes[len(scopes) - len(inner):]
+        with emitting(scope.builder):
+            yield
+    finally:
+        scopes += inner
 
 
 def _is_trace(scope: Scope) -> bool:

@@ -13,6 +13,8 @@ from adjit.ir import ops
 from adjit.ir.types import is_inexact
 from adjit.runtime.custom_vjp import custom_vjp
 from adjit.tracer.array import TracedArray, as_traced, wrap
+from adjit.tracer.control_flow import warn_of_additions
+from adjit.tracer.scope import outermost_scope
 
 
 class _Call:
@@ -55,8 +57,12 @@ class _Call:
         inner = [_active(array) for array in tensors]
         self.context.save_for_backward(*(None if tensor is None else inner[self.position[id(tensor)]] for tensor in self.saved))
         vars(self.context).update({name: inner[self.position[id(tensor)]] for name, tensor in self.attributes.items()})
+        whole = outermost_scope()       # that of the function which is compiled: the call is traced apart
+        added = whole.added()
         with enable_grad():
             gradients = gradients_of(self.function, self.context, [_active(array) for array in cotangents], self.arguments)
+        warn_of_additions(whole, added, f"{self.function.__name__}.backward()", "in each backward pass",
+                          "Count outside of the function")
         found = [None if gradients[position] is None or position not in self.wanted else traced(gradients[position])
                  for position in self.positions]
         return (*found, *(None for _ in self.tensors[len(found):]))

@@ -8,7 +8,8 @@ tensor the function reads is read at each call, so that a state may be another t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +18,11 @@ from adjit.eager.capture import Capture
 from adjit.eager.tensor import Tensor
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Value
+from adjit.ir.types import I64
 from adjit.runtime.capture.state_guard import StateGuard
-from adjit.tracer.array import TracedArray, wrap
+from adjit.tracer.array import ORDINARY, PLAIN, TracedArray
 from adjit.tracer.pending_number import PendingNumber
+from adjit.tracer.scope import active_scope, outward
 
 MISSING: Any = object()
 _NUMBERS = (int, float)
@@ -146,6 +149,57 @@ def tensors_in(value: Any, slot: Slot) -> Iterator[tuple[Slot, Tensor]]:
             yield from tensors_in(item, slot._replace(path=(*slot.path, index)))
 
 
-def number_in_trace(value: Value) -> TracedArray:
+class _NumberInTrace(TracedArray):
+    """Number that stands for one of the state in a trace, or was computed from such numbers and Python's: in the scope of the trace, so
+    that a function of which derivatives are taken, or that `vmap` traces for one example, may store it. `changes`: how often that was.
+    """
+
+    __slots__ = ("changes",)
+    changes: int
+
+
+def _computed(name: str) -> Callable[[Any, Any], Any]:
+    def method(self: _NumberInTrace, other: Any) -> Any:
+        compute: Callable[[Any, Any], Any] = getattr(TracedArray, name)
+        if type(other) not in _NUMBERS and not isinstance(other, _NumberInTrace):
+            return compute(self, other)
+        with outward(self.scope):
+            return number_in_trace(compute(self, other).value, self.changes + 1)
+    return method
+
+
+for _name in ("add", "sub", "mul", "truediv"):
+    for _prefix in ("", "r", "i"):
+        setattr(_NumberInTrace, f"__{_prefix}{_name}__", _computed(f"__{_prefix}{_name}__"))
+
+
+class _IntInTrace(_NumberInTrace):
+    __slots__ = ()
+    __class__ = int     # type: ignore[assignment]
+
+
+class _FloatInTrace(_NumberInTrace):
+    __slots__ = ()
+    __class__ = float       # type: ignore[assignment]
+
+
+ORDINARY.update((_IntInTrace, _FloatInTrace))
+PLAIN.update((_IntInTrace, _FloatInTrace))
+
+
+def number_in_trace(value: Value, changes: int = 0) -> TracedArray:
     """The number that stands for one of the state in a trace: it promotes as Python's numbers do."""
-    return wrap(value, weak=True)
+    scope = active_scope()
+    assert scope is not None
+    made = (_IntInTrace if value.type.dtype == I64 else _FloatInTrace)(value, scope, weak=True)
+    made.changes = changes
+    return made
+
+
+def changes_of(numbers: Iterable[StateNumber]) -> dict[str, int]:
+    """How often the function has changed numbers of the state so far, by their names."""
+    found = Counter[str]()
+    for number in numbers:
+        now = number.slot.table.get(number.slot.key)
+        found[number.name] += now.changes if isinstance(now, _NumberInTrace) else 0
+    return found

@@ -20,7 +20,7 @@ from adjit.ir.graph import Value
 from adjit.ir.types import F64, I64, TensorType
 from adjit.runtime.capture.aliases import Alias, find_alias, in_order
 from adjit.runtime.capture.state_guard import StateGuard
-from adjit.runtime.capture.stored_state import Slot, StateNumber, number_in_trace, take_stores, tensors_in
+from adjit.runtime.capture.stored_state import Slot, StateNumber, changes_of, number_in_trace, take_stores, tensors_in
 from adjit.tracer.array import TracedArray, as_traced, without_labels
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.guards.argument_containers import containers_in
@@ -155,6 +155,8 @@ class CapturedFunction:
                                                                 np.array(now)))
             slot.table[slot.key] = number_in_trace(number.value)
             self.numbers.append(number)
+        added = root.added
+        root.added = lambda: {**added(), **changes_of(self.numbers)}
         try:
             with marks_taken_back(self.capture):
                 result = self.__wrapped__(*args, **kwargs)

@@ -473,3 +473,71 @@ def test_such_programs_are_no_files(tmp_path: Any) -> None:
     module = Carrying()
     with pytest.raises(ExportError, match="changes attributes of modules"):
         aj.compile(lambda x: module(x)).export(tmp_path / "step.adjit", aj.tensor(X[0]))
+
+
+class Counted(nn.Module):
+    """Counts its calls, which scale the result."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls, self.total = 0, 0.0
+        self.layer = nn.Linear(2, 2)
+
+    def forward(self, x: aj.Tensor) -> aj.Tensor:
+        self.calls += 1
+        self.total = self.total + 0.5
+        return self.layer(x) * (1.0 / self.calls)
+
+
+TRANSFORMS: dict[str, Any] = {
+    "grad": lambda model, x: aj.grad(lambda x: model(x).sum())(x),
+    "func.grad": lambda model, x: aj.func.grad(lambda x: model(x).sum())(x),
+    "vmap": lambda model, x: aj.vmap(lambda x: model(x))(x),
+    "gradients of examples": lambda model, x: aj.vmap(aj.grad(lambda x: model(x).sum()))(x),
+    "jacrev": lambda model, x: aj.func.jacrev(lambda x: model(x))(x),
+    "hessian": lambda model, x: aj.hessian(lambda x: (model(x) ** 2).sum())(x),
+    "two": lambda model, x: aj.grad(lambda x: model(x).sum())(x) + aj.grad(lambda x: model(x).sum())(x),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_a_module_counts_within_transforms(name: str, compiled: bool) -> None:
+    model, x = Counted(), aj.ones(3, 2)
+    transform = TRANSFORMS[name]
+    function = aj.compile(lambda x: transform(model, x)) if compiled else lambda x: transform(model, x)
+    times, first = (2 if name == "two" else 1), None
+    for call in range(1, 4):
+        result = function(x)
+        first = first if call > 1 else result.detach()
+        assert (model.calls, model.total) == (times * call, 0.5 * times * call)
+    if name == "grad":
+        np.testing.assert_allclose(result.detach().numpy(), first.numpy() / 3, 1e-6)
+    if compiled:
+        assert function.cache_info().traces == 1
+
+
+def test_counting_in_backward_or_in_a_loop_causes_a_warning() -> None:
+    model = Counted()
+
+    class Doubled(aj.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: aj.Tensor) -> aj.Tensor:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: aj.Tensor) -> aj.Tensor:
+            model.calls += 1
+            return grad * 2
+
+    def step(x: aj.Tensor) -> None:
+        Doubled.apply(x).sum().backward()
+
+    with pytest.warns(UserWarning, match=r"Doubled\.backward\(\) adds to calls: each call does so as often as the trace did"):
+        aj.compile(step)(aj.ones(2, requires_grad=True))
+
+    def body(carry: Any, x: Any) -> Any:
+        model.calls += 1
+        return carry + x, x
+    with pytest.warns(UserWarning, match=r"body, which a loop or branch of the program runs, adds to calls"):
+        aj.compile(lambda x: aj.scan(body, 0.0, x))(np.ones(3))
