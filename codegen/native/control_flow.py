@@ -6,24 +6,38 @@ region's plan puts a new value elsewhere, the value is copied back after each it
 steps of a region that are worth it go to the thread pool. All steps of a region share the scratch memory of the thread.
 
 Iterations of a scan that carries nothing are tasks, where the plan says so (`is_dealt`): each thread has the arena of the region in its own
-scratch memory.
+scratch memory. So are the parts of the rows of `panels`, each with carried values of its own; as their number is data, the step launches
+them itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import ceil
 
 from adjit.codegen.llvm.module import Definition
 from adjit.codegen.llvm.target import Target
 from adjit.codegen.native import collectives
 from adjit.codegen.native.arrays.creation import MEMCPY
-from adjit.codegen.native.program_code import MAX_GIL_HELD_NS, OP_SHIFT, LowerGraph, ProgramCode, StepCode
+from adjit.codegen.native.program_code import (
+    LAUNCH,
+    MAX_GIL_HELD_NS,
+    MIN_PARALLEL_NS,
+    OP_SHIFT,
+    SIGNATURE,
+    LowerGraph,
+    ProgramCode,
+    StepCode,
+    launch_function,
+)
 from adjit.codegen.native.step_builder import StepBuilder
-from adjit.ir.analysis.buffer_assignment import BufferAssignment, ResultOffsets, is_dealt, nested_ops, region_memory
+from adjit.ir.analysis.buffer_assignment import BufferAssignment, ResultOffsets, is_dealt, nested_ops, part_bytes, region_memory
 from adjit.ir.analysis.collective_order import table_of
 from adjit.ir.communicator import ENTERED, LEFT
 from adjit.ir.graph import Op, carried_operands
+from adjit.ir.memory_sizes import aligned
+from adjit.ir.ops.panels import ROWS_PER_PART
 from adjit.ir.ops.traits import CONTROL_FLOW
 
 ASSUMED_TRIP_COUNT = 64
@@ -40,19 +54,22 @@ def lower_control_flow(op: Op, shared: Mapping[int, int], target: Target, lower_
     text = _RegionBuilder(op, target, programs, memory, shared)
     dealt = is_dealt(op)
     with text.step():
-        if dealt:
+        if op.name == "panels":
+            text.panels(nbytes)
+        elif dealt:
             text.dealt_scan(nbytes)
         else:
-            {"scan": text.scan, "while_loop": text.while_loop, "cond": text.cond, "panels": text.panels}[op.name]()
+            {"scan": text.scan, "while_loop": text.while_loop, "cond": text.cond}[op.name]()
     trip_count = {"scan": op.attrs.get("length", 1), "while_loop": ASSUMED_TRIP_COUNT, "cond": 1, "panels": ASSUMED_TRIP_COUNT}[op.name]
     work = trip_count * sum(program.work for program in programs)
     if op.name in ("while_loop", "panels"):
         work = max(work, MAX_GIL_HELD_NS)     # the trip count is unknown: release the GIL, as the loop may run for long
-    code = text.code(op.attrs["length"] if dealt else 1, work, checks=any(program.checks for program in programs))
+    code = text.code(op.attrs["length"] if dealt and op.name == "scan" else 1, work, checks=any(program.checks for program in programs))
     functions: dict[str, Definition] = {}
     for program in programs:
         functions.update(program.shared)
         functions.update({function.name: function for function in program.functions})
+    functions.update(text.shared)
     declarations = code.declarations.union({MEMCPY}, *(program.declarations for program in programs))
     scratch_bytes = max(program.scratch_bytes for program in programs)
     return (replace(code, shared=functions, declarations=declarations, scratch_bytes=code.scratch_bytes + scratch_bytes),)
@@ -140,31 +157,114 @@ class _RegionBuilder(StepBuilder):
             for place, source in zip(results, (trips, stride), strict=False):
                 self.store("i64", self.load("i64", source), place)
 
-    def panels(self) -> None:
-        """A loop for each size of panels, over the panels of that size that are left."""
+    def panels(self, nbytes: int) -> None:
+        """The parts of the rows, on the pool if they are worth it, then the combination of their carried values."""
         op = self.op
-        carries, slices, sizes = (op.attrs[name] for name in ("carries", "slices", "sizes"))
-        rows, first = len(op.results) - carries, carries + slices
+        first, rows, dealt = op.attrs["carries"] + op.attrs["slices"], len(op.results) - op.attrs["carries"], is_dealt(op)
         operands, results, scratch = self.argument_pointers()
         carried = results[rows:]
+        places, offset = [], 0
+        for value in op.operands[:op.attrs["carries"]]:
+            places.append(offset)
+            offset += aligned(value.type.nbytes)
+        self.scratch_bytes = aligned(nbytes) if dealt else 0
+        self.part(places, offset, dealt)
         self.copy_initial(operands, carried)
-        count, begin = self.load("i64", operands[first]), self.alloca("i64")
-        self.store("i64", 0, begin)
-        for number, (region, size) in enumerate(zip(op.regions, sizes, strict=True)):
-            params, targets = self.arrays(number)
-            self.set_pointers(params, [*carried, *[None] * slices, begin, *operands[first + 1:]])
-            self.set_pointers(targets, [*[None] * rows, *self.result_pointers(number, scratch)[rows:]])
-            with self.loop():
-                position = self.load("i64", begin)
-                with self.if_(self.compare("sgt", self.add(position, size), count)):
-                    self.break_()
-                for index in range(carries, first):
-                    self.set_pointer(params, index, self.row(operands[index], position, region.params[index].type.nbytes // size))
-                for index in range(rows):
-                    self.set_pointer(targets, index, self.row(results[index], position, region.results[index].type.nbytes // size))
-                self.call_region(number, params, targets, scratch)
-                self.copy_back(number, carried, scratch)
-                self.store("i64", self.add(position, size), begin)
+        count = self.load("i64", operands[first])
+        used = self.used_parts(count)
+        several = self.compare("sgt", used, 1)
+        if places and op.attrs["parts"] > 1:
+            with self.if_(several):
+                for place, pointer, value in zip(places, carried, op.operands, strict=False):
+                    self.copy(self.at(scratch, 1, place), pointer, value.type.nbytes)
+        per_panel = self.programs[0].work
+        pool = "null"
+        if dealt and per_panel:
+            many = self.compare("sge", count, ceil(MIN_PARALLEL_NS * op.attrs["sizes"][0] / per_panel))
+            pool = self.select(self.both(several, many), "ptr", self.pool, "null")
+        self.shared[LAUNCH] = launch_function()
+        status = self.call("i64", f"@{LAUNCH}", ("ptr", pool), ("ptr", self.use("@step.part")), ("ptr", "%places"), ("i64", used),
+                           ("ptr", "%scratch"))
+        if any(program.checks for program in self.programs):
+            with self.if_(self.compare("ne", status, 0)):
+                self.ret("i64", status)
+        if not places or op.attrs["parts"] == 1:
+            return
+        params, targets = self.arrays(len(op.attrs["sizes"]))
+        memory = self.region_scratch(scratch, offset, dealt)
+        self.set_pointers(params, [*carried, *[None] * len(carried)])
+        self.set_pointers(targets, self.result_pointers(len(op.attrs["sizes"]), memory))
+        with self.for_range(1, used, empty=True) as loop:
+            for index, place in enumerate(places, start=len(carried)):
+                self.set_pointer(params, index, self.at(scratch, 1, place, (loop.counter, offset)))
+            self.call_region(len(op.attrs["sizes"]), params, targets, memory)
+            self.copy_back(len(op.attrs["sizes"]), carried, memory)
+
+    def part(self, places: Sequence[int], nbytes: int, dealt: bool) -> None:
+        """The function `@step.part`, whose tasks are parts of the rows: a loop for each size of panels. The carried values of the first
+        part are the results; those of the others lie behind one another in the op's scratch memory, each `nbytes`, at the offsets
+        `places`."""
+        op, outer = self.op, (self.pool, self.inner_scratch)
+        carries, slices, sizes = (op.attrs[name] for name in ("carries", "slices", "sizes"))
+        rows, first = len(op.results) - carries, carries + slices
+        with self.function("step.part", SIGNATURE, result="i64"):
+            operands, results, scratch = self.argument_pointers()
+            count = self.load("i64", operands[first])
+            used = self.used_parts(count)
+            if dealt:       # a single part has all threads
+                self.pool = self.select(self.compare("eq", used, 1), "ptr", self.pool, "null")
+            memory = self.region_scratch(scratch, nbytes, dealt)
+            whole, begin = self.let(f"udiv i64 {count}, {sizes[0]}"), self.alloca("i64")
+            arrays = [self.arrays(number) for number in range(len(sizes))]
+            for number, (params, targets) in enumerate(arrays):
+                self.set_pointers(params, [*[None] * first, begin, *operands[first + 1:]])
+                self.set_pointers(targets, [*[None] * rows, *self.result_pointers(number, memory)[rows:]])
+            with self.for_range("%low", "%high", empty=True) as loop:
+                part = loop.counter
+                carried = results[rows:]
+                if op.attrs["parts"] > 1:
+                    is_first = self.compare("eq", part, 0)
+                    carried = [self.select(is_first, "ptr", own, self.at(scratch, 1, place, (part, nbytes)))
+                               for own, place in zip(carried, places, strict=True)]
+                    if carried:
+                        with self.if_(self.not_(is_first)):
+                            for place, pointer, value in zip(places, carried, op.operands, strict=False):
+                                self.copy(pointer, self.at(scratch, 1, place), value.type.nbytes)
+                for params, _ in arrays:
+                    self.set_pointers(params, carried)
+                low, high = (self.mul(self.let(f"udiv i64 {self.mul(whole, at)}, {used}"), sizes[0]) for at in (part, self.add(part, 1)))
+                self.store("i64", low, begin)
+                end = self.select(self.compare("eq", self.add(part, 1), used), "i64", count, high)
+                for number, size in enumerate(sizes):
+                    self.panels_of_size(number, size, operands, results, carried, arrays[number], begin, end, memory)
+            self.ret("i64", 0)
+        self.pool, self.inner_scratch = outer
+
+    def panels_of_size(self, number: int, size: int, operands: Sequence[str], results: Sequence[str], carried: Sequence[str],
+                       arrays: tuple[str, str], begin: str, end: str, memory: str) -> None:
+        """A loop over the panels of a size from row `begin` to row `end`, which leaves the row behind them in `begin`."""
+        op, region, (params, targets) = self.op, self.op.regions[number], arrays
+        carries = op.attrs["carries"]
+        with self.loop():
+            position = self.load("i64", begin)
+            with self.if_(self.compare("sgt", self.add(position, size), end)):
+                self.break_()
+            for index in range(carries, carries + op.attrs["slices"]):
+                self.set_pointer(params, index, self.row(operands[index], position, region.params[index].type.nbytes // size))
+            for index in range(len(op.results) - carries):
+                self.set_pointer(targets, index, self.row(results[index], position, region.results[index].type.nbytes // size))
+            self.call_region(number, params, targets, memory)
+            self.copy_back(number, carried, memory)
+            self.store("i64", self.add(position, size), begin)
+
+    def used_parts(self, count: str) -> str:
+        """Number of parts of so many rows, as `parts_of` says."""
+        return self.larger(self.smaller(self.let(f"udiv i64 {count}, {ROWS_PER_PART}"), self.op.attrs["parts"]), 1)
+
+    def region_scratch(self, scratch: str, offset: int, dealt: bool) -> str:
+        """Memory of the regions of panels, and behind it that of their steps: of the thread, or in the arena, behind the parts."""
+        self.inner_scratch = self.at("%scratch", 1, self.scratch_bytes)
+        return "%scratch" if dealt else self.at(scratch, 1, part_bytes(self.op))
 
     def note(self, operands: Sequence[str], key: int) -> None:
         """Note that a loop or branch with collectives begins or ends: by that ranks whose trip counts differ are told from others."""

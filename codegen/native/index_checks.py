@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from adjit.codegen.native.artifact import GuardCheck, IndexCheck, nested_check
-from adjit.ir.analysis.buffer_assignment import BufferAssignment
+from adjit.ir.analysis.buffer_assignment import BufferAssignment, is_dealt, part_bytes
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.graph import Op, Slot
@@ -57,7 +57,7 @@ def _nested_checks(op: Op, operands: Sequence[_Storage | None], slots: Sequence[
     `operands` has the memory of the op's operands, `slots` the memory of its results and its scratch memory.
     """
     params = _param_storages(op, operands, slots)
-    scratch = slots[len(op.results)] if len(slots) > len(op.results) else None
+    scratch = slots[len(op.results)] if len(slots) > len(op.results) and not is_dealt(op) else None
 
     def storage(slot: Slot) -> _Storage | None:
         if slot.space == "param":
@@ -66,11 +66,14 @@ def _nested_checks(op: Op, operands: Sequence[_Storage | None], slots: Sequence[
                 return found
             return None if found.base_shape else _Storage(found.slot.offset_by(slot.start))
         if slot.space == "arena" and scratch is not None:
-            return _Storage(Slot(scratch.slot.space, scratch.slot.offset + slot.offset))
+            return _Storage(Slot(scratch.slot.space, scratch.slot.offset + part_bytes(op) + slot.offset))
         return None
 
     for region in op.regions:
         assignment = BufferAssignment(region)
+        if op.name == "panels" and region is op.regions[-1]:        # sums alone
+            yield from [None] * len(assignment.ops)
+            continue
         for inner in assignment.ops:
             here = [storage(assignment.slots[value]) for value in inner.operands]
             yield _check(inner, here[1]) if inner.definition.kind is Kind.INDEXING else None

@@ -25,7 +25,18 @@ from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.arrays.creation import lower_copy
 from adjit.codegen.native.lower_op import lower_step
 from adjit.codegen.native.merge_functions import MAX_MERGED_LINES, MIN_SIMILAR, find_similar, is_small, merge_steps, numbers_table
-from adjit.codegen.native.program_code import ENTRY, MAX_SPANS, OP_SHIFT, SIGNATURE, Call, LeadingDims, ProgramCode, StepCode
+from adjit.codegen.native.program_code import (
+    ENTRY,
+    LAUNCH,
+    MAX_SPANS,
+    OP_SHIFT,
+    SIGNATURE,
+    Call,
+    LeadingDims,
+    ProgramCode,
+    StepCode,
+    launch_function,
+)
 from adjit.codegen.native.subnormals import BODY, flushing_entry
 from adjit.ir.analysis.buffer_assignment import BufferAssignment, ResultKind
 from adjit.ir.dataclass import dataclass
@@ -44,18 +55,6 @@ OnStep = Callable[[Sequence[Definition], StepCode], None]
 PARAMETERS = "ptr noalias readonly %params, ptr noalias readonly %results, ptr noalias %arena, ptr %pool"
 ARGUMENTS = ("ptr", "%params"), ("ptr", "%results"), ("ptr", "%arena"), ("ptr", "%pool")
 REGION_PARAMETERS, REGION_ARGUMENTS = f"{PARAMETERS}, ptr noalias %scratch", (*ARGUMENTS, ("ptr", "%scratch"))
-LAUNCH_ARGUMENTS = ("ptr", "%pool"), ("ptr", "%step"), ("ptr", "%places"), ("i64", "%tasks"), ("ptr", "%scratch")
-
-
-def _launch() -> Function:
-    """The function that runs a step on the pool, or, without a pool, on the calling thread."""
-    text = Builder()
-    step = ("ptr", "%places"), ("i64", 0), ("i64", "%tasks"), ("ptr", "%scratch")
-    with text.if_(text.same("%pool", "null")):
-        text.ret("i64", text.call("i64", "%step", *step))
-    launch, arguments = text.load("ptr", "%pool"), [*map(" ".join, LAUNCH_ARGUMENTS)]
-    text.ret("i64", text.call("i64", launch, *LAUNCH_ARGUMENTS))
-    return text.end_function("adjit.launch", ", ".join(arguments), "i64", attributes=DISPATCH)
 
 
 @dataclass(slots=True)
@@ -186,7 +185,7 @@ def lower_program(planned: Graph, target: Target, prefix: str = "", timed: bool 
     functions = [*functions, *_emit_calls(body, calls, len(assignment.ops) if timed else None, parameters, arguments, linkage,
                                            None if is_region else assignment.arena_bytes)]
     if any(call.parallel for call in calls):
-        shared["adjit.launch"] = _launch()
+        shared[LAUNCH] = launch_function()
     return ProgramCode(entry, tuple(functions), shared, frozenset(declarations), tuple(calls), flush_subnormals)
 
 
@@ -257,7 +256,7 @@ def _function(name: str, calls: Sequence[Call], timed: int | None, parameters: s
     if scratch is not None:
         lines.append(f"  %scratch = getelementptr i8, ptr %arena, i64 {scratch}")
     stored: list[tuple[Slot | str | None, int] | None] = [None] * width
-    uses = {"adjit.launch"}
+    uses = {LAUNCH}
     for i in range(width):
         lines.append(f"  %place{i} = getelementptr ptr, ptr %places, i64 {i}")
     for k, call in enumerate(calls):
@@ -272,7 +271,7 @@ def _function(name: str, calls: Sequence[Call], timed: int | None, parameters: s
             step = wrappers[-1].name
         if timed is not None and call.number >= 0 and (k == 0 or calls[k - 1].number != call.number):
             lines += _clock(2 * call.number, f"begin{k}")
-        alone, together = f"@{call.function}(ptr %places, i64 0", f"@adjit.launch(ptr %pool, ptr @{step}, ptr %places"
+        alone, together = f"@{call.function}(ptr %places, i64 0", f"@{LAUNCH}(ptr %pool, ptr @{step}, ptr %places"
         lines.append(f"  %r{k} = call i64 {together if call.parallel else alone}, i64 {call.code.tasks}, ptr %scratch)")
         uses |= {call.function, step, *[slot for slot in call.args if isinstance(slot, str)]}
         if timed is not None and call.number >= 0:

@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import field
 
-from adjit.codegen.llvm.module import Definition
+from adjit.codegen.llvm.builder import Builder
+from adjit.codegen.llvm.module import DISPATCH, Definition, Function
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Graph, Op, Slot
@@ -42,6 +43,23 @@ MAX_SPANS = 4096
 
 SIGNATURE = "ptr noalias nocapture readonly %places, i64 %low, i64 %high, ptr noalias %scratch"
 """Parameters of a step."""
+
+
+LAUNCH = "adjit.launch"
+"""Function that runs a step on the pool: of the pool, the step, its argument array, its number of tasks, and scratch memory."""
+
+_LAUNCH_ARGUMENTS = ("ptr", "%pool"), ("ptr", "%step"), ("ptr", "%places"), ("i64", "%tasks"), ("ptr", "%scratch")
+
+
+def launch_function() -> Function:
+    """The function `LAUNCH`. Without a pool, it runs the step on the calling thread."""
+    text = Builder()
+    step = ("ptr", "%places"), ("i64", 0), ("i64", "%tasks"), ("ptr", "%scratch")
+    with text.if_(text.same("%pool", "null")):
+        text.ret("i64", text.call("i64", "%step", *step))
+    launch, arguments = text.load("ptr", "%pool"), [*map(" ".join, _LAUNCH_ARGUMENTS)]
+    text.ret("i64", text.call("i64", launch, *_LAUNCH_ARGUMENTS))
+    return text.end_function(LAUNCH, ", ".join(arguments), "i64", attributes=DISPATCH)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from adjit.ir.analysis.aliases import is_elided
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind, RegionUse
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot, Value, updated_results
-from adjit.ir.memory_sizes import aligned
+from adjit.ir.memory_sizes import ALIGNMENT, aligned
 from adjit.ir.ops.traits import CONTROL_FLOW
 from adjit.ir.types import TensorType
 
@@ -127,13 +127,26 @@ def _is_own_update(region: Graph, param: int, result: int) -> bool:
     return result == len(region.results) - region.param_roles.count("carried") + param
 
 
-def scratch_bytes(op: Op) -> int:
-    """Bytes of scratch memory that a planned loop or branch needs."""
-    return region_memory(op.regions)[1]
+def part_bytes(op: Op) -> int:
+    """Bytes of the carried values of the parts of `panels`, behind one another; the first place has those that each part begins with."""
+    if op.name != "panels" or op.attrs["parts"] == 1:
+        return 0
+    parts: int = op.attrs["parts"]
+    return parts * sum(aligned(value.type.nbytes) for value in op.operands[:op.attrs["carries"]])
+
+
+def scratch_bytes(op: Op, dealt: bool = False) -> int:
+    """Bytes of scratch memory that a planned loop or branch needs; if its iterations are `dealt`, the regions' is the threads'."""
+    if dealt:
+        return part_bytes(op)
+    nbytes = region_memory(op.regions)[1]
+    return max(nbytes, ALIGNMENT) + part_bytes(op) if op.name == "panels" else nbytes
 
 
 def is_dealt(op: Op) -> bool:
-    """True for a planned loop whose iterations are tasks: it carries nothing, and its region has no memory in the arena of the program."""
+    """True for a planned loop whose iterations, or parts, are tasks: its regions have no memory in the arena of the program."""
+    if op.name == "panels":
+        return bool(op.attrs["parts"] > 1 and op.attrs["scratch_bytes"] == part_bytes(op))
     return op.name == "scan" and op.attrs["length"] > 0 and not op.attrs["carries"] and not op.attrs["scratch_bytes"]
 
 

@@ -250,7 +250,8 @@ class _Walk:
         """Nothing is known of rows and of what is carried; the number of the first row is none that is negative."""
         first = op.attrs["carries"] + op.attrs["slices"]
         known = [*[None] * first, (0, MAX_ROWS), *given[first + 1:]]
-        return [self.region(region, known)[0] for region in op.regions], []
+        *bodies, combine = op.regions
+        return [*(self.region(region, known)[0] for region in bodies), combine], []
 
 
 _CONTROL_FLOW: dict[str, Callable[[_Walk, Op, list[Range | None]], tuple[list[Graph], list[Range | None]]]] = {

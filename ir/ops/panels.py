@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,12 @@ MOST_ROWS = 1_000_003
 """Most rows of a call that a program for any number serves: what Python does for more was not seen. It is a prime, so that hardly another
 length is a multiple."""
 
+MOST_PARTS = 16
+"""Most parts of the rows, each a task with carried values of its own: as many threads as are used."""
+
+ROWS_PER_PART = 128
+"""Least rows of a part. A part costs some passes over its carried values: as much as a few rows, of gradients of layers."""
+
 Body = Callable[..., Sequence[np.ndarray]]
 
 
@@ -29,9 +36,12 @@ def row_type(type: TensorType, sizes: Sequence[int], number: int) -> TensorType:
     return type.with_shape((type.shape[0] // sizes[0] * sizes[number], *type.shape[1:]))
 
 
-def _infer(*types: TensorType, regions: Sequence[Graph], carries: int, slices: int, sizes: tuple[int, ...],
+def _infer(*types: TensorType, regions: Sequence[Graph], carries: int, slices: int, sizes: tuple[int, ...], parts: int,
            **attrs: Any) -> tuple[TensorType, ...]:
     first = carries + slices
+    *regions, combine = regions
+    if parts < 1:
+        raise ShapeError(f"rows in {parts} parts: one is the least")
     if len(sizes) != len(regions) or not sizes or sizes[-1] != 1 or list(sizes) != sorted(set(sizes), reverse=True):
         raise ShapeError(f"panels of {sizes} rows for {len(regions)} regions: sizes fall to 1")
     if types[first] != TensorType(I64, ()):
@@ -39,9 +49,12 @@ def _infer(*types: TensorType, regions: Sequence[Graph], carries: int, slices: i
     if any(not type.shape or type.shape[0] % sizes[0] for type in types[carries:first]):
         raise ShapeError(f"an array of rows has no {sizes[0]} rows along its first axis")
     rows = [value.type for value in regions[0].results[:len(regions[0].results) - carries]]
-    for number, region in enumerate(regions):
-        given = [*types[:carries], *(row_type(type, sizes, number) for type in types[carries:first]), *types[first:]]
-        made = [*(row_type(type, sizes, number) for type in rows), *types[:carries]]
+    for number, region in enumerate((*regions, combine)):
+        if region is combine:
+            given, made = [*types[:carries], *types[:carries]], list(types[:carries])
+        else:
+            given = [*types[:carries], *(row_type(type, sizes, number) for type in types[carries:first]), *types[first:]]
+            made = [*(row_type(type, sizes, number) for type in rows), *types[:carries]]
         for found, expected, what in ((region.params, given, "takes"), (region.results, made, "gives")):
             if [value.type for value in found] != expected:
                 raise ShapeError(f"@{region.name} {what} {', '.join(str(value.type) for value in found)}, "
@@ -49,33 +62,46 @@ def _infer(*types: TensorType, regions: Sequence[Graph], carries: int, slices: i
     return (*rows, *types[:carries])
 
 
-def panels_of(count: int, sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Number of the size, and first row, of each panel of `count` rows: as many of the largest size as there are, then of the next.
+def parts_of(count: int, parts: int) -> int:
+    """Number of parts of so many rows, at most `parts`. It follows from the number of rows alone."""
+    return max(1, min(parts, count // ROWS_PER_PART))
 
-    >>> list(panels_of(21, (8, 4, 1)))
-    [(0, 0), (0, 8), (1, 16), (2, 20)]
+
+def panels_of(count: int, sizes: Sequence[int], parts: int = 1) -> Iterator[list[tuple[int, int]]]:
+    """Number of the size, and first row, of each panel of `count` rows, for each of `parts` parts: as many panels of the largest size as
+    there are, dealt to the parts, and in the last part as many of the next size as there are, and so on.
+
+    >>> list(panels_of(21, (8, 4, 1), 2))
+    [[(0, 0)], [(0, 8), (1, 16), (2, 20)]]
     """
-    begin = 0
-    for number, size in enumerate(sizes):
-        while begin + size <= count:
-            yield number, begin
-            begin += size
+    whole = count // sizes[0]
+    for part in range(parts):
+        begin, end = whole * part // parts * sizes[0], whole * (part + 1) // parts * sizes[0]
+        found = [(0, row) for row in range(begin, end, sizes[0])]
+        for number, size in enumerate(sizes) if part == parts - 1 else ():
+            while end + size <= count:
+                found.append((number, end))
+                end += size
+        yield found
 
 
-def run_panels(bodies: Sequence[Body], arrays: Sequence[np.ndarray], rows: Sequence[np.ndarray], carries: int, slices: int,
-               sizes: Sequence[int], per_row: Sequence[int]) -> list[np.ndarray]:
-    """Run a body for each panel; fills `rows` and returns the last carries. `per_row` has the length along the first axis that a row
-    takes, of each array of rows, then of each of the results `rows`."""
+def run_panels(bodies: Sequence[Body], combine: Body, arrays: Sequence[np.ndarray], rows: Sequence[np.ndarray], carries: int, slices: int,
+               sizes: Sequence[int], parts: int, per_row: Sequence[int]) -> list[np.ndarray]:
+    """Run a body for each panel; fills `rows` and returns the last carries, those of the parts combined. `per_row` has the length along
+    the first axis that a row takes, of each array of rows, then of each of the results `rows`."""
     first = carries + slices
-    carried: Sequence[np.ndarray] = [array.copy() for array in arrays[:carries]]
-    for number, begin in panels_of(int(arrays[first]), sizes):
-        end = begin + sizes[number]
-        given = [array[begin * length:end * length] for array, length in zip(arrays[carries:first], per_row, strict=False)]
-        out = bodies[number](*carried, *given, np.asarray(begin, I64), *arrays[first + 1:])
-        for row, value, length in zip(rows, out, per_row[slices:], strict=False):
-            row[begin * length:end * length] = value
-        carried = out[len(rows):]
-    return list(carried)
+    count, found = int(arrays[first]), list[Sequence[np.ndarray]]()
+    for panels in panels_of(count, sizes, parts_of(count, parts)):
+        carried: Sequence[np.ndarray] = [array.copy() for array in arrays[:carries]]
+        for number, begin in panels:
+            end = begin + sizes[number]
+            given = [array[begin * length:end * length] for array, length in zip(arrays[carries:first], per_row, strict=False)]
+            out = bodies[number](*carried, *given, np.asarray(begin, I64), *arrays[first + 1:])
+            for row, value, length in zip(rows, out, per_row[slices:], strict=False):
+                row[begin * length:end * length] = value
+            carried = out[len(rows):]
+        found.append(carried)
+    return list(reduce(lambda one, two: combine(*one, *two), found))
 
 
 def lengths_per_row(op_types: Sequence[TensorType], sizes: Sequence[int]) -> list[int]:
@@ -83,24 +109,26 @@ def lengths_per_row(op_types: Sequence[TensorType], sizes: Sequence[int]) -> lis
     return [type.shape[0] // sizes[0] for type in op_types]
 
 
-def _evaluate(*arrays: np.ndarray, regions: Sequence[Graph], carries: int, slices: int, sizes: tuple[int, ...],
+def _evaluate(*arrays: np.ndarray, regions: Sequence[Graph], carries: int, slices: int, sizes: tuple[int, ...], parts: int,
               **attrs: Any) -> tuple[np.ndarray, ...]:
     results = [value.type for value in regions[0].results[:len(regions[0].results) - carries]]
     taken = [value.type for value in regions[0].params[carries:carries + slices]]
     per_row, count = lengths_per_row([*taken, *results], sizes), int(arrays[carries + slices])
     rows = [np.empty((count * length, *type.shape[1:]), type.dtype) for type, length in zip(results, per_row[slices:], strict=True)]
-    bodies = [lambda *given, region=region: interpret(region, given) for region in regions]
-    return (*rows, *run_panels(bodies, arrays, rows, carries, slices, sizes, per_row))
+    *bodies, combine = [lambda *given, region=region: interpret(region, given) for region in regions]
+    return (*rows, *run_panels(bodies, combine, arrays, rows, carries, slices, sizes, parts, per_row))
 
 
 panels: OpDefinition = define(
-    "panels", Kind.REGION, vjp=None, batch=None, attributes={"carries": int, "slices": int, "sizes": tuple, "scratch_bytes": int},
-    regions=len(PANEL_SIZES),
+    "panels", Kind.REGION, vjp=None, batch=None,
+    attributes={"carries": int, "slices": int, "sizes": tuple, "parts": int, "scratch_bytes": int},
+    regions=len(PANEL_SIZES) + 1,
     doc="Runs a region for each panel of rows of `slices` arrays: as many panels of `sizes[0]` rows as there are, then of `sizes[1]`, down "
         "to single rows, each size by a region of its own. How many rows there are is data, the operand behind the arrays; types are those "
         "of `sizes[0]` rows. A region takes `carries` carried values, then its rows of each array, the number of its first row, then the "
-        "other operands as they are; it returns rows, then the carried values for the next panel. Results: arrays of all rows, then the "
-        "carried values after the last panel.",
+        "other operands as they are; it returns rows, then the carried values for the next panel. Many rows are divided into up to `parts` "
+        "parts, which do not wait for each other: each begins with the carried operands, and the last region combines the carried values "
+        "of a part with those of the parts before. Results: arrays of all rows, then the carried values after the last part.",
     infer=_infer, evaluate=_evaluate, samples=no_samples, region_use=RegionUse.CONTROL_FLOW)
 
 

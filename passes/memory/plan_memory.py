@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 from adjit.ir import ops
-from adjit.ir.analysis.buffer_assignment import arena_bytes, scratch_bytes, tile_bytes
+from adjit.ir.analysis.buffer_assignment import arena_bytes, region_memory, scratch_bytes, tile_bytes
 from adjit.ir.analysis.cost import cost_of
 from adjit.ir.graph import Graph, Op, Slot, Value, updated_results
 from adjit.ir.memory_sizes import MAX_TILE_SCRATCH_BYTES, aligned
@@ -107,13 +107,18 @@ def _plan(graph: Graph, donations: Donations | None, deals: bool) -> Graph:
 def _with_planned_regions(op: Op, plan_region: Callable[[Graph], Graph], deals: bool) -> Op:
     op = carry_through_branches(op) if op.name == "cond" else op
     op = replace(op, regions=tuple(map(plan_region, op.regions)))
-    return replace(op, attrs={**op.attrs, "scratch_bytes": 0 if deals and _may_be_dealt(op) else scratch_bytes(op)})
+    return replace(op, attrs={**op.attrs, "scratch_bytes": scratch_bytes(op, dealt=deals and _may_be_dealt(op))})
 
 
 def _may_be_dealt(op: Op) -> bool:
-    """True for a loop whose iterations do not wait for each other, if they are as many as threads may be, or too small to be divided
-    themselves, and if a thread has enough memory for one."""
-    if op.name != "scan" or op.attrs["carries"] or contains(op.regions[0], HOST_CALLS):
+    """True for a loop whose iterations, or parts, do not wait for each other, if they are as many as threads may be, or too small to be
+    divided themselves, and if a thread has enough memory for one."""
+    if any(contains(region, HOST_CALLS) for region in op.regions):
+        return False
+    if op.name == "panels":
+        return op.attrs["parts"] > 1 and all(region_memory([region])[1] + tile_bytes(region) <= MAX_TILE_SCRATCH_BYTES
+                                             for region in op.regions)
+    if op.name != "scan" or op.attrs["carries"]:
         return False
     (region,) = op.regions
     return (op.attrs["length"] >= MANY_ITERATIONS or cost_of(region).operations <= SMALL_ITERATION_OPERATIONS) and (

@@ -18,9 +18,17 @@ from adjit.ir.definition import Kind
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import Location
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Value, is_kept, needed_ops
+from adjit.ir.memory_sizes import aligned
 from adjit.ir.ops.control_flow import COUNT
+from adjit.ir.ops.panels import MOST_PARTS
 from adjit.ir.types import TensorType
 from adjit.passes.panels.row_axes import RowGraphs, RowNumber, RowsMixed, is_sum_over_rows, row_operands
+
+MAX_PART_BYTES = 1 << 22
+"""Most bytes of the sums of all parts of the rows."""
+
+MIN_PARTS = 4
+"""Least number of parts: fewer would leave threads idle that work on one panel together, whose sums are that large."""
 
 MAX_LOOPS = 3
 """Loops over the rows: each computes again what it needs of the rows of those before."""
@@ -209,14 +217,29 @@ class _Emission:
         constants = [op for value, op in made.items() if value in read and value not in self.rows]
         shared = dict.fromkeys(value for value in read if value not in self.rows and value not in made)
         scalars = [self._number(split.graphs.numbers[op], op.result.type.dtype, ()) for op in numbers]
-        init = [self.values[op.operands[0]] if _accumulates(op) else self._identity(op) for op in sums]
+        parts = _parts(sums)
+        added_to = [op for op in sums if _accumulates(op) and parts > 1]        # after the loop: each part begins with zeros
+        init = [self.values[op.operands[0]] if _accumulates(op) and op not in added_to else self._identity(op) for op in sums]
         operands = [*init, *(self.values[value] for value in rows), self.count, *(self.values[value] for value in shared), *scalars]
         regions = [self._region(number, [*constants, *body], sums, outputs, rows, list(shared), numbers)
                    for number in range(len(split.sizes))]
-        results = ops.panels.emit(*operands, regions=regions, carries=len(sums), slices=len(rows), sizes=split.sizes, scratch_bytes=0)
+        results = ops.panels.emit(*operands, regions=[*regions, self._combination(sums)], carries=len(sums), slices=len(rows),
+                                  sizes=split.sizes, parts=parts, scratch_bytes=0)
         self.row_results.update(zip(outputs, results, strict=False))
         for op, value in zip(sums, results[len(outputs):], strict=True):
-            self.values[op.result] = value
+            self.values[op.result] = ops.add(self.values[op.operands[0]], value) if op in added_to else value
+
+    def _combination(self, sums: Sequence[Op]) -> Graph:
+        """What the sums of some rows and those of further ones make."""
+        builder = GraphBuilder(f"{self.builder.name}_sums")
+        before = [builder.param(op.result.type, role="carried") for op in sums]
+        further = [builder.param(op.result.type) for op in sums]
+        with emitting(builder):
+            results = []
+            for op, one, two in zip(sums, before, further, strict=True):
+                with builder.at(op.loc, op.role):
+                    results.append(_COMBINE.get(op.name, ops.add)(one, two))
+            return builder.build(results)
 
     def _body(self, wanted: Iterable[Value]) -> list[Op]:
         """Ops on rows that these values of rows need."""
@@ -297,6 +320,13 @@ def _first(start: Value, length: int, type: TensorType) -> Value:
 def _accumulates(op: Op) -> bool:
     """True if an op adds to its first operand."""
     return op.name == "scatter_add"
+
+
+def _parts(sums: Sequence[Op]) -> int:
+    """Most parts of the rows of a loop."""
+    nbytes = sum(aligned(op.result.type.nbytes) for op in sums)
+    parts = min(MOST_PARTS, MAX_PART_BYTES // nbytes) if nbytes else MOST_PARTS
+    return parts if parts >= MIN_PARTS else 1
 
 
 def _combined(builder: GraphBuilder, op: Op, before: Value) -> Value:

@@ -113,7 +113,7 @@ def _split(fun: Callable[..., Any], signature: CallSignature, compile_options: C
             except RowsMixed:
                 _check_reads(probe)     # rather the cause than the difference
                 raise
-    _check_reads(probe)
+        _check_reads(probe)
     program = split_rows(aligned, PANEL_SIZES)
     least = min(TRACED_SIZES)
     for size in FEW_ROWS:

@@ -180,7 +180,7 @@ for name in ("tiny", "mlp", "rnn", "logreg"):
 
 
 @pytest.mark.parametrize(("function", "threads", "started"), [
-    ("heavy", 1, 0), ("heavy", 2, 1), ("heavy", 4, 3), ("light", 4, 0)])
+    ("heavy", 1, 0), ("heavy", 2, 1), ("heavy", 4, 3), ("light", 4, 0), ("rows", 4, 3), ("few rows", 4, 0)])
 def test_threads_are_started_where_there_is_work_for_them(function: str, threads: int, started: int) -> None:
     script = """
 import sys, time
@@ -189,9 +189,12 @@ import numpy as np
 import adjit as aj
 from support.compiler_threads import wait_for_compilers
 from support.native_pool import workers
-functions = {"heavy": (lambda x: x @ x, np.ones((700, 700))), "light": (lambda x: np.tanh(x @ x).sum(), np.ones((5, 5)))}
+norms = lambda x: np.mean(np.exp(-np.sum(x * x, axis=1)))
+functions = {"heavy": (lambda x: x @ x, np.ones((700, 700))), "light": (lambda x: np.tanh(x @ x).sum(), np.ones((5, 5))),
+             "rows": (norms, np.ones((20_000, 50))), "few rows": (norms, np.ones((200, 50)))}
 function, argument = functions[sys.argv[2]]
-compiled = aj.compile(function, backend="native", threads=int(sys.argv[3]))
+options = {"batch": "x"} if "rows" in sys.argv[2] else {}
+compiled = aj.compile(function, backend="native", threads=int(sys.argv[3]), **options)
 for _ in range(3):
     compiled(argument)
     wait_for_compilers()

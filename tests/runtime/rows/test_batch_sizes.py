@@ -11,6 +11,7 @@ import pytest
 
 import adjit as aj
 from adjit.ir.errors import ArgumentError, DonationError
+from adjit.ir.interpreter import interpret
 from adjit.tracer.trees import flatten
 
 SIZES = (0, 1, 2, 7, 64, 100, 1000)
@@ -337,12 +338,42 @@ def test_writes_to_rows() -> None:
         assert np.array_equal(x, X[:size] * 2)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_any_number_of_threads_has_the_same_bits(threads: int) -> None:
-    one, other = (aj.compile(aj.value_and_grad(mean_squares), batch=(1, 2), threads=count) for count in (1, threads))
-    x, y = RNG.normal(size=(20_000, 6)), RNG.normal(size=20_000)
-    for a, b in zip(leaves(one(W, x, y)), leaves(other(W, x, y)), strict=True):
-        assert np.array_equal(a, b)
+def test_any_number_of_threads_has_the_same_bits() -> None:
+    """Rows are divided into parts, whose sums are combined in order; embeddings begin with what is added to."""
+    def step(w: Any, x: Any, y: Any, index: Any) -> Any:
+        value, gradients = aj.value_and_grad(mean_squares)(w, x, y)
+        added = np.ones((6, 4)) + aj.grad(lambda t: np.sum(np.sin(y[:, None] * t[index])))(w["a"])
+        return value, gradients, added, np.max(x, axis=0), np.prod(1 + x / 1e5, axis=0), np.sum(x > 0), np.tanh(x)
+
+    compiled = [aj.compile(step, batch=("x", "y", "index"), threads=count) for count in (1, 2, 3)]
+    x, y, index = RNG.normal(size=(20_000, 6)), RNG.normal(size=20_000), RNG.integers(0, 6, 20_000)
+    exact = aj.compile(step)
+    for size in (1, 255, 256, 383, 1000, 2049, 20_000):
+        given = W, x[:size], y[:size], index[:size]
+        first, *others = [leaves(each(*given)) for each in compiled]
+        for other in others:
+            assert all(np.array_equal(one, two) for one, two in zip(first, other, strict=True)), size
+        assert all(np.allclose(one, two, rtol=1e-10) for one, two in zip(first, leaves(exact(*given)), strict=True)), size
+    with pytest.raises(IndexError, match="out of range for axis 0 of size 6"):
+        compiled[1](W, x, y, np.where(np.arange(20_000) == 19_000, 9, index))
+
+
+def test_sums_of_more_bytes_than_parts_may_have() -> None:
+    """Sums as large as these are carried from panel to panel, on all threads together."""
+    x = RNG.normal(size=(300, 400))
+    one, two = (aj.compile(lambda x: x.T @ x, batch="x", threads=count) for count in (1, 2))
+    assert np.array_equal(one(x), two(x))
+    assert np.allclose(one(x), x.T @ x)
+
+
+def test_panels_run_by_numpy_as_in_machine_code() -> None:
+    compiled = aj.compile(lambda x: (np.sum(x, axis=0), np.max(x), x * 2), batch="x")
+    for size in (5, 700):
+        compiled(X[:size])
+        (program,) = compiled.programs()
+        graph = program.pipeline.graphs["traced"]
+        for one, two in zip(interpret(graph, (X[:size], np.array(size))), compiled(X[:size]), strict=True):
+            assert np.allclose(one, two)
 
 
 def test_options_are_checked() -> None:
