@@ -46,6 +46,11 @@ class Role(Enum):
     RECOMPUTE = "recompute"
     UPDATE = "update"
 
+    @property
+    def phase(self) -> str:
+        """The part of a training step that the op belongs to, as reports name it."""
+        return {Role.PRIMAL: "forward", Role.ADJOINT: "backward", Role.RECOMPUTE: "recomputed", Role.UPDATE: "update"}[self]
+
 
 class AdjitError(Exception):
     """Base of all errors of adjit.

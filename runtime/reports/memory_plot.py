@@ -55,7 +55,7 @@ def draw_timeline(name: str, blocks: Sequence[MemoryBlock], live_bytes: Sequence
     axes.set_title(f"@{name}: {format_bytes(most)} of working memory at the peak, in an arena of {format_bytes(arena_bytes)}\n"
                    f"keeping every intermediate value would take {format_bytes(naive_bytes)}", fontsize=11, loc="left")
     roles = [role for role in Role if any(block.role is role for block in blocks)]
-    handles = [*(Patch(facecolor=COLOURS[role], edgecolor=EDGE, label=role.value) for role in roles),
+    handles = [*(Patch(facecolor=COLOURS[role], edgecolor=EDGE, label=role.phase) for role in roles),
                Line2D([], [], color="black", label="bytes in use")]
     axes.legend(handles=handles, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(handles), fontsize=9, frameon=False)
     figure.text(LEFT, BOTTOM - 0.075, _held_at_peak(blocks, live_bytes), fontsize=9, family="monospace", va="top")

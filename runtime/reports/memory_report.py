@@ -77,8 +77,8 @@ class MemoryReport:
     def _repr_html_(self) -> str:
         largest = sorted(self.blocks, key=lambda block: (-block.size, block.first_use))[:MAX_ROWS]
         head = "<br>".join(map(escape, str(self).splitlines()[:2]))
-        return f"<p>{head}</p>" + html_table(("size", "ops", "role", "source"), [
-            (format_bytes(block.size), f"{block.first_use}-{block.last_use}", block.role.value, block.source) for block in largest])
+        return f"<p>{head}</p>" + html_table(("size", "ops", "phase", "source"), [
+            (format_bytes(block.size), f"{block.first_use}-{block.last_use}", block.role.phase, block.source) for block in largest])
 
     def plot(self, path: str | Path) -> None:
         """Draw the memory timeline to an image file (PNG, SVG or PDF, by its suffix): each block over the ops that use it and over its
@@ -93,11 +93,11 @@ class MemoryReport:
             f"kept for the backward half: {format_bytes(self.saved_bytes)}; "
             f"keeping every intermediate value would take {format_bytes(self.naive_bytes)}"]
         if self.blocks:
-            lines.append(f"{'size':>10}  {'ops':>11}  {'role':<9}  source")
+            lines.append(f"{'size':>10}  {'ops':>11}  {'phase':<10}  source")
         largest = sorted(self.blocks, key=lambda block: (-block.size, block.first_use))
         for block in largest[:MAX_ROWS]:
             uses = f"{block.first_use}-{block.last_use}"
-            lines.append(f"{format_bytes(block.size):>10}  {uses:>11}  {block.role.value:<9}  {block.source}")
+            lines.append(f"{format_bytes(block.size):>10}  {uses:>11}  {block.role.phase:<10}  {block.source}")
         if len(largest) > MAX_ROWS:
             rest = sum(block.size for block in largest[MAX_ROWS:])
             lines.append(f"{format_bytes(rest):>10}  in {len(largest) - MAX_ROWS} smaller blocks")

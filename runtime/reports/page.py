@@ -219,7 +219,7 @@ def _region_ops(op: Op) -> Iterator[Op]:
 def _steps(profile: Profile | None) -> list[dict[str, Any]]:
     if profile is None:
         return []
-    return [{"name": entry.name, "ms": entry.milliseconds, "role": entry.role, "source": entry.source, "operations": entry.operations,
+    return [{"name": entry.name, "ms": entry.milliseconds, "role": entry.phase, "source": entry.source, "operations": entry.operations,
              "bytes": entry.nbytes} for entry in profile.entries]
 
 

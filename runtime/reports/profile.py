@@ -24,7 +24,7 @@ class ProfileEntry:
 
     name: str
     milliseconds: float
-    role: str
+    phase: str
     location: Location | None
     begin: float
     duration: float
@@ -91,7 +91,7 @@ class Profile:
         events += [{"name": "thread_name", "ph": "M", "pid": pid, "tid": tid, "args": {"name": name}}
                    for pid, tid, name in ((0, 0, "steps"), (1, 0, "stages"), (1, 1, "passes"))]
         events += [
-            {"name": entry.name, "cat": entry.role, "ph": "X", "ts": entry.begin, "dur": entry.duration, "pid": 0, "tid": 0,
+            {"name": entry.name, "cat": entry.phase, "ph": "X", "ts": entry.begin, "dur": entry.duration, "pid": 0, "tid": 0,
              "args": {"source": entry.source, "mean ms": entry.milliseconds, "operations": entry.operations, "bytes": entry.nbytes}}
             for entry in self.entries]
         events += [{"name": "thread_name", "ph": "M", "pid": 0, "tid": 1 + thread, "args": {"name": f"thread {thread}"}}
@@ -107,10 +107,10 @@ class Profile:
     def __str__(self) -> str:
         total = self.milliseconds
         lines = [f"@{self.name}: {total:.3f} ms a call in {len(self.entries)} steps (mean of {self.calls} calls)",
-                 f"{'ms':>9}  {'share':>5}  {'step':<28}  {'role':<9}  source"]
+                 f"{'ms':>9}  {'share':>5}  {'step':<28}  {'phase':<10}  source"]
         for entry in sorted(self.entries, key=lambda entry: -entry.milliseconds):
             share = entry.milliseconds / total if total else 0.0
-            lines.append(f"{entry.milliseconds:9.4f}  {share:5.0%}  {entry.name:<28}  {entry.role:<9}  {entry.source}".rstrip())
+            lines.append(f"{entry.milliseconds:9.4f}  {share:5.0%}  {entry.name:<28}  {entry.phase:<10}  {entry.source}".rstrip())
         return "\n".join(lines)
 
 
@@ -135,7 +135,7 @@ def make_profile(name: str, runs: Sequence[Sequence[tuple[Op, int, int]]], compi
     for index, (op, begin, end) in enumerate(last):
         mean = sum(run[index][2] - run[index][1] for run in runs) / len(runs)
         entries.append(ProfileEntry(
-            display_name(op), mean / 1e6, op.role.value, op.loc, (begin - start) / 1e3, (end - begin) / 1e3,
+            display_name(op), mean / 1e6, op.role.phase, op.loc, (begin - start) / 1e3, (end - begin) / 1e3,
             *_cost(op)))
     numbers = {thread: number for number, thread in enumerate(sorted({thread for _, thread, _, _ in spans}))}
     threads = tuple(ThreadSpan(display_name(op), numbers[thread], (begin - start) / 1e3, (end - begin) / 1e3)

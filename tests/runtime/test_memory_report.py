@@ -111,7 +111,7 @@ def test_table(tmp_path: Path) -> None:
     lines = str(report(step(tmp_path))).splitlines()
     assert lines[0] == "@step: 16.4 kB of working memory at the peak, in an arena of 16.4 kB"
     assert lines[1] == "kept for the backward half: 12.3 kB; keeping every intermediate value would take 24.6 kB"
-    assert lines[3].split() == ["8.19", "kB", "3-4", "primal", "model.py:4", "return", "np.concatenate([h,", "t])"]
+    assert lines[3].split() == ["8.19", "kB", "3-4", "forward", "model.py:4", "return", "np.concatenate([h,", "t])"]
     assert len(lines) == 3 + 4
 
 
@@ -132,7 +132,7 @@ def test_picture(tmp_path: Path, suffix: str) -> None:
     content = path.read_bytes()
     assert content.startswith(b"\x89PNG" if suffix == "png" else b"<?xml")
     if suffix == "svg":
-        for words in (b"model.py:4", b"16.4 kB of working memory at the peak", b"adjoint", b"bytes in use", b"np.concatenate"):
+        for words in (b"model.py:4", b"16.4 kB of working memory at the peak", b"backward", b"bytes in use", b"np.concatenate"):
             assert words in content
 
 

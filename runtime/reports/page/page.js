@@ -3,7 +3,7 @@
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const COLOURS = { primal: "#9ecae1", adjoint: "#fdbe85", recompute: "#a1d99b", update: "#bcbddc" };
-const ROLES = { primal: "forward", adjoint: "backward", recompute: "forward, recomputed", update: "update" };
+const ROLES = { primal: "forward", adjoint: "backward", recompute: "recomputed", update: "update" };
 const MODES = { ops: "every op", line: "fold by source line", function: "fold by function" };
 const MANY = 150; // nodes from which a graph is shown folded at first
 const $ = (id) => document.getElementById(id);
