@@ -31,7 +31,8 @@ _MODULES = ("fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", 
             "special", "stats")
 _ONLY = {"sparse": (), "sparse.linalg": ("spsolve",)}
 """Modules of which few functions have a rule."""
-_METHODS = ("pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf", "mean", "var", "std", "entropy", "__call__")
+_METHODS = ("pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf", "mean", "var", "std", "entropy", "median",
+            "interval", "support", "stats", "moment", "__call__")
 _OF_VECTORS = ("multivariate_normal", "multivariate_t", "dirichlet", "multinomial")
 _INTERPOLATORS = ("Akima1DInterpolator", "BSpline", "CubicHermiteSpline", "CubicSpline", "PPoly", "PchipInterpolator",
                   "RegularGridInterpolator", "interp1d")
@@ -161,6 +162,9 @@ def _of_distribution(method: str) -> Callable[[Function], Function]:
                 if type(getattr(sys.modules["scipy.stats"], name, None)) is not type(self):
                     raise UnsupportedError(f"the distribution {name} is not one of SciPy's own, and has no rule for traced arrays",
                                            find_user_location(), hint="write its density in NumPy")
+                if name not in _ours("stats").__all__:
+                    raise UnsupportedError(f"scipy.stats.{name} has no rule for traced arrays: {_reasons().REASONS['stats'][name]}",
+                                           find_user_location(), hint="write its density in NumPy, or call it by aj.pure_callback")
                 return getattr(getattr(_ours("stats"), name), method)(*opened(args), **opened(kwargs))
             return own(self, *args, **kwargs)
         return call

@@ -505,7 +505,7 @@ class _Walk:
                 return
             deep = any(not (is_scalar(item) or is_ndarray(item) or callable(item)) for item in own.values())
             deep = deep or not _SEEING.isdisjoint(dir(kind)) or (not own and "__call__" in dir(kind))
-            if deep and module_of(kind).partition(".")[0] not in _IMMUTABLE_LIBRARIES \
+            if deep and module_of(kind).partition(".")[0] not in _IMMUTABLE_LIBRARIES and not _is_family(kind) \
                     and not (is_foreign_array(value) and foreign_content(value) is not None):     # whose content is a guard
                 self.unguarded.setdefault(path, value)
 

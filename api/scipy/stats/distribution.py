@@ -6,7 +6,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -33,11 +33,18 @@ class Distribution:
     of_variable: tuple[str, ...] = ()
     """Public functions of a variable."""
     placed: tuple[str, ...] = ("loc", "scale")
+    variable = "x"
+    if TYPE_CHECKING:
+        mean: Callable[..., Any]
+        var: Callable[..., Any]
+        _public_ppf: Callable[..., Any]
 
     def __init__(self, name: str) -> None:
         self.name = name
-        for public, of_variable in (*((function, True) for function in self.of_variable), *((moment, False) for moment in _MOMENTS)):
-            setattr(self, public, self._entry(public, of_variable))
+        for public in (*self.of_variable, "interval"):
+            setattr(self, public, self._entry(public, True))
+        for public in _OF_PARAMETERS:
+            setattr(self, public, self._entry(public, False))
 
     def _entry(self, public: str, of_variable: bool) -> Callable[..., Any]:
         names = (*self._variables(public)[:of_variable], *self.shapes, *self.placed)
@@ -64,7 +71,22 @@ class Distribution:
         return dispatched(call)
 
     def _variables(self, public: str) -> tuple[str]:
-        return ("q",) if public in ("ppf", "isf") else ("x",)
+        return ({"ppf": "q", "isf": "q", "interval": "confidence"}.get(public, self.variable),)
+
+    def stats(self, *args: Any, moments: str = "mv", **kwargs: Any) -> Any:
+        """Equivalent of `scipy.stats` distributions' `stats`: the mean ("m") and the variance ("v")."""
+        known = {"m": self.mean, "v": self.var}
+        if not known.keys() >= set(moments):
+            raise UnsupportedError(f"{self.name}.stats(moments={moments!r})", find_user_location(), hint="there are 'm' and 'v'")
+        results = tuple(known[letter](*args, **kwargs) for letter in known if letter in moments)
+        return results if len(results) > 1 else results[0]
+
+    def moment(self, order: int, *args: Any, **kwargs: Any) -> Any:
+        """Equivalent of `scipy.stats` distributions' `moment`, for orders 1 and 2."""
+        if order not in (1, 2):
+            raise UnsupportedError(f"{self.name}.moment of order {order}", find_user_location(), hint="there are the orders 1 and 2")
+        mean = self.mean(*args, **kwargs)
+        return mean if order == 1 else self.var(*args, **kwargs) + np.square(mean)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Frozen:
         return Frozen(self, args, kwargs)
@@ -74,6 +96,19 @@ class Distribution:
 
     # -- what a distribution states, of the standard variable. `_sf`, `_logcdf`, `_logsf` and `_isf` where they are more exact than what
     # follows from the others.
+
+    def _public_median(self, *parameters: Any) -> Any:
+        return self._public_ppf(FUNCTIONS["astype"](as_traced(0.5), parameters[0].dtype), *parameters)
+
+    def _public_interval(self, confidence: Any, *parameters: Any) -> tuple[Any, Any]:
+        return self._public_ppf((1.0 - confidence) / 2.0, *parameters), self._public_ppf((1.0 + confidence) / 2.0, *parameters)
+
+    def _public_support(self, *parameters: Any) -> tuple[Any, Any]:
+        shapes, (loc, *scale) = parameters[:len(self.shapes)], parameters[len(self.shapes):]
+        good = self._valid(*shapes) & np.True_ & (scale[0] > 0 if scale else np.True_)
+        low, high = self._support(*shapes)
+        factor = scale[0] if scale else 1.0
+        return np.where(good, low * factor + loc, math.nan), np.where(good, high * factor + loc, math.nan)
 
     def _valid(self, *shapes: Any) -> Any:
         """True where the shape parameters are good; as in SciPy, positive ones by default."""
@@ -120,19 +155,25 @@ class Distribution:
 class Frozen:
     """Distribution with its parameters: `norm(loc=1.0).logpdf(x)` is `norm.logpdf(x, loc=1.0)`."""
 
-    def __init__(self, distribution: Distribution, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(self, distribution: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.dist, self.args, self.kwds = distribution, args, kwargs
 
     def __getattr__(self, name: str) -> Any:
-        if name in _MOMENTS:
-            return functools.partial(getattr(self.dist, name), *self.args, **self.kwds)
-        if name not in self.dist.of_variable:
-            raise AttributeError(f"a distribution has no attribute {name!r}; there are {', '.join((*self.dist.of_variable, *_MOMENTS))}")
-        function, args, kwds = getattr(self.dist, name), self.args, self.kwds
-        return lambda x: function(x, *args, **kwds)
+        function = getattr(self.dist, name, None)
+        if function is None or name not in (*self.dist.of_variable, *_OF_NUMBER, *_OF_PARAMETERS, "stats"):
+            there = (each for each in (*self.dist.of_variable, *_OF_PARAMETERS, *_OF_NUMBER, "stats") if hasattr(self.dist, each))
+            instead = "; random numbers are drawn with adjit.random" if name == "rvs" else f"; there are {', '.join(there)}"
+            raise AttributeError(f"a distribution has no attribute {name!r}{instead}")
+        args, kwds = self.args, self.kwds
+        if name == "stats":
+            return lambda moments="mv": function(*args, moments=moments, **kwds)
+        if name in _OF_PARAMETERS:
+            return functools.partial(function, *args, **kwds)
+        return lambda *variable, **given: function(*variable, *args, **given, **kwds)
 
 
-_MOMENTS = ("mean", "var", "std", "entropy")
+_OF_PARAMETERS = ("mean", "var", "std", "entropy", "median", "support")
+_OF_NUMBER = ("interval", "moment")
 
 
 def _floats(values: list[Any]) -> list[Any]:
@@ -223,8 +264,8 @@ class Continuous(Distribution):
         return self._checked(parameters, self._entropy(*shapes) + np.log(scale))
 
     def _checked(self, parameters: tuple[Any, ...], value: Any) -> Any:
-        *shapes, _, scale = parameters
-        return np.where(self._valid(*shapes) & (scale > 0), value, math.nan)
+        *shapes, loc, scale = parameters
+        return np.where(self._valid(*shapes) & (scale > 0) & (loc == loc), value, math.nan)
 
 
 class Symmetric(Continuous):
@@ -255,9 +296,7 @@ class Discrete(Distribution):
 
     of_variable = ("pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf")
     placed = ("loc",)
-
-    def _variables(self, public: str) -> tuple[str]:
-        return ("q",) if public in ("ppf", "isf") else ("k",)
+    variable = "k"
 
     def _logpmf(self, k: Any, *shapes: Any) -> Any:
         return np.log(self._pmf(k, *shapes))
@@ -318,15 +357,15 @@ class Discrete(Distribution):
         return np.where(self._good(shapes), self._mean(*shapes) + loc, math.nan)
 
     def _public_var(self, *parameters: Any) -> Any:
-        *shapes, _ = parameters
-        return np.where(self._good(shapes), self._var(*shapes), math.nan)
+        *shapes, loc = parameters
+        return np.where(self._good(shapes) & (loc == loc), self._var(*shapes), math.nan)
 
     def _public_std(self, *parameters: Any) -> Any:
         return np.sqrt(self._public_var(*parameters))
 
     def _public_entropy(self, *parameters: Any) -> Any:
-        *shapes, _ = parameters
-        return np.where(self._good(shapes), self._entropy(*shapes), math.nan)
+        *shapes, loc = parameters
+        return np.where(self._good(shapes) & (loc == loc), self._entropy(*shapes), math.nan)
 
     def _found(self, q: Any, guess: Any, shapes: tuple[Any, ...]) -> Any:
         """The smallest whole number whose share is at least q, next to `guess`, where the share would be q exactly."""

@@ -9,46 +9,72 @@ import numpy as np
 
 from adjit import linalg
 from adjit import special as sc
+from adjit.ir.errors import UnsupportedError
+from adjit.scipy.stats.distribution import Frozen
+from adjit.tracer.user_location import find_user_location
 
 
 def _array(x: Any) -> Any:
     return x if hasattr(x, "ndim") else np.array(x, dtype=float)
 
 
-def _whitened(x: Any, mean: Any, cov: Any) -> tuple[int, Any, Any]:
-    """Number of components, squared distances from the mean in units of the covariance, and half the logarithm of its determinant."""
-    points, covariance = _array(x), _array(cov)
+def _factor(mean: Any, cov: Any) -> Any:
+    """The Cholesky factor of a covariance."""
+    covariance = _array(cov)
     size = next((each.shape[-1] for each in (covariance, _array(0.0 if mean is None else mean)) if each.ndim), 1)
     if covariance.ndim < 2:
         covariance = (covariance if covariance.ndim == 0 else covariance[:, None]) * np.eye(size)
+    return linalg.cholesky(covariance)
+
+
+def _whitened(x: Any, mean: Any, cov: Any) -> tuple[int, Any, Any]:
+    """Number of components, squared distances from the mean in units of the covariance, and half the logarithm of its determinant."""
+    points, factor = _array(x), _factor(mean, cov)
+    size = factor.shape[-1]
     if points.ndim == 0:
         points = np.reshape(points, (1,))
     elif points.ndim == 1 and size == 1:
         points = points[:, None]
-    factor = linalg.cholesky(covariance)
     difference = points - (0.0 if mean is None else _array(mean))
     whitened = linalg.solve_triangular(factor, np.reshape(difference, (-1, size)).T, lower=True)
     distance = np.reshape(np.sum(np.square(whitened), axis=0), difference.shape[:-1])
     return size, distance, np.sum(np.log(np.diagonal(factor)))
 
 
-class MultivariateNormal:
+class OfVectors:
+    """Distribution of vectors; of its parameters it makes one that holds them."""
+
+    of_variable: tuple[str, ...] = ("logpdf", "pdf")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Frozen:
+        if kwargs.pop("seed", None) is not None:
+            raise UnsupportedError("seed= of a distribution", find_user_location(), hint="random numbers are drawn with adjit.random")
+        kwargs.pop("allow_singular", None)      # what is singular gives NaN
+        return Frozen(self, args, kwargs)
+
+
+class MultivariateNormal(OfVectors):
     """`logpdf` and `pdf` of points [..., n]; `cov` is a positive definite matrix, a diagonal or a number. NaN for other matrices."""
 
-    def logpdf(self, x: Any, mean: Any = None, cov: Any = 1) -> Any:
+    def logpdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
         """Equivalent of `scipy.stats.multivariate_normal.logpdf`, for covariances of full rank."""
         size, distance, log_root = _whitened(x, mean, cov)
         return -0.5 * (size * math.log(2.0 * math.pi) + distance) - log_root
 
-    def pdf(self, x: Any, mean: Any = None, cov: Any = 1) -> Any:
+    def pdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
         """Equivalent of `scipy.stats.multivariate_normal.pdf`, for covariances of full rank."""
         return np.exp(self.logpdf(x, mean, cov))
+
+    def entropy(self, mean: Any = None, cov: Any = 1) -> Any:
+        """Equivalent of `scipy.stats.multivariate_normal.entropy`, for covariances of full rank."""
+        factor = _factor(mean, cov)
+        return 0.5 * factor.shape[-1] * (math.log(2.0 * math.pi) + 1.0) + np.sum(np.log(np.diagonal(factor)))
 
 
 multivariate_normal = MultivariateNormal()
 
 
-class MultivariateT:
+class MultivariateT(OfVectors):
     """`logpdf` and `pdf` of points [..., n]; `shape` is a positive definite matrix, a diagonal or a number. NaN for other matrices."""
 
     def logpdf(self, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1) -> Any:
@@ -63,7 +89,7 @@ class MultivariateT:
         return np.exp(self.logpdf(x, loc, shape, df))
 
 
-class Dirichlet:
+class Dirichlet(OfVectors):
     """`logpdf` and `pdf` of shares [k, ...] that add up to 1; the last share may be left out."""
 
     def logpdf(self, x: Any, alpha: Any) -> Any:
@@ -93,8 +119,10 @@ class Dirichlet:
         return a * (total - a) / (total * total * (total + 1.0))
 
 
-class Multinomial:
+class Multinomial(OfVectors):
     """`logpmf` and `pmf` of counts [..., k] of `n` draws; the last share is what the others leave."""
+
+    of_variable = ("logpmf", "pmf")
 
     def logpmf(self, x: Any, n: Any, p: Any) -> Any:
         """Equivalent of `scipy.stats.multinomial.logpmf`, for shares from 0 to 1."""

@@ -111,8 +111,9 @@ class DoubleGamma(Symmetric):
         return np.where(x > 0, 0.5 + 0.5 * sc.gammainc(a, np.maximum(x, 0.0)), 0.5 * sc.gammaincc(a, np.maximum(-x, 0.0)))
 
     def _ppf(self, q: Any, a: Any) -> Any:
-        high = q > 0.5
-        return np.where(high, sc.gammaincinv(a, np.where(high, 2.0 * q - 1.0, 0.5)), -sc.gammainccinv(a, np.where(high, 0.5, 2.0 * q)))
+        high, low = q > 0.5, q < 0.5
+        tails = np.where(high, sc.gammaincinv(a, np.where(high, 2.0 * q - 1.0, 0.5)), -sc.gammainccinv(a, np.where(low, 2.0 * q, 0.5)))
+        return np.where(high | low, tails, q - 0.5)
 
     def _var(self, a: Any) -> Any:
         return a * (a + 1.0)

@@ -68,8 +68,8 @@ def test_values_are_those_of_scipy(name: str) -> None:
 @parametrize_within("name", NAMES)
 def test_moments_are_those_of_scipy(name: str) -> None:
     ours, theirs, shapes = getattr(stats, name), getattr(scipy.stats, name), SHAPES.get(name, ())
-    place = (1,) if name in DISCRETE else (0.5, 2.0)
-    for moment in ("mean", "var", "std", "entropy"):
+    place = (np.arange(3),) if name in DISCRETE else (np.arange(3) + 0.5, 2.0)
+    for moment in ("mean", "var", "std", "entropy", "median", "support", "stats"):
         try:
             found = getattr(ours, moment)(*shapes, *place)
         except UnsupportedError:

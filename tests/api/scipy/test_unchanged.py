@@ -60,6 +60,14 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], np.ndarray]] = {
     "mean of a distribution": (lambda x: scipy.stats.lognorm.mean(x), X),
     "multivariate_normal": (lambda x: scipy.stats.multivariate_normal.logpdf(X[:3], x[0], M @ M.T), M),
     "frozen multivariate_normal": (lambda x: scipy.stats.multivariate_normal(np.ones(3), M @ M.T).logpdf(x), M),
+    "multivariate_normal that holds traced parameters": (
+        lambda x: scipy.stats.multivariate_normal(x[0], cov=x.T @ x, allow_singular=True).logpdf(M), M),
+    "entropy of vectors": (lambda x: scipy.stats.multivariate_normal(cov=x.T @ x).entropy(), M),
+    "dirichlet that holds traced parameters": (lambda x: scipy.stats.dirichlet(x**2 + 1).logpdf(np.full(6, 1 / 6)), X),
+    "multinomial that holds traced parameters": (lambda x: scipy.stats.multinomial(6, np.exp(x) / np.exp(x).sum()).logpmf(np.ones(6)), X),
+    "median, interval, moments": (lambda x: np.stack(
+        [(d := scipy.stats.norm(x, 2.0)).median(), *d.interval(0.9), *d.stats(), d.moment(2), scipy.stats.expon.median(x, 2.0)]), X),
+    "support": (lambda x: np.stack([*scipy.stats.beta(2.0, 3.0, loc=x).support(), *scipy.stats.uniform.support(x, 2.0)]), X),
     "CubicSpline at traced places": (lambda x: scipy.interpolate.CubicSpline(KNOTS, VALUES)(x), X),
     "CubicSpline of traced values": (lambda x: scipy.interpolate.CubicSpline(X, x**2)(0.7), X),
     "integral of a spline": (lambda x: scipy.interpolate.PchipInterpolator(KNOTS, VALUES).integrate(0.0, x[2]), X),
@@ -164,6 +172,20 @@ def test_objects_that_change_are_read_again() -> None:
         assert not np.array_equal(function(X), before)
 
     for_each(CHANGED, check)
+
+
+def test_distributions_by_their_names_do_not_change() -> None:
+    norm, families = scipy.stats.norm, {"vectors": scipy.stats.multivariate_normal}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        aj.compile(lambda x: norm.logpdf(x) + families["vectors"].logpdf(x, cov=np.eye(X.size)), backend="interpret")(X)
+
+
+def test_distributions_without_a_rule_say_so() -> None:
+    for function in (lambda x: scipy.stats.nct.logpdf(x, 3, 1.0), lambda x: scipy.stats.nct(3, 1.0).logpdf(x),
+                     lambda x: scipy.stats.nct(3, x).logpdf(1.0)):
+        with pytest.raises(UnsupportedError, match=r"scipy\.stats\.nct has no rule for traced arrays: a distribution that"):
+            aj.compile(function)(X)
 
 
 def test_objects_whose_changes_are_not_seen_are_warned_about() -> None:
