@@ -77,6 +77,7 @@ if native_is_supported():
     KernelCompiler.sum_rows = staticmethod(lambda x, sums: row_functions.sum_rows(x, sums))
     KernelCompiler.scan_rows = staticmethod(lambda *arguments: row_functions.scan_rows(*arguments))
     KernelCompiler.at_indices = staticmethod(lambda *arguments: row_functions.at_indices(*arguments))
+    KernelCompiler.add_rows = staticmethod(lambda *arguments: row_functions.add_rows(*arguments))
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")      # parameters of a method, without its instance

@@ -118,6 +118,31 @@ def indexed_text(type: str, adds: bool) -> str:
     return str(text)
 
 
+def additions_text(type: str) -> str:
+    """Additions to whole slices: `x` (outer, slices, length), indices, elements (outer, count, length), and outer, count, slices, length.
+    The indices were checked. Those for one slice are added in their order, so the bits are those of `np.add.at`."""
+    text, size = Builder(), BYTES[type]
+    params = ("ptr %x", "ptr %indices", "ptr %elements", "i64 %outer", "i64 %count", "i64 %slices", "i64 %length")
+
+    def add(type: str, target: str, source: str, place: str) -> None:
+        to = text.at(target, size, place)
+        total = text.let(f"fadd {type} {text.load(type, to, align=size)}, {text.load(type, text.at(source, size, place), align=size)}")
+        text.store(type, total, to, align=size)
+
+    with text.function(SYMBOL, *params, result="void", linkage=""):
+        whole = text.let(f"and i64 %length, {-_WIDTH}")
+        with text.for_range(0, "%outer", empty=True) as outer, text.for_range(0, "%count", empty=True) as number:
+            index = text.load("i64", text.at("%indices", 8, number.counter))
+            target, source = (text.at(array, size, text.mul(text.add(text.mul(outer.counter, many), place), "%length"))
+                              for array, many, place in (("%x", "%slices", index), ("%elements", "%count", number.counter)))
+            with text.for_range(0, whole, _WIDTH, empty=True) as place:
+                add(f"<{_WIDTH} x {type}>", target, source, place.counter)
+            with text.for_range(whole, "%length", empty=True) as place:
+                add(type, target, source, place.counter)
+        text.ret()
+    return str(text)
+
+
 def compile_rows(text: str) -> CompiledObject:
     """Object code of a function, for x86-64."""
     return CompiledObject(emit_object(text, TARGETS["sse2"], verify=True, promote=True), SYMBOL)

@@ -60,6 +60,7 @@ class KernelCompiler:
     sum_rows: Callable[[np.ndarray, np.ndarray], None] | None = None
     scan_rows: Callable[[str, np.ndarray, np.ndarray, int, bool], bool] | None = None
     at_indices: Callable[[np.ndarray, np.ndarray, np.ndarray, bool], bool] | None = None
+    add_rows: Callable[[np.ndarray, np.ndarray, np.ndarray, int], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

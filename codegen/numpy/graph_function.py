@@ -69,9 +69,9 @@ def compile_graph(graph: Graph, weak: frozenset[int] = frozenset(), views: bool 
     """The function of a graph; loops and branches are its only region ops. The parameters `weak` (f64[]) are Python floats. With `views`,
     broadcast results are views, whatever their size.
 
-    Results equal those of `interpret` bit for bit, except for the signs of zeros of strong products, and for the last bits of what kernels
-    and large sums compute (`chunks`), and of sums and matrix products over broadcast or transposed values, whose layouts may differ. The
-    caller silences floating-point warnings.
+    Results equal those of `interpret` bit for bit, except for the signs of zeros of strong products, and for the last bits of what kernels,
+    large sums (`chunks`) and programs (`programs`) compute, and of sums and matrix products over broadcast or transposed values, whose
+    layouts may differ. The caller silences floating-point warnings.
     """
     for find, kind in () if views else ((chunked, "chunks"), (program_of, "program")):
         function = find(graph)

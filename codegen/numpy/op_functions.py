@@ -92,20 +92,21 @@ def _at_indices(x: np.ndarray, indices: np.ndarray, elements: np.ndarray, adds: 
 
 
 _MIN_WIDE_ROW = 64
-"""Elements of a row from which adding one row after the other is fastest."""
+"""Elements of a row from which adding one row after the other is faster than `np.add.at`."""
 
 
 _MIN_UPDATES = 8192
-"""Elements of updates from which it pays to sort the indices. `np.add.at` takes 20 to 50 ns for each, for slices."""
+"""Indices from which machine code goes through rows."""
 
-_MAX_REPEATS = 16
-"""How often an index may be there for its updates to be added in rounds."""
+_MIN_MACHINE_UPDATES = 256
+"""Elements of updates from which machine code adds them. `np.add.at` takes 20 to 50 ns for each, for slices."""
 
 
 def add_at(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, axis: int) -> None:
     """Add updates to the slices of `base` along `axis`, those for one index in their order."""
     check_indices(indices, base.shape[axis], axis)
-    if updates.size >= _MIN_UPDATES and base.ndim > 1 and add_in_rounds(base, indices.reshape(-1), updates, axis):
+    add_rows = KernelCompiler.add_rows
+    if updates.size >= _MIN_MACHINE_UPDATES and add_rows is not None and add_rows(base, indices, updates, axis):
         return
     if axis == 0 and base.ndim > 1 and base[0:1].size >= _MIN_WIDE_ROW:
         for row, update in zip(indices.reshape(-1).tolist(), updates.reshape(-1, *base.shape[1:]), strict=True):
@@ -113,23 +114,6 @@ def add_at(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, axis: int
     else:
         index: Any = (slice(None),) * axis + (indices,)
         np.add.at(base, index, updates)
-
-
-def add_in_rounds(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, axis: int) -> bool:
-    """Add the first update for each index, then the second one for each that has one, and so on; False if that takes too many rounds."""
-    order = indices.argsort(kind="stable")
-    ordered = indices[order]
-    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-    repeats = np.diff(starts, append=indices.size)
-    rounds = int(repeats.max())
-    if rounds > _MAX_REPEATS:
-        return False
-    target = np.moveaxis(base, axis, 0)
-    rows = np.moveaxis(updates.reshape(*base.shape[:axis], indices.size, *base.shape[axis + 1:]), axis, 0)
-    for number in range(rounds):
-        places = starts[repeats > number] + number
-        target[ordered[places]] += rows[order[places]]
-    return True
 
 
 def set_at(base: np.ndarray, indices: np.ndarray, updates: np.ndarray, axis: int) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from adjit.codegen.numpy.chunks import Program
 from adjit.codegen.process.fork_safety import no_fork
+from adjit.ir.errors import IndexingError
 from adjit.ir.graph import Graph
 from adjit.ir.thread_context import run_detached
 from adjit.ir.verifier import Stage
@@ -34,7 +35,10 @@ def _compiled(graph: Graph) -> Program:
     def run(*arrays: Any) -> tuple[np.ndarray, ...]:
         given = [array if type(array) is np.ndarray and array.dtype == dtype and (flags := array.flags).c_contiguous and flags.aligned
                  else np.array(array, dtype, order="C") for array, dtype in zip(arrays, dtypes, strict=True)]
-        results = executable.run(given, given)
+        try:
+            results = executable.run(given, given)
+        except IndexingError as error:      # as from NumPy: the caller knows the line
+            raise IndexError(str(error)) from None
         return tuple(map(np.asarray, results) if scalars else results)
 
     return run

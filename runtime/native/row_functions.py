@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable
 from functools import cache, partial
 
 import numpy as np
 
-from adjit.codegen.native.row_functions import TOGETHER, compile_rows, indexed_text, scan_text, sums_text
+from adjit.codegen.native.row_functions import TOGETHER, additions_text, compile_rows, indexed_text, scan_text, sums_text
 from adjit.runtime.arena import data_address
 from adjit.runtime.native.background_code import BackgroundCode
 
@@ -43,3 +44,18 @@ def at_indices(x: np.ndarray, indices: np.ndarray, elements: np.ndarray, adds: b
     length, count = x.shape[-1], indices.shape[-1]
     return not _function(indexed_text, 3, 3, type, adds)(
         data_address(x), data_address(indices), data_address(elements), x.size // length, length, count)
+
+
+def add_rows(x: np.ndarray, indices: np.ndarray, updates: np.ndarray, axis: int) -> bool:
+    """Add updates of any layout to the slices of `x` along `axis` at indices that were checked; False if there is no machine code for
+    these arrays."""
+    char = x.dtype.char
+    if char not in _FLOATS or updates.dtype != x.dtype or not x.flags.carray:
+        return False
+    updates, indices = np.ascontiguousarray(updates), np.ascontiguousarray(indices, np.int64)
+    if not (updates.flags.aligned and indices.flags.aligned):
+        return False
+    slices, outer = x.shape[axis], math.prod(x.shape[:axis])
+    _function(additions_text, 3, 4, _FLOATS[char])(data_address(x), data_address(indices), data_address(updates), outer, indices.size,
+                                                   slices, x.size // (slices * outer))
+    return True

@@ -12,8 +12,12 @@ import adjit as aj
 from adjit import nn
 from adjit.codegen.numpy.chunks import KernelCompiler
 from adjit.eager.call import known_calls
-from adjit.ir.errors import UnsupportedError
+from adjit.ir import ops
+from adjit.ir.builder import GraphBuilder
+from adjit.ir.emitter import emitting
+from adjit.ir.errors import IndexingError, UnsupportedError
 from adjit.ir.graph import Graph
+from adjit.ir.types import F64, I64, TensorType
 from adjit.nn import functional
 from adjit.nn.recurrent_cells import SHORT_LOOP, loop_lengths
 from adjit.runtime.native import eager_program
@@ -75,8 +79,8 @@ LAYERS: dict[str, Callable[[], nn.Module]] = {
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_sequences_are_loops(name: str, compiled: list[Graph]) -> None:
-    """Long ones are compiled, as several loops, and have the values and derivatives of steps that are taken one by one: those of packed
-    sequences, and short ones are loops of NumPy."""
+    """They are compiled, as several loops if they are long, and have the values and derivatives of steps that are taken one by one: those
+    of packed sequences. A step or two are loops of NumPy."""
     layer = LAYERS[name]()
     length = 2 * SHORT_LOOP + 3
     weights = list(layer.parameters())
@@ -168,6 +172,35 @@ def test_results_are_arrays_of_their_own(compiled: list[Graph]) -> None:
     second += 1.0
     np.testing.assert_array_equal(first.numpy(), before)
     assert compiled
+
+
+def test_grid_sample_is_a_program(compiled: list[Graph], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both halves, which call NumPy more than a hundred times."""
+    x, grid = RNG.normal(size=(2, 3, 5, 5)), RNG.uniform(-1.2, 1.2, size=(2, 4, 4, 2))
+
+    def gradients() -> list[np.ndarray]:
+        operands = [aj.tensor(array, requires_grad=True) for array in (x, grid)]
+        result = functional.grid_sample(*operands, align_corners=False)
+        return [found.detach().numpy() for found in (result, *aj.autograd.grad((result ** 2).sum(), operands))]
+    found = gradients()
+    assert len(compiled) == 2
+    known_calls.clear()
+    monkeypatch.setattr(KernelCompiler, "compile_program", None)
+    for number, expected in zip(found, gradients(), strict=True):
+        np.testing.assert_allclose(number, expected, rtol=1e-12, atol=1e-13)
+
+
+def test_indices_out_of_range() -> None:
+    """Are NumPy's error, to which the caller adds the line."""
+    builder = GraphBuilder("f")
+    x, indices = builder.param(TensorType(F64, (4,))), builder.param(TensorType(I64, (2,)))
+    with emitting(builder):
+        graph = builder.build([ops.take(x, indices, axis=0)])
+    run = eager_program.compile_program(graph)
+    np.testing.assert_array_equal(run(np.arange(4.0), np.array([3, 0]))[0], [3.0, 0.0])
+    with pytest.raises(IndexError, match="out of") as raised:
+        run(np.arange(4.0), np.array([0, 7]))
+    assert not isinstance(raised.value, IndexingError)
 
 
 def test_small_operations_are_numpys(compiled: list[Graph]) -> None:
