@@ -51,7 +51,7 @@ def from_triangle(a: Any) -> Any:
     return a
 
 
-from_triangle.defvjp(lambda a: (a, None), lambda _, cotangent: (0.5 * (cotangent + adjoint(cotangent)),))
+from_triangle.defvjp(lambda a: (from_triangle(a), None), lambda _, cotangent: (0.5 * (cotangent + adjoint(cotangent)),))
 
 
 @pure_vjp

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from adjit.ir.errors import UnsupportedError
+from adjit.ir.thread_context import thread
 from adjit.ir.types import real_dtype
 from adjit.linalg import rules
 from adjit.linalg.functions import square
 from adjit.runtime.control_flow import fori_loop, while_loop
+from adjit.runtime.custom_vjp import MAX_ORDER
 from adjit.runtime.transforms import stop_gradient
 from adjit.scipy.linalg.systems import identity
 from adjit.scipy.mirror import mirrors
@@ -80,26 +82,31 @@ def expm(A: Any) -> Any:
 
 def _sqrtm_of(a: Any) -> Any:
     """The principal root by the product form of Denman's and Beavers' iteration, scaled by determinants (Higham, "Functions of Matrices",
-    2008, 6.29); NaN if it does not converge."""
+    2008, 6.29); NaN if it does not converge.
+
+    Derivatives beyond those that use the rule are those of the iteration. Of a matrix whose eigenvalues are equal it is exact after a few
+    steps, while a derivative, to first order in what is not, needs one step more, and one of twice the order another one.
+    """
     size, one = a.shape[-1], identity(a)
+    steps_behind = 4 if thread.context.order >= MAX_ORDER else 0
     tolerance = size * float(np.finfo(a.dtype).eps)
 
     def step(state: Any) -> Any:
-        m, x, _, count = state
+        m, x, error, behind, count = state
         factored = rules.factored(m)
         scale = np.exp(-factored.log_abs_det() / (2 * size))[..., None, None]
         scale = np.where(np.isfinite(scale) & (np.abs(np.log(scale)) > 1e-2), scale, 1.0).astype(a.dtype)
         inverse = factored.inverse() / scale ** 2
         x = 0.5 * scale * x @ (one + inverse)
         m = 0.5 * (one + 0.5 * (scale ** 2 * m + inverse))
-        return m, x, np.max(_one_norm(m - one)), count + 1
+        return m, x, np.max(_one_norm(m - one)), np.where(error > tolerance, behind, behind - 1), count + 1
 
     def goes_on(state: Any) -> Any:
-        _, _, error, count = state
-        return (error > tolerance) & (count < 100)
+        _, _, error, behind, count = state
+        return ((error > tolerance) | (behind > 0)) & (count < 100)
 
-    start = (a, a, np.asarray(np.inf, real_dtype(a.dtype)), np.asarray(0))
-    _, x, error, _ = while_loop(goes_on, step, start)
+    start = (a, a, np.asarray(np.inf, real_dtype(a.dtype)), np.asarray(steps_behind), np.asarray(0))
+    _, x, error, _, _ = while_loop(goes_on, step, start)
     return np.where(error < 1e3 * tolerance, x, np.asarray(np.nan, a.dtype))
 
 

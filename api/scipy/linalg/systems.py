@@ -56,6 +56,8 @@ def _solve(a: Any, b: Any, kind: str | None, lower: bool, transposed: bool = Fal
     if kind in ("pos", "positive definite"):
         factor = rules.lower_factor(a if lower else rules.adjoint(a))
         return _cho_solve(np.conjugate(factor) if transposed else factor, b)
+    if kind in ("her", "hermitian") or (kind in ("sym", "symmetric") and not np.iscomplexobj(a)):
+        a = rules.from_triangle(a)
     if kind in ("sym", "symmetric"):
         a = np.tril(a) + matrix_transpose(np.tril(a, -1)) if lower else np.triu(a) + matrix_transpose(np.triu(a, 1))
     if kind in ("her", "hermitian"):
@@ -151,7 +153,7 @@ def pinvh(a: Any, atol: Any = None, rtol: Any = None, lower: bool = True, return
     array([[0.5, 0. ],
            [0. , 0. ]])
     """
-    return _pinv(hermitian(square(a, "pinvh"), lower), atol=atol, rtol=rtol, return_rank=return_rank)
+    return _pinv(hermitian(rules.from_triangle(square(a, "pinvh")), lower), atol=atol, rtol=rtol, return_rank=return_rank)
 
 
 _pinv: Callable[..., Any] = pinv.__wrapped__        # type: ignore[attr-defined]
