@@ -102,6 +102,9 @@ def standing_for(array: np.ndarray) -> TracedArray | None:
     if root is None:
         return entry[1]
     cell = entry[1]
+    outermost = cell.scope.root
+    if id(root) in outermost.taken and id(array) in outermost.outside():
+        outermost.viewed_outside.add(id(root))
     view = _view(cell, root, array)
     if cell.scope is active_scope():
         _stand_for(array, view)

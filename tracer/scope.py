@@ -102,6 +102,7 @@ class Scope:
         self.filled: set[Value] = set()                        # of those of them that have one number; of the outermost scope
         self.lent: list[tuple[np.ndarray, weakref.ref[memoryview]]] = []     # memory that user code reads; of the outermost scope
         self.taken: dict[int, Taken] = {}                      # arrays from outside that are written to; of the outermost scope
+        self.viewed_outside: set[int] = set()                  # those of them of which the function read a view from outside
         self.arguments: tuple[Any, ...] = ()                   # those of the traced function
         self.containers: dict[int, tuple[int, ...]] = {}        # paths of those among the arguments, by identity; of the outermost scope
         self.returned: Any = None       # where the result holds these, if whoever captures tensors takes it apart; of the outermost scope

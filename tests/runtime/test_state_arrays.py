@@ -332,3 +332,24 @@ def test_what_is_refused_keeps_its_state() -> None:
         with pytest.raises(TraceError, match=r"keeps a value in m\.w and reads it in the next call"):
             aj.compile(function)(x)
         assert m.w is before
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_a_view_from_outside_stays_on_the_array_of_before(writes: bool) -> None:
+    class Filter:
+        def __init__(self) -> None:
+            self.x = np.zeros(2)
+            self.first = self.x[:1]
+
+        def step(self, z: Any) -> Any:
+            self.x = self.x * 0.5 + z
+            if writes:
+                self.first += 1.0
+            return self.first * 1.0
+
+    plain, filtered = Filter(), Filter()
+    step = aj.compile(filtered.step)
+    for _ in range(4):
+        np.testing.assert_array_equal(step(np.ones(2)), plain.step(np.ones(2)))
+        np.testing.assert_array_equal(filtered.x, plain.x)
+        np.testing.assert_array_equal(filtered.first, plain.first)

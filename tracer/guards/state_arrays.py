@@ -28,7 +28,7 @@ class StateArrays:
     def is_next(self, then: Any, now: Any) -> bool:
         """True if a value is for the next call what `then` is for this one."""
         array = WRITTEN[id(now)][1] if id(now) in WRITTEN else now
-        if not is_ndarray(then) or then.base is not None:
+        if not is_ndarray(then) or then.base is not None or self._has_views(then):
             return False
         if isinstance(array, TracedNDArray):
             if array.scope is not self._scope:
@@ -41,6 +41,14 @@ class StateArrays:
             return True
         self.wanted += [then] if self._may_take else []
         return self._may_take
+
+    def _has_views(self, array: np.ndarray) -> bool:
+        """True if the function used a view from outside of an array's memory, which stays on that memory when the array is bound anew."""
+        if id(array) in self._scope.viewed_outside:
+            return True
+        used = (*(captured.array for captured in self._scope.captures.values()), *self._scope.same_views.values())
+        plain = np.ndarray.view(array, np.ndarray)
+        return any(view is not array and np.may_share_memory(np.ndarray.view(view, np.ndarray), plain) for view in used)
 
     def _is_input(self, array: np.ndarray) -> bool:
         if id(array) in self._scope.taken:
