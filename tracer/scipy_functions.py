@@ -37,6 +37,10 @@ _OF_VECTORS = ("multivariate_normal", "multivariate_t", "dirichlet", "multinomia
 _INTERPOLATORS = ("Akima1DInterpolator", "BSpline", "CubicHermiteSpline", "CubicSpline", "PPoly", "PchipInterpolator",
                   "RegularGridInterpolator", "interp1d")
 
+_OF_PLAIN_POINTS = ("BarycentricInterpolator", "KroghInterpolator", "NearestNDInterpolator", "RBFInterpolator", "RectBivariateSpline",
+                    "UnivariateSpline")
+"""Interpolators whose points are plain; of some there is no rule, and the error says so."""
+
 _intercepted: dict[str, Interception] = {}
 
 
@@ -144,6 +148,8 @@ def _add_distributions(functions: Interception, module: Any) -> None:
     for base, method in itertools.product(bases, _METHODS):
         if type(found := vars(base).get(method)) is FunctionType:
             functions.add(found, _of_distribution(method))
+    for method in ("evaluate", "logpdf"):
+        functions.add(vars(module.gaussian_kde)[method], _of_kernels(method == "logpdf"))
     for name, method in itertools.product(_OF_VECTORS, _METHODS):
         kind = type(getattr(module, name))
         frozen = vars(sys.modules[kind.__module__])[f"{name}_frozen"]
@@ -167,6 +173,17 @@ def _of_distribution(method: str) -> Callable[[Function], Function]:
                                            find_user_location(), hint="write its density in NumPy, or call it by aj.pure_callback")
                 return getattr(getattr(_ours("stats"), name), method)(*opened(args), **opened(kwargs))
             return own(self, *args, **kwargs)
+        return call
+    return replacement
+
+
+def _of_kernels(log: bool) -> Callable[[Function], Function]:
+    """Replacement for the density of a sum of kernels."""
+    def replacement(own: Function) -> Function:
+        def call(self: Any, points: Any) -> Any:
+            if _are_ours((points,), {}):
+                return import_module("adjit.scipy.stats.multivariate").kernel_density(self, opened(points), log)
+            return own(self, points)
         return call
     return replacement
 
@@ -213,9 +230,10 @@ def _product(reflected: bool) -> Callable[[Function], Function]:
 
 def _add_interpolators(functions: Interception, module: Any) -> None:
     methods: dict[Any, str] = {}
-    for name in _INTERPOLATORS:
+    for name in (*_INTERPOLATORS, *_OF_PLAIN_POINTS):
         kind = getattr(module, name)
-        functions.add(kind, _constructor(name))
+        if name in _INTERPOLATORS:
+            functions.add(kind, _constructor(name))
         for base in kind.__mro__:
             for method in ("__call__", "integrate"):
                 if type(found := vars(base).get(method)) is FunctionType:

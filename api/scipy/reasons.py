@@ -88,7 +88,7 @@ _TEXT = {
         FITS: "bisplrep make_lsq_spline make_smoothing_spline make_splprep make_splrep splprep splrep generate_knots",
         CALLS: "approximate_taylor_polynomial",
         CONTENT: "sproot",
-        "its object is made of plain numbers; BSpline and PPoly have rules": "bisplev insert spalde splantider splder splev splint pade",
+        "its object is made of plain numbers; BSpline and PPoly have rules": "bisplev insert spalde splantider splder splint pade",
         NOT_YET: "barycentric_interpolate krogh_interpolate lagrange pchip_interpolate",
     },
     "ndimage": {

@@ -51,7 +51,7 @@ np.trapezoid(v,np.ones(2))  np.median(v,axis='a')  v.sum(1)  v.foo  v.astype('no
 np.bitwise_and(v,v)  np.left_shift(v,1)  np.logical_and(v)  np.sin()  np.sin(v,v,v)  np.sum(v,foo=1)
 np.add(v,v,where=np.ones(2,bool))  np.add.reduce(v,axis=1)  np.subtract.reduce(x,axis=(0,1))  np.add.accumulate(v,axis=2)
 np.add.reduceat(v,[5])  np.zeros(-1)+v[0]  np.full((2,2),v)  np.fft.fft(v,0)  np.fft.fft(v,axis=3)  np.fft.rfft(v*1j)  float(v)
-int(x)  bool(x)  v.item()  [1,2][v]  np.sum([v,x])  np.exp('a')  np.exp(None)  -b  b-b
+int(x)  bool(x)  v.item()  [1,2][v]  np.cos(v,1)  np.add(v,v,out=3)  np.sum([v,x])  np.exp('a')  np.exp(None)  -b  b-b
 np.quantile(v*1j,0.5)  np.nanpercentile(v*1j,5,axis=0)  np.digitize(v*1j,v)  np.interp(v*1j,v,v)  np.interp(v,v*1j,v)
 np.bincount(i,weights=v*1j)  np.einsum('i->',v,dtype='f4')  np.einsum('i,i',v,i,dtype=int)  np.pad(x[:,:0],1,mode='mean')
 np.put(v[:0].copy(),[0],1.0)  np.polyfit(v[:0],v[:0],1)  np.linalg.cond(x[:0])  np.argpartition(v[:0],2)

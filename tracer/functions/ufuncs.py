@@ -105,7 +105,10 @@ def _shape_with_out(shape: tuple[int, ...], out: Any) -> tuple[int, ...]:
     """Broadcast the result's shape to a larger `out`; `store` raises the error for an `out` that does not fit."""
     if out is None:
         return shape
-    target = (out[0] if isinstance(out, tuple) else out).shape
+    target = out[0] if isinstance(out, tuple) else out
+    if not hasattr(target, "shape"):
+        raise TypeError("return arrays must be of ArrayType")
+    target = target.shape
     offset = len(target) - len(shape)
     fits = offset >= 0 and all(size in (1, want) for size, want in zip(shape, target[offset:], strict=True))
     return target if fits else shape

@@ -42,7 +42,7 @@ def owner_of(module: str) -> ModuleOwner:
 
 def module_of(kind: type) -> str:
     """Module of a class; empty if `__module__` is an attribute of its objects."""
-    module = kind.__module__
+    module = getattr(kind, "__module__", "")        # classes that code in C makes without a module have none
     return module if isinstance(module, str) else ""
 
 

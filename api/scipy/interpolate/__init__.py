@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjit.scipy.interpolate.bsplines import BSpline, make_interp_spline
+from adjit.scipy.interpolate.bsplines import BSpline, make_interp_spline, splev
 from adjit.scipy.interpolate.polynomials import Akima1DInterpolator, CubicHermiteSpline, CubicSpline, PchipInterpolator, PPoly
 from adjit.scipy.interpolate.tables import RegularGridInterpolator, interp1d, interpn
 from adjit.scipy.interpolate.tables import around as around
@@ -24,7 +24,7 @@ from adjit.scipy.mirror import without_rule
 
 __all__ = [
     "Akima1DInterpolator", "BSpline", "CubicHermiteSpline", "CubicSpline", "PPoly", "PchipInterpolator", "RegularGridInterpolator",
-    "interp1d", "interpn", "make_interp_spline",
+    "interp1d", "interpn", "make_interp_spline", "splev",
 ]
 
 _others = without_rule("interpolate", __all__)

@@ -96,10 +96,120 @@ class BSpline(Interpolator):
         return _evaluated(self.t, self.c, x, self.k, int(nu), self.extrapolate if extrapolate is None else extrapolate, self.axis)
 
 
+    def derivative(self, nu: int = 1) -> BSpline:
+        """Return the spline that is the derivative of order `nu`; a negative one is an antiderivative, as in SciPy.
+
+        >>> import numpy as np
+        >>> float(BSpline(np.array([0.0, 0.0, 1.0, 1.0]), np.array([1.0, 3.0]), 1).derivative()(0.5))
+        2.0
+        """
+        if nu < 0:
+            return self.antiderivative(-nu)
+        if nu > self.k:
+            raise ValueError(f"the spline has the degree {self.k}, a derivative of order {nu} is none")
+        return BSpline(*_derivative(self.t, self.c, self.k, nu, self.axis), self.k - nu, self.extrapolate, self.axis)
+
+    def antiderivative(self, nu: int = 1) -> BSpline:
+        """Return the spline that is the antiderivative of order `nu`, which begins with 0.
+
+        >>> import numpy as np
+        >>> float(BSpline(np.array([0.0, 0.0, 1.0, 1.0]), np.array([1.0, 3.0]), 1).antiderivative()(1.0))
+        2.0
+        """
+        if nu < 0:
+            return self.derivative(-nu)
+        extrapolate = False if self.extrapolate == "periodic" else self.extrapolate
+        return BSpline(*_antiderivative(self.t, self.c, self.k, nu, self.axis), self.k + nu, extrapolate, self.axis)
+
+    def integrate(self, a: Any, b: Any, extrapolate: Any = None) -> Any:
+        """Return the integral from `a` to `b`; where the spline is not extrapolated, it is 0 outside.
+
+        >>> import numpy as np
+        >>> float(BSpline(np.array([0.0, 0.0, 1.0, 1.0]), np.array([1.0, 3.0]), 1).integrate(0.0, 0.5))
+        0.75
+        """
+        if self._is_plain(a, b):
+            return self._theirs.integrate(a, b, extrapolate)
+        extrapolate = self.extrapolate if extrapolate is None else extrapolate
+        if extrapolate == "periodic":
+            raise UnsupportedError("integrals of periodic splines of traced values are not supported", find_user_location(),
+                                   hint="integrate over parts of one period, with extrapolate=False")
+        return _integrated(self.t, self.c, self.k, a, b, bool(extrapolate), self.axis)
+
+
+@dispatched
+def _derivative(t: Any, c: Any, k: int, nu: int, axis: int) -> tuple[Any, Any]:
+    t, c, _ = _derived(float64(t), np.moveaxis(float64(c), axis, 0)[:np.shape(t)[0] - k - 1], k, nu)
+    return t, np.moveaxis(c, 0, axis)
+
+
+@dispatched
+def _antiderivative(t: Any, c: Any, k: int, nu: int, axis: int) -> tuple[Any, Any]:
+    t, c = float64(t), np.moveaxis(float64(c), axis, 0)[:np.shape(t)[0] - k - 1]
+    for degree in range(k, k + nu):
+        steps = np.cumsum(c * column(t[degree + 1:] - t[:-degree - 1], c), axis=0) / (degree + 1)
+        t, c = np.concatenate([t[:1], t, t[-1:]]), np.concatenate([np.zeros_like(steps[:1]), steps])
+    return t, np.moveaxis(c, 0, axis)
+
+
+@dispatched
+def _integrated(t: Any, c: Any, k: int, a: Any, b: Any, extrapolate: bool, axis: int) -> Any:
+    a, b = float64(a), float64(b)
+    if not extrapolate:
+        a, b = (np.clip(end, t[k], t[-k - 1]) for end in (a, b))
+    knots, coefficients = _antiderivative(t, c, k, 1, axis)
+    ends = _evaluated(knots, coefficients, np.stack([a, b]), k + 1, 0, True, axis)
+    return np.take(ends, 1, axis=axis) - np.take(ends, 0, axis=axis)
+
+
 def around_spline(theirs: Any) -> BSpline:
     found = BSpline.__new__(BSpline)
     found._take(theirs)
     return found
+
+
+def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
+    """Equivalent of `scipy.interpolate.splev`: values at `x` of the spline with knots, coefficients and degree `tck`, or of its derivative
+    of order `der`. Coefficients may be traced. `ext`: outside of the knots the spline goes on (0), is 0 (1), NaN (2), or stays what it is
+    at the end (3; derivatives go on).
+
+    >>> import numpy as np
+    >>> tck = np.array([0.0, 0.0, 1.0, 1.0]), np.array([1.0, 3.0]), 1
+    >>> splev(np.array([0.5, 2.0]), tck, ext=3)
+    array([2., 3.])
+    """
+    if is_plain(x, tck):
+        return scipys("interpolate").splev(x, tck, der, ext)
+    t, c, k = (tck.t, tck.c, tck.k) if hasattr(tck, "t") else tck
+    if isinstance(c, (list, tuple)) and np.ndim(c[0]):
+        return [splev(x, (t, each, k), der, ext) for each in c]         # a curve, by its coordinates
+    if ext not in _OUTSIDE:
+        raise ValueError(f"ext = {ext!r} not in {tuple(_OUTSIDE)} ")
+    return _continued(x, t, c, k, int(der), _OUTSIDE[ext])
+
+
+_OUTSIDE = {0: 0, 1: 1, 2: 2, 3: 3, "extrapolate": 0, "zeros": 1, "raise": 2, "const": 3}
+
+
+@dispatched
+def _continued(x: Any, t: Any, c: Any, k: int, nu: int, outside: int) -> Any:
+    x, low, high = float64(x), t[k], t[-k - 1]
+    if outside == 0 or (outside == 3 and nu):       # FITPACK's derivatives go on
+        return _evaluated(t, c, x, k, nu, True, 0)
+    within = _evaluated(t, c, np.clip(x, low, high), k, nu, True, 0)
+    return within if outside == 3 else np.where((x < low) | (x > high), 0.0 if outside == 1 else math.nan, within)
+
+
+@dispatched
+def surface(theirs: Any, x: Any, y: Any, dx: int = 0, dy: int = 0, grid: bool = True) -> Any:
+    """Values of a spline of two variables of SciPy's, on the grid of `x` and `y` or at pairs of them, or its derivatives. Outside it stays
+    what it is at the edge."""
+    (tx, ty, c), (kx, ky) = theirs.tck[:3], theirs.degrees
+    x, y = np.clip(float64(x), tx[kx], tx[-kx - 1]), np.clip(float64(y), ty[ky], ty[-ky - 1])
+    columns = ty.size - ky - 1
+    along_x = _evaluated(tx, c.reshape(-1, columns), x, kx, dx, True, 0)
+    along_y = _evaluated(ty, np.eye(columns), y, ky, dy, True, 0)
+    return np.matmul(along_x, along_y.T) if grid else np.sum(along_x * along_y, axis=-1)
 
 
 _ALIASES = {"clamped": [(1, 0.0)], "natural": [(2, 0.0)], "not-a-knot": None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from adjit.ir.errors import ShapeError, UnsupportedError
-from adjit.scipy.interpolate.bsplines import BSpline, around_spline, make_interp_spline
+from adjit.scipy.interpolate.bsplines import BSpline, around_spline, make_interp_spline, splev, surface
 from adjit.scipy.interpolate.polynomials import Interpolator, around_polynomial, column, float64, into_place
 from adjit.scipy.mirror import arrays_of, is_plain, scipys
 from adjit.scipy.sliding import inexact
@@ -259,8 +260,8 @@ def interpn(points: Sequence[Any], values: Any, xi: Any, method: str = "linear",
     return RegularGridInterpolator(points, values, method, bounds_error, fill_value)(xi)
 
 
-def around(theirs: Any) -> Interpolator:
-    """Interpolator that holds one of SciPy's own."""
+def around(theirs: Any) -> Any:
+    """Interpolator that holds one of SciPy's own, or a function that computes what it does."""
     scipy = scipys("interpolate")
     if isinstance(theirs, scipy.PPoly):
         return around_polynomial(theirs)
@@ -270,5 +271,9 @@ def around(theirs: Any) -> Interpolator:
         return RegularGridInterpolator(theirs.grid, theirs.values, theirs.method, theirs.bounds_error, theirs.fill_value)
     if isinstance(theirs, scipy.interp1d):
         return _around_table(theirs)
+    if isinstance(theirs, scipy.UnivariateSpline):
+        return lambda x, nu=0, ext=None: splev(x, theirs._eval_args, nu, theirs.ext if ext is None else ext)
+    if isinstance(theirs, scipy.BivariateSpline):
+        return functools.partial(surface, theirs)
     raise UnsupportedError(f"scipy.interpolate.{type(theirs).__name__} has no rule for traced places", find_user_location(),
-                           hint="interp1d, CubicSpline and its kin, BSpline and RegularGridInterpolator have rules")
+                           hint="interp1d, CubicSpline and its kin, BSpline, RectBivariateSpline and RegularGridInterpolator have rules")

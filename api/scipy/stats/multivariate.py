@@ -137,3 +137,17 @@ class Multinomial(OfVectors):
 
 
 multivariate_t, dirichlet, multinomial = MultivariateT(), Dirichlet(), Multinomial()
+
+
+def kernel_density(theirs: Any, x: Any, log: bool) -> Any:
+    """Density, or its logarithm, of a `gaussian_kde` of SciPy's at points [d, m]."""
+    points = np.atleast_2d(_array(x))
+    if points.shape[0] != theirs.d:
+        if points.shape != (1, theirs.d):
+            raise ValueError(f"points have dimension {points.shape[0]}, dataset has dimension {theirs.d}")
+        points = points.T
+    data, at = (linalg.solve_triangular(theirs.cho_cov, each, lower=True) for each in (theirs.dataset, points))
+    exponents = -0.5 * np.sum(np.square(data[:, :, None] - at[:, None, :]), axis=0)
+    found = sc.logsumexp(exponents, axis=0, b=theirs.weights[:, None]) - np.sum(np.log(np.diagonal(theirs.cho_cov)))
+    found = found - 0.5 * theirs.d * math.log(2.0 * math.pi)
+    return found if log else np.exp(found)

@@ -72,6 +72,17 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], np.ndarray]] = {
     "CubicSpline of traced values": (lambda x: scipy.interpolate.CubicSpline(X, x**2)(0.7), X),
     "integral of a spline": (lambda x: scipy.interpolate.PchipInterpolator(KNOTS, VALUES).integrate(0.0, x[2]), X),
     "derivative of a spline": (lambda x: scipy.interpolate.make_interp_spline(KNOTS, VALUES).derivative()(x), X),
+    "B-spline of traced coefficients": (lambda x: np.stack([
+        (s := scipy.interpolate.BSpline(np.arange(-3.0, 7.0), x, 3)).integrate(0.2, x[1]), s.derivative()(0.7), s.antiderivative(2)(x[2]),
+        scipy.interpolate.BSpline(np.arange(-3.0, 7.0), x, 3, extrapolate=False).integrate(-9.0, 9.0)]), X),
+    "UnivariateSpline": (lambda x: np.stack([(s := scipy.interpolate.UnivariateSpline(KNOTS, VALUES, s=0.1))(x), s(x, 1), s(4 * x, ext=1),
+                                             s(9 * x, ext="const"), s.derivative()(x)]), X),
+    "splev": (lambda x: np.stack([scipy.interpolate.splev(x, (t := scipy.interpolate.splrep(KNOTS, VALUES))),
+                                  scipy.interpolate.splev(9 * x, t, der=1, ext=3)]), X),
+    "a spline of two variables": (lambda x: np.stack([
+        (s := scipy.interpolate.RectBivariateSpline(KNOTS, KNOTS, np.outer(VALUES, VALUES**2), kx=2)).ev(x, x[::-1]),
+        s(x, [0.3, 9.0])[:, 0], s.ev(x, x, dx=1)]), X),
+    "gaussian_kde": (lambda x: np.stack([(k := scipy.stats.gaussian_kde(VALUES, weights=KNOTS + 1))(x), k.logpdf(x)]), X),
     "RegularGridInterpolator": (
         lambda x: scipy.interpolate.RegularGridInterpolator((KNOTS, KNOTS), np.outer(VALUES, VALUES))(x.reshape(3, 2)), X),
     **{f"interp1d {kind}": (lambda x, kind=kind: scipy.interpolate.interp1d(
@@ -186,6 +197,12 @@ def test_distributions_without_a_rule_say_so() -> None:
                      lambda x: scipy.stats.nct(3, x).logpdf(1.0)):
         with pytest.raises(UnsupportedError, match=r"scipy\.stats\.nct has no rule for traced arrays: a distribution that"):
             aj.compile(function)(X)
+
+
+def test_interpolators_without_a_rule_say_so() -> None:
+    rbf = scipy.interpolate.RBFInterpolator(KNOTS[:, None], VALUES)
+    with pytest.raises(UnsupportedError, match=r"scipy\.interpolate\.RBFInterpolator has no rule for traced places"):
+        aj.compile(lambda x: rbf(x[:, None]))(X)
 
 
 def test_objects_whose_changes_are_not_seen_are_warned_about() -> None:
