@@ -107,7 +107,8 @@ class BSpline(Interpolator):
             return self.antiderivative(-nu)
         if nu > self.k:
             raise ValueError(f"the spline has the degree {self.k}, a derivative of order {nu} is none")
-        return BSpline(*_derivative(self.t, self.c, self.k, nu, self.axis), self.k - nu, self.extrapolate, self.axis)
+        t, c = _derivative(self.t, self.c, self.k, nu, self.axis)
+        return BSpline(t, c, self.k - nu, self.extrapolate, self.axis)
 
     def antiderivative(self, nu: int = 1) -> BSpline:
         """Return the spline that is the antiderivative of order `nu`, which begins with 0.
@@ -119,7 +120,8 @@ class BSpline(Interpolator):
         if nu < 0:
             return self.derivative(-nu)
         extrapolate = False if self.extrapolate == "periodic" else self.extrapolate
-        return BSpline(*_antiderivative(self.t, self.c, self.k, nu, self.axis), self.k + nu, extrapolate, self.axis)
+        t, c = _antiderivative(self.t, self.c, self.k, nu, self.axis)
+        return BSpline(t, c, self.k + nu, extrapolate, self.axis)
 
     def integrate(self, a: Any, b: Any, extrapolate: Any = None) -> Any:
         """Return the integral from `a` to `b`; where the spline is not extrapolated, it is 0 outside.
