@@ -519,6 +519,8 @@ def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
     with entered(scope), _taking_back(scope):
         inner: list[Any] = []
         argument_leaves: list[OutLeaf] = []
+        argument: Any = None
+        given: Any = None
         for leaf, axis in zip(arguments, along, strict=True):
             if isinstance(leaf, TracedArray):
                 outer_value = operands[len(builder.params)]
@@ -547,7 +549,7 @@ def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
             scope.flow.finish(result)
         values, out_tree, out_leaves = collect_results(result)
         written = tuple(array for array, _ in scope.written.values())
-        del result, inner, inner_args, inner_kwargs
+        del result, inner, inner_args, inner_kwargs, argument, given        # what lives on now is stored
         stored = tuple(array for made in scope.made if (array := made()) is not None)
         graph = builder.build([*values, *(array.value for array in (*written, *stored))])
     return RegionTrace(graph, (*operands, *builder.captures), len(operands), tree, tuple(argument_leaves), out_tree, out_leaves, written,
