@@ -124,24 +124,41 @@ def as_name(path: str) -> str:
     return ".".join(re.findall(r"\w+", path))
 
 
+_HEAP_TYPE = 1 << 9
 _STATIC_TYPES = frozenset({int, str, bool, "int", "str", "bool"})
 
 
 def _register_dataclass(kind: type) -> None:
-    """Register a dataclass. Fields that are declared as int, str or bool are part of the structure, if that is what they hold."""
+    """Register a dataclass. Fields that are declared as int, str or bool are part of the structure, if that is what they hold.
+
+    Of a dataclass that is a dict, too, as results of networks are, the entries are those fields that they hold, and other values.
+    """
+    plain: Any = next(base for base in kind.__mro__ if not base.__flags__ & _HEAP_TYPE)
     fields = tuple(field.name for field in dataclasses.fields(kind))
     declared = frozenset(field.name for field in dataclasses.fields(kind) if field.type in _STATIC_TYPES)
 
     def children(node: Any) -> tuple[tuple[Any, ...], Any, tuple[str, ...]]:
         static = tuple((name, getattr(node, name)) for name in fields if name in declared and type(getattr(node, name)) in _STATIC_TYPES)
         names = tuple(name for name in fields if name not in dict(static)) if static else fields
-        return tuple(getattr(node, name) for name in names), (names, static), names
+        values = [getattr(node, name) for name in names]
+        if not issubclass(plain, dict):
+            return tuple(values), (names, static, ()), names
+        places = {id(getattr(node, name)): name for name in reversed(fields)}
+        entries = []
+        for key, value in plain.items(node):
+            entries.append((key, places.get(id(value))))
+            if entries[-1][1] is None:
+                values.append(value)
+        return tuple(values), (names, static, tuple(entries)), (*names, *(str(key) for key, place in entries if place is None))
 
     def build(structure: Any, values: Iterable[Any]) -> Any:
-        node: Any = object.__new__(kind)
-        names, static = structure
-        for name, value in (*zip(names, values, strict=True), *static):
+        node = plain.__new__(kind)
+        names, static, entries = structure
+        rest = iter(values)
+        for name, value in (*zip(names, rest, strict=False), *static):
             object.__setattr__(node, name, value)
+        for key, place in entries:
+            plain.__setitem__(node, key, next(rest) if place is None else getattr(node, place))
         return node
 
     optree.register_pytree_node(kind, children, build, path_entry_type=optree.GetAttrEntry, namespace=NAMESPACE)

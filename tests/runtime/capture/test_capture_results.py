@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -305,3 +307,38 @@ def test_where_of_a_condition_and_arrays_of_tensors() -> None:
 
     again, total = through_numpy(aj.tensor([1.0, 2.0], requires_grad=True))
     assert (again.tolist(), float(total), again.requires_grad) == ([2, 4], 6.0, False)
+
+
+def test_results_that_are_dataclasses_and_dicts() -> None:
+    """As the outputs of models in libraries for PyTorch."""
+    class Output(OrderedDict[str, Any]):
+        def __post_init__(self) -> None:
+            for field in dataclasses.fields(self):       # type: ignore[arg-type]
+                if getattr(self, field.name) is not None:
+                    self[field.name] = getattr(self, field.name)
+
+        def __getitem__(self, key: Any) -> Any:
+            return dict(self.items())[key] if isinstance(key, str) else tuple(self.values())[key]
+
+    @dataclasses.dataclass
+    class Scores(Output):
+        loss: Any = None
+        logits: Any = None
+        attentions: Any = None
+
+    layer = nn.Linear(2, 3)
+
+    def forward(x: aj.Tensor) -> Scores:
+        logits = layer(x)
+        scores = Scores(logits=logits, loss=logits.square().mean())
+        scores["pooled"] = logits.sum()
+        return scores
+
+    expected, found = forward(aj.ones(1, 2)), aj.compile(forward)(aj.ones(1, 2))
+    assert type(found) is Scores
+    assert [*found] == [*expected] == ["loss", "logits", "pooled"]
+    assert found.attentions is None
+    assert found[0] is found.loss is found["loss"]
+    np.testing.assert_allclose(found["pooled"].detach().numpy(), expected["pooled"].detach().numpy(), 1e-6)
+    found.loss.backward()
+    assert layer.weight.grad.shape == (3, 2)
