@@ -22,9 +22,8 @@ from adjit.eager.apply import apply
 from adjit.eager.functional import shapes
 from adjit.eager.functional.matmul import einsum_of_one
 from adjit.eager.node_names import raw
-from adjit.eager.tensor import Tensor, as_tensor, tensor  # noqa: F401  examples
+from adjit.eager.tensor import Tensor, as_tensor, promoted, tensor  # noqa: F401  examples
 from adjit.ir.errors import ArgumentError, DTypeError, ShapeError
-from adjit.ir.types import is_inexact
 from adjit.numpy_signatures import example
 from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.user_location import find_user_location
@@ -154,7 +153,7 @@ def promote_types(type1: Any, type2: Any) -> np.dtype:
     >>> promote_types(np.int64, np.float32)
     dtype('float32')
     """
-    return _promoted(dtype_argument(type1), dtype_argument(type2))
+    return promoted(dtype_argument(type1), dtype_argument(type2))
 
 
 def result_type(tensor1: Any, tensor2: Any) -> np.dtype:
@@ -176,12 +175,6 @@ def can_cast(from_: Any, to: Any) -> bool:
     order = {"b": 0, "u": 1, "i": 1, "f": 2, "V": 2, "c": 3}
     first, second = dtype_argument(from_), dtype_argument(to)
     return order[first.kind] <= order[second.kind]
-
-
-def _promoted(first: np.dtype, second: np.dtype) -> np.dtype:
-    if is_inexact(first) != is_inexact(second):
-        return first if is_inexact(first) else second
-    return np.promote_types(first, second)
 
 
 # -- joined

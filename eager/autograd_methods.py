@@ -360,7 +360,8 @@ def _cotangent(output: Tensor, gradient: Any, what: str) -> Tensor:
     if gradient is None:
         if output.array.size != 1:
             raise ShapeError(
-                f"{what} of a tensor of shape {output.shape}: without a gradient this is possible for a tensor of one element only",
+                f"{what} of a tensor of shape {output.shape}: without a gradient this is possible for a tensor of one element only "
+                "(grad can be implicitly created only for scalar outputs)",
                 find_user_location(), hint="pass gradient= a tensor of that shape (the vector of a vector-Jacobian product), or reduce the "
                                            "tensor to one number first, e.g. with .sum()")
         if is_complex(output.dtype):

@@ -199,7 +199,8 @@ def _item(self: Tensor) -> bool | int | float:
     """Return the only element, as a Python number. Raises `ShapeError` if there is not exactly one."""
     array = _content(self)
     if array.size != 1:
-        raise ShapeError(f"item() of a tensor of shape {self.shape}: only one element can be a Python number", find_user_location(),
+        raise ShapeError(f"item() of a tensor of shape {self.shape}: only one element can be a Python number (a Tensor with "
+                         f"{array.size} elements cannot be converted to Scalar)", find_user_location(),
                          hint="index the element, reduce the tensor, or use tolist()")
     return array.item()       # type: ignore[no-any-return]
 
@@ -318,7 +319,8 @@ def _to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
 
 def _bool(self: Tensor) -> bool:
     if self.array.size != 1:
-        raise ShapeError(f"the truth value of a tensor of shape {self.shape} is ambiguous", find_user_location(),
+        raise ShapeError(f"the truth value of a tensor of shape {self.shape} is ambiguous (Boolean value of Tensor with "
+                         f"{'more than one value' if self.array.size else 'no values'} is ambiguous)", find_user_location(),
                          hint="use any() or all(), or x.numel() > 0 to test for elements")
     return bool(_content(self))
 

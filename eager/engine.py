@@ -73,7 +73,8 @@ class Arrays:
         array, fresh = cotangent
         known = variable._grad
         if known is None:
-            variable._grad = new_tensor(array if fresh else np.array(array))
+            owned = array if fresh else np.array(array)
+            variable._grad = new_tensor(owned if owned.strides == variable.array.strides else _laid_out_as(variable.array, owned))
         elif known._requires_grad:
             variable._grad = tensor_arithmetic.add(known, new_tensor(array))
         else:
@@ -191,6 +192,15 @@ class _Walk:
     def next(self) -> tuple[Node, list[Cotangent | None]]:
         node = heapq.heappop(self.heap)[2]
         return node, self.cotangents.pop(node)
+
+
+def _laid_out_as(variable: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """The gradient in memory as its variable is, as PyTorch has it: programs write `p.grad.view(-1)`."""
+    made = np.empty_like(variable, gradient.dtype)
+    if made.strides == gradient.strides:
+        return gradient
+    made[...] = gradient
+    return made
 
 
 def _run(walk: _Walk, arithmetic: Arithmetic, node: Node, cotangents: list[Cotangent | None]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -158,8 +159,10 @@ def _content(data: Any, dtype: Any, copy: bool) -> Any:
         raise ShapeError(f"tensor(data): {error}", find_user_location(), hint="nested lists have one length at each depth") from error
     if dtype is not None:
         wanted = dtype_argument(dtype)
-    elif isinstance(data, (np.ndarray, np.generic)) or not is_inexact(array.dtype) or _holds_arrays(data):
+    elif isinstance(data, (np.ndarray, np.generic)) or not is_inexact(array.dtype):
         wanted = check_array(array, "tensor(data)", find_user_location())
+    elif _holds_arrays(data):
+        wanted = _dtype_of(data)
     else:
         wanted = modes.default_float if is_float(array.dtype) else complex_dtype(modes.default_float)
     content = np.array(array, wanted, copy=True if copy else None, order="C" if copy else "K", ndmin=0)
@@ -188,6 +191,22 @@ def _opened(data: Any) -> Any:
                       "aj.stack([x, y]), which are connected to the graph, or x.detach() if the gradient is not wanted")
         return data.traced() if is_tracing() else data.array
     return [_opened(item) for item in data] if isinstance(data, (list, tuple)) else data
+
+
+def _dtype_of(data: Any) -> np.dtype:
+    """Dtype of nested lists of numbers, arrays and scalars of NumPy's, as PyTorch finds it: Python's numbers are of the default dtypes."""
+    if isinstance(data, (list, tuple)):
+        return reduce(promoted, map(_dtype_of, data), np.dtype(np.bool_))
+    if isinstance(data, (float, complex)) and not isinstance(data, np.generic):
+        return modes.default_float if isinstance(data, float) else complex_dtype(modes.default_float)
+    return check_array(np.asarray(data), "tensor(data)", find_user_location())
+
+
+def promoted(first: np.dtype, second: np.dtype) -> np.dtype:
+    """The dtype that holds numbers of two dtypes in PyTorch: an integer beside a float of any size is of the float's."""
+    if is_inexact(first) != is_inexact(second):
+        return first if is_inexact(first) else second
+    return np.promote_types(first, second)
 
 
 def _holds_arrays(data: Any) -> bool:

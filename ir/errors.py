@@ -1,6 +1,7 @@
 """Errors that a user can meet, and the source locations they point at.
 
-An error says what happened, where in the user's code, and what to do about it.
+An error says what happened, where in the user's code, and what to do about it. It is of the class that NumPy raises, and of that which
+PyTorch raises, `RuntimeError` most often: handlers that were written for either catch it.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def refused(error: ErrorKind) -> ErrorKind:
     return error
 
 
-class ShapeError(AdjitError, ValueError):
+class ShapeError(AdjitError, ValueError, RuntimeError):
     """Shapes that do not fit together.
 
     >>> import numpy as np
@@ -114,7 +115,7 @@ class ShapeError(AdjitError, ValueError):
     """
 
 
-class IndexingError(AdjitError, IndexError):
+class IndexingError(AdjitError, IndexError, RuntimeError):
     """An index, a mask, an axis or a class label that does not fit the shape that it indexes. Of an axis it is also a `ValueError`, as
     NumPy's `AxisError` is.
 
@@ -125,7 +126,7 @@ class IndexingError(AdjitError, IndexError):
     """
 
 
-class ArgumentError(AdjitError, ValueError):
+class ArgumentError(AdjitError, ValueError, RuntimeError):
     """An argument with a value that a function does not take.
 
     >>> import adjit as aj
@@ -135,7 +136,7 @@ class ArgumentError(AdjitError, ValueError):
     """
 
 
-class DTypeError(AdjitError, TypeError):
+class DTypeError(AdjitError, TypeError, RuntimeError):
     """A dtype that an operation, or adjit, does not support; or a scalar where an array is needed.
 
     >>> import numpy as np

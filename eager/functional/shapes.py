@@ -61,7 +61,8 @@ def view(x: Array, shape: Sizes) -> Array:
 def refuse_view(have: Sizes, want: Sizes) -> NoReturn:
     """Raise the error of `view`."""
     raise ShapeError(f"view: the elements of this tensor of shape {tuple(have)} do not lie in memory in the order that the shape "
-                     f"{tuple(want)} needs", find_user_location(), hint="use reshape(), which copies them then")
+                     f"{tuple(want)} needs (view size is not compatible with input tensor's size and stride)", find_user_location(),
+                     hint="use reshape(), which copies them then")
 
 
 def flatten(x: Array, start_dim: int = 0, end_dim: int = -1) -> Array:
@@ -133,7 +134,8 @@ def expand(x: Array, sizes: Sizes) -> Array:
     x = as_traced(x)
     new = len(sizes) - x.ndim
     if new < 0 or -1 in sizes[:new] or any(have != 1 and size not in (-1, have) for have, size in zip(x.shape, sizes[new:], strict=True)):
-        raise ShapeError(f"expand: a tensor of shape {x.shape} cannot get the sizes {tuple(sizes)}", find_user_location(),
+        raise ShapeError(f"expand: a tensor of shape {x.shape} cannot get the sizes {tuple(sizes)} (the expanded size must match the "
+                         "existing size at non-singleton dimensions)", find_user_location(),
                          hint="only dimensions of size 1 are repeated; -1 stands for the size of an existing one; new ones come first")
     shape = (*sizes[:new], *(have if size == -1 else size for have, size in zip(x.shape, sizes[new:], strict=True)))
     return x[...] if shape == x.shape else np.broadcast_to(x, shape)

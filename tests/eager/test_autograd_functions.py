@@ -374,3 +374,17 @@ def test_the_second_derivative_of_piecewise_linear_functions_is_zero(name):
 @pytest.mark.parametrize("function", [np.zeros_like, np.ones_like, aj.stop_gradient, lambda x: np.full_like(x, 2.0)])
 def test_constants_of_the_shape_of_a_tensor_require_no_grad(function):
     assert not function(aj.tensor([1.0], requires_grad=True)).requires_grad
+
+
+def test_gradients_of_leaves_lie_in_memory_as_the_leaves_do() -> None:
+    """Programs write `p.grad.view(-1)`."""
+    layer, x = aj.nn.Linear(3, 5), aj.ones(4, 3, requires_grad=True)
+    aj.utils.checkpoint.checkpoint(layer, x, use_reentrant=False).sum().backward()
+    turned = aj.ones(3, 4).t().requires_grad_()
+    (turned * 2.0).sum().backward()
+    for leaf in (layer.weight, layer.bias, x, turned):
+        assert leaf.grad.stride() == leaf.stride()
+    assert aj.cat([each.grad.view(-1) for each in layer.parameters()]).tolist() == [4.0] * 20
+    weight = aj.ones(3, 4, requires_grad=True)
+    weight.permute(1, 0).exp().sum().backward()
+    assert weight.grad.view(-1).shape == (12,)

@@ -121,8 +121,8 @@ def complete_shape(shape: Any, size: int, old: Sequence[int], function: str = "r
     if -1 in sizes and known and size % known == 0:
         sizes = tuple(size // known if n == -1 else n for n in sizes)
     if any(n < 0 for n in sizes) or math.prod(sizes) != size:
-        raise ShapeError(f"{function}: an array of shape {tuple(old)} ({size} elements) cannot get the shape {as_shape(shape)}",
-                         find_user_location())
+        raise ShapeError(f"{function}: an array of shape {tuple(old)} ({size} elements) cannot get the shape {as_shape(shape)} "
+                         f"(shape '{list(as_shape(shape))}' is invalid for input of size {size})", find_user_location())
     return sizes
 
 

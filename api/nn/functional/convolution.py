@@ -179,7 +179,8 @@ def _convolve(x: Any, weight: Any, bias: Any | None, stride: int | Sequence[int]
         refuse_shape(f"{function}: weight has {axes + 2} axes, (O, C / groups, ...), got shape {weight.shape}")
     channels, outputs = x.shape[1], weight.shape[0]
     if groups < 1 or channels % groups or outputs % groups or weight.shape[1] != channels // groups:
-        refuse_shape(f"{function}: {channels} channels in {groups} groups do not fit to a weight of shape {weight.shape}",
+        refuse_shape(f"{function}: {channels} channels in {groups} groups do not fit to a weight of shape {weight.shape} (expected input"
+                     f"{list(x.shape)} to have {weight.shape[1] * groups} channels, but got {channels} channels instead)",
                      "weight has shape (out channels, in channels / groups, ...), and both numbers of channels divide into the groups")
     bias = parameter(bias, (outputs,), function, "bias")
     windows = _windows(x.shape[2:], weight.shape[2:], stride, padding, dilation, function)

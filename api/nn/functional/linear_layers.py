@@ -81,7 +81,9 @@ def _linear(x: Any, weight: Any, bias: Any) -> Any:
 
 def _check_linear(x: tuple[int, ...], weight: tuple[int, ...]) -> None:
     if len(weight) not in (1, 2) or not x or x[-1] != weight[-1]:
-        refuse_shape(f"linear: x of shape {x} does not fit to a weight of shape {weight}",
+        as_pytorch = f" (mat1 and mat2 shapes cannot be multiplied ({math.prod(x[:-1])}x{x[-1]} and {weight[-1]}x{weight[0]}))" \
+            if x and len(weight) == 2 else ""
+        refuse_shape(f"linear: x of shape {x} does not fit to a weight of shape {weight}{as_pytorch}",
                      "weight has shape (out features, in features), and the last axis of x has size 'in features'")
 
 

@@ -306,3 +306,29 @@ def test_tables_of_a_module() -> None:
 def test_initial_values_of_a_generator() -> None:
     made = [nn.init.kaiming_normal_(aj.empty(3, 2), generator=aj.Generator().manual_seed(seed)).tolist() for seed in (1, 1, 2)]
     assert made[0] == made[1] != made[2]
+
+
+@pytest.mark.parametrize(("run", "numpys", "text"), [
+    (lambda: aj.ones(2, 3) @ aj.ones(2, 3), ValueError, r"mat1 and mat2 shapes cannot be multiplied \(2x3 and 2x3\)"),
+    (lambda: nn.Linear(3, 2)(aj.ones(5, 4)), ValueError, r"mat1 and mat2 shapes cannot be multiplied \(5x4 and 3x2\)"),
+    (lambda: F.linear(aj.tensor(1.0), aj.ones(2, 3)), ValueError, "x of shape"),
+    (lambda: nn.Conv2d(3, 2, 3)(aj.ones(1, 4, 8, 8)), ValueError, r"input\[1, 4, 8, 8\] to have 3 channels, but got 4 channels instead"),
+    (lambda: aj.ones(6).view(4, 2), ValueError, r"shape '\[4, 2\]' is invalid for input of size 6"),
+    (lambda: aj.ones(2, 3).t().view(6), ValueError, "view size is not compatible with input tensor's size and stride"),
+    (lambda: aj.ones(2, requires_grad=True).clone().backward(), ValueError, "grad can be implicitly created only for scalar outputs"),
+    (lambda: bool(aj.ones(2)), ValueError, "Boolean value of Tensor with more than one value is ambiguous"),
+    (lambda: aj.ones(2).item(), ValueError, "a Tensor with 2 elements cannot be converted to Scalar"),
+    (lambda: aj.ones(3)[5], IndexError, "out of bounds"),
+    (lambda: aj.tensor([1, 2]).mean(), TypeError, "floating-point"),
+])
+def test_errors_are_caught_as_pytorchs(run: Any, numpys: type[Exception], text: str) -> None:
+    with pytest.raises(RuntimeError, match=text) as caught:
+        run()
+    assert isinstance(caught.value, numpys)
+
+
+def test_lists_of_numbers_of_several_dtypes() -> None:
+    for numbers, dtype in (([np.float32(3.0), 2], np.float32), ([np.float16(3.0), 2], np.float16), ([np.int32(3), 2.5], np.float32),
+                           ([np.ones(2, np.float32), [1, 2]], np.float32), ([np.float64(3.0), 2], np.float64),
+                           ([aj.tensor(1.0), 2], np.float32), ([np.complex64(1), 2.0], np.complex64)):
+        assert aj.tensor(numbers).dtype == dtype
