@@ -641,6 +641,10 @@ def scalar_refused(message: str) -> DTypeError:
 
 def write_refused(location: Location | None) -> TraceError:
     """Error for a traced value that is written into an ordinary ndarray."""
+    names = functions_of("scipy")
+    if names:
+        return TraceError("calling a function of SciPy, which writes a traced value into an ordinary ndarray", location,
+                          hint=FUNCTIONS["remedy for scipy"](names))
     return TraceError("a traced value cannot be written into an ordinary ndarray", location,
                       hint="it was made outside of the traced function, or by a library: write to a copy of it, np.copy(array); "
                            "an array whose dtype has fields holds no traced values: use an array for each field")

@@ -129,10 +129,13 @@ def _calling_back(module: str, name: str, own: Function, args: Any, kwargs: Any)
 
 
 def _remedy(names: list[str]) -> str:
-    """What to do where SciPy's functions of these names made an ordinary array of a traced one."""
+    """What to do where SciPy's functions of these names, with their modules, made an ordinary array of a traced one."""
     reasons = _reasons()
+    for part, remedy in reasons.PARTS.items():
+        if names[0].startswith(f"scipy.{part}."):
+            return str(remedy)
     for module, refused in reasons.REASONS.items():
-        for name in refused.keys() & set(names):
+        for name in refused.keys() & {name.rpartition(".")[2] for name in names}:
             if refused[name] not in (reasons.NOT_YET, reasons.CALLS):
                 return f"scipy.{module}.{name} takes plain arrays alone: {refused[name]}"
     return "adjit.scipy has no rule for it (docs/scipy.md): write it in NumPy, or call SciPy by aj.pure_callback"

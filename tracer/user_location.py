@@ -112,13 +112,14 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def functions_of(library: str) -> list[str]:
-    """Names of the functions of a library that are between the user's line and ours, the one that the user called first."""
+    """Names of the functions of a library that are between the user's line and ours, each with its module, the one that the user called
+    first."""
     names: list[str] = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_ours(module := frame.f_globals.get("__name__", "")):
         if module.partition(".")[0] == library:
-            decorated = frame.f_locals.get("f") if frame.f_code.co_name == "wrapper" else None
-            names.insert(0, getattr(decorated, "__name__", frame.f_code.co_name))
+            decorated = frame.f_locals.get({"wrapper": "f", "axis_nan_policy_wrapper": "hypotest_fun_in"}.get(frame.f_code.co_name, ""))
+            names.insert(0, f"{module}.{getattr(decorated, '__name__', frame.f_code.co_name)}")
         frame = frame.f_back
     return names
 

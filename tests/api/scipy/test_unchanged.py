@@ -24,7 +24,7 @@ from scipy.spatial.distance import cdist
 from support.each import for_each
 
 import adjit as aj
-from adjit.ir.errors import UnsupportedError
+from adjit.ir.errors import TraceError, UnsupportedError
 from adjit.tracer.scipy_functions import scipy_functions
 
 X = np.linspace(0.1, 1.3, 6)
@@ -197,6 +197,17 @@ def test_distributions_without_a_rule_say_so() -> None:
                      lambda x: scipy.stats.nct(3, x).logpdf(1.0)):
         with pytest.raises(UnsupportedError, match=r"scipy\.stats\.nct has no rule for traced arrays: a distribution that"):
             aj.compile(function)(X)
+
+
+@pytest.mark.parametrize(("function", "message"), [
+    (lambda x: scipy.sparse.diags([x, x[1:]], [0, 1]) @ np.ones(6), "sparse arrays hold plain numbers"),
+    (lambda x: scipy.sparse.coo_array((x, (range(6), range(6)))) @ np.ones(6), "sparse arrays hold plain numbers"),
+    (lambda x: scipy.signal.argrelmax(x), r"scipy\.signal\.argrelmax takes plain arrays alone: values decide on the size"),
+    (lambda x: scipy.stats.linregress(x, x), r"scipy\.stats\.linregress takes plain arrays alone: it searches for what fits best"),
+])
+def test_what_scipy_makes_of_plain_numbers_alone_is_named(function: Callable[[Any], Any], message: str) -> None:
+    with pytest.raises(TraceError, match=message):
+        aj.compile(function)(X)
 
 
 def test_interpolators_without_a_rule_say_so() -> None:
