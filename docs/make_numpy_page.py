@@ -108,6 +108,15 @@ def table(names: list[str], state: Callable[[str], str]) -> Iterator[str]:
         yield ""
 
 
+def other_names() -> str:
+    """NumPy's further names of functions on this page."""
+    public = {name: found for name, found in vars(np).items()
+              if callable(found) and not isinstance(found, type) and not name.startswith("_")}
+    pairs = [(name, found.__name__) for name, found in sorted(public.items())
+             if found in FUNCTIONS and found.__name__ != name and public.get(found.__name__) is found]
+    return ", ".join(f"`{name}` (`{own}`)" for name, own in pairs)
+
+
 def lines() -> Iterator[str]:
     yield HEAD
     functions = function_names()
@@ -125,6 +134,9 @@ def lines() -> Iterator[str]:
                           and of_method(ufunc, method) != "-"],
                          lambda name: "yes" if of_method(ufuncs[short(name.rpartition(".")[0])], short(name)) == "yes"
                          else reason_against(name))
+    yield "## Other names\n"
+    yield f"The same functions: {other_names()}.\n"
+    yield "Functions of plain numbers (`bartlett`, `indices`, `mgrid`, `tril_indices`, `fft.fftfreq`, ...) are NumPy's own.\n"
     yield "## numpy.ndarray\n"
     yield from table(member_names(), of_member)
 

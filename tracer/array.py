@@ -500,6 +500,12 @@ class TracedArray:
             raise self._concrete("calling a function of SciPy, which makes an ordinary ndarray", hint)
         if is_within_store():
             raise write_refused(find_user_location())
+        names = functions_of("numpy")
+        if names:
+            module, name = names[0].rpartition(".")[::2]
+            public = module.partition("._")[0].replace("numpy", "np", 1).removesuffix(".lib").removesuffix(".core")     # of private parts
+            raise self._concrete("making an ordinary ndarray", f"{public}.{name} has no rule for traced arrays (docs/numpy.md): write it "
+                                 "with functions that have one")
         raise self._concrete("making an ordinary ndarray", "pass np.array(list) in place of a list that holds traced numbers" if self.scalar
                              else "use functions of NumPy: this one reads the memory of its arguments, which a traced array does not have")
 

@@ -403,3 +403,11 @@ def test_the_class_of_a_traced_array_converts_nothing():
 
 def test_columns_of_frames_are_no_indices():
     fails_here(lambda x: x["y"], X, error=IndexingError, message="only integers", hint="a dict of arrays")
+
+
+@pytest.mark.parametrize(("call", "name"), [
+    (lambda x: np.kaiser(5, x[0]), "np.kaiser"), (lambda x: np.asarray_chkfinite(x), "np.asarray_chkfinite"),
+    (lambda x: np.testing.assert_allclose(x, x), "np.testing.assert_allclose")])
+def test_functions_of_numpy_without_a_rule_are_named(call, name):
+    with pytest.raises(TraceError, match=rf"{re.escape(name)} has no rule for traced arrays \(docs/numpy\.md\)"):
+        aj.compile(call)(np.ones(3))
