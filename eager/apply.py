@@ -73,6 +73,8 @@ def apply(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any] =
             if dynamic and type(arg) is int and _is_beside_floats(args):
                 return apply(function, integers_as_floats(args), kwargs)
             key += (type(arg), arg)
+        elif type(arg) is float and arg and arg == arg and not dynamic:
+            key += (float, arg)
         else:
             describe(arg, operands, key, dynamic)
             recorded = recorded or (isinstance(arg, (list, tuple)) and key[-2] is not HASHABLE)

@@ -13,6 +13,7 @@ import numpy as np
 from adjit.eager.node import follow_writes
 from adjit.eager.node_names import node_name
 from adjit.eager.operation import Operation, without_locations
+from adjit.eager.size import Size
 from adjit.eager.tensor import Tensor
 from adjit.eager.views import root_of
 from adjit.ir.builder import GraphBuilder
@@ -147,7 +148,7 @@ def describe(arg: Any, operands: list[Any], key: list[Any], dynamic: bool) -> No
             key += (float, arg)
         else:       # equal numbers may differ by the signs of zeros, and NaN is not equal to itself
             key += (kind, arg.hex() if kind is float else repr(arg))
-    elif kind is tuple and (hashable := hashable_index(arg)) is not None:
+    elif (kind is tuple or kind is Size) and (hashable := hashable_index(arg)) is not None:
         key += (HASHABLE, hashable)
     elif isinstance(arg, (list, tuple)):
         key += (kind, len(arg))

@@ -30,17 +30,20 @@ CHUNK, MIDDLE_CHUNK, SMALL_CHUNK = 1 << 12, 1 << 9, 1 << 6
 _CALL_ELEMENTS = 40
 """Elements that take as long as the call of a kernel for one chunk."""
 
-MIN_OPS, MIN_ELEMENTS = 5, 1 << 15
-"""Ops, and elements, with which a graph is worth a kernel though NumPy has a function for each op."""
+MIN_ELEMENTS = 1 << 15
+"""Elements with which two ops are worth a kernel though NumPy has a function for each."""
 
 MANY_ELEMENTS = 1 << 16
-"""Elements with which two ops are worth a kernel, or one of `_SEVERAL_PASSES`, or one with an operand that rows repeat."""
+"""Elements with which one op is, of `_SEVERAL_PASSES` or with an operand that rows repeat."""
 
 _FEW_ARRAYS = 4
 """Arrays that are kept at once, so that one kernel makes them, though op by op there would be fewer."""
 
 _SEVERAL_PASSES = frozenset(("select", "relu", "sigmoid", "power"))
 """Ops that take NumPy several times as long as a kernel."""
+
+_REPEATING = frozenset(("broadcast", "constant", "iota"))
+"""Ops whose results take no memory of their size."""
 
 _NO_UFUNC = frozenset(("philox",))
 Run = Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], None]
@@ -175,8 +178,8 @@ def chunked(graph: Graph) -> ChunkedFunction | None:
 def _is_worth_a_kernel(computing: Sequence[Op], size: int, repeats: bool) -> bool:
     if any(is_slow(op) and (size >= CHUNK or op.name not in _SEVERAL_PASSES) for op in computing):
         return True
-    return (size >= MIN_ELEMENTS and len(computing) >= MIN_OPS) or (
-        size >= MANY_ELEMENTS and (len(computing) > (not repeats) or any(op.name in _SEVERAL_PASSES for op in computing)))
+    return (size >= MIN_ELEMENTS and len(computing) > 1) or (
+        size >= MANY_ELEMENTS and any(repeats or op.name in _SEVERAL_PASSES for op in computing))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -249,7 +252,7 @@ def _peak(graph: Graph, steps: Sequence[Op | Group]) -> int:
     last = {value: index for index, step in enumerate(steps) for value in step.operands} | dict.fromkeys(graph.results, len(steps))
     made, changes = set(graph.params), [0] * (len(steps) + 1)
     for index, step in enumerate(steps):
-        fresh = [value for value in step.results if value not in made]
+        fresh = [value for value in step.results if value not in made and not (isinstance(step, Op) and step.name in _REPEATING)]
         made.update(fresh)
         for value in fresh:
             changes[index] += value.type.size

@@ -362,6 +362,8 @@ class _Writer(FunctionText):
         binding = self.bindings[x]
         if binding.number is not None or binding.weak or x.type.shape == shape or (not binding.shape and x.type.shape):
             return self.alias(binding)
+        if binding.shape != x.type.shape and not (self.views or binding.has_all(x.type)):     # NumPy would copy it, and roots not show that
+            return self.reshaped(x, self.copied(x), shape, self.new_root())
         return self.reshaped(x, self.full(x), shape, self.roots_of_full(x))
 
     def reshaped(self, x: Value, text: str, shape: Shape, roots: frozenset[int], viewed: bool = False) -> Binding:

@@ -19,6 +19,7 @@ from support.random_programs import random_program
 from adjit.codegen.numpy import graph_function
 from adjit.codegen.numpy.chunks import is_slow
 from adjit.codegen.numpy.graph_function import NumpyFunction, compile_graph
+from adjit.codegen.numpy.op_functions import broadcast_to
 from adjit.ir import ops
 from adjit.ir.builder import trace_graph
 from adjit.ir.definition import DEFINITIONS, Kind, OpDefinition, Sample
@@ -50,6 +51,11 @@ def run(graph: Graph, arrays: Sequence[np.ndarray]) -> tuple[NumpyFunction, tupl
         if function.fresh[index]:
             assert result.flags.writeable
             others = (*arrays, *again, *results[:index], *results[index + 1:])
+            assert not any(np.shares_memory(result, other) for other in others)
+        of = function.views[index]
+        if of is not None:
+            assert not function.fresh[index]
+            others = (*arrays[:of], *arrays[of + 1:], *results[:index], *results[index + 1:])
             assert not any(np.shares_memory(result, other) for other in others)
     return function, results
 
@@ -502,3 +508,21 @@ def test_ops_that_nothing_needs_are_left_out() -> None:
         return [ops.negative(x)]
 
     assert lines(check(function, numbers(3))) == ["v0 = negative(a0)"]
+
+
+def test_rows_that_are_repeated_are_copied_once() -> None:
+    """NumPy's reshape would copy the view, and nothing show that the result is new memory."""
+    made = check(lambda x: [ops.reshape(ops.broadcast(x, shape=(4, 2, 300), axes=(0, 2)), shape=(4, 600))], numbers(4, 300))
+    assert made.fresh == (True,)
+    assert not any("broadcast_to" in line for line in lines(made))
+
+
+@pytest.mark.parametrize("array", [
+    np.arange(6.0).reshape(2, 3), np.arange(6.0).reshape(2, 3).T, np.array(3.0), np.zeros((0, 3)), np.float32(2),
+    np.arange(12.0).reshape(2, 6)[:, ::2], np.arange(3.0).reshape(1, 3)])
+def test_broadcast_views_are_those_of_numpy(array: np.ndarray) -> None:
+    shape = (4, 5, *np.shape(array)) if np.shape(array)[:1] != (1,) else (5, 7, 3)
+    view, expected = broadcast_to(array, shape), np.broadcast_to(array, shape)
+    np.testing.assert_array_equal(view, expected)
+    assert (view.strides, view.dtype, view.flags.writeable) == (expected.strides, expected.dtype, False)
+    assert np.shares_memory(view, array) or not view.size or type(array) is not np.ndarray
