@@ -75,7 +75,10 @@ def full(size: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = Fa
     sizes, kind = sizes_of((size,)), dtype_argument(dtype)
     is_plain = kind.kind in "biufc" and type(fill_value) in (_PLAIN if kind.kind in "fc" else _WHOLE) and -1 < fill_value < 2
     if is_plain and min(sizes, default=0) >= 0 and not is_tracing():
-        return finished(new_tensor(np.full(sizes, fill_value, kind) if fill_value else np.zeros(sizes, kind)), requires_grad, device)
+        array = np.empty(sizes, kind) if fill_value else np.zeros(sizes, kind)
+        if fill_value:
+            array.fill(fill_value)
+        return finished(new_tensor(array), requires_grad, device)
     made: Tensor = apply(_FULL, (sizes, fill_value, kind))
     return finished(made.detach(), requires_grad, device)
 

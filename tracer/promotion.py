@@ -10,7 +10,20 @@ import numpy as np
 
 from adjit.ir.errors import DTypeError, refused
 from adjit.ir.thread_context import thread
-from adjit.ir.types import C128, F16, F32, F64, I64, SUPPORTED_DTYPES, bfloat16, check_dtype, dtype_kind, is_half, is_supported
+from adjit.ir.types import (
+    C128,
+    F16,
+    F32,
+    F64,
+    I64,
+    SHORT_NAMES,
+    SUPPORTED_DTYPES,
+    bfloat16,
+    check_dtype,
+    dtype_kind,
+    is_half,
+    is_supported,
+)
 from adjit.tracer.array import TracedArray, as_traced
 from adjit.tracer.lowering import broadcast, constant, convert
 from adjit.tracer.user_location import find_user_location
@@ -133,10 +146,16 @@ def _supported_dtypes(ufunc: np.ufunc, kinds: tuple[Kind, ...], dtype: np.dtype 
 
 def dtype_argument(dtype: Any) -> np.dtype:
     """Return the dtype that a user named; raises `DTypeError` if it is not supported."""
+    known = _NATIVE.get(dtype) if isinstance(dtype, np.dtype) else None
+    if known is not None:
+        return known
     target = bfloat16() if isinstance(dtype, str) and dtype == "bfloat16" else np.dtype(dtype)
     if not is_supported(target):
         raise refused(DTypeError(f"{target}: this dtype is not supported", find_user_location(), hint=f"supported: {SUPPORTED_DTYPES}"))
     return check_dtype(target)
+
+
+_NATIVE = {dtype: dtype for dtype in SHORT_NAMES.values()}
 
 
 def common_dtype(operands: Sequence[Operand]) -> np.dtype:
