@@ -7,10 +7,12 @@ one compiled text.
 from __future__ import annotations
 
 import cmath
+import ctypes
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,20 @@ _NEW_ARRAYS = (Kind.ELEMENTWISE, Kind.EXTERNAL, Kind.SCAN)
 
 _SMALL_BYTES = 1 << 14
 """Bytes up to which calls cost more than memory: a broadcast result is copied, which is faster than a view, and can be written to."""
+
+
+_MAPPED_BYTES = 1 << 17
+"""Bytes from which glibc may get each array from the system, page by page, and hand it back."""
+
+
+@cache
+def _keep_freed_memory() -> None:
+    """Have glibc keep freed arrays of up to 32 MB for the next ones, as it does once a block of that size was freed, unless its limits were
+    set. With limits from smaller arrays, a step whose arrays are freed together may hand them back and get them anew, which takes longer
+    than the step."""
+    if sys.platform == "linux":
+        allocate = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t)(("malloc", ctypes.CDLL(None)))
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(("free", ctypes.CDLL(None)))(allocate((1 << 25) - (1 << 13)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +89,8 @@ def compile_graph(graph: Graph, weak: frozenset[int] = frozenset(), views: bool 
     large sums (`chunks`) and programs (`programs`) compute, and of sums and matrix products over broadcast or transposed values, whose
     layouts may differ. The caller silences floating-point warnings.
     """
+    if any(value.type.nbytes >= _MAPPED_BYTES for value in graph.results):
+        _keep_freed_memory()
     for find, kind in () if views else ((chunked, "chunks"), (program_of, "program")):
         function = find(graph)
         if function is not None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import platform
+import subprocess
 import sys
 import tracemalloc
 import weakref
@@ -299,3 +302,24 @@ def test_parts_of_a_gradient_that_nobody_else_has_are_not_copied() -> None:
     twice = aj.ones(3, requires_grad=True)
     (twice.t() + twice.reshape(3)).backward(aj.ones(3))
     np.testing.assert_array_equal(twice.grad.numpy(), np.full(3, 2.0))
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the limits are those of glibc")
+def test_freed_arrays_are_kept_for_the_next_step() -> None:
+    """Several arrays of 4 MB that are freed together do not go back to the system."""
+    program = """
+import resource
+import numpy as np
+import adjit as aj
+step = lambda: [np.ones(1_000_000, np.float32) for _ in range(6)]
+step()
+aj.ones(300, 300) + 1.0
+step()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(4):
+    step()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
+    assert int(done.stdout) < 2000       # 24,000 pages otherwise
