@@ -21,7 +21,7 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind, OpCost
 from adjit.ir.emitter import emitting
-from adjit.ir.graph import Graph, Op, Value, live_ops, producers
+from adjit.ir.graph import Graph, Op, Value, live_ops
 from adjit.ir.types import F32, F64, Shape, TensorType
 
 CHUNK, MIDDLE_CHUNK, SMALL_CHUNK = 1 << 12, 1 << 9, 1 << 6
@@ -200,7 +200,7 @@ def grouped(graph: Graph, ops_needed: Sequence[Op]) -> list[Op | Group]:
     size = max((op.result.type.size for op in ops_needed if len(op.results) == 1 and op.definition.kind is Kind.ELEMENTWISE), default=0)
     if size < MIN_ELEMENTS or KernelCompiler.compile is None:
         return list(ops_needed)
-    made_by = producers(graph)
+    made_by = {value: op for op in ops_needed for value in op.results}
     lengths = [length for op in ops_needed if (length := _length(op)) >= SMALL_CHUNK and op.result.type.size == size]
     length = max(lengths, key=lengths.count, default=size)
     users: dict[Value, list[Op | None]] = {value: [None] for value in graph.results}

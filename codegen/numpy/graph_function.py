@@ -158,8 +158,8 @@ class _Writer(FunctionText):
         return f"def run({params}):\n{body}", self.bound
 
     def with_signed_indices(self, op: Op) -> Op:
-        """An op that reads at indices, with indices as the user gave them: NumPy counts negative ones from the end, and checks them."""
-        if op.name not in ("take", "take_along_axis"):
+        """An op at indices, with indices as the user gave them: negative ones are counted from the end, and checked, when it runs."""
+        if op.definition.kind is not Kind.INDEXING:
             return op
         indices, axis = op.operands[1], op.attrs["axis"]
         wrapped = self.producers.get(indices)
@@ -173,7 +173,7 @@ class _Writer(FunctionText):
         if (is_negative.operands[0], moved.operands[0], zero, size) != (given, given, 0, op.operands[0].type.shape[axis]):
             return op
         self.signed.add(op.result)
-        return replace(op, operands=(op.operands[0], given))
+        return replace(op, operands=(op.operands[0], given, *op.operands[2:]))
 
     def known_number(self, value: Value) -> Any:
         """The number that all elements of a value are; None if they are not known."""
@@ -466,16 +466,20 @@ class _Writer(FunctionText):
         return self.write_update_slice(op, "+=")
 
     def write_scatter_add(self, op: Op) -> Binding:
-        indices, updates = (self.array(value) for value in op.operands[1:])
-        return self.written(op, f"add_at({{0}}, {indices}, {updates}, {self.constant(op.attrs['axis'])})")
+        return self.written(op, f"add_at({{0}}, {self.at_indices(op)}, {self.constant(op.attrs['axis'])})")
 
     def write_scatter_set(self, op: Op) -> Binding:
-        indices, updates = (self.array(value) for value in op.operands[1:])
-        return self.written(op, f"set_at({{0}}, {indices}, {updates}, {self.constant(op.attrs['axis'])})")
+        return self.written(op, f"set_at({{0}}, {self.at_indices(op)}, {self.constant(op.attrs['axis'])})")
 
     def write_scatter_add_along_axis(self, op: Op) -> Binding:
+        return self.written(op, f"add_along({{0}}, {self.at_indices(op)}, {self.grid(op)})")
+
+    def at_indices(self, op: Op) -> str:
+        """The texts of indices, counted from the start, and of updates."""
         indices, updates = (self.array(value) for value in op.operands[1:])
-        return self.written(op, f"add_along({{0}}, {indices}, {updates}, {self.grid(op)})")
+        if op.result in self.signed:
+            indices = f"from_start({indices}, {self.constant(op.operands[0].type.shape[op.attrs['axis']])})"
+        return f"{indices}, {updates}"
 
     # -- results
 

@@ -71,6 +71,11 @@ def take_signed(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
         raise
 
 
+def from_start(indices: np.ndarray, size: int) -> np.ndarray:
+    """Indices along an axis, of which negative ones count from the end, as indices from its start."""
+    return counted_from_start(indices, size) if indices.size and np.minimum.reduce(indices, None) < 0 else indices
+
+
 def take_along(x: np.ndarray, indices: np.ndarray, axis: int, before: tuple[np.ndarray, ...], after: tuple[np.ndarray, ...]) -> np.ndarray:
     """`x` at the indices along `axis`, and at `before` and `after` along the other dimensions."""
     check_indices(indices, x.shape[axis], axis)
@@ -181,7 +186,7 @@ FUNCTIONS: dict[str, Any] = {
     "convert": convert_array,
     "take": take, "take_along": take_along, "taken_along": taken_along, "take_signed": take_signed,
     "take_along_signed": take_along_signed,
-    "add_at": add_at, "set_at": set_at, "add_along": add_along, "diagonal": diagonal,
+    "add_at": add_at, "from_start": from_start, "set_at": set_at, "add_along": add_along, "diagonal": diagonal,
     "filled": filled, "norm": norm, "zeros": np.zeros, "concatenate": np.concatenate, "float32": np.float32, "float64": np.float64,
     "complex64": np.complex64,
     "complex128": np.complex128,
