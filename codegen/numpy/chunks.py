@@ -269,7 +269,7 @@ def _is_spread(op: Op) -> bool:
 
 def _rows(op: Op) -> tuple[bool, int] | None:
     """Whether the elements of a broadcast operand fill a row each, or are a row together; and the elements of a row. None for other ops."""
-    if op.name != "broadcast" or _is_spread(op):
+    if op.name != "broadcast" or op.operands[0].type.size in (1, op.result.type.size):
         return None
     shape = op.result.type.shape
     long = [axis for axis, size in enumerate(shape) if size != 1]

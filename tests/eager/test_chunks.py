@@ -236,6 +236,18 @@ def test_one_operand_for_rows_and_columns_has_no_kernel() -> None:
     assert chunks.chunked(parse(str(print_graph(graph)).replace("%y {axes", "%x {axes"))) is None
 
 
+def test_new_axes_repeat_nothing() -> None:
+    graph = parse("""
+        graph @f(%x: f64[5000]) {
+          %0: f64[1,5000] = broadcast %x {axes=(1,), shape=(1, 5000)}
+          %1: f64[1,5000] = erf %0
+          return %1
+        }""")
+    function, x = chunks.chunked(graph), RNG.normal(size=5000)
+    assert function is not None
+    np.testing.assert_allclose(function(x)[0][0], [math.erf(number) for number in x], rtol=1e-14)
+
+
 def test_one_kernel_for_rows_of_many_lengths(compiled: list[ChunkGraph]) -> None:
     for length in (1000, 1010, 511, 2000):
         aj.ones(200, length) * aj.ones(length)
