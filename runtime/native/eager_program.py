@@ -17,6 +17,10 @@ from adjit.passes.options import Options
 from adjit.passes.pipeline import HALF
 from adjit.runtime import settings
 from adjit.runtime.compile_graph import compile_graph
+from adjit.runtime.native.executable import NativeExecutable
+
+MAX_KEPT_BYTES = 1 << 20
+"""Working memory that a program keeps from one call to the next. There is a program for each shape that tensors have had."""
 
 
 def compile_program(graph: Graph) -> Program:
@@ -29,6 +33,8 @@ def _compiled(graph: Graph) -> Program:
     with no_fork():
         executable = run_detached(partial(compile_graph, graph, "native", Options(), settings.THREADS.get(), False, passes=HALF,
                                           stage=Stage.ADJOINT)).executable
+    if isinstance(executable, NativeExecutable):
+        executable.keeps_memory = executable.code.artifact.arena_bytes <= MAX_KEPT_BYTES
     dtypes = tuple(value.type.dtype for value in graph.params)
     scalars = not all(value.type.rank for value in graph.results)
 

@@ -64,6 +64,7 @@ class NativeExecutable:
     """
 
     kernels: Mapping[Op, Code] = {}      # other backends have one per fused op
+    keeps_memory = True     # from one call to the next
 
     def __init__(self, code: NativeCode, planned: Callable[[], Graph], threads: int = 1):
         self.code, self.threads = code, threads
@@ -208,7 +209,8 @@ class NativeExecutable:
     def _finish(self, frame: _Frame, results: list[Any], status: int) -> list[Any]:
         if status:
             raise self.error_of(status, ctypes.addressof(frame.params), ctypes.addressof(frame.results), frame.arena)
-        self._frames.append(frame)
+        if self.keeps_memory:
+            self._frames.append(frame)
         for index in self._scalars:
             results[index] = results[index][()]
         return results

@@ -43,6 +43,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[ChunkGraph]:
         return compile(graph)
     known_calls.clear()
     monkeypatch.setattr(chunks.KernelCompiler, "compile", staticmethod(counting))
+    monkeypatch.setattr(chunks.KernelCompiler, "compile_program", None)     # takes whole graphs, kernels or not
     return graphs
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -174,20 +175,48 @@ def test_results_are_arrays_of_their_own(compiled: list[Graph]) -> None:
     assert compiled
 
 
-def test_grid_sample_is_a_program(compiled: list[Graph], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both halves, which call NumPy more than a hundred times."""
-    x, grid = RNG.normal(size=(2, 3, 5, 5)), RNG.uniform(-1.2, 1.2, size=(2, 4, 4, 2))
+def attention(q: Any, k: Any, v: Any) -> Any:
+    return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+SEVERAL: dict[str, tuple[Callable[..., Any], Shapes]] = {
+    "grid_sample": (lambda x, y: functional.grid_sample(x, y.tanh() * 1.2, align_corners=False), ((2, 3, 5, 5), (2, 4, 4, 2))),
+    "layer_norm": (lambda x, w, b: functional.layer_norm(x, (128,), w, b), ((64, 128), (128,), (128,))),
+    "batch_norm": (lambda x, w, b: functional.batch_norm(x, None, None, w, b, training=True), ((8, 16, 9, 16), (16,), (16,))),
+    "attention": (attention, ((2, 2, 64, 16),) * 3),
+    "prelu": (functional.prelu, ((4, 16, 512), (16,))),     # a number for each channel
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_graphs_of_several_functions(name: str, compiled: list[Graph], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both halves are programs: of many calls of NumPy, or of several that go through many elements."""
+    function, shapes = SEVERAL[name]
+    arrays = [RNG.normal(size=shape) for shape in shapes]
 
     def gradients() -> list[np.ndarray]:
-        operands = [aj.tensor(array, requires_grad=True) for array in (x, grid)]
-        result = functional.grid_sample(*operands, align_corners=False)
+        operands = [aj.tensor(array, requires_grad=True) for array in arrays]
+        result = function(*operands)
         return [found.detach().numpy() for found in (result, *aj.autograd.grad((result ** 2).sum(), operands))]
     found = gradients()
     assert len(compiled) == 2
     known_calls.clear()
     monkeypatch.setattr(KernelCompiler, "compile_program", None)
     for number, expected in zip(found, gradients(), strict=True):
-        np.testing.assert_allclose(number, expected, rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(number, expected, rtol=1e-11, atol=1e-12)
+
+
+def test_working_memory_of_large_programs_is_given_back(compiled: list[Graph]) -> None:
+    """There may be one for each shape of a batch."""
+    operands = [aj.tensor(RNG.normal(size=(4, 4, 256, 16)).astype(np.float32)) for _ in range(3)]
+    tracemalloc.start()
+    try:
+        attention(*operands)
+        current, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert compiled
+    assert peak > 4 * 4 * 256 * 256 * 4 > 4 * current
 
 
 def test_indices_out_of_range() -> None:
