@@ -342,6 +342,9 @@ class Program:
 MIN_EXPLORED = 2
 """Decisions of other iterations from which on a trace that explores them is worth its time."""
 
+MAX_EXPLORATIONS = 4
+"""Traces for one program that explore: of an `if` within an `if`, each goes one more way, in all iterations."""
+
 MAX_LIFTS = 4
 """Traces for one program in which variables become part of the state."""
 
@@ -408,7 +411,7 @@ def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
                 signature: CallSignature, arrays: KnownArrays, outcomes: Sequence[Outcome],
                 flow: FlowGraph | None) -> tuple[Trace, Captured | None, FlowGraph | None]:
     """Trace `fun`; again, as long as the ways that were recorded meet as branches, or come back as loops."""
-    left, lifts, forwards, repeated = MAX_TRACES, MAX_LIFTS, MAX_FORWARDED, False
+    left, lifts, forwards, explorations, repeated = MAX_TRACES, MAX_LIFTS, MAX_FORWARDED, MAX_EXPLORATIONS, False
     while left:
         left -= 1
         known = flow is not None and bool(flow.blocks)
@@ -472,7 +475,8 @@ def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
         repeated = True
         if len(flow.blocks) > MAX_BRANCHES and not flow.structured and not flow.has_cycles():
             return trace, captured, None
-        _explore(flow, partial(trace_with_tensors, fun, args, kwargs, static_names, signature, arrays, (), flow))
+        explorations -= 0 if flow.unstructured else _explore(      # more ways of what does not meet as branches do help none
+            flow, explorations, partial(trace_with_tensors, fun, args, kwargs, static_names, signature, arrays, (), flow))
         if flow.again:
             left, lifts, repeated = left + 1, lifts - (not flow.changes_state and flow.lift_more()), False
             continue
@@ -587,20 +591,22 @@ def _made_of(stored: StoredValue) -> list[object]:
     return [kind if kind is CONSTANT else (kind, number) for kind, number in stored.parts]
 
 
-def _explore(flow: FlowGraph, trace: Callable[[], object]) -> None:
+def _explore(flow: FlowGraph, most: int, trace: Callable[[], object]) -> int:
     """Trace the ways that this call does not go, but that it goes in other iterations of the same loops: `if x[i] > 0` in a loop over i is
-    known after one call. What is recorded on the way becomes no program."""
+    known after one call. What is recorded on the way becomes no program. Returns the number of traces, at most `most`."""
     worth = flow.worth_exploring()
-    while worth >= MIN_EXPLORED:
+    for count in range(most):
+        if worth < MIN_EXPLORED:
+            return count
         try:
             with flow.exploration():
                 trace()
         except (Exception, FlowMismatch, NotLiftable, EndOfExploration, TraceAgain):
-            break       # values do not go with the decisions: any error may come of it
-        left = flow.worth_exploring()
-        if left > worth / 2:
-            break
-        worth = left
+            return count + 1    # values do not go with the decisions: any error may come of it
+        before, worth = worth, flow.worth_exploring()
+        if worth > (0.75 * before if count else before):        # the first one finds decisions within decisions
+            return count + 1
+    return most
 
 
 @printing_once()

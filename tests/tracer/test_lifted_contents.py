@@ -154,7 +154,7 @@ def draws(seed: int) -> tuple[float, np.ndarray]:
     return 0.9 + 0.02 * seed, np.random.default_rng(seed).random((2, 3, 3))
 
 
-@pytest.mark.parametrize(("function", "traces"), [(flipped, 5), (reacting, 3), (toppled, 4), (clustered, 5)],
+@pytest.mark.parametrize(("function", "traces"), [(flipped, 5), (reacting, 3), (toppled, 4), (clustered, 7)],
                          ids=lambda each: getattr(each, "__name__", ""))
 def test_arrays_that_decisions_change_are_part_of_one_program(
         function: Callable[..., Any], traces: int, count_traces: Callable[[], int]) -> None:
@@ -164,6 +164,46 @@ def test_arrays_that_decisions_change_are_part_of_one_program(
         np.testing.assert_allclose(compiled(*given), function(*given), rtol=1e-13)
     assert compiled.cache_info().size == 1
     assert count_traces() <= traces
+
+
+def branched(c, draws):
+    """Decisions within decisions, in each row."""
+    total = 0.0 * draws[0, 0, 0]
+    for x in np.concatenate((draws.reshape(-1, 3), draws.reshape(-1, 3).T.reshape(-1, 3))):
+        if x[0] < 0.5 * c:
+            total = total + (x[1] if x[1] < 0.4 else 2 * x[2])
+        elif x[2] < 0.6:
+            total = total - x[0] * x[1]
+        else:
+            total = total + 3.0
+    return total * c
+
+
+def collected(c, draws):
+    """A list of numbers of which some are those before, where no decision changed them."""
+    spins, energy, energies = np.ones(6), c * draws[0, 0, 0], []
+    for sweep in draws:
+        for i, u in enumerate(np.concatenate((sweep.ravel()[:6], c * sweep[0]))):
+            change = 2 * spins[i % 6] * (spins[i % 6 - 1] + spins[(i + 1) % 6]) + c
+            if change < 0:
+                spins[i % 6] *= -1
+                energy = energy + change
+            elif u < np.exp(-change * 0.2):
+                spins[i % 6] = -spins[i % 6]
+                energy = energy + change
+            if i % 4 == 3:
+                energies.append(energy)
+    return np.mean(np.array(energies)) + np.sum(spins) * c
+
+
+@pytest.mark.parametrize("function", [branched, collected])
+def test_ways_within_ways_are_known_after_one_call(function: Callable[..., Any]) -> None:
+    compiled = aj.compile(function, backend="interpret")
+    for seed in range(8):
+        given = draws(seed)
+        np.testing.assert_allclose(compiled(*given), function(*given), rtol=1e-13)
+    assert compiled.cache_info().size == 1
+    assert compiled.cache_info().traces <= 2
 
 
 @pytest.mark.parametrize("function", [held, read_by_python, of_complex_numbers])

@@ -119,6 +119,7 @@ class FlowGraph:
         self._waiting: Counter[Hashable] = Counter()        # times that points came up which differ in numbers alone
         self.has_ways = False   # whether there were blocks before the trace under way: after an error the call is traced without them
         self.points_left = 0        # that may be passed while exploring
+        self._goals: dict[Key, tuple[list[Key], list[Key]]] = {}       # of an exploration
         self.recorders: list[Any] = []
         self.guards: list[Any] = []         # guards of the traces that are part of it
         self.contents: dict[int, Any] = {}      # arrays that Python read in one of them, and what was read of their form
@@ -223,6 +224,7 @@ class FlowGraph:
             return count
 
         self.exploring, self.points_left, self.recorders = True, MAX_EXPLORED_POINTS + 2 * len(self.blocks), []
+        self._goals = self._unknown_behind()
         sys.settrace(count)
         try:
             yield
@@ -231,11 +233,26 @@ class FlowGraph:
             self.exploring, self.recorders = False, recorders
 
     def explored_outcome(self, key: Key) -> bool | None:
-        """An outcome of a point that an exploration chooses, as nobody has seen it there; None if there is none."""
+        """An outcome of a point that an exploration chooses, as nobody has seen it there, or it leads to one that nobody has seen; None if
+        there is none."""
         self.points_left -= 1
         if self.points_left < 0:
             raise EndOfExploration
-        return self.unknown_outcome(key)
+        unknown = self.unknown_outcome(key)
+        if unknown is not None or key not in self._goals:
+            return unknown
+        behind = [sum(self.unknown_outcome(goal) is not None for goal in goals) for goals in self._goals[key]]
+        return None if behind[False] == behind[True] else behind[True] > behind[False]
+
+    def _unknown_behind(self) -> dict[Key, tuple[list[Key], list[Key]]]:
+        """For points with two known outcomes, and each of these: the points with one that nobody has seen, up to where the ways meet."""
+        unknown, joins = {key for key in self.blocks if self.unknown_outcome(key) is not None}, self.analysis()[0]
+
+        def behind(start: Key, join: Key | None) -> list[Key]:
+            return [key for key in reachable(start, lambda at: [] if at == join else self.successors(at)) if key in unknown and key != join]
+
+        return {key: (behind(blocks[False].end, joins[key]), behind(blocks[True].end, joins[key]))
+                for key, blocks in (self.blocks.items() if unknown else ()) if len(blocks) == 2 and joins[key] is not None}
 
     def worth_exploring(self) -> int:
         """Number of points with an outcome that was seen in other iterations only."""

@@ -20,7 +20,7 @@ import numpy as np
 from adjit.ir import ops
 from adjit.ir.emitter import emitting
 from adjit.ir.graph import Value
-from adjit.ir.types import BOOL, F64, I64
+from adjit.ir.types import BOOL, F64, I64, dtype_kind
 from adjit.tracer.array import FRESH, ORDINARY, PLAIN, PythonBool, TracedArray, wrap
 from adjit.tracer.flow.flow_graph import Source
 from adjit.tracer.fresh_array import depth_of, root_of, written
@@ -63,13 +63,6 @@ class LiftedNumber(TracedArray):
     def maker(self) -> Callable[[Value, Scope], LiftedNumber]:
         """What makes such a number of another value, in another scope."""
         return partial(type(self), sources=self.sources, bound=self.bound)
-
-    def copied(self) -> LiftedNumber:
-        """Make a number that is told apart from this one."""
-        with emitting(self.scope.builder):
-            neutral = ops.constant(value={int: 0, float: 1.0, bool: False}[self.kind], dtype=self.dtype, shape=())
-            copy = {int: ops.add, float: ops.multiply, bool: ops.logical_or}[self.kind](self.value, neutral)
-        return type(self)(copy, self.scope, self.sources, self.bound, self.drift)
 
     def arrive(self) -> bool:
         """Begin anew at a point; returns whether the program has to check that the number is within 2 ** 52."""
@@ -151,6 +144,19 @@ def lift(number: Any, source: Source, scope: Scope) -> LiftedNumber:
         value = ops.constant(value=number, dtype=_DTYPES[kind], shape=())
     values.vary(value)
     return _CLASSES[kind](value, scope, frozenset((source,)), abs(number) if kind is int else 0)
+
+
+def copied(scalar: TracedArray) -> TracedArray | None:
+    """Make a traced scalar that is told apart from this one; None for a complex one, of which no product is a copy."""
+    kind = dtype_kind(scalar.dtype)
+    if kind not in "biuf":
+        return None
+    with emitting(scalar.scope.builder):
+        neutral = ops.constant(value={"f": 1.0, "b": False}.get(kind, 0), dtype=scalar.dtype, shape=())
+        copy = {"f": ops.multiply, "b": ops.logical_or}.get(kind, ops.add)(scalar.value, neutral)
+    if isinstance(scalar, LiftedNumber):
+        return type(scalar)(copy, scalar.scope, scalar.sources, scalar.bound, scalar.drift)
+    return type(scalar)(copy, scalar.scope, scalar.weak)
 
 
 def lift_content(array: np.ndarray, scope: Scope) -> TracedArray | None:

@@ -68,7 +68,7 @@ _ITERATORS = tuple(map(type, (iter(range(0)), iter([]), iter(()), iter(""), reve
                               reversed(()), iter(np.zeros(0)))))
 
 
-Lifted = Callable[[Source, Any], Any]
+Lifted = Callable[[Source | None, Any], Any]
 
 
 class Indescribable(Exception):
@@ -220,9 +220,7 @@ class _Description:
                 self.add(cell_of(frame, name), (code, name))
             elif live is None or name in live:
                 self.key.append(name)
-                if isinstance(value, LiftedNumber) and id(value) in self._numbers and value.scope is active_scope():      # `best = k`
-                    value = value.copied()
-                    set_local(frame, name, value)
+                value = self._unshared(value, partial(set_local, frame, name))       # `best = k`
                 if is_liftable(value) and "type" not in code.co_names:
                     self._number((code, name), value, partial(set_local, frame, name))
                 else:
@@ -323,14 +321,24 @@ class _Description:
             elif type(value) is dict:
                 waiting += value.values()
 
+    def _unshared(self, value: Any, store: Callable[[Any], object], kind: type = LiftedNumber) -> Any:
+        """Give a traced scalar that was met by another name a copy of its own. That the last item of a list is what a variable holds, too,
+        as no decision changed the variable since, says nothing about what comes."""
+        if id(value) not in self._numbers or not issubclass(type(value), kind) or not value.immutable \
+                or value.alias is not None or value.scope is not active_scope():
+            return value
+        copy = self._lifted(None, value)
+        if copy is None:
+            return value
+        store(copy)
+        return copy
+
     def _held(self, value: Any, source: Source | None, name: Any, store: Callable[[Any], object]) -> None:
         """Describe what a container or object with this `source` holds by a name; None: what is lifted there would outlive the trace."""
         if source is None or not self._lifts_held:
             self.add(value)
             return
-        if isinstance(value, LiftedNumber) and id(value) in self._numbers and value.scope is active_scope():
-            value = value.copied()
-            store(value)
+        value = self._unshared(value, store)
         if is_liftable(value):
             self._number((*source, name), value, store)
         else:
@@ -370,8 +378,13 @@ class _Description:
         elif kind is list and len(value) <= MAX_LIFTED_ITEMS:
             self.key += (kind, len(value))
             for index, item in enumerate(value):
-                self._held(item, source, index, partial(value.__setitem__, index))
-        elif kind in (list, tuple) or (issubclass(kind, tuple) and hasattr(kind, "_fields")):
+                store = partial(value.__setitem__, index)
+                self._held(item if source is None else self._unshared(item, store, TracedArray), source, index, store)
+        elif kind is list:
+            self.key += (kind, len(value))
+            for index, item in enumerate(value):
+                self.add(item if source is None else self._unshared(item, partial(value.__setitem__, index), TracedArray))
+        elif kind is tuple or (issubclass(kind, tuple) and hasattr(kind, "_fields")):
             self.key += (kind, len(value))
             for index, item in enumerate(value):
                 self.add(item, None if source is None else (*source, index))
@@ -558,7 +571,7 @@ class _Description:
             self._held(item, source, name, store)
 
 
-def _as_it_is(source: Source, number: Any) -> None:
+def _as_it_is(source: Source | None, number: Any) -> None:
     return None
 
 

@@ -23,7 +23,7 @@ from adjit.ir.graph import Op, Value
 from adjit.ir.types import I64, TensorType
 from adjit.tracer.array import TracedArray
 from adjit.tracer.flow.flow_graph import CONTENT, Block, FlowGraph, FlowMismatch, Key, Source
-from adjit.tracer.flow.lifted_numbers import LiftedNumber, NotLiftable, lift, lift_content
+from adjit.tracer.flow.lifted_numbers import LiftedNumber, NotLiftable, copied, lift, lift_content
 from adjit.tracer.flow.lifted_range import LiftedRange, left_in
 from adjit.tracer.flow.program_point import ProgramPoint, point_of_decision, point_of_result, user_frame
 from adjit.tracer.flow.simulation import Simulation
@@ -185,10 +185,13 @@ class FlowRecorder:
         if checks is not None and not self.is_ahead:
             values.answer(checks, self.builder, "bool", find_user_location(), True, None if key is None else ("checked", key))
 
-    def _lift(self, source: Source, number: Any) -> TracedArray | LiftedRange | None:
-        """What takes the place of a number, of the iterator of a loop, or of the content of an array, if it is lifted."""
-        if source not in self.graph.lifted or self.graph.asks_for_identity(user_frame()):
+    def _lift(self, source: Source | None, number: Any) -> TracedArray | LiftedRange | None:
+        """What takes the place of a number, of the iterator of a loop, or of the content of an array, if it is lifted; without `source`,
+        a copy of a traced scalar."""
+        if (source is not None and source not in self.graph.lifted) or self.graph.asks_for_identity(user_frame()):
             return None
+        if source is None:
+            return copied(number)
         if source[-1] is CONTENT:
             return lift_content(number, self.scope)
         return lift(number, source, self.scope) if left_in(number) is None else LiftedRange(number, source, self.scope)
