@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import field, replace
@@ -38,13 +39,14 @@ from adjit.tracer.array import WRITTEN, EscapedArrayError, TracedArray, TracedND
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.flow.flow_graph import EndOfExploration, FlowGraph, FlowMismatch, TraceAgain
-from adjit.tracer.flow.lifted_numbers import NotLiftable
+from adjit.tracer.flow.lifted_numbers import STATE, NotLiftable
 from adjit.tracer.guards.argument_containers import argument_at, check_apart, put_at
 from adjit.tracer.guards.printing import printing_once
 from adjit.tracer.guards.side_effects import KeptValue
 from adjit.tracer.guards.source import MISSING, Source, rebind
+from adjit.tracer.guards.state_numbers import is_number, known_numbers
 from adjit.tracer.guards.stored_values import StoredValue
-from adjit.tracer.guards.templates import ARGUMENTS, CONSTANT, KEPT
+from adjit.tracer.guards.templates import ARGUMENTS, CONSTANT, KEPT, holds_traced
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.trace import KnownArrays, Pairs, Trace, function_name
 from adjit.tracer.user_location import find_user_location, warn_user
@@ -137,7 +139,7 @@ class Program:
         """The descriptor for the fast path, made at the first access after all code is ready; None if calls must go through Python."""
         if not self.is_recorded and isinstance(self.executable, NativeExecutable):
             changes = self.trace.stored or self.trace.containers or (self.tensors is not None and self.tensors.effects.changes_places)
-            if self.executable.is_alone() or changes or self.effects_wait or self.reads_beside_writes:
+            if self.executable.is_alone() or changes or self.effects_wait or self.reads_beside_writes or self.trace.guards.numbers:
                 return None
             self.record = program_descriptor.make_program_descriptor(self, self.trace, self.executable, self.tensors, self.flow,
                                                                     self.least_rows)
@@ -432,7 +434,8 @@ def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
                 left += 1
                 continue
             if isinstance(error, NotLiftable):
-                assert flow is not None
+                if flow is None or any(source[0] == STATE for source in error.sources):
+                    raise TraceError("Python needs a number that is state") from None       # which is no input then
                 flow = flow.unlifted(error.sources)
                 flow.guides = True      # an error on the way was of the variable
                 left += 1       # there is an end to variables
@@ -497,26 +500,40 @@ def _check_kept(trace: Trace, name: str, trace_again: Callable[[], tuple[Trace, 
     for each in trace.kept:
         if each.is_next:
             each.restore()
+    stood_in = False
     while True:
         try:
-            second, _ = trace_again()
+            with np.errstate(all="ignore"):     # what stands in for a value of the call may be any
+                second, _ = trace_again()
             second.restore()
             again = [by_key[each.source.key] for each in second.kept if each.source.key in by_key and not each.is_next and (
                 each.source.path.startswith("len(") or is_ndarray(each.before))]
         except EscapedArrayError as error:
-            stand_ins = [_stand_in(each) for each in by_key.values()]
+            stand_ins = [] if stood_in else [_stand_in(each) for each in by_key.values()]
             if any(stand_ins):
+                stood_in = True
                 continue
             again = [each for each in by_key.values() if each.source.value is error.array] or list(by_key.values())
             location = error.location
+        except Exception:
+            if not stood_in:
+                raise
+            return trace        # perhaps because of the content of what stands in
         break
     if again:
         _take_back(trace)
         location = again[0].location or location or find_user_location()
+        value = WRITTEN[id(again[0].source.value)][1] if id(again[0].source.value) in WRITTEN else again[0].source.value
+        if isinstance(value, TracedArray) and value.scope.parent is not None:
+            raise TraceError(f"{name} keeps a value of a function that is differentiated, mapped or looped over in {again[0].source.path}, "
+                             "and reads it in the next call: such values end with that function", location,
+                             hint="return it from that function (has_aux=True of aj.grad, a result of aj.vmap, a carry of a loop), and "
+                                  "store it outside of it")
         raise TraceError(
-            f"{name} keeps a value in {again[0].source.path} and reads it in the next call: a compiled function keeps nothing between "
-            "calls", location, hint="pass the value as an argument and return the new one; or make an array outside of the function and "
-                                    "write to its elements (state[:] = value)")
+            f"{name} keeps a value in {again[0].source.path} and reads it in the next call: a compiled function keeps no values between "
+            "calls but arrays whose shape and dtype stay, and numbers", location,
+            hint="pass the value as an argument and return the new one; or make an array outside of the function and write to its elements "
+                 "(state[:] = value)")
     if second is None or not _is_same(trace, second):
         refused = next((each.refusal for each in trace.kept if each.refusal is not None), None)
         if refused is not None:
@@ -535,13 +552,15 @@ def _check_kept(trace: Trace, name: str, trace_again: Callable[[], tuple[Trace, 
 
 
 def _stand_in(kept: KeptValue) -> bool:
-    """Bind an array where the function stored one of the trace, and there was none of its type before (nothing, 0.0): what the next call
-    finds there. False if the function did not store one."""
+    """Bind an array or a number of NumPy's where the function stored one of the trace, and there was none of its type before (nothing,
+    0.0): what the next call finds there. False if the function did not store one."""
     stored = kept.source.value
     array = WRITTEN[id(stored)][1] if id(stored) in WRITTEN else stored
-    if not isinstance(array, TracedNDArray) or kept.source.read() is not stored:
+    if not isinstance(array, TracedArray) or not (array.scalar or isinstance(array, TracedNDArray)) or not holds_traced(kept.source.read()):
         return False
-    return rebind(kept.source.read, np.zeros(array.shape, array.dtype))
+    if array.scope.parent is not None or (kept.before is MISSING and isinstance(kept.source.holder, (list, deque))):
+        return False        # no result; an item that was added
+    return rebind(kept.source.read, array.dtype.type(1) if array.scalar else np.zeros(array.shape, array.dtype))
 
 
 def _pairs(one: Trace, again: Trace) -> list[tuple[StoredValue, StoredValue]]:
@@ -619,13 +638,19 @@ def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
     early: tuple[np.ndarray, ...] = ()
     wanted: tuple[np.ndarray, ...] | None = ()
     plain_writes = False
+    state: set[str] | None = known_numbers(fun)     # None if Python needs them
     while True:
-        known = KnownArrays(same, (*early, *(wanted or ())), plain_writes, may_take=wanted is not None)
+        known = KnownArrays(same, (*early, *(wanted or ())), plain_writes, may_take=wanted is not None,
+                            numbers=frozenset(state or ()), may_take_numbers=state is not None)
         try:
             trace, captured, flow = _trace_ways(fun, args, kwargs, static_names, signature, known, outcomes, flow)
-        except TraceError:      # perhaps because Python needs the numbers
+        except Exception as error:      # perhaps because Python needs the numbers
+            if not state and not isinstance(error, TraceError):
+                raise
             flow = None
-            if wanted:
+            if state:
+                state = None
+            elif wanted:
                 wanted = None
             elif known.taken and not plain_writes:
                 plain_writes = True
@@ -634,7 +659,9 @@ def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
             continue
         arguments = [param for param in _written(trace) if param < len(signature.leaves)]
         same = find_same(signature.memory(), arguments, signature.traced_paths())
-        if same == trace.same and not trace.early and (wanted is None or not trace.wanted):
+        if state is not None:       # also those that become numbers of another class, which the next call finds
+            state |= trace.wanted_numbers | {each.source.path for each in trace.kept if is_number(each.before)}
+        if same == trace.same and not trace.early and (wanted is None or not trace.wanted) and not trace.wanted_numbers:
             return trace, captured, flow
         flow = None     # it knows the arrays as they were taken before
         early = (*early, *trace.early)

@@ -691,7 +691,8 @@ class KnownArrays:
     `same` has the arguments (by the numbers of their parameters) that are one array for the function, `early` arrays from outside that
     stand for traced arrays from the start. With `plain_writes`, numbers that are not traced are written to arrays from outside by the trace
     alone, which then holds for their content only. `taken`: set by the trace if it took arrays over. `may_take`: whether it may ask for
-    another trace in which further arrays are early.
+    another trace in which further arrays are early. `numbers` are the paths of numbers outside that are inputs, and `may_take_numbers`
+    whether there may be more.
     """
 
     same: Pairs = ()
@@ -699,6 +700,8 @@ class KnownArrays:
     plain_writes: bool = False
     taken: bool = False
     may_take: bool = True
+    numbers: frozenset[str] = frozenset()
+    may_take_numbers: bool = True
 
 
 @contextmanager

@@ -57,6 +57,7 @@ from adjit.tracer.guards.shown_while_traced import warn_of_what_is_shown
 from adjit.tracer.guards.side_effects import KeptValue, check_side_effects, restore, take_back_traced
 from adjit.tracer.guards.source import MISSING, elsewhere, is_scalar, names_in, rebind
 from adjit.tracer.guards.state_arrays import StateArrays
+from adjit.tracer.guards.state_numbers import StateNumbers
 from adjit.tracer.guards.stored_values import (
     StoredPlaces,
     StoredValue,
@@ -141,6 +142,7 @@ class Trace:
     same: Pairs = ()
     early: tuple[np.ndarray, ...] = ()
     wanted: tuple[np.ndarray, ...] = ()
+    wanted_numbers: frozenset[str] = frozenset()    # paths of numbers outside that it reads and changes: likewise
     kept: tuple[KeptValue, ...] = ()        # values of the trace in state that the function reads
     stored: tuple[StoredValue, ...] = ()    # what each call stores in state; arrays among them are further results of the graph
     unread: frozenset[int] = frozenset()    # identities of the containers that each call changes, and of which it reads nothing
@@ -253,11 +255,12 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         of_arguments = templates_of_arguments((traced_args, traced_kwargs)) if nodes else {}
         if scope.flow is not None:
             scope.flow.arguments = tuple(argument for argument in arguments if argument is not None and argument.shape)
-        with logging_access(source.value for source in known.found if _has_numbers(source.value)) as observation, \
+        numbers = StateNumbers(before, arrays.numbers, scope, arrays.may_take_numbers)
+        with numbers.bound(before), logging_access(source.value for source in known.found if _has_numbers(source.value)) as observation, \
                 nondeterminism_reported(roots, known.found) as scope.generators, numpy_functions().in_force(), scipy_functions(), \
                 fresh_arrays(scope, arrays):
             containers = containers_changed_by(known)
-            with _stores_watched(scope, places, roots, containers, observation) as log, types_asked(known):
+            with _stores_watched(scope, places, roots, containers, observation, bool(numbers)) as log, types_asked(known):
                 log.counting = counting_containers(known.found, containers, places.reads)
                 scope.outside()         # before other objects are stored there
                 environment = dict(os.environ) if "environ" in known.names else None
@@ -289,7 +292,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                 after.found.append(found)
                 if source.value is not MISSING:
                     before[source.key] = places.before[source.key] = source
-            state = StateArrays(scope, observation, arrays, after)
+            state = StateArrays(scope, observation, arrays, after, numbers)
             try:
                 filled = _changed_arguments(nodes, (traced_args, traced_kwargs), given, signature)
                 stores = stores_of(places, log, after, scope, _arrays_in(result, updates))
@@ -299,13 +302,16 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                 stores.make.given = of_arguments
                 changes = tuple(_change_of(node, scope, given, signature, stores.make) for node in filled)
                 stores.make.given = {}
+                if stores.others or others:     # the trace changes for good what calls cannot change: another one would do so, too
+                    state.wanted.clear()
+                    numbers.wanted.clear()
+                stores.make.first = len(_arrays_in(result, updates))        # wrappers that are stored have made them more
+                values, out_tree, out_leaves = collect_results(result, updates, stores.make.arrays)
             except TraceError:
                 places.take_back(after)
                 log.restore()
                 take_back_traced(before, after, scope.outside())
                 raise
-            stores.make.first = len(_arrays_in(result, updates))        # wrappers that are stored have made them more
-            values, out_tree, out_leaves = collect_results(result, updates, stores.make.arrays)
             stores.make.end()
             scope.keep_wrapper = None       # it holds the scope
             writes = tuple(zip(written, range(len(values) - len(written), len(values)), strict=True))
@@ -317,9 +323,11 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         if flow is not None:        # what other ways read counts, too: they are part of the graph
             flow.note_reads(read, forms, viewed, scope.depends_on_strides)
             read, forms, viewed, scope.depends_on_strides = flow.contents, flow.forms, flow.viewed, flow.depends_on_strides
+        number_inputs = numbers.inputs()
         rebound = {each.source.key for each in kept if each.is_next}
-        guards = make_guards(before, after, captures, own | stores.keys, read, forms, viewed, rebound)
+        guards = make_guards(before, after, captures, own | stores.keys | number_inputs.keys(), read, forms, viewed, rebound)
         guards = replace(guards, fixed=(*guards.fixed, *stores.others, *others),
+                         numbers=tuple({each.capture: each for each in number_inputs.values()}.values()),
                          distinct=bool(rebound) and any(map(compares_objects, after.codes)))
         taken_back = [KeptValue(source, before[source.key].held if source.key in before else MISSING) for source in changed
                       if id(source.holder) in scope.outside()]
@@ -331,11 +339,11 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             flow.guards.append(guards)
             flow.changes_state = flow.changes_state or bool(own) or bool(values_stored or stores.others or others or changes)
             if flow.exploring or flow.forwarded:        # this call does not go the way that was traced
-                places.take_back(after)
-                log.restore()
-                for each in reversed((*kept, *taken_back)):
-                    if holds_traced(each.source.value) or is_ndarray(each.before):
-                        each.restore()
+                _undo(places, after, log, [each for each in (*kept, *taken_back)
+                                           if holds_traced(each.source.value) or is_ndarray(each.before)])
+        if numbers.wanted or state.wanted:      # there will be another trace, which begins with what was there before
+            _undo(places, after, log, (*kept, *taken_back))
+            kept, taken_back = (), []
         scope.outside_roots.clear()         # what the function made and stored may end now
         scope.outside_holders.clear()
         _warn_of_unguarded(after, fun)
@@ -355,10 +363,18 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     return Trace(graph, signature, out_tree, out_leaves, guards.arrays, guards, decisions, frozenset(in_order), writes, same,
                  _read_through_views(scope),
                  (*(taken.array for taken in scope.taken.values() if any(id(array) in observation.read for array, _ in taken.classes)),
-                  *state.wanted),
+                  *state.wanted), frozenset(numbers.wanted),
                  kept, values_stored, log.unread(stores.numbers),
                  partial(restore, (*kept, *taken_back), values_stored, log, stores.kept) if kept or stores.kept or taken_back else _nothing,
                  changes, changed_in(returned, changes))
+
+
+def _undo(places: StoredPlaces, after: Reachability, log: ContainerLog, changed: Sequence[KeptValue]) -> None:
+    """Take back all that a trace stored."""
+    places.take_back(after)
+    log.restore()
+    for each in reversed(changed):
+        each.restore()
 
 
 def _check_environment(before: Mapping[str, str]) -> None:
@@ -376,9 +392,9 @@ def _check_environment(before: Mapping[str, str]) -> None:
 
 @contextmanager
 def _stores_watched(scope: Scope, places: StoredPlaces, roots: Sequence[Any], containers: Sequence[Any],
-                    observation: AccessLog) -> Iterator[ContainerLog]:
-    """Tell what a function stores, and what it does to `containers`; where the trace is to be made again, take back what it stored, and
-    note what it read."""
+                    observation: AccessLog, traces_again: bool) -> Iterator[ContainerLog]:
+    """Tell what a function stores, and what it does to `containers`; where the trace is to be made again, as after any error with
+    `traces_again`, take back what it stored, and note what it read."""
     log = ContainerLog(())
     try:
         with logging_containers(containers) as log, places.marked():
@@ -392,7 +408,7 @@ def _stores_watched(scope: Scope, places: StoredPlaces, roots: Sequence[Any], co
         if again and flow is not None:
             flow.note_reads(_contents(after, observation, scope), observation.forms, observation.viewed, scope.depends_on_strides)
             flow.changes_state = flow.changes_state or bool(places.stored(after)) or bool(log.changes) or bool(places.counted)
-        again = again or getattr(error, "traces_again", False)
+        again = again or traces_again or getattr(error, "traces_again", False)
         if again or isinstance(error, Refusal) or not _store_values(scope, places, after, log):
             places.take_back(after)
             log.restore()

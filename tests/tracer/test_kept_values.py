@@ -1,4 +1,5 @@
-"""Values that one call stores and the next one reads: refused. What one call stores and reads itself is fine."""
+"""Values that one call stores and the next one reads: as in Python where they are of one type, else refused. What one call stores and
+reads itself is fine."""
 
 from __future__ import annotations
 
@@ -136,15 +137,31 @@ def _filled_array():
 CALL = np.array([1.0, 2.0])
 
 
-@pytest.mark.parametrize("make", [_attribute, _variable, _item_of_dict, _new_item_of_dict, _item_of_list, _decided, _appended, _counted,
-                                  _window, _slot, _pair, _filled_array])
+FOLLOWED = [_attribute, _variable, _item_of_dict, _new_item_of_dict, _item_of_list, _decided, _slot, _filled_array]
+OTHERS = [_appended, _counted, _window, _pair]
+
+
+@pytest.mark.parametrize("make", FOLLOWED)
+@pytest.mark.parametrize("transform", [aj.compile, aj.value_and_grad])
+def test_a_value_kept_for_the_next_call_is_that_of_python(make, transform):
+    (function, state), (plain, expected) = make(), make()
+    compiled = transform(function)
+    for scale in (1.0, 3.0, 0.5, 2.0, 3.0, 0.25, 1.0):
+        found = compiled(CALL * scale)
+        np.testing.assert_allclose(found if transform is aj.compile else found[0], plain(CALL * scale))
+        assert repr(state()) == repr(expected())
+    if transform is aj.compile:
+        assert compiled.cache_info().traces <= 4
+
+
+@pytest.mark.parametrize("make", OTHERS)
 @pytest.mark.parametrize("transform", [aj.compile, aj.value_and_grad])
 def test_a_value_kept_for_the_next_call_is_refused(make, transform):
     function, state = make()
     before = repr(state())
     compiled = transform(function)
     for _ in range(2):
-        with pytest.raises(aj.errors.TraceError, match=r"keeps a value in .* and reads it in the next call"):
+        with pytest.raises(aj.errors.TraceError, match=r"keeps a value .* and reads it in the next call"):
             compiled(CALL)
         assert repr(state()) == before
 

@@ -707,6 +707,4 @@ def test_a_number_that_decides_is_never_stale():
         return f
 
     compiled, plain = aj.compile(make(), backend="interpret"), make()
-    assert compiled(1.0) == plain(1.0)
-    with pytest.raises(TraceError, match="and reads it too"):
-        compiled(1.0)
+    assert [compiled(1.0) for _ in range(6)] == [plain(1.0) for _ in range(6)]

@@ -8,6 +8,7 @@ a check of the program says that it is within 2 ** 52. Where a product could be 
 
 from __future__ import annotations
 
+import math
 import sys
 import weakref
 from collections import Counter
@@ -19,12 +20,14 @@ import numpy as np
 
 from adjit.ir import ops
 from adjit.ir.emitter import emitting
+from adjit.ir.errors import TraceError
 from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, F64, I64, dtype_kind
 from adjit.tracer.array import FRESH, ORDINARY, PLAIN, PythonBool, TracedArray, wrap
 from adjit.tracer.flow.flow_graph import Source
 from adjit.tracer.fresh_array import depth_of, root_of, written
-from adjit.tracer.scope import Scope, active_scope
+from adjit.tracer.scope import Scope, active_scope, is_within_batch
+from adjit.tracer.value_guards import UnknownValueError
 
 WITHIN = 1 << 53        # bound of lifted integers at a point: up to it, they are exact as floats
 _BEGIN = 1 << 52
@@ -171,21 +174,38 @@ def lift_content(array: np.ndarray, scope: Scope) -> TracedArray | None:
     return held
 
 
+STATE = "state"
+"""First part of the sources of numbers that outlive a call, in attributes and variables from outside."""
+
+
+def lifted_state(value: Value, scope: Scope, source: Source, kind: type) -> LiftedNumber:
+    """Make the lifted number of a bool, or of an integer within 2 ** 52, that the program reads outside."""
+    return _CLASSES[kind](value, scope, frozenset((source,)), _BEGIN)
+
+
+def python_kind(number: TracedArray) -> type:
+    """Class of the number that a traced scalar stands for."""
+    if isinstance(number, LiftedNumber):
+        return number.kind
+    plain = {"b": bool, "i": int, "f": float, "c": complex}
+    return plain.get(number.dtype.kind, number.dtype.type) if number.weak else number.dtype.type
+
+
 def lifted_integer(value: Value, scope: Scope, sources: frozenset[Source], bound: int) -> LiftedNumber:
     """Make the lifted number of an integer that is known to be within a bound."""
     return _LiftedInt(value, scope, sources, bound)
 
 
 def check_escaped(scope: Scope, leaves: Sequence[Any]) -> None:
-    """Raise `NotLiftable` if a lifted number lives on behind a trace, but for these leaves of its result: where the function stored a
-    Python number, there has to be one; or if the function caught the exception."""
+    """Raise `NotLiftable` if a lifted number of a variable lives on behind a trace, but for these leaves of its result: where the function
+    stored a Python number, there has to be one; or if the function caught the exception."""
     if scope.root.not_liftable:
         raise NotLiftable(frozenset(scope.root.not_liftable))
     counts, escaped = Counter(map(id, leaves)), []
     for reference in scope.lifted:
         number = reference()
         held = 2 * counts[id(number)]       # by `leaves`, and by the result
-        if number is not None and sys.getrefcount(number) > held + 2:
+        if number is not None and sys.getrefcount(number) > held + 2 and not _is_state(number):
             escaped.append(number)
     if escaped:
         raise NotLiftable(_sources(*escaped))
@@ -207,17 +227,41 @@ def _kind(x: Any) -> type:
 
 
 def _made(value: Value, kind: type, *operands: Any, bound: int = 0, drift: int | None = None) -> LiftedNumber:
+    return _CLASSES[kind](value, _scope_of(*operands), _sources(*operands), bound, drift)
+
+
+def _scope_of(*operands: Any) -> Scope:
+    """The scope in which numbers are computed with. What is computed of state alone belongs to the scope of that, as it outlives a region:
+    `self.calls += 1` in a function that is differentiated."""
     scope = active_scope()
     assert scope is not None
-    return _CLASSES[kind](value, scope, _sources(*operands), bound, drift)
+    numbers = [number for number in operands if isinstance(number, LiftedNumber)]
+    if not numbers or not all(_is_state(number) for number in numbers):
+        return scope
+    within = {id(number.scope) for number in numbers}
+    while id(scope) not in within and scope.parent is not None:
+        scope = scope.parent
+    return scope
+
+
+def _is_state(number: LiftedNumber) -> bool:
+    """True if a number comes from outside alone, not from variables of the function."""
+    return all(source[0] == STATE for source in number.sources)
 
 
 def _check(condition: Value, *operands: Any) -> None:
     """Have the program check a condition, which holds for this call."""
     scope = active_scope()
-    recorder = None if scope is None else scope.flow
-    if recorder is None or not recorder.check(condition):
+    if scope is None or not (_is_known(condition, scope) if scope.flow is None else scope.flow.check(condition)):
         raise NotLiftable(_sources(*operands))
+
+
+def _is_known(condition: Value, scope: Scope) -> bool:
+    """True if a condition holds for this call, where nobody records the ways: the program checks it."""
+    try:
+        return scope.root.values is not None and not is_within_batch() and bool(wrap(condition))
+    except (TraceError, UnknownValueError):
+        return False
 
 
 def _is_within(value: Value, bound: int) -> Value:
@@ -296,6 +340,10 @@ def _quotient(name: str, a: Any, b: Any) -> Any:
 
 
 def _power(_: str, a: Any, b: Any) -> Any:
+    if type(a) is float and 0 < a < math.inf and _kind(b) is int:
+        result = ops.power(_float(a), _float(b, a, b))
+        _check(ops.less_equal(result, ops.constant(value=sys.float_info.max, dtype=F64, shape=())), a, b)   # else an `OverflowError`
+        return _made(result, float, a, b)
     if isinstance(a, LiftedNumber) and a.kind is float and type(b) in (int, float) and abs(b) <= WITHIN:
         return _power_of_float(a, float(b))
     if type(b) is not int or _kind(a) is not int or not 1 <= b <= 3:
@@ -379,20 +427,14 @@ def _operator(name: str, compute: Callable[[str, Any, Any], Any], reflected: boo
                     self._refused()
                 return wrap(own(self, other).value, weak=True)
             return own(self, other)
-        with emitting(_builder()):
+        with emitting(_scope_of(self, other).builder):
             return compute(name, *((other, self) if reflected else (self, other)))
     return apply
 
 
-def _builder() -> Any:
-    scope = active_scope()
-    assert scope is not None
-    return scope.builder
-
-
 def _one(compute: Callable[[LiftedNumber], LiftedNumber]) -> Callable[[LiftedNumber], LiftedNumber]:
     def apply(self: LiftedNumber) -> LiftedNumber:
-        with emitting(_builder()):
+        with emitting(_scope_of(self).builder):
             return compute(self)
     return apply
 

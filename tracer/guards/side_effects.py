@@ -63,7 +63,7 @@ def take_back_traced(before: Mapping[Key, Source], after: Reachability, outside:
 
 def check_side_effects(before: Mapping[Key, Source], after: Reachability, places: StoredPlaces,
                        stored: Collection[Key], depending: Collection[int], missed: Collection[int], again: Collection[int],
-                       kept_in: Collection[int], outside: Collection[int], is_next: Callable[[Any, Any], bool]
+                       kept_in: Collection[int], outside: Collection[int], is_next: Callable[[Source, Any], bool]
                        ) -> tuple[set[Key], tuple[KeptValue, ...], tuple[Source, ...]]:
     """Return the keys of sources that the function changes, and that its result does not depend on; and values that it keeps where it
     reads: whether the result depends on what the call before kept shows in another trace. What each call stores before it reads it, with a
@@ -111,7 +111,7 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability, places
                                  hint="bind it by its name (place.name = value), or return the value and store it outside")
             if reads.of(source.path, whole=source.path.startswith("len(")):
                 kept.append(KeptValue(source, held, line_that_changes(after.codes, source.path), alone=alone,
-                                      is_next=(alone or is_again) and is_next(then, source.value)))
+                                      is_next=(alone or is_again) and not source.path.startswith(_DESCRIBED) and is_next(source, then)))
             if is_again:
                 continue
             if not alone:
@@ -125,6 +125,10 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability, places
                 changed.append(source)      # numbers that are added to in a way that is not followed
         elif issubclass(type(then), NUMBERS) and issubclass(type(source.value), NUMBERS) and (
                 not source.path.startswith("len(") or isinstance(source.holder, (list, deque))):
+            if not source.path.startswith(_DESCRIBED) and is_next(source, then):
+                kept.append(KeptValue(source, held, is_next=True))
+                changed.append(source)
+                continue
             refusal = partial(_changed, source, then, reads.names(source.path) or places.is_reset(source), after.codes)
             if source.path.startswith(_DESCRIBED):
                 _take_numbers_back(before, after)
@@ -132,7 +136,7 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability, places
             kept.append(KeptValue(source, held, refusal=refusal))
             changed.append(source)
         elif not source.path.startswith(_DESCRIBED):
-            if is_next(then, source.value):
+            if is_next(source, then):
                 kept.append(KeptValue(source, held, is_next=True))
             changed.append(source)
     now = after.by_key()

@@ -12,6 +12,8 @@ from adjit.tracer.fresh_array import KnownArrays
 from adjit.tracer.guards.array_access import AccessLog
 from adjit.tracer.guards.bytecode import EVERYTHING
 from adjit.tracer.guards.reachability import Reachability
+from adjit.tracer.guards.source import Source
+from adjit.tracer.guards.state_numbers import StateNumbers, is_number
 from adjit.tracer.scope import Scope
 
 
@@ -20,13 +22,16 @@ class StateArrays:
     one is of the same type, the next call passes that. `wanted` are those that Python read during the trace, too, or that only a view was
     used of: they are inputs if the function is traced again."""
 
-    def __init__(self, scope: Scope, observation: AccessLog, arrays: KnownArrays, after: Reachability):
-        self._scope, self._observation, self._may_take = scope, observation, arrays.may_take
+    def __init__(self, scope: Scope, observation: AccessLog, arrays: KnownArrays, after: Reachability, numbers: StateNumbers):
+        self._scope, self._observation, self._may_take, self._numbers = scope, observation, arrays.may_take, numbers
         self._read_anyway = after.calls_libraries or EVERYTHING in after.stored
         self.wanted: list[np.ndarray] = []
 
-    def is_next(self, then: Any, now: Any) -> bool:
-        """True if a value is for the next call what `then` is for this one."""
+    def is_next(self, source: Source, then: Any) -> bool:
+        """True if the value in a place is for the next call what `then`, which was there, is for this one."""
+        if is_number(then):
+            return self._numbers.is_next(source, then)
+        now = source.value
         array = WRITTEN[id(now)][1] if id(now) in WRITTEN else now
         if not is_ndarray(then) or then.base is not None or self._has_views(then):
             return False

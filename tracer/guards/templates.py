@@ -14,6 +14,7 @@ import numpy as np
 from adjit.tracer.array import FRESH, WRITTEN, TracedArray, contains_traced
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_wrapper import ArrayWrapper
+from adjit.tracer.flow.lifted_numbers import LiftedNumber
 from adjit.tracer.guards.source import MISSING, Source, is_scalar, own_attributes, read_slot
 from adjit.tracer.guards.tallies import counted_again, is_tally
 from adjit.tracer.pending_number import PendingNumber
@@ -141,10 +142,10 @@ class TemplateMaker:
         if id(value) in self._of_arrays:
             place = self._of_arrays[id(value)]
             self.parts.append(("array", place))
-            return lambda results, _: results[self.first + place]
+            return _number(array, lambda results, _: results[self.first + place])
         number = self._results[id(value)]
         self.parts.append(("result", number))
-        return lambda results, _: results[number]
+        return _number(array, lambda results, _: results[number])
 
     def _made(self, value: Any) -> Template:
         number = len(self._numbers)
@@ -192,6 +193,13 @@ class TemplateMaker:
             return made[number]
         self._templates[number] = template
         return template
+
+
+def _number(array: Any, template: Template) -> Template:
+    """The template of an array, or of the Python number that it stands for."""
+    if not (isinstance(array, TracedArray) and array.scalar and (array.weak or isinstance(array, LiftedNumber))):
+        return template
+    return lambda results, made: np.asarray(template(results, made)).item()
 
 
 def holds_traced(value: Any) -> bool:

@@ -20,6 +20,7 @@ from adjit.tracer.foreign_arrays import foreign_content, is_foreign_array
 from adjit.tracer.guards.content import ContentGuard, form_of
 from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.guards.source import MISSING, Source, is_scalar
+from adjit.tracer.guards.state_numbers import NumberInput
 from adjit.tracer.scope import CapturedArray
 
 NUMBERS = (bool, int, float, complex, np.number)
@@ -36,6 +37,7 @@ class TraceGuards:
     contents: tuple[ContentGuard, ...]                               # arrays that must keep their content
     forms: tuple[tuple[tuple[int, ...], np.dtype], ...]         # of `arrays`, when they were captured
     distinct: bool = False
+    numbers: tuple[NumberInput, ...] = ()
 
     def current(self) -> tuple[np.ndarray, ...] | None:
         """Return the arrays to pass for the captured parameters now; None if the trace no longer holds."""
@@ -59,6 +61,11 @@ class TraceGuards:
                 return None
         if len(self.captured) > 1 and arrays is not self.arrays and not self._consistent(arrays):
             return None
+        for number in self.numbers:
+            now = number.read()
+            if now is None:
+                return None
+            arrays = (*arrays[:number.capture], now, *arrays[number.capture + 1:])
         if self.distinct and len({*map(id, arrays)}) < len(arrays):
             return None
         return arrays
@@ -93,6 +100,9 @@ class TraceGuards:
         for content in read:
             if not content.holds():
                 return f"the content of {content.path} changed"
+        for number in self.numbers:
+            if number.read() is None:
+                return f"{number.source.path} changed from {number.source.value!r} to {number.source.read()!r}"
         if self.current() is None:
             names = ", ".join(dict.fromkeys(source.path for index, source, _ in self.captured if source.read() is not self.arrays[index]))
             return f"{names} was bound to an array of another shape or dtype" if names else "an array has another shape or dtype"
