@@ -317,8 +317,8 @@ class CompiledFunction(Generic[P, R]):
 
         The suffix of `path` selects the format: `.adjit`, an archive for `adjit.load`; `.so`, a shared library for C, with a header next to
         it; `.o`, an object file, with the header; `.onnx`, a model for other runtimes (see `adjit.onnx.export`). The program is for the
-        shapes and dtypes of `args` (and of the keyword arguments `kwargs`); with `batch=`, a library for C is for any number of rows, which
-        are an input. Static values, and captured arrays that the function only
+        shapes and dtypes of `args` (and of the keyword arguments `kwargs`); with `batch=`, archives and libraries are for any number of
+        rows, which are an input of a library. Static values, and captured arrays that the function only
         reads, become part of the program. Captured state that the function changes, such as the parameters of a module, goes into the
         archive, and is an input of a library. `params` names the arguments whose arrays also go into the archive.
 
@@ -339,8 +339,8 @@ class CompiledFunction(Generic[P, R]):
         """Export `fun`, which is the function, or its bound method of an instance."""
         examples = [tuple(args), *map(tuple, ways)]
         alone = str(path).endswith((".so", ".o"))
-        signatures = [self._signature(fun, example, kwargs) if alone else
-                      flatten_call(fun, example, kwargs, self.compile_options.static, modes.key) for example in examples]
+        signatures = [flatten_call(fun, example, kwargs, self.compile_options.static, modes.key) if str(path).endswith(".onnx") else
+                      self._signature(fun, example, kwargs) for example in examples]
         self._check_exports()
         programs: list[tuple[Program, tuple[np.ndarray, ...]]] = []
         for number, (example, signature) in enumerate(zip(examples, signatures, strict=True)):

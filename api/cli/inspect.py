@@ -13,7 +13,7 @@ from adjit.ir.errors import ExportError
 from adjit.ir.parser import parse
 from adjit.ir.types import SHORT_NAMES, TensorType
 from adjit.runtime.exports.contents import Contents, read_program
-from adjit.runtime.exports.interface_data import ExportedParameter, Interface
+from adjit.runtime.exports.interface_data import ExportedParameter, Interface, type_text
 from adjit.runtime.exports.trees import TreeDescription
 
 
@@ -70,6 +70,12 @@ def _params(contents: Contents) -> Iterable[ExportedParameter]:
     return params.values()
 
 
+def _per_row(contents: Contents) -> dict[str, int]:
+    """Elements along the first axis that a row takes, of each parameter; 0 of those without rows."""
+    return {param.name: known.per_row for way in contents.ways
+            for param, known in zip(way.interface.params, way.artifact.params, strict=True)}
+
+
 def _signature(interface: Interface) -> str:
     arguments = [f"{name}: {_form(form)}" for name, form in zip(interface.names, interface.arguments["tuple"], strict=True)]
     keywords = [f"{name}: {_form(form)}" for name, form in interface.keywords["dict"]]
@@ -96,21 +102,22 @@ def _form(form: TreeDescription) -> str:
 
 
 def _arguments(contents: Contents) -> Lines:
-    return [(param.name, _type(param.dtype, param.shape) + (", overwritten" if param.written else "")
+    rows = _per_row(contents)
+    return [(param.name, type_text(param.dtype, param.shape, rows[param.name]) + (", overwritten" if param.written else "")
              + (", stored in the file" if param.name in contents.manifest.given else ""))
             for param in _params(contents) if param.source == "argument"]
 
 
 def _own(contents: Contents) -> Lines:
     return [(param.name, f"{_type(param.dtype, param.shape)}, {param.source}")
-            for param in _params(contents) if param.source != "argument"]
+            for param in _params(contents) if param.source not in ("argument", "rows")]
 
 
 def _results(contents: Contents) -> list[tuple[str, Lines]]:
     found: list[tuple[str, Lines]] = []
     for number, way in enumerate(contents.ways):
         params = way.interface.params
-        lines = [(name, _type(result.dtype, result.shape)
+        lines = [(name, type_text(result.dtype, result.shape, result.per_row)
                   + (f", in the memory of {params[result.param].name}" if result.param >= 0 else ""))
                  for name, result in zip(way.interface.results, way.artifact.results, strict=True)]
         found.append(("gives" if len(contents.ways) == 1 else f"way {number} gives", lines))

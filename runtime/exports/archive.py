@@ -28,7 +28,7 @@ from typing import Any
 from adjit.ir.errors import ExportError
 from adjit.runtime.exports.foreign_files import describe_file
 
-FORMAT = 10
+FORMAT = 11
 """Version of the archive's format, manifest included; a file of another version is refused."""
 
 MANIFEST = "manifest.json"

@@ -111,14 +111,21 @@ def _check_interface(interface: Interface, artifact: Artifact, tensors: Mapping[
     for param, known in zip(interface.params, artifact.params, strict=True):
         if (param.dtype, param.shape, param.role) != (known.dtype, tuple(known.shape), known.role) or param.dtype not in SHORT_NAMES:
             raise ValueError(f"interface and program describe the parameter {param.name} differently")
-        needed = param.source != "argument" or param.name in given
-        if needed and (tensors[param.name].shape, tensors[param.name].dtype) != (param.shape, SHORT_NAMES[param.dtype]):
+        needed, begin = param.source not in ("argument", "rows") or param.name in given, known.per_row > 0
+        if needed and (tensors[param.name].shape[begin:], tensors[param.name].dtype) != (param.shape[begin:], SHORT_NAMES[param.dtype]):
             raise ValueError(f"the stored array {param.name} does not have the shape and dtype of its parameter")
         if param.source not in SOURCES or param.role not in PARAM_ROLES or (
                 param.weak and (param.dtype, param.shape) not in (("f64", ()), ("c128", ()))):
             raise ValueError(f"the parameter {param.name} has an unknown source or role")
         if not 0 <= param.leaf < MAX_LEAVES if param.source == "argument" else param.leaf != -1:
             raise ValueError(f"the parameter {param.name} has an invalid leaf number")
+    of_rows = [param for param, known in zip(interface.params, artifact.params, strict=True) if known.per_row]
+    counts = [number for number, param in enumerate(interface.params) if param.source == "rows"]
+    if counts != [artifact.count] * (artifact.count >= 0) or bool(counts) != bool(of_rows) or any(
+            (artifact.params[number].dtype, tuple(artifact.params[number].shape)) != ("i64", ()) for number in counts) or any(
+            param.source != "argument" or param.written or not param.shape for param in of_rows) or any(
+            result.per_row and (result.param != -1 or not counts) for result in artifact.results):
+        raise ValueError("arrays of rows do not match the number of rows")
     names = [param.name for param in interface.params]
     taken = [param.leaf for param in interface.params if param.source == "argument"]
     if len(set(names)) < len(names) or len(set(taken)) < len(taken):

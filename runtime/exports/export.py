@@ -120,7 +120,7 @@ def _export(programs: Sequence[Program], described: DescribedWays, file_path: Pa
     if target != "x86_64-linux-gnu":
         raise ExportError(f"an archive for {target} cannot be loaded by adjit", hint="export to .o for another system")
     given = _arguments(described.interfaces[0], params)
-    stored = {param.name for interface in described.interfaces for param in interface.params if param.source != "argument"}
+    stored = {param.name for interface in described.interfaces for param in interface.params if param.source not in ("argument", "rows")}
     tensors = {name: array for name, array in described.arrays.items() if name in stored or name in given}
     parts = {TENSORS: write_tensors(tensors)}
     ways, texts = [], {}

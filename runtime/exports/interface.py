@@ -37,7 +37,8 @@ def describe_program(program: Program, signature: CallSignature) -> Interface:
     paths = leaf_paths(result, "result", {})
     named = {number: as_name(path) for number, path in paths.items() if number < count}
     named.update(_names_of_effects(program, params, named))
-    return Interface(params, tuple(names), arguments, keywords, result, tuple(named.get(i, f"result {i}") for i in range(count)), replaced)
+    return Interface(params, tuple(names), arguments, keywords, result, tuple(named.get(i, f"result {i}") for i in range(count)), replaced,
+                     program.least_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def describe_ways(ways: Sequence[tuple[Program, Sequence[np.ndarray]]], signatur
                 names[key] = name
             if name not in arrays:
                 has_rows = program.executable.code.artifact.params[index].per_row       # type: ignore[union-attr]
-                arrays[name] = array if has_rows else array_of(array, param)
+                arrays[name] = np.array(array, order="C") if has_rows else array_of(array, param)
             renamed[param.name] = name
         interfaces.append(replace(
             interface, params=tuple(replace(param, name=renamed[param.name]) for param in interface.params),
@@ -96,7 +97,8 @@ def _parameters(program: Program, signature: CallSignature) -> tuple[ExportedPar
     params = []
     taken: set[str] = set()
     for number, (param, path) in enumerate(zip(program.executable.code.artifact.params, program.inputs.paths, strict=True)):    # type: ignore[union-attr]
-        source = "argument" if number < len(traced) else "constant" if number < constants else "state"
+        source = "argument" if number < len(traced) else "rows" if number == program.executable.code.artifact.count else (   # type: ignore[union-attr]
+            "constant" if number < constants else "state")
         leaf = traced[number] if source == "argument" else -1
         name = as_name(path) or f"value{number}"
         while name in taken:

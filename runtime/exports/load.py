@@ -28,10 +28,11 @@ from adjit.ir.errors import ExportError
 from adjit.ir.graph import Graph, Value
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.guard import GuardMiss
+from adjit.ir.ops.panels import MOST_ROWS
 from adjit.ir.types import SHORT_NAMES, TensorType, in_native_order
 from adjit.runtime import settings
 from adjit.runtime.exports.contents import ExportedWay, argument_paths, read_program
-from adjit.runtime.exports.interface_data import ExportedParameter, Interface
+from adjit.runtime.exports.interface_data import ExportedParameter, Interface, type_text
 from adjit.runtime.exports.trees import flatten_tree, unflatten_tree
 from adjit.runtime.fastcall.callable_type import activate, callable_type, fastcall_is_ready
 from adjit.runtime.fastcall.descriptors import FunctionDescriptor
@@ -135,12 +136,14 @@ class _Way:
 
     def __init__(self, name: str, executable: NativeExecutable, interface: Interface, tensors: Mapping[str, np.ndarray]):
         self.executable, self.interface = executable, interface
-        params = interface.params
-        self.own = {number: tensors[param.name] for number, param in enumerate(params) if param.source != "argument"}
+        params, artifact = interface.params, executable.code.artifact
+        self.own = {number: tensors[param.name] for number, param in enumerate(params) if param.source not in ("argument", "rows")}
+        self._per_row = {number: param.per_row for number, param in enumerate(artifact.params) if param.per_row}
         self._arguments = [(number, param.leaf) for number, param in enumerate(params) if param.source == "argument"]
         paths = argument_paths(interface)
         self._written = [number for number, param in enumerate(params) if param.source == "argument" and param.role == "updated"]
-        self._inputs = Inputs(_as_graph(name, params), [paths.get(param.leaf, param.name) for param in params], self._written)
+        self._inputs = Inputs(_as_graph(name, params), [paths.get(param.leaf, param.name) for param in params], self._written,
+                              rows=self._per_row)
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """The result for the leaves of a call. Raises `GuardMiss`, with nothing written, if the call decides otherwise on values."""
@@ -151,6 +154,9 @@ class _Way:
             arrays[number] = leaves[leaf] if type(leaves[leaf]) is np.ndarray else np.asarray(leaves[leaf])
         for number, array in self.own.items():
             arrays[number] = passed[number] = array
+        if self._per_row:
+            count = self.executable.code.artifact.count
+            arrays[count] = passed[count] = np.asarray(self._rows(arrays))
         self._check(arrays)
         if self._written:
             check_apart([leaf if isinstance(leaf, np.ndarray) else array for leaf, array in zip(passed, arrays, strict=True)],
@@ -167,10 +173,24 @@ class _Way:
             np.copyto(arrays[param], results[result])
         return unflatten_tree(self.interface.result, [*results, *arrays])
 
+    def _rows(self, arrays: Sequence[np.ndarray]) -> int:
+        """The number of rows of a call."""
+        params, least = self.interface.params, self.interface.least_rows
+        lengths = {number: arrays[number].shape[0] // each if arrays[number].ndim else -1 for number, each in self._per_row.items()}
+        rows = next(iter(lengths.values()))
+        other = next((number for number, length in lengths.items() if length != rows), None)
+        if other is not None and -1 not in lengths.values():
+            raise TypeError(f"{params[other].name} has {lengths[other]} rows, and {params[next(iter(lengths))].name} has {rows}")
+        if rows >= 0 and not least <= rows <= MOST_ROWS:
+            raise TypeError(f"{params[next(iter(lengths))].name} has {rows} rows: the exported program is for {least} to {MOST_ROWS}")
+        return rows
+
     def _check(self, arrays: list[np.ndarray]) -> None:
-        for array, param in zip(arrays, self.interface.params, strict=True):
-            if array.shape != param.shape or in_native_order(array.dtype) != SHORT_NAMES[param.dtype]:
-                raise TypeError(f"{param.name} has to be {TensorType(SHORT_NAMES[param.dtype], param.shape)}, got {array.dtype} of shape "
+        for number, (array, param) in enumerate(zip(arrays, self.interface.params, strict=True)):
+            each = self._per_row.get(number)
+            shape = param.shape if each is None else (array.shape[0] // each * each if array.ndim else 0, *param.shape[1:])
+            if array.shape != shape or in_native_order(array.dtype) != SHORT_NAMES[param.dtype]:
+                raise TypeError(f"{param.name} has to be {type_text(param.dtype, param.shape, each or 0)}, got {array.dtype} of shape "
                                 f"{array.shape}: an exported program is for the shapes and dtypes of its export")
 
 

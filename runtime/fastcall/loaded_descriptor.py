@@ -30,11 +30,12 @@ def make_loaded_descriptor(program: object, interface: Interface, executable: Na
                        own: Mapping[int, np.ndarray]) -> ProgramDescriptor | None:
     """The descriptor of a program. `own` are the arrays of parameters that are no arguments. None if calls must go through Python."""
     artifact = executable.code.artifact
-    if interface.replaced:
+    if interface.replaced or artifact.count not in (-1, len(artifact.params) - 1):
         return None
     memory = Memory()
     of_leaf = {param.leaf: number for number, param in enumerate(interface.params) if param.source == "argument"}
-    argument = partial(_argument, memory, interface.params, artifact.params, of_leaf)
+    rows = artifact.count, interface.least_rows
+    argument = partial(_argument, memory, interface.params, artifact.params, of_leaf, rows)
     keywords = interface.keywords["dict"]
     captures = [word for number, array in own.items()
                 for word in (array_node(memory, artifact.params[number], number), memory.identity(array))]
@@ -44,7 +45,7 @@ def make_loaded_descriptor(program: object, interface: Interface, executable: Na
         fields = {
             "positional": len(interface.names), "keywords": len(keywords), "names": memory.words([memory.identity(n) for n, _ in keywords]),
             "arguments": memory.words(arguments), "captures": memory.words(captures), "captures_count": len(own), "tree": result,
-            **parameter_fields(memory, artifact.params), **result_fields(memory, artifact.results), **code_fields(memory, executable)}
+            **parameter_fields(memory, artifact.params, artifact.count), **result_fields(memory, artifact.results), **code_fields(memory, executable)}
     except UnsuitedError:
         return None
     return ProgramDescriptor(program, fields, memory)
@@ -66,10 +67,10 @@ def _tree(memory: Memory, form: TreeDescription, leaf: Callable[[int], int]) -> 
 
 
 def _argument(memory: Memory, params: Sequence[ExportedParameter], known: Sequence[Parameter], of_leaf: Mapping[int, int],
-              leaf: int) -> int:
+              rows: tuple[int, int], leaf: int) -> int:
     number = of_leaf[leaf]
     if not params[number].weak:
-        return array_node(memory, known[number], number)
+        return array_node(memory, known[number], number, rows=rows)
     if params[number].role in WRITABLE_ROLES:
         raise UnsuitedError
     return memory.node(Node.FLOAT, index=number)
