@@ -45,7 +45,8 @@ def make_loaded_descriptor(program: object, interface: Interface, executable: Na
         fields = {
             "positional": len(interface.names), "keywords": len(keywords), "names": memory.words([memory.identity(n) for n, _ in keywords]),
             "arguments": memory.words(arguments), "captures": memory.words(captures), "captures_count": len(own), "tree": result,
-            **parameter_fields(memory, artifact.params, artifact.count), **result_fields(memory, artifact.results), **code_fields(memory, executable)}
+            **parameter_fields(memory, artifact.params, artifact.count), **result_fields(memory, artifact.results),
+            **code_fields(memory, executable)}
     except UnsuitedError:
         return None
     return ProgramDescriptor(program, fields, memory)
