@@ -57,7 +57,7 @@ from adjit.tracer.guards.shown_while_traced import warn_of_what_is_shown
 from adjit.tracer.guards.side_effects import KeptValue, check_side_effects, restore, take_back_traced
 from adjit.tracer.guards.source import MISSING, elsewhere, is_scalar, names_in, rebind
 from adjit.tracer.guards.state_arrays import StateArrays
-from adjit.tracer.guards.state_numbers import StateNumbers
+from adjit.tracer.guards.state_numbers import StateNumbers, asks_for_array
 from adjit.tracer.guards.stored_values import (
     StoredPlaces,
     StoredValue,
@@ -255,7 +255,8 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         of_arguments = templates_of_arguments((traced_args, traced_kwargs)) if nodes else {}
         if scope.flow is not None:
             scope.flow.arguments = tuple(argument for argument in arguments if argument is not None and argument.shape)
-        numbers = StateNumbers(before, arrays.numbers, scope, arrays.may_take_numbers)
+        by_class = any(map(asks_for_array, known.codes))
+        numbers = StateNumbers(before, () if by_class else arrays.numbers, scope, arrays.may_take_numbers and not by_class)
         with numbers.bound(before), logging_access(source.value for source in known.found if _has_numbers(source.value)) as observation, \
                 nondeterminism_reported(roots, known.found) as scope.generators, numpy_functions().in_force(), scipy_functions(), \
                 fresh_arrays(scope, arrays):

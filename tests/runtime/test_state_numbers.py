@@ -229,13 +229,17 @@ def test_numbers_that_python_needs_are_refused_and_stay() -> None:
         m.name = f"step {m.t}"
         return x * m.t
 
+    def asked_for_attributes(m: Any, x: Any) -> Any:
+        m.t = m.t * 2
+        return x * m.t * (2 if hasattr(m.t, "dtype") else 3)
+
     def of_a_region(m: Any, x: Any) -> Any:
         def loss(y: Any) -> Any:
             m.t = m.t * 0.5
             return np.sum(y ** 2) * m.t
         return aj.vmap(loss)(x[None])
 
-    for body, number in ((shapes, 1), (texts, 1), (of_a_region, 1.0), (of_a_region, 1)):
+    for body, number in ((shapes, 1), (texts, 1), (asked_for_attributes, 1.0), (of_a_region, 1.0), (of_a_region, 1)):
         m = SimpleNamespace(t=number, name="none")
 
         def f(x: Any, body: Any = body, m: Any = m) -> Any:

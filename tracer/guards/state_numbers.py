@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
+from functools import lru_cache
+from types import CodeType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -37,6 +39,13 @@ class NumberInput(NamedTuple):
 def is_number(value: Any) -> bool:
     """True for a number that can be an input."""
     return is_liftable(value) or type(value) is complex or (issubclass(type(value), np.number) and value.dtype.char not in "gG")
+
+
+@lru_cache(maxsize=4096)
+def asks_for_array(code: CodeType) -> bool:
+    """True if code asks whether an object has an attribute that arrays have and Python's numbers have not: a traced scalar has it."""
+    asked = [text for text in code.co_consts if isinstance(text, str) and hasattr(np.ndarray, text) and not hasattr(float, text)]
+    return bool(asked) and not {"hasattr", "getattr"}.isdisjoint(code.co_names)
 
 
 class _Bound(NamedTuple):
