@@ -27,6 +27,7 @@ from adjit.ir.ops.guard import GuardMiss, Outcome, same_outcome
 from adjit.ir.thread_context import thread
 from adjit.ir.waiting_effects import no_effects, waiting_effects
 from adjit.runtime import settings
+from adjit.runtime.caches.transform_cache import kept
 from adjit.runtime.capture.compiled_operation import Half
 from adjit.runtime.capture.tensor_program import Captured, TensorProgram, lower_with_tensors, trace_with_tensors, with_updates
 from adjit.runtime.compile_graph import Pipeline, compile_graph
@@ -44,7 +45,7 @@ from adjit.tracer.guards.argument_containers import argument_at, check_apart, pu
 from adjit.tracer.guards.printing import printing_once
 from adjit.tracer.guards.side_effects import KeptValue
 from adjit.tracer.guards.source import MISSING, Source, rebind
-from adjit.tracer.guards.state_numbers import is_number, known_numbers
+from adjit.tracer.guards.state_numbers import is_number
 from adjit.tracer.guards.stored_values import StoredValue
 from adjit.tracer.guards.templates import ARGUMENTS, CONSTANT, KEPT, holds_traced
 from adjit.tracer.signature import CallSignature
@@ -638,7 +639,7 @@ def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
     early: tuple[np.ndarray, ...] = ()
     wanted: tuple[np.ndarray, ...] | None = ()
     plain_writes = False
-    state: set[str] | None = known_numbers(fun)     # None if Python needs them
+    state: set[str] | None = kept(fun, "numbers of state", set)      # their paths; None if Python needs them
     while True:
         known = KnownArrays(same, (*early, *(wanted or ())), plain_writes, may_take=wanted is not None,
                             numbers=frozenset(state or ()), may_take_numbers=state is not None)

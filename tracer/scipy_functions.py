@@ -134,9 +134,9 @@ def _remedy(names: list[str]) -> str:
     for part, remedy in reasons.PARTS.items():
         if names[0].startswith(f"scipy.{part}."):
             return str(remedy)
-    for module, refused in reasons.REASONS.items():
-        for name in refused.keys() & {name.rpartition(".")[2] for name in names}:
-            if refused[name] not in (reasons.NOT_YET, reasons.CALLS):
+    for name in (name.rpartition(".")[2] for name in names):
+        for module, refused in reasons.REASONS.items():
+            if refused.get(name, reasons.NOT_YET) not in (reasons.NOT_YET, reasons.CALLS):
                 return f"scipy.{module}.{name} takes plain arrays alone: {refused[name]}"
     return "adjit.scipy has no rule for it (docs/scipy.md): write it in NumPy, or call SciPy by aj.pure_callback"
 

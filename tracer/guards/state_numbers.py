@@ -6,12 +6,11 @@ there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from types import CodeType
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -112,14 +111,3 @@ class StateNumbers:
             self.wanted.add(source.path)
             return True
         return False
-
-
-_known: MutableMapping[Any, set[str]] = WeakKeyDictionary()
-
-
-def known_numbers(fun: Callable[..., Any]) -> set[str]:
-    """Paths of the numbers that are state in a function, as far as traces have shown."""
-    try:
-        return _known.setdefault(fun, set())
-    except TypeError:       # it has no hash, or no weak reference
-        return set()
