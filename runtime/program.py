@@ -12,6 +12,7 @@ from contextlib import nullcontext
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -639,7 +640,10 @@ def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
     early: tuple[np.ndarray, ...] = ()
     wanted: tuple[np.ndarray, ...] | None = ()
     plain_writes = False
-    state: set[str] | None = kept(fun, "numbers of state", set)      # their paths; None if Python needs them
+    owner = getattr(fun, "__func__", fun)       # holds what is kept; other callables would be held
+    state: set[str] | None = set()              # paths of numbers; None if Python needs them
+    if isinstance(owner, FunctionType):
+        state = kept(owner, "numbers of state", set)
     while True:
         known = KnownArrays(same, (*early, *(wanted or ())), plain_writes, may_take=wanted is not None,
                             numbers=frozenset(state or ()), may_take_numbers=state is not None)
