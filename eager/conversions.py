@@ -22,8 +22,9 @@ from adjit.eager.node_names import raw
 from adjit.eager.tensor import Tensor, new_tensor, note_wrapper, own_tensor, tensor
 from adjit.ir.errors import ArgumentError, DTypeError, NonDifferentiableError, ShapeError
 from adjit.ir.types import bfloat16, is_complex, is_float
-from adjit.tracer.array import TracedArray, wrap, write_refused
+from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.array_checks import check_array, is_ndarray
+from adjit.tracer.array_errors import write_refused
 from adjit.tracer.functions import creation
 from adjit.tracer.lowering import contiguous_strides
 from adjit.tracer.methods import array_namespace

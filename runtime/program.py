@@ -37,8 +37,9 @@ from adjit.runtime.debug import watch
 from adjit.runtime.inputs import Inputs
 from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.written_arrays import check_captured, check_read, find_read, find_same
-from adjit.tracer.array import WRITTEN, EscapedArrayError, TracedArray, TracedNDArray
+from adjit.tracer.array import WRITTEN, TracedArray, TracedNDArray
 from adjit.tracer.array_checks import is_ndarray
+from adjit.tracer.array_errors import EscapedArrayError
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.flow.flow_graph import EndOfExploration, FlowGraph, FlowMismatch, TraceAgain
 from adjit.tracer.flow.lifted_numbers import STATE, NotLiftable

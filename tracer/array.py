@@ -20,12 +20,13 @@ import numpy as np
 
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.emitter import emitting
-from adjit.ir.errors import ArgumentError, DTypeError, IndexingError, Location, TraceError, UnsupportedError
+from adjit.ir.errors import ArgumentError, IndexingError, TraceError, UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.interpreter import ArrayValue
 from adjit.ir.ops import stop_gradient
 from adjit.ir.thread_context import thread
 from adjit.ir.types import TensorType, check_dtype, dtype_kind, is_inexact
+from adjit.tracer.array_errors import EscapedArrayError, not_one, scalar_refused, write_refused
 from adjit.tracer.array_wrapper import ArrayWrapper, DeviceLeaf
 from adjit.tracer.caught_errors import is_caught, is_caught_as_numpys
 from adjit.tracer.flow.flow_graph import FlowMismatch
@@ -47,12 +48,6 @@ FRESH: dict[type, int] = {}
 
 WRITTEN: dict[int, tuple[weakref.ref[np.ndarray], TracedArray]] = {}
 """Traced arrays that fresh arrays stand for, by identity of the fresh array."""
-
-
-class EscapedArrayError(TraceError):
-    """A traced array is used after the end of its trace."""
-
-    array: TracedArray | None = None
 
 
 class TracedArray:
@@ -373,7 +368,7 @@ class TracedArray:
         there is none."""
         if self.dtype.kind == "c" and kind != "bool":
             if self.size != 1:
-                raise _not_one(self, kind)
+                raise not_one(self, kind)
             parts = [FUNCTIONS[part](self)._known("float", what, hint) for part in (np.real, np.imag)]
             return complex(*parts) if kind == "complex" else {"float": float, "int": int}[kind](parts[0])
         values, active = self.scope.root.values, active_scope()
@@ -381,7 +376,7 @@ class TracedArray:
         if values is None or not self.scope.open or not isinstance(builder, GraphBuilder):
             raise self._concrete(what, hint)
         if self.size != 1:
-            raise _not_one(self, kind)
+            raise not_one(self, kind)
         try:
             if kind == "float" and values.is_differentiated(self.value, builder) and not is_only_decided_on():
                 raise TraceError(f"{what} of a traced array gives a Python number, through which no derivative goes ({self._origin()})",
@@ -626,34 +621,6 @@ def known_true(x: TracedArray) -> bool:
         return bool(x)
     except TraceError:
         return False
-
-
-def _not_one(x: TracedArray, kind: str) -> Exception:
-    """NumPy's error for an array of several elements, or none."""
-    if kind == "bool" and not x.size:
-        return ValueError("The truth value of an empty array is ambiguous. Use `array.size > 0` to check that an array is not empty.")
-    try:
-        {"bool": bool, "int": int, "float": float, "complex": complex}[kind](np.broadcast_to(x.dtype.type(0), x.shape))
-    except (ValueError, TypeError) as error:
-        return error
-    return TypeError("only length-1 arrays can be converted to Python scalars")
-
-
-def scalar_refused(message: str) -> DTypeError:
-    """Error for a scalar that would have to change."""
-    return DTypeError(message, find_user_location(),
-                      hint="s = s + 1 and s += 1 make a new scalar; aj.numpy.array(s) is an array of no dimension, which can be written to")
-
-
-def write_refused(location: Location | None) -> TraceError:
-    """Error for a traced value that is written into an ordinary ndarray."""
-    names = functions_of("scipy")
-    if names:
-        return TraceError("calling a function of SciPy, which writes a traced value into an ordinary ndarray", location,
-                          hint=FUNCTIONS["remedy for scipy"](names))
-    return TraceError("a traced value cannot be written into an ordinary ndarray", location,
-                      hint="it was made outside of the traced function, or by a library: write to a copy of it, np.copy(array); "
-                           "an array whose dtype has fields holds no traced values: use an array for each field")
 
 
 class TracedNDArray(TracedArray):

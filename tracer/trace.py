@@ -18,8 +18,9 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import DTypeError, Refusal, TraceError, UnsupportedError
 from adjit.ir.graph import Graph, Value
-from adjit.tracer.array import WRITTEN, TracedArray, TracedNDArray, as_traced, unwrap, without_labels, wrap, write_refused
+from adjit.tracer.array import WRITTEN, TracedArray, TracedNDArray, as_traced, unwrap, without_labels, wrap
 from adjit.tracer.array_checks import is_ndarray
+from adjit.tracer.array_errors import write_refused
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.captured_tables import capture_tables
 from adjit.tracer.caught_errors import check_refused

@@ -146,27 +146,31 @@ def draws(seed: int, rows: int, columns: int) -> tuple[float, float, np.ndarray]
     return 100.0 + seed, 0.2 + 0.01 * seed, np.random.default_rng(seed).standard_normal((rows, columns))
 
 
-@pytest.mark.parametrize("function", [knocked_out, knocked_in, first_passage, escape_times, marched, rows_written, by_rows],
-                         ids=lambda function: function.__name__)
-def test_points_of_a_trace_do_not_grow_with_the_rounds(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    points = 0
+@pytest.fixture
+def points(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Number of points that traces arrive at, in a list."""
+    counted, arrive = [0], recorder.FlowRecorder._arrive
 
     def counting(*arguments: Any) -> Any:
-        nonlocal points
-        points += 1
+        counted[0] += 1
         return arrive(*arguments)
 
-    arrive = recorder.FlowRecorder._arrive
     monkeypatch.setattr(recorder.FlowRecorder, "_arrive", counting)
+    return counted
+
+
+@pytest.mark.parametrize("function", [knocked_out, knocked_in, first_passage, escape_times, marched, rows_written, by_rows],
+                         ids=lambda function: function.__name__)
+def test_points_of_a_trace_do_not_grow_with_the_rounds(function: Callable[..., Any], points: list[int]) -> None:
     for rows in (4, 8):
-        points = 0
+        points[0] = 0
         compiled = aj.compile(function, backend="interpret")
         for seed in range(4):
             given = draws(seed, rows, 10)
             found, expected = compiled(*given), function(*given)
             for one, other in zip(*(x if isinstance(x, tuple) else (x,) for x in (found, expected)), strict=True):
                 np.testing.assert_allclose(one, other, rtol=1e-13)
-        assert points <= 300
+        assert points[0] <= 300
         assert compiled.cache_info().size == 1
         assert compiled.cache_info().traces <= 3
 
@@ -179,17 +183,8 @@ def test_iterators_that_others_hold() -> None:
 
 
 @pytest.mark.parametrize("function", [knocked_out, first_passage], ids=lambda function: function.__name__)
-def test_gradients_of_nested_rounds_are_one_program(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_of_nested_rounds_are_one_program(function: Callable[..., Any], points: list[int]) -> None:
     """An array that is not differentiated is from outside of the derivative: what leads Python past rounds leaves it as it is."""
-    points = 0
-
-    def counting(*arguments: Any) -> Any:
-        nonlocal points
-        points += 1
-        return arrive(*arguments)
-
-    arrive = recorder.FlowRecorder._arrive
-    monkeypatch.setattr(recorder.FlowRecorder, "_arrive", counting)
     compiled = aj.compile(aj.value_and_grad(function, argnums=(0, 1)), backend="interpret")
     for seed in range(3):
         s0, sigma, z = draws(seed, 6, 15)
@@ -198,7 +193,7 @@ def test_gradients_of_nested_rounds_are_one_program(function: Callable[..., Any]
                    (function(s0, sigma + 1e-6, z) - function(s0, sigma - 1e-6, z)) / 2e-6)
         np.testing.assert_allclose(value, function(s0, sigma, z), rtol=1e-13)
         np.testing.assert_allclose(found, numeric, rtol=1e-4, atol=1e-6)
-    assert points <= 200
+    assert points[0] <= 200
     assert compiled.cache_info().size == 1
 
 

@@ -26,11 +26,11 @@ from adjit.tracer.array import (
     as_traced,
     contains_traced,
     known_value,
-    scalar_refused,
     view_of,
     wrap,
 )
 from adjit.tracer.array_checks import is_ndarray
+from adjit.tracer.array_errors import scalar_refused
 from adjit.tracer.caught_errors import is_caught
 from adjit.tracer.dispatch import implements
 from adjit.tracer.functions.ufuncs import store

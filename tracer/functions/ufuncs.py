@@ -15,7 +15,8 @@ from adjit.ir.graph import Value
 from adjit.ir.interpreter import ArrayValue
 from adjit.ir.types import BOOL, F16, F32, F64, is_complex, is_float, is_half, is_inexact
 from adjit.tracer import lowering
-from adjit.tracer.array import TracedArray, as_traced, scalar_refused, wrap, write_refused
+from adjit.tracer.array import TracedArray, as_traced, wrap
+from adjit.tracer.array_errors import scalar_refused, write_refused
 from adjit.tracer.direct import LOWERINGS, apply_directly
 from adjit.tracer.dispatch import implements
 from adjit.tracer.functions.shapes import in_order_of

@@ -14,7 +14,8 @@ from adjit.ir.graph import Value
 from adjit.ir.ops.cumulative import MIN_SEARCHED
 from adjit.ir.types import BOOL, I64
 from adjit.tracer import lowering
-from adjit.tracer.array import TracedArray, scalar_refused, wrap
+from adjit.tracer.array import TracedArray, wrap
+from adjit.tracer.array_errors import scalar_refused
 from adjit.tracer.dispatch import implements
 from adjit.tracer.functions.selecting import argsort, sort
 from adjit.tracer.functions.shapes import as_array, normalize_axis, ravel, reshape_to
