@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import adjit as aj
-from adjit.tracer.flow import recorder
 
 
 def knocked_out(s0, sigma, z):
@@ -144,19 +143,6 @@ def held_iterators(level, factor, z):
 
 def draws(seed: int, rows: int, columns: int) -> tuple[float, float, np.ndarray]:
     return 100.0 + seed, 0.2 + 0.01 * seed, np.random.default_rng(seed).standard_normal((rows, columns))
-
-
-@pytest.fixture
-def points(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Number of points that traces arrive at, in a list."""
-    counted, arrive = [0], recorder.FlowRecorder._arrive
-
-    def counting(*arguments: Any) -> Any:
-        counted[0] += 1
-        return arrive(*arguments)
-
-    monkeypatch.setattr(recorder.FlowRecorder, "_arrive", counting)
-    return counted
 
 
 @pytest.mark.parametrize("function", [knocked_out, knocked_in, first_passage, escape_times, marched, rows_written, by_rows],
