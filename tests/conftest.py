@@ -9,8 +9,10 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 from support.compiler_threads import wait_for_compilers
+from support.each import Extent
 
-SOME, MANY = 12, 48
+FEW, SOME, MANY = 6, 16, 48
+"""Cases of a test up to which all run in the gate, one in two, and one in three; above, one in five."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,12 +28,13 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile("adjit", derandomize=not config.getoption("--exhaustive"), deadline=None,
                               suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("adjit")
+    Extent.everything = bool(config.getoption("--exhaustive"))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of the cases of a test marked `share(n)` one in n runs: with several parameters along the diagonal, so that each value of each has
-    its turn. Of other tests with more than `SOME` cases every second runs, with more than
-    `MANY` every third. All run with `--exhaustive`, and where a test is named on the command line."""
+    its turn. Of other tests with more than `FEW` cases some run. All run with `--exhaustive`, and where a test is named on the command
+    line."""
     if config.getoption("--exhaustive") or any("::" in argument for argument in config.args):
         return
     left_out = {item for item in items if (mark := item.get_closest_marker("share")) and _turn(item) % mark.args[0]}
@@ -40,7 +43,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if hasattr(item, "callspec") and not item.get_closest_marker("share"):
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for of_one in cases.values():
-        share = 3 if len(of_one) > MANY else 2 if len(of_one) > SOME else 1
+        share = 1 + (len(of_one) > FEW) + (len(of_one) > SOME) + 2 * (len(of_one) > MANY)
         left_out.update(item for number, item in enumerate(of_one) if number % share)
     if left_out:
         config.hook.pytest_deselected(items=list(left_out))

@@ -70,7 +70,7 @@ FILES = sorted({program.function.__module__ for program in all_programs().values
 
 @pytest.mark.parametrize("file", FILES, ids=lambda name: name.rpartition(".")[2])
 def test_programs_run_unchanged(file: str, update_golden: bool, exhaustive: bool) -> None:
-    """By the interpreter, the first trace with one set of data or another: every fourth program, gradients of every eighth."""
+    """By the interpreter, the first trace with one set of data or another: every sixth program, gradients of every twelfth."""
     programs = [program for program in all_programs().values() if program.function.__module__ == file]
     if update_golden:
         lines = known()
@@ -80,8 +80,8 @@ def test_programs_run_unchanged(file: str, update_golden: bool, exhaustive: bool
                 lines[program.name] = reason
         comments = [line for line in GOLDEN.read_text().splitlines() if line[:1] == "#"]
         GOLDEN.write_text("\n".join([*comments, *(lines[name] for name in sorted(lines))]) + "\n")
-    for_each(((program.name, (program, "interpret", ORDERS[len(program.name) % 2], exhaustive or number % 8 == 0))
-              for number, program in enumerate(programs) if exhaustive or number % 4 == 0), check)
+    for_each(((program.name, (program, "interpret", ORDERS[len(program.name) % 2], exhaustive or number % 12 == 0))
+              for number, program in enumerate(programs) if exhaustive or number % 6 == 0), check)
 
 
 @pytest.mark.skipif(not host_targets(), reason="no native code on this machine")

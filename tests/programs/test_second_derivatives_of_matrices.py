@@ -30,6 +30,7 @@ GENERAL: dict[str, Callable[[Any], Any]] = {
     "expm": lambda k: (WEIGHTS * scipy_linalg.expm(k)).sum()}
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", [*SYMMETRIC, *(pytest.param(name, marks=pytest.mark.slow) if name in ("logm", "expm") else name
                                                 for name in GENERAL)])
 def test_hessian_in_every_mode(name: str) -> None:

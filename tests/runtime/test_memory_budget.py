@@ -87,6 +87,6 @@ def test_residual_networks_are_computed_again_in_segments() -> None:
 
 def test_less_memory_is_never_more() -> None:
     x, w = X[:256, :64], W[:64, :64]
-    table = aj.compile(aj.grad(residual, (0, 1))).memory(x, w).what_if([1.0, 0.6, 0.3, 0.0])
+    table = aj.compile(aj.grad(residual, (0, 1))).memory(x, w).what_if([1.0, 0.5, 0.0])
     peaks = [choice.peak_bytes for choice in table.choices]
     assert peaks == sorted(peaks, reverse=True)

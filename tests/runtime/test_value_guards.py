@@ -35,6 +35,7 @@ def agrees(function: Callable[..., Any], calls: list[tuple[Any, ...]], backend: 
     return compiled
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("seed", range(10))
 def test_random_programs_in_any_order(seed: int) -> None:
     function, rng = random_program(seed), np.random.default_rng(seed)

@@ -52,6 +52,7 @@ def check(program: Program, seed: int, backend: str, calls: int) -> None:
             assert same_bits(a.astype(a.dtype.newbyteorder("=")), b), note
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("block", range(4))
 def test_random_programs(block: int) -> None:
     for seed in range(block * 60, block * 60 + 60):

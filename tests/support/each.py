@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import pytest
 
 
-def for_each(samples: Mapping[str, Any] | Iterable[tuple[str, Any]], check: Callable[..., None]) -> None:
+class Extent:
+    """How much is checked: with `everything`, which `--exhaustive` sets, each sample whatever its test's `share`."""
+
+    everything = False
+
+
+def for_each(samples: Mapping[str, Any] | Iterable[tuple[str, Any]], check: Callable[..., None], share: int = 1) -> None:
     """Call `check` with each sample (with its items if it is a tuple). Samples have names: the names of all that fail are in the message of
-    one `ExceptionGroup`, which holds their errors. A check that skips affects its sample only; if all checks skip, the item skips.
+    one `ExceptionGroup`, which holds their errors. A check that skips affects its sample only; if all checks skip, the item skips. One in
+    `share` of the samples is checked, all with `--exhaustive`.
 
     >>> for_each({"one": 1, "two": 2}, lambda number: print(number))
     1
@@ -21,7 +29,8 @@ def for_each(samples: Mapping[str, Any] | Iterable[tuple[str, Any]], check: Call
     names: list[str] = []
     skipped: list[BaseException] = []
     count = 0
-    for name, sample in samples.items() if isinstance(samples, Mapping) else samples:
+    named = samples.items() if isinstance(samples, Mapping) else samples
+    for name, sample in islice(named, 0, None, 1 if Extent.everything else share):
         count += 1
         try:
             check(*sample) if isinstance(sample, tuple) else check(sample)
@@ -40,9 +49,9 @@ def for_each(samples: Mapping[str, Any] | Iterable[tuple[str, Any]], check: Call
 
 
 def parametrize_within(names: str | Sequence[str], values: Iterable[Any], ids: Callable[[Any], object] | Iterable[str] | None = None,
-                       ) -> Callable[[Callable[..., None]], Callable[..., None]]:
+                       share: int = 1) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Parametrise like `pytest.mark.parametrize`, but check the values within one item, in order: for tests that take no longer than the
-    overhead of an item, some milliseconds. Fixtures of the test are the same for all values."""
+    overhead of an item, some milliseconds. Fixtures of the test are the same for all values; `share` as for `for_each`."""
     arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     rows = [tuple(value) if len(arguments) > 1 else (value,) for value in values]
     if ids is None or callable(ids):
@@ -53,7 +62,7 @@ def parametrize_within(names: str | Sequence[str], values: Iterable[Any], ids: C
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         def item(**fixtures: Any) -> None:
             for_each(zip(labels, ((row,) for row in rows), strict=True),
-                     lambda row: test(**fixtures, **dict(zip(arguments, row, strict=True))))
+                     lambda row: test(**fixtures, **dict(zip(arguments, row, strict=True))), share)
 
         return item_like(item, test, arguments)
 

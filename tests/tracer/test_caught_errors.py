@@ -98,6 +98,7 @@ NUMBERS = (1.0, 0.0, -2.0, 1.0, 1e300, 9.0)
 FUNCTIONS = [ratio, several, power, nested, bare, root, exponential, clause_in_the_loop, suppressed]
 
 
+@pytest.mark.share(2)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore:calls of")
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_caught_exceptions_of_floats_are_raised(function):

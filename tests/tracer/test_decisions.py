@@ -383,10 +383,10 @@ def test_views_are_read_anew_behind_a_branch() -> None:
     """The rows of an argument are views that live on while branches are emitted; a function of NumPy in a variable hides nothing."""
     compiled, gradient = aj.compile(paths_that_end_early, backend="interpret"), aj.grad(paths_that_end_early)
     rng = np.random.default_rng(3)
-    for number in range(24):
+    for number in range(12):
         z = rng.normal(size=(3, 3))
         np.testing.assert_allclose(compiled(z), paths_that_end_early(z), rtol=1e-14)
-        if number % 8 == 0:
+        if number % 6 == 0:
             moved = [paths_that_end_early(z + 1e-7 * step.reshape(3, 3)) for step in np.eye(9)]
             numeric = (np.array(moved) - paths_that_end_early(z)) / 1e-7
             np.testing.assert_allclose(gradient(z).ravel(), numeric, atol=1e-5)

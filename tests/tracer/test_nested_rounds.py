@@ -145,6 +145,7 @@ def draws(seed: int, rows: int, columns: int) -> tuple[float, float, np.ndarray]
     return 100.0 + seed, 0.2 + 0.01 * seed, np.random.default_rng(seed).standard_normal((rows, columns))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("function", [knocked_out, knocked_in, first_passage, escape_times, marched, rows_written, by_rows],
                          ids=lambda function: function.__name__)
 def test_points_of_a_trace_do_not_grow_with_the_rounds(function: Callable[..., Any], points: list[int]) -> None:

@@ -51,7 +51,7 @@ def described(x: Any) -> Any:
 @parametrize_within("text", [
     *(text.replace("{}", name) for text in OF_ONE for name in "sz"), *OF_SEVERAL, *STRONG, "np.tensordot(x32, 2.5, 0)",
     *(f"np.{name}({of}, axis={axis})" for name in ALONG for of in "sz" for axis in (0, -1, 1, (0,), None)),
-    *(f"np.{name}({of}, axis={axis})" for name in ("take", "repeat") for of in ("s, 0", "z, 0") for axis in (0, -1, 1))])
+    *(f"np.{name}({of}, axis={axis})" for name in ("take", "repeat") for of in ("s, 0", "z, 0") for axis in (0, -1, 1))], share=3)
 def test_what_is_a_scalar_and_what_an_array(text):
     def function(x, m, f):
         names = {"np": np, "x": x, "m": m, "f": f, "s": x.sum(), "z": x[0, ...].copy(), "x32": x.astype(np.float32)}

@@ -99,16 +99,16 @@ EXACT: dict[str, Case] = {
 
 @pytest.mark.parametrize("backend", ["native", "interpret"])
 def test_spectra(backend: str, exhaustive: bool) -> None:
-    chosen = some(CASES | EXACT, exhaustive, 1, 3 if backend == "interpret" else 8)
+    chosen = some(CASES | EXACT, exhaustive, 1, 5 if backend == "interpret" else 12)
     for_each(chosen, lambda *case: check_values(case, signal, theirs, backend))
 
 
 def test_mapped_spectra(exhaustive: bool) -> None:
-    for_each(some(CASES, exhaustive, 3, 10), lambda *case: check_mapped(case, signal))
+    for_each(some(CASES, exhaustive, 3, 14), lambda *case: check_mapped(case, signal))
 
 
 def test_derivatives_of_spectra(exhaustive: bool) -> None:
-    for_each(some(CASES, exhaustive, 2, 8), lambda *case: check_derivatives(case, signal))
+    for_each(some(CASES, exhaustive, 2, 12), lambda *case: check_derivatives(case, signal))
 
 
 def test_spectra_of_tensors_and_of_float32(exhaustive: bool) -> None:

@@ -67,16 +67,16 @@ CASES: dict[str, Case] = {
 
 @pytest.mark.parametrize("backend", ["native", "interpret"])
 def test_structured_values(backend: str, exhaustive: bool) -> None:
-    chosen = some(CASES, exhaustive, 0, 3 if backend == "interpret" else 6)
+    chosen = some(CASES, exhaustive, 0, 4 if backend == "interpret" else 9)
     for_each(chosen, lambda *case: check_values(case, linalg, theirs, backend, 1e-9))
 
 
 def test_mapped_structures(exhaustive: bool) -> None:
-    for_each(some(CASES, exhaustive, 1, 6), lambda *case: check_mapped(case, linalg))
+    for_each(some(CASES, exhaustive, 1, 9), lambda *case: check_mapped(case, linalg))
 
 
 def test_derivatives_of_structures(exhaustive: bool) -> None:
-    for_each(some(CASES, exhaustive, 1, 6), lambda *case: check_derivatives(case, linalg))
+    for_each(some(CASES, exhaustive, 2, 9), lambda *case: check_derivatives(case, linalg))
 
 
 def test_structures_of_tensors(exhaustive: bool) -> None:

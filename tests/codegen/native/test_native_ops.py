@@ -219,7 +219,7 @@ def check_reductions_and_scans(seed: int, check: Checks) -> None:
     check("sort", x, axis=axis, first=int(rng.integers(x.shape[axis] - count + 1)), count=count, **how)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @for_each_target
 @pytest.mark.parametrize("dtype", [F64, F32, I64, np.dtype(np.uint32), np.dtype(np.int16), np.dtype(np.bool_)], ids=str)
 def test_sorts(dtype: np.dtype, target: Target, exhaustive: bool) -> None:

@@ -41,7 +41,7 @@ LOSSES = (normalised, shifted, standardised, squared)
 BACKENDS = ["numba", *host_targets()]
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("budget", [None, 0])
 @pytest.mark.parametrize("backend", BACKENDS, ids=lambda backend: getattr(backend, "name", backend))
 @pytest.mark.parametrize("loss", LOSSES)

@@ -105,7 +105,7 @@ SIZES: dict[str, dict[str, Any]] = {"cnn": {"batch": 3}, "transformer": {"batch"
                                     "mlp": {"sizes": (70, 50, 26, 10), "batch": 33}, "rnn": {"steps": 5}, "gmm": {"n": 101, "d": 4, "k": 6}}
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @with_compiler
 @pytest.mark.parametrize("name", SIZES)
 def test_workloads(name: str, tmp_path: Path) -> None:

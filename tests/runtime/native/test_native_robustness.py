@@ -51,7 +51,7 @@ def make_and_drop(number: int) -> None:
 def test_programs_come_and_go(monkeypatch: pytest.MonkeyPatch, exhaustive: bool) -> None:
     """Memory stays as it is once allocators have what they want: what a program leaves behind, every program does."""
     monkeypatch.setenv("ADJIT_CACHE_SIZE", "0")
-    count, grown, before = 1000 if exhaustive else 20, [], 0
+    count, grown, before = 1000 if exhaustive else 12, [], 0
     for number in range(8 * count):
         if number % count == 0:
             grown.append(resident() - before)
@@ -153,6 +153,7 @@ def test_forks_while_other_threads_call(exhaustive: bool) -> None:
         assert not caller.is_alive()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_the_number_of_threads_changes_no_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
@@ -179,6 +180,7 @@ for name in ("tiny", "mlp", "rnn", "logreg"):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("function", "threads", "started"), [
     ("heavy", 1, 0), ("heavy", 2, 1), ("heavy", 4, 3), ("light", 4, 0), ("rows", 4, 3), ("few rows", 4, 0)])
 def test_threads_are_started_where_there_is_work_for_them(function: str, threads: int, started: int) -> None:

@@ -54,7 +54,8 @@ def trained(name: str, sizes: tuple[int, ...], optimizer: Callable[..., Any], **
     return losses, weights(model), (step, model, made)
 
 
-@pytest.mark.parametrize("name", ["regression", "classes", "dropout", "images"])
+@pytest.mark.share(2)
+@pytest.mark.parametrize("name", ["dropout", "regression", "images", "classes"])
 def test_training_steps(name: str) -> None:
     sizes = (32, 32, 32, 7, 32, 1, 60, 3)
     adam = lambda parameters: aj.optim.Adam(parameters, lr=1e-2)     # noqa: E731
