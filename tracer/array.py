@@ -36,7 +36,7 @@ from adjit.tracer.guards.array_access import WRITING_FUNCTIONS
 from adjit.tracer.guards.container_log import log_hooks
 from adjit.tracer.lowering import Strides, constant, contiguous_strides, reshape, transpose
 from adjit.tracer.registry import FUNCTIONS, find, unsupported
-from adjit.tracer.row_count import RowCount, note_read, row_count, row_shape
+from adjit.tracer.row_count import RowCount, RowScalar, is_tracked, note_read, row_count, row_shape
 from adjit.tracer.scope import Scope, active_scope, is_within_batch, transposed_from
 from adjit.tracer.tracebacks import user_frames_only
 from adjit.tracer.user_location import find_user_location, functions_of, is_ours, is_within_store
@@ -633,7 +633,7 @@ class TracedNDArray(TracedArray):
 
     def __len__(self) -> int:
         if self.shape:
-            if isinstance(row_count(self.shape[0]), RowCount):
+            if type(self.shape[0]) is RowCount:
                 note_read("len()")
             return self._value.type.shape[0]
         raise TypeError("len() of unsized object")
@@ -767,6 +767,8 @@ def as_traced(x: Any) -> TracedArray:
         return wrap(scope.capture(x), writable=False, scalar=False, strides=strides)
     if isinstance(x, np.generic):
         return wrap(constant(x, check_dtype(x.dtype)))
+    if is_tracked(x):
+        return wrap(constant(x, np.asarray(x).dtype), weak=type(x) is not RowScalar)
     if isinstance(x, (bool, int, float, complex)):
         return wrap(constant(x, check_dtype(np.asarray(x).dtype)), weak=not isinstance(x, bool))
     if isinstance(x, (list, tuple)) and contains_traced(x):

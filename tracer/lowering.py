@@ -54,6 +54,8 @@ def convert(value: Value, dtype: np.dtype) -> Value:
 
 def constant(number: bool | int | float | complex | np.generic, dtype: np.dtype, shape: Shape = ()) -> Value:
     """Make a tensor filled with one number; a Python integer that `dtype` cannot hold raises `IntegerOverflowError`, as in NumPy."""
+    if thread.context.row_probe is not None:
+        thread.context.row_probe.note_constant(number)
     try:
         filled = number.astype(dtype) if isinstance(number, np.generic) else dtype.type(number)
     except OverflowError as error:

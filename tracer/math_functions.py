@@ -20,6 +20,7 @@ from adjit.tracer.caught_errors import is_caught
 from adjit.tracer.fresh_array import has_traced, opened
 from adjit.tracer.interception import Interception
 from adjit.tracer.registry import FUNCTIONS, find
+from adjit.tracer.row_count import square_roots
 from adjit.tracer.scope import is_tracing
 from adjit.tracer.user_location import find_user_location
 
@@ -202,7 +203,8 @@ def add_math(functions: Interception) -> None:
     for name, rule in _RULES.items():
         function = getattr(math, name, None)
         if function is not None:        # some are younger than Python 3.11
-            functions.add(function, _replacement(rule, name not in _TOTAL))
+            replacement = _replacement(rule, name not in _TOTAL)
+            functions.add(function, square_roots(replacement) if name == "sqrt" else replacement)
 
 
 def _replacement(rule: Function, may_raise: bool) -> Callable[[Function], Function]:

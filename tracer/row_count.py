@@ -1,9 +1,9 @@
 """Number of rows as Python sees it while a function is traced for any number of rows.
 
-`x.shape[0]` is a `RowCount` in such a trace: an integer that remembers how it depends on the number of rows n. It may go where arrays are
-made and reshaped, and into arithmetic with arrays: what comes of it shows in the graph, which is compared to those for other n. Where
-Python itself needs the number, in a comparison, as a key, in a text, the function may do something else for another n, and nothing would
-show it: this is noted, and the function has a program for each number of rows.
+`x.shape[0]` and `len(x)` are a `RowCount` in such a trace: an integer that remembers how it depends on the number of rows n. It may go
+where arrays are made and reshaped, and into arithmetic, of Python and with arrays: what comes of it shows in the graph, which is compared
+to those for other n. Where Python itself needs the number, in a comparison, as a key, in a text, the function may do something else for
+another n, and nothing would show it: this is noted, and the function has a program for each number of rows.
 """
 
 from __future__ import annotations
@@ -12,25 +12,36 @@ import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from adjit.ir.errors import Location
+from adjit.ir.row_number import DIVIDE, Expression, bounds, combined, line_of, rows_times
 from adjit.ir.thread_context import thread
 from adjit.tracer.user_location import find_user_location, is_ours
 
 
 class RowProbe:
-    """A trace for `size` rows, a number that no other length is a multiple of. `reads` are the uses of the number of rows by Python."""
+    """A trace for `size` rows, a number that no other length is a multiple of. `reads` are the uses of the number of rows by Python,
+    `numbers` the numbers that it computed from it and that became constants of the graph."""
 
     def __init__(self, size: int):
         self.size = size
         self.reads: list[tuple[str, Location | None]] = []
+        self.numbers: dict[Expression, None] = {}
 
     def plain(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
         """Attributes with Python's own numbers. Graphs and types outlive the trace, in tables by type and value of a number."""
+        for value in attrs.values():
+            self.note_constant(value)
         return {name: _plain_attribute(value) for name, value in attrs.items()}
+
+    def note_constant(self, number: Any) -> None:
+        """Note what a constant is computed from."""
+        if is_tracked(number):
+            self.numbers[number.expression] = None
 
 
 @contextmanager
@@ -44,12 +55,18 @@ def probing(size: int) -> Iterator[RowProbe]:
         context.row_probe = before
 
 
+def is_tracked(number: Any) -> bool:
+    """True for a number that is computed from the number of rows."""
+    return issubclass(type(number), _Tracked)
+
+
 def row_count(length: int) -> int:
     """A length, which knows how it depends on the number of rows."""
     probe = thread.context.row_probe
     if probe is None or not length or length % probe.size:
         return length
-    return RowCount(length, length // probe.size)
+    counted: Any = RowCount(length, rows_times(length // probe.size))
+    return counted      # type: ignore[no-any-return]
 
 
 def row_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -72,74 +89,106 @@ def note_read(what: str, depth: int = 2) -> None:
 def note_cut(shape: tuple[int, ...], entries: Sequence[Any]) -> None:
     """Note an index of an array that takes some of its rows: NumPy cuts the bounds of slices off at the number of rows."""
     for length, entry in zip(shape, entries, strict=False):
-        if isinstance(length, RowCount) and not (isinstance(entry, slice) and entry.start in (None, 0) and entry.step in (None, 1)
-                                                 and (entry.stop is None or isinstance(entry.stop, RowCount))):
+        if type(length) is RowCount and not (isinstance(entry, slice) and entry.start in (None, 0) and entry.step in (None, 1)
+                                                 and (entry.stop is None or type(entry.stop) is RowCount)):
             note_read("an index of some rows", 0)
 
 
-class RowCount(int):
-    """`factor * n + offset`, for the number of rows n of a trace."""
+class _Tracked:
+    """Numbers that are computed from the number of rows: to Python, integers or floats of its own, or a float of NumPy's. They are no
+    subclasses of these: `0.5 * n` is a matter of Python's `float`, which would take an integer of any class for its number."""
 
-    factor: int
-    offset: int
+    __slots__ = ("expression", "number")
 
-    def __new__(cls, value: int, factor: int, offset: int = 0) -> RowCount:
-        made = int.__new__(cls, value)
-        made.factor, made.offset = factor, offset
-        return made
+    def __init__(self, number: Any, expression: Expression) -> None:
+        self.number, self.expression = number, expression
+
+    __class__ = property(lambda self: type(self.number))    # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return int, (int.__int__(self),)
+        return type(self.number), (self.number,)
 
-    # -- arithmetic
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.number, dtype)
 
     def __add__(self, other: Any) -> Any:
-        return _sum(self, other, 1)
+        return _computed("add", operator.add, self, other)
 
-    __radd__ = __add__
+    def __radd__(self, other: Any) -> Any:
+        return _computed("add", operator.add, other, self)
 
     def __sub__(self, other: Any) -> Any:
-        return _sum(self, other, -1)
+        return _computed("subtract", operator.sub, self, other)
 
     def __rsub__(self, other: Any) -> Any:
-        return _sum(-self, other, 1)
+        return _computed("subtract", operator.sub, other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return _computed("multiply", operator.mul, self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return _computed("multiply", operator.mul, other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        one, two = (line_of(each.expression) if is_tracked(each) else None for each in (self, other))
+        if one is not None and two is not None and not one[1] and not two[1]:
+            return one[0] / two[0]
+        return _computed(DIVIDE, operator.truediv, self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _computed(DIVIDE, operator.truediv, other, self)
+
+    def __pow__(self, other: Any, modulus: Any = None) -> Any:
+        if type(other) is int and 1 <= other <= 4 and modulus is None and type(self) is RowCount:
+            power = self
+            for _ in range(1, other):
+                power = power * self
+            if is_tracked(power):
+                return power
+        note_read("arithmetic")
+        return pow(self.number, other, modulus)
 
     def __neg__(self) -> Any:
-        return RowCount(-int.__int__(self), -self.factor, -self.offset)
+        return _computed("negative", operator.neg, self)
 
     def __pos__(self) -> Any:
         return self
 
-    def __mul__(self, other: Any) -> Any:
-        if type(other) is int:
-            return RowCount(int.__int__(self) * other, self.factor * other, self.offset * other) if other else 0
-        if type(other) is float:
-            return RowRatio(int.__int__(self) * other)
-        return _used(self, other, operator.mul, False)
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """NumPy's function of the number, which is noted unless it is arithmetic; that of a traced array is the array's."""
+        if not all(_is_number(each) or getattr(type(each), "__array_ufunc__", None) is np.ndarray.__array_ufunc__ for each in inputs):
+            return NotImplemented
+        function, numbers = _ARITHMETIC.get(ufunc), all(map(_is_number, inputs))
+        if function is not None and numbers and method == "__call__" and not kwargs:
+            return _computed(function, ufunc, *inputs)
+        if function is None or numbers:
+            note_read(f"np.{ufunc.__name__}", 0)        # what cuts off, such as np.minimum, shows at no size traced
+        return getattr(ufunc, method)(*map(_plain, inputs), **kwargs)
 
-    __rmul__ = __mul__
+
+class RowCount(_Tracked):
+    """Integer that is computed from the number of rows."""
+
+    __slots__ = ()
 
     def __floordiv__(self, other: Any) -> Any:
-        if type(other) is int and other and not self.factor % other and not self.offset % other:
-            return RowCount(int.__int__(self) // other, self.factor // other, self.offset // other)
-        if isinstance(other, RowCount) and not self.offset and not other.offset and not self.factor % other.factor:
-            return self.factor // other.factor
-        return _used(self, other, operator.floordiv, False)
+        return self._divided(other, operator.floordiv)
 
     def __mod__(self, other: Any) -> Any:
-        if type(other) is int and other and not self.factor % other and not self.offset % other:
-            return 0
-        if isinstance(other, RowCount) and not self.offset and not other.offset and not self.factor % other.factor:
-            return 0
-        return _used(self, other, operator.mod, False)
+        return self._divided(other, operator.mod)
 
-    def __truediv__(self, other: Any) -> Any:
-        if isinstance(other, RowCount) and not self.offset and not other.offset:
-            return self.factor / other.factor
-        return RowRatio(int.__int__(self) / other) if type(other) in (int, float) else _used(self, other, operator.truediv, False)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return RowRatio(other / int.__int__(self)) if type(other) in (int, float) else _used(self, other, operator.truediv, True)
+    def _divided(self, other: Any, compute: Callable[[Any, Any], Any]) -> Any:
+        """Quotient or remainder, which are known where a multiple of the number of rows is divided, or both are such multiples."""
+        one, two = line_of(self.expression), line_of(other.expression) if type(other) is RowCount else None
+        if one is not None and type(other) is int and other and not one[0] % other and not one[1] % other:
+            expression = combined("add", rows_times(one[0] // other), one[1] // other)
+            return 0 if compute is operator.mod else _made(self.number // other, expression)
+        if one is not None and two is not None and not one[1] and not two[1] and not one[0] % two[0]:
+            return compute(one[0], two[0])
+        if not _is_number(other):
+            return NotImplemented
+        note_read("arithmetic", 3)
+        return compute(self.number, _plain(other))
 
     # -- comparisons
 
@@ -162,109 +211,110 @@ class RowCount(int):
         return _compared(self, other, operator.ne)
 
     def __bool__(self) -> bool:
-        if self.offset or self.factor < 0:
+        line = line_of(self.expression)
+        if line is None or line[1] or line[0] < 0:
             note_read("a decision")
-        return bool(int.__int__(self))
+        return bool(self.number)
 
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return _of_numpy(ufunc, method, inputs, kwargs)
+class RowRatio(_Tracked):
+    """Float that is computed from the number of rows."""
+
+    __slots__ = ()
 
 
-class RowRatio(float):
-    """Number that is computed from the number of rows: a multiple of it, or a number divided by it."""
+class RowScalar(_Tracked):
+    """Float of NumPy's that is computed from the number of rows: an array of float32 becomes float64 with it."""
 
-    def __mul__(self, other: Any) -> Any:
-        return RowRatio(float.__float__(self) * other) if type(other) in (int, float) else _used(self, other, operator.mul, False)
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, other: Any) -> Any:
-        return RowRatio(float.__float__(self) / other) if type(other) in (int, float) else _used(self, other, operator.truediv, False)
-
-    def __neg__(self) -> Any:
-        return RowRatio(-float.__float__(self))
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return _of_numpy(ufunc, method, inputs, kwargs)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return float, (float.__float__(self),)
+    __slots__ = ()
 
 
-def _of_numpy(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """NumPy's function of the number, which is noted; that of a traced array is the array's."""
-    if not all(_is_number(each) or getattr(type(each), "__array_ufunc__", None) is np.ndarray.__array_ufunc__ for each in inputs):
+def square_roots(replacement: Callable[..., Any]) -> Callable[..., Any]:
+    """A replacement of `math.sqrt` that knows numbers which are computed from the number of rows."""
+    def with_rows(own: Callable[..., Any]) -> Callable[..., Any]:
+        root = replacement(own)
+        return lambda *args: _computed("sqrt", own, *args) if len(args) == 1 and is_tracked(args[0]) else root(*args)
+    return with_rows
+
+
+_ARITHMETIC = {np.add: "add", np.subtract: "subtract", np.multiply: "multiply", np.true_divide: DIVIDE, np.negative: "negative",
+               np.sqrt: "sqrt"}
+_KINDS: dict[type, type[_Tracked]] = {int: RowCount, float: RowRatio, np.float64: RowScalar}
+
+
+def _computed(function: str, compute: Callable[..., Any], *operands: Any) -> Any:
+    """The result of arithmetic: of an array's method, or of numbers, whose result remembers what it was computed from."""
+    if not all(map(_is_number, operands)):
         return NotImplemented
-    if ufunc not in (np.add, np.subtract, np.multiply, np.true_divide):      # what cuts off, such as np.minimum, shows at no size traced
-        note_read(f"np.{ufunc.__name__}", 0)
-    return getattr(ufunc, method)(*map(_plain, inputs), **kwargs)
+    result = compute(*map(_plain, operands))
+    known = all(is_tracked(operand) or type(operand) in _KINDS for operand in operands)
+    expression = combined(function, *map(_expression_of, operands)) if known else 0
+    if not known or type(result) not in _KINDS or bounds(expression) is None:
+        note_read("arithmetic", 3)
+        return result
+    return _made(result, expression)
+
+
+def _expression_of(number: Any) -> Expression:
+    return number.expression if is_tracked(number) else number.item() if type(number) is np.float64 else number
+
+
+def _made(result: Any, expression: Expression) -> Any:
+    return _KINDS[type(result)](result, expression) if isinstance(expression, tuple) else result
 
 
 def _is_number(other: Any) -> bool:
     """True for a Python number; traced arrays pass for numbers, too."""
-    return issubclass(type(other), (int, float, complex))
+    return issubclass(type(other), (int, float, complex, _Tracked))
 
 
 def _plain(number: Any) -> Any:
-    return int.__int__(number) if isinstance(number, RowCount) else float.__float__(number) if isinstance(number, RowRatio) else number
+    return number.number if is_tracked(number) else number
 
 
 def _plain_attribute(value: Any) -> Any:
     return tuple(map(_plain_attribute, value)) if type(value) is tuple else _plain(value)
 
 
-def _sum(count: RowCount, other: Any, sign: int) -> Any:
-    if type(other) is int:
-        return RowCount(int.__int__(count) + sign * other, count.factor, count.offset + sign * other)
-    if isinstance(other, RowCount):
-        factor, offset = count.factor + sign * other.factor, count.offset + sign * other.offset
-        return RowCount(int.__int__(count) + sign * int.__int__(other), factor, offset) if factor else offset
-    return _used(count, other, operator.add if sign > 0 else operator.sub, False)
-
-
-def _used(number: Any, other: Any, compute: Callable[[Any, Any], Any], reflected: bool) -> Any:
-    """The result with another operand: of an array's method, or of Python's number, whose use is noted."""
-    if not _is_number(other):
-        return NotImplemented
-    note_read("arithmetic", 3)
-    one, two = _plain(number), _plain(other)
-    return compute(two, one) if reflected else compute(one, two)
-
-
 def _compared(count: RowCount, other: Any, compare: Callable[[Any, Any], Any]) -> Any:
     """Python's comparison, which is noted unless its outcome is the same for any number of rows, of which there is one at least."""
     if not _is_number(other):
         return NotImplemented
-    fixed = isinstance(other, RowCount) and not count.offset and not other.offset
-    positive = not isinstance(other, RowCount) and other <= 0 and count.factor > 0 and count.offset >= 0
+    line, second = line_of(count.expression), line_of(other.expression) if type(other) is RowCount else None
+    fixed = line is not None and second is not None and not line[1] and not second[1]
+    positive = line is not None and not is_tracked(other) and other <= 0 and line[0] > 0 and line[1] >= 0
     if not fixed and not positive:
         note_read("a comparison", 3)
-    return compare(int.__int__(count), _plain(other))
+    return compare(count.number, _plain(other))
 
 
-def _noting(owner: type, name: str, what: str) -> None:
-    own = getattr(owner.__bases__[0], name)
+def _noting(owner: type, kind: type, name: str, what: str) -> None:
+    """Give a class a method of the numbers that it stands for, whose use is noted."""
+    own = getattr(kind, name)
 
-    def method(self: Any, *args: Any) -> Any:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         note_read(what)
-        found = own(_plain(self), *map(_plain, args))
-        return found
+        return own(self.number, *map(_plain, args), **kwargs)
 
     setattr(owner, name, method)
 
 
-_TEXT = {"__str__": "a text", "__repr__": "a text", "__format__": "a text"}
-_USES = {"__int__": "int()", "__float__": "float()", "__hash__": "a key", "__pow__": "arithmetic", "__rpow__": "arithmetic",
-         "__divmod__": "arithmetic", "__rdivmod__": "arithmetic", "__rfloordiv__": "arithmetic", "__rmod__": "arithmetic",
-         "__abs__": "arithmetic", "__round__": "arithmetic", "__trunc__": "arithmetic", "__floor__": "arithmetic", "__ceil__": "arithmetic"}
-for _owner, _names in ((RowCount, {"__and__": "arithmetic", "__or__": "arithmetic", "__xor__": "arithmetic", "__lshift__": "arithmetic",
-                                   "__rshift__": "arithmetic", "__rand__": "arithmetic", "__ror__": "arithmetic",
-                                   "__rxor__": "arithmetic", "__rlshift__": "arithmetic", "__rrshift__": "arithmetic",
-                                   "__invert__": "arithmetic", "__index__": "an index", "bit_length": "arithmetic"}),
-                       (RowRatio, {**dict.fromkeys(("__add__", "__radd__", "__sub__", "__rsub__", "__rtruediv__"), "arithmetic"),
-                                   **dict.fromkeys(("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__", "__bool__"),
-                                                   "a comparison")})):
-    for _name, _what in {**_TEXT, **_USES, **_names}.items():
-        if hasattr(_owner.__bases__[0], _name):
-            _noting(_owner, _name, _what)
+_USES = {"__str__": "a text", "__repr__": "a text", "__format__": "a text", "__int__": "int()", "__float__": "float()", "__hash__": "a key",
+         "__index__": "an index", "__complex__": "complex()",
+         **dict.fromkeys(("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__", "__bool__"), "a comparison")}
+def _attribute(name: str, number: Any) -> Any:
+    return getattr(number.number, name)
+
+
+_OF_OBJECTS = frozenset({"__class__", "__new__", "__init__", "__init_subclass__", "__subclasshook__", "__getattribute__", "__setattr__",
+                         "__delattr__", "__dir__", "__doc__", "__sizeof__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__",
+                         "__getnewargs__", "__class_getitem__", "__buffer__", "__array_interface__", "__array_struct__",
+                         "__array_finalize__"})
+for _kind, _owner in _KINDS.items():
+    for _name in set(dir(_kind)) - _OF_OBJECTS:
+        if vars(_owner).get(_name) is not None or _name in vars(_Tracked):      # a class with `__eq__` has None as its hash
+            continue
+        if callable(getattr(_kind, _name)):
+            _noting(_owner, _kind, _name, _USES.get(_name, "arithmetic" if _name.startswith("__") else f"{_name}()"))
+        else:
+            setattr(_owner, _name, property(partial(_attribute, _name)))

@@ -17,6 +17,7 @@ from adjit.ir.definition import Kind
 from adjit.ir.errors import Location
 from adjit.ir.graph import Graph, Op, Value, number_of, producers, structural_key
 from adjit.ir.ops.indexing import OUTSIDE
+from adjit.ir.row_number import DIVIDE, LINE, Expression, number_for
 from adjit.ir.types import U64, Shape, TensorType
 from adjit.passes.tiling.slice_rules import OperandAxes, infer_operand_axes, summed_axes
 
@@ -37,23 +38,6 @@ class Rows:
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class RowNumber:
-    """Number that depends on the number of rows n: `factor * n + offset`, or `numerator` divided by that."""
-
-    factor: int
-    offset: int
-    numerator: float | None = None
-
-    def of(self, rows: int, dtype: np.dtype) -> Any:
-        """The number for so many rows."""
-        count = self.factor * rows + self.offset
-        if self.numerator is None:
-            return dtype.type(count)
-        with np.errstate(all="ignore"):
-            return dtype.type(self.numerator) / dtype.type(count)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class RowGraphs:
     """Graphs of a function for `sizes` rows, op by op the same. `rows` has the axis of each value of the first graph that has rows,
@@ -63,7 +47,7 @@ class RowGraphs:
     sizes: tuple[int, ...]
     graphs: tuple[Graph, ...]
     rows: Mapping[Value, Rows]
-    numbers: Mapping[Op, RowNumber]
+    numbers: Mapping[Op, Expression]
     counters: frozenset[Value] = frozenset()
     own_rows: frozenset[Op] = frozenset()       # `take` and `scatter_add` whose indices are within the row that they belong to
 
@@ -84,7 +68,7 @@ class RowGraphs:
         if "shape" in attrs and op.results[0] in self.rows:
             attrs["shape"] = results[0].type.shape
         if op in self.numbers:
-            attrs["value"] = self.numbers[op].of(size, op.result.type.dtype).item()
+            attrs["value"] = _rounded(number_for(self.numbers[op], size), op.result.type.dtype).item()
         return Op(op.definition, tuple(operands), results, attrs, op.regions, op.loc, op.role)
 
     def graph_for(self, size: int) -> Graph:
@@ -103,15 +87,16 @@ MAX_OFFSET = 16
 """Largest offset in numbers such as n - 1: larger ones are another function of n, met at a few points."""
 
 
-def align(graphs: Sequence[Graph], sizes: Sequence[int], counters: Sequence[int] = ()) -> RowGraphs:
-    """Find the rows of the values of graphs that one function has for `sizes` rows; the parameters `counters` are the numbers of the rows.
-    Raises `RowsMixed` if the graphs are not the same op by op, or differ in more than numbers of rows."""
+def align(graphs: Sequence[Graph], sizes: Sequence[int], counters: Sequence[int] = (), known: Collection[Expression] = ()) -> RowGraphs:
+    """Find the rows of the values of graphs that one function has for `sizes` rows; the parameters `counters` are the numbers of the rows,
+    and `known` numbers that Python computed from how many there are. Raises `RowsMixed` if the graphs are not the same op by op, or differ
+    in more than numbers of rows."""
     if len({len(graph.ops) for graph in graphs}) > 1:
         loc = next((ops[0].loc for ops in zip(*(graph.ops for graph in graphs), strict=False)
                     if len({(op.name, op.loc) for op in ops}) > 1), None)
         raise RowsMixed("other operations run for other numbers of rows", loc)
     rows: dict[Value, Rows] = {}
-    numbers: dict[Op, RowNumber] = {}
+    numbers: dict[Op, Expression] = {}
     places = [_places(graph) for graph in graphs]
     for values in zip(*(graph.params for graph in graphs), strict=True):
         _find_rows(values, sizes, rows, None)
@@ -124,7 +109,7 @@ def align(graphs: Sequence[Graph], sizes: Sequence[int], counters: Sequence[int]
             _find_rows(values, sizes, rows, op.loc)
         if op.regions and len({structural_key(replaced) for replaced in ops}) > 1:
             raise RowsMixed(f"{op.name} runs a graph of its own on the rows", op.loc)
-        number = _check_attributes(ops, sizes, rows)
+        number = _check_attributes(ops, sizes, rows, known)
         if number is not None:
             numbers[op] = number
     if len({tuple(place[value] for value in graph.results) for graph, place in zip(graphs, places, strict=True)}) > 1:
@@ -156,7 +141,8 @@ def _shape_text(shape: Shape) -> str:
     return f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"
 
 
-def _check_attributes(ops: Sequence[Op], sizes: Sequence[int], rows: Mapping[Value, Rows]) -> RowNumber | None:
+def _check_attributes(ops: Sequence[Op], sizes: Sequence[int], rows: Mapping[Value, Rows], known: Collection[Expression]
+                      ) -> Expression | None:
     """Check that attributes differ as the types do; returns the number that a constant stands for."""
     op = ops[0]
     number = None
@@ -170,10 +156,10 @@ def _check_attributes(ops: Sequence[Op], sizes: Sequence[int], rows: Mapping[Val
         if name == "stop" and op.operands[0] in rows and _stops_with_rows(ops, rows[op.operands[0]].axis):
             continue
         if op.name == "constant" and name == "value":
-            number = _number(found, sizes, op.result.type.dtype)
+            number = _number(found, sizes, op.result.type.dtype, known)
             if number is not None:
                 continue
-            raise RowsMixed("a number depends on the number of rows, and is neither a multiple of it nor one divided by it", op.loc)
+            raise RowsMixed("a number depends on the number of rows in another way than by arithmetic", op.loc)
         raise RowsMixed(f"{op.name} is another one for another number of rows", op.loc)
     return number
 
@@ -185,25 +171,27 @@ def _stops_with_rows(ops: Sequence[Op], axis: int) -> bool:
         len({(*stop[:axis], *stop[axis + 1:]) for stop in stops}) == 1)
 
 
-def _number(found: Sequence[Any], sizes: Sequence[int], dtype: np.dtype) -> RowNumber | None:
-    """The number that has these values for `sizes` rows."""
+def _number(found: Sequence[Any], sizes: Sequence[int], dtype: np.dtype, known: Collection[Expression]) -> Expression | None:
+    """The number that has these values for `sizes` rows: one that Python computed, or a line, or a number divided by that."""
     if dtype.kind not in "iuf":
         return None
-    candidates: list[RowNumber] = []
+    candidates = list(known)
     line = _line(found, sizes)
     if line is not None:
-        candidates.append(RowNumber(*line))
+        candidates.append((LINE, *line))
     if dtype.kind == "f" and all(value and np.isfinite(value) for value in found):
         numerators = dict.fromkeys((1.0, -1.0, float(found[0]) * sizes[0], round(float(found[0]) * sizes[0])))
         for numerator in numerators:
             line = _line([numerator / value for value in found], sizes, rounded=True)
             if line is not None:
-                candidates.append(RowNumber(*line, float(numerator)))
-    for each in candidates:
-        made = [each.of(size, dtype) for size in sizes]
-        if all(one == dtype.type(value) for one, value in zip(made, found, strict=True)):
-            return each
-    return None
+                candidates.append((DIVIDE, float(numerator), (LINE, *line)))
+    return next((each for each in candidates if all(
+        _rounded(number_for(each, size), dtype) == dtype.type(value) for size, value in zip(sizes, found, strict=False))), None)
+
+
+def _rounded(number: int | float, dtype: np.dtype) -> Any:
+    with np.errstate(all="ignore"):
+        return np.asarray(number).astype(dtype)[()]
 
 
 def _line(values: Sequence[Any], sizes: Sequence[int], rounded: bool = False) -> tuple[int, int] | None:

@@ -21,8 +21,9 @@ from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Value, is_kept, needed_ops
 from adjit.ir.memory_sizes import aligned
 from adjit.ir.ops.control_flow import COUNT
 from adjit.ir.ops.panels import MOST_PARTS
+from adjit.ir.row_number import emit_number
 from adjit.ir.types import TensorType
-from adjit.passes.panels.row_axes import RowGraphs, RowNumber, RowsMixed, is_sum_over_rows, row_operands
+from adjit.passes.panels.row_axes import RowGraphs, RowsMixed, is_sum_over_rows, row_operands
 
 MAX_PART_BYTES = 1 << 22
 """Most bytes of the sums of all parts of the rows."""
@@ -183,24 +184,13 @@ class _Emission:
         number = self.split.graphs.numbers.get(op)
         if number is not None:
             with self.builder.at(op.loc, op.role):
-                self.values[op.result] = self._number(number, op.result.type.dtype, op.result.type.shape)
+                value = emit_number(number, self.count, op.result.type.dtype)
+                self.values[op.result] = ops.broadcast(value, shape=op.result.type.shape, axes=()) if op.result.type.shape else value
             return
         results = tuple(Value(value.type, value.name) for value in op.results)
         self.builder.append(Op(op.definition, tuple(self.values[value] for value in op.operands), results, op.attrs, op.regions, op.loc,
                                op.role))
         self.values.update(zip(op.results, results, strict=True))
-
-    def _number(self, number: RowNumber, dtype: np.dtype, shape: Sequence[int]) -> Value:
-        """A number that depends on how many rows there are, as the trace for so many computes it."""
-        count = self.count
-        if number.factor != 1:
-            count = ops.multiply(count, ops.full_like(count, number.factor))
-        if number.offset:
-            count = ops.add(count, ops.full_like(count, number.offset))
-        value = count if dtype == count.type.dtype else ops.convert(count, dtype=dtype)
-        if number.numerator is not None:
-            value = ops.divide(ops.full_like(value, number.numerator), value)
-        return ops.broadcast(value, shape=tuple(shape), axes=()) if shape else value
 
     def _emit_loop(self, loop: int) -> None:
         """Emit a loop; the last one has the rows among the results."""
@@ -216,7 +206,7 @@ class _Emission:
         made = {op.results[0]: op for op in graph.ops if op.definition.kind is Kind.CREATION and op not in split.graphs.numbers}
         constants = [op for value, op in made.items() if value in read and value not in self.rows]
         shared = dict.fromkeys(value for value in read if value not in self.rows and value not in made)
-        scalars = [self._number(split.graphs.numbers[op], op.result.type.dtype, ()) for op in numbers]
+        scalars = [emit_number(split.graphs.numbers[op], self.count, op.result.type.dtype) for op in numbers]
         parts = _parts(sums)
         added_to = [op for op in sums if _accumulates(op) and parts > 1]        # after the loop: each part begins with zeros
         init = [self.values[op.operands[0]] if _accumulates(op) and op not in added_to else self._identity(op) for op in sums]

@@ -8,7 +8,7 @@ uses the number of rows itself. Graphs that are the same but for rows are split 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -22,6 +22,8 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import AdjitError
 from adjit.ir.graph import Graph, Op, Value, attributes_key, graph_key
 from adjit.ir.ops.panels import MOST_ROWS, PANEL_SIZES
+from adjit.ir.row_number import Expression
+from adjit.ir.thread_context import thread
 from adjit.ir.verifier import Stage
 from adjit.passes.options import Options
 from adjit.passes.panels.row_axes import RowGraphs, RowsMixed, align
@@ -52,12 +54,13 @@ SIMPLIFIED = tuple(step for step in PIPELINE if step.name in ("simplify", "elimi
 @dataclass(frozen=True, slots=True)
 class SizedTrace:
     """A trace for some number of rows, and its graph with derivatives expanded. `captured` are its effects on tensors, if there are any,
-    and `order` the program's result for each of the trace's."""
+    and `order` the program's result for each of the trace's. `numbers` are those that Python computed from the number of rows."""
 
     trace: Trace
     graph: Graph
     captured: Captured | None
     order: tuple[int, ...] | None
+    numbers: Collection[Expression] = ()
 
 
 @gc_paused()
@@ -188,11 +191,11 @@ def _align(traces: Sequence[SizedTrace], sizes: Sequence[int], options: Options)
     for index in counters:
         if not all(_counts(each.trace.captured[index - before], size) for each, size in zip(traces, sizes, strict=False)):
             raise RowsMixed("it reads an array that is made anew for each number of rows, or at each call")
-    graphs = [each.graph for each in traces]
+    graphs, numbers = [each.graph for each in traces], traces[-1].numbers       # the first may be one without a probe
     try:
-        return align(graphs, sizes[:len(traces)], counters)
+        return align(graphs, sizes[:len(traces)], counters, numbers)
     except RowsMixed:
-        return align([_simplified(graph, options) for graph in graphs], sizes[:len(traces)], counters)
+        return align([_simplified(graph, options) for graph in graphs], sizes[:len(traces)], counters, numbers)
 
 
 def _is_same(one: np.ndarray, two: np.ndarray) -> bool:
@@ -258,7 +261,8 @@ def _trace(fun: Callable[..., Any], signature: CallSignature, compile_options: C
         raise
     if captured is not None and not keep:
         captured.undo()
-    return SizedTrace(trace, result.final, captured, order)
+    probe = thread.context.row_probe
+    return SizedTrace(trace, result.final, captured, order, () if probe is None else tuple(probe.numbers))
 
 
 def _check(trace: Trace, captured: Captured | None) -> None:

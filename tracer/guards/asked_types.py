@@ -1,8 +1,9 @@
 """`type(x)` while a function is traced: the class of what a traced array, or a container or array that is watched, stands for. And `print`,
-which is quiet in further traces for one call.
+which is quiet in further traces for one call; and `len(x)`, which knows that it is a number of rows.
 
-Python does not ask an object for the result of `type(x)`. So for the time of a trace the name `type` is bound in the globals of the
-functions that use it, to an object that is Python's `type` in all else; and so is `print`.
+Python does not ask an object for the result of `type(x)`, and makes an integer of its own of the result of `len(x)`. So for the time of a
+trace the name `type` is bound in the globals of the functions that use it, to an object that is Python's `type` in all else; and so are
+`print`, and in traces for any number of rows `len`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from adjit.ir.thread_context import thread
 from adjit.tracer.array import TracedArray
+from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.guards.printing import printed
 from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.guards.tallies import is_tally
@@ -57,20 +60,28 @@ class _Type(metaclass=_Asked):
     """What `type` is for the functions of a trace."""
 
 
+def length_of(obj: Any, /) -> int:
+    """Python's `len`, but of an array of rows in a trace for any number of them: a `RowCount`."""
+    probed = thread.context.row_probe is not None and issubclass(type(obj), (TracedArray, ArrayWrapper)) and obj.shape
+    return obj.shape[0] if probed else len(obj)     # type: ignore[no-any-return]
+
+
 _lock = threading.Lock()
 _users: dict[tuple[int, str], int] = {}     # number of traces under way that bound the name, by identity of the globals
 
 
 @contextmanager
 def types_asked(known: Reachability) -> Iterator[None]:
-    """Bind `type` and `print` in the globals of functions that call them within the block, `type` unless some code compares it by
-    identity."""
+    """Bind `type`, `print` and `len` in the globals of functions that call them within the block, `type` unless some code compares it by
+    identity, `len` where rows are counted."""
     bound: list[tuple[dict[str, Any], str, Any]] = []
     try:
         with _lock:
             for name, space in known.asking.values():
-                stands = printed if name == "print" else _Type
-                if not (known.compares_type and name == "type") and space.setdefault(name, stands) is stands:
+                stands = {"print": printed, "len": length_of, "type": _Type}[name]
+                if (name == "type" and known.compares_type) or (name == "len" and thread.context.row_probe is None):
+                    continue
+                if space.setdefault(name, stands) is stands:
                     bound.append((space, name, stands))
                     _users[id(space), name] = _users.get((id(space), name), 0) + 1
         yield

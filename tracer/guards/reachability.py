@@ -190,7 +190,7 @@ class _Walk:
         self.whole, self.whole_objects = set(mentions.whole), set(mentions.whole_objects)
         self.evaluated = set(mentions.evaluated)
         self.scopes: dict[int, dict[str, Any]] = {}     # globals of the functions that evaluate texts
-        self.asking: dict[tuple[int, str], tuple[str, dict[str, Any]]] = {}     # globals of those that call `type`, or `print`
+        self.asking: dict[tuple[int, str], tuple[str, dict[str, Any]]] = {}     # globals of those that call `type`, `print`, `len`
         self.compares_type = False
         self.texts: dict[CodeType, None] = {}           # code of these texts
         self.found: list[Source] = []
@@ -383,8 +383,8 @@ class _Walk:
         if "type" in globals_of(code):
             self.asking[id(scope), "type"] = "type", scope
             self.compares_type = self.compares_type or compares_type(code)
-        if "print" in globals_of(code):
-            self.asking[id(scope), "print"] = "print", scope
+        for name in {"print", "len"} & globals_of(code):
+            self.asking[id(scope), name] = name, scope
         self.imports(code, scope)
         if not _ENVIRONMENT.isdisjoint((*code.co_names, *code.co_freevars)):
             for text in texts_of(code):

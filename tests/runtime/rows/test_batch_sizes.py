@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -19,6 +20,9 @@ RNG = np.random.default_rng(5)
 X, Y = RNG.normal(size=(1000, 6)), RNG.normal(size=1000)
 LABELS = RNG.integers(-4, 4, 1000)
 W = {"a": RNG.normal(size=(6, 4)), "b": RNG.normal(size=4), "c": RNG.normal(size=(6, 6))}
+
+
+LENGTH = len
 
 
 def leaves(result: Any) -> list[np.ndarray]:
@@ -74,6 +78,25 @@ SUMS: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("name", SUMS)
 def test_sums_over_rows(name: str) -> None:
     assert made(check(SUMS[name], X, Y, rows=(0, 1))) == 1 or name == "moments"
+
+
+COUNTS: dict[str, Callable[..., Any]] = {
+    "len": lambda x: (np.sum(x) / len(x), x * (1 / len(x)), len(x) * x, np.ones(len(x)) + x[:, 0]),
+    "powers and products": lambda x: (x / len(x) ** 2, x * (len(x) * (len(x) - 1) / 2), (1 - 1 / x.shape[0]) * x),
+    "roots": lambda x: (np.sum(x) / np.sqrt(len(x)), x / math.sqrt(x.shape[0])),
+    "a normal density": lambda x: -0.5 * len(x) * np.log(2 * np.pi) - len(x) / 2 * np.log(3.0) - np.sum(x * x),
+    "dtypes": lambda x: (x.astype(np.float32) * (1 / len(x)), x.astype(np.float32) * (np.float64(1.5) / len(x))),
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_arithmetic_with_the_number_of_rows(name: str) -> None:
+    assert made(check(COUNTS[name], X, rows=(0,), same_bits=name in ("powers and products", "dtypes"), sizes=SIZES[1:])) == 1
+
+
+def test_len_is_pythons_own_outside_of_the_trace() -> None:
+    aj.compile(COUNTS["len"], batch=(0,))(X)
+    assert "len" not in globals()
 
 
 def test_extrema_of_no_rows_are_numpys_error() -> None:
@@ -254,10 +277,14 @@ def test_random_functions(seed: int, exhaustive: bool) -> None:
 
 REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     "a comparison": (lambda x: x * 2 if x.shape[0] > 500 else x, "Python uses the number of rows itself, for a comparison"),
-    "len": (lambda x: np.sum(x) / len(x), "Python uses the number of rows itself, for len()"),
+    "len": (lambda x: x * {7: 2.0, 100: 3.0}.get(len(x), 1.0), "Python uses the number of rows itself, for a key"),
+    "len by another name": (lambda x: np.sum(x) / LENGTH(x), "Python uses the number of rows itself, for len()"),
+    "a comparison of what is computed": (lambda x: x * (2.0 if 0.5 * len(x) > 40 else 1.0), "for a comparison"),
+    "a comparison of NumPy's number": (lambda x: x * (2.0 if np.float64(2) / len(x) > 0.05 else 1.0), "for a comparison"),
+    "a method": (lambda x: x * (len(x) / 4).is_integer(), "for is_integer()"),
     "a cut": (lambda x: x[:500] * 2, "some rows"),
     "a large cut": (lambda x: x[:200_000] * 2, "some rows"),
-    "chunks": (lambda x: np.stack([np.mean(x[begin:begin + 128]) for begin in range(0, x.shape[0], 128)]), "some rows"),
+    "chunks": (lambda x: np.stack([np.mean(x[begin:begin + 128]) for begin in range(0, x.shape[0], 128)]), "for an index"),
     "a loop over rows": (lambda x: sum(np.sin(row[0]) for row in x), "number"),
     "a key": (lambda x: x * {7: 2.0, 100: 3.0}.get(x.shape[0], 1.0), "Python uses the number of rows itself, for a key"),
     "a text": (lambda x: x * len(str(x.shape[0])), "Python uses the number of rows itself, for a text"),
@@ -270,11 +297,13 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     "transposed": (lambda x: x.T * 2, "another axis"),
     "a decision": (lambda x: x if np.sum(x) > 1e9 else -x, "decides on values"),
     "the size": (lambda x: (x, x.shape[0]), "returns"),
-    "a power of the size": (lambda x: np.sum(x) / x.shape[0] ** 2, "Python uses the number of rows itself"),
+    "a power of the size": (lambda x: np.sum(x) / x.shape[0] ** 0.3, "Python uses the number of rows itself"),
+    "beyond exact floats": (lambda x: np.sum(x) / x.shape[0] ** 3, "Python uses the number of rows itself"),
+    "a division by what may be zero": (lambda x: np.sum(x) * (1.0 / (x.shape[0] - 5)), "Python uses the number of rows itself"),
     "a cut size": (lambda x: np.sum(x) / np.minimum(x.shape[0], 200_000), "Python uses the number of rows itself, for np.minimum"),
     "no rows": (lambda x: np.ones(3) * x.shape[1], "nothing is computed from the rows"),
     "a loop of the program": (lambda x: aj.fori_loop(0, 3, lambda _, carry: np.tanh(carry + x), x), "scan runs a graph of its own"),
-    "a root of the size": (lambda x: np.sum(x) / np.sqrt(x.shape[0]), "number"),
+    "a logarithm of the size": (lambda x: np.sum(x) / np.log(x.shape[0]), "Python uses the number of rows itself, for np.log"),
 }
 
 

@@ -1,0 +1,124 @@
+"""Numbers that are computed from the number of rows n of a batch, as expressions: a program for any number of rows computes them anew.
+
+An expression is a Python number, or a function of `_COMPUTE` with its operands: `("divide", 1.0, ("line", 2, -1))` is 1 / (2 n - 1). Lines,
+of an integer factor and offset, are where n comes in. Integers stay within `LARGEST`, so that they are exact as floats, and floats are
+Python's to the bit: what is rounded to a narrower dtype afterwards has the bits of that dtype's arithmetic.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adjit.ir import ops
+from adjit.ir.graph import Value
+from adjit.ir.ops.panels import MOST_ROWS
+from adjit.ir.types import F64
+
+Expression = int | float | tuple[Any, ...]
+
+LINE, DIVIDE = "line", "divide"
+
+LEAST_ROWS = 3
+"""Least number of rows for which expressions have to be defined: fewer rows are traced, each by itself."""
+
+LARGEST = 1 << 53
+
+_COMPUTE: dict[str, tuple[Any, Any]] = {
+    "add": (np.add, ops.add), "subtract": (np.subtract, ops.subtract), "multiply": (np.multiply, ops.multiply),
+    DIVIDE: (np.true_divide, ops.divide), "negative": (np.negative, ops.negative), "sqrt": (np.sqrt, ops.sqrt)}
+"""NumPy's function and the op of a function."""
+
+
+def line_of(expression: Expression) -> tuple[int, int] | None:
+    """Factor and offset of a line, or of an integer; None for others."""
+    if isinstance(expression, tuple):
+        return (expression[1], expression[2]) if expression[0] == LINE else None
+    return (0, expression) if isinstance(expression, int) else None
+
+
+def combined(function: str, *operands: Expression) -> Expression:
+    """The expression of a function of others, a line where it is one."""
+    lines = [line for operand in operands if (line := line_of(operand)) is not None]
+    if len(lines) == len(operands) and function not in (DIVIDE, "sqrt"):
+        (factor, offset), (other, number) = lines[0], lines[-1]
+        if function == "multiply" and not (factor and other):
+            return _line(factor * number + other * offset, offset * number)
+        if function == "negative":
+            return _line(-factor, -offset)
+        if function != "multiply":
+            sign = 1 if function == "add" else -1
+            return _line(factor + sign * other, offset + sign * number)
+    return (function, *operands)
+
+
+def rows_times(factor: int) -> Expression:
+    """A multiple of the number of rows."""
+    return LINE, factor, 0
+
+
+def _line(factor: int, offset: int) -> Expression:
+    return (LINE, factor, offset) if factor else offset
+
+
+def is_whole(expression: Expression) -> bool:
+    """True for integers."""
+    if not isinstance(expression, tuple):
+        return isinstance(expression, int)
+    return expression[0] == LINE or (expression[0] not in (DIVIDE, "sqrt") and all(map(is_whole, expression[1:])))
+
+
+def number_for(expression: Expression, rows: int) -> Any:
+    """The number for so many rows."""
+    if not isinstance(expression, tuple):
+        return expression
+    if expression[0] == LINE:
+        return expression[1] * rows + expression[2]
+    with np.errstate(all="ignore"):
+        return _COMPUTE[expression[0]][0](*(number_for(operand, rows) for operand in expression[1:])).item()
+
+
+def bounds(expression: Expression) -> tuple[float, float] | None:
+    """The least and the largest number that an expression may be for `LEAST_ROWS` to `MOST_ROWS` rows; None if it may be undefined, or
+    an integer beyond `LARGEST`."""
+    if not isinstance(expression, tuple):
+        return (expression, expression)
+    if expression[0] == LINE:
+        ends = [number_for(expression, LEAST_ROWS), number_for(expression, MOST_ROWS)]
+        return (min(ends), max(ends)) if max(map(abs, ends)) <= LARGEST else None
+    operands = [bounds(operand) for operand in expression[1:]]
+    if any(each is None for each in operands):
+        return None
+    (low, high), (least, most) = operands[0], operands[-1]      # type: ignore[misc]
+    if (expression[0] == DIVIDE and least <= 0 <= most) or (expression[0] == "sqrt" and low < 0):
+        return None
+    if expression[0] == "negative":
+        return -high, -low
+    if expression[0] == "sqrt":
+        return low ** 0.5, high ** 0.5
+    if expression[0] in ("add", "subtract"):
+        ends = [low + least, high + most] if expression[0] == "add" else [low - most, high - least]
+    else:
+        ends = [one * (other if expression[0] == "multiply" else 1 / other) for one in (low, high) for other in (least, most)]
+    return (min(ends), max(ends)) if not is_whole(expression) or max(map(abs, ends)) <= LARGEST else None
+
+
+def emit_number(expression: Expression, count: Value, dtype: np.dtype) -> Value:
+    """Emit the number for as many rows as `count`, an i64 of shape (), says."""
+    value = _emit(expression, count)
+    return value if value.type.dtype == dtype else ops.convert(value, dtype=dtype)
+
+
+def _emit(expression: Expression, count: Value) -> Value:
+    if not isinstance(expression, tuple):
+        return ops.constant(value=expression, dtype=count.type.dtype if isinstance(expression, int) else F64, shape=())
+    if expression[0] == LINE:
+        _, factor, offset = expression
+        value = count if factor == 1 else ops.multiply(count, ops.full_like(count, factor))
+        return ops.add(value, ops.full_like(count, offset)) if offset else value
+    operands = [_emit(operand, count) for operand in expression[1:]]
+    if not is_whole(expression):
+        operands = [operand if operand.type.dtype == F64 else ops.convert(operand, dtype=F64) for operand in operands]
+    made: Value = _COMPUTE[expression[0]][1](*operands)
+    return made
