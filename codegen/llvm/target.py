@@ -9,6 +9,8 @@ it was compiled.
 from __future__ import annotations
 
 import importlib.util
+import platform
+import sys
 from functools import cache
 from typing import Any
 
@@ -87,16 +89,19 @@ def is_installed(package: str) -> bool:
         return False
 
 
+def is_x86_64() -> bool:
+    """True if this process runs code for x86-64 and LLVM is installed, which is not imported for the answer."""
+    return platform.machine() == "x86_64" and sys.maxsize > 1 << 32 and is_installed("llvmlite")
+
+
 @cache
 @off_main_thread
 def host_targets() -> tuple[Target, ...]:
     """The targets whose code this process can run, the best first. Empty if this is no x86-64 process, or llvmlite is not installed."""
-    if not is_installed("llvmlite"):
+    if not is_x86_64():
         return ()
     import llvmlite.binding as llvm
 
-    if not llvm.get_process_triple().startswith("x86_64"):
-        return ()
     present = llvm.get_host_cpu_features()
     return tuple(target for target in TARGETS.values() if all(present.get(feature, False) for feature in target.features))
 

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from adjit.codegen.llvm.link import CompiledObject, LoadedKernel
-from adjit.codegen.llvm.target import TARGETS, Target, host_target, host_targets
+from adjit.codegen.llvm.target import TARGETS, Target, host_targets, is_x86_64
 from adjit.codegen.native.artifact import Artifact
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph
@@ -39,7 +39,7 @@ class NativeCode:
 
 def native_is_supported() -> bool:
     """True if this process can run native programs: CPython on Linux, on a supported processor."""
-    return sys.implementation.name == "cpython" and sys.platform == "linux" and host_target() is not None
+    return sys.implementation.name == "cpython" and sys.platform == "linux" and is_x86_64()
 
 
 def native_target() -> Target:
