@@ -199,8 +199,11 @@ def updated_results(graph: Graph) -> dict[int, int]:
 
 
 def carried_operands(op: Op) -> dict[int, int]:
-    """Number of the operand with which each carried result of a loop or a branch begins, by the number of the result. What a region carries
-    are its first parameters and its last results; a branch carries something in planned graphs alone."""
+    """Number of the operand with which each carried result of a loop or a branch begins, by the number of the result; none of `panels`,
+    which begin with numbers. What a region carries are its first parameters and its last results; a branch carries something in planned
+    graphs alone."""
+    if op.name == "panels":
+        return {}
     first = 1 if op.name == "cond" else 0
     count = op.regions[0].param_roles.count("carried") if first else op.attrs["carries"]
     return {len(op.results) - count + index: first + index for index in range(count)}

@@ -129,8 +129,9 @@ class _Check:
         definition = op.definition
         if definition.arity is not None and len(op.operands) != definition.arity:
             return f"{len(op.operands)} operands, expected {definition.arity}"
-        if len(op.regions) != definition.regions:
-            return f"{len(op.regions)} regions, expected {definition.regions}"
+        regions = definition.regions + op.attrs.get("beginnings", 0)
+        if len(op.regions) != regions:
+            return f"{len(op.regions)} regions, expected {regions}"
         marks = op.attrs.keys() & set(definition.marks)
         if op.attrs.keys() - marks != definition.attributes.keys() or not all(op.attrs[name] is True for name in marks):
             return f"attributes {sorted(op.attrs)}, expected {sorted(definition.attributes)}"

@@ -31,8 +31,16 @@ from adjit.codegen.native.program_code import (
     StepCode,
     launch_function,
 )
-from adjit.codegen.native.step_builder import StepBuilder
-from adjit.ir.analysis.buffer_assignment import BufferAssignment, ResultOffsets, is_dealt, nested_ops, part_bytes, region_memory
+from adjit.codegen.native.step_builder import StepBuilder, element_bits
+from adjit.ir.analysis.buffer_assignment import (
+    BufferAssignment,
+    ResultOffsets,
+    carried_by_panels,
+    is_dealt,
+    nested_ops,
+    part_bytes,
+    region_memory,
+)
 from adjit.ir.analysis.collective_order import table_of
 from adjit.ir.communicator import ENTERED, LEFT
 from adjit.ir.graph import Op, carried_operands
@@ -160,23 +168,18 @@ class _RegionBuilder(StepBuilder):
     def panels(self, nbytes: int) -> None:
         """The parts of the rows, on the pool if they are worth it, then the combination of their carried values."""
         op = self.op
-        first, rows, dealt = op.attrs["carries"] + op.attrs["slices"], len(op.results) - op.attrs["carries"], is_dealt(op)
+        dealt = is_dealt(op)
         operands, results, scratch = self.argument_pointers()
-        carried = results[rows:]
+        carried = results[len(results) - len(op.attrs["initial"]):]
         places, offset = [], 0
-        for value in op.operands[:op.attrs["carries"]]:
+        for value in carried_by_panels(op):
             places.append(offset)
             offset += aligned(value.type.nbytes)
         self.scratch_bytes = aligned(nbytes) if dealt else 0
         self.part(places, offset, dealt)
-        self.copy_initial(operands, carried)
-        count = self.load("i64", operands[first])
+        count = self.load("i64", operands[op.attrs["slices"]])
         used = self.used_parts(count)
         several = self.compare("sgt", used, 1)
-        if places and op.attrs["parts"] > 1:
-            with self.if_(several):
-                for place, pointer, value in zip(places, carried, op.operands, strict=False):
-                    self.copy(self.at(scratch, 1, place), pointer, value.type.nbytes)
         per_panel = self.programs[0].work
         pool = "null"
         if dealt and per_panel:
@@ -190,52 +193,60 @@ class _RegionBuilder(StepBuilder):
                 self.ret("i64", status)
         if not places or op.attrs["parts"] == 1:
             return
-        params, targets = self.arrays(len(op.attrs["sizes"]))
-        memory = self.region_scratch(scratch, offset, dealt)
+        combine = len(op.regions) - 1
+        params, targets = self.arrays(combine)
+        memory = self.region_scratch(scratch, dealt)
         self.set_pointers(params, [*carried, *[None] * len(carried)])
-        self.set_pointers(targets, self.result_pointers(len(op.attrs["sizes"]), memory))
+        self.set_pointers(targets, self.result_pointers(combine, memory))
         with self.for_range(1, used, empty=True) as loop:
             for index, place in enumerate(places, start=len(carried)):
-                self.set_pointer(params, index, self.at(scratch, 1, place, (loop.counter, offset)))
-            self.call_region(len(op.attrs["sizes"]), params, targets, memory)
-            self.copy_back(len(op.attrs["sizes"]), carried, memory)
+                self.set_pointer(params, index, self.at(scratch, 1, place, (self.sub(loop.counter, 1), offset)))
+            self.call_region(combine, params, targets, memory)
+            self.copy_back(combine, carried, memory)
 
     def part(self, places: Sequence[int], nbytes: int, dealt: bool) -> None:
         """The function `@step.part`, whose tasks are parts of the rows: a loop for each size of panels. The carried values of the first
         part are the results; those of the others lie behind one another in the op's scratch memory, each `nbytes`, at the offsets
         `places`."""
         op, outer = self.op, (self.pool, self.inner_scratch)
-        carries, slices, sizes = (op.attrs[name] for name in ("carries", "slices", "sizes"))
-        rows, first = len(op.results) - carries, carries + slices
+        initial, slices, sizes = (op.attrs[name] for name in ("initial", "slices", "sizes"))
+        rows = len(op.results) - len(initial)
         with self.function("step.part", SIGNATURE, result="i64"):
             operands, results, scratch = self.argument_pointers()
-            count = self.load("i64", operands[first])
+            count = self.load("i64", operands[slices])
             used = self.used_parts(count)
             if dealt:       # a single part has all threads
                 self.pool = self.select(self.compare("eq", used, 1), "ptr", self.pool, "null")
-            memory = self.region_scratch(scratch, nbytes, dealt)
+            memory = self.region_scratch(scratch, dealt)
             whole, begin = self.let(f"udiv i64 {count}, {sizes[0]}"), self.alloca("i64")
-            arrays = [self.arrays(number) for number in range(len(sizes))]
+            arrays = [self.arrays(number) for number in range(len(op.regions) - 1)]
             for number, (params, targets) in enumerate(arrays):
-                self.set_pointers(params, [*[None] * first, begin, *operands[first + 1:]])
+                self.set_pointers(params, [*[None] * (len(initial) + slices), begin, *operands[slices + 1:]])
                 self.set_pointers(targets, [*[None] * rows, *self.result_pointers(number, memory)[rows:]])
             with self.for_range("%low", "%high", empty=True) as loop:
                 part = loop.counter
                 carried = results[rows:]
                 if op.attrs["parts"] > 1:
                     is_first = self.compare("eq", part, 0)
-                    carried = [self.select(is_first, "ptr", own, self.at(scratch, 1, place, (part, nbytes)))
+                    carried = [self.select(is_first, "ptr", own, self.at(scratch, 1, place, (self.sub(part, 1), nbytes)))
                                for own, place in zip(carried, places, strict=True)]
-                    if carried:
-                        with self.if_(self.not_(is_first)):
-                            for place, pointer, value in zip(places, carried, op.operands, strict=False):
-                                self.copy(pointer, self.at(scratch, 1, place), value.type.nbytes)
+                if op.attrs["beginnings"]:
+                    few = self.compare("ult", self.sub(count, 1), sizes[0] - 1)
+                    with self.if_(self.not_(few)):
+                        self.fill_carried(carried)
+                else:
+                    self.fill_carried(carried)
                 for params, _ in arrays:
                     self.set_pointers(params, carried)
                 low, high = (self.mul(self.let(f"udiv i64 {self.mul(whole, at)}, {used}"), sizes[0]) for at in (part, self.add(part, 1)))
                 self.store("i64", low, begin)
                 end = self.select(self.compare("eq", self.add(part, 1), used), "i64", count, high)
                 for number, size in enumerate(sizes):
+                    if number and op.attrs["beginnings"]:
+                        is_begun = self.compare("ne", self.load("i64", begin), 0)
+                        with self.if_(self.both(few, self.not_(self.either(is_begun, self.compare("slt", count, size))))):
+                            other = len(sizes) + number - 1
+                            self.panel(other, size, operands, results, carried, arrays[other], begin, memory)
                     self.panels_of_size(number, size, operands, results, carried, arrays[number], begin, end, memory)
             self.ret("i64", 0)
         self.pool, self.inner_scratch = outer
@@ -243,25 +254,41 @@ class _RegionBuilder(StepBuilder):
     def panels_of_size(self, number: int, size: int, operands: Sequence[str], results: Sequence[str], carried: Sequence[str],
                        arrays: tuple[str, str], begin: str, end: str, memory: str) -> None:
         """A loop over the panels of a size from row `begin` to row `end`, which leaves the row behind them in `begin`."""
-        op, region, (params, targets) = self.op, self.op.regions[number], arrays
-        carries = op.attrs["carries"]
         with self.loop():
-            position = self.load("i64", begin)
-            with self.if_(self.compare("sgt", self.add(position, size), end)):
+            with self.if_(self.compare("sgt", self.add(self.load("i64", begin), size), end)):
                 self.break_()
-            for index in range(carries, carries + op.attrs["slices"]):
-                self.set_pointer(params, index, self.row(operands[index], position, region.params[index].type.nbytes // size))
-            for index in range(len(op.results) - carries):
-                self.set_pointer(targets, index, self.row(results[index], position, region.results[index].type.nbytes // size))
-            self.call_region(number, params, targets, memory)
-            self.copy_back(number, carried, memory)
-            self.store("i64", self.add(position, size), begin)
+            self.panel(number, size, operands, results, carried, arrays, begin, memory)
+
+    def panel(self, number: int, size: int, operands: Sequence[str], results: Sequence[str], carried: Sequence[str],
+              arrays: tuple[str, str], begin: str, memory: str) -> None:
+        """A panel from row `begin` on, by the region `number`; leaves the row behind it in `begin`."""
+        op, region, (params, targets) = self.op, self.op.regions[number], arrays
+        carries, position = len(carried), self.load("i64", begin)
+        for index in range(op.attrs["slices"]):
+            row_bytes = region.params[carries + index].type.nbytes // size
+            self.set_pointer(params, carries + index, self.row(operands[index], position, row_bytes))
+        for index in range(len(op.results) - carries):
+            self.set_pointer(targets, index, self.row(results[index], position, region.results[index].type.nbytes // size))
+        self.call_region(number, params, targets, memory)
+        self.copy_back(number, carried, memory)
+        self.store("i64", self.add(position, size), begin)
+
+    def fill_carried(self, carried: Sequence[str]) -> None:
+        """Fill the carried values of a part with what they begin with."""
+        for pointer, value, number in zip(carried, carried_by_panels(self.op), self.op.attrs["initial"], strict=True):
+            bits = element_bits(number, value.type.dtype)
+            if not bits:
+                self.call("void", "@llvm.memset.p0.i64", ("ptr", pointer), ("i8", 0), ("i64", value.type.nbytes), ("i1", "false"))
+                continue
+            kind = f"i{8 * value.type.dtype.itemsize}"
+            with self.for_range(0, value.type.size) as loop:
+                self.store(kind, bits, self.at(pointer, kind, loop.counter))
 
     def used_parts(self, count: str) -> str:
         """Number of parts of so many rows, as `parts_of` says."""
         return self.larger(self.smaller(self.let(f"udiv i64 {count}, {ROWS_PER_PART}"), self.op.attrs["parts"]), 1)
 
-    def region_scratch(self, scratch: str, offset: int, dealt: bool) -> str:
+    def region_scratch(self, scratch: str, dealt: bool) -> str:
         """Memory of the regions of panels, and behind it that of their steps: of the thread, or in the arena, behind the parts."""
         self.inner_scratch = self.at("%scratch", 1, self.scratch_bytes)
         return "%scratch" if dealt else self.at(scratch, 1, part_bytes(self.op))

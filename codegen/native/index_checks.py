@@ -85,10 +85,11 @@ def _param_storages(op: Op, operands: Sequence[_Storage | None], slots: Sequence
     """Memory of the parameters of an op's regions: carried values lie in the op's results, slices in the sliced operands."""
     if op.name == "cond":
         return list(operands[1:])
-    carries, slices = op.attrs["carries"], op.attrs.get("slices", 0)
-    carried = slots[len(op.results) - carries:len(op.results)]
+    slices = op.attrs.get("slices", 0)
     if op.name == "panels":     # how many rows there are is data
-        return [*carried, *[None] * (slices + 1), *operands[carries + slices + 1:]]
+        return [*slots[len(op.results) - len(op.attrs["initial"]):len(op.results)], *[None] * (slices + 1), *operands[slices + 1:]]
+    carries = op.attrs["carries"]
+    carried = slots[len(op.results) - carries:len(op.results)]
     sliced = [storage and _Storage(storage.slot, storage.base_shape or value.type.shape)
               for storage, value in zip(operands[carries:carries + slices], op.operands[carries:carries + slices], strict=True)]
     return [*carried, *sliced, *operands[carries + slices:]]

@@ -128,11 +128,16 @@ def _is_own_update(region: Graph, param: int, result: int) -> bool:
 
 
 def part_bytes(op: Op) -> int:
-    """Bytes of the carried values of the parts of `panels`, behind one another; the first place has those that each part begins with."""
+    """Bytes of the carried values of the parts of `panels`, behind one another; those of the first part are the results."""
     if op.name != "panels" or op.attrs["parts"] == 1:
         return 0
     parts: int = op.attrs["parts"]
-    return parts * sum(aligned(value.type.nbytes) for value in op.operands[:op.attrs["carries"]])
+    return (parts - 1) * sum(aligned(value.type.nbytes) for value in carried_by_panels(op))
+
+
+def carried_by_panels(op: Op) -> tuple[Value, ...]:
+    """Results of `panels` that are carried from one to the next."""
+    return op.results[len(op.results) - len(op.attrs["initial"]):]
 
 
 def scratch_bytes(op: Op, dealt: bool = False) -> int:

@@ -248,8 +248,8 @@ class _Walk:
 
     def panels(self, op: Op, given: list[Range | None]) -> tuple[list[Graph], list[Range | None]]:
         """Nothing is known of rows and of what is carried; the number of the first row is none that is negative."""
-        first = op.attrs["carries"] + op.attrs["slices"]
-        known = [*[None] * first, (0, MAX_ROWS), *given[first + 1:]]
+        slices = op.attrs["slices"]
+        known = [*[None] * (len(op.attrs["initial"]) + slices), (0, MAX_ROWS), *given[slices + 1:]]
         *bodies, combine = op.regions
         return [*(self.region(region, known)[0] for region in bodies), combine], []
 

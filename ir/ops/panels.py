@@ -36,30 +36,34 @@ def row_type(type: TensorType, sizes: Sequence[int], number: int) -> TensorType:
     return type.with_shape((type.shape[0] // sizes[0] * sizes[number], *type.shape[1:]))
 
 
-def _infer(*types: TensorType, regions: Sequence[Graph], carries: int, slices: int, sizes: tuple[int, ...], parts: int,
-           **attrs: Any) -> tuple[TensorType, ...]:
-    first = carries + slices
+def _infer(*types: TensorType, regions: Sequence[Graph], initial: tuple[Any, ...], slices: int, sizes: tuple[int, ...], parts: int,
+           beginnings: int, **attrs: Any) -> tuple[TensorType, ...]:
+    carries = len(initial)
     *regions, combine = regions
     if parts < 1:
         raise ShapeError(f"rows in {parts} parts: one is the least")
-    if len(sizes) != len(regions) or not sizes or sizes[-1] != 1 or list(sizes) != sorted(set(sizes), reverse=True):
-        raise ShapeError(f"panels of {sizes} rows for {len(regions)} regions: sizes fall to 1")
-    if types[first] != TensorType(I64, ()):
-        raise ShapeError(f"the number of rows is {types[first]}, expected i64[]")
-    if any(not type.shape or type.shape[0] % sizes[0] for type in types[carries:first]):
+    if not sizes or sizes[-1] != 1 or list(sizes) != sorted(set(sizes), reverse=True) or len(regions) != len(sizes) + beginnings:
+        raise ShapeError(f"panels of {sizes} rows, and {beginnings} that begin, for {len(regions)} regions: sizes fall to 1")
+    if beginnings not in (0, len(sizes) - 1):
+        raise ShapeError(f"{beginnings} regions begin: all sizes but the largest, or none, have one that does")
+    if types[slices] != TensorType(I64, ()):
+        raise ShapeError(f"the number of rows is {types[slices]}, expected i64[]")
+    if any(not type.shape or type.shape[0] % sizes[0] for type in types[:slices]):
         raise ShapeError(f"an array of rows has no {sizes[0]} rows along its first axis")
     rows = [value.type for value in regions[0].results[:len(regions[0].results) - carries]]
+    carried = [value.type for value in regions[0].results[len(rows):]]
     for number, region in enumerate((*regions, combine)):
         if region is combine:
-            given, made = [*types[:carries], *types[:carries]], list(types[:carries])
+            given, made = [*carried, *carried], carried
         else:
-            given = [*types[:carries], *(row_type(type, sizes, number) for type in types[carries:first]), *types[first:]]
-            made = [*(row_type(type, sizes, number) for type in rows), *types[:carries]]
+            size = number if number < len(sizes) else number - len(sizes) + 1
+            given = [*carried, *(row_type(type, sizes, size) for type in types[:slices]), *types[slices:]]
+            made = [*(row_type(type, sizes, size) for type in rows), *carried]
         for found, expected, what in ((region.params, given, "takes"), (region.results, made, "gives")):
             if [value.type for value in found] != expected:
                 raise ShapeError(f"@{region.name} {what} {', '.join(str(value.type) for value in found)}, "
                                  f"expected {', '.join(map(str, expected))}")
-    return (*rows, *types[:carries])
+    return (*rows, *carried)
 
 
 def parts_of(count: int, parts: int) -> int:
@@ -85,18 +89,19 @@ def panels_of(count: int, sizes: Sequence[int], parts: int = 1) -> Iterator[list
         yield found
 
 
-def run_panels(bodies: Sequence[Body], combine: Body, arrays: Sequence[np.ndarray], rows: Sequence[np.ndarray], carries: int, slices: int,
-               sizes: Sequence[int], parts: int, per_row: Sequence[int]) -> list[np.ndarray]:
+def run_panels(bodies: Sequence[Body], combine: Body, arrays: Sequence[np.ndarray], rows: Sequence[np.ndarray],
+               initial: Sequence[np.ndarray], slices: int, sizes: Sequence[int], parts: int, per_row: Sequence[int]) -> list[np.ndarray]:
     """Run a body for each panel; fills `rows` and returns the last carries, those of the parts combined. `per_row` has the length along
     the first axis that a row takes, of each array of rows, then of each of the results `rows`."""
-    first = carries + slices
-    count, found = int(arrays[first]), list[Sequence[np.ndarray]]()
+    count, found = int(arrays[slices]), list[Sequence[np.ndarray]]()
     for panels in panels_of(count, sizes, parts_of(count, parts)):
-        carried: Sequence[np.ndarray] = [array.copy() for array in arrays[:carries]]
+        carried: Sequence[np.ndarray] = [array.copy() for array in initial]
         for number, begin in panels:
             end = begin + sizes[number]
-            given = [array[begin * length:end * length] for array, length in zip(arrays[carries:first], per_row, strict=False)]
-            out = bodies[number](*carried, *given, np.asarray(begin, I64), *arrays[first + 1:])
+            given = [array[begin * length:end * length] for array, length in zip(arrays[:slices], per_row, strict=False)]
+            begins = len(bodies) > len(sizes) and number and not begin
+            body = bodies[len(sizes) + number - 1] if begins else bodies[number]
+            out = body(*carried, *given, np.asarray(begin, I64), *arrays[slices + 1:])
             for row, value, length in zip(rows, out, per_row[slices:], strict=False):
                 row[begin * length:end * length] = value
             carried = out[len(rows):]
@@ -109,25 +114,29 @@ def lengths_per_row(op_types: Sequence[TensorType], sizes: Sequence[int]) -> lis
     return [type.shape[0] // sizes[0] for type in op_types]
 
 
-def _evaluate(*arrays: np.ndarray, regions: Sequence[Graph], carries: int, slices: int, sizes: tuple[int, ...], parts: int,
+def _evaluate(*arrays: np.ndarray, regions: Sequence[Graph], initial: tuple[Any, ...], slices: int, sizes: tuple[int, ...], parts: int,
               **attrs: Any) -> tuple[np.ndarray, ...]:
+    carries = len(initial)
     results = [value.type for value in regions[0].results[:len(regions[0].results) - carries]]
     taken = [value.type for value in regions[0].params[carries:carries + slices]]
-    per_row, count = lengths_per_row([*taken, *results], sizes), int(arrays[carries + slices])
+    begin = [np.full(value.type.shape, number, value.type.dtype) for value, number in zip(regions[0].params, initial, strict=False)]
+    per_row, count = lengths_per_row([*taken, *results], sizes), int(arrays[slices])
     rows = [np.empty((count * length, *type.shape[1:]), type.dtype) for type, length in zip(results, per_row[slices:], strict=True)]
     *bodies, combine = [lambda *given, region=region: interpret(region, given) for region in regions]
-    return (*rows, *run_panels(bodies, combine, arrays, rows, carries, slices, sizes, parts, per_row))
+    return (*rows, *run_panels(bodies, combine, arrays, rows, begin, slices, sizes, parts, per_row))
 
 
 panels: OpDefinition = define(
     "panels", Kind.REGION, vjp=None, batch=None,
-    attributes={"carries": int, "slices": int, "sizes": tuple, "parts": int, "scratch_bytes": int},
+    attributes={"initial": tuple, "slices": int, "sizes": tuple, "parts": int, "beginnings": int, "scratch_bytes": int},
     regions=len(PANEL_SIZES) + 1,
     doc="Runs a region for each panel of rows of `slices` arrays: as many panels of `sizes[0]` rows as there are, then of `sizes[1]`, down "
         "to single rows, each size by a region of its own. How many rows there are is data, the operand behind the arrays; types are those "
-        "of `sizes[0]` rows. A region takes `carries` carried values, then its rows of each array, the number of its first row, then the "
-        "other operands as they are; it returns rows, then the carried values for the next panel. Many rows are divided into up to `parts` "
-        "parts, which do not wait for each other: each begins with the carried operands, and the last region combines the carried values "
+        "of `sizes[0]` rows. A region takes the carried values, then its rows of each array, the number of its first row, then the "
+        "other operands as they are; it returns rows, then the carried values for the next panel. They begin filled with the numbers "
+        "`initial`; or, of fewer rows than `sizes[0]`, with what the first panel gives, by one of `beginnings` further regions, which do "
+        "not read what is carried: one for each size but the largest. Many rows are divided into up to `parts` "
+        "parts, which do not wait for each other, and the last region combines the carried values "
         "of a part with those of the parts before. Results: arrays of all rows, then the carried values after the last part.",
     infer=_infer, evaluate=_evaluate, samples=no_samples, region_use=RegionUse.CONTROL_FLOW)
 
@@ -139,8 +148,8 @@ def rows_of(graph: Graph) -> tuple[dict[Value, int], int]:
     count = -1
     for op in graph.ops:
         if op.name == "panels":
-            carries, first, sizes = op.attrs["carries"], op.attrs["carries"] + op.attrs["slices"], op.attrs["sizes"]
-            values = (*op.operands[carries:first], *op.results[:len(op.results) - carries])
+            slices, sizes = op.attrs["slices"], op.attrs["sizes"]
+            values = (*op.operands[:slices], *op.results[:len(op.results) - len(op.attrs["initial"])])
             found.update(zip(values, lengths_per_row([value.type for value in values], sizes), strict=True))
-            count = graph.params.index(op.operands[first])
+            count = graph.params.index(op.operands[slices])
     return found, count

@@ -8,6 +8,7 @@ batch) take a second loop, which computes again what it needs of the first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import Location
-from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Value, is_kept, needed_ops
+from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Value, is_kept, needed_ops, number_of
 from adjit.ir.memory_sizes import aligned
 from adjit.ir.ops.control_flow import COUNT
 from adjit.ir.ops.panels import MOST_PARTS
@@ -30,6 +31,10 @@ MAX_PART_BYTES = 1 << 22
 
 MIN_PARTS = 4
 """Least number of parts: fewer would leave threads idle that work on one panel together, whose sums are that large."""
+
+MIN_BEGINNING_BYTES = 1 << 14
+"""Bytes of sums from which fewer rows than the largest panel begin without zeros to add to. It is more code; zeros are half of the time
+of one row, of gradients of large layers."""
 
 MAX_LOOPS = 3
 """Loops over the rows: each computes again what it needs of the rows of those before."""
@@ -205,19 +210,23 @@ class _Emission:
         read = [value for op in body for value in op.operands] + [value for op in sums for value in op.operands[_accumulates(op):]]
         made = {op.results[0]: op for op in graph.ops if op.definition.kind is Kind.CREATION and op not in split.graphs.numbers}
         constants = [op for value, op in made.items() if value in read and value not in self.rows]
+        zeros = {value for value, op in made.items() if number_of(op) == 0}
         shared = dict.fromkeys(value for value in read if value not in self.rows and value not in made)
         scalars = [emit_number(split.graphs.numbers[op], self.count, op.result.type.dtype) for op in numbers]
         parts = _parts(sums)
-        added_to = [op for op in sums if _accumulates(op) and parts > 1]        # after the loop: each part begins with zeros
-        init = [self.values[op.operands[0]] if _accumulates(op) and op not in added_to else self._identity(op) for op in sums]
-        operands = [*init, *(self.values[value] for value in rows), self.count, *(self.values[value] for value in shared), *scalars]
+        initial = tuple(self._identity(op) for op in sums)
+        operands = [*(self.values[value] for value in rows), self.count, *(self.values[value] for value in shared), *scalars]
         regions = [self._region(number, [*constants, *body], sums, outputs, rows, list(shared), numbers)
                    for number in range(len(split.sizes))]
-        results = ops.panels.emit(*operands, regions=[*regions, self._combination(sums)], carries=len(sums), slices=len(rows),
-                                  sizes=split.sizes, parts=parts, scratch_bytes=0)
+        many = sum(op.result.type.nbytes for op in sums) > MIN_BEGINNING_BYTES
+        beginnings = [self._region(number, [*constants, *body], sums, outputs, rows, list(shared), numbers, begins=True)
+                      for number in range(1, len(split.sizes)) if many]
+        results = ops.panels.emit(*operands, regions=[*regions, *beginnings, self._combination(sums)], initial=initial, slices=len(rows),
+                                  sizes=split.sizes, parts=parts, beginnings=len(beginnings), scratch_bytes=0)
         self.row_results.update(zip(outputs, results, strict=False))
         for op, value in zip(sums, results[len(outputs):], strict=True):
-            self.values[op.result] = ops.add(self.values[op.operands[0]], value) if op in added_to else value
+            is_added = _accumulates(op) and op.operands[0] not in zeros
+            self.values[op.result] = ops.add(self.values[op.operands[0]], value) if is_added else value
 
     def _combination(self, sums: Sequence[Op]) -> Graph:
         """What the sums of some rows and those of further ones make."""
@@ -244,17 +253,17 @@ class _Emission:
     def _is_used(self, value: Value, body: Sequence[Op], sums: Sequence[Op], wanted: Sequence[Value]) -> bool:
         return value in wanted or any(value in op.operands for op in (*body, *sums))
 
-    def _identity(self, op: Op) -> Value:
+    def _identity(self, op: Op) -> Any:
         """What a sum begins with."""
-        type = op.result.type
-        number = op.definition.identity(type.dtype) if op.definition.identity is not None else type.dtype.type(0)
-        return ops.constant(value=number.item() if isinstance(number, np.generic) else number, dtype=type.dtype, shape=type.shape)
+        dtype = op.result.type.dtype
+        number = op.definition.identity(dtype) if op.definition.identity is not None else dtype.type(0)
+        return number.item() if isinstance(number, np.generic) else number
 
     def _region(self, number: int, body: Sequence[Op], sums: Sequence[Op], outputs: Sequence[int], rows: Sequence[Value],
-                shared: Sequence[Value], numbers: Sequence[Op]) -> Graph:
-        """What is done with one panel of the size `number`."""
+                shared: Sequence[Value], numbers: Sequence[Op], begins: bool = False) -> Graph:
+        """What is done with one panel of the size `number`. One that `begins` has nothing to add its sums to."""
         graphs, size = self.split.graphs, self.split.sizes[number]
-        builder = GraphBuilder(f"{self.builder.name}_{size}")
+        builder = GraphBuilder(f"{self.builder.name}_{size}{'_begin' * begins}")
         carried = [builder.param(op.result.type, role="carried") for op in sums]
         known = {value: builder.param(graphs.type_for(value, size), value.name) for value in rows}
         start = builder.param(COUNT, "start")
@@ -275,9 +284,11 @@ class _Emission:
             combined = []
             for op, before in zip(sums, carried, strict=True):
                 added = [known[value] for value in op.operands[_accumulates(op):]]
-                own = graphs.op_for(op, size, [before, *added] if _accumulates(op) else added)
                 with builder.at(op.loc, op.role):
-                    combined.append(_combined(builder, own, before))
+                    first = ops.full_like(before, 0) if begins and _accumulates(op) else before
+                    own = graphs.op_for(op, size, [first, *added] if _accumulates(op) else added)
+                    builder.append(own)
+                    combined.append(own.result if begins or _accumulates(op) else _COMBINE.get(op.name, ops.add)(before, own.result))
             return builder.build([*results, *combined])
 
     def _of_panel(self, builder: GraphBuilder, op: Op, size: int, known: Mapping[Value, Value], start: Value,
@@ -317,12 +328,6 @@ def _parts(sums: Sequence[Op]) -> int:
     nbytes = sum(aligned(op.result.type.nbytes) for op in sums)
     parts = min(MOST_PARTS, MAX_PART_BYTES // nbytes) if nbytes else MOST_PARTS
     return parts if parts >= MIN_PARTS else 1
-
-
-def _combined(builder: GraphBuilder, op: Op, before: Value) -> Value:
-    """What a sum over rows is after a panel; `op` sums up the panel."""
-    builder.append(op)
-    return op.result if _accumulates(op) else _COMBINE.get(op.name, ops.add)(before, op.result)
 
 
 _COMBINE = {"reduce_prod": ops.multiply, "reduce_max": ops.maximum, "reduce_min": ops.minimum, "reduce_and": ops.logical_and,

@@ -395,9 +395,25 @@ def test_sums_of_more_bytes_than_parts_may_have() -> None:
     assert np.allclose(one(x), x.T @ x)
 
 
-def test_panels_run_by_numpy_as_in_machine_code() -> None:
-    compiled = aj.compile(lambda x: (np.sum(x, axis=0), np.max(x), x * 2), batch="x")
-    for size in (5, 700):
+def test_few_rows_of_large_sums_begin_without_zeros() -> None:
+    """All ways of sums to begin; sizes with panels of one, two and three sizes."""
+    x, index = RNG.normal(size=(140, 40)), RNG.integers(0, 100, 140)
+
+    def sums(x: Any, index: Any) -> Any:
+        table = aj.grad(lambda table: np.sum(np.sin(x[:, :20] * table[index])))(np.ones((100, 20)))
+        return x.T @ x, np.prod(1 + x / 99, axis=0), np.max(x, axis=0), np.any(x > 3, axis=0), table, np.cos(x)
+
+    found = check(sums, x, index, rows=(0, 1), sizes=(1, 2, 7, 8, 9, 63, 64, 65, 140))
+    assert made(found) == 1
+    (op,) = [op for op in found.programs()[0].pipeline.final.ops if op.name == "panels"]
+    assert op.attrs["beginnings"] == 2
+
+
+@pytest.mark.parametrize("columns", [6, 60])
+def test_panels_run_by_numpy_as_in_machine_code(columns: int) -> None:
+    X = RNG.normal(size=(700, columns))
+    compiled = aj.compile(lambda x: (np.sum(x, axis=0), np.max(x), x * 2, x.T @ x), batch="x")
+    for size in (5, 9, 700):
         compiled(X[:size])
         (program,) = compiled.programs()
         graph = program.pipeline.graphs["traced"]
