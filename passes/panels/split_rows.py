@@ -206,7 +206,7 @@ class _Emission:
         body = self._body(wanted)
         numbers = [op for op in body if op in split.graphs.numbers]
         rows = [value for value in graph.params if value in self.rows and value not in split.graphs.counters
-                and self._is_used(value, body, sums, wanted)]
+                and (loop == self.loops - 1 or self._is_used(value, body, sums, wanted))]       # the op says of all which have rows
         read = [value for op in body for value in op.operands] + [value for op in sums for value in op.operands[_accumulates(op):]]
         made = {op.results[0]: op for op in graph.ops if op.definition.kind is Kind.CREATION and op not in split.graphs.numbers}
         constants = [op for value, op in made.items() if value in read and value not in self.rows]

@@ -444,6 +444,11 @@ def test_calls_run_no_python() -> None:
     with pytest.raises(ValueError, match="broadcast"):
         compiled(X[:5], Y[:4])
     assert compiled(X[:0], Y[:0])[1].shape == (0, 6)
+    unused = aj.compile(lambda w, x, y: aj.hessian(lambda w: np.mean((x @ w - y) ** 2))(w), batch=(1, 2))
+    for size in (3, 3, 3, 8, 100):
+        unused(X[0], X[:size], Y[:size])
+    (program,) = unused.programs()
+    assert program.runs < program.calls == 5
 
 
 def test_donated_arrays_share_no_memory_with_rows() -> None:
