@@ -45,7 +45,7 @@ from adjit.ir.analysis.collective_order import table_of
 from adjit.ir.communicator import ENTERED, LEFT
 from adjit.ir.graph import Op, carried_operands
 from adjit.ir.memory_sizes import aligned
-from adjit.ir.ops.panels import ROWS_PER_PART
+from adjit.ir.ops.panels import PANELS_PER_PART
 from adjit.ir.ops.traits import CONTROL_FLOW
 
 ASSUMED_TRIP_COUNT = 64
@@ -286,7 +286,8 @@ class _RegionBuilder(StepBuilder):
 
     def used_parts(self, count: str) -> str:
         """Number of parts of so many rows, as `parts_of` says."""
-        return self.larger(self.smaller(self.let(f"udiv i64 {count}, {ROWS_PER_PART}"), self.op.attrs["parts"]), 1)
+        least = PANELS_PER_PART * self.op.attrs["sizes"][0]
+        return self.larger(self.smaller(self.let(f"udiv i64 {count}, {least}"), self.op.attrs["parts"]), 1)
 
     def region_scratch(self, scratch: str, dealt: bool) -> str:
         """Memory of the regions of panels, and behind it that of their steps: of the thread, or in the arena, behind the parts."""

@@ -18,6 +18,9 @@ from adjit.ir.types import I64, TensorType
 PANEL_SIZES = (64, 8, 1)
 """Rows of panels."""
 
+NARROW_SIZES = (512, *PANEL_SIZES)
+"""Rows of panels of functions of few numbers a row: a panel costs 10 ns besides, and 64 rows of a density take 30."""
+
 MOST_ROWS = 1_000_003
 """Most rows of a call that a program for any number serves: what Python does for more was not seen. It is a prime, so that hardly another
 length is a multiple."""
@@ -25,8 +28,9 @@ length is a multiple."""
 MOST_PARTS = 16
 """Most parts of the rows, each a task with carried values of its own: as many threads as are used."""
 
-ROWS_PER_PART = 128
-"""Least rows of a part. A part costs some passes over its carried values: as much as a few rows, of gradients of layers."""
+PANELS_PER_PART = 2
+"""Least panels of a part, of the largest size. A part costs some passes over its carried values: as much as a few rows, of gradients of
+layers."""
 
 Body = Callable[..., Sequence[np.ndarray]]
 
@@ -66,9 +70,9 @@ def _infer(*types: TensorType, regions: Sequence[Graph], initial: tuple[Any, ...
     return (*rows, *carried)
 
 
-def parts_of(count: int, parts: int) -> int:
+def parts_of(count: int, parts: int, sizes: Sequence[int]) -> int:
     """Number of parts of so many rows, at most `parts`. It follows from the number of rows alone."""
-    return max(1, min(parts, count // ROWS_PER_PART))
+    return max(1, min(parts, count // (PANELS_PER_PART * sizes[0])))
 
 
 def panels_of(count: int, sizes: Sequence[int], parts: int = 1) -> Iterator[list[tuple[int, int]]]:
@@ -94,7 +98,7 @@ def run_panels(bodies: Sequence[Body], combine: Body, arrays: Sequence[np.ndarra
     """Run a body for each panel; fills `rows` and returns the last carries, those of the parts combined. `per_row` has the length along
     the first axis that a row takes, of each array of rows, then of each of the results `rows`."""
     count, found = int(arrays[slices]), list[Sequence[np.ndarray]]()
-    for panels in panels_of(count, sizes, parts_of(count, parts)):
+    for panels in panels_of(count, sizes, parts_of(count, parts, sizes)):
         carried: Sequence[np.ndarray] = [array.copy() for array in initial]
         for number, begin in panels:
             end = begin + sizes[number]
@@ -129,7 +133,7 @@ def _evaluate(*arrays: np.ndarray, regions: Sequence[Graph], initial: tuple[Any,
 panels: OpDefinition = define(
     "panels", Kind.REGION, vjp=None, batch=None,
     attributes={"initial": tuple, "slices": int, "sizes": tuple, "parts": int, "beginnings": int, "scratch_bytes": int},
-    regions=len(PANEL_SIZES) + 1,
+    regions=2,
     doc="Runs a region for each panel of rows of `slices` arrays: as many panels of `sizes[0]` rows as there are, then of `sizes[1]`, down "
         "to single rows, each size by a region of its own. How many rows there are is data, the operand behind the arrays; types are those "
         "of `sizes[0]` rows. A region takes the carried values, then its rows of each array, the number of its first row, then the "

@@ -21,13 +21,18 @@ from adjit.ir.errors import Location
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Value, is_kept, needed_ops, number_of
 from adjit.ir.memory_sizes import aligned
 from adjit.ir.ops.control_flow import COUNT
-from adjit.ir.ops.panels import MOST_PARTS
+from adjit.ir.ops.panels import MOST_PARTS, NARROW_SIZES, PANEL_SIZES
 from adjit.ir.row_number import emit_number
 from adjit.ir.types import TensorType
 from adjit.passes.panels.row_axes import RowGraphs, RowsMixed, is_sum_over_rows, row_operands
 
 MAX_PART_BYTES = 1 << 22
 """Most bytes of the sums of all parts of the rows."""
+
+NARROW_BYTES = 64
+"""Most bytes that a row of any value may have in programs by larger panels."""
+
+_OF_KERNELS = (Kind.ELEMENTWISE, Kind.REDUCTION, Kind.MOVEMENT, Kind.CREATION)
 
 MIN_PARTS = 4
 """Least number of parts: fewer would leave threads idle that work on one panel together, whose sums are that large."""
@@ -49,20 +54,22 @@ class RowProgram:
     params: Mapping[int, int]
     results: Mapping[int, int]
     loops: int
+    sizes: tuple[int, ...]
 
 
-def split_rows(graphs: RowGraphs, sizes: Sequence[int]) -> RowProgram:
-    """The program of a function, by panels of these sizes. Raises `RowsMixed` if it computes rows from other rows."""
-    return _Split(graphs, sizes).run()
+def split_rows(graphs: RowGraphs) -> RowProgram:
+    """The program of a function. Raises `RowsMixed` if it computes rows from other rows."""
+    return _Split(graphs).run()
 
 
 class _Split:
-    def __init__(self, graphs: RowGraphs, sizes: Sequence[int]) -> None:
-        self.graphs, self.sizes = graphs, tuple(sizes)
+    def __init__(self, graphs: RowGraphs) -> None:
+        self.graphs = graphs
         self.graph = graphs.graphs[0]
         self.rows = graphs.rows
         self.index = {op: number for number, op in enumerate(self.graph.ops)}
         self.needed = set(needed_ops(self.graph.ops, self.graph.results))
+        self.sizes = NARROW_SIZES if self._is_narrow() else PANEL_SIZES
         self.level: dict[Value, int] = dict.fromkeys(self.graph.params, 0)
         """Loops that have to run before a value is known, or, of rows, before the loop that computes them."""
         self.sums: list[Op] = []
@@ -80,6 +87,13 @@ class _Split:
                             next((op.loc for op in self.graph.ops if any(self.level.get(value) == MAX_LOOPS and value in self.rows
                                                                         for value in op.results)), None))
         return _Emission(self, loops, self._assigned(loops)).program()
+
+    def _is_narrow(self) -> bool:
+        """True if all that is done with rows is elementwise, and reductions, on few numbers."""
+        working = [op for op in self.graph.ops if op in self.needed and any(value in self.rows for value in (*op.operands, *op.results))]
+        values = {value for op in working for value in (*op.operands, *op.results) if value in self.rows}
+        return all(op.definition.kind in _OF_KERNELS for op in working) and all(
+            self.graphs.type_for(value, 1).nbytes <= NARROW_BYTES for value in values)
 
     def _assigned(self, loops: int) -> list[list[Op]]:
         """Sums of each loop: each sum in the last loop that may compute it, where most of the rows that it needs are computed anyway."""
@@ -183,7 +197,7 @@ class _Emission:
         params = {number: self.rows[value].length for number, value in enumerate(graph.params)
                   if value in self.rows and value not in split.graphs.counters}
         found = {number: self.rows[value].length for number, value in enumerate(graph.results) if value in self.rows}
-        return RowProgram(made, params, found, self.loops)
+        return RowProgram(made, params, found, self.loops, split.sizes)
 
     def _emit_shared(self, op: Op) -> None:
         number = self.split.graphs.numbers.get(op)

@@ -21,7 +21,7 @@ from adjit.ir import ops
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import AdjitError
 from adjit.ir.graph import Graph, Op, Value, attributes_key, graph_key
-from adjit.ir.ops.panels import MOST_ROWS, PANEL_SIZES
+from adjit.ir.ops.panels import MOST_ROWS
 from adjit.ir.row_number import Expression
 from adjit.ir.thread_context import thread
 from adjit.ir.verifier import Stage
@@ -117,7 +117,7 @@ def _split(fun: Callable[..., Any], signature: CallSignature, compile_options: C
                 _check_reads(probe)     # rather the cause than the difference
                 raise
         _check_reads(probe)
-    program = split_rows(aligned, PANEL_SIZES)
+    program = split_rows(aligned)
     least = min(TRACED_SIZES)
     for size in FEW_ROWS:
         if not _serves(aligned, traces[0], size, partial(_trace, fun, signature, compile_options, size), compile_options.pass_options):
@@ -128,7 +128,7 @@ def _split(fun: Callable[..., Any], signature: CallSignature, compile_options: C
     kept = _trace(fun, signature, compile_options, TRACED_SIZES[0], keep=True)      # as the tensors are now: those of before are taken back
     try:
         aligned = _align([kept, *traces[1:]], TRACED_SIZES, compile_options.pass_options)
-        return kept, split_rows(aligned, PANEL_SIZES), least
+        return kept, split_rows(aligned), least
     except BaseException:
         assert kept.captured is not None
         kept.captured.undo()
@@ -290,7 +290,7 @@ def _with_traced(pipeline: Any, graph: Graph) -> PipelineResult:
 
 
 def _about(compile_options: CompileOptions, program: RowProgram, least: int) -> str:
-    *larger, single = PANEL_SIZES
+    *larger, single = program.sizes
     few = "" if least == 1 else f"; fewer than {least} rows have programs of their own"
     loops = "one loop" if program.loops == 1 else f"{program.loops} loops"
     return (f"one program for any number of rows of {', '.join(sorted(compile_options.batch))}: {loops} over panels of "
