@@ -31,12 +31,13 @@ class Found:
 
 
 class Events:
-    """Functions, and their attributes `terminal` and `direction`, as SciPy has them."""
+    """Functions, and their attributes `terminal` and `direction`, as SciPy has them: `terminal` is how often the event occurs until it ends
+    the integration, 0 for one that does not."""
 
     def __init__(self, functions: Sequence[Function], most: int) -> None:
         self.functions = tuple(functions)
         self.most = most
-        self.terminal = tuple(bool(getattr(event, "terminal", False)) for event in self.functions)
+        self.terminal = tuple(int(getattr(event, "terminal", None) or 0) for event in self.functions)
         self.direction = tuple(float(getattr(event, "direction", 0)) for event in self.functions)
         self.key = self.functions, most, self.terminal, self.direction
 
@@ -45,8 +46,10 @@ class Events:
         functions = () if events is None else (events,) if callable(events) else tuple(events)
         if not all(map(callable, functions)):
             raise TraceError("solve_ivp: events are functions of (t, y), or a list of them", find_user_location())
-        if any(getattr(event, "terminal", False) not in (False, True, 1) for event in functions):
-            raise TraceError("solve_ivp: terminal is True or False: the first such event ends the integration", find_user_location())
+        for terminal in (getattr(event, "terminal", None) for event in functions):
+            if terminal is not None and (not isinstance(terminal, (bool, int, np.bool_, np.integer)) or terminal < 0):
+                raise TraceError(f"solve_ivp: terminal is {terminal!r}", find_user_location(),
+                                 hint="True, False, or how often the event occurs until it ends the integration")
         return cls(functions, most)
 
     def bound(self, functions: Sequence[Function]) -> BoundEvents:
@@ -78,17 +81,17 @@ class BoundEvents:
         seen = [good & flag for flag in wanted]
         parts = [self._part(g, t, y, h, step, flag) for g, flag in zip(self.functions, seen, strict=True)]
         first: Any = np.asarray(np.inf)
-        for part, flag, terminal in zip(parts, seen, self.events.terminal, strict=True):
-            first = np.where(flag & (part < first), part, first) if terminal else first
+        for i, (part, flag, terminal) in enumerate(zip(parts, seen, self.events.terminal, strict=True)):
+            first = np.where(flag & (part < first) & (s["counts"][i] + 1 >= terminal), part, first) if terminal else first
         ends = np.isfinite(first)
         first = np.where(ends, first, 1.0)
         counts, t_events, y_events = s["counts"].copy(), s["t_events"].copy(), s["y_events"].copy()
         for i, (part, flag) in enumerate(zip(parts, seen, strict=True)):
             kept = flag & (part <= first)
             place = np.minimum(counts[i], self.events.most - 1)
-            kept = kept & (counts[i] < self.events.most)
-            t_events[i, place] = np.where(kept, t + part * h, t_events[i, place])
-            y_events[i, place] = np.where(kept, between(y, h, step.coefficients, part), y_events[i, place])
+            there = kept & (counts[i] < self.events.most)
+            t_events[i, place] = np.where(there, t + part * h, t_events[i, place])
+            y_events[i, place] = np.where(there, between(y, h, step.coefficients, part), y_events[i, place])
             counts[i] = counts[i] + np.where(kept, 1, 0)
         records = {"g": np.where(good, after, before), "counts": counts, "t_events": t_events, "y_events": y_events}
         return Found(ends, t + first * h, between(y, h, step.coefficients, first), records)

@@ -77,7 +77,8 @@ def solve_ivp(fun: Function, t_span: tuple[Any, Any], y0: Any, method: str = "RK
 
     `gradient="steps"` differentiates the steps, to any order, from checkpoints: the derivative of what is computed. "adjoint" solves the
     adjoint equations backward in time: first derivatives in reverse mode, in the memory of a state, as accurate as the tolerances; without
-    events and dense output. Where the steps are differentiated, their sizes are constants.
+    events and dense output. It is NaN where the solution backward in time does not come back to the states that are known, as of stiff
+    problems. Where the steps are differentiated, their sizes are constants.
 
     Raises `ShapeError` if `fun` does not return as many numbers as `y0` has, `TraceError` for options that do not fit, `ArgumentError` (a
     `ValueError`) for times that are out of order, or outside of `t_span`.
@@ -115,10 +116,10 @@ def solve_ivp(fun: Function, t_span: tuple[Any, Any], y0: Any, method: str = "RK
         tolerances = rtol, _tolerance(atol, vectors, name)
         settings = Settings(chosen, tolerances, first_step, max_step, max_steps, dense_output)
         if gradient == "adjoint":
-            return solve_by_adjoint(problem, begin, end, times, functools.partial(integrate, settings=settings), OdeResult)
+            return solve_by_adjoint(problem, begin, end, times, integrate, settings, OdeResult)
         g = [functools.partial(lambda event, t, y: event(t, vectors.unravel(y), *args), event) for event in found.functions]
         return integrate(lambda t, y: problem.value(y, (t, *problem.theta[1:])), begin, end, vectors.initial, times, vectors,
-                         found.bound(g), settings=settings)
+                         found.bound(g), settings)
 
     result: OdeResult = run(fun, "solve_ivp", (method, dense_output, found.key, max_steps, gradient), solve, tuple(t_span), y0, t_eval,
                             tuple(args), rtol, atol, first_step, max_step)
@@ -240,6 +241,9 @@ def _step(f: Function, s: State, end: Any, forward: Any, settings: Settings, eve
     size = np.minimum(s["h"], settings.max_step)
     is_last = size >= np.abs(stop_gradient(left)) * (1 - 1e-12)
     h = np.where(is_last, left, forward * size)
+    # Problems of a batch that are done take further steps, which are dropped: back, where `f` is defined, as what is singular, such as a
+    # step of size 0, would make derivatives NaN
+    h = np.where(s["stop"], -1e-3 * forward * size, h)
     step = method.step(f, t, y, s["slope"], h)
     scale = atol + rtol * np.maximum(np.abs(y), np.abs(step.y))
     norm = stop_gradient(np.sqrt(np.mean((step.error / scale) ** 2)))
