@@ -281,7 +281,7 @@ def _as_function(name: str) -> Callable[..., Any]:
         if "out" in kwargs:
             out = kwargs.pop("out")
             return written(out, getattr(as_tensor(input), name)(*args, **kwargs))
-        return getattr(as_tensor(input), name)(*args, **kwargs)
+        return getattr(input if isinstance(input, Tensor) else as_tensor(input), name)(*args, **kwargs)
 
     function.__name__ = function.__qualname__ = name
     text = cleandoc(getattr(Tensor, name).__doc__ or "")

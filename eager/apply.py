@@ -30,8 +30,8 @@ from adjit.eager.node import Edge, Node, SavedTensor, edge_of
 from adjit.eager.node_names import STRIDED, VIEW_FUNCTIONS
 from adjit.eager.operation import Operation
 from adjit.eager.promotion import PROMOTING, promoted, promotes
-from adjit.eager.tensor import Tensor, new_tensor
-from adjit.eager.views import View
+from adjit.eager.tensor import Tensor, new_object, new_tensor
+from adjit.eager.views import View, root_of
 from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.errors import IndexingError, UnsupportedError
@@ -46,7 +46,6 @@ from adjit.tracer.user_location import find_user_location
 Function = Callable[..., Any]
 _NONE: dict[str, Any] = {}
 new_tuple: Callable[..., Any] = tuple.__new__       # Python's own constructor of named tuples takes twice the time
-new_object: Callable[[type[Tensor]], Tensor] = object.__new__
 
 
 def apply(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any] = _NONE, is_promoted: bool = False) -> Any:
@@ -62,29 +61,44 @@ def apply(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any] =
     arrays: list[Any] = []
     recorded, dynamic = False, function in DYNAMIC_FLOATS
     for arg in args:
+        kind = type(arg)
         if isinstance(arg, Tensor):
             array = arg.array
             key += (array.dtype.char, array.shape)
             operands.append(arg)
             arrays.append(array)
-            if arg._requires_grad or arg._view is not None:
+            if arg._requires_grad or (arg._view is not None and not _is_current(arg._view)):
                 recorded = True
-        elif type(arg) in BY_VALUE:
-            if dynamic and type(arg) is int and _is_beside_floats(args):
+        elif kind in BY_VALUE:
+            if dynamic and kind is int and _is_beside_floats(args):
                 return apply(function, integers_as_floats(args), kwargs)
-            key += (type(arg), arg)
-        elif type(arg) is float and arg and arg == arg and not dynamic:
-            key += (float, arg)
+            key += (kind, arg)
+        elif kind is float and arg and arg == arg and not dynamic:
+            key += (kind, arg)
+        elif kind is list:
+            key += (kind, len(arg))
+            for item in arg:
+                if not isinstance(item, Tensor):
+                    recorded = True
+                    describe(item, operands, key, dynamic)
+                    continue
+                array = item.array
+                key += (array.dtype.char, array.shape)
+                operands.append(item)
+                arrays.append(array)
+                if item._requires_grad or (item._view is not None and not _is_current(item._view)):
+                    recorded = True
         else:
             describe(arg, operands, key, dynamic)
-            recorded = recorded or (isinstance(arg, (list, tuple)) and key[-2] is not HASHABLE)
-    for name, arg in kwargs.items():
-        key.append(name)
-        if type(arg) in BY_VALUE:
-            key += (type(arg), arg)
-        else:
-            recorded = True
-            describe(arg, operands, key, dynamic)
+            recorded = recorded or (isinstance(arg, tuple) and key[-2] is not HASHABLE)
+    if kwargs:
+        for name, arg in kwargs.items():
+            key.append(name)
+            if type(arg) in BY_VALUE:
+                key += (type(arg), arg)
+            else:
+                recorded = True
+                describe(arg, operands, key, dynamic)
     if len(arrays) < len(operands):
         arrays = [operand.array if isinstance(operand, Tensor) else operand for operand in operands]
     wanted: tuple[int, ...] = ()
@@ -103,22 +117,22 @@ def apply(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any] =
         call = find_call(function, args, kwargs, operands, tuple(key), wanted, dynamic, function in VIEW_FUNCTIONS)
     elif call.is_plain and not scopes:
         made = new_object(Tensor)
-        made._writes = [0]
+        made._writes, made._requires_grad, made._view = [0], False, None
         try:
             made.array = (context.silently or _silence(context))(call.run, *arrays)
         except (IndexError, RuntimeError) as error:
             made.array = _after(error, call.run, arrays)
         return made
     elif call.is_one_view and not scopes:
-        outs = call.run(*arrays)
-        made = _one_view(call.operation, operands[0], outs[0])
+        array = call.run(*arrays)
+        made = _one_view(call.operation, operands[0], array)
         if wanted:
-            _record(call.operation, operands, (made,), arrays, outs, None)
+            _record(call.operation, operands, (made,), arrays, (array,), None)
         return made
     elif call.is_single and not scopes:
         outs = run_arrays(call.operation, arrays)
         made = new_object(Tensor)
-        made.array, made._writes = outs[0], [0]
+        made.array, made._writes, made._view = outs[0], [0], None
         _record(call.operation, operands, (made,), arrays, outs, None)
         return made
     if call.constants:
@@ -141,20 +155,20 @@ def apply_to_one(function: Function, x: Tensor) -> Any:
         if call is not None and context.silently is not None and not context.scopes:
             if call.is_plain:
                 made = new_object(Tensor)
-                made._writes = [0]
+                made._writes, made._requires_grad, made._view = [0], False, None
                 try:
                     made.array = context.silently(call.run, array)
                 except (IndexError, RuntimeError) as error:
                     made.array = _after(error, call.run, (array,))
                 return made
             if call.is_one_view:
-                return _one_view(call.operation, x, call.run(array)[0])
+                return _one_view(call.operation, x, call.run(array))
     return apply(function, (x,))
 
 
-def apply_to_two(function: Function, x: Tensor, other: Any) -> Any:
+def apply_to_two(function: Function, x: Tensor, other: Any, index: tuple[Any, ...] | None = None) -> Any:
     """`apply(function, (x, other))`, by a shorter way for two tensors, or a tensor and a number, a tuple of numbers or a dtype, where
-    nothing is recorded."""
+    nothing is recorded. `index` is `hashable_index` of a tuple, if it is known."""
     if not x._requires_grad and (x._view is None or _is_current(x._view)) and not switches.autocast:
         array, kind = x.array, type(other)
         call: Call | None = None
@@ -167,7 +181,8 @@ def apply_to_two(function: Function, x: Tensor, other: Any) -> Any:
         elif isinstance(other, np.dtype):
             call = known_calls.get((function, array.dtype.char, array.shape, other))
         elif kind is tuple:
-            index = hashable_index(other)
+            if index is None:
+                index = other if HASHABLE.issuperset(map(type, other)) else hashable_index(other)
             if index is not None:
                 call = known_calls.get((function, array.dtype.char, array.shape, HASHABLE, index))
         elif kind is int or kind is float:
@@ -179,29 +194,37 @@ def apply_to_two(function: Function, x: Tensor, other: Any) -> Any:
         if call is not None and context.silently is not None and not context.scopes:
             if call.is_plain:
                 made = new_object(Tensor)
-                made._writes = [0]
+                made._writes, made._requires_grad, made._view = [0], False, None
                 try:
                     made.array = context.silently(call.run, *operands)
                 except (IndexError, RuntimeError) as error:
                     made.array = _after(error, call.run, operands)
                 return made
             if call.is_one_view:
-                return _one_view(call.operation, x, call.run(*operands)[0])
+                return _one_view(call.operation, x, call.run(*operands))
     return apply(function, (x, other))
 
 
 def _is_current(view: View) -> bool:
     """True if no write in place has changed the graph of a view's base since the view looked."""
-    return view.history == view.root._history
+    parent = view.parent
+    while (outer := parent._view) is not None:
+        parent = outer.parent
+    return view.history == parent._history
 
 
 def _one_view(operation: Operation, base: Any, array: np.ndarray, index: int = 0) -> Tensor:
     """Make the tensor of an operation that returns a view of the tensor `base`, or new memory where NumPy has to copy."""
     made = new_object(Tensor)
-    if isinstance(base, Tensor) and (_is_view_of(array, base.array) or not array.size):
-        made.array, made._writes, made._view = array, base._writes, View(base, operation, index)
-    else:
-        made.array, made._writes = array.copy(), [0]
+    if isinstance(base, Tensor):        # NumPy's views name the owner of their memory, which answers for most at once
+        memory, owner = base.array, array.base
+        if owner is memory or (owner is not None and owner is memory.base) or not array.size or np.may_share_memory(array, memory):
+            made.array, made._writes, made._requires_grad = array, base._writes, False
+            made._view = view = new_object(View)       # its own constructor would take twice the time
+            view.parent, view.operation, view.index, view.at = base, operation, index, ()
+            view.history = base._history if base._view is None else root_of(base)._history
+            return made
+    made.array, made._writes, made._requires_grad, made._view = array.copy(), [0], False, None
     return made
 
 
@@ -239,12 +262,6 @@ def _finished(operation: Operation, operands: Sequence[Any], arrays: Sequence[An
     if operation.wanted:
         _record(operation, operands, results, arrays, outs, None)
     return results
-
-
-def _is_view_of(array: np.ndarray, base: np.ndarray) -> bool:
-    """True if two arrays share memory. NumPy's views name the owner of their memory, which answers for most at once."""
-    owner = array.base
-    return owner is base or (owner is not None and owner is base.base) or np.may_share_memory(array, base)
 
 
 def run_arrays(operation: Operation, arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:

@@ -6,6 +6,7 @@ import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -51,12 +52,15 @@ CONSTANT: frozenset[Function] = frozenset(map(inspect.unwrap, _CONSTANT))
 """
 
 
+_ITS_OPERAND, _COPY = "def run(a0):\n    return (a0,)\n", methodcaller("copy")
+
+
 class Call:
     """Traced function for one signature: its operation, and the structure of its results.
 
     `constants` are arrays that the function captures: operands after those of the call. After the first run `is_single` tells that the
     only result is a new array, and `is_plain` that besides its tensor needs no node: `run` takes the arrays of the operands and returns
-    it. `is_one_view`: the only result may be a view of the first operand, and `run` returns it in a tuple.
+    it. `is_one_view`: the only result, which `run` returns too, may be a view of the first operand.
     """
 
     __slots__ = ("constants", "is_one_view", "is_plain", "is_single", "is_view", "leaves", "operation", "pack", "run", "single", "tree")
@@ -78,13 +82,15 @@ class Call:
         one = self.single and operation.results == 1 and not self.constants
         self.is_single = one and function.fresh[0] and not self.is_view
         if one and self.is_view and not function.fresh[0]:
-            self.run, self.is_one_view = function.run, True
+            self.run, self.is_one_view = function.run_single, True
         if not one or operation.wanted or function.calls_host:
             return
         if self.is_single:
             self.run, self.is_plain = function.run_single, True
         elif not self.is_view:      # the result is an operand, or a part of it: `clone`
-            self.run, self.is_plain = lambda *arrays: function.run(*arrays)[0].copy(), True
+            part = function.run_single
+            self.run = _COPY if function.text == _ITS_OPERAND else lambda *arrays: part(*arrays).copy()
+            self.is_plain = True
 
     def rebuild(self, results: Sequence[Any]) -> Any:
         """Build the function's result from the results of the operation."""
@@ -114,6 +120,9 @@ HASHABLE = frozenset({int, type(None), type(Ellipsis)})
 """Types whose values are equal only if they are the same."""
 
 
+_BOUNDS = frozenset({int, type(None)})
+
+
 def hashable_index(items: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """Sizes, dimensions or a basic index as part of a key; None for a tuple with other items."""
     if HASHABLE.issuperset(map(type, items)):
@@ -123,7 +132,7 @@ def hashable_index(items: tuple[Any, ...]) -> tuple[Any, ...] | None:
         kind = type(item)
         if kind is slice:
             item = item.start, item.stop, item.step
-            if not HASHABLE.issuperset(map(type, item)):
+            if not _BOUNDS.issuperset(map(type, item)):
                 return None
         elif kind not in HASHABLE:
             return None

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from adjit.eager.apply import apply, apply_to_two
+from adjit.eager.call import hashable_index
 from adjit.eager.capture import traced
 from adjit.eager.functional import elementwise, shapes
 from adjit.eager.in_place import apply_in_place
@@ -26,8 +27,9 @@ def get_item(self: Tensor, index: Any) -> Tensor:
     """Return `self[index]` by PyTorch's rules: integers, also tensors of one that have no dimensions, slices, None and an ellipsis take a
     view, of which arrays and masks then choose a copy of elements."""
     entries = index if type(index) is tuple else (index,)
-    if type(index) is int or all(map(_is_basic, entries)):
-        return apply_to_two(shapes.get_view, self, entries)
+    basic = entries if type(index) is int else hashable_index(entries)
+    if basic is not None:
+        return apply_to_two(shapes.get_view, self, entries, basic)
     array = index.array if isinstance(index, Tensor) else index
     if type(array) is np.ndarray and 0 < array.ndim <= self.array.ndim:
         if array.dtype == np.int64:
@@ -38,14 +40,7 @@ def get_item(self: Tensor, index: Any) -> Tensor:
     return apply(shapes.get_item, (view, chosen)) if chosen else view
 
 
-_BOUNDS = frozenset({int, type(None)})
 _WHOLE = slice(None)
-
-
-def _is_basic(item: Any) -> bool:
-    if type(item) is slice:
-        return type(item.start) in _BOUNDS and type(item.stop) in _BOUNDS and type(item.step) in _BOUNDS
-    return item is None or item is Ellipsis or type(item) is int
 
 
 def _split(self: Tensor, entries: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
@@ -172,7 +167,7 @@ def masked_select(self: Tensor, mask: Any) -> Tensor:
 def set_item(self: Tensor, index: Any, value: Any) -> None:
     """Assign `self[index] = value`: the memory is written to, and the graph records the new content."""
     entries = index if type(index) is tuple else (index,)
-    if all(map(_is_basic, entries)):
+    if hashable_index(entries) is not None:
         apply_in_place(elementwise.assign, apply(shapes.get_view, (self, entries)), (value,))
     elif len(entries) == 1 and _is_mask_of(entries[0], self) and not np.ndim(value.array if isinstance(value, Tensor) else value):
         apply_in_place(elementwise.masked_fill, self, (entries[0], value))

@@ -237,8 +237,11 @@ def _method(name: str, function: Function) -> Function:
         if kwargs:
             args, kwargs = arguments.bound(method, function, args, kwargs)
         try:
-            if not kwargs and len(args) < 2:
-                return apply_to_two(function, self, args[0]) if args else apply_to_one(function, self)
+            if not kwargs:
+                if not args:
+                    return apply_to_one(function, self)
+                if len(args) == 1:
+                    return apply_to_two(function, self, args[0])
             return apply(function, (self, *args), kwargs)
         except Exception as error:
             hide_frames(error)
@@ -325,7 +328,9 @@ def _sizes(name: str, function: Function, *keywords: str) -> Function:
     def method(self: Tensor, *sizes: Any, **kwargs: Any) -> Tensor:
         try:
             given = arguments.of_sizes(method, keywords, sizes, kwargs) if kwargs else sizes
-            return apply_to_two(function, self, _integers(*given))
+            if len(given) != 1 or type(given[0]) is not int:
+                given = _integers(*given)
+            return apply_to_two(function, self, given)
         except BaseException as error:
             hide_frames(error)
             raise
@@ -340,7 +345,9 @@ def _view(self: Tensor, *sizes: Any, **kwargs: Any) -> Tensor:
     dtype = kwargs.get("dtype", sizes[0] if len(sizes) == 1 else None)
     if dtype is not None and not hasattr(dtype, "__index__") and not isinstance(dtype, (tuple, list)):
         return apply(shapes.view_dtype, (self, dtype_argument(dtype)))
-    given = _integers(*(arguments.of_sizes(_view, ("size", "shape"), sizes, kwargs) if kwargs else sizes))
+    given = arguments.of_sizes(_view, ("size", "shape"), sizes, kwargs) if kwargs else sizes
+    if len(given) != 1 or type(given[0]) is not int:
+        given = _integers(*given)
     made: Tensor = apply_to_two(shapes.view, self, given)
     if made._view is None and made.array.size:
         shapes.refuse_view(self.shape, given)
@@ -372,7 +379,7 @@ def _transpose(self: Tensor, *dims: Any, dim0: int | None = None, dim1: int | No
     if not dims:
         return apply(shapes.permute, (self, tuple(range(self.ndim))[::-1]))
     if len(dims) == 2:
-        return apply(shapes.transpose, (self, *map(operator.index, dims)))
+        return apply(shapes.transpose, (self, *(dims if _INTEGERS.issuperset(map(type, dims)) else map(operator.index, dims))))
     return apply(shapes.permute, (self, _integers(*dims)))
 
 

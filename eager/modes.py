@@ -36,7 +36,8 @@ class _Modes(threading.local):
 
 
 class _Switches:
-    autocast = False
+    def __init__(self) -> None:
+        self.autocast = False
 
 
 switches = _Switches()

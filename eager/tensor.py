@@ -49,6 +49,7 @@ class Tensor(TensorMethods):
     tensor([2., 4.])
     """
 
+    # Python finds what an object has itself several times as fast as a default of the class: what each operation reads is always set.
     array: Any
     _writes: list[int]
     _requires_grad: bool = False
@@ -70,7 +71,7 @@ class Tensor(TensorMethods):
         sizes = given[0] if len(given) == 1 and isinstance(given[0], Size) else given or (0,)
         content = _content(given[0], modes.default_float, copy=True) if len(given) == 1 and not isinstance(given[0], (int, Size)) else \
             own_tensor(np.zeros(tuple(sizes), modes.default_float)).array
-        self.array, self._writes = content, [0]
+        self.array, self._writes, self._requires_grad, self._view = content, [0], False, None
         if isinstance(content, TracedArray):
             note_wrapper(self)
 
@@ -98,11 +99,13 @@ class Tensor(TensorMethods):
         return self._writes[0]
 
 
+new_object: Callable[[type[Any]], Any] = object.__new__
+
+
 def new_tensor(array: Any) -> Tensor:
     """Make a tensor around this array, which requires no grad."""
-    made = Tensor.__new__(Tensor)
-    made.array = array
-    made._writes = [0]
+    made = new_object(Tensor)
+    made.array, made._writes, made._requires_grad, made._view = array, [0], False, None
     if isinstance(array, TracedArray):
         note_wrapper(made)
     return made

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, lru_cache, partial
+from operator import attrgetter, itemgetter, methodcaller
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,10 @@ from adjit.ir.ops.traits import CONTROL_FLOW, HOST_CALLS
 from adjit.ir.types import Shape, TensorType, is_complex, is_half
 
 _ONE_CALL = re.compile(r"def run\(([\w, ]*)\):\n    v0 = (\w+)\(\1\)\n    return \(v0,\)\n")
+_ONE_VIEW = re.compile(r"def run\(a0\):\n    v0 = a0(?:\.(T)|\[(k\d+)\]|\.(reshape|transpose)\((k\d+)\))\n    return \(v0,\)\n")
+_ONE_RESULT = re.compile(r"^    return \((.*),\)$", re.MULTILINE)
 _RESHAPE = re.compile(r"(v\d+) = (\w+)\.reshape\(k\d+\)")
+_SLICE = re.compile(r"(v\d+) = (\w+)\[(k\d+)\]")
 _NEW_ARRAYS = (Kind.ELEMENTWISE, Kind.EXTERNAL, Kind.SCAN)
 """Kinds of ops whose results share no memory with their operands, unless an op has its own `write_` method."""
 
@@ -63,22 +67,20 @@ class NumpyFunction:
 
     `run(*arrays)` returns the tuple of results, all ndarrays; `text` is its source. `fresh[i]`: result i is certainly a new array that
     shares memory with no parameter, no constant and no other result. `views[i]`: number of the one parameter whose memory result i, and no
-    other result, is a part of; else None. `only`: the function that `run` calls, if it is one call. `calls_host`: it calls functions of the
-    user.
+    other result, is a part of; else None. `make_single` makes `run_single`. `calls_host`: it calls functions of the user.
     """
 
     run: Callable[..., tuple[np.ndarray, ...]]
     text: str
     fresh: tuple[bool, ...]
     views: tuple[int | None, ...] = ()
-    only: Callable[..., np.ndarray] | None = None
+    make_single: Callable[[], Callable[..., np.ndarray]] | None = None
     calls_host: bool = False
 
     @property
     def run_single(self) -> Callable[..., np.ndarray]:
-        """The function of a graph of one result, which it returns alone: NumPy's own, where the graph is one call of it."""
-        run = self.run
-        return self.only or (lambda *arrays: run(*arrays)[0])
+        """The function of a graph of one result, which it returns alone: NumPy's own or Python's, where the graph is one call or view."""
+        return _first_of(self.run) if self.make_single is None else self.make_single()
 
 
 def compile_graph(graph: Graph, weak: frozenset[int] = frozenset(), views: bool = False) -> NumpyFunction:
@@ -102,10 +104,27 @@ def compile_graph(graph: Graph, weak: frozenset[int] = frozenset(), views: bool 
 def _compile(graph: Graph, weak: frozenset[int], witnesses: dict[Value, Value], views: bool = False) -> NumpyFunction:
     writer = _Writer(graph, weak, witnesses, views)
     text, bound = writer.write()
-    make = _compiled(text, tuple(bound))
-    only = _ONE_CALL.fullmatch(text)
+    run = _compiled(text, tuple(bound))(*bound.values())
     calls_host = any(op.name in HOST_CALLS for op in walk(graph))
-    return NumpyFunction(make(*bound.values()), text, writer.fresh, writer.viewed, bound[only[2]] if only else None, calls_host)
+    return NumpyFunction(run, text, writer.fresh, writer.viewed, partial(_single, text, bound, run), calls_host)
+
+
+def _single(text: str, bound: dict[str, Any], run: Callable[..., tuple[np.ndarray, ...]]) -> Callable[..., np.ndarray]:
+    """The function of a text with one result, which it returns alone: NumPy's own or Python's, where it is one call or one view."""
+    call, view = _ONE_CALL.fullmatch(text), _ONE_VIEW.fullmatch(text)
+    if call is not None:
+        return bound[call[2]]       # type: ignore[no-any-return]
+    if view is not None:
+        transposed, index, method, shape = view.groups()
+        return attrgetter("T") if transposed else itemgetter(bound[index]) if index else methodcaller(method, bound[shape])
+    if text.count("return ") > 1:
+        return _first_of(run)
+    make: Callable[..., Any] = _compiled(_ONE_RESULT.sub(r"    return \1", text), tuple(bound))
+    return make(*bound.values())        # type: ignore[no-any-return]
+
+
+def _first_of(run: Callable[..., tuple[np.ndarray, ...]]) -> Callable[..., np.ndarray]:
+    return lambda *arrays: run(*arrays)[0]
 
 
 @lru_cache(maxsize=4096)
@@ -382,7 +401,22 @@ class _Writer(FunctionText):
             return self.alias(binding)
         if binding.shape != x.type.shape and not (self.views or binding.has_all(x.type)):     # NumPy would copy it, and roots not show that
             return self.reshaped(x, self.copied(x), shape, self.new_root())
-        return self.reshaped(x, self.full(x), shape, self.roots_of_full(x))
+        index = self.index_before(x, shape)
+        return self.reshaped(x, self.full(x), shape, self.roots_of_full(x)) if index is None else self.assign(index, shape, binding.roots)
+
+    def index_before(self, x: Value, shape: Shape) -> str | None:
+        """A slice and the axes of one element that it drops, in one index, in place of the slice that made `x` in the last line, which is
+        removed. None if another op made it, or something else needs it."""
+        slice, line = self.producers.get(x), _SLICE.fullmatch(self.lines[-1]) if self.lines else None
+        if slice is None or slice.name != "slice" or line is None or line[1] != self.bindings[x].text:
+            return None
+        dropped = [size == 1 != full for size, full in zip(x.type.shape, slice.operands[0].type.shape, strict=True)]
+        kept = tuple(size for size, drop in zip(x.type.shape, dropped, strict=True) if not drop)
+        if kept != shape or x not in self.dying or not self.only_holder(x):
+            return None
+        self.lines.pop()
+        parts = zip(dropped, slice.attrs["start"], self.bound[line[3]], strict=True)
+        return f"{line[2]}[{self.constant((*[start if drop else part for drop, start, part in parts], ...))}]"
 
     def reshaped(self, x: Value, text: str, shape: Shape, roots: frozenset[int], viewed: bool = False) -> Binding:
         """A reshape. If its operand is a reshape that nothing else needs, one reshape replaces both."""

@@ -41,6 +41,10 @@ def run(graph: Graph, arrays: Sequence[np.ndarray]) -> tuple[NumpyFunction, tupl
         warnings.simplefilter("error")
         results = function.run(*arrays)
         again = function.run(*arrays)
+        alone = function.run_single(*arrays) if len(results) == 1 else None
+    if alone is not None:
+        assert type(alone) is np.ndarray
+        np.testing.assert_array_equal(alone, results[0])
     assert isinstance(results, tuple)
     assert len(results) == len(function.fresh) == len(graph.results)
     for array, old in zip(arrays, before, strict=True):
@@ -209,6 +213,25 @@ def test_of_reshapes_in_a_row_the_last_is_left() -> None:
 
     assert check(function, numbers(5, 3)).text.count("reshape") == 1
     check(before_another_op, numbers(4))
+
+
+@pytest.mark.parametrize(("start", "stop", "shape"), [((1, 0), (2, 3), (3,)), ((0, 2), (2, 3), (2,)), ((1, 1), (2, 2), ())])
+def test_an_index_is_one_call(start: tuple[int, ...], stop: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    x = np.arange(6.0).reshape(2, 3)
+    for array in (x, np.asfortranarray(x)):
+        function = check(lambda x: [ops.reshape(ops.slice(x, start=start, stop=stop, step=(1, 1)), shape=shape)], array)
+        assert "reshape" not in function.text
+    longer = check(lambda x: [ops.reshape(part := ops.slice(x, start=start, stop=stop, step=(1, 1)), shape=shape), ops.exp(part)], x)
+    assert "reshape" in longer.text       # the slice itself is needed
+    assert "reshape" in check(lambda x: [ops.reshape(ops.slice(x, start=start, stop=stop, step=(1, 1)), shape=(1, 1, *shape, 1))], x).text
+
+
+@pytest.mark.parametrize("take", [
+    lambda x: ops.transpose(x, permutation=(1, 0)), lambda x: ops.reshape(x, shape=(6,)), ops.exp,
+    lambda x: ops.slice(x, start=(0, 1), stop=(2, 3), step=(1, 1))])
+def test_the_only_result_of_one_call_takes_no_call_in_python(take: Callable[[Value], Value]) -> None:
+    function = check(lambda x: [take(x)], np.arange(6.0).reshape(2, 3))
+    assert not hasattr(function.run_single, "__code__")
 
 
 def test_constants_are_no_arrays_of_the_shape() -> None:

@@ -157,7 +157,7 @@ def test_losses_of_probabilities(reduction: str) -> None:
             torch.nn.BCEWithLogitsLoss(torch.tensor(weight), reduction=reduction, pos_weight=torch.tensor(weight[0])), array((4, 3)),
             constants=[target])
     for kind in (reduction, "batchmean"):
-        compare(aj.nn.KLDivLoss(kind), torch.nn.KLDivLoss(reduction=kind), np.log(probability), constants=[target])
+        compare(aj.nn.KLDivLoss(reduction=kind), torch.nn.KLDivLoss(reduction=kind), np.log(probability), constants=[target])
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
