@@ -370,6 +370,7 @@ class CompiledFunction(Generic[P, R]):
         "nutpie"                    of a log density: `nutpie.sample(c.nutpie_model())`
 
         `data` names arguments that callers do not pass; `c.set(name=...)` replaces their content. They, and captured arrays, are copied.
+        Those that are in `batch=` of `adjit.compile` may then have any number of rows.
         The code is compiled once for arguments of the same types, and shared.
 
         Raises `ExportError`, `ShapeError` or `DTypeError` if the function or the arguments are not of that form.
@@ -387,6 +388,10 @@ class CompiledFunction(Generic[P, R]):
         if not args and not kwargs and self.compile_options.backend == "native":
             program = self.program(fun, args, kwargs)
             self._check_stores_nothing(program)
+            if program.loops_over_rows:
+                raise ExportError(f"as_callable: the last program of {function_name(self.fun)} is for any number of rows, and C functions "
+                                  "have one number of variables", find_user_location(),
+                                  hint="pass example arguments; of data that has rows, form=... and data=...")
             return native_callable.make_callable(program, program.current(program.signature), program.signature)
         signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.key)
         return native_callable.make_callable(*self._native(fun, args, kwargs, signature), signature)

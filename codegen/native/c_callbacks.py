@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from adjit.codegen.llvm.builder import Builder
+from adjit.codegen.llvm.builder import Builder, Value
 from adjit.codegen.native.program_code import ENTRY, GUARD_MISSED
 from adjit.ir.dataclass import dataclass
 from adjit.ir.memory_sizes import MAX_CALL_STACK_BYTES
@@ -65,7 +65,8 @@ class Objective:
     """A program read as a function of `count` numbers.
 
     `params` has the place of each parameter: in "x", "time" or the "pointers"; `results` of each result, in "first" (the value, residuals,
-    derivatives) or "second" (a gradient, a Jacobian), of the sizes `sizes`.
+    derivatives) or "second" (a gradient, a Jacobian), of the sizes `sizes`. Where the program is for any number of rows, the array number
+    `rows` of the pointers tells how many there are, and a size in `per_row` is that of a row.
     """
 
     form: str
@@ -74,6 +75,8 @@ class Objective:
     results: Sequence[Place]
     sizes: tuple[int, int]
     arena_bytes: int
+    rows: int = -1
+    per_row: tuple[bool, bool] = (False, False)
 
 
 def callbacks_text(objective: Objective) -> str:
@@ -89,20 +92,23 @@ def callbacks_text(objective: Objective) -> str:
 
 def _write_run(text: Builder, objective: Objective) -> None:
     """`run(x, time, first, second)`, which returns a status. Results without a place are written behind the arena."""
-    own, first, second = (-(-size // _LINE) * _LINE for size in (objective.arena_bytes, *(8 * size for size in objective.sizes)))
-    total = own + first + second
-    allocates = total > MAX_CALL_STACK_BYTES
+    own = -(-objective.arena_bytes // _LINE) * _LINE
+    fixed = [-(-8 * size // _LINE) * _LINE for size in objective.sizes]
+    allocates = any(objective.per_row) or own + sum(fixed) > MAX_CALL_STACK_BYTES
     with text.function("run", "ptr %x", "ptr %time", "ptr %first", "ptr %second", result="i32"):
         with text.if_(text.same("%x", "null")):
             text.ret("i32", 2)
+        first, second = (text.mul(_LINE, text.let(f"udiv i64 {text.add(text.mul(_size(text, objective, number), 8), _LINE - 1)}, {_LINE}"))
+                         if objective.per_row[number] else size for number, size in enumerate(fixed))
+        total = text.add(text.add(first, second), own) if allocates else own + sum(fixed)
         if allocates:
             memory = text.call("ptr", "@aligned_alloc", ("i64", _LINE), ("i64", total))
             with text.if_(text.same(memory, "null")):
                 text.ret("i32", 3)
         else:
-            memory = text.alloca("i8", max(total, _LINE), _LINE)
+            memory = text.alloca("i8", max(own + sum(fixed), _LINE), _LINE)
         buffers = {"x": "%x", "time": "%time"}
-        for name, start in (("first", own), ("second", own + first)):
+        for name, start in (("first", own), ("second", text.add(first, own) if allocates else own + fixed[0])):
             buffers[name] = text.select(text.same(f"%{name}", "null"), "ptr", text.at(memory, 1, start), f"%{name}")
         params = text.alloca("ptr", max(len(objective.params), 1))
         results = text.alloca("ptr", max(len(objective.results), 1))
@@ -119,11 +125,20 @@ def _write_run(text: Builder, objective: Objective) -> None:
         text.ret("i32", text.select(good, "i32", 0, text.select(missed, "i32", 5, 4)))
 
 
+def _size(text: Builder, objective: Objective, number: int) -> Value:
+    """How many numbers the results in "first" or "second" are."""
+    size = objective.sizes[number]
+    if not objective.per_row[number]:
+        return size
+    rows = text.load("i64", text.load("ptr", f"@{POINTERS}", 8 * objective.rows))
+    return text.mul(rows, size)
+
+
 def _run(text: Builder, x: str, first: str, second: str = "null", time: str = "null") -> str:
     return text.call("i32", "@run", ("ptr", x), ("ptr", time), ("ptr", first), ("ptr", second))
 
 
-def _check(text: Builder, found: str, expected: int, status: int) -> None:
+def _check(text: Builder, found: str, expected: Value, status: int) -> None:
     with text.if_(text.compare("ne", found, expected)):
         text.ret("i32", status)
 
@@ -162,7 +177,7 @@ def _return_value(text: Builder, count: str, x: str, gradient: str) -> None:
 def _residuals(text: Builder, objective: Objective) -> None:
     with text.function("residuals", "i64 %n", "ptr %x", "i64 %m", "ptr %out", result="i32"):
         _check(text, "%n", objective.count, 1)
-        _check(text, "%m", objective.sizes[0], 6)
+        _check(text, "%m", _size(text, objective, 0), 6)
         with text.if_(text.same("%out", "null")):
             text.ret("i32", 2)
         text.ret("i32", _run(text, "%x", "%out"))
@@ -171,7 +186,7 @@ def _residuals(text: Builder, objective: Objective) -> None:
 def _jacobian(text: Builder, objective: Objective) -> None:
     with text.function("jacobian", "i64 %n", "ptr %x", "i64 %m", "ptr %residuals", "ptr %matrix", result="i32"):
         _check(text, "%n", objective.count, 1)
-        _check(text, "%m", objective.sizes[0], 6)
+        _check(text, "%m", _size(text, objective, 0), 6)
         text.ret("i32", _run(text, "%x", "%residuals", "%matrix"))
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from adjit.codegen.native.c_callbacks import FORMS, Objective, Place
-from adjit.eager.modes import modes
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import ArgumentError, DTypeError, ExportError, ShapeError
 from adjit.runtime.caches.transform_cache import kept
@@ -22,21 +21,26 @@ from adjit.runtime.exports.native_callable import NativeCallable, describe, plac
 from adjit.runtime.jacobians import jacobian
 from adjit.runtime.parameter_vectors import ravel_pytree
 from adjit.runtime.transforms import value_and_grad
-from adjit.tracer.signature import flatten_call
 from adjit.tracer.trees import TreeSpec, as_name, flatten, paths, unflatten
 from adjit.tracer.user_location import find_user_location, return_location
 
 Function = Callable[..., Any]
 
 
+_HINT = "call as_callable again for other shapes"
+
+
 @dataclass(frozen=True, slots=True)
 class Variables:
     """What the numbers of a vector are: shapes by name, and example values; for each argument that is data the numbers of its pointers, and
-    its structure."""
+    its structure. Arrays in `of_rows` have any number of rows, `least_rows` at least; `hint` is for other shapes."""
 
     shapes: Mapping[str, tuple[int, ...]]
     start: np.ndarray
     data: Mapping[str, tuple[list[int], TreeSpec]]
+    of_rows: frozenset[int] = frozenset()
+    least_rows: int = 1
+    hint: str = _HINT
 
 
 def make_form(function: CompiledFunction, fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any], form: str,
@@ -63,6 +67,8 @@ def make_form(function: CompiledFunction, fun: Function, args: tuple[Any, ...], 
         names, free = tuple(free[2:]), free[:2]
     elif not free:
         raise ExportError(f"as_callable: {name} has no argument that varies", where, hint="leave one out of data=")
+    of_rows = tuple(each for each in names if each in function.compile_options.batch)
+    names = (*of_rows, *(each for each in names if each not in of_rows))
     time, varied = (free[:1], free[1:]) if form == "rhs" else ([], free)
     leaves, spec = flatten({each: given[each] for each in varied})
     labels = [as_name(path) for path in paths(spec)]
@@ -79,21 +85,24 @@ def make_form(function: CompiledFunction, fun: Function, args: tuple[Any, ...], 
     def make() -> CompiledFunction:
         body = _body(fun, form, bound, static, time, spec, shapes)
         body.__name__ = body.__qualname__ = f"{form}_of_{name}"
-        return make_compiled(body, replace(function.compile_options, backend="native", static=frozenset(), donate=frozenset()))
+        return make_compiled(body, replace(function.compile_options, backend="native", static=frozenset(), donate=frozenset(),
+                                           batch=frozenset({"rows"} if of_rows else ())))
 
     try:
         compiled = kept(fun, ("callable", form, names, spec, shapes, tuple(static.items()), function.compile_options), make)
     except TypeError:       # a static value that is not hashable
         compiled = make()
     held = {each: unflatten(flatten(given[each])[1], [_array(leaf, each, name) for leaf in flatten(given[each])[0]]) for each in names}
-    example = (0.0 if time else None, vector, held)
-    signature = flatten_call(compiled.fun, example, {}, frozenset(), modes.grad)
+    example = (0.0 if time else None, vector, {each: held[each] for each in of_rows}, {each: held[each] for each in names[len(of_rows):]})
+    signature = compiled._signature(compiled.fun, example, {})
     program, captured = compiled._native(compiled.fun, example, {}, signature)
     executable, params, outer, results = describe(program, captured, signature)
     artifact = executable.code.artifact
     if any(result.dtype != "f64" for result in artifact.results) or sorted(results) != list(range(len(results))):
         raise DTypeError(f"as_callable of {name}: it does not return float64", return_location(fun) or where)
-    sizes = [prod(artifact.results[number].shape) for number in results]
+    per_row = [bool(artifact.results[number].per_row) for number in results]
+    sizes = [prod(artifact.results[number].shape[1:]) * artifact.results[number].per_row or prod(artifact.results[number].shape)
+             for number in results]
     if form == "rhs" and sizes[0] != vector.size:
         raise ShapeError(f"as_callable of {name}: {sizes[0]} derivatives of {vector.size} numbers", return_location(fun) or where)
 
@@ -103,15 +112,22 @@ def make_form(function: CompiledFunction, fun: Function, args: tuple[Any, ...], 
         outer[number] = np.array(leaf, order="C")
     places = {param.name: Place(buffer) for param, buffer in zip(traced, ("time", "x") if time else ("x",), strict=False)}
     places.update({each: Place("pointers", number) for each, number in pointers.items()})
+    if program.loops_over_rows:
+        places["rows"] = Place("pointers", len(outer))
+        outer[len(outer)] = np.array(signature.rows, np.int64)
     buffers = dict(zip(results, ("first", "second"), strict=False))
     ends = [0, *accumulate(len(flatten(given[each])[0]) for each in names)]
     numbers = list(pointers.values())
     return NativeCallable(
         executable, Objective(form, vector.size, places_of(params, lambda param: places[param.name]),
-                              [Place(buffers[number]) for number in range(len(results))], (sizes[0], sum(sizes[1:])), artifact.arena_bytes),
+                              [Place(buffers[number]) for number in range(len(results))], (sizes[0], sum(sizes[1:])), artifact.arena_bytes,
+                              places["rows"].start if program.loops_over_rows else -1, (per_row[0], any(per_row[1:]))),
         outer, Variables(dict(zip(labels, shapes, strict=True)), vector,
                          {each: (numbers[start:end], flatten(given[each])[1])
-                          for each, start, end in zip(names, ends, ends[1:], strict=False)}))
+                          for each, start, end in zip(names, ends, ends[1:], strict=False)},
+                         frozenset(numbers[:ends[len(of_rows)]] if program.loops_over_rows else ()), program.least_rows or 1,
+                         _HINT if program.loops_over_rows or not program.about_rows else
+                         f"{_HINT}: it has {program.about_rows}".replace("rows of rows", f"rows of {', '.join(of_rows)}")))
 
 
 def _array(leaf: Any, what: str, name: str) -> np.ndarray:
@@ -127,26 +143,26 @@ def _body(fun: Function, form: str, bound: inspect.BoundArguments, static: dict[
     """The function of the time, a vector and data that is compiled."""
     signature, ends = bound.signature, [0, *accumulate(map(prod, shapes))]
 
-    def called(t: Any, x: Any, data: Any) -> Any:
+    def called(t: Any, x: Any, rows: Any, data: Any) -> Any:
         leaves = [np.reshape(x[start:end], shape) for start, end, shape in zip(ends, ends[1:], shapes, strict=False)]
-        arguments = inspect.BoundArguments(signature, {**static, **dict.fromkeys(time, t), **unflatten(spec, leaves), **data})  # type: ignore[arg-type]
+        arguments = inspect.BoundArguments(signature, {**static, **dict.fromkeys(time, t), **unflatten(spec, leaves), **rows, **data})  # type: ignore[arg-type]
         arguments.arguments = {each: arguments.arguments[each] for each in signature.parameters if each in arguments.arguments}
         return fun(*arguments.args, **arguments.kwargs)
 
-    def number(x: Any, data: Any) -> Any:
-        value = called(None, x, data)
+    def number(x: Any, rows: Any, data: Any) -> Any:
+        value = called(None, x, rows, data)
         if isinstance(value, (tuple, list, dict)) or np.shape(value):
             raise ShapeError(f"as_callable: {function_name(fun)} returns no number", return_location(fun) or find_user_location(),
                              hint=f"form={form!r} is of a function that returns one number: the form differentiates it")
         return value
 
-    def vector(x: Any, data: Any, t: Any = None) -> Any:
-        return ravel_pytree(called(t, x, data))[0]
+    def vector(x: Any, rows: Any, data: Any, t: Any = None) -> Any:
+        return ravel_pytree(called(t, x, rows, data))[0]
 
     if form == "value":
-        return lambda t, x, data: number(x, data)
+        return lambda t, x, rows, data: number(x, rows, data)
     if form in ("value_and_grad", "nutpie"):
-        return lambda t, x, data: value_and_grad(number)(x, data)
+        return lambda t, x, rows, data: value_and_grad(number)(x, rows, data)
     if form == "jacobian":
-        return lambda t, x, data: (vector(x, data), jacobian(vector)(x, data))
-    return lambda t, x, data: vector(x, data, t)
+        return lambda t, x, rows, data: (vector(x, rows, data), jacobian(vector)(x, rows, data))
+    return lambda t, x, rows, data: vector(x, rows, data, t)

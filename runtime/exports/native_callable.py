@@ -19,6 +19,7 @@ from adjit.codegen.native.c_callbacks import POINTERS, SIGNATURES, STATUS, SYMBO
 from adjit.codegen.native.compile_program import compile_program_text
 from adjit.codegen.native.program_code import ENTRY
 from adjit.ir.errors import DTypeError, ExportError, ShapeError
+from adjit.ir.ops.panels import MOST_ROWS
 from adjit.runtime.caches.disk_cache import compiler, disk_cache, sha256
 from adjit.runtime.exports.interface import array_of, describe_program
 from adjit.runtime.exports.interface_data import ExportedParameter
@@ -62,7 +63,8 @@ class NativeCallable:
     expand          `int64_t (uint64_t n, uint64_t m, double *x, double *out, void *user_data)`, which copies the numbers
 
     `value` and `value_and_grad` return NaN if the status is not 0. `gradient`, and each result of `jacobian`, may be NULL; `user_data` is
-    not read. `addresses` and `signatures` are dicts by name, `rows` is the number m of results. `set` replaces data.
+    not read. `addresses` and `signatures` are dicts by name, `rows` is the number m of results. `set` replaces data, and the number of
+    its rows where the function is compiled with `batch=`.
 
     >>> import numpy as np, adjit
     >>> norm = adjit.compile(lambda x: np.sum(x * x)).as_callable(np.zeros(2))
@@ -84,9 +86,9 @@ class NativeCallable:
         """`outer` has the arrays that callers do not pass, by number of the pointer; `variables` names the others, and data among them."""
         artifact = executable.code.artifact
         self.__name__ = artifact.name
-        self.count, (self.rows, self._second) = objective.count, objective.sizes
+        self.count, self._objective = objective.count, objective
         self._variables, self._outer = variables, dict(outer)
-        pointers = (ctypes.c_void_p * max(len(outer), 1))(*(outer[number].ctypes.data for number in range(len(outer))))
+        self._pointers = pointers = (ctypes.c_void_p * max(len(outer), 1))(*(outer[number].ctypes.data for number in range(len(outer))))
         loaded = load(_object_code(callbacks_text(objective), artifact.target),
                       {ENTRY: executable.code.loaded.address, POINTERS: ctypes.addressof(pointers)})
         table = (ctypes.c_void_p * len(SIGNATURES)).from_address(loaded.address)
@@ -97,6 +99,17 @@ class NativeCallable:
             if made is not None:
                 made.code = loaded, executable.code, pointers, self._outer      # type: ignore[attr-defined]
             setattr(self, name, made)
+
+    @property
+    def rows(self) -> int:
+        """Number of results, or of residuals or derivatives."""
+        return self._sizes()[0]
+
+    def _sizes(self) -> tuple[int, int]:
+        objective = self._objective
+        rows = int(self._outer[objective.rows]) if objective.rows >= 0 else 1
+        first, second = (size * rows if per_row else size for size, per_row in zip(objective.sizes, objective.per_row, strict=True))
+        return first, second
 
     def __call__(self, *numbers: Any) -> Any:
         """What the C functions compute, for Python: a float, or a float and the gradient; the residuals, or they and the Jacobian; for a
@@ -112,7 +125,7 @@ class NativeCallable:
         """
         *time, x = numbers
         x = np.ascontiguousarray(x, np.float64).reshape(-1)
-        outs: list[Any] = [np.empty(self.rows), np.empty(self._second)] if self._second else [np.empty(self.rows)]
+        outs: list[Any] = [np.empty(size) for size in self._sizes() if size] or [np.empty(0)]
         given, *made = (array.ctypes.data_as(_DOUBLES) for array in (x, *outs))
         if self.rhs:
             if x.size != self.count:
@@ -130,13 +143,14 @@ class NativeCallable:
         return outs[0] if len(outs) == 1 else tuple(outs)
 
     def set(self, **data: Any) -> None:
-        """Replace the content of arguments named in `data=`: trees and arrays of the same structure, dtypes and shapes. Nothing is
-        compiled, and C functions that were handed on see the new content. No call may be under way.
+        """Replace the content of arguments named in `data=`: trees and arrays of the same structure, dtypes and shapes; those in `batch=`
+        of `adjit.compile` may have another number of rows, together. Nothing is compiled, and C functions that were handed on see the new
+        content. No call may be under way.
 
         Raises `ExportError` for other names, `ShapeError` and `DTypeError` for other arrays; then nothing is replaced.
         """
         known = self._variables.data if self._variables else {}
-        new: list[tuple[np.ndarray, Any]] = []
+        new: dict[int, np.ndarray] = {}
         for name, tree in data.items():
             if name not in known:
                 raise ExportError(f"{name} is no data of {self.__name__}: {', '.join(known) or 'it has none'}", find_user_location(),
@@ -148,14 +162,36 @@ class NativeCallable:
                                  find_user_location())
             for number, leaf in zip(numbers, leaves, strict=True):
                 old, array = self._outer[number], np.asarray(leaf)
-                if array.shape != old.shape:
-                    raise ShapeError(f"{name} has an array of shape {array.shape}, expected {old.shape}", find_user_location(),
-                                     hint="call as_callable again for other shapes")
+                has_rows = number in self._variables.of_rows        # type: ignore[union-attr]
+                if array.shape[has_rows:] != old.shape[has_rows:] or array.ndim != old.ndim:
+                    expected = f"(rows, {', '.join(map(str, old.shape[1:]))})" if has_rows else old.shape
+                    raise ShapeError(f"{name} has an array of shape {array.shape}, expected {expected}", find_user_location(),
+                                     hint=self._variables.hint)     # type: ignore[union-attr]
                 if not np.can_cast(array.dtype, old.dtype, "same_kind"):
                     raise DTypeError(f"{name} has an array of {array.dtype}, expected {old.dtype}", find_user_location())
-                new.append((old, array))
-        for old, array in new:
-            old[...] = array
+                new[number] = array
+        self._set_rows({**self._outer, **new})
+        for number, array in new.items():
+            if self._outer[number].shape == array.shape:
+                self._outer[number][...] = array
+            else:
+                self._outer[number] = np.array(array, self._outer[number].dtype, order="C")
+                self._pointers[number] = self._outer[number].ctypes.data
+
+    def _set_rows(self, arrays: Mapping[int, np.ndarray]) -> None:
+        """Set the number of rows to that of these arrays."""
+        if self._objective.rows < 0 or self._variables is None:
+            return
+        known = {name: arrays[number].shape[0] for name, (numbers, _) in self._variables.data.items()
+                 for number in numbers if number in self._variables.of_rows}
+        rows, least = next(iter(known.values())), self._variables.least_rows
+        other = next((name for name, length in known.items() if length != rows), None)
+        if other is not None:
+            raise ShapeError(f"{other} has {known[other]} rows, and {next(iter(known))} has {rows}", find_user_location(),
+                             hint="give all data that has rows at once: c.set(x=..., y=...)")
+        if not least <= rows <= MOST_ROWS:
+            raise ShapeError(f"{next(iter(known))} has {rows} rows: {self.__name__} is for {least} to {MOST_ROWS}", find_user_location())
+        self._outer[self._objective.rows][...] = rows
 
     def nutpie_model(self, jitter: float = 1.0) -> Any:
         """The model for `nutpie.sample`, of the form "nutpie": NUTS then runs in nutpie's threads without Python. Variables are named after
@@ -250,7 +286,7 @@ def describe(program: Program, captured: Sequence[np.ndarray] | None, signature:
 
 
 def places_of(params: Sequence[ExportedParameter], place: Any) -> list[Place]:
-    """Places of parameters: constants have the pointers in their order, arguments `place(param)`."""
+    """Places of parameters: constants have the pointers in their order, arguments and the number of rows `place(param)`."""
     found, constants = [], 0
     for param in params:
         if param.source == "constant":

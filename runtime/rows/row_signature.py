@@ -76,9 +76,13 @@ class RowCalls:
     def why_refused(self, signature: CallSignature) -> str:
         """Why calls of a signature have a program for each number of rows, as a sentence; "" if that is not known."""
         general = self._general(signature)
-        found = None if general is None else self.refused.get(general.key)
-        if found is None:
+        if general is None:
             return ""
+        found = self.refused.get(general.key)
+        if found is None:
+            least, _ = self._needs.get(general.key, (1, ()))
+            several = f"a program for each number of rows of {', '.join(sorted(self.names))}"
+            return f"{several} below {least}: from there on one program serves all" if general.rows < least else ""
         reason, location = found
         where = "" if location is None else f", at {location.describe()}"
         return f"a program for each number of rows of {', '.join(sorted(self.names))}, because {reason}{where}"

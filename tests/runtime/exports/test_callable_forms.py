@@ -143,6 +143,46 @@ def test_calls_from_python() -> None:
             c(*numbers)
 
 
+def test_data_of_any_number_of_rows() -> None:
+    """One program; pointers that were handed on see the new rows."""
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(400, 4)), rng.normal(size=400)
+
+    @aj.compile(batch=("x", "y"))
+    def cost(p: Any, x: Any, y: Any, scale: Any) -> Any:
+        return scale * np.sum((np.tanh(x @ p["a"]) + p["b"] - y) ** 2) / len(x)
+
+    @aj.compile(batch=("x", "y"))
+    def residuals(p: Any, x: Any, y: Any) -> Any:
+        return np.tanh(x @ p) - y
+
+    c = cost.as_callable({"a": np.ones(4), "b": 0.3}, x[:10], y[:10], 2.0, form="value_and_grad", data=("scale", "y", "x"))
+    value, given, p = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int, ctypes.POINTER(ctypes.c_double), ctypes.c_void_p)(
+        c.addresses["value"]), (ctypes.c_double * 5)(0.1, 0.2, 0.3, 0.4, 0.5), np.array([0.1, 0.2, 0.3, 0.4])
+    jacobian = residuals.as_callable(p, x[:40], y[:40], form="jacobian", data=("x", "y"))
+    for size in (10, 1, 7, 400, 64):
+        c.set(x=x[:size], y=y[:size], scale=3.0)
+        expected = 3 * np.mean((np.tanh(x[:size] @ p) + 0.5 - y[:size]) ** 2)
+        assert np.isclose(c(np.array(given))[0], expected)
+        assert value(5, given, None) == c(np.array(given))[0]
+        if size >= 40:
+            jacobian.set(x=x[:size], y=y[:size])
+            first, matrix = jacobian(p)
+            slopes = np.tanh(x[:size] @ p)
+            assert jacobian.rows == size
+            assert np.allclose(first, slopes - y[:size])
+            assert np.allclose(matrix, (1 - slopes ** 2)[:, None] * x[:size])
+            assert [jacobian.jacobian(4, given, rows, None, None) for rows in (size, size + 1)] == [0, 6]
+    for data, words in (({"x": x[:5]}, "x has 5 rows, and y has 64"), ({"x": x[:0], "y": y[:0]}, "0 rows"),
+                        ({"x": x[:5, :3], "y": y[:5]}, r"expected \(rows, 4\)")):
+        with pytest.raises(ShapeError, match=words):
+            c.set(**data)
+    assert value(5, given, None) == c(np.array(given))[0]
+    mixed = aj.compile(lambda p, x: np.sum(p * (x[1:] - x[:-1])), batch="x").as_callable(p, x[:10], form="value", data="x")
+    with pytest.raises(ShapeError, match="each number of rows of x, because"):
+        mixed.set(x=x[:11])
+
+
 def test_data_that_does_not_fit_replaces_nothing() -> None:
     c = residuals.as_callable(PARAMS, T, T, form="residuals", data=("t", "y"))
     wrong = [({"y": T[:3]}, ShapeError), ({"z": T}, ExportError), ({"t": T + 1, "y": T + 1j}, DTypeError), ({"y": [T]}, ShapeError)]
