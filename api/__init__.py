@@ -64,6 +64,7 @@ if TYPE_CHECKING:
         ode,
         onnx,
         optim,
+        scipy,
         solve,
         special,
         stats,
@@ -84,16 +85,17 @@ __all__ = [
     "cuda", "custom_vjp", "debug", "device", "device_get", "device_put", "distributed", "distributions", "e", "enable_grad", "errors",
     "fft", "fit", "fori_loop", "from_dlpack", "func", "get_rng_state", "grad", "hessian", "hvp", "inf", "inference_mode",
     "is_grad_enabled", "jacfwd", "jacobian", "jacrev", "jvp", "linalg", "load", "manual_seed", "map", "nan", "newaxis", "nn", "no_grad",
-    "numpy", "ode", "onnx", "optim", "pi", "pure_callback", "random", "ravel_pytree", "save", "scan", "set_grad_enabled", "set_rng_state",
-    "solve", "special", "stats", "stop_gradient", "tensor", "tree", "utils", "value_and_grad", "viz", "vjp", "vmap", "while_loop",
+    "numpy", "ode", "onnx", "optim", "pi", "pure_callback", "random", "ravel_pytree", "save", "scan", "scipy", "set_grad_enabled",
+    "set_rng_state", "solve", "special", "stats", "stop_gradient", "tensor", "tree", "utils", "value_and_grad", "viz", "vjp", "vmap",
+    "while_loop",
 ]
 if TYPE_CHECKING:
     __all__ += tensor_function_names.__all__        # type: ignore[has-type]
 
 _ON_DEMAND = (
     "amp", "backends",
-    "cuda", "debug", "distributed", "distributions", "fft", "fit", "func", "nn", "ode", "onnx", "optim", "sklearn", "solve", "special",
-    "stats", "tree", "utils", "viz")
+    "cuda", "debug", "distributed", "distributions", "fft", "fit", "func", "nn", "ode", "onnx", "optim", "scipy", "sklearn", "solve",
+    "special", "stats", "tree", "utils", "viz")
 _DTYPES = frozenset((
     "channels_last", "channels_last_3d", "contiguous_format", "dtype", "preserve_format", "strided",
     "bfloat16", "bool", "cdouble", "cfloat", "complex128", "complex64", "double", "float", "float16", "float32", "float64", "half", "int",
@@ -120,7 +122,6 @@ _ELSEWHERE = {
     "jnp": "adjit.numpy, or NumPy itself",
     "np": "adjit.numpy, or NumPy itself", "linearize": "aj.jvp and aj.vjp", "tree_map": "aj.tree.map",
     "tree_util": "optree has functions for trees", "flatten_util": "aj.ravel_pytree", "GradientTape": "aj.value_and_grad",
-    "scipy": "import adjit.scipy.stats, or another of its modules",
     "test_util": "aj.check_grads", "make_jaxpr": "aj.compile(f).ir(\"traced\")",
     "block_until_ready": "calls return when they are done", "holomorphic_grad": "aj.grad(f, holomorphic=True)",
     "grad_and_aux": "aj.grad(f, has_aux=True)", "multigrad_dict": "aj.grad(f, argnames=(...))", "grad_named": "aj.grad(f, argnames=...)",
@@ -156,4 +157,4 @@ if not TYPE_CHECKING:       # type checkers know all names
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_DTYPES - {"bfloat16"}, *import_module("adjit.tensor_functions").FUNCTIONS})
+    return sorted({*__all__, *_ON_DEMAND, *_DTYPES - {"bfloat16"}, *import_module("adjit.tensor_functions").FUNCTIONS})

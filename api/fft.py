@@ -46,3 +46,7 @@ __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft", "irfft2", "irfftn",
     "rfft", "rfft2", "rfftfreq", "rfftn",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -257,3 +257,7 @@ def _stacked(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
         with no_grad():
             stacked[name] = FUNCTIONS["stack"](column).detach().requires_grad_(tensor.requires_grad)
     return stacked
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

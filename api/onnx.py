@@ -49,3 +49,7 @@ def export(model: Any, args: Any, f: str | os.PathLike[str], *, kwargs: Mapping[
     with no_grad():
         compiled = model if isinstance(model, CompiledFunction) else compile(model)
         compiled.export_for(compiled.fun, f, given, dict(kwargs or {}), (), None, "x86_64-linux-gnu", None, (input_names, output_names))
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

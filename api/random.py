@@ -55,3 +55,7 @@ def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
 def __getattr__(name: str) -> Any:
     there = f"; adjit.random has {_ELSEWHERE[name]}" if name in _ELSEWHERE else nearest(name, __all__)
     raise AttributeError(f"module 'adjit.random' has no attribute {name!r}{there}", name=name, obj=None)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -170,3 +170,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
 def _name(fun: Any) -> str:
     return getattr(fun, "__name__", type(fun).__name__)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -40,3 +40,7 @@ def map(fun: Callable[..., Any], tree: Any, *others: Any) -> Any:
     for one in (tree, *others):
         flatten(one)        # registers dataclasses
     return optree.tree_map(fun, tree, *others, namespace=NAMESPACE)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -41,3 +41,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """A distribution."""
     return getattr(_distributions, name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_distributions.__all__])

@@ -14,3 +14,7 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'adjit.utils' has no attribute {name!r}")
     return import_module(f"adjit.utils.{name}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
@@ -15,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from support.project import ROOT, modules
+from support.project import PUBLIC_MODULES, ROOT, modules
 
 import adjit
 import adjit.ir.ops
@@ -124,12 +126,24 @@ def test_modules_of_the_warm_up_exist() -> None:
     assert [name for name in COMPILER_MODULES if find_spec(name) is None] == []
 
 
-@pytest.mark.parametrize("name", ["adjit", "adjit.nn", "adjit.nn.functional", "adjit.numpy", "adjit.special", "adjit.optim", "adjit.linalg",
-                                  "adjit.autograd", "adjit.random", "adjit.viz", "adjit.errors"])
-def test_public_names_resolve(name: str) -> None:
+@pytest.mark.parametrize("name", [*PUBLIC_MODULES, "adjit.scipy", "adjit.scipy.stats"])
+def test_public_names_resolve_and_are_listed(name: str) -> None:
     module = import_module(name)
-    names = getattr(module, "__all__", None) or dir(module)
-    assert [public for public in names if not hasattr(module, public)] == []
+    assert [public for public in module.__all__ if not hasattr(module, public)] == []
+    assert set(module.__all__) <= set(dir(module)), "what completion lists"
+
+
+@pytest.mark.parametrize(("name", "listed"), [
+    ("adjit", {"scipy", "sklearn", "stats"}), ("adjit.scipy", {"special", "stats"}), ("adjit.stats", {"norm", "poisson", "positive"}),
+    ("adjit.tree", {"map", "ravel", "unravel"}), ("adjit.utils", {"checkpoint", "data"})])
+def test_modules_list_what_they_import_on_demand_and_no_imports_of_their_own(name: str, listed: set[str]) -> None:
+    names = set(dir(import_module(name)))
+    assert listed <= names
+    assert not names & {"Any", "annotations", "import_module"}
+
+
+def test_modules_of_scipy_need_no_import_of_their_own() -> None:
+    subprocess.run([sys.executable, "-c", "import adjit as aj; aj.scipy.special.gammaln(2.0); aj.scipy.stats"], check=True)
 
 
 def test_public_names_that_are_missing_are_noticed() -> None:

@@ -21,7 +21,7 @@ from support.project import PUBLIC_MODULES
 
 GOLDEN = Path(__file__).parent / "golden" / "public_api.txt"
 BUILTINS = frozenset(value for value in vars(builtins).values() if isinstance(value, type) and value is not object)
-OF_OTHERS = ("adjit.numpy", "adjit.special")
+OF_OTHERS = ("adjit.numpy", "adjit.special", "adjit.stats")
 """Modules whose `__getattr__` gives functions named and called as those of NumPy or SciPy: names only, the signatures are theirs."""
 
 
