@@ -1,10 +1,12 @@
-"""Problems of nonlinear regression of NIST's Statistical Reference Datasets (https://www.itl.nist.gov/div898/strd/, public domain), each
-with two starting points, certified parameters and the certified residual sum of squares."""
+"""The 27 problems of nonlinear regression of NIST's Statistical Reference Datasets (https://www.itl.nist.gov/div898/strd/, public domain),
+each with two starting points, certified parameters and the certified residual sum of squares: their numbers are in `nist.json`."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,82 +15,57 @@ import numpy as np
 @dataclass(frozen=True)
 class NistProblem:
     model: Callable[[Any, Any], Any]
-    starts: tuple[tuple[float, ...], tuple[float, ...]]
-    certified: tuple[float, ...]
+    starts: list[list[float]]
+    certified: list[float]
     sum_of_squares: float
-    data: tuple[tuple[float, ...], tuple[float, ...]]       # y, x
+    y: list[float]
+    x: list[Any]
 
 
-NIST: dict[str, NistProblem] = {
-    "DanWood": NistProblem(
-        lambda b, x: b[0] * x ** b[1],
-        ((1.0, 5.0), (0.7, 4.0)),
-        (0.76886226176, 3.8604055871), 0.0043173084083,
-        ((2.138, 3.421, 3.597, 4.34, 4.882, 5.66),
-         (1.309, 1.471, 1.49, 1.565, 1.611, 1.68))),
-    "Misra1a": NistProblem(
-        lambda b, x: b[0] * (1 - np.exp(-b[1] * x)),
-        ((500.0, 0.0001), (250.0, 0.0005)),
-        (238.94212918, 0.00055015643181), 0.12455138894,
-        ((10.07, 14.73, 17.94, 23.93, 29.61, 35.18, 40.02, 44.82, 50.76, 55.05, 61.01, 66.4, 75.47, 81.78),
-         (77.6, 114.9, 141.1, 190.8, 239.9, 289.0, 332.8, 378.4, 434.8, 477.3, 536.8, 593.1, 689.1, 760.0))),
-    "MGH09": NistProblem(
-        lambda b, x: b[0] * (x ** 2 + x * b[1]) / (x ** 2 + x * b[2] + b[3]),
-        ((25.0, 39.0, 41.5, 39.0), (0.25, 0.39, 0.415, 0.39)),
-        (0.19280693458, 0.19128232873, 0.12305650693, 0.13606233068), 0.00030750560385,
-        ((0.1957, 0.1947, 0.1735, 0.16, 0.0844, 0.0627, 0.0456, 0.0342, 0.0323, 0.0235, 0.0246),
-         (4.0, 2.0, 1.0, 0.5, 0.25, 0.167, 0.125, 0.1, 0.0833, 0.0714, 0.0625))),
-    "Rat43": NistProblem(
-        lambda b, x: b[0] / (1 + np.exp(b[1] - b[2] * x)) ** (1 / b[3]),
-        ((100.0, 10.0, 1.0, 1.0), (700.0, 5.0, 0.75, 1.3)),
-        (699.6415127, 5.2771253025, 0.75962938329, 1.2792483859), 8786.404908,
-        ((16.08, 33.83, 65.8, 97.2, 191.55, 326.2, 386.87, 520.53, 590.03, 651.92, 724.93, 699.56, 689.96, 637.56,
-          717.41),
-         (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0))),
-    "Eckerle4": NistProblem(
-        lambda b, x: b[0] / b[1] * np.exp(-0.5 * ((x - b[2]) / b[1]) ** 2),
-        ((1.0, 10.0, 500.0), (1.5, 5.0, 450.0)),
-        (1.5543827178, 4.0888321754, 451.54121844), 0.0014635887487,
-        ((0.0001575, 0.0001699, 0.000235, 0.0003102, 0.0004917, 0.000871, 0.0017418, 0.00464, 0.0065895, 0.0097302,
-          0.0149002, 0.023731, 0.0401683, 0.0712559, 0.1264458, 0.2073413, 0.2902366, 0.3445623, 0.3698049, 0.3668534,
-          0.3106727, 0.2078154, 0.1164354, 0.0616764, 0.03372, 0.0194023, 0.0117831, 0.0074357, 0.0022732, 0.00088,
-          0.0004579, 0.0002345, 0.0001586, 0.0001143, 7.1e-05),
-         (400.0, 405.0, 410.0, 415.0, 420.0, 425.0, 430.0, 435.0, 436.5, 438.0, 439.5, 441.0, 442.5, 444.0, 445.5,
-          447.0, 448.5, 450.0, 451.5, 453.0, 454.5, 456.0, 457.5, 459.0, 460.5, 462.0, 463.5, 465.0, 470.0, 475.0,
-          480.0, 485.0, 490.0, 495.0, 500.0))),
-    "BoxBOD": NistProblem(
-        lambda b, x: b[0] * (1 - np.exp(-b[1] * x)),
-        ((1.0, 1.0),
-         (100.0, 0.75)),
-        (213.80940889, 0.54723748542), 1168.0088766,
-        ((109.0, 149.0, 149.0, 191.0, 213.0, 224.0),
-         (1.0, 2.0, 3.0, 5.0, 7.0, 10.0))),
-    "MGH10": NistProblem(
-        lambda b, x: b[0] * np.exp(b[1] / (x + b[2])),
-        ((2.0, 400000.0, 25000.0),
-         (0.02, 4000.0, 250.0)),
-        (0.005609636471, 6181.3463463, 345.22363462), 87.945855171,
-        ((34780.0, 28610.0, 23650.0, 19630.0, 16370.0, 13720.0, 11540.0, 9744.0, 8261.0, 7030.0, 6005.0, 5147.0,
-          4427.0, 3820.0, 3307.0, 2872.0),
-         (50.0, 55.0, 60.0, 65.0, 70.0, 75.0, 80.0, 85.0, 90.0, 95.0, 100.0, 105.0, 110.0, 115.0, 120.0, 125.0))),
-    "MGH17": NistProblem(
-        lambda b, x: b[0] + b[1] * np.exp(-x * b[3]) + b[2] * np.exp(-x * b[4]),
-        ((50.0, 150.0, -100.0, 1.0, 2.0),
-         (0.5, 1.5, -1.0, 0.01, 0.02)),
-        (0.37541005211, 1.9358469127, -1.4646871366, 0.01286753464, 0.022122699662), 5.4648946975e-05,
-        ((0.844, 0.908, 0.932, 0.936, 0.925, 0.908, 0.881, 0.85, 0.818, 0.784, 0.751, 0.718, 0.685, 0.658, 0.628,
-          0.603, 0.58, 0.558, 0.538, 0.522, 0.506, 0.49, 0.478, 0.467, 0.457, 0.448, 0.438, 0.431, 0.424, 0.42, 0.414,
-          0.411, 0.406),
-         (0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0, 110.0, 120.0, 130.0, 140.0, 150.0, 160.0,
-          170.0, 180.0, 190.0, 200.0, 210.0, 220.0, 230.0, 240.0, 250.0, 260.0, 270.0, 280.0, 290.0, 300.0, 310.0,
-          320.0))),
-    "Lanczos3": NistProblem(
-        lambda b, x: b[0] * np.exp(-b[1] * x) + b[2] * np.exp(-b[3] * x) + b[4] * np.exp(-b[5] * x),
-        ((1.2, 0.3, 5.6, 5.5, 6.5, 7.6),
-         (0.5, 0.7, 3.6, 4.2, 4.0, 6.3)),
-        (0.086816414977, 0.95498101505, 0.84400777463, 2.9515951832, 1.5825685901, 4.9863565084), 1.6117193594e-08,
-        ((2.5134, 2.0443, 1.6684, 1.3664, 1.1232, 0.9269, 0.7679, 0.6389, 0.5338, 0.4479, 0.3776, 0.3197, 0.272,
-          0.2325, 0.1997, 0.1723, 0.1493, 0.1301, 0.1138, 0.1, 0.0883, 0.0783, 0.0698, 0.0624),
-         (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95,
-          1.0, 1.05, 1.1, 1.15))),
+def _cubics(b: Any, x: Any) -> Any:
+    return (b[0] + b[1] * x + b[2] * x ** 2 + b[3] * x ** 3) / (1 + b[4] * x + b[5] * x ** 2 + b[6] * x ** 3)
+
+
+def _exponentials(b: Any, x: Any) -> Any:
+    return b[0] * np.exp(-b[1] * x) + b[2] * np.exp(-b[3] * x) + b[4] * np.exp(-b[5] * x)
+
+
+def _gaussians(b: Any, x: Any) -> Any:
+    return b[0] * np.exp(-b[1] * x) + b[2] * np.exp(-((x - b[3]) / b[4]) ** 2) + b[5] * np.exp(-((x - b[6]) / b[7]) ** 2)
+
+
+def _waves(b: Any, x: Any) -> Any:
+    turn = 2 * np.pi * x
+    return (b[0] + b[1] * np.cos(turn / 12) + b[2] * np.sin(turn / 12) + b[4] * np.cos(turn / b[3]) + b[5] * np.sin(turn / b[3])
+            + b[7] * np.cos(turn / b[6]) + b[8] * np.sin(turn / b[6]))
+
+
+def _ultrasonic(b: Any, x: Any) -> Any:
+    return np.exp(-b[0] * x) / (b[1] + b[2] * x)
+
+
+_MODELS: dict[str, Callable[[Any, Any], Any]] = {
+    "Bennett5": lambda b, x: b[0] * (b[1] + x) ** (-1 / b[2]),
+    "BoxBOD": lambda b, x: b[0] * (1 - np.exp(-b[1] * x)),
+    "Chwirut1": _ultrasonic, "Chwirut2": _ultrasonic,
+    "DanWood": lambda b, x: b[0] * x ** b[1],
+    "ENSO": _waves,
+    "Eckerle4": lambda b, x: b[0] / b[1] * np.exp(-0.5 * ((x - b[2]) / b[1]) ** 2),
+    "Gauss1": _gaussians, "Gauss2": _gaussians, "Gauss3": _gaussians,
+    "Hahn1": _cubics, "Thurber": _cubics,
+    "Kirby2": lambda b, x: (b[0] + b[1] * x + b[2] * x ** 2) / (1 + b[3] * x + b[4] * x ** 2),
+    "Lanczos1": _exponentials, "Lanczos2": _exponentials, "Lanczos3": _exponentials,
+    "MGH09": lambda b, x: b[0] * (x ** 2 + x * b[1]) / (x ** 2 + x * b[2] + b[3]),
+    "MGH10": lambda b, x: b[0] * np.exp(b[1] / (x + b[2])),
+    "MGH17": lambda b, x: b[0] + b[1] * np.exp(-x * b[3]) + b[2] * np.exp(-x * b[4]),
+    "Misra1a": lambda b, x: b[0] * (1 - np.exp(-b[1] * x)),
+    "Misra1b": lambda b, x: b[0] * (1 - (1 + b[1] * x / 2) ** -2),
+    "Misra1c": lambda b, x: b[0] * (1 - (1 + 2 * b[1] * x) ** -0.5),
+    "Misra1d": lambda b, x: b[0] * b[1] * x / (1 + b[1] * x),
+    "Nelson": lambda b, x: b[0] - b[1] * x[0] * np.exp(-b[2] * x[1]),           # of the logarithm
+    "Rat42": lambda b, x: b[0] / (1 + np.exp(b[1] - b[2] * x)),
+    "Rat43": lambda b, x: b[0] / (1 + np.exp(b[1] - b[2] * x)) ** (1 / b[3]),
+    "Roszman1": lambda b, x: b[0] - b[1] * x - np.arctan(b[2] / (x - b[3])) / np.pi,
 }
+_NUMBERS = json.loads(Path(__file__).with_suffix(".json").read_text())
+NIST = {name: NistProblem(_MODELS[name], **numbers) for name, numbers in _NUMBERS.items()}

@@ -122,6 +122,13 @@ def hit(t: Any, y: Any) -> Any:
 hit.terminal, hit.direction = True, -1                  # type: ignore[attr-defined]
 
 
+def half(t: Any, y: Any) -> Any:
+    return y[0]
+
+
+half.terminal = 0.5                                     # type: ignore[attr-defined]
+
+
 def sixth_zero(t: Any, y: Any) -> Any:
     return y[0]
 
@@ -206,7 +213,8 @@ def test_many_problems() -> None:
     (lambda: solve_ivp(ball, (0.0, 1.0), [0.0, 1.0], atol=np.ones(3)), ShapeError, "atol has 3 numbers"),
     (lambda: solve_ivp(ball, (0.0, 1.0), [0.0, 1.0], gradient="forward"), TraceError, "'steps' or 'adjoint'"),
     (lambda: solve_ivp(ball, (0.0, 1.0), [0.0, 1.0], gradient="adjoint", events=hit), TraceError, "no events"),
-    (lambda: solve_ivp(ball, (0.0, 1.0), [0.0, 1.0], events=[1]), TraceError, "functions of")])
+    (lambda: solve_ivp(ball, (0.0, 1.0), [0.0, 1.0], events=[1]), TraceError, "functions of"),
+    (lambda: solve_ivp(ball, (0.0, 1.0), [0.0, 1.0], events=half), TraceError, "terminal is 0.5")])
 @pytest.mark.share(1)
 def test_errors(call: Callable[[], Any], error: type[AdjitError], says: str) -> None:
     with pytest.raises(error, match=says):
