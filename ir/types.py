@@ -52,6 +52,9 @@ F64 = SHORT_NAMES["f64"]
 C64 = SHORT_NAMES["c64"]
 C128 = SHORT_NAMES["c128"]
 
+LARGEST_INTEGER = 1 << 52
+"""Largest absolute value of a Python integer that is an input of a program: it and small sums of such are exact as floats."""
+
 
 SUPPORTED_DTYPES = "bool, (u)int8 to (u)int64, float16, bfloat16, float32, float64, complex64, complex128"
 

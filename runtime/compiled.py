@@ -31,6 +31,7 @@ from adjit.runtime.caches.program_cache import CacheInfo, Found, ProgramCache
 from adjit.runtime.compile_options import CompileOptions, Names, Rows, check_budget, function_name, make_compile_options
 from adjit.runtime.fastcall.callable_type import activate, callable_type, fastcall_is_ready
 from adjit.runtime.first_call_notice import long_call_announced
+from adjit.runtime.integer_arguments import IntegerArguments
 from adjit.runtime.native.code import native_is_supported
 from adjit.runtime.pickled_functions import has_name, is_found, make_recompiling, restore
 from adjit.runtime.program import Program, compile_program
@@ -38,9 +39,10 @@ from adjit.runtime.rows.row_signature import RowCalls
 from adjit.runtime.warmup import WARM_UP
 from adjit.tracer.array_wrapper import IdentityKeyed
 from adjit.tracer.flow.flow_graph import FlowGraph
+from adjit.tracer.flow.lifted_numbers import ARGUMENT, NotLiftable
 from adjit.tracer.libraries import own_code
 from adjit.tracer.reentrancy import is_reentrant
-from adjit.tracer.signature import CallSignature, describe_difference, flatten_call
+from adjit.tracer.signature import NO_INTEGERS, CallSignature, describe_difference, flatten_call
 from adjit.tracer.trace import is_tracing
 from adjit.tracer.tracebacks import hide_frames, user_frames_only
 from adjit.tracer.user_location import find_user_location, warn_user
@@ -130,6 +132,7 @@ class CompiledFunction(Generic[P, R]):
         functools.update_wrapper(self, fun, updated=())
         self.compile_options = compile_options
         self._cache = ProgramCache(settings.SIGNATURES.get(), _call_in_python)
+        self._integers = IntegerArguments()
         self._is_native = False                 # True if calls go to the fast path
         self._compiling = renewed_after_fork(self, "_compiling", threading.RLock)        # one compilation at a time
         self.fun = fun
@@ -154,7 +157,12 @@ class CompiledFunction(Generic[P, R]):
                                        f"compiled for {thread.context.device!r}", find_user_location(),
                                        hint=f"compile the outer function with device={device!r}")
             return run_detached(functools.partial(self.call, fun, args, kwargs)) if is_reentrant(*args) else fun(*args, **kwargs)
-        return self._run(fun, args, kwargs) if self.shadow is None else self.shadow.call(self._run, fun, args, kwargs)
+        try:
+            return self._run(fun, args, kwargs) if self.shadow is None else self.shadow.call(self._run, fun, args, kwargs)
+        except NotLiftable as error:
+            if not self._integers.need([int(index) for kind, index in error.sources if kind == ARGUMENT]):
+                raise
+            return self.call(fun, args, kwargs)
 
     def _run(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call `fun` by its program, which is made if there is none yet."""
@@ -162,6 +170,8 @@ class CompiledFunction(Generic[P, R]):
             signature = self._signature(fun, args, kwargs)
             found = self._cache.find(signature, count=True)
             if found is None:
+                if self._integers.learn(signature, self._cache.info().hits):
+                    return self._run(fun, args, kwargs)
                 return self._first_call(fun, args, kwargs, signature)
         except TypeError:
             _check_arguments(fun, args, kwargs)
@@ -180,9 +190,11 @@ class CompiledFunction(Generic[P, R]):
             return self._first_call(fun, args, kwargs, signature, update_in_place=False)
         return self._another_way(fun, args, kwargs, signature, program, outcomes)
 
-    def _signature(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> CallSignature:
-        """The signature of a call, for any number of rows where the function has one program for them."""
-        signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.key)
+    def _signature(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], exported: bool = False) -> CallSignature:
+        """The signature of a call, for any number of rows where the function has one program for them. Integers are part of what is
+        exported."""
+        integers = NO_INTEGERS if exported else self._integers.inputs
+        signature = flatten_call(fun, args, kwargs, self.compile_options.static, modes.key, integers)
         return signature if self._rows is None else self._rows.general(signature) or signature
 
     @overload
@@ -340,7 +352,7 @@ class CompiledFunction(Generic[P, R]):
         examples = [tuple(args), *map(tuple, ways)]
         alone = str(path).endswith((".so", ".o"))
         signatures = [flatten_call(fun, example, kwargs, self.compile_options.static, modes.key) if str(path).endswith(".onnx") else
-                      self._signature(fun, example, kwargs) for example in examples]
+                      self._signature(fun, example, kwargs, exported=True) for example in examples]
         self._check_exports()
         programs: list[tuple[Program, tuple[np.ndarray, ...]]] = []
         for number, (example, signature) in enumerate(zip(examples, signatures, strict=True)):
@@ -534,9 +546,12 @@ class CompiledFunction(Generic[P, R]):
             except GuardMiss as miss:
                 outcomes = program.until(miss)
                 tried.append(program)
-        if self._cache.limits.may_grow(function_name(self.fun), self._cache.ways(signature), outcomes, self._cache.info().hits):
+        ways, integers = self._cache.ways(signature), signature.integers()
+        if self._cache.limits.may_grow("" if integers else function_name(self.fun), ways, outcomes, self._cache.info().hits):
             flow = program.flow if program.flow is not None and program.flow.holds() else None
             return self._first_call(fun, args, kwargs, signature, outcomes=outcomes, flow=flow, tried=tried)
+        if self._integers.need(integers.get(signature.tree, ())):
+            return self._run(fun, args, kwargs)
         return self._step_by_step(fun, args, kwargs, signature)
 
     def _step_by_step(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature) -> Any:

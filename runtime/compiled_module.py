@@ -8,7 +8,7 @@ from typing import Any
 
 from adjit.runtime.compiled import CompiledFunction, make_compiled
 
-_OWN = frozenset({"compile_options", "fun", "_cache", "_compiling", "_is_native", "_rows"})
+_OWN = frozenset({"compile_options", "fun", "_cache", "_compiling", "_integers", "_is_native", "_rows"})
 
 
 _REPORTS = ("as_callable", "cache_info", "clear_cache", "explain", "export", "ir", "kernels", "memory", "profile", "report")

@@ -42,7 +42,7 @@ from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_errors import EscapedArrayError
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.flow.flow_graph import EndOfExploration, FlowGraph, FlowMismatch, TraceAgain
-from adjit.tracer.flow.lifted_numbers import STATE, NotLiftable
+from adjit.tracer.flow.lifted_numbers import ARGUMENT, STATE, NotLiftable
 from adjit.tracer.guards.argument_containers import argument_at, check_apart, put_at
 from adjit.tracer.guards.printing import printing_once
 from adjit.tracer.guards.side_effects import KeptValue
@@ -437,6 +437,8 @@ def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
                 left += 1
                 continue
             if isinstance(error, NotLiftable):
+                if any(source[0] == ARGUMENT for source in error.sources):
+                    raise
                 if flow is None or any(source[0] == STATE for source in error.sources):
                     raise TraceError("Python needs a number that is state") from None       # which is no input then
                 flow = flow.unlifted(error.sources)

@@ -29,7 +29,7 @@ class WayLimits:
 
     def may_grow(self, name: str, ways: Sequence[Program], outcomes: Sequence[Outcome], hits: int) -> bool:
         """True if the way of a call of function `name`, whose first guards have these `outcomes`, becomes a program; else it is run step by
-        step, of which the user is warned once.
+        step, of which the user is warned once where there is a name.
 
         A new way takes the place of the one that was used longest ago, if as many calls as there are ways found a program since the last
         one was traced.
@@ -50,7 +50,7 @@ class WayLimits:
         return True
 
     def _warn(self, name: str, why: str, location: Location | None, remedy: str) -> None:
-        if not self._warned:
+        if name and not self._warned:
             self._warned = True
             place = "" if location is None else f"\n    at {location.describe()}"
             warn_user(f"calls of {name} that decide otherwise on values than calls before run step by step from now on, without "

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import FunctionType, MethodType
@@ -17,7 +17,7 @@ import numpy as np
 
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import TraceError, UnsupportedError
-from adjit.ir.types import C128, F64, SHORT_NAMES, TensorType, check_dtype, is_half
+from adjit.ir.types import C128, F64, I64, LARGEST_INTEGER, SHORT_NAMES, TensorType, check_dtype, is_half
 from adjit.tracer.array import TracedArray
 from adjit.tracer.array_checks import check_array
 from adjit.tracer.array_wrapper import ArrayWrapper, DeviceLeaf, IdentityKeyed, held_by
@@ -29,7 +29,19 @@ from adjit.tracer.user_location import find_user_location
 _NATIVE = frozenset(SHORT_NAMES.values())
 _WEAK = ("weak",)
 _WEAK_COMPLEX = ("weak", complex)
+_WEAK_INTEGER = ("weak", int)
 _INEXACT = (float, complex, np.inexact)
+
+
+Integers = Mapping[TreeSpec, Collection[int]]
+"""Leaves of arguments, by their structure, that are inputs of a program though they are Python integers."""
+
+NO_INTEGERS: Integers = {}
+
+
+def is_liftable_integer(leaf: Any) -> bool:
+    """True for a Python integer that can be an input."""
+    return type(leaf) is int and -LARGEST_INTEGER <= leaf <= LARGEST_INTEGER
 
 
 class StaticArgument:
@@ -48,8 +60,8 @@ class CallSignature:
     `key` is equal for calls that can share a trace. `leaves` are the arrays to pass, in the order of the graph's
     parameters. `all_leaves` are all leaves of `(args, kwargs)`, whose structure is `tree`; `leaf_keys` says of each
     whether it is an array `(dtype, shape)`, a NumPy scalar `(dtype, ())`, an array of no dimension `(dtype, (), ndarray)`, which can be
-    written to, a Python number `("weak",)` (a float) or `("weak", complex)`, or static `("static", value)`. `foreign` has the index and
-    the type of each leaf that is an array of another library. `arguments` are `(args, kwargs)` themselves.
+    written to, a Python number `("weak",)` (a float), `("weak", complex)` or `("weak", int)`, or static `("static", value)`. `foreign`
+    has the index and the type of each leaf that is an array of another library. `arguments` are `(args, kwargs)` themselves.
     """
 
     key: tuple[Any, ...]
@@ -95,6 +107,11 @@ class CallSignature:
         function = partial(self.function.__func__, None) if isinstance(self.function, MethodType) else self.function
         return replace(self, leaves=(), all_leaves=(), function=function, exact=None, arguments=((), {}))
 
+    def integers(self) -> Integers:
+        """The Python integers that are passed as inputs."""
+        found = frozenset(index for index, key in enumerate(self.leaf_keys) if key is _WEAK_INTEGER)
+        return {self.tree: found} if found else {}
+
     def is_traced(self, index: int) -> bool:
         return self.leaf_keys[index][0] != "static"
 
@@ -107,7 +124,7 @@ class CallSignature:
         """Type of a traced leaf."""
         key = self.leaf_keys[index]
         if key[0] == "weak":
-            return TensorType(F64 if key is _WEAK else C128, ())
+            return TensorType(F64 if key is _WEAK else I64 if key is _WEAK_INTEGER else C128, ())
         return TensorType(check_dtype(key[0]), key[1])
 
     def traced_paths(self) -> list[str]:
@@ -128,9 +145,9 @@ _BY_REFERENCE = (IdentityKeyed, argparse.Namespace)
 
 
 def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any],
-                 static_names: frozenset[str] = frozenset(), context: object = None) -> CallSignature:
-    """Flatten the arguments of a call; `context` is everything else that the trace depends on. Raises `DTypeError` or `UnsupportedError`
-    that names an argument that cannot be traced.
+                 static_names: frozenset[str] = frozenset(), context: object = None, integers: Integers = NO_INTEGERS) -> CallSignature:
+    """Flatten the arguments of a call; `context` is everything else that the trace depends on. Python integers are static but for those of
+    `integers`. Raises `DTypeError` or `UnsupportedError` that names an argument that cannot be traced.
     """
     if static_names:
         args, kwargs = _wrap_static(fun, args, kwargs, static_names)
@@ -139,6 +156,7 @@ def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
     keys: list[tuple[Any, ...]] = []
     wrappers: list[ArrayWrapper] = []
     foreign: list[tuple[int, str]] = []
+    inputs = integers.get(tree, ()) if integers else ()
     for index, leaf in enumerate(all_leaves):
         if (type(leaf) is np.ndarray or type(leaf) in ORIGINAL_CLASS) and ((dtype := leaf.dtype) in _NATIVE or is_half(dtype)):
             arrays.append(leaf)
@@ -149,6 +167,9 @@ def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         elif type(leaf) is complex:
             arrays.append(np.asarray(leaf))
             keys.append(_WEAK_COMPLEX)
+        elif index in inputs and is_liftable_integer(leaf):
+            arrays.append(np.asarray(leaf))
+            keys.append(_WEAK_INTEGER)
         elif isinstance(leaf, ArrayWrapper):
             array = leaf.array
             wrappers.append(leaf)
@@ -301,6 +322,8 @@ def _describe(key: tuple[Any, ...]) -> str:
         return "a Python float"
     if key is _WEAK_COMPLEX:
         return "a Python complex"
+    if key is _WEAK_INTEGER:
+        return "a Python int"
     if key[2:] == (IdentityKeyed,):
         return f"a {key[1][0].__name__}"
     if key[0] == "static":

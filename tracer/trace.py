@@ -25,7 +25,7 @@ from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.captured_tables import capture_tables
 from adjit.tracer.caught_errors import check_refused
 from adjit.tracer.flow.identity_uses import compares_objects
-from adjit.tracer.flow.lifted_numbers import LiftedNumber, check_escaped
+from adjit.tracer.flow.lifted_numbers import ARGUMENT, LiftedNumber, check_escaped, lifted_input
 from adjit.tracer.flow.recorder import recorder_of
 from adjit.tracer.fresh_array import KnownArrays, fresh_arrays
 from adjit.tracer.fresh_functions import numpy_functions
@@ -76,7 +76,7 @@ from adjit.tracer.python_scalars import asks_for_truth
 from adjit.tracer.reentrancy import isolated_from_handlers
 from adjit.tracer.scipy_functions import scipy_functions
 from adjit.tracer.scope import Pairs, Scope, active_scope, entered, is_tracing
-from adjit.tracer.signature import CallSignature, StaticArgument, argument_paths, container_name, flatten_call
+from adjit.tracer.signature import NO_INTEGERS, CallSignature, Integers, StaticArgument, argument_paths, container_name, flatten_call
 from adjit.tracer.trees import Tree, TreeSpec, as_name, flatten, is_static, paths, unflatten
 from adjit.tracer.user_location import find_user_location, line_that_changes, location_of, return_location, warn_user
 from adjit.tracer.value_guards import CallValues, UnknownValueError, ValueGuard
@@ -197,10 +197,11 @@ class RegionTrace:
 @isolated_from_handlers
 def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], *,
                    static_names: frozenset[str] = frozenset(), name: str | None = None, reachability: Reachability | None = None,
-                   arrays: KnownArrays | None = None, call_values: CallValues | None = None, takes_back: bool = False) -> Trace:
+                   arrays: KnownArrays | None = None, call_values: CallValues | None = None, takes_back: bool = False,
+                   integers: Integers = NO_INTEGERS) -> Trace:
     """Trace `fun(*args, **kwargs)` at top level; `reachability` is the objects that the function reaches, if they are known, `arrays`
-    what is known of the arrays that it writes to. With `call_values` Python may decide on values of this call. With `takes_back` the trace
-    takes back what its program stores again.
+    what is known of the arrays that it writes to, `integers` the Python integers that are inputs. With `call_values` Python may decide on
+    values of this call. With `takes_back` the trace takes back what its program stores again.
 
     Raises `TraceError` for what cannot be traced, `UnsupportedError` for functions without a rule and arguments that
     are neither arrays nor trees of arrays.
@@ -212,7 +213,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     """
     arrays = arrays or KnownArrays()
     same = arrays.same
-    signature = flatten_call(fun, args, kwargs, static_names)
+    signature = flatten_call(fun, args, kwargs, static_names, integers=integers)
     builder = GraphBuilder(name or function_name(fun), locate=find_user_location)
     scope = Scope(builder)
     scope.values = call_values
@@ -241,8 +242,9 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                     leaves.append(leaf.as_argument(wrap(param, scalar=False)))
                     arguments.append(None)
                     continue
-                arguments.append(_argument(param, leaf, signature.leaf_keys[index][0] == "weak") if len(arguments) not in first
-                                 else arguments[first[len(arguments)]])
+                twin = first.get(len(arguments))
+                arguments.append(_argument(param, leaf, scope, index, signature.leaf_keys[index][0] == "weak") if twin is None
+                                 else arguments[twin])
                 leaves.append(arguments[-1])
             else:
                 leaves.append(leaf.value if isinstance(leaf, StaticArgument) else leaf)
@@ -459,8 +461,10 @@ def _read_through_views(scope: Scope) -> tuple[np.ndarray, ...]:
         capture.array is not taken.array and np.may_share_memory(capture.array, taken.array) for capture in scope.captures.values()))
 
 
-def _argument(param: Value, leaf: Any, weak: bool) -> TracedArray:
+def _argument(param: Value, leaf: Any, scope: Scope, index: int, weak: bool) -> TracedArray:
     """Make the traced array for an argument: what is an array for the caller can be written to, unless it is read-only."""
+    if type(leaf) is int:
+        return lifted_input(param, scope, (ARGUMENT, str(index)), int)
     if not isinstance(leaf, np.ndarray):
         return wrap(param, weak=weak)
     argument = wrap(param, writable=leaf.flags.writeable, scalar=False)

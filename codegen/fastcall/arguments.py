@@ -10,6 +10,7 @@ from adjit.codegen.fastcall.descriptor_layout import DIGEST, FUNCTION, GUARD, NO
 from adjit.codegen.fastcall.tensors import CALL_LISTS, each
 from adjit.codegen.llvm.builder import Builder
 from adjit.ir.ops.panels import MOST_ROWS
+from adjit.ir.types import LARGEST_INTEGER
 
 DECLARATIONS = """
 @PyFloat_Type = external global i8
@@ -19,6 +20,7 @@ DECLARATIONS = """
 @PyList_Type = external global i8
 @PyDict_Type = external global i8
 declare i32 @PyObject_RichCompareBool(ptr, ptr, i32)
+declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)
 declare i64 @PyDict_Size(ptr)
 declare i32 @PyDict_Next(ptr, ptr, ptr, ptr)
 declare ptr @PyDict_GetItemWithError(ptr, ptr)
@@ -124,6 +126,21 @@ def _write_fits(text: Builder) -> None:
             with text.if_(text.differ(found, "@PyFloat_Type")):
                 text.ret("i1", "false")
             _enter(text, text.at("%object", 1, layout.NUMBER))
+        with text.if_(is_kind(Node.INTEGER)):
+            with text.if_(text.differ(found, "@PyLong_Type")):
+                text.ret("i1", "false")
+            overflow = text.variable(0)
+            number = text.call("i64", "@PyLong_AsLongLongAndOverflow", ("ptr", "%object"), ("ptr", overflow.address))
+            with text.if_(text.compare("ne", overflow.value, 0)):
+                text.ret("i1", "false")
+            with text.if_(text.either(text.compare("sgt", number, LARGEST_INTEGER), text.compare("slt", number, -LARGEST_INTEGER))):
+                text.ret("i1", "false")
+            index = text.load("i64", "%node", NODE["index"])
+            cell = text.at("%objects", "i64", text.add(index, text.load("i64", "%node", NODE["count"])))     # behind the objects
+            text.store("i64", number, cell)
+            text.store("ptr", cell, text.at("%params", "i64", index))
+            text.store("ptr", "null", text.at("%objects", "i64", index))
+            text.ret("i1", "true")
         with text.if_(is_kind(Node.CONSTANT)):
             constant = text.load("ptr", "%node", NODE["object"])
             text.ret("i1", text.call("i1", "@alike", ("ptr", constant), ("ptr", "%object")))

@@ -182,7 +182,7 @@ def _write_attempt(text: Builder) -> None:
             with text.if_(text.differ(answer, "@_Py_TrueStruct")):
                 text.ret("ptr", _NEXT)
         params, leaves, results = _counts(text)
-        bytes = text.add(text.mul(text.add(leaves, text.shl(params, 1)), 8), text.mul(results, 16 + results_part.SCALAR_BYTES))
+        bytes = text.add(text.mul(text.add(leaves, text.mul(params, 3)), 8), text.mul(results, 16 + results_part.SCALAR_BYTES))
         bytes = text.add(bytes, 8)      # the number of rows
         arguments = (("ptr", "%function"), ("ptr", "%program"), ("ptr", "%args"), ("i64", "%positional"))
         with text.if_(text.compare("ule", bytes, MAX_STACK_LIST_BYTES)):
@@ -208,7 +208,7 @@ def _write_run_if_fits(text: Builder) -> None:
         scalars = "%memory"
         addresses = text.at(scalars, 1, text.mul(results, results_part.SCALAR_BYTES))
         given = text.at(addresses, "i64", params)
-        leaves = text.at(given, "i64", params)
+        leaves = text.at(given, "i64", text.shl(params, 1))      # between them, the values of integers
         objects = text.at(leaves, "i64", leaf_count)
         targets = text.at(objects, "i64", results)
         cell, of_rows = text.at(targets, "i64", results), text.load("i64", "%program", PROGRAM["rows"])

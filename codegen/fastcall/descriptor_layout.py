@@ -98,13 +98,14 @@ class Node(IntEnum):
     SAME = 8        # this very object, which may no longer exist
     TENSOR = 9
     NAMED = 10      # a named tuple
+    INTEGER = 11    # a Python int that fits into the mantissa of a float
 
 
 NODE = _descriptor(
     "kind",
     "object",           # CONSTANT: the object; BUILT: the function; ARRAY: the type of scalars that are accepted instead, or null
-    "index",            # ARRAY, FLOAT: number of the parameter; RESULT: of the result
-    "count", "items",   # TUPLE, LIST, DICT: List of nodes; ARRAY of rows: `count` is the least number of rows
+    "index",            # ARRAY, FLOAT, INTEGER: number of the parameter; RESULT: of the result
+    "count", "items",   # TUPLE, LIST, DICT: List of nodes; ARRAY of rows: `count` is the least number of rows; INTEGER: parameters
     "keys",             # DICT: List of keys
     "descr",            # ARRAY: the dtype's object
     "rows",             # ARRAY: as of PROGRAM; the first length in `shape` is then -1

@@ -123,7 +123,8 @@ def _trace(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, An
         try:
             trace = trace_function(function, args, kwargs, static_names=static_names, name=function.__name__, reachability=reach,
                                    arrays=arrays,
-                                   call_values=CallValues(lambda graph: differentiate(graph, Options()), outcomes, flow), takes_back=True)
+                                   call_values=CallValues(lambda graph: differentiate(graph, Options()), outcomes, flow), takes_back=True,
+                                   integers=signature.integers())
         except BaseException:
             before.restore()
             raise

@@ -154,6 +154,8 @@ def _argument(memory: Memory, signature: CallSignature, index: int, numbers: Ite
         if params[number].role in WRITABLE_ROLES:
             raise UnsuitedError
         return memory.node(Node.FLOAT, index=number)
+    if key == ("weak", int):
+        return memory.node(Node.INTEGER, index=number, count=len(params))
     if len(key) == 2:
         return array_node(memory, params[number], number, arrays=bool(key[1]), rows=rows)
     if key[2:] == (np.ndarray,):

@@ -22,7 +22,7 @@ from adjit.ir import ops
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import TraceError
 from adjit.ir.graph import Value
-from adjit.ir.types import BOOL, F64, I64, dtype_kind
+from adjit.ir.types import BOOL, F64, I64, LARGEST_INTEGER, dtype_kind
 from adjit.tracer.array import FRESH, ORDINARY, PLAIN, PythonBool, TracedArray, wrap
 from adjit.tracer.flow.flow_graph import Source
 from adjit.tracer.fresh_array import depth_of, root_of, written
@@ -30,7 +30,6 @@ from adjit.tracer.scope import Scope, active_scope, is_within_batch
 from adjit.tracer.value_guards import UnknownValueError
 
 WITHIN = 1 << 53        # bound of lifted integers at a point: up to it, they are exact as floats
-_BEGIN = 1 << 52
 _FACTOR = 1 << 30
 _LARGEST = 1 << 62
 
@@ -69,14 +68,14 @@ class LiftedNumber(TracedArray):
 
     def arrive(self) -> bool:
         """Begin anew at a point; returns whether the program has to check that the number is within 2 ** 52."""
-        checked = self.kind is int and self.bound > _BEGIN and (self.drift is None or self.drift > MAX_DRIFT)
+        checked = self.kind is int and self.bound > LARGEST_INTEGER and (self.drift is None or self.drift > MAX_DRIFT)
         if self.kind is int:
             self.bound, self.drift = WITHIN, 0
         return checked
 
     def is_begin(self) -> Value:
         """Value for: the integer is within 2 ** 52."""
-        return _is_within(self.value, _BEGIN)
+        return _is_within(self.value, LARGEST_INTEGER)
 
     def _refused(self, *_: Any, **__: Any) -> Any:
         raise NotLiftable(self.sources)
@@ -90,6 +89,14 @@ class LiftedNumber(TracedArray):
 
     def __hash__(self) -> int:
         return self._refused()      # type: ignore[no-any-return]
+
+    def __index__(self) -> int:
+        """The integer for this call, which the program checks, if it is made of arguments alone: `x[step % 10 * 32:]`."""
+        if self.kind is not int or not _is_made_of(self, ARGUMENT):
+            return self._refused()      # type: ignore[no-any-return]
+        return super()._known("int", "an index", "")        # type: ignore[no-any-return]
+
+    __int__ = __index__
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         self._check_partners(inputs)
@@ -136,7 +143,7 @@ _DTYPES = {int: I64, float: F64, bool: BOOL}
 
 def is_liftable(number: Any) -> bool:
     """True for a Python number that can be part of the state."""
-    return type(number) in (float, bool) or (type(number) is int and abs(number) <= _BEGIN)
+    return type(number) in (float, bool) or (type(number) is int and abs(number) <= LARGEST_INTEGER)
 
 
 def lift(number: Any, source: Source, scope: Scope) -> LiftedNumber:
@@ -177,10 +184,13 @@ def lift_content(array: np.ndarray, scope: Scope) -> TracedArray | None:
 STATE = "state"
 """First part of the sources of numbers that outlive a call, in attributes and variables from outside."""
 
+ARGUMENT = "argument"
+"""First part of the sources of integers that are passed as arguments."""
 
-def lifted_state(value: Value, scope: Scope, source: Source, kind: type) -> LiftedNumber:
-    """Make the lifted number of a bool, or of an integer within 2 ** 52, that the program reads outside."""
-    return _CLASSES[kind](value, scope, frozenset((source,)), _BEGIN)
+
+def lifted_input(value: Value, scope: Scope, source: Source, kind: type) -> LiftedNumber:
+    """Make the lifted number of a bool, or of an integer within 2 ** 52, that is an input of the program."""
+    return _CLASSES[kind](value, scope, frozenset((source,)), LARGEST_INTEGER)
 
 
 def python_kind(number: TracedArray) -> type:
@@ -205,7 +215,7 @@ def check_escaped(scope: Scope, leaves: Sequence[Any]) -> None:
     for reference in scope.lifted:
         number = reference()
         held = 2 * counts[id(number)]       # by `leaves`, and by the result
-        if number is not None and sys.getrefcount(number) > held + 2 and not _is_state(number):
+        if number is not None and sys.getrefcount(number) > held + 2 and not _is_made_of(number, STATE, ARGUMENT):
             escaped.append(number)
     if escaped:
         raise NotLiftable(_sources(*escaped))
@@ -236,7 +246,7 @@ def _scope_of(*operands: Any) -> Scope:
     scope = active_scope()
     assert scope is not None
     numbers = [number for number in operands if isinstance(number, LiftedNumber)]
-    if not numbers or not all(_is_state(number) for number in numbers):
+    if not numbers or not all(_is_made_of(number, STATE) for number in numbers):
         return scope
     within = {id(number.scope) for number in numbers}
     while id(scope) not in within and scope.parent is not None:
@@ -244,9 +254,9 @@ def _scope_of(*operands: Any) -> Scope:
     return scope
 
 
-def _is_state(number: LiftedNumber) -> bool:
-    """True if a number comes from outside alone, not from variables of the function."""
-    return all(source[0] == STATE for source in number.sources)
+def _is_made_of(number: LiftedNumber, *kinds: str) -> bool:
+    """True if a number comes from such sources alone, not from variables of the function."""
+    return all(source[0] in kinds for source in number.sources)
 
 
 def _check(condition: Value, *operands: Any) -> None:
@@ -450,7 +460,7 @@ def _install() -> None:
     for name in _REFUSED:
         for prefix in ("", "r", *(("i",) if name != "divmod" else ())):
             setattr(LiftedNumber, f"__{prefix}{name}__", LiftedNumber._refused)
-    for name in ("__invert__", "__round__", "__floor__", "__ceil__", "__trunc__", "__int__", "__float__", "__index__", "__complex__",
+    for name in ("__invert__", "__round__", "__floor__", "__ceil__", "__trunc__", "__float__", "__complex__",
                  "item", "tolist"):
         setattr(LiftedNumber, name, LiftedNumber._refused)
     LiftedNumber.__neg__, LiftedNumber.__pos__, LiftedNumber.__abs__ = _one(_negative), _one(_positive), _one(_absolute)    # type: ignore

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adjit.tracer.array import TracedArray, wrap
-from adjit.tracer.flow.lifted_numbers import STATE, is_liftable, lifted_state, python_kind
+from adjit.tracer.flow.lifted_numbers import STATE, is_liftable, lifted_input, python_kind
 from adjit.tracer.guards.source import Source, rebind
 from adjit.tracer.scope import Scope
 
@@ -72,7 +72,7 @@ class StateNumbers:
             array = np.array(source.value)
             value = self._scope.capture(array)
             kind = type(source.value)
-            made = lifted_state(value, self._scope, (STATE, source.path), kind) if kind in (int, bool) else wrap(
+            made = lifted_input(value, self._scope, (STATE, source.path), kind) if kind in (int, bool) else wrap(
                 value, weak=kind in (float, complex))
             if not rebind(source.read, made):
                 return
