@@ -160,7 +160,7 @@ class CompiledFunction(Generic[P, R]):
         try:
             return self._run(fun, args, kwargs) if self.shadow is None else self.shadow.call(self._run, fun, args, kwargs)
         except NotLiftable as error:
-            if not self._integers.need([int(index) for kind, index in error.sources if kind == ARGUMENT]):
+            if not self._integers.need([int(str(source[1])) for source in error.sources if source[0] == ARGUMENT]):
                 raise
             return self.call(fun, args, kwargs)
 

@@ -130,16 +130,16 @@ def _write_fits(text: Builder) -> None:
             with text.if_(text.differ(found, "@PyLong_Type")):
                 text.ret("i1", "false")
             overflow = text.variable(0)
-            number = text.call("i64", "@PyLong_AsLongLongAndOverflow", ("ptr", "%object"), ("ptr", overflow.address))
+            integer = text.call("i64", "@PyLong_AsLongLongAndOverflow", ("ptr", "%object"), ("ptr", overflow.address))
             with text.if_(text.compare("ne", overflow.value, 0)):
                 text.ret("i1", "false")
-            with text.if_(text.either(text.compare("sgt", number, LARGEST_INTEGER), text.compare("slt", number, -LARGEST_INTEGER))):
+            with text.if_(text.either(text.compare("sgt", integer, LARGEST_INTEGER), text.compare("slt", integer, -LARGEST_INTEGER))):
                 text.ret("i1", "false")
-            index = text.load("i64", "%node", NODE["index"])
-            cell = text.at("%objects", "i64", text.add(index, text.load("i64", "%node", NODE["count"])))     # behind the objects
-            text.store("i64", number, cell)
-            text.store("ptr", cell, text.at("%params", "i64", index))
-            text.store("ptr", "null", text.at("%objects", "i64", index))
+            parameter = text.load("i64", "%node", NODE["index"])
+            cell = text.at("%objects", "i64", text.add(parameter, text.load("i64", "%node", NODE["count"])))     # behind the objects
+            text.store("i64", integer, cell)
+            text.store("ptr", cell, text.at("%params", "i64", parameter))
+            text.store("ptr", "null", text.at("%objects", "i64", parameter))
             text.ret("i1", "true")
         with text.if_(is_kind(Node.CONSTANT)):
             constant = text.load("ptr", "%node", NODE["object"])
