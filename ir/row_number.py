@@ -7,6 +7,7 @@ Python's to the bit: what is rounded to a narrower dtype afterwards has the bits
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,9 @@ LEAST_ROWS = 3
 """Least number of rows for which expressions have to be defined: fewer rows are traced, each by itself."""
 
 LARGEST = 1 << 53
+
+MAX_OFFSET = 16
+"""Largest offset in numbers such as n - 1: larger ones are another function of n, met at a few points."""
 
 _COMPUTE: dict[str, tuple[Any, Any]] = {
     "add": (np.add, ops.add), "subtract": (np.subtract, ops.subtract), "multiply": (np.multiply, ops.multiply),
@@ -102,6 +106,42 @@ def bounds(expression: Expression) -> tuple[float, float] | None:
     else:
         ends = [one * (other if expression[0] == "multiply" else 1 / other) for one in (low, high) for other in (least, most)]
     return (min(ends), max(ends)) if not is_whole(expression) or max(map(abs, ends)) <= LARGEST else None
+
+
+def expression_of(found: Sequence[Any], sizes: Sequence[int], dtype: np.dtype, known: Collection[Expression]) -> Expression | None:
+    """The number that has these values for `sizes` rows: one that Python computed, or a line, or a number divided by that."""
+    if dtype.kind not in "iuf":
+        return None
+    candidates = list(known)
+    line = _line_through(found, sizes)
+    if line is not None:
+        candidates.append((LINE, *line))
+    if dtype.kind == "f" and all(value and np.isfinite(value) for value in found):
+        numerators = dict.fromkeys((1.0, -1.0, float(found[0]) * sizes[0], round(float(found[0]) * sizes[0])))
+        for numerator in numerators:
+            line = _line_through([numerator / value for value in found], sizes, rounded=True)
+            if line is not None:
+                candidates.append((DIVIDE, float(numerator), (LINE, *line)))
+    return next((each for each in candidates if all(
+        rounded(number_for(each, size), dtype) == dtype.type(value) for size, value in zip(sizes, found, strict=False))), None)
+
+
+def rounded(number: int | float, dtype: np.dtype) -> Any:
+    """A number in a dtype."""
+    with np.errstate(all="ignore"):
+        return np.asarray(number).astype(dtype)[()]
+
+
+def _line_through(values: Sequence[Any], sizes: Sequence[int], rounded: bool = False) -> tuple[int, int] | None:
+    """Factor and offset of the line through the points, if they are whole numbers."""
+    if not all(np.isfinite(value) for value in values):
+        return None
+    slope = (float(values[0]) - float(values[1])) / (sizes[0] - sizes[1])
+    factor = round(slope)
+    offset = round(float(values[0]) - factor * sizes[0])
+    if not factor or abs(offset) > MAX_OFFSET or abs(slope - factor) > (1e-4 if rounded else 0) * abs(factor):
+        return None
+    return factor, offset
 
 
 def emit_number(expression: Expression, count: Value, dtype: np.dtype) -> Value:

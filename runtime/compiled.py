@@ -35,7 +35,7 @@ from adjit.runtime.integer_arguments import IntegerArguments
 from adjit.runtime.native.code import native_is_supported
 from adjit.runtime.pickled_functions import has_name, is_found, make_recompiling, restore
 from adjit.runtime.program import Program, compile_program
-from adjit.runtime.rows.row_signature import RowCalls
+from adjit.runtime.rows.row_signature import RowCalls, SizedPrograms
 from adjit.runtime.warmup import WARM_UP
 from adjit.tracer.array_wrapper import IdentityKeyed
 from adjit.tracer.flow.flow_graph import FlowGraph
@@ -329,10 +329,10 @@ class CompiledFunction(Generic[P, R]):
 
         The suffix of `path` selects the format: `.adjit`, an archive for `adjit.load`; `.so`, a shared library for C, with a header next to
         it; `.o`, an object file, with the header; `.onnx`, a model for other runtimes (see `adjit.onnx.export`). The program is for the
-        shapes and dtypes of `args` (and of the keyword arguments `kwargs`); with `batch=`, archives and libraries are for any number of
-        rows, which are an input of a library. Static values, and captured arrays that the function only
-        reads, become part of the program. Captured state that the function changes, such as the parameters of a module, goes into the
-        archive, and is an input of a library. `params` names the arguments whose arrays also go into the archive.
+        shapes and dtypes of `args` (and of the keyword arguments `kwargs`); with `batch=`, they are for any number of rows,
+        which is an input of a library. Static values, and captured arrays that the function only reads, become part of the program.
+        Captured state that the function changes, such as the parameters of a module, goes into the archive, and is an input of a library.
+        `params` names the arguments whose arrays also go into the archive.
 
         A function that decides on values is exported with the ways through it that the example arguments take: those of `args`, and those
         of each tuple of further arguments in `ways`, of the same shapes and dtypes. A call tries them in this order; one that goes none of
@@ -347,7 +347,7 @@ class CompiledFunction(Generic[P, R]):
 
     def export_for(self, fun: Callable[..., Any], path: str | os.PathLike[str], args: tuple[Any, ...], kwargs: dict[str, Any],
                    ways: Iterable[Sequence[Any]], params: str | Iterable[str] | None, target: str,
-                   levels: str | Sequence[str] | None, onnx_names: onnx_file.Names = (None, None)) -> list[Path]:
+                   levels: str | Sequence[str] | None, onnx_names: onnx_file.Names = (None, None), rows_name: str = "rows") -> list[Path]:
         """Export `fun`, which is the function, or its bound method of an instance."""
         examples = [tuple(args), *map(tuple, ways)]
         alone = str(path).endswith((".so", ".o"))
@@ -366,7 +366,21 @@ class CompiledFunction(Generic[P, R]):
             programs = [known for known in programs if not program.supersedes(known[0])]
             if not any(known.decides_like(program) for known, _ in programs):
                 programs.append((program, arrays))
-        return export.export_program(programs, signatures[0], path, params, target, levels, onnx_names)
+        sized = self._sized_programs(fun, examples[0], kwargs) if str(path).endswith(".onnx") and self._rows is not None else None
+        return export.export_program(programs, signatures[0], path, params, target, levels, onnx_names, sized, rows_name)
+
+    def _sized_programs(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> SizedPrograms:
+        """Programs of which an ONNX model for any number of rows is made. Raises `ExportError` if there is none."""
+        assert self._rows is not None
+        signature = self._signature(fun, args, kwargs)
+        program, _ = self._native(fun, args, kwargs, signature)
+        why = self._rows.why_refused(signature) if not program.loops_over_rows else (
+            f"it has programs of their own for fewer than {program.least_rows} rows" if program.least_rows > 1 else "")
+        if why or not program.loops_over_rows:
+            raise ExportError(f"{function_name(self.fun)} has no ONNX model for any number of rows: "
+                              f"{why or 'its arrays of rows have none'}", find_user_location(),
+                              hint="compile it without batch= for a model of the size of the example arguments")
+        return row_program.programs_for(fun, signature, replace(self.compile_options, backend="native"), program.planned)
 
     @user_frames_only
     def as_callable(self, *args: Any, form: str | None = None, data: str | Iterable[str] = (), **kwargs: Any

@@ -232,7 +232,7 @@ def _scan(f: Function, init: Tree, xs: Tree, length: int | None, reverse: bool, 
     name = describe(f)
     carried, sliced = _Leaves(init, "the initial carry", numbers), _Leaves(xs, "xs")
     steps = _length(sliced, length, name)
-    slices = [BodyParameter(array.value.type.with_shape(array.shape[1:]), wrapper=wrapper)
+    slices = [BodyParameter(array.value.type.with_shape(array.value.type.shape[1:]), wrapper=wrapper)
               for array, wrapper in zip(sliced.arrays, sliced.wrappers, strict=True)]
     trees: list[TreeSpec] = []
 

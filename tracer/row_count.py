@@ -63,7 +63,7 @@ def is_tracked(number: Any) -> bool:
 def row_count(length: int) -> int:
     """A length, which knows how it depends on the number of rows."""
     probe = thread.context.row_probe
-    if probe is None or not length or length % probe.size:
+    if probe is None or type(length) is RowCount or not length or length % probe.size:
         return length
     counted: Any = RowCount(length, rows_times(length // probe.size))
     return counted      # type: ignore[no-any-return]

@@ -32,9 +32,11 @@ Narrow = tuple[str, tuple[int, ...]]
 
 
 class Writer:
-    """Nodes and constants of a model under construction. `loc` is the user's line of the nodes that are written next."""
+    """Nodes and constants of a model under construction. `loc` is the user's line of the nodes that are written next; names of values
+    begin with `prefix`."""
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: str = "") -> None:
+        self.prefix = prefix
         self.nodes: list[Any] = []
         self.initializers: list[Any] = []
         self.loc: Location | None = None
@@ -67,14 +69,14 @@ class Writer:
     def fresh(self) -> str:
         """A name that no other value has."""
         self._count += 1
-        return f"v{self._count}"
+        return f"{self.prefix}v{self._count}"
 
     def constant(self, array: Any, dtype: Any = None) -> str:
         """Name of an array constant; equal constants are one."""
         array = np.asarray(array, dtype)
         key = (array.dtype.name, array.shape, array.tobytes())
         if key not in self._constants:
-            self._constants[key] = f"c{len(self._constants)}"
+            self._constants[key] = f"{self.prefix}c{len(self._constants)}"
             self.initializers.append(onnx.numpy_helper.from_array(array, self._constants[key]))
         return self._constants[key]
 

@@ -8,16 +8,13 @@ a matter of its slice rule.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
-
-import numpy as np
 
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.errors import Location
 from adjit.ir.graph import Graph, Op, Value, number_of, producers, structural_key
 from adjit.ir.ops.indexing import OUTSIDE
-from adjit.ir.row_number import DIVIDE, LINE, Expression, number_for
+from adjit.ir.row_number import Expression, expression_of, number_for, rounded
 from adjit.ir.types import U64, Shape, TensorType
 from adjit.passes.tiling.slice_rules import OperandAxes, infer_operand_axes, summed_axes
 
@@ -68,7 +65,7 @@ class RowGraphs:
         if "shape" in attrs and op.results[0] in self.rows:
             attrs["shape"] = results[0].type.shape
         if op in self.numbers:
-            attrs["value"] = _rounded(number_for(self.numbers[op], size), op.result.type.dtype).item()
+            attrs["value"] = rounded(number_for(self.numbers[op], size), op.result.type.dtype).item()
         return Op(op.definition, tuple(operands), results, attrs, op.regions, op.loc, op.role)
 
     def graph_for(self, size: int) -> Graph:
@@ -81,10 +78,6 @@ class RowGraphs:
             known.update(zip(op.results, made[-1].results, strict=True))
         return Graph(first.name, tuple(known[value] for value in first.params), tuple(made), tuple(known[value] for value in first.results),
                      first.param_roles)
-
-
-MAX_OFFSET = 16
-"""Largest offset in numbers such as n - 1: larger ones are another function of n, met at a few points."""
 
 
 def align(graphs: Sequence[Graph], sizes: Sequence[int], counters: Sequence[int] = (), known: Collection[Expression] = ()) -> RowGraphs:
@@ -156,7 +149,7 @@ def _check_attributes(ops: Sequence[Op], sizes: Sequence[int], rows: Mapping[Val
         if name == "stop" and op.operands[0] in rows and _stops_with_rows(ops, rows[op.operands[0]].axis):
             continue
         if op.name == "constant" and name == "value":
-            number = _number(found, sizes, op.result.type.dtype, known)
+            number = expression_of(found, sizes, op.result.type.dtype, known)
             if number is not None:
                 continue
             raise RowsMixed("a number depends on the number of rows in another way than by arithmetic", op.loc)
@@ -169,41 +162,6 @@ def _stops_with_rows(ops: Sequence[Op], axis: int) -> bool:
     stops = [each.attrs["stop"] for each in ops]
     return all(each.attrs["stop"][axis] == each.operands[0].type.shape[axis] for each in ops) and (
         len({(*stop[:axis], *stop[axis + 1:]) for stop in stops}) == 1)
-
-
-def _number(found: Sequence[Any], sizes: Sequence[int], dtype: np.dtype, known: Collection[Expression]) -> Expression | None:
-    """The number that has these values for `sizes` rows: one that Python computed, or a line, or a number divided by that."""
-    if dtype.kind not in "iuf":
-        return None
-    candidates = list(known)
-    line = _line(found, sizes)
-    if line is not None:
-        candidates.append((LINE, *line))
-    if dtype.kind == "f" and all(value and np.isfinite(value) for value in found):
-        numerators = dict.fromkeys((1.0, -1.0, float(found[0]) * sizes[0], round(float(found[0]) * sizes[0])))
-        for numerator in numerators:
-            line = _line([numerator / value for value in found], sizes, rounded=True)
-            if line is not None:
-                candidates.append((DIVIDE, float(numerator), (LINE, *line)))
-    return next((each for each in candidates if all(
-        _rounded(number_for(each, size), dtype) == dtype.type(value) for size, value in zip(sizes, found, strict=False))), None)
-
-
-def _rounded(number: int | float, dtype: np.dtype) -> Any:
-    with np.errstate(all="ignore"):
-        return np.asarray(number).astype(dtype)[()]
-
-
-def _line(values: Sequence[Any], sizes: Sequence[int], rounded: bool = False) -> tuple[int, int] | None:
-    """Factor and offset of the line through the points, if they are whole numbers."""
-    if not all(np.isfinite(value) for value in values):
-        return None
-    slope = (float(values[0]) - float(values[1])) / (sizes[0] - sizes[1])
-    factor = round(slope)
-    offset = round(float(values[0]) - factor * sizes[0])
-    if not factor or abs(offset) > MAX_OFFSET or abs(slope - factor) > (1e-4 if rounded else 0) * abs(factor):
-        return None
-    return factor, offset
 
 
 # -- ops

@@ -33,6 +33,7 @@ from adjit.runtime.exports.library import c_program, choose_levels, write_librar
 from adjit.runtime.exports.tensors_file import write_tensors
 from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.program import Program
+from adjit.runtime.rows.row_signature import SizedPrograms
 from adjit.tracer.signature import CallSignature
 
 if TYPE_CHECKING:
@@ -46,9 +47,9 @@ Names = str | Iterable[str] | None
 
 def export_program(ways: Sequence[tuple[Program, Sequence[np.ndarray]]], signature: CallSignature, path: str | os.PathLike[str],
                    params: Names, target: str, levels: str | Sequence[str] | None,
-                   onnx_names: onnx_file.Names = (None, None)) -> list[Path]:
+                   onnx_names: onnx_file.Names = (None, None), sized: SizedPrograms | None = None, rows_name: str = "rows") -> list[Path]:
     """Write the programs of a call's `signature`, one for each way through the function, with the arrays of their parameters in that call.
-    Returns the files written.
+    An ONNX model for any number of rows is made of `sized` programs. Returns the files written.
 
     `params` names the arguments whose arrays go into an archive. Raises `ExportError`, with nothing written, if the export is not possible.
     """
@@ -57,6 +58,10 @@ def export_program(ways: Sequence[tuple[Program, Sequence[np.ndarray]]], signatu
         _check_path(file_path)
         for program, _ in ways:
             _check_program(program)
+        if file_path.suffix == ".onnx" and sized is not None:
+            described = [(program, describe_ways([(program, arrays)], program.signature)) for program, arrays in sized.programs]
+            onnx_file.write_onnx_of_rows(described, sized.sizes, sized.numbers, file_path, onnx_names, rows_name)
+            return [file_path]
         if file_path.suffix == ".onnx":
             onnx_file.write_onnx(ways[0][0], describe_ways(ways, signature), file_path, onnx_names)
             return [file_path]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from adjit.codegen.onnx.any_rows import join_models
 from adjit.codegen.onnx.model import make_model
 from adjit.ir.errors import ExportError
+from adjit.ir.row_number import Expression
 from adjit.passes.options import Options
 from adjit.passes.pipeline import EXCHANGE, run_pipeline
 from adjit.runtime.exports.archive import write_whole
@@ -29,6 +32,23 @@ def write_onnx(program: Program, described: DescribedWays, file_path: Path, name
 
     Raises `ExportError` without the package onnx, for programs that change arrays, and for ops that ONNX does not have.
     """
+    _write(model_of(program, described, names_given), file_path)
+
+
+def write_onnx_of_rows(sized: Sequence[tuple[Program, DescribedWays]], sizes: Sequence[int], numbers: Collection[Expression],
+                       file_path: Path, names_given: Names, rows: str) -> None:
+    """Write an ONNX model for any number of rows, which its axes call `rows`, from programs of one function for `sizes` rows. `numbers` are
+    those that Python computed from how many there are. Raises `ExportError` as `write_onnx`, and where ONNX cannot."""
+    models = [model_of(program, described, names_given) for program, described in sized]
+    _write(join_models(models, sizes, numbers, rows), file_path)
+
+
+def _write(model: Any, file_path: Path) -> None:
+    write_whole(file_path, model.SerializeToString())
+
+
+def model_of(program: Program, described: DescribedWays, names_given: Names) -> Any:
+    """A program as an ONNX model."""
     if find_spec("onnx") is None:
         raise ExportError("files of this format are written by the package onnx, which is not installed", hint="pip install adjit[onnx]")
     interface = described.interfaces[0]
@@ -47,8 +67,7 @@ def write_onnx(program: Program, described: DescribedWays, file_path: Path, name
         raise ExportError(f"the arrays of the program take {size / 1e9:.1f} GB, and an ONNX file holds 2 GB",
                           hint="export an archive (.adjit), or pass the arrays as arguments")
     graph = run_pipeline(program.pipeline.graphs["traced"], Options(), verify=False, passes=EXCHANGE).final
-    model = make_model(graph, names, {name: np.asarray(array) for name, array in constants.items()}, results)
-    write_whole(file_path, model.SerializeToString())
+    return make_model(graph, names, {name: np.asarray(array) for name, array in constants.items()}, results)
 
 
 def _names(wanted: Sequence[str] | None, count: int, what: str, otherwise: Sequence[str]) -> list[str]:

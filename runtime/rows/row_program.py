@@ -21,6 +21,7 @@ from adjit.ir import ops
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import AdjitError
 from adjit.ir.graph import Graph, Op, Value, attributes_key, graph_key
+from adjit.ir.ops.control_flow import nested_graphs
 from adjit.ir.ops.panels import MOST_ROWS
 from adjit.ir.row_number import Expression
 from adjit.ir.thread_context import thread
@@ -34,8 +35,8 @@ from adjit.runtime.capture.tensor_program import Captured, TensorProgram, with_u
 from adjit.runtime.compile_graph import DeferredPipeline, compile_graph
 from adjit.runtime.compile_options import CompileOptions
 from adjit.runtime.inputs import Inputs
-from adjit.runtime.program import Milliseconds, Program, captured_paths, trace_call, with_donations
-from adjit.runtime.rows.row_signature import call_with_rows
+from adjit.runtime.program import Milliseconds, Program, captured_paths, compile_program, trace_call, with_donations
+from adjit.runtime.rows.row_signature import SizedPrograms, call_with_rows
 from adjit.tracer.row_count import RowProbe, probing
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.trace import Trace
@@ -43,6 +44,9 @@ from adjit.tracer.trace import Trace
 TRACED_SIZES = (67, 29, MOST_ROWS)
 """Numbers of rows that a function is traced for: primes, so that hardly another length is taken for one of rows. What does something else
 from some number of rows on does so for the least or the largest."""
+
+COMPARED_SIZES = ((67, 83, 101), (71, 89, 103), (73, 97, 107))
+"""Numbers of rows of programs that are compared with each other, of which the first are taken that are no other length of the function."""
 
 FEW_ROWS = (2, 1)
 """Numbers of rows that may be special cases: axes of length 1 are dropped or repeated, and short arrays may be used up."""
@@ -77,6 +81,23 @@ def compile_row_program(fun: Callable[..., Any], signature: CallSignature, compi
         if first.captured is not None:
             first.captured.undo()
         raise
+
+
+def programs_for(fun: Callable[..., Any], signature: CallSignature, compile_options: CompileOptions, general: Graph) -> SizedPrograms:
+    """Programs for some numbers of rows, of a function that has the program `general` for any number of them."""
+    lengths = {length for graph in nested_graphs(general) for op in graph.ops for value in (*op.operands, *op.results)
+               for length in value.type.shape}
+    sizes = next((each for each in COMPARED_SIZES if not any(length and length % size == 0 for size in each for length in lengths)),
+                 COMPARED_SIZES[0])
+    found: list[tuple[Program, tuple[np.ndarray, ...]]] = []
+    numbers: tuple[Expression, ...] = ()
+    for size in sizes:
+        with probing(size) as probe:
+            args, kwargs, sized = call_with_rows(signature, size, compile_options.static, modes.key)
+            program = compile_program(fun, args, kwargs, sized, compile_options, "it is exported")
+            numbers = tuple(probe.numbers)
+        found.append((program, (*sized.leaves, *(program.current(sized) or ()))))
+    return SizedPrograms(tuple(sizes), tuple(found), numbers)
 
 
 def _compile(first: SizedTrace, program: RowProgram, least: int, signature: CallSignature, compile_options: CompileOptions, reason: str,

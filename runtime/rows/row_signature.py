@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adjit.eager.tensor import Tensor, new_tensor
+from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import Location
 from adjit.ir.ops.panels import MOST_ROWS
+from adjit.ir.row_number import Expression
 from adjit.passes.panels.row_axes import RowsMixed
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.signature import CallSignature, StaticArgument, flatten_call
 from adjit.tracer.trees import unflatten
+
+if TYPE_CHECKING:
+    from adjit.runtime.program import Program
 
 
 class _AnyRows(int):
@@ -27,6 +32,16 @@ class _AnyRows(int):
 
 
 ANY_ROWS = _AnyRows(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class SizedPrograms:
+    """Programs of one function for some numbers of rows, with the arrays of their parameters, and the numbers that Python computed from how
+    many rows there are."""
+
+    sizes: tuple[int, ...]
+    programs: tuple[tuple[Program, tuple[np.ndarray, ...]], ...]
+    numbers: tuple[Expression, ...]
 
 
 class RowCalls:

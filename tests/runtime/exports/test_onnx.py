@@ -244,7 +244,7 @@ def test_refusals(tmp_path: Path) -> None:
             (lambda x: aj.linalg.inv(x[:2]), r"the op lu\w*\n.*test_onnx.py")):
         with pytest.raises(ExportError, match=message):
             aj.onnx.export(model, x, path)
-    for options, message in (({"opset_version": 11}, "operator set 18"), ({"dynamic_axes": {"x": [0]}}, "dynamic_axes")):
+    for options, message in (({"opset_version": 11}, "operator set 18"), ({"dynamic_axes": {"x": [1]}}, "the first axis alone")):
         with pytest.raises(UnsupportedError, match=message):
             aj.onnx.export(nn.Linear(2, 2), x, path, **options)     # type: ignore[arg-type]
     with pytest.raises(ExportError, match=r"does not end with .onnx"):
@@ -256,3 +256,40 @@ def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("adjit.runtime.exports.onnx_file.find_spec", lambda name: None)
     with pytest.raises(ExportError, match=r"package onnx, which is not installed[\s\S]*pip install adjit\[onnx\]"):
         aj.onnx.export(nn.Linear(2, 2), aj.ones(3, 2), tmp_path / "model.onnx")
+
+
+ANY_ROWS: dict[str, Callable[[Any], Any]] = {
+    "rows apart": lambda x: (np.tanh(x @ MATRIX), np.sort(x, axis=1)[:, ::-1], x.reshape(-1), x[:, None, :] * x[:, :, None]),
+    "sums": lambda x: (np.mean(x, axis=0), (x - x.mean(axis=0)) / (1 + x.std(axis=0)), x.T @ x),
+    "counts": lambda x: (x.sum() / len(x), x * np.float32(2) * (1 / np.sqrt(len(x))), x * (1 - 1 / len(x))),
+    "made for the size": lambda x: (np.concatenate([x, np.ones((len(x), 2), np.float32)], axis=1), np.zeros((len(x), 2)),
+                                    x[np.arange(len(x)), np.argmax(x, axis=1)], np.arange(len(x)) * x[:, 0]),
+}
+MATRIX = floats(4, 67)
+
+
+@pytest.mark.parametrize("name", ANY_ROWS)
+def test_models_for_any_number_of_rows(name: str, tmp_path: Path) -> None:
+    fun, x = ANY_ROWS[name], floats(90, 4)
+    aj.compile(fun, batch=(0,)).export(tmp_path / "model.onnx", x[:5])
+    assert onnx.load(tmp_path / "model.onnx").graph.input[0].type.tensor_type.shape.dim[0].dim_param == "rows"
+    for size in (1, 2, 5, 67, 90):
+        for one, two in zip(run(tmp_path / "model.onnx", x[:size]), fun(x[:size]), strict=True):
+            assert one.shape == np.shape(two)
+            assert np.allclose(one, two, atol=1e-5), size
+
+
+def test_dynamic_axes_of_modules(tmp_path: Path) -> None:
+    aj.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(12, 4)).eval()
+    x, path = floats(20, 1, 6, 6), tmp_path / "model.onnx"
+    names = {"input_names": ["x"], "output_names": ["y"]}
+    aj.onnx.export(model, aj.tensor(x[:3]), path, dynamic_axes={"x": {0: "batch"}, "y": {0: "batch"}}, **names)
+    assert [each.type.tensor_type.shape.dim[0].dim_param for each in (*onnx.load(path).graph.input, *onnx.load(path).graph.output)] == (
+        ["batch", "batch"])
+    for size in (1, 3, 20):
+        assert np.allclose(run(path, x[:size])[0], model(aj.tensor(x[:size])).detach().numpy(), atol=1e-5)
+    with pytest.raises(ExportError, match="no ONNX model for any number of rows: a program for each number of rows of x, because"):
+        aj.compile(lambda x: np.cumsum(x, axis=0), batch="x").export(path, x[:, 0, 0])
+    with pytest.raises(ExportError, match="no input or output"):
+        aj.onnx.export(model, aj.tensor(x), path, dynamic_axes={"z": [0]}, **names)
