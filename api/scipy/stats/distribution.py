@@ -12,7 +12,8 @@ import numpy as np
 
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.types import F64, is_float
-from adjit.tracer.array import as_traced
+from adjit.scipy.mirror import is_plain, scipys
+from adjit.tracer.array import as_traced, contains_traced
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.functions.composites import stop_gradient
 from adjit.tracer.promotion import as_operand, common_dtype
@@ -51,6 +52,12 @@ class Distribution:
         defaults = {**self.defaults, "loc": 0, "scale": 1}
 
         def call(*args: Any, **kwargs: Any) -> Any:
+            theirs = scipys_function(self.name, public) if is_plain(*args, **kwargs) else None
+            if theirs is not None and not any(map(_is_of_another_precision, (*args, *kwargs.values()))):
+                return theirs(*args, **kwargs)
+            return within(*args, **kwargs)
+
+        def compute(*args: Any, **kwargs: Any) -> Any:
             if len(args) > len(names):
                 raise TypeError(f"{self.name}.{public}() takes {len(names)} arguments, {len(args)} were given")
             given = dict(zip(names, args, strict=False))
@@ -68,7 +75,8 @@ class Distribution:
         call.__signature__ = inspect.Signature([        # type: ignore[attr-defined]
             inspect.Parameter(key, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=defaults.get(key, inspect.Parameter.empty))
             for key in names])
-        return dispatched(call)
+        within = dispatched(compute)
+        return call
 
     def _variables(self, public: str) -> tuple[str]:
         return ({"ppf": "q", "isf": "q", "interval": "confidence"}.get(public, self.variable),)
@@ -174,6 +182,21 @@ class Frozen:
 
 _OF_PARAMETERS = ("mean", "var", "std", "entropy", "median", "support")
 _OF_NUMBER = ("interval", "moment")
+
+
+@functools.cache
+def scipys_function(name: str, public: str) -> Callable[..., Any] | None:
+    """SciPy's function of a distribution, for plain arrays outside of a trace; None without SciPy."""
+    try:
+        return getattr(getattr(scipys("stats"), name, None), public, None)
+    except UnsupportedError:
+        return None
+
+
+def _is_of_another_precision(x: Any) -> bool:
+    """True for arguments that decide on another result than float64, and for traced ones, which have escaped from their trace."""
+    dtype = getattr(x, "dtype", None)
+    return contains_traced(x) or (dtype is not None and is_float(dtype) and dtype != F64)
 
 
 def _floats(values: list[Any]) -> list[Any]:
