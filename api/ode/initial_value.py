@@ -67,7 +67,7 @@ def solve_ivp(fun: Function, t_span: tuple[Any, Any], y0: Any, method: str = "RK
     """The solution of y' = fun(t, y, *args) from `y0` at `t_span[0]` to `t_span[1]`, which may be before; as `scipy.integrate.solve_ivp`.
 
     `y0` is a number, an array, or a tree of them, and becomes float64; `fun` returns the like. `method`: "RK45", of Dormand and Prince,
-    fifth order; "Rodas", of Rosenbrock's kind, fourth order, for stiff problems. Steps keep the root mean square of error /
+    fifth order; "Rodas", of Rosenbrock's kind, fifth order, for stiff problems. Steps keep the root mean square of error /
     (atol + rtol |y|) below 1; `atol` may be a tree like `y0`. `t_eval`: times, in order, at which the state is returned, interpolated
     within steps. Its ends may be any numbers of the interval.
 

@@ -72,10 +72,10 @@ def test_reference_problems(fun: Callable[..., Any], span: tuple[float, float], 
         if not stiff:
             theirs = scipy_solve_ivp(fun, span, y0, rtol=tol, atol=atol)
             assert abs(found.nfev - theirs.nfev) <= 14 + 0.02 * theirs.nfev
-    assert found.nsteps < (6000 if stiff else 2000)
+    assert found.nsteps < 2000
 
 
-@pytest.mark.parametrize(("method", "order", "between"), [("RK45", 5, 4), ("Rodas", 4, 3)])
+@pytest.mark.parametrize(("method", "order", "between"), [("RK45", 5, 4), ("Rodas", 5, 4)])
 def test_orders(method: str, order: int, between: int) -> None:
     """Of fixed steps, also of their interpolants, on a problem that depends on time."""
     def fun(t: Any, y: Any) -> Any:
@@ -172,10 +172,10 @@ def test_gradients() -> None:
 
 def test_gradients_of_stiff_problems() -> None:
     """Of a batch, in which one problem waits for the other."""
-    f = aj.compile(aj.vmap(lambda m: aj.value_and_grad(lambda m: solve_ivp(
-        lambda t, y: [y[1], m * (1 - y[0] ** 2) * y[1] - y[0]], (0.0, 30.0), [2.0, 0.0], "Rodas", rtol=1e-8, atol=1e-8).y[0])(m)))
-    m = np.array([20.0, 4.0])
-    np.testing.assert_allclose(f(m)[1], (f(m + 1e-5)[0] - f(m - 1e-5)[0]) / 2e-5, rtol=1e-4)
+    f = aj.compile(aj.vmap(aj.value_and_grad(
+        lambda m: solve_ivp(lambda t, y: m * (np.cos(t) - y ** 3), (0.0, 3.0), 0.5, "Rodas", rtol=1e-9, atol=1e-9).y)))
+    m = np.array([100.0, 3.0])
+    np.testing.assert_allclose(f(m)[1], (f(m + 1e-4)[0] - f(m - 1e-4)[0]) / 2e-4, rtol=1e-5, atol=1e-9)
 
 
 def test_adjoint_of_a_problem_that_is_unstable_backward() -> None:
