@@ -13,7 +13,7 @@ import numpy as np
 
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.spelling import nearest
-from adjit.scipy.reasons import DESIGN, MADE, NOT_YET, REASONS
+from adjit.scipy.reasons import DESIGN, INSTEAD, MADE, NOT_YET, REASONS
 from adjit.tracer.array import as_traced, contains_traced
 from adjit.tracer.array_wrapper import find_wrapper
 from adjit.tracer.dispatch import dispatched
@@ -102,8 +102,9 @@ def _for_plain_arrays(function: Callable[P, Any], name: str, reason: str) -> Cal
             because = "" if reason == NOT_YET else f": {reason}"
             of_numbers = ("; or have its arguments static, aj.compile(f, static=\"cutoff\"): each value of them is a program then"
                           if reason in (DESIGN, MADE) else "")
+            outside = f"call it on plain arrays outside of the compiled function{of_numbers}"
             raise UnsupportedError(f"{name} has no rule for traced arrays and tensors{because}", find_user_location(),
-                                   hint=f"call it on plain arrays outside of the compiled function{of_numbers}")
+                                   hint=INSTEAD.get(function.__name__, outside))
         return function(*args, **kwargs)
 
     return call

@@ -77,3 +77,10 @@ def test_equal_places_count_as_no_interval() -> None:
 def test_what_does_not_fit(function: Any, kind: type[Exception], words: str) -> None:
     with pytest.raises(kind, match=words):
         aj.compile(function)(SAMPLES)
+
+
+@pytest.mark.parametrize(("name", "instead"), [("odeint", "adjit.ode.solve_ivp"), ("quad", "fixed_quad")])
+def test_what_calls_a_python_function_names_what_the_program_can_do(name: str, instead: str) -> None:
+    with pytest.raises(UnsupportedError, match=f"scipy.integrate.{name} has no rule") as caught:
+        aj.compile(lambda k: getattr(integrate, name)(lambda y, t: -y, k, np.linspace(0, 1, 4)))(1.0)
+    assert instead in str(caught.value)
