@@ -52,13 +52,22 @@ def _program(contents: Contents, digest: str) -> Lines:
         ("name", artifact.name), ("made by", f"adjit {manifest.adjit}, {', '.join(manifest.compiler)}"),
         ("system", manifest.system), *(("signature", _signature(way.interface)) for way in contents.ways),
         ("memory", f"{max(way.artifact.arena_bytes for way in contents.ways)} bytes of working memory, "
-                   f"{_bytes(contents, 'argument')} of arguments, "
+                   f"{_bytes(contents, 'argument')} of arguments{_bytes_a_row(contents)}, "
                    f"{_bytes(contents, 'state')} of state, {_bytes(contents, 'constant')} of constants"),
         ("source", f"sha256 {manifest.source or 'not known'}"), ("file", f"sha256 {digest}")]
 
 
 def _bytes(contents: Contents, source: str) -> int:
-    return sum(TensorType(SHORT_NAMES[param.dtype], param.shape).nbytes for param in _params(contents) if param.source == source)
+    rows = _per_row(contents)
+    return sum(TensorType(SHORT_NAMES[param.dtype], param.shape).nbytes for param in _params(contents)
+               if param.source == source and not rows[param.name])
+
+
+def _bytes_a_row(contents: Contents) -> str:
+    """What arguments with any number of rows take besides."""
+    rows = _per_row(contents)
+    types = [TensorType(SHORT_NAMES[param.dtype], (rows[param.name], *param.shape[1:])) for param in _params(contents) if rows[param.name]]
+    return f" and {sum(type.nbytes for type in types)} a row" if types else ""
 
 
 def _params(contents: Contents) -> Iterable[ExportedParameter]:

@@ -48,7 +48,8 @@ class Result:
 @dataclass(frozen=True, slots=True)
 class IndexCheck:
     """Check of an op's indices against an axis of `size`. The int64 indices lie in `space` ("arena", "param", "result") at `offset`. For an
-    op within a loop or a branch, this may be the whole array of which the op took a slice. If the memory is not known, `space` is "".
+    op within a loop or a branch, this may be the whole array of which the op took a slice, whose `shape` begins with minus the elements of
+    a row where there is any number of rows. If the memory is not known, `space` is "", and `size` may be 0.
 
     `from_end`: negative indices count from the end.
     `start` is the byte offset of the indices from there. `place` is the user's file, line and function; None if they are not known.

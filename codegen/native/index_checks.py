@@ -5,6 +5,7 @@ guards. Loops and branches are included: their memory is as it was when the chec
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from adjit.codegen.native.artifact import GuardCheck, IndexCheck, nested_check
 from adjit.ir.analysis.buffer_assignment import BufferAssignment, is_dealt, part_bytes
@@ -17,7 +18,8 @@ from adjit.ir.types import Shape, short_name
 
 @dataclass(frozen=True, slots=True)
 class _Storage:
-    """Memory of an array, as seen by the program. If the array is a slice, `base_shape` is the shape of the sliced array."""
+    """Memory of an array, as seen by the program. If the array is a slice, `base_shape` is the shape of the sliced array; where that is
+    any number of rows, it begins with minus the elements of one."""
 
     slot: Slot
     base_shape: Shape | None = None
@@ -76,7 +78,9 @@ def _nested_checks(op: Op, operands: Sequence[_Storage | None], slots: Sequence[
             continue
         for inner in assignment.ops:
             here = [storage(assignment.slots[value]) for value in inner.operands]
-            yield _check(inner, here[1]) if inner.definition.kind is Kind.INDEXING else None
+            check = _check(inner, here[1]) if inner.definition.kind is Kind.INDEXING else None
+            # an array of the panel's rows is another one for all rows, and so is its size
+            yield replace(check, size=0) if check is not None and not check.space and op.name == "panels" else check
             if inner.name in CONTROL_FLOW:
                 yield from _nested_checks(inner, here, [storage(slot) for slot in inner.slots])
 
@@ -86,8 +90,10 @@ def _param_storages(op: Op, operands: Sequence[_Storage | None], slots: Sequence
     if op.name == "cond":
         return list(operands[1:])
     slices = op.attrs.get("slices", 0)
-    if op.name == "panels":     # how many rows there are is data
-        return [*slots[len(op.results) - len(op.attrs["initial"]):len(op.results)], *[None] * (slices + 1), *operands[slices + 1:]]
+    if op.name == "panels":
+        rows = [storage and _Storage(storage.slot, (-(value.type.shape[0] // op.attrs["sizes"][0]), *value.type.shape[1:]))
+                for storage, value in zip(operands[:slices], op.operands[:slices], strict=True)]
+        return [*slots[len(op.results) - len(op.attrs["initial"]):len(op.results)], *rows, None, *operands[slices + 1:]]
     carries = op.attrs["carries"]
     carried = slots[len(op.results) - carries:len(op.results)]
     sliced = [storage and _Storage(storage.slot, storage.base_shape or value.type.shape)

@@ -168,6 +168,9 @@ class NativeExecutable:
             return _out_of_range(check)
         address = _address(check, params, results, arena)
         count = int(np.prod(check.shape))
+        if count < 0:
+            rows = ctypes.c_void_p.from_address(params + 8 * self.code.artifact.count).value or 0
+            count *= -ctypes.c_int64.from_address(rows).value
         indices = np.frombuffer(memoryview((ctypes.c_int64 * count).from_address(address)), np.int64)
         try:
             check_indices(counted_from_start(indices, check.size) if check.from_end else indices, check.size, check.axis)
@@ -254,7 +257,8 @@ def read_guard(guard: GuardCheck, params: int, results: int, arena: int) -> bool
 
 
 def _out_of_range(check: IndexCheck) -> IndexingError:
-    return IndexingError(f"{check.op}: an index was out of range for axis {check.axis} of size {check.size}", check.location)
+    axis = f"axis {check.axis} of size {check.size}" if check.size else "its axis"
+    return IndexingError(f"{check.op}: an index was out of range for {axis}", check.location)
 
 
 class _Frame:

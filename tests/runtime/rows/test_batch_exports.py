@@ -106,6 +106,7 @@ def test_an_archive_is_described_by_rows(tmp_path: Path, capsys: pytest.CaptureF
     said = capsys.readouterr().out
     assert "f64[rows,4]" in said
     assert "f64[64,4]" not in said
+    assert "0 of arguments and 32 a row, " in said
 
 
 def test_an_archive_of_a_training_step_of_modules(tmp_path: Path) -> None:
