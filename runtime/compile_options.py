@@ -59,7 +59,8 @@ class CompileOptions:
         native = self.backend == "native"
         rolls = settings.ROLL_LOOPS.get() if self.roll_loops is None else self.roll_loops
         return Options(self.memory_budget, native, core_cache_bytes() if native else None, self.flush_subnormals and native,
-                       RollingRule() if rolls else None, self.saved_dtype, from_end=native)
+                       RollingRule() if rolls else None, self.saved_dtype, from_end=native,
+                       complex_products=native)
 
 
 def make_compile_options(fun: Callable[..., Any], static: Names, donate: Names, backend: str, device: str, threads: int | None,

@@ -11,7 +11,6 @@ part of its time.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from adjit.codegen.gemm.dot_products import dot_kernel
@@ -21,7 +20,16 @@ from adjit.codegen.gemm.packing import pack_a_kernel, pack_a_transposed_kernel, 
 from adjit.codegen.gemm.plan import MAX_UNROLLED_FMAS, Plan, Size, plan_product, runs
 from adjit.codegen.gemm.product import Product
 from adjit.codegen.gemm.table import kinds_of, plan_of_kernels, plan_table
-from adjit.codegen.gemm.tile import TILE_BLOCK_STEPS, Tile, TileKind, call_tile_epilogue, sum_products, tile_kernel
+from adjit.codegen.gemm.tile import (
+    TILE_BLOCK_STEPS,
+    Tile,
+    TileKind,
+    call_tile_epilogue,
+    complex_sums,
+    row_strides,
+    sum_products,
+    tile_kernel,
+)
 from adjit.codegen.llvm.builder import Builder
 from adjit.codegen.llvm.link import CompiledObject
 from adjit.codegen.llvm.module import Definition, Function
@@ -133,7 +141,7 @@ def _kernels(plan: Plan, target: Target) -> dict[str, Kernel]:
         if plan.b == "copied":
             kernels[f"pack_{kind}"] = pack_b_kernel(target, p.dtype, counts)
         elif plan.b == "transposed":
-            kernels[f"pack_{kind}"] = pack_b_transposed_kernel(target, p.dtype, p.inner, sum(counts))
+            kernels[f"pack_{kind}"] = pack_b_transposed_kernel(target, p.dtype, p.inner, sum(counts), p.unit)
         for size, rows in enumerate(kinds.tiles):
             if rows is None or plan.specialised:
                 continue
@@ -150,7 +158,8 @@ def _tile_kind(plan: Plan, target: Target, rows: int, counts: tuple[int, ...]) -
     added = len(plan.k_blocks) > 1 and not plan.accumulates_in_c
     chains = 1 if _unrolled(plan, rows, counts) else plan.chains
     blocked = plan.has_small_tiles and max(plan.k_blocks) > TILE_BLOCK_STEPS * chains and not _unrolled(plan, rows, counts)
-    return TileKind(rows, counts, chains, added, plan.strides_a[0] if len(counts) == 1 and target.registers == 16 else None, blocked)
+    lda = plan.strides_a[0] if len(counts) == 1 and target.registers == 16 else None
+    return TileKind(rows, counts, chains, added, lda, blocked, plan.product.conjugates)
 
 
 def _unrolled(plan: Plan, rows: int, counts: tuple[int, ...]) -> bool:
@@ -167,7 +176,7 @@ def _call_kernel(text: VectorBuilder, plan: Plan, a: str, b: str, kernel: Kernel
     """Call of the tile kernel for a column of tiles, through which the kernel loops itself. `plan` comes from `plan_of_kernels`."""
     p, rows = plan.product, plan.tiles[0]
     first, count = ("%low", text.sub("%high", "%low")) if plan.axis == "rows" else ("0", str(len(plan.tiles)))
-    row, lda, ldc = text.mul(first, rows), 1 if p.transpose_a else p.lda, 1 if plan.dots == "along" else p.ldc
+    row, lda, ldc = text.mul(first, rows), p.strides_a[0], 1 if plan.dots == "along" else p.ldc
     here, goal, apart = text.at(a, text.scalar, (row, lda)), text.at("%C", text.scalar, (row, ldc)), rows * lda * p.element_bytes
     text.call("void", f"@{kernel.name}", ("ptr", here), ("ptr", b), ("ptr", goal), ("i64", plan.k_blocks[0]), ("i64", FIRST | LAST),
               ("ptr", text.use(f"@{TABLE}")), ("i64", count), ("i64", apart), ("i64", row), ("i64", 0), ("ptr", "null"), ("ptr", "null"))
@@ -178,25 +187,27 @@ def _write_specialised(text: VectorBuilder, plan: Plan, a: str, b: str, panel: s
     """Loops over the batch, the panels and the tiles, around the code of a tile."""
     p = plan.product
     transposed = plan.b == "transposed"
-    lda, inner_a = (text.strides(stride, 1) for stride in ((1, p.lda) if p.transpose_a else (p.lda, 1)))
-    inner_b, ldc = text.strides(plan.panel_columns if transposed else p.ldb, 1), text.strides(p.ldc, 1)
+    (row_a, inner), (row_b, column_b) = p.strides_a, p.strides_b
+    inner_a, inner_b = text.strides(inner, 1), text.strides(plan.panel_columns if transposed else row_b, 1)
     with text.for_range("%low", "%high", empty=True) as batch:
         at_a, at_b, at_c = (text.at(matrix, text.scalar, (batch.counter, step) if p.batch > 1 else 0)
-                            for matrix, step in ((a, p.batch_stride_a), (b, p.batch_stride_b), ("%C", p.batch_stride_c)))
+                            for matrix, step in zip((a, b, "%C"), p.batch_strides, strict=True))
         for column, counts in _every(text, plan.panels):
-            source = text.at(at_b, text.scalar, (column, p.ldb if transposed else 1))
+            source = text.at(at_b, text.scalar, (column, column_b))
             if transposed:
                 pack = kernels[f"pack_{kinds_of(plan).panels.index(counts)}"]
                 text.call("void", f"@{pack.name}", ("ptr", source), ("ptr", panel), ("i64", p.inner), ("ptr", text.use(f"@{TABLE}")),
                           ("i64", sum(counts)))
                 source = panel
             for row, rows in _every(text, plan.tiles):
-                cells = list(itertools.product(range(rows), range(len(counts))))
-                corner = text.at(at_a, text.scalar, (row, 1 if p.transpose_a else p.lda))
-                tile = Tile(text, rows, counts, text.at(at_c, text.scalar, (row, p.ldc), column), ldc, str(row), str(column))
-                sums = sum_products(text, _tile_kind(plan, text.target, rows, counts), (corner, source), lda, inner_a, inner_b, p.inner,
-                                    ["zeroinitializer"] * len(cells), _unrolled(plan, rows, counts))
-                tile.values = dict(zip(cells, sums, strict=True))
+                kind = _tile_kind(plan, text.target, rows, counts)
+                corner, ldc = text.at(at_a, text.scalar, (row, row_a)), row_strides(text, kind, p.ldc)
+                tile = Tile(text, rows // p.unit, counts, text.at(at_c, text.scalar, (row, p.ldc), column), ldc, str(row), str(column))
+                sums = sum_products(text, kind, (corner, source), row_strides(text, kind, row_a), inner_a, inner_b, p.inner,
+                                    ["zeroinitializer"] * (rows * len(counts)), _unrolled(plan, rows, counts))
+                if p.conjugates is not None:
+                    sums = complex_sums(text, sums, len(counts), p.conjugates)
+                tile.values = dict(zip(tile.cells, sums, strict=True))
                 tile.store()
                 if "tile_epilogue" in kernels:
                     call_tile_epilogue(text, f"@{kernels['tile_epilogue'].name}", tile, str(p.ldc * p.element_bytes), epilogue_args)

@@ -37,54 +37,65 @@ def _write_pack_b(text: VectorBuilder, counts: tuple[int, ...]) -> None:
         loop.following = [ldb.next(b), row_panel.next(panel)]
 
 
-def pack_b_transposed_kernel(target: Target, dtype: str, inner: int, columns: int) -> Kernel:
-    """The function that packs B transposed: it transposes `columns` rows of B, or more, of `inner` elements (the length of k) each."""
-    lanes = VectorBuilder(target, dtype).lanes
-    return _pack_b_transposed(target, dtype, min(columns, lanes, MAX_ROWS_AT_ONCE), min(inner, lanes))
+def pack_b_transposed_kernel(target: Target, dtype: str, inner: int, columns: int, unit: int = 1) -> Kernel:
+    """The function that packs B transposed: it transposes `columns` rows of B, or more, of `inner` elements (the length of k) each. An
+    element has `unit` numbers, and `columns` counts numbers."""
+    lanes = VectorBuilder(target, dtype).lanes // unit
+    return _pack_b_transposed(target, dtype, min(columns // unit, lanes, MAX_ROWS_AT_ONCE), min(inner, lanes), unit)
 
 
 @cache
-def _pack_b_transposed(target: Target, dtype: str, rows: int, width: int) -> Kernel:
-    return write_kernel(target, dtype, f"turn_{rows}x{width}", PACK_B, lambda text: _write_pack_b_transposed(text, rows, width))
+def _pack_b_transposed(target: Target, dtype: str, rows: int, width: int, unit: int) -> Kernel:
+    return write_kernel(target, dtype, f"turn_{rows}x{width}{'_complex' * (unit == 2)}", PACK_B,
+                        lambda text: _write_pack_b_transposed(text, rows, width, unit))
 
 
-def _write_pack_b_transposed(text: VectorBuilder, rows: int, width: int) -> None:
+def _write_pack_b_transposed(text: VectorBuilder, rows: int, width: int, unit: int) -> None:
     """Transpose-pack block by block: a block is a vector from each of several rows, of which `width` elements are active.
 
     All blocks share one code. If k or the rows of B do not fill the last block, that block begins earlier and overlaps. If there are fewer
     rows than a block has, the last row is repeated, in lanes that are not used.
     """
-    at_once = min(text.lanes, MAX_ROWS_AT_ONCE)
-    ldb, row_panel = text.strides(number(text, "source_column_b"), at_once), text.strides(number(text, "inner_b"), width)
-    latest_row, latest = text.sub("%columns", rows), text.sub("%length", width)
-    with text.for_range(0, "%columns", text.lanes) as vector, text.for_range(0, "%length", text.lanes) as inner:
+    lanes = text.lanes // unit
+    at_once = min(lanes, MAX_ROWS_AT_ONCE)
+    ldb = text.strides(_of_elements(text, number(text, "source_column_b"), unit), at_once)
+    row_panel = text.strides(number(text, "inner_b"), width)
+    columns = "%columns" if unit == 1 else text.let("lshr i64 %columns, 1")
+    latest_row, latest = text.sub(columns, rows), text.sub("%length", width)
+    with text.for_range(0, columns, lanes) as vector, text.for_range(0, "%length", lanes) as inner:
         k = text.smaller(inner.counter, latest)
-        b = text.at("%b", text.scalar, k)
+        b = text.at("%b", text.scalar, _of_elements(text, k, unit))
         panel = text.at("%panel", 1, text.mul(k, row_panel.stride))
-        stop = text.smaller(text.add(vector.counter, text.lanes), "%columns")
+        stop = text.smaller(text.add(vector.counter, lanes), columns)
         with text.for_range(vector.counter, stop, at_once) as group:
             row = text.smaller(group.counter, latest_row)
             first = text.at(b, 1, text.mul(row, ldb.stride))
             bases = ldb.bases(first, rows)
-            vectors = [text.load_vector(ldb.row(bases, min(i, rows - 1)), width) for i in range(at_once)]
-            to = row_panel.bases(text.at(panel, text.scalar, row), width)
-            for k_in_block, transposed_row in enumerate(transposed_block(text, vectors)[:width]):
-                text.store_vector(transposed_row, row_panel.row(to, k_in_block), lanes=at_once)
+            vectors = [text.load_vector(ldb.row(bases, min(i, rows - 1)), width * unit) for i in range(at_once)]
+            to = row_panel.bases(text.at(panel, text.scalar, _of_elements(text, row, unit)), width)
+            for k_in_block, transposed_row in enumerate(transposed_block(text, vectors, unit)[:width]):
+                text.store_vector(transposed_row, row_panel.row(to, k_in_block), lanes=at_once * unit)
 
 
-def transposed_block(text: VectorBuilder, rows: Sequence[str]) -> list[str]:
-    """The block transposed: for each lane, a vector of that lane's elements of all rows, from the first row to the last.
+def _of_elements(text: VectorBuilder, count: str, unit: int) -> str:
+    """Numbers, or a stride, of that many elements."""
+    return count if unit == 1 else text.shl(count, 1)
+
+
+def transposed_block(text: VectorBuilder, rows: Sequence[str], unit: int = 1) -> list[str]:
+    """The block transposed: for each lane, a vector of that lane's elements of all rows, from the first row to the last. An element has
+    `unit` numbers.
 
     Squares within a group of `SHUFFLE_LANE_BYTES` are transposed first, then whole groups are moved: shuffles within a group are cheap.
     """
-    lanes, part = text.lanes, SHUFFLE_LANE_BYTES // text.bytes
-    squares = [_transposed_squares(text, list(rows[i:i + part]), part) for i in range(0, len(rows), part)]
+    lanes, part = text.lanes // unit, max(SHUFFLE_LANE_BYTES // (text.bytes * unit), 1)
+    squares = [_transposed_squares(text, list(rows[i:i + part]), part, unit) for i in range(0, len(rows), part)]
     vectors = []
     for alike in zip(*squares, strict=True):        # lane `part * q + j` of all rows is in group q of the j-th ones
         row = list(alike)
         half = len(row) // 2
         for _ in range(len(row).bit_length() - 1):
-            row = [text.shuffle(text.vector, row[i], row[i + half], _interleaved_lanes(first, lanes, part))
+            row = [_shuffled(text, row[i], row[i + half], _interleaved_lanes(first, lanes, part), unit)
                    for i in range(half) for first in (0, lanes // 2)]
         vectors.append(row)
     found = []
@@ -92,8 +103,13 @@ def transposed_block(text: VectorBuilder, rows: Sequence[str]) -> list[str]:
         index, lane_offset = divmod(lane // part * len(rows), lanes)
         vector = vectors[lane % part][index]
         lanes_taken = range(lane_offset, lane_offset + len(rows))
-        found.append(vector if len(rows) == lanes else text.shuffle(text.vector, vector, "poison", lanes_taken))
+        found.append(vector if len(rows) == lanes else _shuffled(text, vector, "poison", lanes_taken, unit))
     return found
+
+
+def _shuffled(text: VectorBuilder, a: str, b: str, order: Sequence[int], unit: int) -> str:
+    """Elements selected from two vectors."""
+    return text.shuffle(text.vector, a, b, order if unit == 1 else [number for lane in order for number in (2 * lane, 2 * lane + 1)])
 
 
 def _interleaved_lanes(first: int, lanes: int, size: int) -> list[int]:
@@ -101,12 +117,12 @@ def _interleaved_lanes(first: int, lanes: int, size: int) -> list[int]:
     return [at + offset + lane for at in range(first, first + lanes // 2, size) for offset in (0, lanes) for lane in range(size)]
 
 
-def _transposed_squares(text: VectorBuilder, square: list[str], size: int) -> list[str]:
+def _transposed_squares(text: VectorBuilder, square: list[str], size: int, unit: int) -> list[str]:
     """Adjacent squares of `size` rows, transposed by repeated interleaving of their halves."""
-    half = size // 2
+    half, lanes = size // 2, text.lanes // unit
     for _ in range(size.bit_length() - 1):
-        square = [text.shuffle(text.vector, square[i], square[i + half], [
-                      lane for q in range(0, text.lanes, size) for k in range(q, q + half) for lane in (first + k, text.lanes + first + k)])
+        square = [_shuffled(text, square[i], square[i + half], [
+                      lane for q in range(0, lanes, size) for k in range(q, q + half) for lane in (first + k, lanes + first + k)], unit)
                   for i in range(half) for first in (0, half)]
     return square
 

@@ -231,8 +231,9 @@ class Plan:
     @property
     def strides_a(self) -> tuple[int, int]:
         """Elements from one row of op(A) to the next, and from one column to the next, as tiles read them."""
-        p, copied = self.product, self.a == "copied"
-        return (1, self.tiles[0] if copied else p.lda) if p.transpose_a else (max(self.k_blocks) if copied else p.lda, 1)
+        if self.a == "in place":
+            return self.product.strides_a
+        return (1, self.tiles[0]) if self.product.transpose_a else (max(self.k_blocks), 1)
 
     @property
     def packed_tile_elements(self) -> int:
@@ -283,9 +284,10 @@ def runs(sizes: Sequence[Size]) -> Iterator[tuple[int, int, Size, int]]:
 def plan_product(product: Product, target: Target, has_epilogue: bool = False) -> Plan:
     """The plan for the product on the target. `has_epilogue`: ops follow on tiles of C. Then rows of C stay rows, and every
     element is summed in one register."""
-    p, swapped = (product, False) if has_epilogue else product.as_rows()
+    of_pairs = product.conjugates is not None
+    p, swapped = (product, False) if has_epilogue or of_pairs else product.as_rows()
     lanes, limits = target.lanes(p.element_bytes), LIMITS[target.registers]
-    dots = p.transpose_b and not p.transpose_a and not has_epilogue and p.inner > 0 and (
+    dots = p.transpose_b and not p.transpose_a and not has_epilogue and not of_pairs and p.inner > 0 and (
         p.rows <= MAX_DOT_ROWS or (p.inner >= 4 * p.rows and p.rows * p.inner * p.element_bytes < MAX_DOT_BYTES))
     if dots and swapped and p.columns * p.inner <= MAX_UNROLLED_FMAS and (p.inner <= MAX_SHORT_DOT or p.batch > 1):
         p, swapped, dots = product, False, False
@@ -299,24 +301,25 @@ def plan_product(product: Product, target: Target, has_epilogue: bool = False) -
         return Plan(p, lanes, swapped, way, _blocks(tiles, 1), groups, (p.inner,), False, "in place", "in place", axis, limits)
     panels = _panels(p, lanes, target)
     widest = max(map(len, panels), default=1)
-    tiles = row_tiles(p.rows, widest, target)
+    tiles = row_tiles(p.rows, widest, target) if not of_pairs else tuple(2 * count for count in pair_tiles(p.rows // 2, widest, target))
     panel_bytes = p.inner * widest * target.vector_bytes
     b: Literal["in place", "copied", "transposed"] = "in place"
     if p.transpose_b and p.inner:
         b = "transposed"
     elif len(tiles) >= MIN_TILES_TO_PACK_B and (panel_bytes >= limits.copy_bytes or (
-            p.ldb * p.element_bytes >= limits.far and panel_bytes >= limits.copy_bytes_far
+            p.strides_b[0] * p.element_bytes >= limits.far and panel_bytes >= limits.copy_bytes_far
             and len(tiles) * panel_bytes >= limits.copy_read_far)):
         b = "copied"
     has_small_tiles = max(tiles, default=0) * widest <= MIN_PIPELINED_VECTORS
-    accumulates_in_c = p.inner <= (MAX_SINGLE_K_SMALL_TILES if has_small_tiles else MAX_SINGLE_K)
+    accumulates_in_c = p.inner <= (MAX_SINGLE_K_SMALL_TILES if has_small_tiles else MAX_SINGLE_K) and not of_pairs
     may_pack_a = p.inner > 0 < len(tiles) and len(panels) >= MIN_PANELS_TO_PACK_A
-    packs_transposed_a = may_pack_a and p.transpose_a and p.lda * p.element_bytes >= limits.far_a
+    packs_transposed_a = may_pack_a and p.transpose_a and p.strides_a[1] * p.element_bytes >= limits.far_a
     max_length = _max_k_block(p, len(tiles), widest * target.vector_bytes, limits, packs_transposed_a) if accumulates_in_c else KC
     k_blocks = _k_blocks(p.inner, max_length)
     axis = _axis(p, len(tiles), len(panels), b != "in place")
     mc_tiles = max(MIN_TILES_PER_PACKING_TASK, -(-len(tiles) // MAX_PACKING_TASKS))
-    if packs_transposed_a or (may_pack_a and not p.transpose_a and p.rows * max(k_blocks) * p.element_bytes > limits.a_scattered):
+    is_scattered = p.rows * max(k_blocks) * p.element_bytes > limits.a_scattered and not p.transpose_a and not of_pairs
+    if packs_transposed_a or (may_pack_a and is_scattered):
         column_splits = 1 if p.batch > 1 else next(count for least, count in COLUMN_SPLITS.items() if len(panels) >= least)
         mc_tiles = max(MIN_TILES_PER_PACKING_TASK, -(-len(tiles) * column_splits // MAX_PACKING_TASKS))
         blocks, axis = _blocks(tiles, mc_tiles), "rows" if axis == "columns" else axis
@@ -358,12 +361,25 @@ def _balanced(panels: tuple[tuple[int, ...], ...], p: Product, lanes: int) -> tu
 
 def row_tiles(rows: int, width: int, target: Target) -> tuple[int, ...]:
     """Equal tiles: of 8 rows if 8 divides the rows, else of about as many rows as the registers hold."""
+    limit = _max_rows(rows, width, target)
+    best = [8] * (limit > 8) + list(range(limit, limit * 2 // 3, -1))
+    return split_evenly(rows, next((r for r in best if rows % r == 0), min(limit, 9)))
+
+
+def _max_rows(rows: int, width: int, target: Target) -> int:
+    """Maximum rows of a tile, whose sums are in registers."""
     spare = 1 if target.fma else 2      # registers for a splat of A, and, without FMA, for a product
     if target.registers < 32 and rows > 2:
         spare = 2       # with all 16 registers in use, LLVM would spill a sum
-    limit = min((target.registers - spare - width) // width, 16)
-    best = [8] * (limit > 8) + list(range(limit, limit * 2 // 3, -1))
-    return split_evenly(rows, next((r for r in best if rows % r == 0), min(limit, 9)))
+    return min((target.registers - spare - width) // width, 16)
+
+
+def pair_tiles(rows: int, width: int, target: Target) -> tuple[int, ...]:
+    """Equal tiles of rows of complex numbers, each of which takes the registers of two rows: of 4 rows if 4 divides the rows, else of as
+    many as the registers hold."""
+    limit = max(_max_rows(2 * rows, width, target) // 2, 1)
+    best = [4] * (limit > 4) + list(range(limit, limit * 2 // 3, -1))
+    return split_evenly(rows, next((r for r in best if rows % r == 0), min(limit, 4)))
 
 
 def _max_k_block(p: Product, tiles: int, row_bytes: int, limits: Limits, packs_transposed_a: bool) -> int:

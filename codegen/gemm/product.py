@@ -11,6 +11,12 @@ from adjit.ir.types import short_name
 BYTES = {"f32": 4, "f64": 8}
 """Bytes of an element, by dtype; products exist for these dtypes only."""
 
+PRODUCTS = "matmul", "complex_matmul"
+"""Ops that are products."""
+
+PARTS = {"c64": "f32", "c128": "f64"}
+"""Dtype of the parts of complex numbers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Product:
@@ -18,6 +24,10 @@ class Product:
 
     `lda`, `ldb`, `ldc` are leading dimensions: elements from one row of A, B, C in memory to the next. `batch_stride_a`, `batch_stride_b`,
     `batch_stride_c` are elements from one product of the batch to the next.
+
+    A product of complex numbers is one of reals with `conjugates`: true for each operand of which the conjugate is taken. Parts alternate
+    in memory. Rows of real and of imaginary parts of op(A), in turn, are multiplied with op(B), whose columns are parts; an element of C is
+    made of two by two sums. `rows` and `columns` count parts, the leading dimensions and batch strides count complex numbers.
     """
 
     rows: int
@@ -33,17 +43,42 @@ class Product:
     batch_stride_a: int = 0
     batch_stride_b: int = 0
     batch_stride_c: int = 0
+    conjugates: tuple[bool, bool] | None = None
 
     def __str__(self) -> str:
-        a = (self.inner, self.rows) if self.transpose_a else (self.rows, self.inner)
-        b = (self.columns, self.inner) if self.transpose_b else (self.inner, self.columns)
+        rows, columns = self.rows // self.unit, self.columns // self.unit
+        a = (self.inner, rows) if self.transpose_a else (rows, self.inner)
+        b = (columns, self.inner) if self.transpose_b else (self.inner, columns)
         times = f"{self.batch} of " if self.batch > 1 else ""
-        return (f"{times}{self.dtype}[{a[0]},{a[1]}]{' transposed' if self.transpose_a else ''} by "
-                f"[{b[0]},{b[1]}]{' transposed' if self.transpose_b else ''}")
+        dtype = self.dtype if self.conjugates is None else next(name for name, part in PARTS.items() if part == self.dtype)
+        marks = [" transposed" * transposed + " conjugated" * conjugated for transposed, conjugated in zip(
+            (self.transpose_a, self.transpose_b), self.conjugates or (False, False), strict=True)]
+        return f"{times}{dtype}[{a[0]},{a[1]}]{marks[0]} by [{b[0]},{b[1]}]{marks[1]}"
 
     @property
     def element_bytes(self) -> int:
         return BYTES[self.dtype]
+
+    @property
+    def unit(self) -> int:
+        """Numbers of an element: 2 for a complex number."""
+        return 1 if self.conjugates is None else 2
+
+    @property
+    def strides_a(self) -> tuple[int, int]:
+        """Numbers from one row of op(A) to the next, on average, and from one column to the next."""
+        return (1, self.unit * self.lda) if self.transpose_a else (self.lda, self.unit)
+
+    @property
+    def strides_b(self) -> tuple[int, int]:
+        """Numbers from one row of op(B) to the next, and from one column to the next, on average."""
+        return (self.unit, self.ldb) if self.transpose_b else (self.unit * self.ldb, 1)
+
+    @property
+    def batch_strides(self) -> tuple[int, int, int]:
+        """Numbers from one product of the batch to the next, in A, B and C; 0 without a batch."""
+        strides = self.batch_stride_a, self.batch_stride_b, self.batch_stride_c
+        return tuple(self.unit * stride for stride in strides) if self.batch > 1 else (0, 0, 0)     # type: ignore[return-value]
 
     @property
     def multiplications(self) -> int:
@@ -67,23 +102,29 @@ class Product:
 
 
 def dense_product(rows: int, inner: int, columns: int, dtype: str, transpose_a: bool = False, transpose_b: bool = False,
-                  batch: int = 1) -> Product:
-    """The product of matrices without gaps between rows or between matrices.
+                  batch: int = 1, conjugates: tuple[bool, bool] | None = None) -> Product:
+    """The product of matrices without gaps between rows or between matrices; of complex numbers, whose parts have the `dtype`, if there are
+    `conjugates`.
 
     >>> dense_product(2, 3, 4, "f32", transpose_a=True).lda
     2
     """
+    unit = 1 if conjugates is None else 2
     return Product(
-        rows, inner, columns, dtype, transpose_a, transpose_b, rows if transpose_a else inner, inner if transpose_b else columns, columns,
-        batch, rows * inner, inner * columns, rows * columns)
+        unit * rows, inner, unit * columns, dtype, transpose_a, transpose_b, rows if transpose_a else inner,
+        inner if transpose_b else columns, columns, batch, rows * inner, inner * columns, rows * columns, conjugates)
 
 
 def product_of(op: Op) -> Product | None:
-    """The product that a matmul of contiguous arrays computes; None for integers, bools and empty results."""
+    """The product that a matmul of contiguous arrays computes; None for other ops, integers, bools and empty results."""
+    if op.name not in PRODUCTS:
+        return None
     dtype = short_name(op.result.type.dtype)
-    if dtype not in BYTES or not op.result.type.size:
+    part = PARTS.get(dtype, dtype)
+    if part not in BYTES or not op.result.type.size:
         return None
     transpose_a, transpose_b = op.attrs["transpose_a"], op.attrs["transpose_b"]
     rows, columns = op.result.type.shape[-2:]
     inner, batch = op.operands[0].type.shape[-2 if transpose_a else -1], op.result.type.size // (rows * columns)
-    return dense_product(rows, inner, columns, dtype, transpose_a, transpose_b, batch)
+    conjugates = None if part == dtype else (op.attrs["conj_a"], op.attrs["conj_b"])
+    return dense_product(rows, inner, columns, part, transpose_a, transpose_b, batch, conjugates)

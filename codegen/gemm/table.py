@@ -95,14 +95,13 @@ def kinds_of(plan: Plan) -> Kinds:
 def plan_table(name: str, plan: Plan, pointers: Mapping[str, str]) -> Definition:
     """The table as a constant. `pointers` maps the names of entries to the names of kernels. `plan` comes from `plan_of_kernels`."""
     p, size, kinds = plan.product, plan.product.element_bytes, kinds_of(plan)
-    lda, inner_a = (1, p.lda) if p.transpose_a else (p.lda, 1)
-    inner_b, column_b = (1, p.ldb) if p.transpose_b else (p.ldb, 1)
+    (lda, inner_a), (inner_b, column_b) = p.strides_a, p.strides_b
     ldc, column_c = (1, p.ldc) if plan.dots == "along" else (p.ldc, 1)
     seen_row_a, seen_inner_a = plan.strides_a
     seen_inner_b = column_b if plan.dots else inner_b if plan.b == "in place" else plan.panel_columns
     wide, narrow, last = (sum(counts or ()) for counts in kinds.panels)
     least, (split, larger_splits) = len(plan.blocks[-1]), divmod(len(plan.panels), plan.column_splits)
-    batch_stride_a, batch_stride_b, batch_stride_c = (p.batch_stride_a, p.batch_stride_b, p.batch_stride_c) if p.batch > 1 else (0, 0, 0)
+    batch_stride_a, batch_stride_b, batch_stride_c = p.batch_strides
     elements = {
         "batch_stride_a": batch_stride_a, "batch_stride_b": batch_stride_b, "batch_stride_c": batch_stride_c,
         "source_lda": lda, "source_inner_a": inner_a, "source_inner_b": inner_b, "source_column_b": column_b,

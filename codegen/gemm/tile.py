@@ -28,7 +28,8 @@ class TileKind:
     """Key of a tile kernel: its rows, and the active elements of each of its vectors.
 
     `chains` is the number of independent sums of each element; `blocked` sums take at most `TILE_BLOCK_STEPS` additions each. `added`: a
-    later block of k is summed from zero and then added to C; otherwise it continues the sum in C. `lda`: elements between rows of A, if the
+    later block of k is summed from zero and then added to C; otherwise it continues the sum in C. `conjugates`: as in `Product`; then rows
+    and sums are of parts, two by two. `lda`: elements between rows of A, if the
     kernel depends on it: with 16 registers a single vector is multiplied with elements as they are read, and their addresses should be
     simple. With 32 registers that gains nothing, and products of different `lda` share a kernel.
     """
@@ -39,11 +40,19 @@ class TileKind:
     added: bool
     lda: int | None = None
     blocked: bool = False
+    conjugates: tuple[bool, bool] | None = None
+
+    @property
+    def unit(self) -> int:
+        """Rows of the tile for each row of C."""
+        return 1 if self.conjugates is None else 2
 
     @property
     def name(self) -> str:
         marks = f"_chains{self.chains}" * (self.chains > 1) + "_added" * self.added + "_stretched" * self.blocked
         marks += "" if self.lda is None else f"_row{self.lda}"
+        if self.conjugates is not None:
+            marks += "_complex" + "".join(f"_conj_{name}" for name, conjugate in zip("ab", self.conjugates, strict=True) if conjugate)
         return f"tile_{self.rows}x{'_'.join(map(str, self.counts))}{marks}"
 
 
@@ -89,9 +98,9 @@ def tile_kernel(target: Target, dtype: str, kind: TileKind) -> Kernel:
 
 
 def _write_kernel(text: VectorBuilder, kind: TileKind) -> None:
-    cells = list(itertools.product(range(kind.rows), range(len(kind.counts))))
+    rows = kind.rows // kind.unit
     later = text.compare("eq", text.let(f"and i64 %part, {FIRST}"), 0)
-    lda = text.strides(number(text, "lda") if kind.lda is None else kind.lda, kind.rows)
+    lda = row_strides(text, kind, number(text, "lda") if kind.lda is None else kind.lda)
     inner_a, inner_b = (text.strides(number(text, name), 1) for name in ("inner_a", "inner_b"))
     with text.for_range(0, "%tiles", carried=[("ptr", "%a"), ("ptr", "%c"), ("i64", "%row")]) as loop:
         a, c, row = loop.values
@@ -99,21 +108,49 @@ def _write_kernel(text: VectorBuilder, kind: TileKind) -> None:
         def tile(below: bool = False) -> Tile:
             ldc = number(text, "ldc")
             corner = text.at(c, 1, text.mul(ldc, kind.rows)) if below else c
-            return Tile(text, kind.rows, kind.counts, corner, text.strides(ldc, kind.rows), row, "%column")
+            return Tile(text, rows, kind.counts, corner, row_strides(text, kind, ldc), row, "%column")
 
-        start = ["zeroinitializer"] * len(cells)
-        if not kind.added:
+        start = ["zeroinitializer"] * (kind.rows * len(kind.counts))
+        if not kind.added and kind.conjugates is None:
             start = _unless_first(text, later, start, tile, lambda old, _: old)
         sums = sum_products(text, kind, (a, "%b"), lda, inner_a, inner_b, "%length", start)
+        if kind.conjugates is not None:
+            sums = complex_sums(text, sums, len(kind.counts), kind.conjugates)
         if kind.added:
             sums = _unless_first(text, later, sums, tile, text.fadd)
         finished = tile()
-        finished.values = dict(zip(cells, sums, strict=True))
+        finished.values = dict(zip(finished.cells, sums, strict=True))
         finished.store()
         with text.if_(text.differ("%finish", "null")):
             call_tile_epilogue(text, "%finish", finished, number(text, "ldc"), "%more")
         loop.following = [
             text.at(a, 1, "%apart"), tile(below=True).corner, text.add(row, kind.rows)]
+
+
+def row_strides(text: VectorBuilder, kind: TileKind, stride: int | str) -> Strides:
+    """Rows of A or C, at a known stride or one in a register, which of complex numbers is that of half a row."""
+    if kind.unit == 1:
+        return text.strides(stride, kind.rows)
+    return text.strides(2 * stride if isinstance(stride, int) else text.shl(stride, 1), kind.rows // 2)
+
+
+def complex_sums(text: VectorBuilder, sums: Sequence[str], width: int, conjugates: tuple[bool, bool]) -> list[str]:
+    """Rows of complex numbers, each made of two rows of `width` sums: real parts of A times numbers of B, and imaginary parts times them.
+
+    With the parts a + bi and c + di: ac - bd, ad + bc; and for conjugates what follows from the signs of b and d.
+    """
+    lanes = range(text.lanes)
+    swapped, alternating = [lane ^ 1 for lane in lanes], [lane + lane % 2 * text.lanes for lane in lanes]
+    numbers = []
+    for start in range(0, len(sums), 2 * width):
+        for with_real, with_imag in zip(sums[start:start + width], sums[start + width:start + 2 * width], strict=True):
+            others = text.shuffle(text.vector, with_imag, "poison", swapped)
+            plus, minus = text.fadd(with_real, others), text.let(f"fsub {text.vector} {with_real}, {others}")
+            even, odd = (minus, plus) if conjugates[0] == conjugates[1] else (plus, minus)
+            if conjugates[1]:
+                odd = text.let(f"fneg {text.vector} {odd}")
+            numbers.append(text.shuffle(text.vector, even, odd, alternating))
+    return numbers
 
 
 def call_tile_epilogue(text: VectorBuilder, tile_epilogue: str, tile: Tile, pitch: str, more: str) -> None:
@@ -144,11 +181,12 @@ def sum_products(text: VectorBuilder, kind: TileKind, corners: tuple[str, str], 
         return [text.load_vector(text.at(b, text.scalar, j * text.lanes), count) for j, count in enumerate(kind.counts)]
 
     def step(sums: Sequence[str], a: str, b: str) -> list[str]:
-        bases = lda.bases(a, kind.rows)
+        bases = lda.bases(a, kind.rows // kind.unit)
         vectors: list[str] = []
         found: list[str] = []
         for i in range(kind.rows):
-            factor = text.broadcast(lda.row(bases, i))    # loaded here: with all loads before, LLVM spills sums of large tiles
+            row = lda.row(bases, i) if kind.unit == 1 else text.at(lda.row(bases, i // 2), text.scalar, i % 2)
+            factor = text.broadcast(row)    # loaded here: with all loads before, LLVM spills sums of large tiles
             vectors = vectors or read(b)
             old = sums[i * len(vectors):(i + 1) * len(vectors)]
             found += [text.multiply_add(factor, vector, x) for vector, x in zip(vectors, old, strict=True)]

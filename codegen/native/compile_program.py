@@ -189,6 +189,6 @@ def written_products(graph: Graph, target: Target) -> Iterator[ProductText]:
 
     Most kernels are independent of sizes, so later passes, which change products, change few kernels.
     """
-    for product in dict.fromkeys(product_of(op) for op in walk(graph) if op.name == "matmul"):
+    for product in dict.fromkeys(map(product_of, walk(graph))):
         if product is not None and not plan_product(product, target).specialised:
             yield write_product(product, target)

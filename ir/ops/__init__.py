@@ -25,7 +25,7 @@ from adjit.ir.ops.callback import callback
 from adjit.ir.ops.collectives import all_gather, all_reduce, all_to_all, broadcast_rank, vary
 from adjit.ir.ops.comparison import equal, greater, greater_equal, isfinite, isinf, isnan, less, less_equal, not_equal
 from adjit.ir.ops.complex_numbers import complex, conj, imag, real, view_as_complex, view_as_real
-from adjit.ir.ops.contraction import matmul
+from adjit.ir.ops.contraction import complex_matmul, matmul
 from adjit.ir.ops.control_flow import cond, scan, while_loop
 from adjit.ir.ops.convolution import convolution, convolution_kernel_gradient
 from adjit.ir.ops.creation import constant, full_like, iota, table
@@ -92,18 +92,18 @@ from adjit.ir.ops.windows import window_max, window_max_scatter, window_max_shar
 __all__ = [
     "abs", "add", "add_slice", "all_gather", "all_reduce", "all_to_all", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
     "arctanh", "argmax", "argmin", "argpartition", "argsort", "banded_solve", "bitcast", "bitwise_and", "bitwise_or", "bitwise_xor",
-    "broadcast", "broadcast_rank", "callback", "cbrt", "ceil", "checkpoint", "cholesky", "column_order", "complex", "concatenate",
-    "cond", "conj", "constant", "convert", "convolution", "convolution_kernel_gradient", "cos", "cosh", "cummax", "cummin", "cumprod",
-    "cumsum", "custom_call", "digamma", "divide", "effect", "effects_end", "eig", "eigh", "eigvals", "eigvalsh", "equal", "erf", "erfc",
-    "erfcx", "erfinv", "exp", "exp2", "expm1", "external", "fft", "flip", "floor", "floor_divide", "fmax", "fmin", "free", "full_like",
-    "fused", "greater", "greater_equal", "guard", "hypot", "i0e", "i1e", "imag", "invert", "iota", "irfft", "isfinite", "isinf",
-    "isnan", "left_shift", "less", "less_equal", "lgamma", "log", "log10", "log1p", "log2", "logaddexp", "logical_and", "logical_not",
-    "logical_or", "logical_xor", "lu", "lu_inverse", "lu_solve", "matmul", "matmul_epilogue", "maximum", "minimum", "multiply",
-    "negative", "not_equal", "pad", "panels", "partition", "philox", "power", "qr", "qr_raw", "real", "reciprocal", "reduce_and",
-    "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "relu", "remainder", "reshape", "rfft", "right_shift", "rint",
-    "scan", "scatter_add", "scatter_add_along_axis", "scatter_set", "select", "sigmoid", "sign", "sin", "sinh", "slice", "sort", "sqrt",
-    "square", "stop_gradient", "strong_divide", "strong_multiply", "strong_product", "subtract", "svd", "svdvals", "sylvester", "table",
-    "take", "take_along_axis", "tan", "tanh", "tiled", "transpose", "triangular_solve", "trigamma", "trunc", "update_slice", "vary",
-    "view_as_complex", "view_as_real", "vjp", "while_loop", "window_max", "window_max_scatter", "window_max_share", "window_max_take",
-    "window_sum",
+    "broadcast", "broadcast_rank", "callback", "cbrt", "ceil", "checkpoint", "cholesky", "column_order", "complex", "complex_matmul",
+    "concatenate", "cond", "conj", "constant", "convert", "convolution", "convolution_kernel_gradient", "cos", "cosh", "cummax",
+    "cummin", "cumprod", "cumsum", "custom_call", "digamma", "divide", "effect", "effects_end", "eig", "eigh", "eigvals", "eigvalsh",
+    "equal", "erf", "erfc", "erfcx", "erfinv", "exp", "exp2", "expm1", "external", "fft", "flip", "floor", "floor_divide", "fmax",
+    "fmin", "free", "full_like", "fused", "greater", "greater_equal", "guard", "hypot", "i0e", "i1e", "imag", "invert", "iota", "irfft",
+    "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal", "lgamma", "log", "log10", "log1p", "log2", "logaddexp",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "lu", "lu_inverse", "lu_solve", "matmul", "matmul_epilogue", "maximum",
+    "minimum", "multiply", "negative", "not_equal", "pad", "panels", "partition", "philox", "power", "qr", "qr_raw", "real",
+    "reciprocal", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "relu", "remainder", "reshape",
+    "rfft", "right_shift", "rint", "scan", "scatter_add", "scatter_add_along_axis", "scatter_set", "select", "sigmoid", "sign", "sin",
+    "sinh", "slice", "sort", "sqrt", "square", "stop_gradient", "strong_divide", "strong_multiply", "strong_product", "subtract", "svd",
+    "svdvals", "sylvester", "table", "take", "take_along_axis", "tan", "tanh", "tiled", "transpose", "triangular_solve", "trigamma",
+    "trunc", "update_slice", "vary", "view_as_complex", "view_as_real", "vjp", "while_loop", "window_max", "window_max_scatter",
+    "window_max_share", "window_max_take", "window_sum",
 ]

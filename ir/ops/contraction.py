@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -14,9 +15,9 @@ from adjit.ir.graph import Attributes, Op, Value
 from adjit.ir.ops.arithmetic import multiply
 from adjit.ir.ops.broadcasting import broadcast
 from adjit.ir.ops.movement import transpose
-from adjit.ir.ops.rules import require_dtype
+from adjit.ir.ops.rules import COMPLEX, require, require_dtype
 from adjit.ir.ops.sampling import uniform
-from adjit.ir.types import BOOL, F32, I32, TensorType
+from adjit.ir.types import BOOL, C64, C128, F32, I32, TensorType
 
 
 def _rows_and_columns(type: TensorType, transposed: bool) -> tuple[int, int]:
@@ -121,3 +122,32 @@ matmul: OpDefinition = define(
     doc="The matrix product over the last two dimensions, each operand transposed first where asked; the others are a batch.",
     infer=_infer_matmul, evaluate=_evaluate_matmul, vjp=_matmul_vjp, samples=_matmul_samples, batch=_batch_matmul,
     terms=lambda shapes, result, attrs: shapes[0][-2 if attrs["transpose_a"] else -1])
+
+
+def _infer_complex_matmul(a: TensorType, b: TensorType, *, transpose_a: bool, transpose_b: bool, conj_a: bool, conj_b: bool) -> TensorType:
+    require(a, COMPLEX)
+    return _infer_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+
+
+def _evaluate_complex_matmul(a: np.ndarray, b: np.ndarray, *, transpose_a: bool, transpose_b: bool,
+                             conj_a: bool, conj_b: bool) -> np.ndarray:
+    return _evaluate_matmul(a.conj() if conj_a else a, b.conj() if conj_b else b, transpose_a=transpose_a, transpose_b=transpose_b)
+
+
+def _complex_matmul_samples() -> Iterator[Sample]:
+    def numbers(shape: tuple[int, ...], seed: int) -> np.ndarray:
+        return np.asarray(uniform(shape, seed=seed) + 1j * uniform(shape, seed=seed + 1))
+
+    for transpose_a, transpose_b, conj_a, conj_b in product((False, True), repeat=4):
+        attrs = {"transpose_a": transpose_a, "transpose_b": transpose_b, "conj_a": conj_a, "conj_b": conj_b}
+        a, b = numbers((2, 4, 3) if transpose_a else (2, 3, 4), 1), numbers((2, 2, 4) if transpose_b else (2, 4, 2), 3)
+        yield Sample((a, b), attrs)
+        yield Sample((a[0].astype(C64), b[0].astype(C64)), attrs)
+    yield Sample((np.zeros((2, 0), C128), np.zeros((0, 3), C128)), dict.fromkeys(("transpose_a", "transpose_b", "conj_a", "conj_b"), False))
+
+
+complex_matmul: OpDefinition = define(
+    "complex_matmul", Kind.LINALG, arity=2, vjp=None, infer=_infer_complex_matmul, evaluate=_evaluate_complex_matmul,
+    attributes={"transpose_a": bool, "transpose_b": bool, "conj_a": bool, "conj_b": bool}, samples=_complex_matmul_samples,
+    doc="The matrix product of complex numbers as they are in memory, each operand transposed and conjugated first where asked: made of "
+        "`matmul` after the last derivative.")

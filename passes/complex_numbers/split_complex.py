@@ -16,6 +16,7 @@ from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Graph, Op, Value
 from adjit.ir.types import is_complex
 from adjit.passes.complex_numbers.arithmetic import Pair
+from adjit.passes.complex_numbers.products import factors_of, multiply_whole
 from adjit.passes.complex_numbers.rules import IN_MEMORY, RULES
 from adjit.passes.options import Options
 from adjit.passes.regions import once_a_region
@@ -46,19 +47,46 @@ def split_complex(graph: Graph, options: Options) -> Graph:
           %b: c128[2] = complex %4, %6
           return %b
         }
+
+    Products of matrices stay whole for backends that have code for them.
+
+    Before:
+        graph @f(%x: c128[3,2], %y: c128[3,4]) {
+          %a: c128[2,3] = transpose %x {permutation=(1, 0)}
+          %b: c128[2,3] = conj %a
+          %c: c128[2,4] = matmul %b, %y {transpose_a=false, transpose_b=false}
+          return %c
+        }
+
+    After:
+        graph @f(%x: c128[3,2], %y: c128[3,4]) {
+          %0: f64[3,2,2] = view_as_real %x
+          %1: f64[2,3,2] = transpose %0 {permutation=(1, 0, 2)}
+          %2: c128[2,3] = view_as_complex %1
+          %3: f64[2,3] = real %2
+          %4: f64[2,3] = imag %2
+          %5: f64[2,3] = negative %4
+          %c: c128[2,4] = complex_matmul %x, %y {conj_a=true, conj_b=false, transpose_a=true, transpose_b=false}
+          return %c
+        }
     """
-    return once_a_region(_split)(graph)
+    return once_a_region(lambda region: _split(region, options))(graph)
 
 
-def _split(graph: Graph) -> Graph:
-    run = once_a_region(_split)
+def _split(graph: Graph, options: Options) -> Graph:
+    run = once_a_region(lambda region: _split(region, options))
     regions = {op: tuple(map(run, op.regions)) for op in graph.ops if op.regions}
     changed = any(new is not old for op, made in regions.items() for new, old in zip(made, op.regions, strict=True))
-    in_memory = (op.name in BORDERS or op.definition.external is not None
+    in_memory = (op.name in BORDERS or _is_whole(op)
                  for op in graph.ops if _is_complex(*op.operands, *op.results) and not op.regions)
     if not changed and all(in_memory):
         return graph
-    return _Splitter(graph, regions).run()
+    return _Splitter(graph, regions, options).run()
+
+
+def _is_whole(op: Op) -> bool:
+    """True for an op that takes complex numbers as they are in memory."""
+    return op.definition.external is not None or op.definition is ops.complex_matmul
 
 
 def _is_complex(*values: Value) -> bool:
@@ -69,8 +97,9 @@ class _Splitter:
     """Graph under construction. Of a complex value of the old graph, `pairs` has the parts, `whole` the value in memory, as soon as one or
     the other is needed."""
 
-    def __init__(self, graph: Graph, regions: dict[Op, tuple[Graph, ...]]):
+    def __init__(self, graph: Graph, regions: dict[Op, tuple[Graph, ...]], options: Options):
         self.graph = graph
+        self.options = options
         self.regions = regions
         self.builder = GraphBuilder(graph.name)
         self.producers = {value: op for op in graph.ops for value in op.results}
@@ -104,8 +133,7 @@ class _Splitter:
         return known
 
     def visit(self, op: Op) -> None:
-        by_library = op.definition.external is not None      # which takes complex numbers as they are in memory
-        if op.regions or op.definition.region_use is not None or by_library or not _is_complex(*op.operands, *op.results):
+        if op.regions or op.definition.region_use is not None or _is_whole(op) or not _is_complex(*op.operands, *op.results):
             results = tuple(Value(value.type, value.name) for value in op.results)
             self.builder.append(replace(op, operands=tuple(map(self.whole, op.operands)), results=results,
                                         regions=self.regions.get(op, op.regions)))
@@ -115,10 +143,17 @@ class _Splitter:
         if moved is not None and all(value in self.values and value not in self.pairs for value in op.operands[:moved[0]]):
             self.values[op.result] = moved[1](op, tuple(map(self.whole, op.operands)))
             return
+        if op.name == "matmul" and self.options.complex_products and op.operands[0].type.size and op.operands[1].type.size:
+            self.keep(op, multiply_whole(op, *factors_of(op, self.producers), self.whole, self.parts))
+            return
         rule = RULES.get(op.name)
         if rule is None:
             raise UnsupportedError(f"{op.name} of complex numbers is not supported", op.loc)
         made = rule(op, [self.parts(value) if _is_complex(value) else self.values[value] for value in op.operands], self.producers)
+        self.keep(op, made)
+
+    def keep(self, op: Op, made: Pair | Value) -> None:
+        """Keep the result of an op."""
         if isinstance(made, tuple):
             self.pairs[op.result] = made
         else:

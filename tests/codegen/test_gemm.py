@@ -27,6 +27,7 @@ from adjit.codegen.llvm.target import TARGETS, Target, host_targets, machine
 pytestmark = pytest.mark.skipif(not host_targets(), reason="products are written for x86-64")
 
 DTYPES = {"f32": np.float32, "f64": np.float64}
+COMPLEX = {"f32": np.complex64, "f64": np.complex128}
 ORIENTATIONS = list(itertools.product((False, True), repeat=2))
 on_every_target = pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 GAP = 7.25      # what lies between and behind the elements of C
@@ -84,7 +85,10 @@ def lowered(product: Product, target: Target) -> tuple[ProductText, ctypes._CFun
 def matrices(count: int, rows: int, columns: int, row: int, dtype: type, seed: int) -> np.ndarray:
     """Random matrices whose rows lie `row` elements apart, with NaN in the gaps."""
     whole = np.full((count, rows, max(row, columns)), np.nan, dtype)
-    whole[:, :, :columns] = np.random.default_rng(seed).standard_normal((count, rows, columns))
+    rng = np.random.default_rng(seed)
+    whole[:, :, :columns] = rng.standard_normal((count, rows, columns))
+    if np.iscomplexobj(whole):
+        whole[:, :, :columns] += 1j * rng.standard_normal((count, rows, columns))
     return whole[:, :, :columns]
 
 
@@ -95,23 +99,27 @@ def tolerance(inner: int, dtype: str) -> float:
 
 def check(product: Product, target: Target, cuts: tuple[int, ...] = (1, 3)) -> np.ndarray:
     """Run the product in that many ranges of its tasks; the result of each is near that of float64, and nothing else is written."""
-    p, dtype = product, DTYPES[product.dtype]
-    a = matrices(p.batch, *((p.inner, p.rows) if p.transpose_a else (p.rows, p.inner)), p.lda, dtype, 1)
-    b = matrices(p.batch, *((p.columns, p.inner) if p.transpose_b else (p.inner, p.columns)), p.ldb, dtype, 2)
-    exact = np.matmul((a.swapaxes(1, 2) if p.transpose_a else a).astype("f8"), (b.swapaxes(1, 2) if p.transpose_b else b).astype("f8"))
+    p, (dtypes, wide) = product, (DTYPES, "f8") if product.conjugates is None else (COMPLEX, "c16")
+    dtype = dtypes[p.dtype]
+    rows, columns = p.rows // p.unit, p.columns // p.unit
+    a = matrices(p.batch, *((p.inner, rows) if p.transpose_a else (rows, p.inner)), p.lda, dtype, 1)
+    b = matrices(p.batch, *((columns, p.inner) if p.transpose_b else (p.inner, columns)), p.ldb, dtype, 2)
+    exact = np.matmul(*(np.conj(x) if conj else x for x, conj in zip((
+        (a.swapaxes(1, 2) if p.transpose_a else a).astype(wide), (b.swapaxes(1, 2) if p.transpose_b else b).astype(wide)),
+        p.conjugates or (False, False), strict=True)))
     code, function = lowered(product, target)
     results = []
     for cut in cuts:
-        memory = np.full(64 + p.batch * p.rows * p.ldc + 64, GAP, dtype)
-        c = memory[64:-64].reshape(p.batch, p.rows, p.ldc)
+        memory = np.full(64 + p.batch * rows * p.ldc + 64, GAP, dtype)
+        c = memory[64:-64].reshape(p.batch, rows, p.ldc)
         for i in range(cut):
             low, high = (code.plan.tasks * n // cut for n in (i, i + 1))
             function(a.ctypes.data, b.ctypes.data, c.ctypes.data, low, high)
-        assert np.abs(c[:, :, :p.columns] - exact).max(initial=0) <= tolerance(p.inner, p.dtype), (p, code.plan)
+        assert np.abs(c[:, :, :columns] - exact).max(initial=0) <= tolerance(p.inner, p.dtype), (p, code.plan)
         assert (memory[:64] == GAP).all(), (p, code.plan)
         assert (memory[-64:] == GAP).all(), (p, code.plan)
-        assert (c[:, :, p.columns:] == GAP).all(), (p, code.plan)
-        results.append(c[:, :, :p.columns].copy())
+        assert (c[:, :, columns:] == GAP).all(), (p, code.plan)
+        results.append(c[:, :, :columns].copy())
     assert all(result.tobytes() == results[0].tobytes() for result in results), (p, code.plan)
     return results[0]
 
@@ -239,6 +247,45 @@ def test_tasks_divide_rows_and_columns(target: Target, dtype: str) -> None:
         check(product, target, cuts=(1, 2, 3, plan.tasks - 1))
 
 
+@on_every_target
+def test_complex_numbers(target: Target, exhaustive: bool) -> None:
+    """Every orientation, conjugates, batches, rows with gaps, blocks of k, packed A and B, parts of tiles."""
+    require(target)
+    kinds = list(itertools.product(ORIENTATIONS, ORIENTATIONS))
+    shapes = ((1, 1, 1), (1, 7, 9), (3, 5, 2), (4, 16, 16), (9, 3, 40), (33, 20, 17), (17, 400, 30), (40, 200, 70), (70, 1, 1), (5, 0, 3),
+              (2, 9, 70))
+    cases = [(shape, dtype, kind) for number, shape in enumerate(shapes) for dtype in DTYPES
+             for kind in (kinds if exhaustive else [kinds[(5 * number + 9 * (dtype == "f64")) % 16]])]
+    products = [dense_product(*shape, dtype, *orientation, 1 + index % 3 if shape[1] < 100 else 1, conjugates)
+                for index, (shape, dtype, (orientation, conjugates)) in enumerate(cases)]
+    products += [replace(product, lda=product.lda + 3, ldb=product.ldb + 1, ldc=product.ldc + 5, batch=1) for product in products[::9]]
+    large = replace(dense_product(70, 150, 131, "f32", True, conjugates=(True, False)), lda=700)
+    assert plan_product(large, target).a == "copied"
+    check_all([*products, large], target)
+
+
+@on_every_target
+def test_parts_of_complex_sums_are_those_of_four_products(target: Target) -> None:
+    """Up to one block of k, to the bit: the diagonal of a product with its own adjoint has imaginary parts of exactly 0."""
+    require(target)
+    whole, real = (dense_product(21, 300, 13, "f64", conjugates=conjugates) for conjugates in ((False, False), None))
+    load_together([whole, real], target)
+    a, b = matrices(1, 21, 300, 300, np.complex128, 1)[0], matrices(1, 300, 13, 13, np.complex128, 2)[0]
+    plan = lowered(whole, target)[0].plan
+    c = np.zeros((21, 13), complex)
+    lowered(whole, target)[1](a.ctypes.data, b.ctypes.data, c.ctypes.data, 0, plan.tasks)
+
+    def part(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        made = np.zeros((21, 13))
+        code, function = lowered(real, target)
+        left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
+        function(left.ctypes.data, right.ctypes.data, made.ctypes.data, 0, code.plan.tasks)
+        return made
+
+    assert (c.real == part(a.real, b.real) - part(a.imag, b.imag)).all()
+    assert (c.imag == part(a.real, b.imag) + part(a.imag, b.real)).all()
+
+
 @given(data=st.data())
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_any_shape(data: st.DataObject) -> None:
@@ -254,7 +301,9 @@ def test_any_shape(data: st.DataObject) -> None:
 def test_plans_cover_the_product(data: st.DataObject) -> None:
     size, flag = st.integers(0, 3000), st.booleans()
     dtype = data.draw(st.sampled_from(sorted(DTYPES)))
-    product = dense_product(data.draw(size), data.draw(size), data.draw(size), dtype, data.draw(flag), data.draw(flag))
+    conjugates = data.draw(st.sampled_from((None, None, (False, True))))
+    product = dense_product(data.draw(size), data.draw(size), data.draw(size), dtype, data.draw(flag), data.draw(flag),
+                            conjugates=conjugates)
     target = data.draw(st.sampled_from(list(TARGETS.values())))
     plan = plan_product(product, target)
     p = plan.product
@@ -262,6 +311,7 @@ def test_plans_cover_the_product(data: st.DataObject) -> None:
     assert (sum(plan.tiles), sum(map(sum, plan.panels)), sum(plan.k_blocks)) == (p.rows, p.columns, p.inner)
     assert all(part % K_ALIGN == 0 for part in plan.k_blocks[:-1])
     assert len(set(plan.tiles)) <= 2
+    assert all(rows % p.unit == 0 for rows in plan.tiles)
     if not plan.dots:
         assert all(rows * len(counts) + len(counts) + 1 <= target.registers for rows in plan.tiles[:1] for counts in plan.panels)
 
@@ -272,9 +322,10 @@ def test_bits_are_the_same_on_targets_with_fma(shape: tuple[int, int, int], tran
     targets = [target for target in host_targets() if target.fma]
     if len(targets) < 2:
         pytest.skip("this processor has one such target")
-    product = dense_product(*shape, "f32", transpose_a, transpose_b)
-    first, second = (check(product, target, cuts=(1,)) for target in targets)
-    assert first.tobytes() == second.tobytes()
+    for conjugates in (None, (False, False)):
+        product = dense_product(*shape, "f32", transpose_a, transpose_b, conjugates=conjugates)
+        first, second = (check(product, target, cuts=(1,)) for target in targets)
+        assert first.tobytes() == second.tobytes()
 
 
 @on_every_target

@@ -43,7 +43,7 @@ class Case:
     stage: Stage
     approximately: bool = False
     options: Options = field(default_factory=lambda: Options(only_kernels=True, cache_bytes=1 << 20, rolling=RollingRule(4, 8),
-                                                             saved_dtype=F16, from_end=True))
+                                                             saved_dtype=F16, from_end=True, complex_products=True))
     path: Path | None = None
 
     def run(self) -> Graph:

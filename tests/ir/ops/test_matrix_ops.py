@@ -105,6 +105,9 @@ CHECKS: dict[str, Callable[..., tuple[np.ndarray, np.ndarray]]] = {
         (turned(whole(bands, upper)) if transpose else whole(bands, upper)) @ x, b),
     "eig": eig_pair,
     "eigvals": lambda a, w: (np.sort_complex(w), np.sort_complex(np.linalg.eigvals(a)) if np.isfinite(a).all() else w + np.nan),
+    "complex_matmul": lambda a, b, product, transpose_a, transpose_b, conj_a, conj_b: (product, np.einsum(
+        "...ij,...jk", *(x.conj() if conj else x for x, conj in ((turned(a) if transpose_a else a, conj_a),
+                                                                 (turned(b) if transpose_b else b, conj_b))))),
     "eigvalsh": lambda a, w, lower: (w, np.linalg.eigvalsh(symmetric(a, lower))),
 }
 
