@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from adjit.codegen.gemm.product import PRODUCTS
 from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.arrays.creation import lower_copy
 from adjit.codegen.native.program_code import LeadingDims, LowerGraph, StepCode
@@ -60,7 +59,7 @@ LOWERINGS: dict[str, str] = {
     **dict.fromkeys(("argsort", "sort"), "arrays.sorting.lower_sort"),
     **dict.fromkeys(("argpartition", "partition"), "arrays.sorting.lower_partition"),
     **dict.fromkeys(("fft", "rfft", "irfft"), "arrays.fourier.lower_fourier"),
-    **dict.fromkeys(PRODUCTS, "arrays.naive_matmul.lower_naive_matmul"),
+    "matmul": "arrays.naive_matmul.lower_naive_matmul", "complex_matmul": "matmul.lower_complex_matmul",
     **{name: f"linalg.factors.lower_{name}" for name in ("cholesky", "lu", "lu_inverse", "lu_solve", "triangular_solve")},
     **{name: f"linalg.decompositions.lower_{name}" for name in ("column_order", "eigh", "qr", "qr_raw", "svd", "svdvals")},
     **{name: f"linalg.systems.lower_{name}" for name in ("banded_solve", "sylvester")},
@@ -80,7 +79,7 @@ def lower_step(op: Op, shared: Mapping[int, int], target: Target, lower_graph: L
     """
     if op.name == "fused":
         return fused.lower_fused(op, shared, target)
-    if op.name in PRODUCTS:
+    if op.name == "matmul":
         product = matmul.lower_matmul(op, target, leading_dims)
         if product is not None:
             return product

@@ -33,6 +33,11 @@ def lower_matmul(op: Op, target: Target, leading_dims: LeadingDims) -> tuple[Ste
     return (matmul_step(write_product(product, target), 2),)
 
 
+def lower_complex_matmul(op: Op, shared: Mapping[int, int], target: Target) -> tuple[StepCode, ...]:
+    """The product of complex numbers as one step; none if it is empty."""
+    return lower_matmul(op, target, {}) or ()
+
+
 def matmul_step(written: ProductText, result: int) -> StepCode:
     """The step of a product. `result` is the number of the result among the step's arguments; before it come A and B, then the operands of
     the epilogue."""

@@ -52,20 +52,16 @@ def split_complex(graph: Graph, options: Options) -> Graph:
 
     Before:
         graph @f(%x: c128[3,2], %y: c128[3,4]) {
-          %a: c128[2,3] = transpose %x {permutation=(1, 0)}
-          %b: c128[2,3] = conj %a
-          %c: c128[2,4] = matmul %b, %y {transpose_a=false, transpose_b=false}
+          %a: c128[3,2] = conj %x
+          %c: c128[2,4] = matmul %a, %y {transpose_a=true, transpose_b=false}
           return %c
         }
 
     After:
         graph @f(%x: c128[3,2], %y: c128[3,4]) {
-          %0: f64[3,2,2] = view_as_real %x
-          %1: f64[2,3,2] = transpose %0 {permutation=(1, 0, 2)}
-          %2: c128[2,3] = view_as_complex %1
-          %3: f64[2,3] = real %2
-          %4: f64[2,3] = imag %2
-          %5: f64[2,3] = negative %4
+          %0: f64[3,2] = real %x
+          %1: f64[3,2] = imag %x
+          %2: f64[3,2] = negative %1
           %c: c128[2,4] = complex_matmul %x, %y {conj_a=true, conj_b=false, transpose_a=true, transpose_b=false}
           return %c
         }

@@ -45,8 +45,8 @@ def reductions(z: Any, w: Any) -> tuple[Any, ...]:
 def products(a: Any, b: Any) -> tuple[Any, ...]:
     return (a @ b, a.conj().T @ a, np.vdot(a, b), np.einsum("ij,jk->ik", a, b), np.tensordot(a, b, 1), np.outer(a[0], b[0]), np.kron(a, b),
             np.trace(a @ b), np.inner(a, b.T), np.dot(a[0], b), np.convolve(a[0], b[:, 0]), np.correlate(a[0], b[:, 0], "full"),
-            np.vecdot(a, b.T), a @ b.real, a @ b[:, 0].conj(), a.conj() @ b[:, 0], a.conj().T @ a[:, 0], b[:, 0] @ a.T, a[:1].conj() @ b.conj(),
-            a[:1] @ a.conj().T, np.stack([a, a]) @ b[:, :1])
+            np.vecdot(a, b.T), a @ b.real, a @ b[:, 0].conj(), a.conj() @ b[:, 0], a.conj().T @ a[:, 0], b[:, 0] @ a.T,
+            a[:1].conj() @ b.conj(), a[:1] @ a.conj().T, np.stack([a, a]) @ b[:, :1])
 
 
 def movement(z: Any, a: Any) -> tuple[Any, ...]:

@@ -147,6 +147,7 @@ CASES: list[tuple[OpDefinition, list[str], dict[str, Any], type[AdjitError], str
     (ops.matmul, ["f32[3]", F23], PLAIN, ShapeError, "matrices are needed, got f32[3] and f32[2,3]"),
     (ops.matmul, ["f32[2,2,3]", "f32[3,3,1]"], PLAIN, ShapeError, "batches of different shapes"),
     (ops.matmul, [F23, "f64[3,1]"], PLAIN, DTypeError, "operands of different dtypes"),
+    (ops.complex_matmul, [F23, "f32[3,1]"], {**PLAIN, "conj_a": False, "conj_b": False}, DTypeError, "a complex dtype is needed"),
     (ops.convolution, ["f32[2,3,4,4]", "f32[5,2,2,2]"], CONVOLUTION, ShapeError,
      "f32[2,3,4,4] in 1 groups has 3 channels a group, and the kernels f32[5,2,2,2] take 2"),
     (ops.convolution, ["f32[2,3,4,4]", "f32[5,3,2]"], CONVOLUTION, ShapeError,
