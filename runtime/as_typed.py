@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from types import FunctionType, MethodType
 from typing import Any, TypeVar
 
+from adjit.runtime.transformed_function import TransformedFunction
 from adjit.tracer.array_wrapper import IdentityKeyed
 from adjit.tracer.trees import flatten
 
@@ -28,13 +29,12 @@ def as_typed(transform: F) -> F:
             return functools.partial(call, *args, argnum=argnum, argnames=argnames, **options) if not args else transform(fun, *args)
         if isinstance(fun, (int, tuple)):
             raise TypeError(f"{name}() takes the function first, not {fun!r}; as a decorator: @aj.{name}(argnums=...)")
-        if argnum is not None:
-            options["argnums"] = argnum
+        options |= dict(zip(("argnums", "has_aux"), args, strict=False)) | ({} if argnum is None else {"argnums": argnum})
         if argnames is not None:
-            return _by_name(transform, fun, argnames, options)
+            return _by_name(transform, fun, argnames, options, functools.partial(call, argnames=argnames, **options))
         if is_method(fun):
-            return _of_method(transform, fun, args, options)
-        return transform(fun, *args, **options)
+            return _of_method(transform, fun, options, functools.partial(call, **options))
+        return transform(fun, **options)
 
     return call     # type: ignore[return-value]
 
@@ -46,31 +46,33 @@ def is_method(fun: Function) -> bool:
     return "." in fun.__qualname__.rpartition("<locals>.")[2]
 
 
-def _of_method(transform: Function, fun: Function, args: tuple[Any, ...], options: dict[str, Any]) -> Function:
+def _of_method(transform: Function, fun: Function, options: dict[str, Any], again: Function) -> TransformedFunction:
     """Transform of a method. `self` counts among the arguments; without `argnums` it is the next one that is differentiated."""
-    plain = transform(fun, *args, **options)
-    given = options.pop("argnums", args[0] if args else 0)
+    plain = transform(fun, **options)
+    given = options.get("argnums", 0)
     numbers = tuple(given) if isinstance(given, Sequence) else (given,)
     shifted = tuple(number if number < 0 else max(number - 1, 0) for number in numbers)
-    chosen = shifted if isinstance(given, Sequence) else shifted[0]
-    options = options | dict(zip(("has_aux",), args[1:], strict=False)) | {"argnums": chosen}
-    return of_instances(plain, fun, lambda bound, _: transform(bound, **options))
+    options = options | {"argnums": shifted if isinstance(given, Sequence) else shifted[0]}
+    return of_instances(plain, fun, lambda bound, _: transform(bound, **options), again)
 
 
-def of_instances(plain: Function, fun: Function, transform: Callable[[Function, int], Function]) -> Function:
+def of_instances(plain: TransformedFunction, fun: Function, transform: Callable[[Function, int], Function],
+                 again: Function) -> TransformedFunction:
     """The method `plain`, a transform of `fun`. Of an instance that is no tree it is `transform(method, count)`, called with the `count`
     other arguments."""
-    @functools.wraps(plain)
     def call(*arguments: Any, **kwargs: Any) -> Any:
         instance = arguments[0] if arguments else None
         if instance is None or isinstance(instance, IdentityKeyed) or flatten(instance)[0] != [instance]:
             return plain(*arguments, **kwargs)      # a tree
         return transform(MethodType(fun, instance), len(arguments) - 1)(*arguments[1:], **kwargs)
 
-    return call
+    found = plain.called_by(call, "of instances", again)
+    found.__name__ = fun.__name__       # by which Python pickles bound methods
+    return found
 
 
-def _by_name(transform: Function, fun: Function, argnames: str | Sequence[str], options: dict[str, Any]) -> Function:
+def _by_name(transform: Function, fun: Function, argnames: str | Sequence[str], options: dict[str, Any],
+             again: Function) -> TransformedFunction:
     signature = inspect.signature(fun)
     places = {name: place for place, (name, parameter) in enumerate(signature.parameters.items())
               if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)}
@@ -81,12 +83,11 @@ def _by_name(transform: Function, fun: Function, argnames: str | Sequence[str], 
                             f"its parameters are {', '.join(signature.parameters)}")
     numbers = tuple(places[name] for name in chosen)
     options = options | {"argnums": numbers[0] if isinstance(argnames, str) else numbers}
-    inner = _of_method(transform, fun, (), options) if is_method(fun) else transform(fun, **options)
+    inner = _of_method(transform, fun, options, again) if is_method(fun) else transform(fun, **options)
 
-    @functools.wraps(inner)
     def call(*args: Any, **kwargs: Any) -> Any:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         return inner(*bound.args, **bound.kwargs)
 
-    return call
+    return inner.called_by(call, "by name", again)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
 import os
@@ -33,7 +32,7 @@ from adjit.runtime.fastcall.callable_type import activate, callable_type, fastca
 from adjit.runtime.first_call_notice import long_call_announced
 from adjit.runtime.integer_arguments import IntegerArguments
 from adjit.runtime.native.code import native_is_supported
-from adjit.runtime.pickled_functions import has_name, is_found, make_recompiling, restore
+from adjit.runtime.pickled_functions import MadeOfFunction
 from adjit.runtime.program import Program, compile_program
 from adjit.runtime.rows.row_signature import RowCalls, SizedPrograms
 from adjit.runtime.warmup import WARM_UP
@@ -109,7 +108,7 @@ _FOR_BOUND_METHODS = frozenset(
 """Attributes that compiled functions have for bound methods of theirs and for modules of ours, not for users."""
 
 
-class CompiledFunction(Generic[P, R]):
+class CompiledFunction(MadeOfFunction, Generic[P, R]):
     """A function compiled by `compile`. Call it like the function; a new signature is traced and compiled at its first call.
 
     Reports are about the last signature called, or about the signature of the example arguments (which is compiled, not run). The function
@@ -226,24 +225,14 @@ class CompiledFunction(Generic[P, R]):
     def _repr_html_(self) -> str:
         return reports.html_of(function_name(self.fun), self.programs(), self.cache_info())
 
-    def __reduce__(self) -> str | tuple[Any, ...]:
-        if has_name(self):
-            return self.fun.__qualname__
-        if not isinstance(self.fun, FunctionType) or is_found(self.fun):    # methods, partials, objects, named functions
-            return make_compiled, (self.fun, self.compile_options)
-        return restore, (self._recompiled,)
+    @property
+    def __adjit_settings__(self) -> CompileOptions:
+        """Settings of which what calls do depends, besides the function: for descriptions of a trace's state."""
+        return self.compile_options
 
-    def __copy__(self) -> CompiledFunction:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
-        """A copy, as of the wrapped callable: a function is its own copy; a method is bound to a copy of its object."""
-        fun = copy.deepcopy(self.fun, memo)
-        return self if fun is self.fun else make_compiled(fun, self.compile_options)
-
-    @functools.cached_property
-    def _recompiled(self) -> FunctionType:
-        return make_recompiling(self, make_compiled, self.fun, self.compile_options)
+    def parts(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """See `MadeOfFunction.parts`."""
+        return make_compiled, (self.fun, self.compile_options)
 
     @user_frames_only
     def ir(self, stage: str = "optimized", *args: Any, **kwargs: Any) -> str:

@@ -6,6 +6,7 @@ cotangents, those of the outputs. The function itself runs once in either: its v
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any, Literal, ParamSpec, Protocol, overload
@@ -35,6 +36,8 @@ Mode = Literal["auto", "forward", "reverse"]
 
 class JacobianTransform(Protocol):
     """Type of the transforms: called with a function, or without one as decorators."""
+
+    __name__: str
 
     @overload
     def __call__(self, fun: None = None, *, argnums: Argnums = 0, argnum: Argnums | None = None,
@@ -73,7 +76,7 @@ def jacobian(fun: Function, argnums: Argnums = 0, has_aux: bool = False, *, holo
     array([[2., 0.],
            [0., 4.]])
     """
-    return _jacobian(fun, argnums, "auto", "jacobian", has_aux, holomorphic)
+    return _jacobian(jacobian, fun, argnums, "auto", has_aux, holomorphic)
 
 
 @as_transform
@@ -86,7 +89,7 @@ def jacfwd(fun: Function, argnums: Argnums = 0, has_aux: bool = False, *, holomo
            [1., 1.],
            [2., 1.]])
     """
-    return _jacobian(fun, argnums, "forward", "jacfwd", has_aux, holomorphic)
+    return _jacobian(jacfwd, fun, argnums, "forward", has_aux, holomorphic)
 
 
 @as_transform
@@ -98,7 +101,7 @@ def jacrev(fun: Function, argnums: Argnums = 0, has_aux: bool = False, *, holomo
     array([[1., 1., 1.],
            [3., 2., 0.]])
     """
-    return _jacobian(fun, argnums, "reverse", "jacrev", has_aux, holomorphic)
+    return _jacobian(jacrev, fun, argnums, "reverse", has_aux, holomorphic)
 
 
 @as_transform
@@ -111,18 +114,19 @@ def hessian(fun: Function, argnums: Argnums = 0, has_aux: bool = False, *, holom
     array([[0., 1.],
            [1., 0.]])
     """
-    return _jacobian(grad(fun, argnums, has_aux, holomorphic=holomorphic), argnums, "auto", "jacobian", has_aux, holomorphic)
+    return _jacobian(jacobian, grad(fun, argnums, has_aux, holomorphic=holomorphic), argnums, "auto", has_aux, holomorphic)
 
 
-def _jacobian(fun: Function, argnums: Argnums, mode: Mode, name: str, has_aux: bool, holomorphic: bool) -> Function:
-    numbers = argument_numbers(argnums)
+def _jacobian(kind: JacobianTransform, fun: Function, argnums: Argnums, mode: Mode, has_aux: bool, holomorphic: bool) -> Function:
+    numbers, name = argument_numbers(argnums), kind.__name__
+    again = functools.partial(kind, argnums=numbers, has_aux=has_aux, holomorphic=holomorphic)
 
     def matrix(*args: Any, **kwargs: Any) -> Any:
         primal = trace_primal(fun, args, kwargs, as_tuple(numbers), name, has_aux, lists_are_arrays=True)
         found = _matrix(primal, numbers, *_mode_for_complex(primal, mode, f"{name} of {describe(fun)}", holomorphic))
         return (found, primal.run()[1]) if has_aux else found
 
-    return transform(fun, name, (numbers, has_aux, holomorphic), matrix)
+    return transform(fun, name, (numbers, has_aux, holomorphic), matrix, again=again)
 
 
 def _mode_for_complex(primal: Primal, mode: Mode, what: str, holomorphic: bool) -> tuple[Mode, bool]:

@@ -12,7 +12,6 @@ from contextlib import nullcontext
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from adjit.ir.ops.guard import GuardMiss, Outcome, same_outcome
 from adjit.ir.thread_context import thread
 from adjit.ir.waiting_effects import no_effects, waiting_effects
 from adjit.runtime import settings
-from adjit.runtime.caches.transform_cache import kept
+from adjit.runtime.caches.transform_cache import keeps_its_own, kept
 from adjit.runtime.capture.compiled_operation import Half
 from adjit.runtime.capture.tensor_program import Captured, TensorProgram, lower_with_tensors, trace_with_tensors, with_updates
 from adjit.runtime.compile_graph import Pipeline, compile_graph
@@ -645,7 +644,7 @@ def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
     plain_writes = False
     owner = getattr(fun, "__func__", fun)       # holds what is kept; other callables would be held
     state: set[str] | None = set()              # paths of numbers; None if Python needs them
-    if isinstance(owner, FunctionType):
+    if keeps_its_own(owner):
         state = kept(owner, "numbers of state", set)
     while True:
         known = KnownArrays(same, (*early, *(wanted or ())), plain_writes, may_take=wanted is not None,

@@ -23,13 +23,13 @@ from adjit.runtime.caches.transform_cache import kept
 from adjit.runtime.compiled import CompiledFunction, compile, make_compiled
 from adjit.runtime.derivatives import Primal, trace_primal, traced_values
 from adjit.runtime.transform_arguments import describe, match_leaves
+from adjit.runtime.transformed_function import TransformedFunction
 from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.functions import composites
-from adjit.tracer.reentrancy import is_reentrant
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.trace import is_tracing, trace_region
-from adjit.tracer.tracebacks import hide_frames, user_frames_only
+from adjit.tracer.tracebacks import user_frames_only
 from adjit.tracer.trees import flatten, optree, structure_text, unflatten
 from adjit.tracer.user_location import find_user_location, return_location
 
@@ -41,6 +41,7 @@ Argnums = int | Sequence[int]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+F = TypeVar("F", bound=Function)
 First = TypeVar("First", bound=Any)     # the first argument, which functions are differentiated by; the bound is for lambdas
 Aux = TypeVar("Aux")
 Leaf = TypeVar("Leaf")
@@ -116,7 +117,8 @@ def grad(fun: Function, argnums: Argnums = 0, has_aux: bool = False, *, holomorp
         _, aux, gradients = _value_and_grad(fun, args, kwargs, numbers, has_aux, "grad", holomorphic)
         return (gradients, aux) if has_aux else gradients
 
-    return transform(fun, "grad", (numbers, has_aux, holomorphic), gradient)
+    again = functools.partial(grad, argnums=numbers, has_aux=has_aux, holomorphic=holomorphic)
+    return transform(fun, "grad", (numbers, has_aux, holomorphic), gradient, again=again)
 
 
 @overload
@@ -164,7 +166,8 @@ def value_and_grad(fun: Function, argnums: Argnums = 0, has_aux: bool = False) -
         value, aux, gradients = _value_and_grad(fun, args, kwargs, numbers, has_aux, "value_and_grad")
         return ((value, aux), gradients) if has_aux else (value, gradients)
 
-    return transform(fun, "value_and_grad", (numbers, has_aux), both)
+    again = functools.partial(value_and_grad, argnums=numbers, has_aux=has_aux)
+    return transform(fun, "value_and_grad", (numbers, has_aux), both, again=again)
 
 
 @overload
@@ -286,7 +289,8 @@ def checkpoint(fun: Function) -> Function:
         return region.rebuild(ops.checkpoint.emit(*region.operands, regions=(region.graph,)))
 
     emit = _on_wrappers(body)
-    return kept(fun, "checkpoint", lambda: _without_program(_named(fun, "checkpoint", checkpointed)))
+    return kept(fun, "checkpoint", lambda: _without_program(_named(
+        fun, "checkpoint", TransformedFunction(checkpointed, checkpoint, ("checkpoint",)))))
 
 
 def stop_gradient(x: Leaf) -> Leaf:
@@ -304,28 +308,22 @@ def _stop(leaf: Any) -> Any:
     return wrap(ops.stop_gradient(leaf.value), leaf.weak) if isinstance(leaf, TracedArray) else leaf
 
 
-def transform(fun: Function, name: str, settings: tuple[Any, ...], body: Function, like_fun: bool = True) -> Function:
-    """`body`: called directly within a trace, compiled outside of one. The same function for the same `fun` and settings."""
+def transform(fun: Function, name: str, settings: tuple[Any, ...], body: Function, like_fun: bool = True,
+              again: Function | None = None) -> TransformedFunction:
+    """`body`: called directly within a trace, compiled outside of one. The same function for the same `fun` and settings. `again` makes it
+    of a function, where it may be pickled."""
 
-    def make() -> Function:
-        def transformed(*args: Any, **kwargs: Any) -> Any:
-            try:
-                if is_tracing() and not is_reentrant(*args):
-                    return on_wrappers(*args, **kwargs)
-                return program(*args, **kwargs)
-            except BaseException as error:
-                hide_frames(error)
-                raise
-
+    def make() -> TransformedFunction:
         on_wrappers = _on_wrappers(_named(fun, name, body, like_fun))
         program = _compiled(fun, name, on_wrappers, like_fun)
+        transformed = _named(fun, name, TransformedFunction(program, again, (name, *settings)), like_fun)
         vars(transformed).update({report: getattr(program, report) for report in REPORTS})
-        return _named(fun, name, transformed, like_fun)
+        return transformed
 
     return kept(fun, (name, *settings), make)
 
 
-def _without_program(function: Function) -> Function:
+def _without_program(function: TransformedFunction) -> TransformedFunction:
     """`function`, whose calls run no single program, with reports that say so."""
 
     def refuse(report: str) -> Function:
@@ -361,11 +359,11 @@ def _compiled(fun: Function, name: str, body: Function, like_fun: bool, repeats:
     return make_compiled(named, replace(fun.compile_options, static=static, donate=frozenset(), repeats=repeats))
 
 
-def _named(fun: Function, name: str, function: Function, like_fun: bool = True) -> Function:
+def _named(fun: Function, name: str, function: F, like_fun: bool = True) -> F:
     """`function`, named for messages. `like_fun`: it takes the arguments of `fun`."""
     if like_fun:
         functools.update_wrapper(function, fun, updated=())
-    function.__name__ = function.__qualname__ = f"{name}_{describe(fun)}"
+    function.__name__ = function.__qualname__ = f"{name}_{describe(fun)}"      # type: ignore[attr-defined]
     return function
 
 

@@ -86,7 +86,8 @@ def vmap(fun: Function | None = None, in_axes: Any = 0, out_axes: Any = 0, axis_
     def mapped(*args: Any, **kwargs: Any) -> Any:
         return _map_examples(fun, args, kwargs, in_axes, out_axes, axis_size)
 
-    plain = transform(fun, "vmap", (tuple(entries), spec, axis_size), mapped)
+    again = functools.partial(vmap, in_axes=in_axes, out_axes=out_axes, axis_size=axis_size)
+    plain = transform(fun, "vmap", (tuple(entries), spec, axis_size), mapped, again=again)
     if not is_method(fun):
         return plain
 
@@ -94,7 +95,7 @@ def vmap(fun: Function | None = None, in_axes: Any = 0, out_axes: Any = 0, axis_
         own = in_axes[1:] if isinstance(in_axes, tuple) and len(in_axes) == count + 1 else in_axes
         return vmap(method, own, out_axes, axis_size)
 
-    return of_instances(plain, fun, of_instance)
+    return of_instances(plain, fun, of_instance, again)
 
 
 def number_of_examples(fun: Function, args: tuple[Any, ...], in_axes: Any) -> int:

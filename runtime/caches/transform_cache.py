@@ -7,6 +7,8 @@ from collections.abc import Callable, Hashable
 from types import FunctionType
 from typing import Any, TypeVar
 
+from adjit.runtime.transformed_function import TransformedFunction
+
 T = TypeVar("T")
 
 _ATTRIBUTE = "__adjit_transforms__"
@@ -31,8 +33,9 @@ _others: OrderedDict[Any, _Store] = OrderedDict()
 def kept(fun: Callable[..., Any], key: Hashable, make: Callable[[], T]) -> T:
     """`make()` at the first call for this function and key, afterwards the same object.
 
-    A Python function holds its own cached transforms, so both are freed at the same time. For other callables (bound methods, instances,
-    ufuncs) the 128 last used are held here. Transforms of unhashable callables are not cached. Raises `TypeError` if `fun` is not callable.
+    Python functions, and those of transforms, hold their own cached transforms, so both are freed at the same time. For other callables
+    (bound methods, instances, ufuncs) the 128 last used are held here. Transforms of unhashable callables are not cached. Raises
+    `TypeError` if `fun` is not callable.
     """
     if not callable(fun):
         raise TypeError(f"a transform takes a function, got {fun!r}")
@@ -43,8 +46,13 @@ def kept(fun: Callable[..., Any], key: Hashable, make: Callable[[], T]) -> T:
     return found
 
 
+def keeps_its_own(fun: Any) -> bool:
+    """True if what is kept for the function is freed with it."""
+    return isinstance(fun, (FunctionType, TransformedFunction))
+
+
 def _store(fun: Callable[..., Any]) -> _Store:
-    if isinstance(fun, FunctionType):
+    if keeps_its_own(fun):
         store = fun.__dict__.get(_ATTRIBUTE)
         if store is None or store.owner is not fun:       # `functools.wraps` copies the attributes of the wrapped function
             store = fun.__dict__[_ATTRIBUTE] = _Store(fun)

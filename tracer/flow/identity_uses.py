@@ -69,6 +69,9 @@ def asks_for_identity(frame: FrameType | None) -> bool:
         value = waiting.pop()
         if isinstance(value, CellType):
             value = value.cell_contents if _is_filled(value) else None
+        if is_ours(type(value).__module__) and hasattr(value, "__wrapped__"):      # of a transform, or compiled
+            waiting.append(value.__wrapped__)
+            continue
         if not isinstance(value, (type, FunctionType)) or id(value) in seen or not _is_the_users(value):
             continue
         seen.add(id(value))

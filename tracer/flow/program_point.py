@@ -551,8 +551,8 @@ class _Description:
 
     def _add_instance(self, value: Any, kind: type, source: Source | None) -> None:
         """Describe an object of a class that is written in Python, with no other state than its attributes."""
-        if is_ours(kind.__module__) and hasattr(value, "compile_options") and id(value) not in self._outside:
-            self.key += ("compiled", id(kind), value.compile_options)       # `g = aj.grad(f)` of the function, made anew in each trace
+        if is_ours(kind.__module__) and hasattr(value, "__adjit_settings__") and id(value) not in self._outside:
+            self.key += ("compiled", id(kind), value.__adjit_settings__)       # `g = aj.grad(f)` of the function, made anew in each trace
             self.kept.append(kind)
             self.add(value.__wrapped__)
             return
