@@ -352,9 +352,12 @@ class TracedArray:
             raise self._concrete("a text", hint)
         if self.shape or not self.scalar:
             return known_array(fixed)
-        number = fixed._number("a text", hint)
-        return number if self.weak else self.dtype.type(number)
+        return self.known_number("a text", hint)
 
+    def known_number(self, what: str, hint: str = "") -> Any:
+        """The number that Python or NumPy would have here, for this call."""
+        number = self.without_derivative()._number(what, hint)
+        return number if self.weak else self.dtype.type(number)
     # -- not known while tracing
 
     def _concrete(self, what: str, hint: str) -> TraceError:

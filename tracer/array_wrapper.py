@@ -45,6 +45,10 @@ class ArrayWrapper:
         raise NotImplementedError
 
 
+class HoldsTraced:
+    """Base of objects that stand for those of a library, and hold traced arrays: sparse matrices, rotations."""
+
+
 class DeviceLeaf:
     """Array in the memory of a device, as an argument of a function that is compiled for this device: `device` is the device's name. Its
     elements are not here, so that only its type is traced."""

@@ -37,6 +37,7 @@ from adjit.ir.types import dtype_kind, is_inexact
 from adjit.tracer import lowering
 from adjit.tracer.array import FRESH, WRITTEN, TracedArray, apply_ufunc, as_traced, contains_traced, traced_array, view_of, wrap
 from adjit.tracer.array_checks import check_array, is_ndarray
+from adjit.tracer.array_wrapper import HoldsTraced
 from adjit.tracer.functions.indexing import fixed
 from adjit.tracer.guards.array_access import (
     OPERATORS,
@@ -247,7 +248,7 @@ def opened(x: Any) -> Any:
 
 
 def has_traced(x: Any) -> bool:
-    """True for a traced array, a fresh array that stands for one, and lists, tuples and dicts of them."""
+    """True for a traced array, a fresh array that stands for one, what holds traced arrays, and lists, tuples and dicts of them."""
     kind = type(x)
     if kind in FRESH:
         return standing_for(x) is not None
@@ -255,7 +256,7 @@ def has_traced(x: Any) -> bool:
         return any(map(has_traced, x))
     if kind in ORIGINAL_KIND:
         return has_traced(unlogged(x))
-    return any(map(has_traced, x.values())) if kind is dict else issubclass(kind, TracedArray)
+    return any(map(has_traced, x.values())) if kind is dict else issubclass(kind, (TracedArray, HoldsTraced))
 
 
 def _steps(array: np.ndarray) -> tuple[int, ...]:

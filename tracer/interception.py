@@ -7,8 +7,8 @@
 A name that is bound elsewhere (`from math import exp`, a default argument, a table of functions) cannot be bound anew, so the objects
 themselves change, without a change of identity: a builtin function changes its class for one with another `__call__`; a function of NumPy
 that asks its arguments for `__array_function__` changes the function that it calls when none has it; a function in Python changes its code;
-a class changes its metaclass for one with another `__call__`; a universal function changes its class for a subclass. The objects are the
-same for all threads: replacements ask `is_tracing`.
+a class changes its metaclass for one with another `__call__`; a universal function changes its class for a subclass; a class of C gets
+other methods. The objects are the same for all threads: replacements ask `is_tracing`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import gc
 import os
 import sys
 import threading
+from abc import ABCMeta
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import BuiltinFunctionType, CodeType, FunctionType
@@ -65,6 +66,8 @@ def _same_layout_class(kind: type) -> type:
 
 _BASE_TYPE = 1 << 10        # flag of a class that may have subclasses
 _FLAGS = 21                 # the word of a class that holds its flags
+_CALL = 16                  # the word of a class that holds the C function by which its objects are called
+_CALL_TYPE = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object, ctypes.c_void_p)
 UFUNC_METHODS = ("reduce", "accumulate", "reduceat", "outer", "at")
 
 
@@ -105,6 +108,13 @@ def _keep(made: Any) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
 
 
+def _set_method(kind: type, name: str, method: Any) -> None:
+    """Set a method of a class that allows none to be set."""
+    (attributes,) = gc.get_referents(vars(kind))
+    attributes[name] = method
+    ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))
+
+
 class Interception:
     """Set of replacements, in force while at least one thread is within `in_force`."""
 
@@ -113,9 +123,10 @@ class Interception:
         self._entries: list[tuple[int, object]] = []        # thread, and the block
         self._words: list[tuple[ctypes.c_void_p, int, int]] = []        # a pointer, its own content, and the content while intercepted
         self._codes: list[tuple[FunctionType, CodeType, CodeType]] = []
+        self._methods: list[tuple[type, str, Any, Function]] = []
         self._builtin: type | None = None
         self._ufunc: type | None = None
-        self._meta: type | None = None
+        self._metas: dict[type, type] = {}
         self._calls: dict[Any, Function] = {}
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
@@ -148,11 +159,27 @@ class Interception:
             own.__kwdefaults__ = function.__kwdefaults__
             _python_functions.append(replacement(own))
             self._codes.append((function, own_code, _calling_code(len(_python_functions) - 1, own_code)))
-        elif type(function) is type:
+        elif type(function) in (type, ABCMeta):
             self._calls[id(function)] = replacement(functools.partial(type.__call__, function))
-            self._swap(ctypes.c_void_p.from_address(id(function) + _POINTER), id(type), id(self._metaclass()))
+            self._swap(ctypes.c_void_p.from_address(id(function) + _POINTER), id(type(function)), id(self._metaclass(type(function))))
         else:
             raise TypeError(f"{function!r} cannot be intercepted")
+
+    def add_method(self, kind: type, name: str, replacement: Replacement) -> None:
+        """Replace a method of a class of C; of `__call__` that of its objects."""
+        own = vars(kind).get(name)
+        if name == "__call__":
+            word = ctypes.c_void_p.from_address(id(kind) + _CALL * _POINTER)
+            slot = _CALL_TYPE(word.value)
+            new = replacement(lambda self, *args, **kwargs: slot(self, args, id(kwargs)))
+            call = _CALL_TYPE(
+                lambda self, args, kwargs: new(self, *args, **(ctypes.cast(kwargs, ctypes.py_object).value if kwargs else {})))
+            _kept.append((slot, call))
+            self._swap(word, word.value, ctypes.cast(call, ctypes.c_void_p).value)
+            return
+        new = replacement(own)
+        method = lambda self, /, *args, **kwargs: new(self, *args, **kwargs)       # noqa: E731
+        self._methods.append((kind, name, own, method))
 
     def _swap(self, word: ctypes.c_void_p, own: int, new: int) -> None:
         assert word.value == own
@@ -166,19 +193,20 @@ class Interception:
             _keep(self._builtin)
         return self._builtin
 
-    def _metaclass(self) -> type:
-        if self._meta is None:
+    def _metaclass(self, kind: type) -> type:
+        """Class for classes of `kind`, `type` or `ABCMeta`, whose calls are replaced."""
+        if kind not in self._metas:
             calls = self._calls
 
             def call(cls: type, /, *args: Any, **kwargs: Any) -> Any:
                 replaced = calls.get(id(cls))       # None for a class derived from one meanwhile
                 return type.__call__(cls, *args, **kwargs) if replaced is None else replaced(*args, **kwargs)
-            self._meta = type("type", (type,), {"__slots__": ()})
-            (attributes,) = gc.get_referents(vars(self._meta))
+            meta = self._metas[kind] = type(kind.__name__, (kind,), {"__slots__": ()})
+            (attributes,) = gc.get_referents(vars(meta))
             del attributes["__module__"]        # would be that of the classes, which type computes: libraries look for "numpy" there
-            self._meta.__call__ = call      # type: ignore[method-assign]
-            _keep(self._meta)
-        return self._meta
+            meta.__call__ = call      # type: ignore[method-assign]
+            _keep(meta)
+        return self._metas[kind]
 
     @contextmanager
     def in_force(self) -> Iterator[None]:
@@ -192,6 +220,8 @@ class Interception:
                         word.value = new
                     for function, _, code in self._codes:
                         function.__code__ = code
+                    for kind, name, _, method in self._methods:
+                        _set_method(kind, name, method)
             yield
         finally:
             try:
@@ -211,6 +241,8 @@ class Interception:
             word.value = own
         for function, code, _ in self._codes:
             function.__code__ = code
+        for kind, name, own, _ in self._methods:
+            _set_method(kind, name, own)
 
     def _after_fork(self) -> None:
         """Forget other threads in a forked child, which does not have them."""

@@ -91,6 +91,8 @@ def unsupported(numpy_function: Any, name: str | None = None) -> UnsupportedErro
     name = name or full_name(numpy_function)
     short = name.rpartition(".")[2]
     alternative = _ALTERNATIVES.get(short, reason_against(name))
+    if short == "may_share_memory":     # NumPy's generators ask it of what they permute; they are written in C
+        alternative += ". In rng.permutation(x): adjit.random.permutation(key, x) takes a traced x"
     if not alternative:
         # the same function elsewhere; one with a similar name (`cos` for `cosm1`) computes something else
         known = [full_name(function) for function in FUNCTIONS if callable(function)]

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir.errors import REFUSAL_OBSERVERS, AdjitError, UnsupportedError
+from adjit.tracer.array import TracedArray
 from adjit.tracer.array_wrapper import find_wrapper
 from adjit.tracer.fresh_array import has_traced, made, opened
 from adjit.tracer.interception import Interception, calling_module
@@ -29,7 +30,8 @@ Function = Callable[..., Any]
 
 _MODULES = ("fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse", "sparse.linalg", "spatial.distance",
             "special", "stats")
-_ONLY = {"sparse": (), "sparse.linalg": ("spsolve",)}
+_ONLY = {"sparse": ("block_array", "block_diag", "bmat", "diags", "diags_array", "hstack", "kron", "spdiags", "tril", "triu", "vstack"),
+         "sparse.linalg": ("bicg", "bicgstab", "cg", "factorized", "gmres", "lgmres", "minres", "norm", "splu", "spsolve")}
 """Modules of which few functions have a rule."""
 _METHODS = ("pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf", "mean", "var", "std", "entropy", "median",
             "interval", "support", "stats", "moment", "__call__")
@@ -82,11 +84,9 @@ def _interception(name: str, module: Any) -> Interception:
                 if type(found) is FunctionType and public in module.__all__:
                     functions.add(found, _function(name, public))
     elif name == "sparse":
-        kinds = {base for kind in (module.csr_array, module.csc_array, module.coo_array, module.dia_array, module.bsr_array)
-                 for base in kind.__mro__}
-        for kind, method in itertools.product(kinds, ("_matmul_dispatch", "_rmatmul_dispatch")):
-            if type(found := vars(kind).get(method)) is FunctionType:
-                functions.add(found, _product(method == "_rmatmul_dispatch"))
+        _add_sparse(functions, module)
+    elif name == "sparse.linalg":
+        functions.add_method(module.SuperLU, "solve", _of_factors)
     elif name == "interpolate":
         _add_interpolators(functions, module)
     elif name == "stats":
@@ -217,16 +217,53 @@ def _of_frozen_vectors(name: str, method: str) -> Callable[[Function], Function]
 
 # -- sparse arrays
 
-def _product(reflected: bool) -> Callable[[Function], Function]:
-    """Replacement for what SciPy's sparse arrays compute `A @ x` by, and `x @ A`."""
+_OPERATORS = {"_matmul_dispatch": "__matmul__", "_rmatmul_dispatch": "__rmatmul__", "_mul_scalar": "multiply"} | {name: name for name in (
+    "multiply", "__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__")}
+"""Methods that take an operand, which may be traced: what they are of sparse arrays of traced elements."""
+
+
+def _add_sparse(functions: Interception, module: Any) -> None:
+    methods: dict[Any, str] = {}
+    for form, kind in itertools.product(("csr", "csc", "coo", "dia", "bsr"), ("array", "matrix")):
+        name = f"{form}_{kind}"
+        functions.add(getattr(module, name), _sparse_class(name))
+        for base in getattr(module, name).__mro__:
+            for method in _OPERATORS:
+                if type(found := vars(base).get(method)) is FunctionType:
+                    methods.setdefault(found, method)
+    for found, method in methods.items():
+        functions.add(found, _of_sparse(_OPERATORS[method]))
+
+
+def _sparse_class(name: str) -> Callable[[Function], Function]:
+    """Replacement for a class of sparse arrays, whose elements may be traced."""
     def replacement(own: Function) -> Function:
-        def call(self: Any, other: Any) -> Any:
-            if not _are_ours((other,), {}) or np.ndim(other) == 0:
-                return own(self, other)
-            matmul = _ours("sparse").matmul
-            return matmul(self.T, opened(other).T).T if reflected else matmul(self, opened(other))
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if _are_ours(args, kwargs):
+                return _ours("sparse").make(name, *opened(args), **opened(kwargs))
+            return own(*args, **kwargs)
         return call
     return replacement
+
+
+def _of_sparse(name: str) -> Callable[[Function], Function]:
+    """Replacement for a method of SciPy's sparse arrays that takes an operand."""
+    def replacement(own: Function) -> Function:
+        def call(self: Any, other: Any) -> Any:
+            if not _are_ours((other,), {}):
+                return own(self, other)
+            if name == "__matmul__" and np.ndim(other) and isinstance(other, TracedArray):
+                return _ours("sparse").matmul(self, opened(other))      # of any number of dimensions, and format
+            return getattr(_ours("sparse").as_sparse(self), name)(opened(other))
+        return call
+    return replacement
+
+
+def _of_factors(own: Function) -> Function:
+    """Replacement for the method that solves with the factors of a sparse array."""
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _ours("sparse.linalg").solved(self, *opened(args), **kwargs) if _are_ours(args, kwargs) else own(self, *args, **kwargs)
+    return call
 
 
 # -- interpolators

@@ -622,6 +622,10 @@ def _in_order(graph: Graph, signature: CallSignature, captured: Sequence[Value])
     return replace(graph, params=params, param_roles=tuple(roles[value] for value in params))
 
 
+_WANTS_MEMORY = ("must be numpy.ndarray, not TracedND", "TracedNDArray to numpy.ndarray", "bytes-like object is required, not 'TracedND")
+"""Words of errors of functions in C that read the memory of their arguments."""
+
+
 def _call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     try:
         return fun(*args, **kwargs)
@@ -632,6 +636,10 @@ def _call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any
     except TypeError as error:
         if not str(error).startswith(f"unhashable type: '{TracedNDArray.__name__}'"):
             text = str(error)
+            if any(words in text for words in _WANTS_MEMORY):
+                raise TraceError(f"a function that is written in C takes NumPy's own arrays, and got a traced one ({text})",
+                                 location_of(error) or find_user_location(),
+                                 hint="call it by aj.pure_callback; for scipy.sparse.linalg.factorized(A) call splu(A).solve") from error
             if "TracedNDArray'" in text and "'str'" not in text and "'NoneType'" not in text:
                 error.add_note("A traced array, which stands for a NumPy array, met an object that takes none. Convert what another "
                                "library holds outside of the compiled function: np.asarray(a)")
@@ -720,6 +728,19 @@ def collect_results(result: Tree, written: Sequence[tuple[int, Value]] = (),
             check_result(leaf, tree, index)
             out.append(StaticLeaf(leaf))
     return [*values, *map(unwrap, stored), *(value for _, value in written)], tree, tuple(out)
+
+
+def with_known_keys(result: Tree) -> Tree:
+    """The result of a function, with numbers in place of traced keys of dicts: the program is for these numbers, as hashes are known."""
+    kind = type(result)
+    if kind in (list, tuple):
+        items = [with_known_keys(item) for item in result]
+        return kind(items) if any(map(operator.is_not, items, result)) else result
+    if kind is not dict:
+        return result
+    known = {key.known_number("a key of a dict") if isinstance(key, TracedArray) else key: with_known_keys(item)
+             for key, item in result.items()}
+    return known if any(map(operator.is_not, (*known, *known.values()), (*result, *result.values()))) else result
 
 
 def _arrays_in(result: Tree, written: Sequence[tuple[int, Value]]) -> list[Any]:

@@ -33,8 +33,9 @@ INSTEAD = {
 """What to call in place of a function that calls a Python function, where the program needs its result within."""
 
 PARTS = {
-    "sparse": "sparse arrays hold plain numbers, of which A @ x and spsolve(A, b) take a traced x and b: put traced elements into a dense "
-              "matrix, or write the product in NumPy (np.add.at, scipy.linalg.solve_banded)",
+    "sparse.csgraph": "graphs are of plain numbers: keep the edges of the path or tree that SciPy finds, and add up their traced weights",
+    "sparse": "sparse arrays of traced elements have products, sums, slices, formats and systems (docs/scipy.md): use these, or the dense "
+              "matrix, A.toarray()",
     "spatial.transform": "rotations hold plain numbers: write the matrix of a traced rotation in NumPy",
 }
 """What to do instead of using parts of SciPy that have classes of their own."""

@@ -25,7 +25,7 @@ from adjit.tracer.array import TracedArray, as_traced, without_labels
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.guards.argument_containers import containers_in
 from adjit.tracer.scope import Scope, active_scope
-from adjit.tracer.trace import NumberLeaf, OutLeaf, StaticLeaf, Trace, check_result, function_name
+from adjit.tracer.trace import NumberLeaf, OutLeaf, StaticLeaf, Trace, check_result, function_name, with_known_keys
 from adjit.tracer.trees import TreeSpec, flatten, unflatten
 from adjit.tracer.user_location import find_user_location
 
@@ -111,7 +111,7 @@ class CapturedFunction:
         self._wrappers = scope.root.wrappers
         scope.root.keep_wrapper = self._keep
         entries = self.capture.entries
-        result, self.tree = flatten(self._run(scope, args, kwargs))
+        result, self.tree = flatten(with_known_keys(self._run(scope, args, kwargs)))
         result = without_labels(result)
         outside = len(result) - self._stored_leaves
         self._returned = {id(leaf) for leaf in result if isinstance(leaf, Tensor)}

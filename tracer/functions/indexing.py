@@ -436,7 +436,7 @@ def _split(x: TracedArray, entries: list[Any]) -> tuple[TracedArray, dict[int, A
 
 def fixed(indices: np.ndarray) -> np.ndarray:
     """Make an array of indices read-only: it is made here, and nobody can change it."""
-    own = indices.copy()
+    own = np.array(indices)
     own.flags.writeable = False
     return own
 
