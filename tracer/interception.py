@@ -67,7 +67,7 @@ def _same_layout_class(kind: type) -> type:
 _BASE_TYPE = 1 << 10        # flag of a class that may have subclasses
 _FLAGS = 21                 # the word of a class that holds its flags
 _CALL = 16                  # the word of a class that holds the C function by which its objects are called
-_CALL_TYPE = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object, ctypes.c_void_p)
+_INHERITED = object()
 UFUNC_METHODS = ("reduce", "accumulate", "reduceat", "outer", "at")
 
 
@@ -108,11 +108,21 @@ def _keep(made: Any) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
 
 
-def _set_method(kind: type, name: str, method: Any) -> None:
-    """Set a method of a class that allows none to be set."""
+class _Callable:
+    def __call__(self) -> None:
+        pass
+
+
+def _set_method(kind: type, name: str, method: Any) -> Any:
+    """Set a method of a class that allows none to be set, and return the one that was there."""
     (attributes,) = gc.get_referents(vars(kind))
-    attributes[name] = method
+    own = attributes.get(name, _INHERITED)
+    if method is _INHERITED:
+        del attributes[name]
+    else:
+        attributes[name] = method
     ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))
+    return own
 
 
 class Interception:
@@ -123,7 +133,8 @@ class Interception:
         self._entries: list[tuple[int, object]] = []        # thread, and the block
         self._words: list[tuple[ctypes.c_void_p, int, int]] = []        # a pointer, its own content, and the content while intercepted
         self._codes: list[tuple[FunctionType, CodeType, CodeType]] = []
-        self._methods: list[tuple[type, str, Any, Function]] = []
+        self._methods: list[tuple[type, str, Function]] = []
+        self._own_methods: list[tuple[type, str, Any]] = []     # those that are replaced now
         self._builtin: type | None = None
         self._ufunc: type | None = None
         self._metas: dict[type, type] = {}
@@ -166,20 +177,12 @@ class Interception:
             raise TypeError(f"{function!r} cannot be intercepted")
 
     def add_method(self, kind: type, name: str, replacement: Replacement) -> None:
-        """Replace a method of a class of C; of `__call__` that of its objects."""
-        own = vars(kind).get(name)
-        if name == "__call__":
-            word = ctypes.c_void_p.from_address(id(kind) + _CALL * _POINTER)
-            slot = _CALL_TYPE(word.value)
-            new = replacement(lambda self, *args, **kwargs: slot(self, args, id(kwargs)))
-            call = _CALL_TYPE(
-                lambda self, args, kwargs: new(self, *args, **(ctypes.cast(kwargs, ctypes.py_object).value if kwargs else {})))
-            _kept.append((slot, call))
-            self._swap(word, word.value, ctypes.cast(call, ctypes.c_void_p).value)
-            return
-        new = replacement(own)
-        method = lambda self, /, *args, **kwargs: new(self, *args, **kwargs)       # noqa: E731
-        self._methods.append((kind, name, own, method))
+        """Replace a method of a class of C; of `__call__` the one by which its objects are called."""
+        new = replacement(getattr(kind, name))
+        self._methods.append((kind, name, lambda self, /, *args, **kwargs: new(self, *args, **kwargs)))
+        if name == "__call__":      # what classes of Python have in this word looks the method up
+            words = [ctypes.c_void_p.from_address(id(each) + _CALL * _POINTER) for each in (kind, _Callable)]
+            self._swap(words[0], words[0].value or 0, words[1].value or 0)
 
     def _swap(self, word: ctypes.c_void_p, own: int, new: int) -> None:
         assert word.value == own
@@ -220,8 +223,8 @@ class Interception:
                         word.value = new
                     for function, _, code in self._codes:
                         function.__code__ = code
-                    for kind, name, _, method in self._methods:
-                        _set_method(kind, name, method)
+                    for kind, name, method in self._methods:
+                        self._own_methods.append((kind, name, _set_method(kind, name, method)))
             yield
         finally:
             try:
@@ -241,8 +244,8 @@ class Interception:
             word.value = own
         for function, code, _ in self._codes:
             function.__code__ = code
-        for kind, name, own, _ in self._methods:
-            _set_method(kind, name, own)
+        while self._own_methods:
+            _set_method(*self._own_methods.pop())
 
     def _after_fork(self) -> None:
         """Forget other threads in a forked child, which does not have them."""

@@ -36,12 +36,11 @@ _ONLY = {"sparse": ("block_array", "block_diag", "bmat", "diags", "diags_array",
 _METHODS = ("pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf", "mean", "var", "std", "entropy", "median",
             "interval", "support", "stats", "moment", "__call__")
 _OF_VECTORS = ("multivariate_normal", "multivariate_t", "dirichlet", "multinomial")
-_INTERPOLATORS = ("Akima1DInterpolator", "BSpline", "CubicHermiteSpline", "CubicSpline", "PPoly", "PchipInterpolator",
+_INTERPOLATORS = ("Akima1DInterpolator", "BSpline", "BarycentricInterpolator", "CubicHermiteSpline", "CubicSpline", "KroghInterpolator",
+                  "LinearNDInterpolator", "NearestNDInterpolator", "PPoly", "PchipInterpolator", "RBFInterpolator",
                   "RegularGridInterpolator", "interp1d")
-
-_OF_PLAIN_POINTS = ("BarycentricInterpolator", "KroghInterpolator", "NearestNDInterpolator", "RBFInterpolator", "RectBivariateSpline",
-                    "UnivariateSpline")
-"""Interpolators whose points are plain; of some there is no rule, and the error says so."""
+_OF_PLAIN_POINTS = ("RectBivariateSpline", "UnivariateSpline")
+"""Interpolators whose points are plain."""
 
 _intercepted: dict[str, Interception] = {}
 
@@ -280,6 +279,8 @@ def _add_interpolators(functions: Interception, module: Any) -> None:
                     methods.setdefault(found, method)
     for found, method in methods.items():
         functions.add(found, _of_interpolator(method))
+    for name in ("LinearNDInterpolator", "CloughTocher2DInterpolator"):     # in C
+        functions.add_method(getattr(module, name), "__call__", _of_interpolator("__call__"))
 
 
 def _constructor(name: str) -> Callable[[Function], Function]:

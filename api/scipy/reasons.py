@@ -92,12 +92,11 @@ _TEXT = {
         "`aj.hessian` and `aj.hvp` of `rosen`": "rosen_hess rosen_hess_prod",
     },
     "interpolate": {
-        SCATTERED: "griddata",
         FITS: "bisplrep make_lsq_spline make_smoothing_spline make_splprep make_splrep splprep splrep generate_knots",
         CALLS: "approximate_taylor_polynomial",
         CONTENT: "sproot",
         "its object is made of plain numbers; BSpline and PPoly have rules": "bisplev insert spalde splantider splder splint pade",
-        NOT_YET: "barycentric_interpolate krogh_interpolate lagrange pchip_interpolate",
+        NOT_YET: "lagrange",
     },
     "ndimage": {
         LABELS: "binary_closing binary_dilation binary_erosion binary_fill_holes binary_hit_or_miss binary_opening binary_propagation "

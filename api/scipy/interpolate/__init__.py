@@ -18,14 +18,40 @@ from typing import Any
 
 from adjit.scipy.interpolate.bsplines import BSpline, make_interp_spline, splev
 from adjit.scipy.interpolate.polynomials import Akima1DInterpolator, CubicHermiteSpline, CubicSpline, PchipInterpolator, PPoly
-from adjit.scipy.interpolate.tables import RegularGridInterpolator, interp1d, interpn
-from adjit.scipy.interpolate.tables import around as around
-from adjit.scipy.mirror import without_rule
+from adjit.scipy.interpolate.scattered import (
+    BarycentricInterpolator,
+    KroghInterpolator,
+    LinearNDInterpolator,
+    NearestNDInterpolator,
+    RBFInterpolator,
+    around_points,
+    around_radial,
+    around_scattered,
+    barycentric_interpolate,
+    griddata,
+    krogh_interpolate,
+    pchip_interpolate,
+)
+from adjit.scipy.interpolate.tables import RegularGridInterpolator, around_table, interp1d, interpn
+from adjit.scipy.mirror import scipys, without_rule
 
 __all__ = [
-    "Akima1DInterpolator", "BSpline", "CubicHermiteSpline", "CubicSpline", "PPoly", "PchipInterpolator", "RegularGridInterpolator",
-    "interp1d", "interpn", "make_interp_spline", "splev",
+    "Akima1DInterpolator", "BSpline", "BarycentricInterpolator", "CubicHermiteSpline", "CubicSpline", "KroghInterpolator",
+    "LinearNDInterpolator", "NearestNDInterpolator", "PPoly", "PchipInterpolator", "RBFInterpolator", "RegularGridInterpolator",
+    "barycentric_interpolate", "griddata", "interp1d", "interpn", "krogh_interpolate", "make_interp_spline", "pchip_interpolate", "splev",
 ]
+
+def around(theirs: Any) -> Any:
+    """Interpolator that holds one of SciPy's own, or a function that computes what it does."""
+    scipy = scipys("interpolate")
+    if isinstance(theirs, (scipy.BarycentricInterpolator, scipy.KroghInterpolator)):
+        return around_points(theirs)
+    if isinstance(theirs, scipy.RBFInterpolator):
+        return around_radial(theirs)
+    if isinstance(theirs, (scipy.LinearNDInterpolator, scipy.NearestNDInterpolator)):
+        return around_scattered(theirs)
+    return around_table(theirs)
+
 
 _others = without_rule("interpolate", __all__)
 

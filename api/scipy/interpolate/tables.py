@@ -126,7 +126,7 @@ class interp1d(Interpolator):
         return _filled_beyond(self._spline(x), self.x, x, self._below, self._above, self.axis)
 
 
-def _around_table(theirs: Any) -> interp1d:
+def _around_interp1d(theirs: Any) -> interp1d:
     found = interp1d.__new__(interp1d)
     found.x, found.y, found.axis, found._kind, found._spline = theirs.x, theirs.y, theirs.axis, theirs._kind, None
     if theirs._kind == "spline":        # SciPy's has all other axes as one
@@ -260,7 +260,7 @@ def interpn(points: Sequence[Any], values: Any, xi: Any, method: str = "linear",
     return RegularGridInterpolator(points, values, method, bounds_error, fill_value)(xi)
 
 
-def around(theirs: Any) -> Any:
+def around_table(theirs: Any) -> Any:
     """Interpolator that holds one of SciPy's own, or a function that computes what it does."""
     scipy = scipys("interpolate")
     if isinstance(theirs, scipy.PPoly):
@@ -270,10 +270,11 @@ def around(theirs: Any) -> Any:
     if isinstance(theirs, scipy.RegularGridInterpolator):
         return RegularGridInterpolator(theirs.grid, theirs.values, theirs.method, theirs.bounds_error, theirs.fill_value)
     if isinstance(theirs, scipy.interp1d):
-        return _around_table(theirs)
+        return _around_interp1d(theirs)
     if isinstance(theirs, scipy.UnivariateSpline):
         return lambda x, nu=0, ext=None: splev(x, theirs._eval_args, nu, theirs.ext if ext is None else ext)
     if isinstance(theirs, scipy.BivariateSpline):
         return functools.partial(surface, theirs)
     raise UnsupportedError(f"scipy.interpolate.{type(theirs).__name__} has no rule for traced places", find_user_location(),
-                           hint="interp1d, CubicSpline and its kin, BSpline, RectBivariateSpline and RegularGridInterpolator have rules")
+                           hint="LinearNDInterpolator, RBFInterpolator, RegularGridInterpolator, interp1d, splines of one variable and "
+                                "RectBivariateSpline have rules")
