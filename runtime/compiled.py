@@ -230,8 +230,8 @@ class CompiledFunction(MadeOfFunction, Generic[P, R]):
         """Settings of which what calls do depends, besides the function: for descriptions of a trace's state."""
         return self.compile_options
 
-    def parts(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """See `MadeOfFunction.parts`."""
+    def _parts(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """See `MadeOfFunction._parts`."""
         return make_compiled, (self.fun, self.compile_options)
 
     @user_frames_only

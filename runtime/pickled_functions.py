@@ -24,12 +24,14 @@ _owners: weakref.WeakKeyDictionary[FunctionType, weakref.ref[Any]] = weakref.Wea
 
 
 class MadeOfFunction:
-    """Base of functions that are made of another one, `parts()[0]`."""
+    """Base of functions that are made of another one, `_parts()[0]`."""
+
+    __slots__ = ()
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         if has_name(self):
             return _name_of(self)
-        make, parts = self.parts()
+        make, parts = self._parts()
         if not isinstance(parts[0], FunctionType) or is_found(parts[0]):    # methods, partials, objects, named functions
             return make, parts
         return restore, (self._recompiled,)
@@ -39,15 +41,15 @@ class MadeOfFunction:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         """A copy, as of the wrapped callable: a function is its own copy; a method is bound to a copy of its object."""
-        make, parts = self.parts()
+        make, parts = self._parts()
         fun = copy.deepcopy(parts[0], memo)
         return self if fun is parts[0] else make(fun, *parts[1:])
 
     @functools.cached_property
     def _recompiled(self) -> FunctionType:
-        return make_recompiling(self, *self.parts())
+        return make_recompiling(self, *self._parts())
 
-    def parts(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def _parts(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """What makes the function again: a callable, and its arguments, of which the first is the other function."""
         raise NotImplementedError
 

@@ -21,6 +21,7 @@ class TransformedFunction(MadeOfFunction):
     the same.
     """
 
+    __slots__ = ("__adjit_settings__", "__dict__", "__weakref__", "_again", "_call")       # functools.wraps copies what is in the dict
     __name__: str       # of the function, as the rest that functools.update_wrapper sets
     __wrapped__: Function
 
@@ -46,8 +47,8 @@ class TransformedFunction(MadeOfFunction):
         vars(made).update({name: value for name, value in vars(self).items() if name not in vars(made) and name != ATTRIBUTE})
         return made
 
-    def parts(self) -> tuple[Function, tuple[Any, ...]]:
-        """See `MadeOfFunction.parts`."""
+    def _parts(self) -> tuple[Function, tuple[Any, ...]]:
+        """See `MadeOfFunction._parts`."""
         if self._again is None:
             raise UnsupportedError(f"{self.__name__} cannot be pickled", find_user_location(), hint="make it in the process that calls it")
         return self._again, (self.__wrapped__,)

@@ -28,9 +28,10 @@ from adjit.tracer.user_location import find_user_location, is_ours
 
 Function = Callable[..., Any]
 
-_MODULES = ("fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse", "sparse.linalg", "spatial.distance",
-            "special", "stats")
+_MODULES = ("fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse", "sparse.linalg", "spatial",
+            "spatial.distance", "spatial.transform", "special", "stats")
 _ONLY = {"sparse": ("block_array", "block_diag", "bmat", "diags", "diags_array", "hstack", "kron", "spdiags", "tril", "triu", "vstack"),
+         "spatial": (), "spatial.transform": (),
          "sparse.linalg": ("bicg", "bicgstab", "cg", "factorized", "gmres", "lgmres", "minres", "norm", "splu", "spsolve")}
 """Modules of which few functions have a rule."""
 _METHODS = ("pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf", "mean", "var", "std", "entropy", "median",
@@ -86,6 +87,15 @@ def _interception(name: str, module: Any) -> Interception:
         _add_sparse(functions, module)
     elif name == "sparse.linalg":
         functions.add_method(module.SuperLU, "solve", _of_factors)
+    elif name == "spatial":
+        functions.add(vars(module.KDTree)["query"], _of_tree)
+        functions.add_method(module.cKDTree, "query", _of_tree)
+    elif name == "spatial.transform":
+        ours = import_module("adjit.scipy.spatial.rotations")
+        for method in (*ours.MAKERS, *ours.METHODS):
+            found = vars(module.Rotation).get(method)
+            if type(found := getattr(found, "__func__", found)) is FunctionType:        # of older SciPy it is of C
+                functions.add(found, _of_rotation(method, method in ours.MAKERS))
     elif name == "interpolate":
         _add_interpolators(functions, module)
     elif name == "stats":
@@ -262,6 +272,31 @@ def _of_factors(own: Function) -> Function:
     """Replacement for the method that solves with the factors of a sparse array."""
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         return _ours("sparse.linalg").solved(self, *opened(args), **kwargs) if _are_ours(args, kwargs) else own(self, *args, **kwargs)
+    return call
+
+
+# -- rotations and neighbours
+
+def _of_rotation(method: str, makes: bool) -> Callable[[Function], Function]:
+    """Replacement for a method of SciPy's rotations, or for a function that makes them."""
+    def replacement(own: Function) -> Function:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if not _are_ours(args, kwargs):
+                return own(*args, **kwargs)
+            ours = import_module("adjit.scipy.spatial.rotations")
+            if makes:
+                return getattr(ours.Rotation, method)(*opened(args), **opened(kwargs))
+            return getattr(ours.around(args[0]), method)(*opened(args[1:]), **opened(kwargs))
+        return call
+    return replacement
+
+
+def _of_tree(own: Function) -> Function:
+    """Replacement for the search for neighbours of traced places."""
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if _are_ours(args, kwargs):
+            return import_module("adjit.scipy.spatial.neighbours").query(self, *opened(args), **opened(kwargs))
+        return own(self, *args, **kwargs)
     return call
 
 

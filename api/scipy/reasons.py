@@ -36,7 +36,8 @@ PARTS = {
     "sparse.csgraph": "graphs are of plain numbers: keep the edges of the path or tree that SciPy finds, and add up their traced weights",
     "sparse": "sparse arrays of traced elements have products, sums, slices, formats and systems (docs/scipy.md): use these, or the dense "
               "matrix, A.toarray()",
-    "spatial.transform": "rotations hold plain numbers: write the matrix of a traced rotation in NumPy",
+    "spatial.transform": "Rotation takes traced vectors, angles and quaternions; Slerp, RotationSpline and RigidTransform hold plain "
+                         "numbers",
 }
 """What to do instead of using parts of SciPy that have classes of their own."""
 

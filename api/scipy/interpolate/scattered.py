@@ -381,7 +381,8 @@ def _of_neighbours(values: Any, places: Any, tree: Any, shape: tuple[int, ...], 
 
 def around_scattered(theirs: Any) -> Any:
     """Interpolator that holds one of SciPy's of scattered points."""
-    kind: type[_OfPoints] = LinearNDInterpolator if isinstance(theirs, scipys("interpolate").LinearNDInterpolator) else NearestNDInterpolator
+    is_linear = isinstance(theirs, scipys("interpolate").LinearNDInterpolator)
+    kind: type[_OfPoints] = LinearNDInterpolator if is_linear else NearestNDInterpolator
     found = kind.__new__(kind)
     found._take(theirs)
     return found

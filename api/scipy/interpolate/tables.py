@@ -163,8 +163,43 @@ def _places(xi: Any, count: int) -> Any:
     return places
 
 
+_DEGREES = {"slinear": 1, "cubic": 3, "quintic": 5}
+_METHODS = 'the methods "linear", "nearest", "slinear", "cubic" and "quintic" are supported'
+
+
+def _weights(knots: Any, x: Any, degree: int) -> list[tuple[Any, Any]]:
+    """Indices and values of the B-splines that are not 0 at places within the knots, or of the polynomials that continue them, by the
+    recursion of Cox and de Boor."""
+    first = np.clip(np.searchsorted(knots[degree:knots.size - degree], x, side="right") - 1, 0, knots.size - 2 * degree - 2)
+    around = [np.take(knots, first + offset) for offset in range(1, 2 * degree + 1)]
+    found: list[Any] = [np.ones(x.size)]
+    for order in range(1, degree + 1):
+        carried: Any = np.zeros(x.size)
+        for number in range(order):
+            low, high = around[degree - order + number], around[degree + number]
+            part = found[number] / (high - low)
+            found[number] = carried + (high - x) * part
+            carried = (x - low) * part
+        found.append(carried)
+    return [(first + number, weight) for number, weight in enumerate(found)]
+
+
+def _coefficients(values: Any, grid: Sequence[Any], degree: int) -> tuple[Any, tuple[Any, ...]]:
+    """Coefficients and knots of the product of splines through values on a grid of known places."""
+    knots = []
+    for axis, places in enumerate(grid):
+        if np.size(places) <= degree:
+            raise ValueError(f"There are {np.size(places)} points in dimension {axis}, but a method of degree {degree} requires at least "
+                             f"{degree + 1}")
+        spline = make_interp_spline(places, _by_reference(values), degree, axis=axis)
+        values = spline.c
+        knots.append(spline.t)
+    return values, tuple(knots)
+
+
 @dispatched
-def _on_grid(values: Any, grid: Any, xi: Any, method: str, fill: Any) -> Any:
+def _on_grid(values: Any, grid: Any, xi: Any, method: str, fill: Any, splines: Any = None) -> Any:
+    """Values at places, from those at the corners of their cells; for splines from coefficients, with their knots as `splines`."""
     (values,), places = inexact(values), _places(xi, len(grid))
     if places.shape[-1] != len(grid):
         raise ShapeError(f"The requested sample points xi have dimension {places.shape[-1]} but this RegularGridInterpolator has dimension "
@@ -176,13 +211,16 @@ def _on_grid(values: Any, grid: Any, xi: Any, method: str, fill: Any) -> Any:
     outside, found = unknown, cast("Any", None)
     for axis, knots in enumerate(map(float64, grid)):
         x, size = places[:, axis], knots.size
+        outside = outside | (x < knots[0]) | (x > knots[-1])
+        if splines is not None:
+            taps.append(_weights(float64(splines[axis]), x, _DEGREES[method]))
+            continue
         index = np.clip(np.searchsorted(knots, x, side="right") - 1, 0, max(size - 2, 0))
         share = (x - np.take(knots, index)) / (np.take(knots, index + 1) - np.take(knots, index)) if size > 1 else 0.0 * x
         if method == "nearest":
             taps.append([(np.where(share <= 0.5, index, np.minimum(index + 1, size - 1)), None)])
         else:
             taps.append([(index, 1.0 - share), (np.minimum(index + 1, size - 1), share)])
-        outside = outside | (x < knots[0]) | (x > knots[-1])
     table = np.reshape(values, (-1, *rest))
     for corner in itertools.product(*taps):
         place, weight = np.zeros(math.prod(at), np.int64), np.ones(math.prod(at))
@@ -198,8 +236,9 @@ def _on_grid(values: Any, grid: Any, xi: Any, method: str, fill: Any) -> Any:
 
 
 class RegularGridInterpolator(Interpolator):
-    """Equivalent of `scipy.interpolate.RegularGridInterpolator` with the methods "linear" and "nearest". `values` [n1, n2, ..., ...] and
-    the places asked for may be traced, and have derivatives.
+    """Equivalent of `scipy.interpolate.RegularGridInterpolator` with the methods "linear", "nearest", "slinear", "cubic" and "quintic".
+    `values` [n1, n2, ..., ...] and the places asked for may be traced, and have derivatives. Splines of traced values are solved for
+    exactly, those of plain ones iteratively, by SciPy.
 
     Traced places outside of the grid get NaN where SciPy raises `ValueError` (`bounds_error=True`, the default).
 
@@ -210,15 +249,17 @@ class RegularGridInterpolator(Interpolator):
     array([3., 1.])
     """
 
+    _made: Any = None
+
     def __init__(self, points: Sequence[Any], values: Any, method: str = "linear", bounds_error: bool = True, fill_value: Any = math.nan,
                  **options: Any) -> None:
         points, (values,) = arrays_of(*points), arrays_of(values)
         if is_plain(*points, values):
-            self._theirs = scipys("interpolate").RegularGridInterpolator(points, values, method, bounds_error, fill_value, **options)
+            self._theirs = self._made = scipys("interpolate").RegularGridInterpolator(
+                points, values, method, bounds_error, fill_value, **options)
             points, values = self._theirs.grid, self._theirs.values
-        elif method not in ("linear", "nearest"):
-            raise UnsupportedError(f"RegularGridInterpolator(method={method!r})", find_user_location(),
-                                   hint='the methods "linear" and "nearest" are supported')
+        elif method not in ("linear", "nearest", *_DEGREES):
+            raise UnsupportedError(f"RegularGridInterpolator(method={method!r})", find_user_location(), hint=_METHODS)
         if len(points) > np.ndim(values):
             raise ValueError(f"There are {len(points)} point arrays, but values has {np.ndim(values)} dimensions")
         grid = []
@@ -241,15 +282,20 @@ class RegularGridInterpolator(Interpolator):
         if self._is_plain(*(xi if isinstance(xi, tuple) else (xi,))):
             return self._theirs(xi, method, **options)
         method = self.method if method is None else method
-        if method not in ("linear", "nearest") or options.get("nu") is not None:
+        if method not in ("linear", "nearest", *_DEGREES) or options.get("nu") is not None:
             raise UnsupportedError(f"RegularGridInterpolator with method={method!r} and {options} at traced places", find_user_location(),
-                                   hint='the methods "linear" and "nearest" are supported')
-        return _on_grid(self.values, self.grid, xi, method, math.nan if self.bounds_error else self.fill_value)
+                                   hint=_METHODS)
+        fill = math.nan if self.bounds_error else self.fill_value
+        if method not in _DEGREES:
+            return _on_grid(self.values, self.grid, xi, method, fill)
+        made = getattr(self._made, "_spline", None) if method == self.method else None
+        values, knots = _coefficients(self.values, self.grid, _DEGREES[method]) if made is None else (made.c, made.t)
+        return _on_grid(values, self.grid, xi, method, fill, knots)
 
 
 def interpn(points: Sequence[Any], values: Any, xi: Any, method: str = "linear", bounds_error: bool = True, fill_value: Any = math.nan
             ) -> Any:
-    """Equivalent of `scipy.interpolate.interpn` with the methods "linear" and "nearest".
+    """Equivalent of `scipy.interpolate.interpn` with the methods of `RegularGridInterpolator`.
 
     >>> import numpy as np
     >>> interpn((np.arange(3.0),), np.array([0.0, 1.0, 4.0]), np.array([[1.5]]))
@@ -268,7 +314,9 @@ def around_table(theirs: Any) -> Any:
     if isinstance(theirs, scipy.BSpline):
         return around_spline(theirs)
     if isinstance(theirs, scipy.RegularGridInterpolator):
-        return RegularGridInterpolator(theirs.grid, theirs.values, theirs.method, theirs.bounds_error, theirs.fill_value)
+        found = RegularGridInterpolator(theirs.grid, theirs.values, "linear", theirs.bounds_error, theirs.fill_value)
+        found.method, found._made = theirs.method, theirs
+        return found
     if isinstance(theirs, scipy.interp1d):
         return _around_interp1d(theirs)
     if isinstance(theirs, scipy.UnivariateSpline):
