@@ -31,8 +31,15 @@ functions of C.
 
 - In traced functions (`aj.compile`, `aj.grad`, ...) `scipy.signal.lfilter(...)` and its kin run as they are: while a function is traced,
   SciPy's functions hand traced arguments to those of `adjit.scipy`, which have derivatives. So do distributions (`scipy.stats.norm.logpdf`,
-  `norm(loc)`), interpolators made outside or inside (`CubicSpline`, `interp1d`, ...), products of sparse arrays of plain numbers (`A @ x`,
-  `x @ A`, `A.dot(x)`; formats csr, csc, coo, dia, bsr) and `scipy.sparse.linalg.spsolve`. What these objects hold is compared at each call.
+  `norm(loc)`), interpolators made outside or inside (`CubicSpline`, `interp1d`, ...), sparse arrays (below), `KDTree.query` (distances
+  have derivatives, indices are SciPy's) and `scipy.spatial.transform.Rotation` (of vectors, angles and quaternions; of SciPy 1.17 on).
+  What these objects hold is compared at each call.
+- Sparse arrays (csr, csc, coo, dia; bsr of plain elements) may have traced elements in known places:
+  `coo_matrix((values, (rows, columns)))`, `csr_array((data, indices, indptr))`, `diags`, `kron`, `bmat`, `hstack`, `vstack`, `block_diag`,
+  `tril`. They have sums, products (with vectors, matrices and sparse arrays, of which one may be plain), slices, `multiply`, `diagonal`,
+  formats and `toarray()`, and are results as SciPy's classes. `spsolve`, `splu(A).solve`, `cg`, `gmres` and kin call SciPy when the
+  program comes to them, with derivatives in elements and right-hand sides. Traced places, `todense()`, `max`, eigenvalues and graphs
+  are refused.
 - Eager tensors, and code that is not traced, call the modules of `adjit.scipy`: `import adjit.scipy.signal as signal`, and the rest of the
   line stays.
 - Plain arrays outside of a trace get SciPy's own results.

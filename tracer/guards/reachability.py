@@ -115,6 +115,7 @@ _SEEING = frozenset({"__getitem__", "__setitem__"})
 _ANSWERING = frozenset({"__getattr__", "__getattribute__"})
 _ENVIRONMENT = frozenset({"environ", "getenv"})
 _IMMUTABLE_LIBRARIES = frozenset({"jax", "jaxlib"})
+_HEAP_TYPE = 1 << 9      # of classes in Python
 _MAKING = frozenset({"__init__", "__new__", "__post_init__", "__class_getitem__", "__init_subclass__"})     # where the class is named
 _NOT_CALLED = _MAKING | {       # by operators and built-in functions that matter to a trace
     "__del__", "__repr__", "__str__", "__format__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__set_name__",
@@ -666,11 +667,13 @@ def _requires_grad(reference: weakref.ref[Any]) -> Any:
 
 
 def _is_part(item: Any) -> bool:
-    """True if what an attribute holds can be compared, or followed; a family of distributions is a part of the library."""
+    """True if what an attribute holds can be compared, followed, or does not change: a module, a tree of points that C holds; a family of
+    distributions is a part of the library."""
     if is_ndarray(item):
         return not item.dtype.hasobject
     return is_scalar(item) or callable(item) or type(item) in (tuple, list, dict) or isinstance(item, np.dtype) \
-        or in_attributes(type(item)) or _is_family(type(item))
+        or in_attributes(type(item)) or _is_family(type(item)) or isinstance(item, ModuleType) \
+        or (module_of(type(item)).partition(".")[0] == "scipy" and not type(item).__flags__ & _HEAP_TYPE)
 
 
 def _is_family(kind: type) -> bool:

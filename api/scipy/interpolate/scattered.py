@@ -63,6 +63,7 @@ class BarycentricInterpolator(Interpolator):
     """
 
     _kind = "BarycentricInterpolator"
+    _c: Any = None
 
     def __init__(self, xi: Any, yi: Any = None, axis: int = 0, **options: Any) -> None:
         xi, yi = arrays_of(xi, yi)
@@ -72,7 +73,7 @@ class BarycentricInterpolator(Interpolator):
         if yi is None or any(value is not None for value in options.values()):
             raise UnsupportedError(f"{self._kind} of traced values with {', '.join(options) or 'no values'}", find_user_location(),
                                    hint="pass xi and yi alone")
-        self.xi, self.yi, self._c, self.axis = xi, yi, None, normalize_axis(axis, np.ndim(yi))
+        self.xi, self.yi, self.axis = xi, yi, normalize_axis(axis, np.ndim(yi))
         if np.ndim(xi) != 1 or np.shape(yi)[self.axis] != np.shape(xi)[0]:
             raise ShapeError(f"{np.size(xi)} places do not fit to values of shape {np.shape(yi)} along axis {axis}", find_user_location())
 
@@ -217,6 +218,8 @@ class RBFInterpolator(Interpolator):
     >>> aj.grad(lambda x: f(np.reshape(x, (1, 1)))[0])(1.5).round(6)
     np.float64(3.0)
     """
+
+    _coefficients: Any
 
     def __init__(self, y: Any, d: Any, neighbors: Any = None, smoothing: Any = 0.0, kernel: str = "thin_plate_spline", epsilon: Any = None,
                  degree: Any = None) -> None:

@@ -375,9 +375,15 @@ class _Pattern:
         return getattr(scipys("sparse"), f"{numbers.format}_{kind}")(arrays, numbers.shape).asformat(self.format)
 
 
-optree.register_pytree_node(
-    SparseArray, lambda A: ((A.elements,), _Pattern(A.numbers, A.format, A.matrix), ("data",)),
-    lambda pattern, children: pattern.around(*children), path_entry_type=optree.GetAttrEntry, namespace=NAMESPACE)
+def _children(A: Any) -> tuple[tuple[Any, ...], Any, tuple[str, ...]]:
+    return (A.elements,), _Pattern(A.numbers, A.format, A.matrix), ("data",)
+
+
+def _of_children(pattern: Any, children: Any) -> Any:
+    return pattern.around(*children)
+
+
+optree.register_pytree_node(SparseArray, _children, _of_children, path_entry_type=optree.GetAttrEntry, namespace=NAMESPACE)      # type: ignore[arg-type]
 
 
 def is_sparse(x: Any) -> bool:
@@ -530,9 +536,8 @@ def make(name: str, given: Any, shape: Any = None, dtype: Any = None, copy: bool
         numbers = getattr(sparse, f"{format}_array")((_count(data.size), known(given[1], "indices"), known(given[2], "indptr")), shape)
         made = SparseArray(numbers, data, format, matrix)
     elif format in ("csr", "csc", "coo") and isinstance(given, tuple) and len(given) == 2 and len(given[1]) == 2:
-        data = np.ravel(as_traced(given[0]))
-        places = tuple(known(each, "places of elements") for each in given[1])
-        made = _of_places(data, *places, shape, format, matrix)
+        rows, columns = (known(each, "places of elements") for each in given[1])
+        made = _of_places(np.ravel(as_traced(given[0])), rows, columns, shape, format, matrix)
     else:
         raise UnsupportedError(f"scipy.sparse.{name} of a traced array, whose values decide which elements are stored",
                                find_user_location(),

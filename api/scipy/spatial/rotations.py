@@ -189,7 +189,11 @@ def _of_elements(_: None, children: Any) -> Any:
     return scipys("spatial.transform").Rotation.from_quat(quat) if is_known else Rotation(quat)
 
 
-optree.register_pytree_node(Rotation, lambda rotation: ((rotation._quat,), None, ("quat",)), _of_elements,
+def _elements(rotation: Any) -> tuple[tuple[Any, ...], None, tuple[str, ...]]:
+    return (rotation._quat,), None, ("quat",)
+
+
+optree.register_pytree_node(Rotation, _elements, _of_elements,        # type: ignore[arg-type]
                             path_entry_type=optree.GetAttrEntry, namespace=NAMESPACE)
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
-from support.each import for_each
 
 import adjit as aj
 from adjit.ir.errors import UnsupportedError
@@ -49,8 +48,10 @@ def check(function: Callable[[Any], Any], x: np.ndarray) -> None:
     np.testing.assert_allclose(np.sum(gradient * direction), expected, rtol=1e-5, atol=1e-8)
 
 
-def test_rotations() -> None:
-    for_each(FUNCTIONS, check)
+@pytest.mark.share(5)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_rotations(name: str) -> None:
+    check(*FUNCTIONS[name])
 
 
 def test_results_are_scipys() -> None:

@@ -10,7 +10,6 @@ import pytest
 import scipy.interpolate as si
 import scipy.sparse.linalg
 from scipy.spatial import KDTree, cKDTree
-from support.each import for_each
 
 import adjit as aj
 from adjit.ir.errors import TraceError, UnsupportedError
@@ -71,8 +70,10 @@ def check(function: Callable[[Any], Any], x: np.ndarray) -> None:
     np.testing.assert_allclose(np.sum(gradient * direction), slope, rtol=1e-5, atol=1e-7)
 
 
-def test_interpolators() -> None:
-    for_each(FUNCTIONS, check)
+@pytest.mark.share(5)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_interpolators(name: str) -> None:
+    check(*FUNCTIONS[name])
 
 
 def test_outside_of_the_points() -> None:

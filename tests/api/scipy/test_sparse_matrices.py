@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import scipy.sparse.linalg as sl
-from support.each import for_each
 
 import adjit as aj
 from adjit.ir.errors import TraceError, UnsupportedError
@@ -73,16 +72,24 @@ def check(function: Callable[[Any], Any]) -> None:
     np.testing.assert_allclose(found, (loss(D + h * direction)[0] - loss(D - h * direction)[0]) / (2 * h), rtol=1e-5, atol=1e-7)
 
 
-def test_operations_of_each_class() -> None:
-    cases = {f"{kind.__name__}: {name}": (lambda d, kind=kind, use=use: use(kind((d, PLACES), shape=(3, 3)), d),)
-             for kind in CLASSES for name, use in OF_EACH.items()}
-    for name, use in CUT.items():
-        cases |= {f"{kind.__name__}: {name}": (lambda d, kind=kind, use=use: use(kind((d, PLACES))),) for kind in CLASSES[:4]}
-    for_each(dict(list(cases.items())[::5]), check)     # each operation of one class, or two
+@pytest.mark.share(8)
+@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("name", OF_EACH)
+def test_operations_of_each_class(name: str, kind: Any) -> None:
+    check(lambda d: OF_EACH[name](kind((d, PLACES), shape=(3, 3)), d))
 
 
-def test_what_makes_them() -> None:
-    for_each({name: (function,) for name, function in MADE.items()}, check)
+@pytest.mark.share(5)
+@pytest.mark.parametrize("kind", CLASSES[:4])
+@pytest.mark.parametrize("name", CUT)
+def test_parts_of_each_class(name: str, kind: Any) -> None:
+    check(lambda d: CUT[name](kind((d, PLACES))))
+
+
+@pytest.mark.share(4)
+@pytest.mark.parametrize("name", MADE)
+def test_what_makes_them(name: str) -> None:
+    check(MADE[name])
 
 
 def test_second_derivatives_and_maps_of_a_system() -> None:

@@ -211,12 +211,6 @@ def test_what_scipy_makes_of_plain_numbers_alone_is_named(function: Callable[[An
         aj.compile(function)(X)
 
 
-def test_interpolators_without_a_rule_say_so() -> None:
-    rbf = scipy.interpolate.RBFInterpolator(KNOTS[:, None], VALUES)
-    with pytest.raises(UnsupportedError, match=r"scipy\.interpolate\.RBFInterpolator has no rule for traced places"):
-        aj.compile(lambda x: rbf(x[:, None]))(X)
-
-
 def test_objects_whose_changes_are_not_seen_are_warned_about() -> None:
     lists_of_rows = scipy.sparse.lil_array(DENSE)
     with pytest.warns(UserWarning, match=r"names lists_of_rows \(scipy.lil_array\), and adjit cannot see"):
