@@ -361,7 +361,7 @@ class NearestNDInterpolator(_OfPoints):
 
     >>> import numpy as np
     >>> NearestNDInterpolator(np.array([[0.0, 0.0], [1.0, 1.0]]), np.array([1.0, 2.0]))(0.2, 0.3)
-    np.float64(1.0)
+    array(1.)
     """
 
     _kind = "NearestNDInterpolator"
