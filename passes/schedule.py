@@ -59,8 +59,9 @@ def schedule(graph: Graph, options: Options) -> Graph:
 
 def _checks_first(graph: Graph) -> Graph:
     """The graph with its guards, and what each of them needs, before all else: a wrong way through the function is left before its loops,
-    index checks and other work begin. Of several guards of one value the first stays."""
-    checks = [op for op in graph.ops if op.definition.is_check]
+    index checks and other work begin. They are in the order of their numbers: a call that misses one passed those before it. Of several
+    guards of one value the first stays."""
+    checks = sorted((op for op in graph.ops if op.definition.is_check), key=lambda op: op.attrs["number"])
     if not checks:
         return graph
     distinct = {op.operands: op for op in reversed(checks)}

@@ -345,3 +345,22 @@ def test_explain_names_branches_of_which_one_way_runs() -> None:
     for x in (np.ones(3), -np.ones(3), np.ones(3)):
         np.testing.assert_array_equal(compiled(x), roots(x))
     assert re.search(r"a branch at .*\n.*np.sum\(x\) > 0.7", compiled.explain())
+
+
+def table(m):
+    rows = [[0 for _ in range(m)] for _ in range(m + 1)]
+    for i in range(m + 1):
+        rows[i][0] = i
+    return rows[m][m - 1] + len(rows)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_guards_are_missed_in_the_order_of_python(backend: str) -> None:
+    """A kernel makes `m + 1` and `m - 1`: the guard on `m` could come before it, and a call that misses it would be taken for one of as
+    many rows."""
+    compiled = aj.compile(table, backend=backend)
+    for m in (5, 7, 2):
+        assert compiled(np.int64(m)) == table(m)
+    numbers = [int(number) for number in re.findall(r"guard .*number=(\d+)", compiled.ir("planned", np.int64(5)))]
+    assert numbers == sorted(numbers)
+    assert len(numbers) >= 2
