@@ -18,6 +18,10 @@ from adjit.ir.types import I64, TensorType
 PANEL_SIZES = (64, 8, 1)
 """Rows of panels."""
 
+SIZES_OF_LARGE_SUMS = (64, 16, 4, 1)
+"""Rows of panels of functions with large sums, such as gradients of large layers: each panel reads and writes them, so that few panels
+count. They are more code."""
+
 NARROW_SIZES = (512, *PANEL_SIZES)
 """Rows of panels of functions of few numbers a row: a panel costs 10 ns besides, and 64 rows of a density take 30."""
 

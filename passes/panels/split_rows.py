@@ -21,7 +21,7 @@ from adjit.ir.errors import Location
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Value, is_kept, needed_ops, number_of
 from adjit.ir.memory_sizes import aligned
 from adjit.ir.ops.control_flow import COUNT
-from adjit.ir.ops.panels import MOST_PARTS, NARROW_SIZES, PANEL_SIZES
+from adjit.ir.ops.panels import MOST_PARTS, NARROW_SIZES, PANEL_SIZES, SIZES_OF_LARGE_SUMS
 from adjit.ir.row_number import emit_number
 from adjit.ir.types import TensorType
 from adjit.passes.panels.row_axes import RowGraphs, RowsMixed, is_sum_over_rows, row_operands
@@ -69,7 +69,7 @@ class _Split:
         self.rows = graphs.rows
         self.index = {op: number for number, op in enumerate(self.graph.ops)}
         self.needed = set(needed_ops(self.graph.ops, self.graph.results))
-        self.sizes = NARROW_SIZES if self._is_narrow() else PANEL_SIZES
+        self.sizes: tuple[int, ...] = PANEL_SIZES
         self.level: dict[Value, int] = dict.fromkeys(self.graph.params, 0)
         """Loops that have to run before a value is known, or, of rows, before the loop that computes them."""
         self.sums: list[Op] = []
@@ -79,6 +79,10 @@ class _Split:
         for op in self.graph.ops:
             if op in self.needed:
                 self._classify(op)
+        if self._is_narrow():
+            self.sizes = NARROW_SIZES
+        elif _is_large(self.sums):
+            self.sizes = SIZES_OF_LARGE_SUMS
         loops = max([1 + self.level[value] for value in self._row_results()] + [1 + self._level_of(op) for op in self.sums], default=0)
         if not loops:
             raise RowsMixed("nothing is computed from the rows")
@@ -232,9 +236,8 @@ class _Emission:
         operands = [*(self.values[value] for value in rows), self.count, *(self.values[value] for value in shared), *scalars]
         regions = [self._region(number, [*constants, *body], sums, outputs, rows, list(shared), numbers)
                    for number in range(len(split.sizes))]
-        many = sum(op.result.type.nbytes for op in sums) > MIN_BEGINNING_BYTES
         beginnings = [self._region(number, [*constants, *body], sums, outputs, rows, list(shared), numbers, begins=True)
-                      for number in range(1, len(split.sizes)) if many]
+                      for number in range(1, len(split.sizes)) if _is_large(sums)]
         results = ops.panels.emit(*operands, regions=[*regions, *beginnings, self._combination(sums)], initial=initial, slices=len(rows),
                                   sizes=split.sizes, parts=parts, beginnings=len(beginnings), scratch_bytes=0)
         self.row_results.update(zip(outputs, results, strict=False))
@@ -335,6 +338,10 @@ def _first(start: Value, length: int, type: TensorType) -> Value:
 def _accumulates(op: Op) -> bool:
     """True if an op adds to its first operand."""
     return op.name == "scatter_add"
+
+
+def _is_large(sums: Sequence[Op]) -> bool:
+    return sum(op.result.type.nbytes for op in sums) > MIN_BEGINNING_BYTES
 
 
 def _parts(sums: Sequence[Op]) -> int:

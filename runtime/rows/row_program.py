@@ -215,8 +215,11 @@ def _align(traces: Sequence[SizedTrace], sizes: Sequence[int], options: Options)
     graphs, numbers = [each.graph for each in traces], traces[-1].numbers       # the first may be one without a probe
     try:
         return align(graphs, sizes[:len(traces)], counters, numbers)
-    except RowsMixed:
-        return align([_simplified(graph, options) for graph in graphs], sizes[:len(traces)], counters, numbers)
+    except RowsMixed as mixed:
+        try:
+            return align([_simplified(graph, options) for graph in graphs], sizes[:len(traces)], counters, numbers)
+        except RowsMixed:
+            raise mixed from None       # its reason is of what the function does, and not of what became of it
 
 
 def _is_same(one: np.ndarray, two: np.ndarray) -> bool:
