@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PACKAGES := ir tracer passes codegen eager runtime
 
-.PHONY: demo docs demo-mpi test test-cuda lint types pytest accuracy bench bench-programs bench-functions bench-eager bench-compare bench-targets bench-report clean
+.PHONY: demo docs demo-mpi test test-cuda array-api lint types pytest accuracy bench bench-programs bench-functions bench-eager bench-compare bench-targets bench-report clean
 .DEFAULT_GOAL := test
 
 demo: .venv/installed
@@ -25,6 +25,15 @@ test: lint types pytest
 # A card against the emulated device, bit for bit. Everything is skipped where there is none.
 test-cuda: .venv/installed
 	$(BIN)/python -m pytest -q -rs tests/runtime/cuda tests/codegen/cuda --exhaustive
+
+# The array standard's own tests, of tensors and of compiled functions, in some five minutes. They are in no package registry, so `make test` skips
+# them: make array-api clones them, or SUITE=/path/to/a/clone with its submodule.
+SUITE ?= build/array-api-tests
+array-api: .venv/installed
+	test -d $(SUITE) || (git clone -q https://github.com/data-apis/array-api-tests $(SUITE) && git -C $(SUITE) checkout -q 55fcc60 && \
+		git -C $(SUITE) submodule update -q --init)
+	$(BIN)/python -m pip install -q -c constraints.txt ndindex pytest-json-report
+	ARRAY_API_TESTS=$(abspath $(SUITE)) $(BIN)/python -m pytest -q -n 2 tests/eager/test_array_api.py
 
 lint: .venv/installed
 	$(BIN)/ruff check .

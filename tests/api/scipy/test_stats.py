@@ -3,6 +3,7 @@ derivatives against central differences."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,40 @@ NOT_CLOSED = {
     "foldcauchy ppf", "foldnorm ppf",
     "betabinom cdf", "exponnorm ppf", "hypergeom cdf", "invgauss ppf", "logser cdf", "ncx2 ppf", "semicircular ppf", "skewnorm ppf",
     "vonmises cdf", "wald ppf", "zipf ppf"}
+
+
+OF_KERNELS = {"ncx2": (4, 0), "truncnorm": (1, 2), "zipf": (1, 2)}
+"""Kernels over the data of a log density that is SciPy's, and of gradients that take more than one."""
+
+
+def kernels(f: Any) -> int:
+    """Number of steps of a program over the data x, of 1,000 elements, and over what is made of them."""
+    of_data, count = {"%x"}, 0
+    for line in f.ir("planned").splitlines():
+        if line.startswith("  %"):
+            results, op = line.split(" = ", 1)
+            arrays = {name for name, _ in re.findall(r"(%[\w.]+): \w+(\[1000\])", results)}
+            if arrays or of_data & set(re.findall(r"%[\w.]+", op.split("{")[0])):
+                of_data |= arrays
+                count += 1
+    return count
+
+
+@parametrize_within("name", NAMES)
+def test_log_densities_and_their_gradients_are_one_kernel(name: str, exhaustive: bool) -> None:
+    if not exhaustive:
+        pytest.skip("tests/api/test_stats_module.py has some: all with --exhaustive")
+    density = getattr(getattr(stats, name), "logpmf" if name in DISCRETE else "logpdf")
+    x = np.arange(1000.0) % 5 if name in DISCRETE else np.linspace(0.11, 0.93, 1000)
+    shapes = SHAPES.get(name, ())
+    value = aj.compile(lambda shapes, x: np.sum(density(x, *shapes)))
+    value(shapes, x)
+    of_value, of_gradient = OF_KERNELS.get(name, (1, 1))
+    assert kernels(value) == of_value
+    if of_gradient and any(isinstance(shape, float) for shape in shapes):
+        gradient = aj.compile(aj.value_and_grad(lambda shapes, x: np.sum(density(x, *shapes))))
+        gradient(tuple(map(float, shapes)), x)
+        assert kernels(gradient) == of_gradient
 
 
 def functions(name: str) -> tuple[str, ...]:
