@@ -75,12 +75,16 @@ def full(size: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = Fa
     sizes, kind = sizes_of((size,)), dtype_argument(dtype)
     is_plain = kind.kind in "biufc" and type(fill_value) in (_PLAIN if kind.kind in "fc" else _WHOLE) and -1 < fill_value < 2
     if is_plain and min(sizes, default=0) >= 0 and not is_tracing():
-        array = np.empty(sizes, kind) if fill_value else np.zeros(sizes, kind)
-        if fill_value:
-            array.fill(fill_value)
-        return finished(new_tensor(array), requires_grad, device)
+        return finished(_filled(sizes, kind, fill_value), requires_grad, device)
     made: Tensor = apply(_FULL, (sizes, fill_value, kind))
     return finished(made.detach(), requires_grad, device)
+
+
+def _filled(sizes: tuple[int, ...], dtype: np.dtype, number: Any) -> Tensor:
+    array = np.empty(sizes, dtype) if number else np.zeros(sizes, dtype)
+    if number:
+        array.fill(number)
+    return new_tensor(array)
 
 
 _WHOLE = frozenset({bool, int})
@@ -124,6 +128,10 @@ def full_like(input: Any, fill_value: Any, dtype: Any = None, requires_grad: boo
     >>> full_like(tensor([1.0, 2.0]), 7.0)
     tensor([7., 7.])
     """
+    if dtype is None and type(fill_value) is int and 0 <= fill_value < 2 and isinstance(input, Tensor) and not is_tracing():
+        array = input.array
+        if array.dtype.kind in "biufc":
+            return finished(_filled(array.shape, array.dtype, fill_value), requires_grad, device)
     like = as_tensor(input)
     return full(like.shape, fill_value, like.dtype if dtype is None else dtype, requires_grad, device)
 

@@ -18,7 +18,6 @@ from adjit.eager.call import (
     describe,
     differentiable,
     find_call,
-    hashable_index,
     integers_as_floats,
     known_calls,
     replaced,
@@ -48,12 +47,48 @@ _NONE: dict[str, Any] = {}
 new_tuple: Callable[..., Any] = tuple.__new__       # Python's own constructor of named tuples takes twice the time
 
 
+class _MachineCode:
+    """Machine code for calls that are known, made once many were run: `call(function, x, ...)` is the result, None for other calls
+    (`runtime/fastcall/eager_call.py`). Until then, and where there is none, `call` is None. `prepare` begins to make it, or returns it.
+    `calls` counts those in Python."""
+
+    __slots__ = ("call", "calls", "prepare")
+
+    def __init__(self) -> None:
+        self.call: Callable[..., Tensor | None] | None = None
+        self.calls = 0
+        self.prepare: Callable[[], Callable[..., Tensor | None] | None] | None = None
+
+    def ask(self) -> None:
+        """Begin to make the code, or see whether it is there."""
+        if self.call is None and self.prepare is not None:
+            self.call = self.prepare()
+
+
+CALLS_BEFORE_CODE = 1024
+"""Calls in Python, some milliseconds, before machine code is made: it takes LLVM, and a thread for some time."""
+
+machine_code = _MachineCode()
+
+
 def apply(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any] = _NONE, is_promoted: bool = False) -> Any:
     """Run `function(*args, **kwargs)`, which is written over traced arrays, on tensors (and arrays, numbers, lists of these).
 
     Results are tensors. If gradients are on and an operand requires grad, the results get a node of the dynamic graph. Only calls that are
     new are asked whether their operands have to be converted; those that `is_promoted` have been.
     """
+    if machine_code.call is not None:
+        made = machine_code.call(function, *args, **kwargs)
+        if made is not None:
+            return made
+    return apply_in_python(function, args, kwargs, is_promoted)
+
+
+def apply_in_python(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any] = _NONE, is_promoted: bool = False) -> Any:
+    """`apply` of what machine code does not do, or has not done."""
+    machine_code.calls += 1
+    if not machine_code.calls % CALLS_BEFORE_CODE:
+        machine_code.ask()
     if switches.autocast and modes.autocast is not None and function is not elementwise.to_dtype:
         args, kwargs = autocast.cast(function, args, kwargs, lambda x, dtype: apply(elementwise.to_dtype, (x, dtype)))
     key: list[Any] = [function]
@@ -64,7 +99,7 @@ def apply(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any] =
         kind = type(arg)
         if isinstance(arg, Tensor):
             array = arg.array
-            key += (array.dtype.char, array.shape)
+            key += (array.dtype, array.shape)
             operands.append(arg)
             arrays.append(array)
             if arg._requires_grad or (arg._view is not None and not _is_current(arg._view)):
@@ -83,7 +118,7 @@ def apply(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any] =
                     describe(item, operands, key, dynamic)
                     continue
                 array = item.array
-                key += (array.dtype.char, array.shape)
+                key += (array.dtype, array.shape)
                 operands.append(item)
                 arrays.append(array)
                 if item._requires_grad or (item._view is not None and not _is_current(item._view)):
@@ -145,64 +180,6 @@ def apply(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any] =
         outs = (STRIDED[function](arrays[0], *args[1:], **kwargs), *outs[1:])
     call.note_run()
     return call.rebuild(_finished(call.operation, operands, arrays, outs, call.is_view))
-
-
-def apply_to_one(function: Function, x: Tensor) -> Any:
-    """`apply(function, (x,))`, by a shorter way where nothing is recorded."""
-    if not x._requires_grad and (x._view is None or _is_current(x._view)) and not switches.autocast:
-        array = x.array
-        call, context = known_calls.get((function, array.dtype.char, array.shape)), thread.context
-        if call is not None and context.silently is not None and not context.scopes:
-            if call.is_plain:
-                made = new_object(Tensor)
-                made._writes, made._requires_grad, made._view = [0], False, None
-                try:
-                    made.array = context.silently(call.run, array)
-                except (IndexError, RuntimeError) as error:
-                    made.array = _after(error, call.run, (array,))
-                return made
-            if call.is_one_view:
-                return _one_view(call.operation, x, call.run(array))
-    return apply(function, (x,))
-
-
-def apply_to_two(function: Function, x: Tensor, other: Any, index: tuple[Any, ...] | None = None) -> Any:
-    """`apply(function, (x, other))`, by a shorter way for two tensors, or a tensor and a number, a tuple of numbers or a dtype, where
-    nothing is recorded. `index` is `hashable_index` of a tuple, if it is known."""
-    if not x._requires_grad and (x._view is None or _is_current(x._view)) and not switches.autocast:
-        array, kind = x.array, type(other)
-        call: Call | None = None
-        operands: tuple[Any, ...] = (array,)
-        if isinstance(other, Tensor):
-            second = other.array
-            operands = (array, second)
-            if not other._requires_grad and (other._view is None or _is_current(other._view)):
-                call = known_calls.get((function, array.dtype.char, array.shape, second.dtype.char, second.shape))
-        elif isinstance(other, np.dtype):
-            call = known_calls.get((function, array.dtype.char, array.shape, other))
-        elif kind is tuple:
-            if index is None:
-                index = other if HASHABLE.issuperset(map(type, other)) else hashable_index(other)
-            if index is not None:
-                call = known_calls.get((function, array.dtype.char, array.shape, HASHABLE, index))
-        elif kind is int or kind is float:
-            if function not in DYNAMIC_FLOATS or (kind is int and array.dtype.kind != "f"):
-                call = known_calls.get((function, array.dtype.char, array.shape, kind, other))
-            else:
-                call, operands = known_calls.get((function, array.dtype.char, array.shape, float)), (array, float(other))
-        context = thread.context
-        if call is not None and context.silently is not None and not context.scopes:
-            if call.is_plain:
-                made = new_object(Tensor)
-                made._writes, made._requires_grad, made._view = [0], False, None
-                try:
-                    made.array = context.silently(call.run, *operands)
-                except (IndexError, RuntimeError) as error:
-                    made.array = _after(error, call.run, operands)
-                return made
-            if call.is_one_view:
-                return _one_view(call.operation, x, call.run(*operands))
-    return apply(function, (x, other))
 
 
 def _is_current(view: View) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from adjit.eager import signatures
-from adjit.eager.apply import apply, apply_to_one, apply_to_two
+from adjit.eager.apply import apply, machine_code
 from adjit.eager.capture import current_capture, traced
 from adjit.eager.engine import backward as run_backward
 from adjit.eager.formatting import tensor_repr
@@ -391,8 +391,10 @@ def _repr_html_(self: Tensor) -> str:
 
 
 def _apply_boxed(cls: type[Tensor], function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if not kwargs and len(args) < 3 and isinstance(args[0], Tensor) and function not in WRITERS:
-        return apply_to_one(function, args[0]) if len(args) == 1 else apply_to_two(function, args[0], args[1])
+    if machine_code.call is not None and function not in WRITERS:
+        made = machine_code.call(function, *args, **kwargs)
+        if made is not None:
+            return made
     if kwargs.get("out") is not None:
         raise UnsupportedError(
             f"{function.__name__}(out=...) of tensors: the result would be no part of the graph", find_user_location(),

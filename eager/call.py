@@ -6,6 +6,7 @@ import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from operator import methodcaller
 from typing import Any
 
@@ -106,7 +107,8 @@ def _packing(tree: Any, leaves: Sequence[Any]) -> Callable[[Iterable[Any]], Any]
     if leaves != tuple(range(len(leaves))):
         return None
     sample = unflatten(tree, leaves)
-    return getattr(type(sample), "_make", type(sample)) if isinstance(sample, (tuple, list)) and tuple(sample) == leaves else None
+    make = partial(tuple.__new__, type(sample)) if hasattr(sample, "_fields") else type(sample)
+    return make if isinstance(sample, (tuple, list)) and tuple(sample) == leaves else None
 
 
 known_calls: OrderedDict[Key, Call] = OrderedDict()
@@ -148,7 +150,7 @@ def describe(arg: Any, operands: list[Any], key: list[Any], dynamic: bool) -> No
     elif isinstance(arg, Tensor):
         array = arg.array
         operands.append(arg)
-        key += (array.dtype.char, array.shape)
+        key += (array.dtype, array.shape)
     elif kind is float or kind is complex:
         if dynamic:
             operands.append(arg)
@@ -168,13 +170,13 @@ def describe(arg: Any, operands: list[Any], key: list[Any], dynamic: bool) -> No
         if _is_weak(arg):
             key.append(complex if arg.dtype.kind == "c" else float)
         else:
-            key += (arg.dtype.char, arg.shape)
+            key += (arg.dtype, arg.shape)
     elif isinstance(arg, (int, str)):
         key += (kind, arg)
     elif isinstance(arg, (np.ndarray, np.generic)):
         _check(arg)
         operands.append(arg)
-        key += (arg.dtype.char, arg.shape)
+        key += (arg.dtype, arg.shape)
     elif isinstance(arg, slice):
         key.append(slice)
         for item in (arg.start, arg.stop, arg.step):

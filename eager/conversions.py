@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from adjit.eager import signatures
-from adjit.eager.apply import apply, apply_to_two
+from adjit.eager.apply import apply
 from adjit.eager.capture import current_capture, traced
 from adjit.eager.device import CPU, check_device, names_device
 from adjit.eager.functional import elementwise, shapes
@@ -82,12 +82,12 @@ def _converted(self: Tensor, dtype: Any, copy: bool = False) -> Tensor:
     wanted = dtype_argument(dtype)
     if wanted == self.dtype:
         return apply(elementwise.clone, (self,)) if copy else self      # type: ignore[no-any-return]
-    return apply_to_two(elementwise.to_dtype, self, wanted)      # type: ignore[no-any-return]
+    return apply(elementwise.to_dtype, (self, wanted))      # type: ignore[no-any-return]
 
 
 def _to_dtype(dtype: np.dtype) -> Callable[[Tensor], Tensor]:
     def method(self: Tensor) -> Tensor:
-        return self if self.array.dtype == dtype else apply_to_two(elementwise.to_dtype, self, dtype)
+        return self if self.array.dtype == dtype else apply(elementwise.to_dtype, (self, dtype))
 
     method.__doc__ = f"The tensor as {dtype}; itself where it is already."
     return method

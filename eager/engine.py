@@ -73,8 +73,8 @@ class Arrays:
         array, fresh = cotangent
         known = variable._grad
         if known is None:
-            owned = array if fresh else np.array(array)
-            variable._grad = new_tensor(owned if owned.strides == variable.array.strides else _laid_out_as(variable.array, owned))
+            is_laid_out = fresh and array.strides == variable.array.strides
+            variable._grad = new_tensor(array if is_laid_out else _owned(variable.array, array, fresh))
         elif known._requires_grad:
             variable._grad = tensor_arithmetic.add(known, new_tensor(array))
         else:
@@ -194,10 +194,11 @@ class _Walk:
         return node, self.cotangents.pop(node)
 
 
-def _laid_out_as(variable: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-    """The gradient in memory as its variable is, as PyTorch has it: programs write `p.grad.view(-1)`."""
+def _owned(variable: np.ndarray, gradient: np.ndarray, fresh: bool) -> np.ndarray:
+    """The gradient in memory of its own as its variable is, as PyTorch has it: programs write `p.grad.view(-1)`. Rows that a view repeats
+    are written once, not copied and then laid out."""
     made = np.empty_like(variable, gradient.dtype)
-    if made.strides == gradient.strides:
+    if fresh and made.strides == gradient.strides:
         return gradient
     made[...] = gradient
     return made

@@ -29,7 +29,7 @@ def update_in_place(function: Update, targets: Sequence[Tensor], operands: Seque
     arrays: list[Any] = list(targets)
     for target in targets:
         array = target.array
-        key += (array.dtype.char, array.shape)
+        key += (array.dtype, array.shape)
     for operand in operands:
         describe(operand, arrays, key, True)
     before, modes.grad = modes.grad, False

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from adjit.eager.apply import apply, apply_to_two
+from adjit.eager.apply import apply, apply_in_python, machine_code
 from adjit.eager.call import hashable_index
 from adjit.eager.capture import traced
 from adjit.eager.functional import elementwise, shapes
@@ -29,11 +29,13 @@ def get_item(self: Tensor, index: Any) -> Tensor:
     entries = index if type(index) is tuple else (index,)
     basic = entries if type(index) is int else hashable_index(entries)
     if basic is not None:
-        return apply_to_two(shapes.get_view, self, entries, basic)
+        known = machine_code.call
+        made = None if known is None or self._requires_grad else known(shapes.get_view, self, basic)
+        return apply_in_python(shapes.get_view, (self, entries)) if made is None else made
     array = index.array if isinstance(index, Tensor) else index
     if type(array) is np.ndarray and 0 < array.ndim <= self.array.ndim:
         if array.dtype == np.int64:
-            return apply_to_two(shapes.get_item, self, index)
+            return apply(shapes.get_item, (self, index))
         if array.dtype == np.bool_ and array.shape == self.array.shape[:array.ndim] and not is_tracing():
             return apply(shapes.get_item, (self, np.flatnonzero(array), array.ndim))
     view, chosen = _split(self, entries)

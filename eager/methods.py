@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from adjit.eager import arguments, indexing, shape_changes, signatures
-from adjit.eager.apply import apply, apply_to_one, apply_to_two
+from adjit.eager.apply import apply, apply_in_python, machine_code
 from adjit.eager.checks import check_divisor, check_indices, checked
 from adjit.eager.functional import elementwise, reductions, scattering, shapes, spectra, statistics
 from adjit.eager.functional import indexing as indexed
@@ -191,7 +191,10 @@ def _not_ours(function: Function, other: Any) -> Any:
 def _operator(function: Function) -> Function:
     def operator(self: Tensor, other: Any) -> Any:
         try:
-            return apply_to_two(function, self, other) if isinstance(other, _OPERANDS) else _not_ours(function, other)
+            known = machine_code.call
+            if known is not None and not self._requires_grad and (made := known(function, self, other)) is not None:
+                return made
+            return apply_in_python(function, (self, other)) if isinstance(other, _OPERANDS) else _not_ours(function, other)
         except BaseException as error:
             hide_frames(error)
             raise
@@ -222,7 +225,7 @@ def _in_place_operator(function: Function) -> Function:
 
 
 def _unary(function: Function) -> Function:
-    return lambda self: apply_to_one(function, self)
+    return lambda self: apply(function, (self,))
 
 
 def _pos(self: Tensor) -> Tensor:
@@ -237,12 +240,10 @@ def _method(name: str, function: Function) -> Function:
         if kwargs:
             args, kwargs = arguments.bound(method, function, args, kwargs)
         try:
-            if not kwargs:
-                if not args:
-                    return apply_to_one(function, self)
-                if len(args) == 1:
-                    return apply_to_two(function, self, args[0])
-            return apply(function, (self, *args), kwargs)
+            known = machine_code.call
+            if known is not None and not self._requires_grad and (made := known(function, self, *args, **kwargs)) is not None:
+                return made
+            return apply_in_python(function, (self, *args), kwargs)
         except Exception as error:
             hide_frames(error)
             arguments.check(method, (self, *args), kwargs)
@@ -330,7 +331,7 @@ def _sizes(name: str, function: Function, *keywords: str) -> Function:
             given = arguments.of_sizes(method, keywords, sizes, kwargs) if kwargs else sizes
             if len(given) != 1 or type(given[0]) is not int:
                 given = _integers(*given)
-            return apply_to_two(function, self, given)
+            return apply(function, (self, given))
         except BaseException as error:
             hide_frames(error)
             raise
@@ -348,7 +349,7 @@ def _view(self: Tensor, *sizes: Any, **kwargs: Any) -> Tensor:
     given = arguments.of_sizes(_view, ("size", "shape"), sizes, kwargs) if kwargs else sizes
     if len(given) != 1 or type(given[0]) is not int:
         given = _integers(*given)
-    made: Tensor = apply_to_two(shapes.view, self, given)
+    made: Tensor = apply(shapes.view, (self, given))
     if made._view is None and made.array.size:
         shapes.refuse_view(self.shape, given)
     return made
@@ -514,7 +515,7 @@ def _at_tensors(method: Function) -> Function:
 
 def _conj(self: Tensor) -> Tensor:
     """Return the complex conjugates, a copy; of real numbers the tensor itself."""
-    return apply_to_one(raw(np.conjugate), self) if self.dtype.kind == "c" else self
+    return apply(raw(np.conjugate), (self,)) if self.dtype.kind == "c" else self
 
 
 def _drawn(self: Tensor, *, generator: Generator | None = None) -> Tensor:

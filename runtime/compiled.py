@@ -17,6 +17,7 @@ import numpy as np
 from adjit.codegen.numpy.chunks import KernelCompiler
 from adjit.codegen.process.cores import usable_cores
 from adjit.codegen.process.fork_safety import no_fork, renewed_after_fork
+from adjit.eager.apply import machine_code
 from adjit.eager.modes import modes
 from adjit.ir.errors import ArgumentError, DonationError, ExportError, TraceError, UnsupportedError
 from adjit.ir.graph import external_op
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from adjit.runtime import compiled_module
     from adjit.runtime.debug import shadow
     from adjit.runtime.exports import callable_forms, export, native_callable, onnx_file
+    from adjit.runtime.fastcall import eager_call
     from adjit.runtime.native import chunk_kernel, eager_program, row_functions
     from adjit.runtime.reports import explain, page, reports, what_if
     from adjit.runtime.reports.memory_report import MemoryReport
@@ -69,6 +71,7 @@ else:
     eager_program = LazyModule("adjit.runtime.native.eager_program")
     row_functions = LazyModule("adjit.runtime.native.row_functions")
     row_program = LazyModule("adjit.runtime.rows.row_program")
+    eager_call = LazyModule("adjit.runtime.fastcall.eager_call")
     native_callable = LazyModule("adjit.runtime.exports.native_callable")
     callable_forms = LazyModule("adjit.runtime.exports.callable_forms")
 
@@ -78,6 +81,7 @@ if native_is_supported():
     KernelCompiler.sum_rows = staticmethod(lambda x, sums: row_functions.sum_rows(x, sums))
     KernelCompiler.scan_rows = staticmethod(lambda *arguments: row_functions.scan_rows(*arguments))
     KernelCompiler.at_indices = staticmethod(lambda *arguments: row_functions.at_indices(*arguments))
+    machine_code.prepare = lambda: eager_call.known_call()
     KernelCompiler.add_rows = staticmethod(lambda *arguments: row_functions.add_rows(*arguments))
 
 P = ParamSpec("P")

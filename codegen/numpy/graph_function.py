@@ -263,7 +263,8 @@ class _Writer(FunctionText):
         if target is None:
             return self.assign(f"{self.function(name, function)}({', '.join(texts)})", shape, self.new_root())
         binding = self.bindings.pop(target)
-        self.lines.append(f"{self.function(name, function)}({', '.join(texts)}, out={binding.text})")
+        out = f"out={binding.text}" if function in (np.maximum, np.minimum) else binding.text     # others take it by position 50 ns faster
+        self.lines.append(f"{self.function(name, function)}({', '.join(texts)}, {out})")
         return binding
 
     def number(self, binding: Binding) -> str:
@@ -302,7 +303,7 @@ class _Writer(FunctionText):
         result = self.bindings.pop(target) if target is not None else \
             self.assign(call(steps[0], self.typed(x)), binding.shape, self.new_root())
         for step in steps[target is None:]:
-            out = (f"out={result.text}",) if binding.shape else ()
+            out = (f"out={result.text}" if step[0] == "maximum" else result.text,) if binding.shape else ()
             self.lines.append(f"{'' if out else f'{result.text} = '}{call(step, result.text, *out)}")
         return result
 
@@ -435,6 +436,28 @@ class _Writer(FunctionText):
             return self.alias(binding)
         moved = ".T" if permutation == (1, 0) else f".transpose({self.constant(permutation)})"
         return self.assign(f"{self.full(x)}{moved}", op.result.type.shape, self.roots_of_full(x))
+
+    def write_flip(self, op: Op) -> Binding:
+        (x,), axes = op.operands, op.attrs["axes"]
+        if not self.bindings[x].shape:
+            return self.alias(self.bindings[x])
+        index = self.constant(tuple(slice(None, None, -1 if axis in axes else None) for axis in range(x.type.rank)))
+        return self.assign(f"{self.full(x)}[{index}]", op.result.type.shape, self.roots_of_full(x))
+
+    def write_cumsum(self, op: Op) -> Binding:
+        (x,) = op.operands
+        if op.attrs["reverse"]:
+            return self.other(op)
+        text = f"{self.full(x)}.{op.name}({self.constant(op.attrs['axis'])}, {self.constant(x.type.dtype)})"
+        return self.assign(text, op.result.type.shape, self.new_root())
+
+    write_cumprod = write_cumsum
+
+    def write_argmax(self, op: Op) -> Binding:
+        text = f"{self.full(op.operands[0])}.{op.name}({self.constant(op.attrs['axis'])})"
+        return self.assign(text, op.result.type.shape, self.new_root())
+
+    write_argmin = write_argmax
 
     def write_slice(self, op: Op) -> Binding:
         (x,) = op.operands

@@ -388,3 +388,17 @@ def test_gradients_of_leaves_lie_in_memory_as_the_leaves_do() -> None:
     weight = aj.ones(3, 4, requires_grad=True)
     weight.permute(1, 0).exp().sum().backward()
     assert weight.grad.view(-1).shape == (12,)
+
+
+def test_a_gradient_of_repeated_rows_is_written_once() -> None:
+    """NumPy copies a view that repeats rows in another order, from which it would have to be copied again."""
+    x = aj.ones(3, 4).requires_grad_()
+    x.sum(0).backward(aj.arange(4.0))
+    assert x.grad is not None
+    assert x.grad.is_contiguous()
+    assert x.grad.tolist() == [[0.0, 1.0, 2.0, 3.0]] * 3
+    seed = aj.arange(4.0)
+    x.grad = None
+    x.sum(0).backward(seed)
+    x.grad.zero_()      # type: ignore[attr-defined]
+    assert seed.tolist() == [0.0, 1.0, 2.0, 3.0]

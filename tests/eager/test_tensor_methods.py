@@ -479,6 +479,8 @@ def test_a_mask_has_the_sizes_of_its_axes(shape, index, mask, axes, make):
         with pytest.raises(IndexError) as caught:
             function(tensor(np.zeros(shape)))
         assert isinstance(caught.value, adjit.errors.AdjitError)
+        if make is list and isinstance(index[0], list):     # a list of lists is a tuple of them, as in PyTorch
+            continue
         assert mask in str(caught.value)
         assert axes in str(caught.value)
         assert __file__.rpartition("/")[2] in str(caught.value)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from adjit.eager.apply import apply, apply_to_one
+from adjit.eager.apply import apply
 from adjit.eager.checks import check_range, checked, known
 from adjit.eager.functional import matmul as matmul
 from adjit.eager.functional import shapes
@@ -59,7 +59,7 @@ def _on_tensors(x: Any, shape: tuple[int, ...], weight: Any, bias: Any | None) -
     """Compute `linear` with PyTorch's nodes: the weight is transposed, then there is one matrix product."""
     _check_linear(shape, weight.array.shape)
     rows = x if len(shape) == 2 else apply(shapes.reshape, (x, (math.prod(shape[:-1]), shape[-1])))
-    columns = apply_to_one(shapes.t, weight)
+    columns = apply(shapes.t, (weight,))
     if bias is None:
         result = apply(matmul.mm, (rows, columns))
     else:
