@@ -163,9 +163,11 @@ class CompiledFunction(MadeOfFunction, Generic[P, R]):
         try:
             return self._run(fun, args, kwargs) if self.shadow is None else self.shadow.call(self._run, fun, args, kwargs)
         except NotLiftable as error:
-            if not self._integers.need([int(str(source[1])) for source in error.sources if source[0] == ARGUMENT]):
+            needed = [int(str(source[1])) for source in error.sources if source[0] == ARGUMENT]
+            if not needed:
                 raise
-            return self.call(fun, args, kwargs)
+            with self._integers.needed(needed):
+                return self.call(fun, args, kwargs)
 
     def _run(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call `fun` by its program, which is made if there is none yet."""
@@ -557,8 +559,9 @@ class CompiledFunction(MadeOfFunction, Generic[P, R]):
         if self._cache.limits.may_grow("" if integers else function_name(self.fun), ways, outcomes, self._cache.info().hits):
             flow = program.flow if program.flow is not None and program.flow.holds() else None
             return self._first_call(fun, args, kwargs, signature, outcomes=outcomes, flow=flow, tried=tried)
-        if self._integers.need(integers.get(signature.tree, ())):
-            return self._run(fun, args, kwargs)
+        if integers:
+            with self._integers.needed(integers[signature.tree]):
+                return self._run(fun, args, kwargs)
         return self._step_by_step(fun, args, kwargs, signature)
 
     def _step_by_step(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature) -> Any:
@@ -589,8 +592,13 @@ class CompiledFunction(MadeOfFunction, Generic[P, R]):
                 program = self._row_program(fun, signature, reason)
                 if program is None:
                     signature = signature.of_these_rows()
-                    program = compile_program(fun, args, kwargs, signature, self.compile_options, reason, update_in_place, outcomes,
-                                              flow=flow)
+                    try:
+                        program = compile_program(fun, args, kwargs, signature, self.compile_options, reason, update_in_place, outcomes,
+                                                  flow=flow)
+                    except Exception:       # perhaps because a lifted integer is none for `pow` or for code in C
+                        if not (integers := signature.integers()):
+                            raise
+                        raise NotLiftable(frozenset((ARGUMENT, str(index)) for index in integers[signature.tree])) from None
                     program.about_rows = "" if self._rows is None else self._rows.why_refused(signature)
             self._cache.keep(signature, program)
             self._cache.limits.traced(outcomes)

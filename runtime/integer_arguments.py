@@ -5,7 +5,8 @@ An integer is part of the program at first, as a size or a number of layers is. 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from adjit.tracer.signature import CallSignature, is_liftable_integer
@@ -41,7 +42,7 @@ class IntegerArguments:
 
     def __init__(self) -> None:
         self.inputs: dict[TreeSpec, frozenset[int]] = {}
-        self._needed: set[int] = set()
+        self._needed: frozenset[int] = frozenset()
         self._calls: dict[Any, _Calls] = {}
 
     def learn(self, signature: CallSignature, hits: int) -> bool:
@@ -63,9 +64,15 @@ class IntegerArguments:
         self.inputs = {**self.inputs, tree: self.inputs.get(tree, frozenset()).union(changed)}
         return True
 
-    def need(self, indices: Collection[int]) -> bool:
-        """Leave integers part of the program: Python needs them, as keys of a dict, in a text, or for more sizes than a function has ways.
-        Returns False if there is none."""
-        self._needed.update(indices)
-        self.inputs = {tree: left for tree, leaves in self.inputs.items() if (left := leaves - self._needed)}
-        return bool(indices)
+    @contextmanager
+    def needed(self, indices: Collection[int]) -> Iterator[None]:
+        """Have integers part of the program, for a call for which Python needs them: as keys of a dict, in a text, or for more sizes than a
+        function has ways. They stay so if the call succeeds."""
+        inputs, needed = self.inputs, self._needed
+        self._needed = needed.union(indices)
+        self.inputs = {tree: left for tree, leaves in inputs.items() if (left := leaves - self._needed)}
+        try:
+            yield
+        except BaseException:
+            self.inputs, self._needed = inputs, needed
+            raise

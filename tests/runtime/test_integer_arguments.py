@@ -67,8 +67,9 @@ def test_a_counter_is_one_program(function: Callable[..., Any], first: Any, most
 
 
 @parametrize_within("function", [
-    lambda x, n: x * TABLE[n], lambda x, n: f"{n}", lambda x, n: np.sum(np.ones(n + 1) * x), lambda x, n: sum(x * k for k in range(n)),
-    lambda x, n: np.arange(n) * x], ids=["key", "text", "shape", "range", "arange"])
+    lambda x, n: x * TABLE[n], lambda x, n: x * pow(3, n, 7),
+    lambda x, n: f"{n}", lambda x, n: np.sum(np.ones(n + 1) * x), lambda x, n: sum(x * k for k in range(n)),
+    lambda x, n: np.arange(n) * x], ids=["key", "power", "text", "shape", "range", "arange"])
 def test_what_python_needs_is_another_program(function: Callable[..., Any]) -> None:
     calls = [(2.0, n) for n in (*range(8), *range(8))]
     assert traces_of(function, calls) <= 11
@@ -158,3 +159,19 @@ def test_exports_are_for_the_integer_of_the_example(tmp_path: Any) -> None:
     assert_allclose(loaded(np.ones(3), 5), 5 * np.ones(3))
     with pytest.raises(ValueError, match="n was 5 when the program was exported"):
         loaded(np.ones(3), 4)
+
+
+def test_an_error_of_one_call_leaves_the_others_as_they_are() -> None:
+    @aj.compile
+    def root(x, n):
+        if n < 0:
+            raise ValueError(f"no step before the first: {n}")
+        return x * n
+
+    for n in (0, 1, 2, 3):
+        root(2.0, n)
+    with pytest.raises(ValueError, match="no step before the first: -1"):
+        root(2.0, -1)
+    for n in (5, 6, 7, 8):
+        assert root(2.0, n) == 2.0 * n
+    assert root.cache_info().traces <= 4
