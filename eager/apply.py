@@ -144,7 +144,7 @@ def apply_in_python(function: Function, args: tuple[Any, ...], kwargs: Mapping[s
     call = known_calls.get(tuple(key))
     context = thread.context
     scopes = context.scopes
-    if call is None:
+    if call is None or context.row_probe is not None:
         if not is_promoted and function in PROMOTING and promotes(function, args, kwargs):
             converted, named = promoted(function, args, kwargs, apply)
             if any(map(operator.is_not, converted, args)) or any(named[name] is not kwargs[name] for name in kwargs):

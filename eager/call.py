@@ -21,6 +21,7 @@ from adjit.eager.views import root_of
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.errors import AdjitError, ArgumentError, IndexingError, Location
 from adjit.ir.graph import Value
+from adjit.ir.thread_context import thread
 from adjit.ir.types import C128, F64, TensorType, is_inexact
 from adjit.passes.autodiff.differentiate import differentiate
 from adjit.passes.options import Options
@@ -206,13 +207,15 @@ def replaced(arg: Any, arrays: Iterator[Any], dynamic: bool) -> Any:
 
 def find_call(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], operands: Sequence[Any], key: Key,
               wanted: tuple[int, ...], dynamic: bool, is_view: bool, writes: Function | None = None) -> Call:
-    """Return the call for a key, traced if it is new. A call that `writes` in place has a node with that function's name."""
-    call = known_calls.get(key)
+    """Return the call for a key, traced if it is new. A call that `writes` in place has a node with that function's name. In a trace that
+    counts rows each call is traced: what it computes from their number is noted then."""
+    counts = thread.context.row_probe is not None
+    call = None if counts else known_calls.get(key)
     if call is None:
         name, values = node_name(writes or function, args, dict(kwargs)), _OperandValues(lambda graph: differentiate(graph, Options()))
         with at_users_line():
             call = _trace(name, function, args, kwargs, operands, wanted, dynamic, is_view, function in CONSTANT, values)
-        if values.asked:
+        if values.asked or counts:
             return call
         known_calls[key] = call
         if len(known_calls) > MAX_CACHED_CALLS:

@@ -42,7 +42,8 @@ MIN_BEGINNING_BYTES = 1 << 14
 of one row, of gradients of large layers."""
 
 MAX_LOOPS = 3
-"""Loops over the rows: each computes again what it needs of the rows of those before."""
+"""Loops over the rows: each computes again what it needs of the rows of those before. A training step with one batch normalisation would be
+5 loops, in 2.5 of the time of a program made for the size."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,6 +138,15 @@ def test_tensors_that_are_asked_for_their_length() -> None:
     assert by_size.cache_info().traces == 1
 
 
+def test_numbers_are_known_in_operations_that_were_met_before() -> None:
+    """An operation on tensors is traced once for its shapes: what it computed from the number of rows is noted in each trace for rows."""
+    for _ in range(2):
+        pairs = aj.compile(lambda x: x.sum() / (len(x) * (len(x) - 1)), batch="x")
+        for size in (7, 100):
+            assert np.isclose(pairs(aj.tensor(X[:size])).item(), X[:size].sum() / (size * (size - 1)), rtol=1e-4)
+        assert pairs.cache_info().traces == 1, pairs.explain()
+
+
 def test_types_that_outlive_a_trace_have_pythons_own_numbers() -> None:
     """Types are kept in tables for all traces: those with a `RowCount` would make other graphs of later ones, by what was traced before."""
     _, _, (step, *_held) = trained("classes", (7, 9), lambda parameters: aj.optim.SGD(parameters, lr=1e-2), batch=("x", "y"))
