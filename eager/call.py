@@ -62,10 +62,13 @@ class Call:
 
     `constants` are arrays that the function captures: operands after those of the call. After the first run `is_single` tells that the
     only result is a new array, and `is_plain` that besides its tensor needs no node: `run` takes the arrays of the operands and returns
-    it. `is_one_view`: the only result, which `run` returns too, may be a view of the first operand.
+    it. `is_one_view`: the only result, which `run` returns too, may be a view of the first operand. `is_several`: `run` returns a tuple of
+    new arrays, or of views if the call `is_view`, whose tensors need no node.
     """
 
-    __slots__ = ("constants", "is_one_view", "is_plain", "is_single", "is_view", "leaves", "operation", "pack", "run", "single", "tree")
+    __slots__ = (
+        "constants", "is_one_view", "is_plain", "is_several", "is_single", "is_view", "leaves", "operation", "pack", "run", "single",
+        "tree")
 
     def __init__(self, operation: Operation, tree: Any, leaves: Sequence[Any], is_view: bool, constants: tuple[np.ndarray, ...]):
         self.operation = operation
@@ -75,7 +78,7 @@ class Call:
         self.single = tree.num_leaves == 1 and tree.is_leaf() and leaves == (0,)
         self.pack = None if self.single else _packing(tree, leaves)
         self.is_view = is_view
-        self.is_plain = self.is_single = self.is_one_view = False
+        self.is_plain = self.is_single = self.is_one_view = self.is_several = False
         self.run: Callable[..., Any]
 
     def note_run(self) -> None:
@@ -85,6 +88,10 @@ class Call:
         self.is_single = one and function.fresh[0] and not self.is_view
         if one and self.is_view and not function.fresh[0]:
             self.run, self.is_one_view = function.run_single, True
+        if not self.single and self.pack is not None and not (self.constants or operation.wanted or function.calls_host):
+            results = function.fresh[:operation.results]
+            if operation.results == len(function.fresh) and not (any(results) if self.is_view else not all(results)):
+                self.run, self.is_several = function.run, True
         if not one or operation.wanted or function.calls_host:
             return
         if self.is_single:

@@ -27,8 +27,10 @@ OBJECTS = (
 )
 """Names of the objects in `self`. `new_object` is the address of the function that makes an empty object of a class."""
 
-SLOTS = ("Call.is_plain", "Call.is_one_view", "Call.run", "Call.operation", "ThreadContext.scopes", "ThreadContext.silently",
-         "View.parent", "View.operation", "View.index", "View.at", "View.history")
+SLOTS = (
+    "Call.is_plain", "Call.is_one_view", "Call.is_several", "Call.is_view", "Call.run", "Call.operation", "Call.pack",
+    "ThreadContext.scopes", "ThreadContext.silently", "View.parent", "View.operation", "View.index", "View.at", "View.history",
+)
 """Slots of objects of ours, whose offsets the text holds."""
 
 MAX_ARGUMENTS, MAX_ITEMS = 6, 16
@@ -78,6 +80,7 @@ def eager_call_text(slots: Mapping[str, int]) -> str:
     _write_set(text)
     _write_new_view(text, slots)
     _write_new_tensor(text)
+    _write_as_tensor(text, slots)
     _write_run(text, slots)
     _write_call(text, slots)
     return str(text)
@@ -305,7 +308,8 @@ def _write_set(text: Builder) -> None:
 
 def _write_new_view(text: Builder, slots: Mapping[str, int]) -> None:
     """The view that an array is of a tensor, by an operation; null, perhaps with an error, if it shares no memory with the tensor."""
-    with text.function("new_view", "ptr %self", "ptr %base", "ptr %memory", "ptr %array", "ptr %operation", result="ptr"):
+    arguments = ("ptr %self", "ptr %base", "ptr %memory", "ptr %array", "ptr %operation", "i64 %index")
+    with text.function("new_view", *arguments, result="ptr"):
         owner = text.load("ptr", "%array", layout.BASE)
         with text.if_(text.differ(owner, "%memory")):
             shares = text.both(text.differ(owner, "null"), text.same(owner, text.load("ptr", "%memory", layout.BASE)))
@@ -318,10 +322,15 @@ def _write_new_view(text: Builder, slots: Mapping[str, int]) -> None:
         _unless(text, text.differ(history.value, "null"), "ptr", "null")
         view = text.call("ptr", "@new_object", ("ptr", "%self"), ("ptr", _object(text, "View")))
         _unless(text, text.differ(view, "null"), "ptr", "null")
-        for name, value in (("parent", "%base"), ("operation", "%operation"), ("index", _object(text, "zero")),
-                            ("at", _object(text, "no_items")), ("history", history.value)):
+        number = text.call("ptr", "@PyLong_FromLongLong", ("i64", "%index"))
+        text.store("ptr", number, view, slots["View.index"])
+        for name, value in (("parent", "%base"), ("operation", "%operation"), ("at", _object(text, "no_items")),
+                            ("history", history.value)):
             text.call("void", "@Py_IncRef", ("ptr", value))
             text.store("ptr", value, view, slots[f"View.{name}"])
+        with text.if_(text.same(number, "null")):
+            text.call("void", "@Py_DecRef", ("ptr", view))
+            text.ret("ptr", "null")
         text.ret("ptr", view)
 
 
@@ -348,40 +357,70 @@ def _write_new_tensor(text: Builder) -> None:
         text.ret("ptr", text.select(whole.value, "ptr", tensor, "null"))
 
 
+def _write_as_tensor(text: Builder, slots: Mapping[str, int]) -> None:
+    """The tensor of result number `index` of a call: a view of the tensor `first`, whose array is `memory`, unless that is null."""
+    arguments = ("ptr %self", "ptr %call", "ptr %first", "ptr %memory", "ptr %array", "i64 %index")
+    with text.function("as_tensor", *arguments, result="ptr"):
+        _unless(text, _is_type(text, text.load("ptr", "%array", layout.TYPE), "ndarray"), "ptr", "null")
+        with text.if_(text.same("%memory", "null")):
+            none = ("ptr", "@_Py_NoneStruct")
+            text.ret("ptr", text.call("ptr", "@new_tensor", ("ptr", "%self"), ("ptr", "%array"), ("ptr", "null"), none))
+        writes = _attribute(text, "%first", "_writes")
+        _unless(text, text.differ(writes, "null"), "ptr", "null")
+        view = text.call("ptr", "@new_view", ("ptr", "%self"), ("ptr", "%first"), ("ptr", "%memory"), ("ptr", "%array"),
+                         ("ptr", text.load("ptr", "%call", slots["Call.operation"])), ("i64", "%index"))
+        _unless(text, text.differ(view, "null"), "ptr", "null")
+        made = text.call("ptr", "@new_tensor", ("ptr", "%self"), ("ptr", "%array"), ("ptr", writes), ("ptr", view))
+        text.call("void", "@Py_DecRef", ("ptr", view))
+        text.ret("ptr", made)
+
+
 def _write_run(text: Builder, slots: Mapping[str, int]) -> None:
-    """The tensor that a call gives for arrays, behind a free place of their list; null, perhaps with an error, if it gives none so."""
+    """The tensor that a call gives for arrays, behind a free place of their list, or several of them; null, perhaps with an error, if it
+    gives none so."""
     arguments = ("ptr %self", "ptr %call", "ptr %silently", "ptr %first", "ptr %arrays", "i64 %count")
     with text.function("run", *arguments, result="ptr"):
         run, arrays = text.load("ptr", "%call", slots["Call.run"]), text.at("%arrays", "i64", 1)
-        is_plain = text.same(text.load("ptr", "%call", slots["Call.is_plain"]), "@_Py_TrueStruct")
-        array = text.variable("null", "ptr")
-        with text.if_(is_plain):
+        is_plain, is_one_view, is_several, is_view = (
+            text.same(text.load("ptr", "%call", slots[f"Call.{name}"]), "@_Py_TrueStruct")
+            for name in ("is_plain", "is_one_view", "is_several", "is_view"))
+        _unless(text, text.either(is_plain, text.either(is_one_view, is_several)), "ptr", "null")
+        found, memory = text.variable("null", "ptr"), text.variable("null", "ptr")
+        with text.if_(is_view):
+            _unless(text, text.call("i1", "@is_tensor", ("ptr", "%self"), ("ptr", "%first")), "ptr", "null")
+            memory.set(text.load("ptr", arrays))
+            found.set(text.call("ptr", "@PyObject_Vectorcall", ("ptr", run), ("ptr", arrays), ("i64", "%count"), ("ptr", "null")))
+        with text.if_(text.not_(is_view)):
             text.store("ptr", run, "%arrays")
-            array.set(text.call("ptr", "@PyObject_Vectorcall", ("ptr", "%silently"), ("ptr", "%arrays"), ("i64", text.add("%count", 1)),
+            found.set(text.call("ptr", "@PyObject_Vectorcall", ("ptr", "%silently"), ("ptr", "%arrays"), ("i64", text.add("%count", 1)),
                                 ("ptr", "null")))
-        with text.if_(text.not_(is_plain)):
-            is_view = text.same(text.load("ptr", "%call", slots["Call.is_one_view"]), "@_Py_TrueStruct")
-            is_of_tensor = text.call("i1", "@is_tensor", ("ptr", "%self"), ("ptr", "%first"))
-            _unless(text, text.both(is_view, is_of_tensor), "ptr", "null")
-            array.set(text.call("ptr", "@PyObject_Vectorcall", ("ptr", run), ("ptr", arrays), ("i64", "%count"), ("ptr", "null")))
-        found = array.value
-        _unless(text, text.differ(found, "null"), "ptr", "null")
-        with text.if_(text.not_(_is_type(text, text.load("ptr", found, layout.TYPE), "ndarray"))):
-            text.call("void", "@Py_DecRef", ("ptr", found))
-            text.ret("ptr", "null")
-        made, view, writes = text.variable("null", "ptr"), text.variable("null", "ptr"), text.variable("null", "ptr")
-        with text.if_(is_plain):
-            made.set(text.call("ptr", "@new_tensor", ("ptr", "%self"), ("ptr", found), ("ptr", "null"), ("ptr", "@_Py_NoneStruct")))
-        with text.if_(text.not_(is_plain)):
-            view.set(text.call("ptr", "@new_view", ("ptr", "%self"), ("ptr", "%first"), ("ptr", text.load("ptr", arrays)), ("ptr", found),
-                               ("ptr", text.load("ptr", "%call", slots["Call.operation"]))))
-            with text.if_(text.differ(view.value, "null")):
-                writes.set(_attribute(text, "%first", "_writes"))
-                with text.if_(text.differ(writes.value, "null")):
-                    made.set(text.call("ptr", "@new_tensor", ("ptr", "%self"), ("ptr", found), ("ptr", writes.value), ("ptr", view.value)))
-                text.call("void", "@Py_DecRef", ("ptr", view.value))
-        text.call("void", "@Py_DecRef", ("ptr", found))
-        text.ret("ptr", made.value)
+        given = found.value
+        _unless(text, text.differ(given, "null"), "ptr", "null")
+        result = (("ptr", "%self"), ("ptr", "%call"), ("ptr", "%first"), ("ptr", memory.value))
+        with text.if_(text.not_(is_several)):
+            made = text.call("ptr", "@as_tensor", *result, ("ptr", given), ("i64", 0))
+            text.call("void", "@Py_DecRef", ("ptr", given))
+            text.ret("ptr", made)
+        whole = text.variable(_is_type(text, text.load("ptr", given, layout.TYPE), "tuple"), "i1")
+        several = text.variable("null", "ptr")
+        with text.if_(whole.value):
+            size = text.load("i64", given, layout.SIZE)
+            several.set(text.call("ptr", "@PyTuple_New", ("i64", size)))
+            whole.set(text.differ(several.value, "null"))
+            with text.if_(whole.value), text.for_range(0, size, empty=True) as index, text.if_(whole.value):
+                array = text.load("ptr", text.at(given, "i64", index.counter), layout.ITEMS)
+                made = text.call("ptr", "@as_tensor", *result, ("ptr", array), ("i64", index.counter))
+                text.store("ptr", made, text.at(several.value, "i64", index.counter), layout.ITEMS)
+                whole.set(text.differ(made, "null"))
+        text.call("void", "@Py_DecRef", ("ptr", given))
+        packed = text.variable("null", "ptr")
+        with text.if_(whole.value):
+            text.store("ptr", several.value, "%arrays")
+            pack = text.load("ptr", "%call", slots["Call.pack"])
+            packed.set(text.call("ptr", "@PyObject_Vectorcall", ("ptr", pack), ("ptr", "%arrays"), ("i64", 1), ("ptr", "null")))
+        with text.if_(text.differ(several.value, "null")):
+            text.call("void", "@Py_DecRef", ("ptr", several.value))
+        text.ret("ptr", packed.value)
 
 
 def _write_call(text: Builder, slots: Mapping[str, int]) -> None:

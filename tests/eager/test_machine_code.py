@@ -17,7 +17,7 @@ import adjit as aj
 from adjit.codegen.fastcall import object_layout
 from adjit.eager.apply import apply_in_python, machine_code
 from adjit.eager.call import known_calls
-from adjit.eager.functional import elementwise, shapes
+from adjit.eager.functional import elementwise, reductions, shapes
 from adjit.eager.modes import switches
 from adjit.eager.node_names import raw
 from adjit.runtime.fastcall import eager_call
@@ -71,6 +71,9 @@ CALLS: dict[str, Callable[[], tuple[Any, ...]]] = {
     "view without elements": lambda: (shapes.reshape, numbers(0, 3), (3, 0)),
     "view of a view": lambda: (shapes.reshape, numbers(2, 3)[1:], (3,)),
     "copy for want of a view": lambda: (shapes.reshape, numbers(2, 3).t(), (6,)),
+    "several": lambda: (reductions.max, numbers(2, 3), 1),
+    "several views": lambda: (shapes.chunk, numbers(2, 4), 2, 1),
+    "list of views": lambda: (shapes.unbind, numbers(2, 4)[:, 1:]),
     "no dimensions": lambda: (exp, numbers(1)[0]),
 }
 
@@ -93,9 +96,15 @@ def test_results_are_those_of_python(name: str, known: Callable[..., Any]) -> No
     if name == "copy for want of a view":       # Python finds out
         assert found is None
         found = apply_in_python(function, tuple(arguments))
+    assert type(found) is type(expected)
+    for each, other in zip(found, expected, strict=True) if isinstance(found, tuple) else [(found, expected)]:
+        check_view(each, other, arguments[0])
+
+
+def check_view(found: Any, expected: Any, base: Any) -> None:
     same(found, expected)
     if found._view is not None:
-        base, view, other = arguments[0], found._view, expected._view
+        view, other = found._view, expected._view
         assert found._writes is base._writes
         assert np.shares_memory(found.numpy(), base.numpy()) or not found.numel()
         assert view.parent is base
