@@ -83,13 +83,21 @@ def emit_cond(predicate: Value, on_true: Callable[[], Sequence[Value]], on_false
     """Emit a `cond`; returns its results. An outer value that both branches return is no result of the op."""
     first, wanted = build_region("on_true", (), 0, on_true)
     second, used = build_region("on_false", (), 0, on_false)
-    outer = list(dict.fromkeys((*wanted, *used)))
-    regions = add_captures(first, 0, wanted, outer), add_captures(second, 0, used, outer)
-    passed = [value if value is not None and value is other else None for value, other in zip(
-        *([dict(zip(region.params, outer, strict=True)).get(value) for value in region.results] for region in regions), strict=True)]
+    returned = [[outside.get(value) for value in region.results] for region, outside in (
+        (first, dict(zip(first.params, wanted, strict=True))), (second, dict(zip(second.params, used, strict=True))))]
+    passed = [value if value is other else None for value, other in zip(*returned, strict=True)]
     kept = [index for index, value in enumerate(passed) if value is None]
-    if not kept and not any(region.has_effects for region in regions):
+    if not kept and not first.has_effects and not second.has_effects:
         return tuple(value for value in passed if value is not None)
-    made = iter(ops.cond.emit(predicate, *outer, scratch_bytes=0, regions=tuple([
-        region.with_ops(region.ops, [region.results[index] for index in kept]) for region in regions])))
+    first, second = (region.with_ops(region.ops, [region.results[index] for index in kept]) for region in (first, second))
+    needed = [_needed_by(region) for region in (first, second)]
+    outer = list(dict.fromkeys([outside for region, values, captures in zip((first, second), needed, (wanted, used), strict=True)
+                                for param, outside in zip(region.params, captures, strict=True) if param in values]))
+    regions = add_captures(first, 0, wanted, outer), add_captures(second, 0, used, outer)
+    made = iter(ops.cond.emit(predicate, *outer, scratch_bytes=0, regions=regions))
     return tuple([next(made) if value is None else value for value in passed])
+
+
+def _needed_by(region: Graph) -> set[Value]:
+    """Values that the ops of a region take, or that it returns."""
+    return {*region.results, *(value for op in region.ops for value in op.operands)}

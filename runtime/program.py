@@ -40,7 +40,7 @@ from adjit.tracer.array import WRITTEN, TracedArray, TracedNDArray
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_errors import EscapedArrayError
 from adjit.tracer.array_wrapper import ArrayWrapper
-from adjit.tracer.flow.flow_graph import EndOfExploration, FlowGraph, FlowMismatch, TraceAgain
+from adjit.tracer.flow.flow_graph import SHARED, EndOfExploration, FlowGraph, FlowMismatch, TraceAgain
 from adjit.tracer.flow.lifted_numbers import ARGUMENT, STATE, NotLiftable
 from adjit.tracer.guards.argument_containers import argument_at, check_apart, put_at
 from adjit.tracer.guards.printing import printing_once
@@ -446,6 +446,10 @@ def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
                 continue
             if flow is not None and flow.lifted:
                 flow = flow.unlifted(flow.lifted_contents() or None)
+                left += 1
+                continue
+            if flow is not None and flow.unshared_types:
+                flow = flow.unlifted({SHARED})
                 left += 1
                 continue
             if not known and not isinstance(error, FlowMismatch):

@@ -149,6 +149,7 @@ class TracedArray:
 
     def _check_scope(self) -> None:
         """Raise `TraceError` if a region that hands no writes on writes to an array from outside of it; note a write that is handed on."""
+        self.scope.note_write(self)
         active = scope = active_scope()
         while scope is not self.scope:
             if scope is None or not scope.hands_writes_on:
@@ -243,6 +244,7 @@ class TracedArray:
         one. Views that were made before see the elements in the shape that they know."""
         view, old = self.alias, self.shape
         if view is None:
+            self.scope.note_write(self)
             self._version += 1
         else:
             key = None if view.key is None else ("shape", view.key, shape)

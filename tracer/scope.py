@@ -124,6 +124,11 @@ class Scope:
         self.added: Callable[[], Mapping[str, int]] = dict      # what the function has added to outside, and how often; of the outermost
         self.counted = False                                   # whether it is one of the `open_traces`
 
+    def note_write(self, array: Any) -> None:
+        """Note that an array of the scope gets other content."""
+        if self.flow is not None:
+            self.flow.note_write(array)
+
     def is_seen_outside(self, array: Any) -> bool:
         """True for an argument of the traced function, and for an array from outside that is written to."""
         return any(array is argument for argument in self.arguments) or any(array is taken.cell for taken in self.taken.values())

@@ -13,6 +13,13 @@ from adjit.passes.loops.number_values import NumberedGraph
 SKIPS = (1, 2, 3, 4, 6, 8)
 """A letter that occurs this often in a period is as far from its next but so many as the period is long."""
 
+RAREST = 8
+"""Letters, of those that occur often enough, that are looked at for longer skips: the rarest. A step over ten bodies has a line for each of
+them ten times, and one for each of their pairs ninety times."""
+
+MAX_SKIP = 128
+"""Longest of these skips."""
+
 MAX_DELAY = 8
 """Iterations that a value may be carried before it is read."""
 
@@ -54,17 +61,22 @@ def _distances(letters: np.ndarray, min_trips: int) -> list[int]:
     """Distances between equal letters that occur often enough to be periods."""
     order = np.argsort(letters, kind="stable")
     bounds = np.flatnonzero(np.diff(letters[order])) + 1
+    groups = [order[begin:end] for begin, end in zip([0, *bounds.tolist()], [*bounds.tolist(), len(letters)], strict=True)
+              if end - begin >= min_trips]
     counts: Counter[int] = Counter()
-    for begin, end in zip([0, *bounds.tolist()], [*bounds.tolist(), len(letters)], strict=True):
-        if end - begin < min_trips:
-            continue
-        group = order[begin:end]
+    for group in groups:
         for skip in SKIPS:
             if len(group) < skip * 2:
                 break
             found, often = np.unique(group[skip:] - group[:-skip], return_counts=True)
             counts.update(dict(zip(found.tolist(), often.tolist(), strict=True)))
-    return sorted(distance for distance, often in counts.items() if often >= min_trips - 1)
+    distances = {distance for distance, often in counts.items() if often >= min_trips - 1}
+    for group in sorted(groups, key=len)[:RAREST]:
+        for skip in range(SKIPS[0] + 1, min(MAX_SKIP, len(group) // min_trips) + 1):
+            if skip not in SKIPS:
+                found, often = np.unique(group[skip:] - group[:-skip], return_counts=True)
+                distances.update(found[often >= (min_trips - 1) * skip].tolist())
+    return sorted(distances)
 
 
 def rotate(numbered: NumberedGraph, period: int, begin: int, end: int) -> int:

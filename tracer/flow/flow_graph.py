@@ -29,6 +29,10 @@ Source = tuple[object, ...]
 CONTENT = ...
 
 
+SHARED: Source = ("shared",)
+"""Source of arrays that more than one name holds, of which each gets a copy where ways differ in this alone."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
     """Ops from one point to the next: `inputs` are the values of the state before, `outputs` those of the state behind, of which the last
@@ -102,6 +106,8 @@ class FlowGraph:
         self.checked: set[Key] = set()      # points at which the program checks what holds for lifted numbers: nor there
         self.lifted: set[Source] = set()    # variables whose numbers are part of the state
         self.fixed: set[Source] = set()     # variables that hold numbers which Python needs
+        self.unshared_types: set[TensorType] = set()        # of arrays that got a copy for each of their names
+        self.written_types: set[TensorType] = set()         # of arrays that were written to after a point that they are part of
         self._identity: dict[CodeType, bool] = {}
         self.lifts = True       # whether there may be lifted variables
         self._varying: set[Source] = set()      # variables by whose numbers alone ways differ

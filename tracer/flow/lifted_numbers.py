@@ -156,17 +156,20 @@ def lift(number: Any, source: Source, scope: Scope) -> LiftedNumber:
     return _CLASSES[kind](value, scope, frozenset((source,)), abs(number) if kind is int else 0)
 
 
-def copied(scalar: TracedArray) -> TracedArray | None:
-    """Make a traced scalar that is told apart from this one; None for a complex one, of which no product is a copy."""
-    kind = dtype_kind(scalar.dtype)
+def copied(array: TracedArray) -> TracedArray | None:
+    """Make a traced array that owns its content and is told apart from this one, which does, too; None for a complex one, of which no
+    product is a copy."""
+    kind = dtype_kind(array.dtype)
     if kind not in "biuf":
         return None
-    with emitting(scalar.scope.builder):
-        neutral = ops.constant(value={"f": 1.0, "b": False}.get(kind, 0), dtype=scalar.dtype, shape=())
-        copy = {"f": ops.multiply, "b": ops.logical_or}.get(kind, ops.add)(scalar.value, neutral)
-    if isinstance(scalar, LiftedNumber):
-        return type(scalar)(copy, scalar.scope, scalar.sources, scalar.bound, scalar.drift)
-    return type(scalar)(copy, scalar.scope, scalar.weak)
+    with emitting(array.scope.builder):
+        neutral = ops.constant(value={"f": 1.0, "b": False}.get(kind, 0), dtype=array.dtype, shape=array.value.type.shape)
+        copy = {"f": ops.multiply, "b": ops.logical_or}.get(kind, ops.add)(array.value, neutral)
+    if isinstance(array, LiftedNumber):
+        return type(array)(copy, array.scope, array.sources, array.bound, array.drift)
+    made = type(array)(copy, array.scope, array.weak, array.writable, strides=array._steps)
+    made.layout_known = array.layout_known
+    return made
 
 
 def lift_content(array: np.ndarray, scope: Scope) -> TracedArray | None:

@@ -15,7 +15,8 @@ import sys
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
-from operator import length_hint
+from itertools import pairwise
+from operator import is_not, length_hint
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -35,7 +36,8 @@ from typing import Any
 import numpy as np
 
 from adjit.ir.dataclass import dataclass
-from adjit.tracer.array import FRESH, RowIterator, TracedArray
+from adjit.ir.types import TensorType
+from adjit.tracer.array import FRESH, RowIterator, TracedArray, TracedNDArray
 from adjit.tracer.flow.bytecode_flow import Decision, flow_of
 from adjit.tracer.flow.flow_graph import CONTENT, Source
 from adjit.tracer.flow.frames import READABLE, cell_of, is_called_directly, set_local, set_on_stack, stack_of
@@ -79,12 +81,14 @@ class Indescribable(Exception):
 class ProgramPoint:
     """A point that a trace reached. `key` with `counters` and `contents` decides what Python does next. `counters` are the integers among
     it, which loops change, but for `numbers`: those that variables hold, by variable, which may become part of the state. `contents` are
-    those of plain arrays, other floats and places of views, which may come of such numbers. `iterators` are those of `for` loops over
+    those of plain arrays, other floats and places of views, which may come of such numbers. `family` is the key without lengths of lists,
+    if there are some. `iterators` are those of `for` loops over
     ranges that are under way and whose numbers no code reads; of them the key says nothing but that they are there.
     `state` are the arrays that are live there, in the order of the key, `views` those that are views of others; `kept` are the objects that
     the key names by identity."""
 
     key: tuple[Any, ...]
+    family: tuple[Any, ...] | None
     counters: tuple[int, ...]
     contents: tuple[Any, ...]
     numbers: tuple[tuple[Source, Any], ...]
@@ -99,18 +103,20 @@ class ProgramPoint:
 
 
 def point_of_decision(frame: FrameType, outside: Collection[int], given: Sequence[TracedArray], arguments: Sequence[TracedArray],
-                      living: Callable[[], Sequence[TracedArray]], lifted: Lifted) -> ProgramPoint | None:
+                      living: Callable[[], Sequence[TracedArray]], lifted: Lifted,
+                      unshared_types: Collection[TensorType] = ()) -> ProgramPoint | None:
     """Point at which the code of `frame` decides on the truth of a value. `outside` are the identities of objects
     that are older than the trace. `given` are arrays of the caller, which would see a write. The content of `arguments` counts in any
     case. `living` gives
     the arrays of the trace that own their content; it is called last, since the `f_locals` of a frame hold what its variables held when
-    they were last read. `lifted` makes the traced number that takes the place of a variable's.
+    they were last read. `lifted` makes the traced number that takes the place of a variable's, and copies. Arrays of `unshared_types` are
+    copied where a variable holds one of the caller's.
 
     None where the point cannot be described whole: within a function written in C that calls back, or with objects of unknown kind.
     """
     if not READABLE:
         return None
-    description = _Description(outside, lifted, given)
+    description = _Description(outside, lifted, given, unshared_types=unshared_types)
     try:
         _describe_frames(description, frame)
         description.arguments(arguments)
@@ -182,9 +188,11 @@ def _describe_callers(description: _Description, frame: FrameType | None) -> Non
 class _Description:
     """Key, counters and state of a point, while they are collected."""
 
-    def __init__(self, outside: Collection[int], lifted: Lifted, given: Sequence[TracedArray], result: bool = False) -> None:
+    def __init__(self, outside: Collection[int], lifted: Lifted, given: Sequence[TracedArray], result: bool = False,
+                 unshared_types: Collection[TensorType] = ()) -> None:
         self._outside, self._lifted = outside, lifted
         self._given = {id(array): number for number, array in enumerate(given)}
+        self._unshared_types = unshared_types
         self.result = result       # nothing is done to a result: what NumPy would make of it does not count
         self.key: list[Any] = []
         self.counters: list[int] = []
@@ -197,6 +205,8 @@ class _Description:
         self._numbers: dict[int, int] = {}      # of objects that were met, by identity
         self._met: list[Any] = []
         self._roots: dict[int, int] = {}        # of fresh arrays, by the identity of the array that owns the memory
+        self._alike: list[tuple[int, int, tuple[Any, ...]]] = []     # lists of items of one description: the part of the key, and this
+        self._listed: set[int] = set()      # what lists hold, by identity
         self._dead: set[int] = set()        # arrays that only dead variables hold
         self._cells: set[int] = set()       # cells of variables that frames within the trace made
         self._lifts_held = False        # whether numbers that containers and objects hold may be lifted
@@ -220,7 +230,7 @@ class _Description:
                 self.add(cell_of(frame, name), (code, name))
             elif live is None or name in live:
                 self.key.append(name)
-                value = self._unshared(value, partial(set_local, frame, name))       # `best = k`
+                value = self._unshared(value, partial(set_local, frame, name), self._kind_unshared(value))      # `best = k`
                 if is_liftable(value) and "type" not in code.co_names:
                     self._number((code, name), value, partial(set_local, frame, name))
                 else:
@@ -275,9 +285,18 @@ class _Description:
         else:
             self.key += form[1:]
 
+    def _family(self) -> tuple[Any, ...]:
+        """The key without the lengths of lists of items that are described alike, which loops append to."""
+        family, position = list[Any](), 0
+        for begin, end, alike in sorted(self._alike, key=lambda part: (part[0], -part[1])):
+            if begin >= position:
+                family += (*self.key[position:begin], *alike)
+                position = end
+        return (*family, *self.key[position:])
+
     def point(self) -> ProgramPoint:
-        return ProgramPoint(tuple(self.key), tuple(self.counters), tuple(self.contents), tuple(self.numbers), tuple(self.state),
-                            tuple(self.iterators), tuple(self.kept), tuple(self.views))
+        return ProgramPoint(tuple(self.key), self._family() if self._alike else None, tuple(self.counters), tuple(self.contents),
+                            tuple(self.numbers), tuple(self.state), tuple(self.iterators), tuple(self.kept), tuple(self.views))
 
     def arguments(self, arguments: Sequence[TracedArray]) -> None:
         self.key.append("arguments")
@@ -322,16 +341,29 @@ class _Description:
                 waiting += value.values()
 
     def _unshared(self, value: Any, store: Callable[[Any], object], kind: type = LiftedNumber) -> Any:
-        """Give a traced scalar that was met by another name a copy of its own. That the last item of a list is what a variable holds, too,
-        as no decision changed the variable since, says nothing about what comes."""
-        if id(value) not in self._numbers or not issubclass(type(value), kind) or not value.immutable \
-                or value.alias is not None or value.scope is not active_scope():
+        """Give a traced scalar that was met by another name a copy of its own, and an array in a list, if nothing is written to arrays of
+        its type. That the last item of a list is what a variable holds, too, as no decision changed the variable since, or what the caller
+        holds, says nothing about what comes then."""
+        if type(value) is tuple and kind is TracedArray:
+            apart = tuple(self._unshared(item, _nowhere, kind) for item in value)
+            if any(map(is_not, apart, value)):
+                store(apart)
+                return apart
+            return value
+        if not issubclass(type(value), kind) or value.alias is not None or value.scope is not active_scope() or not (
+                id(value) in self._numbers or (id(value) in self._given and not value.immutable)):
             return value
         copy = self._lifted(None, value)
         if copy is None:
             return value
         store(copy)
         return copy
+
+    def _kind_unshared(self, value: Any) -> type:
+        """Class of what gets a copy of its own if a variable holds it: of arrays what a list holds, too, or the caller."""
+        if id(value) in self._given:
+            return TracedNDArray if value.value.type in self._unshared_types else LiftedNumber
+        return TracedArray if id(value) in self._listed else LiftedNumber
 
     def _held(self, value: Any, source: Source | None, name: Any, store: Callable[[Any], object]) -> None:
         """Describe what a container or object with this `source` holds by a name; None: what is lifted there would outlive the trace."""
@@ -375,15 +407,8 @@ class _Description:
     def _add_object(self, value: Any, kind: type, source: Source | None) -> None:
         if issubclass(kind, TracedArray):
             self._add_array(value)
-        elif kind is list and len(value) <= MAX_LIFTED_ITEMS:
-            self.key += (kind, len(value))
-            for index, item in enumerate(value):
-                store = partial(value.__setitem__, index)
-                self._held(item if source is None else self._unshared(item, store, TracedArray), source, index, store)
         elif kind is list:
-            self.key += (kind, len(value))
-            for index, item in enumerate(value):
-                self.add(item if source is None else self._unshared(item, partial(value.__setitem__, index), TracedArray))
+            self._add_list(value, source)
         elif kind is tuple or (issubclass(kind, tuple) and hasattr(kind, "_fields")):
             self.key += (kind, len(value))
             for index, item in enumerate(value):
@@ -441,6 +466,22 @@ class _Description:
             self._add_identity(value)
         else:
             self._add_instance(value, kind, source)
+
+    def _add_list(self, items: list[Any], source: Source | None) -> None:
+        self.key += (list, len(items))
+        begins = [len(self.key)]
+        for index, item in enumerate(items):
+            store = partial(items.__setitem__, index)
+            apart = item if source is None else self._unshared(item, store, TracedArray)
+            self._listed.update(map(id, () if source is None else apart if type(apart) is tuple else (apart,)))
+            if len(items) <= MAX_LIFTED_ITEMS:
+                self._held(apart, source, index, store)
+            else:
+                self.add(apart)
+            begins.append(len(self.key))
+        alike = self.key[begins[0]:begins[1]] if items else []
+        if all(self.key[begin:end] == alike for begin, end in pairwise(begins)):
+            self._alike.append((begins[0] - 1, len(self.key), tuple(alike)))
 
     def _add_identity(self, value: Any) -> None:
         self.key += ("object", id(value))
@@ -573,6 +614,10 @@ class _Description:
 
 def _as_it_is(source: Source | None, number: Any) -> None:
     return None
+
+
+def _nowhere(value: Any) -> None:
+    """Store nothing."""
 
 
 def _exact(number: Any) -> Any:

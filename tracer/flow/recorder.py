@@ -7,8 +7,10 @@ meanwhile is taken back at the point at which all ways meet; the arrays that are
 from __future__ import annotations
 
 import operator
+import weakref
 from collections import Counter, deque
 from collections.abc import Hashable, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -22,7 +24,7 @@ from adjit.ir.emitter import emitting
 from adjit.ir.graph import Op, Value
 from adjit.ir.types import I64, TensorType
 from adjit.tracer.array import TracedArray
-from adjit.tracer.flow.flow_graph import CONTENT, Block, FlowGraph, FlowMismatch, Key, Source
+from adjit.tracer.flow.flow_graph import CONTENT, SHARED, Block, FlowGraph, FlowMismatch, Key, Source
 from adjit.tracer.flow.lifted_numbers import LiftedNumber, NotLiftable, copied, lift, lift_content
 from adjit.tracer.flow.lifted_range import LiftedRange, left_in
 from adjit.tracer.flow.program_point import ProgramPoint, point_of_decision, point_of_result, user_frame
@@ -74,6 +76,7 @@ class FlowRecorder:
         assert values is not None
         self._simulation = Simulation(graph, values.expand)
         self._checks: Value | None = None       # what has to hold since the last point
+        self._met: dict[int, weakref.ref[TracedArray]] = {}     # arrays of states, by identity
         self._start: _Start | None = None
         self._ahead: _Ahead | None = None
         graph.recorders.append(self)
@@ -98,7 +101,7 @@ class FlowRecorder:
         point = None
         if kind == "bool" and not self.scope.written:
             point = point_of_decision(user_frame(), self.scope.root.outside(), self.arguments, self._arguments(),
-                                      lambda: self._cells(array), self._lift)
+                                      lambda: self._cells(array), self._lift, self.graph.unshared_types)
         if point is None:
             self._start = None
             self._guard_checks()
@@ -150,6 +153,8 @@ class FlowRecorder:
         for array in point.state:
             if isinstance(array, LiftedNumber) and array.arrive() and not self.check(array.is_begin()):
                 raise NotLiftable(array.sources)
+            elif array.shape and id(array) not in self._met:
+                self._met[id(array)] = weakref.ref(array, partial(_forget, self._met, id(array)))
         for view in point.views:
             if view.scope is self.scope and view.alias is not None and view.alias.places:
                 view._version = -1      # what follows reads it anew, at places of the state
@@ -157,8 +162,9 @@ class FlowRecorder:
         counts = tuple(map(self._count_left, point.iterators))
         state = (*values, *counts) if decided is None else (*values, *counts, decided)
         sharing = self._sharing(values)
-        key = self._number((*point.whole_key, sharing), state, point.kept, (point.key, sharing))
-        self.graph.note_numbers(key, (point.key, point.counters, sharing), point.numbers, (point.key, sharing))
+        family = (point.key, sharing) if point.family is None else (point.family, len(set(sharing)) == len(sharing))
+        key = self._number((*point.whole_key, sharing), state, point.kept, family)
+        self.graph.note_numbers(key, (point.key, point.counters, sharing), point.numbers, family)
         if self._start is not None:
             self._record(self._start, list(self.builder.ops[self._start.position:]), state, key, point)
         else:
@@ -191,10 +197,27 @@ class FlowRecorder:
         if (source is not None and source not in self.graph.lifted) or self.graph.asks_for_identity(user_frame()):
             return None
         if source is None:
-            return copied(number)
+            return copied(number) if number.immutable or self._is_unshared(number.value.type) else None
         if source[-1] is CONTENT:
             return lift_content(number, self.scope)
         return lift(number, source, self.scope) if left_in(number) is None else LiftedRange(number, source, self.scope)
+
+    def _is_unshared(self, kind: TensorType) -> bool:
+        """True if nobody can tell that arrays of this type are one: nothing is written to them."""
+        if kind in self.graph.written_types or SHARED in self.graph.fixed:
+            return False
+        self.graph.unshared_types.add(kind)
+        return True
+
+    def note_write(self, array: TracedArray) -> None:
+        """Note that an array gets other content. Raises `NotLiftable` if it may be one of those that got a copy for each of their names:
+        in another call, of which a point says the same, it may have had two."""
+        met = self._met.get(id(array))
+        if met is not None and met() is array:
+            kind = array._value.type
+            self.graph.written_types.add(kind)
+            if kind in self.graph.unshared_types:
+                raise NotLiftable(frozenset((SHARED,)))
 
     def _number(self, key: Hashable, state: State, kept: Sequence[object], family: Hashable = None) -> Key:
         number = self.graph.number(key, kept, family)
@@ -438,6 +461,10 @@ class FlowRecorder:
         if decided is not None:
             decided._value = ahead.state[-1]
         return ahead.state
+
+
+def _forget(known: dict[int, Any], identity: int, _: object) -> None:
+    known.pop(identity, None)
 
 
 def recorder_of(scope: Scope) -> FlowRecorder | None:

@@ -29,6 +29,12 @@ def test_letters_that_occur_several_times_in_a_period() -> None:
     assert (6, 0, 36) in list(find_repeats(letters, np.arange(len(letters) + 1), 4, 12))
 
 
+def test_letters_that_occur_many_times_in_a_period() -> None:
+    """A step over ten bodies, with a line for each of them and one for each of their pairs, in which two pairs differ."""
+    letters = np.array(([1, 2] * 41 + [4] + [1, 2] * 50 + [3] * 10) * 9)
+    assert (193, 0, 9 * 193) in list(find_repeats(letters, np.arange(len(letters) + 1), 8, 500))
+
+
 def test_short_periods_come_first() -> None:
     letters = np.array(([1] * 9 + [2, 3]) * 5)
     periods = [period for period, _, _ in find_repeats(letters, np.arange(len(letters) + 1), 4, 8)]
