@@ -107,6 +107,7 @@ class FlowGraph:
         self.lifted: set[Source] = set()    # variables whose numbers are part of the state
         self.fixed: set[Source] = set()     # variables that hold numbers which Python needs
         self.unshared_types: set[TensorType] = set()        # of arrays that got a copy for each of their names
+        self.met: dict[int, Any] = {}       # references to arrays that points of this trace have met, by identity: those of regions live on
         self.written_types: set[TensorType] = set()         # of arrays that were written to after a point that they are part of
         self._identity: dict[CodeType, bool] = {}
         self.lifts = True       # whether there may be lifted variables
@@ -286,6 +287,7 @@ class FlowGraph:
         self.growing = self.guided = self.forwarded = self.again = False
         self.met_again, self._numbered_before = False, len(self._numbers)
         self._waiting.clear()
+        self.met = {}
         return len(self.types)
 
     def learned(self) -> bool:

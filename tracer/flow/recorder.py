@@ -76,7 +76,6 @@ class FlowRecorder:
         assert values is not None
         self._simulation = Simulation(graph, values.expand)
         self._checks: Value | None = None       # what has to hold since the last point
-        self._met: dict[int, weakref.ref[TracedArray]] = {}     # arrays of states, by identity
         self._start: _Start | None = None
         self._ahead: _Ahead | None = None
         graph.recorders.append(self)
@@ -153,8 +152,8 @@ class FlowRecorder:
         for array in point.state:
             if isinstance(array, LiftedNumber) and array.arrive() and not self.check(array.is_begin()):
                 raise NotLiftable(array.sources)
-            elif array.shape and id(array) not in self._met:
-                self._met[id(array)] = weakref.ref(array, partial(_forget, self._met, id(array)))
+            elif array.shape and id(array) not in self.graph.met:
+                self.graph.met[id(array)] = weakref.ref(array, partial(_forget, self.graph.met, id(array)))
         for view in point.views:
             if view.scope is self.scope and view.alias is not None and view.alias.places:
                 view._version = -1      # what follows reads it anew, at places of the state
@@ -212,7 +211,7 @@ class FlowRecorder:
     def note_write(self, array: TracedArray) -> None:
         """Note that an array gets other content. Raises `NotLiftable` if it may be one of those that got a copy for each of their names:
         in another call, of which a point says the same, it may have had two."""
-        met = self._met.get(id(array))
+        met = self.graph.met.get(id(array))
         if met is not None and met() is array:
             kind = array._value.type
             self.graph.written_types.add(kind)
