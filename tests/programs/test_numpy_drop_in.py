@@ -66,3 +66,5 @@ def test_what_has_no_rule_is_numpys() -> None:
     assert aj.numpy.array([1, "a"]).dtype.kind == "U"
     with pytest.raises(AttributeError, match=r"adjit\.random\.normal"):
         _ = aj.numpy.random
+    with pytest.raises(ImportError, match=r"adjit\.random\.normal"):
+        from adjit.numpy import random  # noqa: F401

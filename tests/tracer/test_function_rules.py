@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pytest
 from support.each import for_each
 from support.tracing import assert_same
 
@@ -234,6 +235,27 @@ def test_values_are_numpys():
 
 def test_values_of_plain_arrays():
     for_each(VALUES, lambda fun, args: _compare(fun, args, lambda fun, args: fun(aj.numpy, *args)))
+
+
+VECTORIZED = {
+    "(n)->()": (lambda v: np.vectorize(lambda a: a @ a, signature="(n)->()")(v)),
+    "(n),(m)->(n,m)": (lambda v: np.vectorize(np.outer, signature="(n),(m)->(n,m)")(v, np.arange(6.0).reshape(3, 2))),
+    "(n),(m)->(k)": (lambda v: np.vectorize(np.convolve, signature="(n),(m)->(k)")(v, [1.0, 2.0])),
+    "(n),()->(),(n)": (lambda v: np.vectorize(lambda a, b: (a.sum(), a * b), signature="(n),()->(),(n)")(v, np.arange(3.0))),
+    "excluded": (lambda v: np.vectorize(lambda c, a: np.polyval(c, a), excluded=[0], signature="(n)->(n)")(v[0], v)),
+    "otypes": (lambda v: np.vectorize(lambda a: a.sum(), otypes=[np.float32], signature="(n)->()")(v)),
+}
+
+
+@pytest.mark.parametrize("name", VECTORIZED)
+def test_vectorized_by_a_signature(name: str) -> None:
+    function, v = VECTORIZED[name], np.sin(np.arange(12.0)).reshape(3, 4)
+    found, expected = aj.compile(function, backend="interpret")(v), function(v)
+    for one, other in zip(*(each if isinstance(each, tuple) else (each,) for each in (found, expected)), strict=True):
+        np.testing.assert_array_equal(one, other)
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+    with pytest.raises(ValueError, match=r"inconsistent size for core dimension 'n': 3 vs 4"):
+        aj.compile(lambda v: np.vectorize(np.dot, signature="(n),(n)->()")(v, np.ones(3)))(v)
 
 
 def test_edges():

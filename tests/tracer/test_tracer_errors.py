@@ -411,3 +411,15 @@ def test_columns_of_frames_are_no_indices():
 def test_functions_of_numpy_without_a_rule_are_named(call, name):
     with pytest.raises(TraceError, match=rf"{re.escape(name)} has no rule for traced arrays \(docs/numpy\.md\)"):
         aj.compile(call)(np.ones(3))
+
+
+def test_keys_of_dicts_are_the_numbers_of_the_call() -> None:
+    table = aj.compile(lambda x: {x[0]: x[1], "of": [{int(x[1]): 2.0 * x[0]}]}, backend="interpret")
+    for x in (np.array([1.5, 2.0]), np.array([3.0, 4.0])):
+        assert table(x) == {x[0]: x[1], "of": [{int(x[1]): 2.0 * x[0]}]}
+
+
+def test_permutations_by_numpys_generators_name_ours() -> None:
+    rng = np.random.default_rng(0)
+    with pytest.raises(UnsupportedError, match=r"adjit\.random\.permutation\(key, x\)"):
+        aj.compile(lambda x: rng.permutation(x))(np.ones(3))

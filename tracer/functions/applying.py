@@ -13,7 +13,7 @@ from adjit.ir.types import BOOL, F64, I64, is_float
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.dispatch import implements
-from adjit.tracer.functions.shapes import as_array, expand_dims, moveaxis, normalize_axis, refuse, reshape_to
+from adjit.tracer.functions.shapes import as_array, expand_dims, moveaxis, normalize_axis, reshape_to
 from adjit.tracer.functions.ufuncs import store
 from adjit.tracer.registry import FUNCTIONS
 
@@ -84,14 +84,12 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> TracedArray:
 
 
 def call_vectorized(vectorized: np.vectorize, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call `np.vectorize(f)` on traced arrays: `f` once for each element, which it gets as a Python number, as from NumPy."""
-    refuse(vectorized.signature is not None, "np.vectorize(signature=...)", "loop over the rows")      # type: ignore[attr-defined]
+    """Call `np.vectorize(f)` on traced arrays: `f` once for each element, which it gets as a Python number, as from NumPy; with a signature
+    once for each of the parts that this describes."""
     excluded = vectorized.excluded      # type: ignore[attr-defined]
     names = [name for name in kwargs if name not in excluded]
     places = [place for place in range(len(args)) if place not in excluded]
     arrays = [as_array(x) for x in (*(args[place] for place in places), *(kwargs[name] for name in names))]
-    shape = np.broadcast_shapes(*(x.shape for x in arrays))
-    flat = [reshape_to(FUNCTIONS[np.broadcast_to](x, shape), (math.prod(shape),)) for x in arrays]
     otypes = vectorized.otypes      # type: ignore[attr-defined]
 
     def outputs(elements: list[TracedArray]) -> tuple[Any, ...]:
@@ -101,6 +99,10 @@ def call_vectorized(vectorized: np.vectorize, args: tuple[Any, ...], kwargs: dic
         result = vectorized.pyfunc(*given, **named)
         return result if isinstance(result, tuple) else (result,)
 
+    if vectorized.signature is not None:        # type: ignore[attr-defined]
+        return _call_by_signature(*vectorized._in_and_out_core_dims, arrays, outputs, otypes)       # type: ignore[attr-defined]
+    shape = np.broadcast_shapes(*(x.shape for x in arrays))
+    flat = [reshape_to(FUNCTIONS[np.broadcast_to](x, shape), (math.prod(shape),)) for x in arrays]
     rows = [outputs([_as_number(x[position]) for x in flat]) for position in range(math.prod(shape))]
     if not rows:
         if not otypes:
@@ -113,6 +115,40 @@ def call_vectorized(vectorized: np.vectorize, args: tuple[Any, ...], kwargs: dic
     for column, dtype in zip(zip(*rows, strict=True), dtypes, strict=True):
         stacked = FUNCTIONS[np.stack]([FUNCTIONS["astype"](value, dtype) for value in column])
         results.append(wrap(lowering.reshape(stacked.value, shape), scalar=False))
+    return tuple(results) if len(results) > 1 else results[0]
+
+
+def _call_by_signature(inputs: Any, outputs: Any, arrays: list[TracedArray], call: Callable[[list[TracedArray]], tuple[Any, ...]],
+                       otypes: Any) -> Any:
+    """Results of `call` for the parts of arrays that have the core dimensions of a signature."""
+    if len(arrays) != len(inputs):
+        raise TypeError(f"wrong number of positional arguments: expected {len(inputs)}, got {len(arrays)}")
+    sizes: dict[str, int] = {}
+    for x, names in zip(arrays, inputs, strict=True):
+        if x.ndim < len(names):
+            raise ValueError(f"{x.ndim}-dimensional argument does not have enough dimensions for all core dimensions {names!r}")
+        for name, size in zip(names, x.shape[x.ndim - len(names):], strict=True):
+            if sizes.setdefault(name, size) != size:
+                raise ValueError(f"inconsistent size for core dimension {name!r}: {size!r} vs {sizes[name]!r}")
+    cores = [x.shape[x.ndim - len(names):] for x, names in zip(arrays, inputs, strict=True)]
+    shape = np.broadcast_shapes(*(x.shape[:x.ndim - len(core)] for x, core in zip(arrays, cores, strict=True)))
+    given = [FUNCTIONS[np.broadcast_to](x, (*shape, *core)) for x, core in zip(arrays, cores, strict=True)]
+    rows = [call([x[place] for x in given]) for place in product(*map(range, shape))]
+    if not rows:
+        if not otypes or any(name not in sizes for names in outputs for name in names):
+            raise ValueError("cannot call `vectorize` on size 0 inputs unless `otypes` is set" if not otypes else
+                             "cannot call `vectorize` with a signature including new output dimensions on size 0 inputs")
+        empty = tuple(wrap(lowering.constant(0, np.dtype(kind), (*shape, *(sizes[name] for name in names))), scalar=False)
+                      for kind, names in zip(otypes, outputs, strict=True))
+        return empty if len(empty) > 1 else empty[0]
+    if len(rows[0]) != len(outputs):
+        raise ValueError(f"wrong number of outputs from pyfunc: expected {len(outputs)}, got {len(rows[0])}")
+    results = []
+    for number, column in enumerate(zip(*rows, strict=True)):
+        parts = [as_traced(value) for value in column]
+        dtype = np.dtype(otypes[number]) if otypes else parts[0].dtype      # NumPy makes the array for the first result
+        stacked = FUNCTIONS[np.stack]([FUNCTIONS["astype"](part, dtype) for part in parts])
+        results.append(wrap(lowering.reshape(stacked.value, (*shape, *parts[0].shape)), scalar=False))
     return tuple(results) if len(results) > 1 else results[0]
 
 
