@@ -34,8 +34,8 @@ INSTEAD = {
 
 PARTS = {
     "sparse.csgraph": "graphs are of plain numbers: keep the edges of the path or tree that SciPy finds, and add up their traced weights",
-    "sparse": "sparse arrays of traced elements have products, sums, slices, formats and systems (docs/scipy.md): use these, or the dense "
-              "matrix, A.toarray()",
+    "sparse": "sparse arrays of traced elements are made at once, coo_matrix((values, (rows, columns))), and have products, sums, slices, "
+              "formats and systems (docs/scipy.md); A.toarray() is the dense matrix",
     "spatial.transform": "Rotation takes traced vectors, angles and quaternions; Slerp, RotationSpline and RigidTransform hold plain "
                          "numbers",
 }

@@ -335,6 +335,22 @@ class SparseArray(HoldsTraced):
         count = math.prod(self.shape) if axis is None else self.shape[axis]
         return self.sum(axis) / count
 
+    def _compared(self, other: Any) -> Any:
+        raise UnsupportedError("comparisons of sparse arrays of traced elements", find_user_location(),
+                               hint="compare their dense arrays, A.toarray()")
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _compared
+    __hash__ = object.__hash__
+
+    def __array_function__(self, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        name = function.__name__
+        if name in ("ndim", "shape", "size"):
+            return getattr(self, name)
+        if name in ("sum", "mean", "trace", "diagonal", "transpose") and args and args[0] is self:      # NumPy asks for the methods
+            return getattr(self, name)(*args[1:], **kwargs)
+        raise UnsupportedError(f"np.{name} of a sparse array of traced elements", find_user_location(),
+                               hint="call its methods, or NumPy's functions of A.toarray()")
+
     def __repr__(self) -> str:
         kind = "matrix" if self.matrix else "array"
         return f"<{self.format} sparse {kind} of shape {self.shape}, {self.nnz} traced elements>"

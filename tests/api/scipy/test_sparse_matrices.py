@@ -24,7 +24,8 @@ OF_EACH: dict[str, Callable[[Any, Any], Any]] = {
     "from the left": lambda A, d: d[:3] @ A, "sum": lambda A, d: (A.T + A * d[0] - A / 3.0).toarray(),
     "sparse product": lambda A, d: (A.T @ A).toarray(), "elementwise": lambda A, d: A.multiply(A.T).toarray(),
     "elementwise with a dense one": lambda A, d: A.multiply(np.outer(d[:3], d[3:])).toarray(),
-    "diagonal": lambda A, d: A.diagonal(1), "total": lambda A, d: A.sum(), "with a plain one": lambda A, d: (PLAIN @ A - PLAIN).toarray(),
+    "diagonal": lambda A, d: A.diagonal(1), "total": lambda A, d: A.sum() + np.sum(A),
+    "with a plain one": lambda A, d: (PLAIN @ A - PLAIN).toarray(),
     "elements": lambda A, d: A.tocsc().tocoo().tocsr().data, "system": lambda A, d: sl.spsolve((A + PLAIN).tocsc(), d[:3]),
 }
 CUT: dict[str, Callable[[Any], Any]] = {
@@ -113,13 +114,21 @@ def test_results_are_scipys() -> None:
     (lambda d: sp.csr_matrix(np.diag(d)), "values decide which elements are stored"),
     (lambda d: sp.csr_array((d, (d.astype(int), d.astype(int)))), "places of elements of a sparse array are traced"),
     (lambda d: sp.diags(d).todense(), r"is an np.matrix"), (lambda d: sp.diags(d).sum(axis=0), r"is an np.matrix"),
-    (lambda d: sp.diags(d).max(), "max of a sparse array of traced elements"), (lambda d: sp.csr_array((d, PLACES))[0], "one dimension"),
+    (lambda d: sp.diags(d).max(), "max of a sparse array of traced elements"),
+    (lambda d: sp.csr_array((d, PLACES))[0], "one dimension"),
+    (lambda d: sp.diags(d) == sp.diags(d), "comparisons of sparse arrays"),
+    (lambda d: np.dot(sp.diags(d), d), r"np\.dot of a sparse array"),
     (lambda d: sl.spsolve(PLAIN, sp.diags(d[:3], format="csc")), "sparse right-hand side"),
 ])
 def test_what_is_refused(function: Callable[[Any], Any], message: str) -> None:
     with pytest.raises(UnsupportedError, match=message) as caught:
         aj.compile(function)(D)
     assert caught.value.location.file.endswith("test_sparse_matrices.py")
+
+
+def test_sparse_arguments_are_closed_over() -> None:
+    with pytest.raises(UnsupportedError, match=r"(?s)the argument A is a scipy\.sparse.*close over the sparse array"):
+        aj.compile(lambda A, x: A @ x)(PLAIN, D[:3])
 
 
 def test_functions_in_c_say_what_they_take() -> None:

@@ -201,7 +201,7 @@ def test_distributions_without_a_rule_say_so() -> None:
 
 
 @pytest.mark.parametrize(("function", "message"), [
-    (lambda x: scipy.sparse.linalg.eigsh(scipy.sparse.diags(x), 2), "sparse arrays of traced elements have products"),
+    (lambda x: scipy.sparse.linalg.eigsh(scipy.sparse.diags(x), 2), "sparse arrays of traced elements are made at once"),
     (lambda x: scipy.sparse.csgraph.shortest_path(np.outer(x, x)), "graphs are of plain numbers"),
     (lambda x: scipy.signal.argrelmax(x), r"scipy\.signal\.argrelmax takes plain arrays alone: values decide on the size"),
     (lambda x: scipy.stats.linregress(x, x), r"scipy\.stats\.linregress takes plain arrays alone: it searches for what fits best"),
