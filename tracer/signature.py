@@ -313,8 +313,8 @@ def _as_array(leaf: Any, path: Callable[[], str]) -> np.ndarray:
     kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}"
     raise UnsupportedError(
         f"the argument {path()} is a {kind}, neither an array nor a tree of arrays", find_user_location(),
-        hint="have the function close over the sparse array, which is read at each call; or pass its elements, A.data, and make it of them in "
-        "the function" if kind.startswith("scipy.sparse.") else
+        hint="have the function close over the sparse array, which is read at each call; or pass its elements, A.data, and make it of them "
+        "in the function" if kind.startswith("scipy.sparse.") else
         "pass arrays, numbers, or dicts, lists, tuples and dataclasses of them; name it in static= if it is part of the program, "
         "or register the class with optree (namespace 'adjit')")
 
