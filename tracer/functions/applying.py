@@ -100,7 +100,8 @@ def call_vectorized(vectorized: np.vectorize, args: tuple[Any, ...], kwargs: dic
         return result if isinstance(result, tuple) else (result,)
 
     if vectorized.signature is not None:        # type: ignore[attr-defined]
-        return _call_by_signature(*vectorized._in_and_out_core_dims, arrays, outputs, otypes)       # type: ignore[attr-defined]
+        inputs, results_of = vectorized._in_and_out_core_dims       # type: ignore[attr-defined]
+        return _call_by_signature(inputs, results_of, arrays, outputs, otypes)
     shape = np.broadcast_shapes(*(x.shape for x in arrays))
     flat = [reshape_to(FUNCTIONS[np.broadcast_to](x, shape), (math.prod(shape),)) for x in arrays]
     rows = [outputs([_as_number(x[position]) for x in flat]) for position in range(math.prod(shape))]
