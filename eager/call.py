@@ -61,9 +61,9 @@ class Call:
     """Traced function for one signature: its operation, and the structure of its results.
 
     `constants` are arrays that the function captures: operands after those of the call. After the first run `is_single` tells that the
-    only result is a new array, and `is_plain` that besides its tensor needs no node: `run` takes the arrays of the operands and returns
-    it. `is_one_view`: the only result, which `run` returns too, may be a view of the first operand. `is_several`: `run` returns a tuple of
-    new arrays, or of views if the call `is_view`, whose tensors need no node.
+    only result is a new array whose tensor needs a node, `is_plain` that it needs none: `run` takes the arrays of the operands and
+    returns it. `is_one_view`: the only result, which `run` returns too, may be a view of the first operand. `is_several`: `run` returns a
+    tuple of new arrays, or of views if the call `is_view`, whose tensors need no node.
     """
 
     __slots__ = (
@@ -85,7 +85,8 @@ class Call:
         """Note after a run what the next one can leave out."""
         operation, function = self.operation, self.operation.function
         one = self.single and operation.results == 1 and not self.constants
-        self.is_single = one and function.fresh[0] and not self.is_view
+        is_new = one and function.fresh[0] and not self.is_view
+        self.is_single = is_new and bool(operation.wanted)
         if one and self.is_view and not function.fresh[0]:
             self.run, self.is_one_view = function.run_single, True
         if not self.single and self.pack is not None and not (self.constants or operation.wanted or function.calls_host):
@@ -94,7 +95,7 @@ class Call:
                 self.run, self.is_several = function.run, True
         if not one or operation.wanted or function.calls_host:
             return
-        if self.is_single:
+        if is_new:
             self.run, self.is_plain = function.run_single, True
         elif not self.is_view:      # the result is an operand, or a part of it: `clone`
             part = function.run_single

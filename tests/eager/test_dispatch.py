@@ -196,3 +196,14 @@ def test_views_of_views_follow_their_base() -> None:
     (part * 2.0).sum().backward()
     assert base[1, 0].requires_grad
     assert row[0].item() == 3.0
+
+
+def test_a_call_is_known_to_record_or_not_to() -> None:
+    """Another thread may meet a call while its first run is noted: what is true of it by then must be enough."""
+    known_calls.clear()
+    aj.ones(2).exp()
+    (call,) = known_calls.values()
+    assert (call.is_plain, call.is_single) == (True, False)
+    known_calls.clear()
+    aj.ones(2).requires_grad_().exp()
+    assert [(call.is_plain, call.is_single) for call in known_calls.values() if call.operation.wanted] == [(False, True)]
