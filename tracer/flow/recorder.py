@@ -152,7 +152,7 @@ class FlowRecorder:
         for array in point.state:
             if isinstance(array, LiftedNumber) and array.arrive() and not self.check(array.is_begin()):
                 raise NotLiftable(array.sources)
-            elif array.shape and id(array) not in self.graph.met:
+            elif not array.immutable and id(array) not in self.graph.met:
                 self.graph.met[id(array)] = weakref.ref(array, partial(_forget, self.graph.met, id(array)))
         for view in point.views:
             if view.scope is self.scope and view.alias is not None and view.alias.places:
