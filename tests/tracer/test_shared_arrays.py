@@ -84,7 +84,7 @@ def test_written_arrays_stay_one(function) -> None:
 
 
 STATEMENTS = ("x = y", "x = x + z[k]", "x = w", "w = x", "y = x * 0.5", "out.append(x)", "out.append(w)", "out.append(y)", "out[-1] = x",
-              "out[0] = out[-1]", "x = out[k // 2]", "out.append((x, w)[k % 2])", "held.append((x, k))", "x = held[0][0]")
+              "out[0] = out[-1]", "x = out[-(k // 2) % len(out)]", "out.append((x, w)[k % 2])", "held.append((x, k))", "x = held[0][0]")
 WRITES = ("x += z[k]", "x[0] = k", "out[-1][1] = 2.0", "w *= 0.5", "v = out[0][:1]; v += 1.0", "held[-1][0][0] = 4.0", "del out[1:2]",
           "out.insert(0, x)", "out.reverse()")
 
