@@ -13,7 +13,6 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +36,7 @@ from adjit.tracer.guards.container_log import log_hooks
 from adjit.tracer.lowering import Strides, constant, contiguous_strides, reshape, transpose
 from adjit.tracer.registry import FUNCTIONS, find, unsupported
 from adjit.tracer.row_count import RowCount, RowScalar, is_tracked, note_read, row_count, row_shape
+from adjit.tracer.row_iterator import RowIterator
 from adjit.tracer.scope import Scope, active_scope, is_within_batch, transposed_from
 from adjit.tracer.tracebacks import user_frames_only
 from adjit.tracer.user_location import find_user_location, functions_of, is_ours, is_within_store
@@ -653,25 +653,6 @@ class TracedNDArray(TracedArray):
 
     def __delitem__(self, index: Any) -> None:
         raise ValueError("cannot delete array elements")
-
-
-class RowIterator:
-    """Iterator over the first axis of an array. `numbers` gives the places; `length` is how many there were."""
-
-    __slots__ = ("array", "length", "numbers")
-
-    def __init__(self, array: TracedArray):
-        self.array, self.length = array, array.shape[0]
-        self.numbers = iter(range(self.length))
-
-    def __iter__(self) -> RowIterator:
-        return self
-
-    def __next__(self) -> TracedArray:
-        return self.array[next(self.numbers)]
-
-    def __length_hint__(self) -> int:
-        return length_hint(self.numbers)
 
 
 ORDINARY: set[type] = {TracedNDArray}

@@ -9,9 +9,9 @@ from typing import Any
 from adjit.ir import ops
 from adjit.ir.emitter import emitting
 from adjit.ir.types import I64
-from adjit.tracer.array import RowIterator
 from adjit.tracer.flow.flow_graph import Source
 from adjit.tracer.flow.lifted_numbers import LiftedNumber, lift, lifted_integer
+from adjit.tracer.row_iterator import RowIterator
 from adjit.tracer.scope import Scope, active_scope
 
 RANGE_ITERATOR = type(iter(range(0)))

@@ -37,7 +37,7 @@ import numpy as np
 
 from adjit.ir.dataclass import dataclass
 from adjit.ir.types import TensorType
-from adjit.tracer.array import FRESH, RowIterator, TracedArray, TracedNDArray
+from adjit.tracer.array import FRESH, TracedArray, TracedNDArray
 from adjit.tracer.flow.bytecode_flow import Decision, flow_of
 from adjit.tracer.flow.flow_graph import CONTENT, Source
 from adjit.tracer.flow.frames import READABLE, cell_of, is_called_directly, set_local, set_on_stack, stack_of
@@ -47,6 +47,7 @@ from adjit.tracer.fresh_array import root_of, standing_for
 from adjit.tracer.guards.array_access import ORIGINAL_CLASS
 from adjit.tracer.guards.content import fingerprint
 from adjit.tracer.guards.nondeterminism import state_of
+from adjit.tracer.row_iterator import RowIterator
 from adjit.tracer.scope import active_scope, own_attributes
 from adjit.tracer.user_location import is_ours
 
