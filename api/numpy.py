@@ -14,8 +14,8 @@ elements unless `axis` is given.
 
 from __future__ import annotations
 
-import sys
-from dis import opname
+import sys as _sys
+from dis import opname as _opname
 from importlib import import_module
 from typing import Any
 
@@ -64,8 +64,8 @@ def __getattr__(name: str) -> Any:
     if name == "fft":
         return import_module("adjit.fft")
     if name == "random":
-        code, place = (caller := sys._getframe(1)).f_code.co_code, caller.f_lasti
-        if place >= 0 and opname[code[place]] == "IMPORT_FROM":     # it does not show what an AttributeError says
+        code, place = (caller := _sys._getframe(1)).f_code.co_code, caller.f_lasti
+        if place >= 0 and _opname[code[place]] == "IMPORT_FROM":     # it does not show what an AttributeError says
             raise ImportError(f"cannot import name 'random' from 'adjit.numpy': {_RANDOM}", name="adjit.numpy")
         raise AttributeError(f"module 'adjit.numpy' has no attribute 'random': {_RANDOM}")
     function = _FUNCTIONS.get(name)

@@ -72,11 +72,19 @@ def _distances(letters: np.ndarray, min_trips: int) -> list[int]:
             counts.update(dict(zip(found.tolist(), often.tolist(), strict=True)))
     distances = {distance for distance, often in counts.items() if often >= min_trips - 1}
     for group in sorted(groups, key=len)[:RAREST]:
+        if any(_is_even(group, skip, min_trips) for skip in SKIPS if skip * 2 <= len(group)):
+            continue        # longer periods are multiples of this one
         for skip in range(SKIPS[0] + 1, min(MAX_SKIP, len(group) // min_trips) + 1):
             if skip not in SKIPS:
                 found, often = np.unique(group[skip:] - group[:-skip], return_counts=True)
                 distances.update(found[often >= (min_trips - 1) * skip].tolist())
     return sorted(distances)
+
+
+def _is_even(places: np.ndarray, skip: int, min_trips: int) -> bool:
+    """True if places are as far from the next but so many, but for fewer than an outer loop would need."""
+    distances = places[skip:] - places[:-skip]
+    return bool(np.count_nonzero(distances != distances[len(distances) // 2]) < min_trips - 1)
 
 
 def rotate(numbered: NumberedGraph, period: int, begin: int, end: int) -> int:
