@@ -33,8 +33,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of the cases of a test marked `share(n)` one in n runs: with several parameters along the diagonal, so that each value of each has
-    its turn. Of other tests with more than `FEW` cases some run. All run with `--exhaustive`, and where a test is named on the command
-    line."""
+    its turn. Of other tests with more than `FEW` cases some run, and of all cases by Numba every second. All run with `--exhaustive`, and
+    where a test is named on the command line."""
     if config.getoption("--exhaustive") or any("::" in argument for argument in config.args):
         return
     left_out = {item for item in items if (mark := item.get_closest_marker("share")) and _turn(item) % mark.args[0]}
@@ -45,9 +45,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for of_one in cases.values():
         share = 1 + (len(of_one) > FEW) + (len(of_one) > SOME) + 2 * (len(of_one) > MANY)
         left_out.update(item for number, item in enumerate(of_one) if number % share)
+    by_numba = [item for item in items if item not in left_out and _is_by_numba(item)]       # which compiles for seconds
+    left_out.update(by_numba[1::2])
     if left_out:
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]
+
+
+def _is_by_numba(item: pytest.Item) -> bool:
+    return hasattr(item, "callspec") and "numba" in [value for value in item.callspec.params.values() if isinstance(value, str)]
 
 
 def _turn(item: pytest.Item) -> int:

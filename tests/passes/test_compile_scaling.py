@@ -230,7 +230,7 @@ def computing(graph: Graph) -> Counter[str]:
     return Counter(op.name for op in walk(graph) if op.name not in FREE_IN_KERNELS | {"fused"})
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", STEPS)
 def test_work_grows_in_proportion(name: str) -> None:
     traced(name, 1)       # what is made once in a process

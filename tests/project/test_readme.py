@@ -18,7 +18,7 @@ README = (ROOT / "README.md").read_text()
 PAGES = sorted(page for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("page", [page for page in PAGES if "```python\n" in page.read_text()], ids=lambda page: page.name)
 def test_python_examples_of_a_page_run(page: Path, tmp_path: Path) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)

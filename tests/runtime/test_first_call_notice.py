@@ -64,6 +64,7 @@ def run(folder: Path, stage: str, sleeps: bool, terminal: bool) -> str:
     return text.decode().replace("\r\n", "\n")
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("stage", ["tracing", "machine code"])
 def test_a_terminal_is_told(tmp_path: Path, stage: str) -> None:
     text = run(tmp_path, IN_PASSES if stage != "tracing" else "", stage == "tracing", terminal=True)

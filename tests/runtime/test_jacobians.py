@@ -38,7 +38,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@parametrize_within("fun", FUNCTIONS.values(), ids=FUNCTIONS, share=2)
+@parametrize_within("fun", FUNCTIONS.values(), ids=FUNCTIONS, share=3)
 def test_both_modes_are_the_differences(fun: Callable[[Any], Any]) -> None:
     step = 1e-6
     plain = aj.compile(fun)

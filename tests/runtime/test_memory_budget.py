@@ -52,6 +52,7 @@ def test_bytes_bound_the_arena_or_the_least_is_said() -> None:
             np.testing.assert_allclose(part, same, rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("share", [0.75, 0.5, 0.4])
 def test_a_fraction_is_of_the_memory_without_a_budget(share: float) -> None:
     everything, _, expected = compiled_for(None)

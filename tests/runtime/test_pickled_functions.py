@@ -55,6 +55,7 @@ def at_top_level(x):
     return x * 2.0
 
 
+@pytest.mark.share(2)
 @pytest.mark.skipif(sys.platform != "linux", reason="fork")
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_of_a_script_in_a_pool(method: str, tmp_path: Path) -> None:

@@ -57,7 +57,8 @@ VALUES: dict[str, Case] = {
 
 @pytest.mark.parametrize("backend", ["native", "interpret"])
 def test_values(backend: str, exhaustive: bool) -> None:
-    for_each(some(CASES | VALUES, exhaustive or backend == "interpret"), lambda *case: check_values(case, distance, theirs, backend))
+    chosen = some(CASES | VALUES, exhaustive, 0, 2 if backend == "interpret" else 8)
+    for_each(chosen, lambda *case: check_values(case, distance, theirs, backend))
 
 
 def test_mapped(exhaustive: bool) -> None:

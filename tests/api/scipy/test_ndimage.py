@@ -111,7 +111,8 @@ CASES = FILTERS | SAMPLING | SPLINES
 
 @pytest.mark.parametrize("backend", ["native", "interpret"])
 def test_values(backend: str, exhaustive: bool) -> None:
-    for_each(some(CASES | EXACT, exhaustive or backend == "interpret"), lambda *case: check_values(case, ndimage, theirs, backend))
+    chosen = some(CASES | EXACT, exhaustive, 0, 2 if backend == "interpret" else 8)
+    for_each(chosen, lambda *case: check_values(case, ndimage, theirs, backend))
 
 
 def test_mapped(exhaustive: bool) -> None:

@@ -79,7 +79,7 @@ class Checks:
             assert_identical(found, expected)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @for_each_target
 @pytest.mark.parametrize("kind", [Kind.MOVEMENT, Kind.INDEXING, Kind.CREATION, Kind.REDUCTION, Kind.SCAN, Kind.CONTRACTION, Kind.EXTERNAL],
                          ids=lambda kind: kind.name)
@@ -188,6 +188,7 @@ def check_movement(seed: int, check: Checks) -> None:
     check("reshape", x, shape=(x.size,), **how)
 
 
+@pytest.mark.share(2)
 @for_each_target
 def test_reductions_and_scans(target: Target, exhaustive: bool) -> None:
     with Checks(target) as check:

@@ -48,6 +48,7 @@ def test_it_is_on_again_after_an_error() -> None:
     assert gc.isenabled()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("is_first", "walks"), [(True, 0), (False, 1)], ids=["first", "later"])
 def test_what_the_first_block_makes_is_old_at_once(is_first: bool, walks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """And is still collected when it is garbage, as everything else."""

@@ -103,7 +103,7 @@ class Counted(Lion):
                 p.addcdiv_(state["m"], state["v"].sqrt().add_(1e-8), value=-size)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("backend", COMPILING)
 @pytest.mark.parametrize(("kind", "traces"), [(Lion, 2), (Rebinding, 2), (Momentum, 2), (Counted, 3)])
 def test_optimisers_as_people_write_them(kind: Any, traces: int, backend: str) -> None:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not native_is_supported(), reason="native progra
 PROVIDED = {"memcpy", "memset"}
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("target", [pytest.param(LEVELS["x86-64-v2"], id="v2"), pytest.param(NEON, id="neon")])
 @pytest.mark.parametrize("kind", [kind for kind in Kind if kind not in (Kind.REGION, Kind.MEMORY, Kind.CHECK, Kind.LINALG, Kind.EXTERNAL)],
                          ids=lambda kind: kind.name)

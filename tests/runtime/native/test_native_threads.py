@@ -286,6 +286,7 @@ assert not t.workers()
     subprocess.run([sys.executable, "-c", script, TESTS], check=True, timeout=60)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("busy", [False, True])
 def test_the_process_ends_while_threads_spin_or_work(busy: bool) -> None:
     script = f"""

@@ -29,7 +29,7 @@ MAX_FRAME_BYTES = 4096
 BYTES = {"double": 8, "float": 4, "ptr": 8, "i64": 8, "i32": 4, "i8": 1}
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize(("kib", "names"), [(128, "mlp"), (256, "gmm"), (512, "rnn"), (512, "transformer"), (128, "exports")])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_calls_on_threads_with_small_stacks(kib: int, names: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:

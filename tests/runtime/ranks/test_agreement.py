@@ -20,7 +20,7 @@ CASES = {
 }
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("case", CASES)
 def test_ends_within_seconds(case: str) -> None:
     launcher()
