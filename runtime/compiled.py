@@ -508,6 +508,7 @@ class CompiledFunction(MadeOfFunction, Generic[P, R]):
     def clear_cache(self) -> None:
         """Remove all programs, and reset the counts. The disk cache stays."""
         self._cache.clear()
+        self._integers = IntegerArguments()
         if self._rows is not None:
             self._rows.forget()
 

@@ -15,6 +15,9 @@ from adjit.tracer.trees import TreeSpec
 FRESH_CALLS = 3
 """Calls in a row with another integer each, and no call of a program that was there, after which the integer becomes an input."""
 
+MAX_KINDS = 128
+"""Kinds of calls, by all but their integers, of which something is known."""
+
 MANY_CALLS = 8
 """Programs that were called but once or twice each, after which it becomes one."""
 
@@ -46,13 +49,15 @@ class IntegerArguments:
         self._calls: dict[Any, _Calls] = {}
 
     def learn(self, signature: CallSignature, hits: int) -> bool:
-        """Note a call that needs a trace, `hits` calls after the first one that did not. Returns True if integers became inputs by it."""
+        """Note a call that needs a trace, after `hits` calls that needed none. Returns True if integers became inputs by it."""
         tree, leaves = signature.tree, signature.all_leaves
         found = [index for index, key in enumerate(signature.leaf_keys) if key[0] == "static" and is_liftable_integer(leaves[index])
                  and index not in self._needed]
         if not found:
             return False
         keys = tuple(("static", int) if index in found else key for index, key in enumerate(signature.leaf_keys))
+        if len(self._calls) > MAX_KINDS:
+            self._calls.clear()
         calls = self._calls.setdefault((tree, keys, *signature.key[2:]), _Calls(hits))
         calls.add(tuple(leaves[index] for index in found), hits)
         if not calls.is_counter():
