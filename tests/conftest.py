@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from support.compiler_threads import wait_for_compilers
 from support.each import Extent
 
-FEW, SOME, MANY = 6, 16, 48
+FEW, SOME, MANY = 4, 10, 30
 """Cases of a test up to which all run in the gate, one in two, and one in three; above, one in five."""
 
 
