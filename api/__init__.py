@@ -149,8 +149,9 @@ if not TYPE_CHECKING:       # type checkers know all names
             return globals().setdefault(name, getattr(import_module(_MODULES[name]), name))
         if name in _OF_LAYERS and hasattr(import_module("adjit.nn.functional"), name):
             return globals().setdefault(name, getattr(import_module("adjit.nn.functional"), name))
-        function = None if name.startswith("_") else import_module("adjit.tensor_functions").FUNCTIONS.get(name)
-        if function is not None:
+        if name.startswith("_"):        # what others look for: not slips of the pen
+            raise AttributeError(f"module 'adjit' has no attribute {name!r}", name=name, obj=None)
+        if (function := import_module("adjit.tensor_functions").FUNCTIONS.get(name)) is not None:
             return globals().setdefault(name, function)
         there = f"; {_ELSEWHERE[name]}" if name in _ELSEWHERE else _nearest(name, __dir__())
         raise AttributeError(f"module 'adjit' has no attribute {name!r}{there}", name=name, obj=None)

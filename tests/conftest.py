@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 from support.compiler_threads import wait_for_compilers
 from support.each import Extent
 
@@ -28,6 +29,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile("adjit", derandomize=not config.getoption("--exhaustive"), deadline=None,
                               suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("adjit")
+    # Hypothesis tries the constants of all local modules that happen to be loaded, after parsing each: other examples in each process
+    providers._get_local_constants = lambda: providers._local_constants
     Extent.everything = bool(config.getoption("--exhaustive"))
 
 
