@@ -32,12 +32,18 @@ class DeviceInputs:
             if array.shape != type.shape or array.dtype != type.dtype:
                 raise TraceError(f"the program was compiled for {type}, got {TensorType(array.dtype, array.shape)}")
             fit.append(array)
-        for donated in self._donated:
-            array = fit[donated]
-            for other, another in enumerate(fit):
-                if other != donated and isinstance(array, DeviceArray) and isinstance(another, DeviceArray) and array.nbytes and (
-                        array.address == another.address):
-                    raise DonationError(
-                        f"donated argument {self.paths[donated]} is the same array as {self.paths[other]}", find_user_location(),
-                        hint="each donated buffer is overwritten by the call: pass a copy of one of the two")
+        if self._donated:
+            self._check_apart(fit)
         return fit
+
+    def _check_apart(self, fit: Sequence[Any]) -> None:
+        addresses = [array.address if isinstance(array, DeviceArray) and array.nbytes else 0 for array in fit]
+        known = [address for address in addresses if address]
+        if len(known) == len(set(known)):
+            return
+        for donated in self._donated:
+            for other, address in enumerate(addresses):
+                if other != donated and address == addresses[donated] != 0:
+                    raise DonationError(f"donated argument {self.paths[donated]} is the same array as {self.paths[other]}",
+                                        find_user_location(),
+                                        hint="each donated buffer is overwritten by the call: pass a copy of one of the two")

@@ -1,13 +1,16 @@
 """NVIDIA's driver through `ctypes`: what programs need of it, and nothing else. `runtime/cuda/emulated_driver.py` has the same methods.
 
-A driver is made when the first program for a device is compiled; importing adjit touches none.
+A driver is made when the first program for a device is compiled; importing adjit touches none. All work is on one stream, memory too: what is
+freed there is given out again to launches that come later, so nothing waits for that, and results get the same addresses mostly.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from functools import partial
 
 import numpy as np
 
@@ -16,6 +19,8 @@ from adjit.codegen.cuda.program import DeviceProgram, Node
 from adjit.codegen.cuda.ptx import ptx_of
 from adjit.codegen.cuda.target import SM_80, SM_90
 from adjit.ir.errors import UnsupportedError
+from adjit.runtime.cuda import graph
+from adjit.runtime.cuda.graph import Addresses, Arguments, LaunchGraph
 
 LIBRARY = "libcuda.so.1"
 _Handle, _Address = c_void_p, c_uint64
@@ -26,15 +31,20 @@ _SIGNATURES: dict[str, tuple[object, ...]] = {
     "cuDevicePrimaryCtxRetain": (POINTER(_Handle), c_int), "cuCtxSetCurrent": (_Handle,),
     "cuModuleLoadDataEx": (POINTER(_Handle), c_void_p, c_uint, c_void_p, c_void_p),
     "cuModuleGetFunction": (POINTER(_Handle), _Handle, c_char_p),
-    "cuMemAlloc_v2": (POINTER(_Address), c_size_t), "cuMemFree_v2": (_Address,),
-    "cuMemcpyHtoD_v2": (_Address, c_void_p, c_size_t), "cuMemcpyDtoH_v2": (c_void_p, _Address, c_size_t),
+    "cuDeviceGetDefaultMemPool": (POINTER(_Handle), c_int), "cuMemPoolSetAttribute": (_Handle, c_int, c_void_p),
+    "cuMemAllocAsync": (POINTER(_Address), c_size_t, _Handle), "cuMemFreeAsync": (_Address, _Handle),
+    "cuMemcpyHtoDAsync_v2": (_Address, c_void_p, c_size_t, _Handle), "cuMemcpyDtoHAsync_v2": (c_void_p, _Address, c_size_t, _Handle),
+    "cuPointerGetAttribute": (c_void_p, c_int, c_uint64),
     "cuMemcpyDtoDAsync_v2": (_Address, _Address, c_size_t, _Handle),
     "cuStreamCreate": (POINTER(_Handle), c_uint), "cuStreamSynchronize": (_Handle,),
     "cuLaunchKernel": (_Handle, *[c_uint] * 7, _Handle, c_void_p, c_void_p),
     "cuGetErrorString": (c_int, POINTER(c_char_p)),
+    **graph.SIGNATURES,
 }
 _MAJOR, _MINOR = 75, 76             # attributes: compute capability
 _ERROR_LOG, _ERROR_LOG_BYTES = 5, 6     # options of a module
+_RELEASE_THRESHOLD = 4              # attribute of a pool: bytes that it keeps when the device is idle
+_MEMORY_TYPE, _HOST = 2, 1          # attribute of a pointer, and its value for memory that the device reads by itself
 _OUT_OF_MEMORY = 2
 _WITHOUT_CARD = "omit device= to compile for the CPU, or set ADJIT_CUDA=emulated to test without a card"
 
@@ -72,6 +82,10 @@ class Driver:
                                    hint="omit device= to compile for the CPU")
         self.target = SM_90 if major >= 9 else SM_80
         self._functions: dict[str, c_void_p] = {}
+        self._launching = threading.Lock()
+        pool = _Handle()
+        self._call("cuDeviceGetDefaultMemPool", byref(pool), device)
+        self._call("cuMemPoolSetAttribute", pool, _RELEASE_THRESHOLD, byref(c_uint64(2**64 - 1)))
 
     def _attribute(self, number: int, device: int) -> int:
         value = c_int()
@@ -120,37 +134,50 @@ class Driver:
         """The address of new memory; raises `MemoryError`."""
         self._enter()
         address = _Address()
-        self._call("cuMemAlloc_v2", byref(address), max(nbytes, 1))
+        self._call("cuMemAllocAsync", byref(address), max(nbytes, 1), self._stream)
         return address.value
 
     def free(self, address: int) -> None:
-        self._library.cuMemFree_v2(address)
+        """Give memory back: launches before may still use it, launches to come may get it."""
+        self._library.cuCtxSetCurrent(self._context)
+        self._library.cuMemFreeAsync(address, self._stream)
 
     def copy_in(self, address: int, array: np.ndarray) -> None:
-        """Copy a contiguous array to the device."""
+        """Copy a contiguous array to the device, after what was launched before. The array may be changed at once."""
         self._enter()
-        self._call("cuMemcpyHtoD_v2", address, array.ctypes.data, array.nbytes)
+        self._call("cuMemcpyHtoDAsync_v2", address, array.ctypes.data, array.nbytes, self._stream)
+        kind = c_int()
+        if not self._library.cuPointerGetAttribute(byref(kind), _MEMORY_TYPE, array.ctypes.data) and kind.value == _HOST:
+            self.synchronize()              # the device reads the array itself; any other one was copied by the driver
 
     def copy_out(self, array: np.ndarray, address: int) -> None:
         """Copy from the device to a contiguous array, when all that was launched is done."""
-        self.synchronize()
-        self._call("cuMemcpyDtoH_v2", array.ctypes.data, address, array.nbytes)
+        self._enter()
+        self._call("cuMemcpyDtoHAsync_v2", array.ctypes.data, address, array.nbytes, self._stream)
+        self._call("cuStreamSynchronize", self._stream)
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
         """Copy on the device, after what was launched before."""
         self._enter()
         self._call("cuMemcpyDtoDAsync_v2", target, source, nbytes, self._stream)
 
-    def run(self, nodes: Sequence[Node], addresses: Sequence[Sequence[int]]) -> None:
-        """Launch the nodes, in order; `addresses` has those of each node's pointers."""
+    def launcher(self, nodes: Sequence[Node]) -> Callable[[Addresses], None]:
+        """A function that launches the nodes of a prepared program, without waiting for them: one graph, or the only kernel."""
+        return partial(self._launch, LaunchGraph(nodes, self._functions, self._call, self._stream)) if len(nodes) > 1 else partial(
+            self.run, nodes)
+
+    def _launch(self, graph: LaunchGraph, addresses: Addresses) -> None:
         self._enter()
-        for node, places in zip(nodes, addresses, strict=True):
-            launch = node.launch
-            words = (c_uint64 * (len(places) + len(launch.numbers)))(*places, *launch.numbers)
-            start = ctypes.addressof(words)
-            pointers = (c_void_p * len(words))(*(start + 8 * i for i in range(len(words))))
+        with self._launching:
+            graph.launch(addresses)
+
+    def run(self, nodes: Sequence[Node], addresses: Addresses) -> None:
+        """Launch the nodes one by one, in order."""
+        self._enter()
+        for node in nodes:
+            launch, arguments = node.launch, Arguments((*addresses.of(node.places), *node.launch.numbers))
             self._call("cuLaunchKernel", self._functions[launch.kernel.name], launch.grid, 1, 1, launch.kernel.threads, 1, 1, 0,
-                       self._stream, ctypes.addressof(pointers), None)
+                       self._stream, arguments.address, None)
 
     def synchronize(self) -> None:
         """Wait until all that was launched is done."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from adjit.codegen.cuda.emulated import EmulatedKernel, EmulationError
 from adjit.codegen.cuda.program import DeviceProgram, HostNode, Node, conflict
 from adjit.codegen.cuda.target import SM_90
 from adjit.runtime.arena import allocate
+from adjit.runtime.cuda.graph import Addresses
 
 _UNWRITTEN = 0xFF
 """Bytes of new memory: NaN, and indices out of range."""
@@ -63,15 +65,20 @@ class EmulatedDriver:
         """Copy on the device."""
         ctypes.memmove(target, source, nbytes)
 
-    def run(self, nodes: Sequence[Node], addresses: Sequence[Sequence[int]]) -> None:
-        """Run the nodes; `addresses` has those of each node's pointers. Raises `EmulationError`."""
+    def launcher(self, nodes: Sequence[Node]) -> Callable[[Addresses], None]:
+        """A function that runs the nodes."""
+        return partial(self.run, nodes)
+
+    def run(self, nodes: Sequence[Node], addresses: Addresses) -> None:
+        """Run the nodes. Raises `EmulationError`."""
         waiting = dict.fromkeys(range(len(nodes)))
         while waiting:
             ready = [number for number in waiting if not any(before in waiting for before in nodes[number].after)]
             number = self._random.choice(ready)
             del waiting[number]
             launch = nodes[number].launch
-            places = [(address, pointer.nbytes) for address, pointer in zip(addresses[number], launch.pointers, strict=True)]
+            own = addresses.of(nodes[number].places)
+            places = [(address, pointer.nbytes) for address, pointer in zip(own, launch.pointers, strict=True)]
             order = np.array(self._random.sample(range(launch.grid), launch.grid), np.int64)
             self._kernels[launch.kernel.name].launch(launch.grid, places, launch.numbers, order)
 

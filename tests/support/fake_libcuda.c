@@ -1,5 +1,6 @@
 /* A driver without a device: memory is the host's, and a launch calls back whoever registered for it. It checks what a real one would take
-   badly: addresses that it did not give out, use after free, copies past the end, unknown handles. */
+   badly: addresses that it did not give out, use after free, copies past the end, unknown handles. A graph runs its nodes in a random order
+   that their dependencies allow. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +11,9 @@ typedef void (*launch_call)(const char *name, unsigned grid, unsigned threads, v
 enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_PTX = 218, INVALID_HANDLE = 400, NOT_FOUND = 500, BLOCKS = 4096 };
 
 static struct { uint8_t *start; size_t size; int live; } blocks[BLOCKS];
-static int block_count, card_count = 1;
+static int block_count, card_count = 1, launched, reuses;
 static launch_call on_launch;
-typedef struct function { char name[256]; } function;
+typedef struct function { char name[256]; int words; } function;
 
 static int inside(uint64_t address, size_t size) {
     for (int i = 0; i < block_count; i++)
@@ -20,6 +21,7 @@ static int inside(uint64_t address, size_t size) {
     return 0;
 }
 void fake_on_launch(launch_call call) { on_launch = call; }
+void fake_reuse(int on) { reuses = on; }           /* freed memory is given out again, as a pool does */
 void fake_cards(int count) { card_count = count; }
 int fake_live(void) { int n = 0; for (int i = 0; i < block_count; i++) n += blocks[i].live; return n; }
 
@@ -41,13 +43,26 @@ R cuModuleLoadDataEx(H *m, const void *image, unsigned n, int *options, void **v
 R cuModuleGetFunction(H *f, H m, const char *name) {
     char head[300] = ".entry ";
     strncat(strncat(head, name, 255), "(", 2);
-    if (!strstr(m, head)) return NOT_FOUND;
+    const char *found = strstr(m, head);
+    if (!found) return NOT_FOUND;
     function *made = calloc(1, sizeof *made);
+    for (const char *end = strchr(found, ')'); (found = strstr(found, ".param")) && found < end; found++) made->words++;
     strncpy(made->name, name, 255);
     *f = made;
     return OK;
 }
-R cuMemAlloc_v2(uint64_t *address, size_t size) {
+R cuDeviceGetDefaultMemPool(H *pool, int d) { *pool = (H)3; return d ? 101 : OK; }
+R cuMemPoolSetAttribute(H pool, int attribute, void *value) {
+    return pool == (H)3 && attribute == 4 && *(uint64_t *)value == UINT64_MAX ? OK : INVALID_VALUE;
+}
+R cuMemAllocAsync(uint64_t *address, size_t size, H s) {
+    if (s != (H)2) return INVALID_HANDLE;
+    for (int i = block_count; reuses && i--; )
+        if (!blocks[i].live && blocks[i].size == size) {
+            *address = (uint64_t)blocks[i].start;
+            blocks[i].live = 1;
+            return OK;
+        }
     if (!size || size > 1 << 30 || block_count == BLOCKS) return size ? OUT_OF_MEMORY : INVALID_VALUE;
     uint8_t *start = aligned_alloc(256, (size + 255) / 256 * 256);
     if (!start) return OUT_OF_MEMORY;
@@ -56,7 +71,7 @@ R cuMemAlloc_v2(uint64_t *address, size_t size) {
     *address = (uint64_t)start;
     return OK;
 }
-R cuMemFree_v2(uint64_t address) {              /* the memory stays, filled: who reads it sees it */
+R cuMemFreeAsync(uint64_t address, H s) {            /* the memory stays, filled: who reads it sees it */
     for (int i = 0; i < block_count; i++)
         if (blocks[i].live && (uint64_t)blocks[i].start == address) {
             memset(blocks[i].start, 0xFF, blocks[i].size);
@@ -65,8 +80,17 @@ R cuMemFree_v2(uint64_t address) {              /* the memory stays, filled: who
         }
     return INVALID_VALUE;
 }
-R cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t n) { if (!inside(to, n)) return INVALID_VALUE; memcpy((void *)to, from, n); return OK; }
-R cuMemcpyDtoH_v2(void *to, uint64_t from, size_t n) { if (!inside(from, n)) return INVALID_VALUE; memcpy(to, (void *)from, n); return OK; }
+R cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n, H s) {
+    if (!inside(to, n) || s != (H)2) return INVALID_VALUE;
+    memcpy((void *)to, from, n);
+    return OK;
+}
+R cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n, H s) {
+    if (!inside(from, n) || s != (H)2) return INVALID_VALUE;
+    memcpy(to, (void *)from, n);
+    return OK;
+}
+R cuPointerGetAttribute(void *value, int attribute, uint64_t address) { return INVALID_VALUE; }     /* memory that nobody registered */
 R cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, H s) {
     if (!inside(to, n) || !inside(from, n) || s != (H)2) return INVALID_VALUE;
     memmove((void *)to, (void *)from, n);
@@ -74,6 +98,76 @@ R cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, H s) {
 }
 R cuLaunchKernel(H f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, H s, void **p, void **extra) {
     if (!f || s != (H)2 || !gx || gy != 1 || gz != 1 || !bx || bx > 1024 || by != 1 || bz != 1 || shared || extra) return INVALID_VALUE;
+    launched++;
     on_launch(((function *)f)->name, gx, bx, p);
     return OK;
 }
+
+/* -- graphs */
+
+enum { NODES = 256 };
+typedef struct { void *function; unsigned grid[3], block[3], shared; void **parameters, **extra; } kernel_node;
+typedef struct { kernel_node about; uint64_t words[64]; void *pointers[64]; int after[NODES], befores; } node;
+typedef struct { int count, kind; node nodes[NODES]; } graph;      /* kind: 1 graph, 2 executable */
+
+static int graph_launches, updates, instances;
+static uint32_t state = 1;
+void fake_seed(unsigned seed) { state = seed * 2654435761u + 1; }
+void fake_counts(int *found) { found[0] = launched, found[1] = graph_launches, found[2] = updates, found[3] = instances; }
+
+static R keep(node *n, const kernel_node *about) {
+    if (!about->function || !about->grid[0] || about->grid[1] != 1 || about->grid[2] != 1 || !about->block[0] || about->block[0] > 1024
+        || about->block[1] != 1 || about->block[2] != 1 || about->shared || about->extra || !about->parameters) return INVALID_VALUE;
+    int count = ((function *)about->function)->words;
+    if (count > 64) return INVALID_VALUE;
+    n->about = *about;
+    for (int i = 0; i < count; i++) n->words[i] = *(uint64_t *)about->parameters[i], n->pointers[i] = &n->words[i];
+    return OK;
+}
+R cuGraphCreate(H *g, unsigned flags) { graph *made = calloc(1, sizeof *made); made->kind = 1; *g = made; return flags ? INVALID_VALUE : OK; }
+R cuGraphAddKernelNode(H *made, H g, const H *before, size_t count, const kernel_node *about) {
+    graph *own = g;
+    if (own->kind != 1 || own->count == NODES || (count && !before)) return INVALID_VALUE;
+    node *n = &own->nodes[own->count];
+    for (size_t i = 0; i < count; i++) {
+        int number = (int)(intptr_t)before[i] - 1;
+        if (number < 0 || number >= own->count) return INVALID_VALUE;
+        n->after[n->befores++] = number;
+    }
+    *made = (H)(intptr_t)++own->count;
+    return keep(n, about);
+}
+R cuGraphInstantiateWithFlags(H *e, H g, unsigned long long flags) {
+    graph *made = malloc(sizeof *made);
+    if (((graph *)g)->kind != 1 || flags) return INVALID_VALUE;
+    memcpy(made, g, sizeof *made);
+    for (int i = 0; i < made->count; i++)
+        for (int j = 0; j < 64; j++) made->nodes[i].pointers[j] = &made->nodes[i].words[j];
+    made->kind = 2, instances++;
+    *e = made;
+    return OK;
+}
+R cuGraphExecKernelNodeSetParams(H e, H n, const kernel_node *about) {
+    graph *own = e;
+    int number = (int)(intptr_t)n - 1;
+    if (own->kind != 2 || number < 0 || number >= own->count || about->function != own->nodes[number].about.function) return INVALID_VALUE;
+    updates++;
+    return keep(&own->nodes[number], about);
+}
+R cuGraphLaunch(H e, H s) {
+    graph *own = e;
+    char done[NODES] = {0};
+    if (s != (H)2 || own->kind != 2) return INVALID_HANDLE;
+    graph_launches++;
+    for (int left = own->count; left; ) {
+        state = state * 1664525 + 1013904223;
+        int i = (state >> 8) % own->count, ready = !done[i];
+        for (int j = 0; j < own->nodes[i].befores; j++) ready &= done[own->nodes[i].after[j]];
+        if (!ready) continue;
+        done[i] = 1, left--;
+        on_launch(((function *)own->nodes[i].about.function)->name, own->nodes[i].about.grid[0], own->nodes[i].about.block[0], own->nodes[i].pointers);
+    }
+    return OK;
+}
+R cuGraphExecDestroy(H e) { instances--; free(e); return OK; }
+R cuGraphDestroy(H g) { free(g); return OK; }

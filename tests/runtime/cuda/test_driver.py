@@ -20,6 +20,7 @@ from adjit.codegen.cuda.kernel import Kernel
 from adjit.errors import UnsupportedError
 from adjit.runtime.cuda import devices, driver
 from adjit.runtime.cuda.device_array import DeviceArray
+from adjit.runtime.cuda.graph import MAX_INSTANCES
 from adjit.runtime.native.code import native_is_supported
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None or not native_is_supported(), reason="needs gcc on Linux on x86-64")
@@ -62,6 +63,7 @@ def card(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ctypes.CDLL
     made.fake_on_launch(callback)
     yield made
     made.fake_cards(1)
+    made.fake_reuse(0)
 
 
 def test_programs_run_through_the_driver(card: ctypes.CDLL) -> None:
@@ -77,6 +79,43 @@ def test_programs_run_through_the_driver(card: ctypes.CDLL) -> None:
     np.testing.assert_allclose(np.asarray(found), here, rtol=1e-12)
     np.testing.assert_allclose(aj.device_get(sums), x[:, ::-1].sum(0), atol=1e-15)
     assert float(sums.copy().block_until_ready().__array__()[0]) == pytest.approx(x[:, 2].sum())
+
+
+def counts(card: ctypes.CDLL) -> list[int]:
+    """Single launches, launches of graphs, nodes that got other addresses, and instances of graphs so far."""
+    found = (ctypes.c_int * 4)()
+    card.fake_counts(found)
+    return list(found)
+
+
+def test_a_call_is_one_launch_of_a_graph(card: ctypes.CDLL) -> None:
+    """Whatever order of its nodes, the bits are the same; new addresses need an instance, and when there are many, an update."""
+    def step(w: Any, x: Any) -> Any:
+        return aj.value_and_grad(lambda w: (np.tanh(x @ w).sum(0) ** 2).sum() + (x @ w).max())(w)
+
+    function, w = aj.compile(step, device="cuda"), aj.device_put(np.linspace(-1, 1, 6).reshape(3, 2))
+    x, found, kept = aj.device_put(np.linspace(-1, 1, 12).reshape(4, 3)), set(), []
+    before = counts(card)
+    for seed in range(MAX_INSTANCES + 4):
+        card.fake_seed(seed)
+        value, gradient = function(w, x)
+        kept.append((value, gradient))          # results stay alive: each call has other addresses
+        found.add((np.asarray(value).tobytes(), np.asarray(gradient).tobytes()))
+    single, graphs, updates, instances = (after - old for after, old in zip(counts(card), before, strict=True))
+    (program,) = function.programs()
+    assert len(program.executable.program.launches) > 3
+    assert len(found) == 1
+    assert (single, graphs, instances) == (0, MAX_INSTANCES + 4, MAX_INSTANCES)
+    assert updates > 4
+    kept.clear()
+    card.fake_reuse(1)
+    before = counts(card)
+    for _ in range(3):
+        value, gradient = function(w, x)        # in the memory of those before
+    assert counts(card)[2] - before[2] <= len(program.executable.program.launches)
+    del function, program, value, gradient
+    gc.collect()
+    assert counts(card)[3] == 0
 
 
 def test_loops_run_through_the_driver(card: ctypes.CDLL) -> None:
@@ -117,7 +156,7 @@ def test_errors_of_the_driver(card: ctypes.CDLL) -> None:
     assert made.name == "a card that is none"
     with pytest.raises(MemoryError, match="a card that is none is out of memory"):
         made.allocate(1 << 40)
-    with pytest.raises(driver.CudaError, match=r"cuMemcpyHtoD_v2: invalid argument \(1\)"):
+    with pytest.raises(driver.CudaError, match=r"cuMemcpyHtoDAsync_v2: invalid argument \(1\)"):
         made.copy_in(64, np.ones(3))
     devices._made.clear()
     card.fake_cards(0)
