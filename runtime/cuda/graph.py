@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from ctypes import POINTER, Structure, byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import POINTER, Structure, byref, c_size_t, c_uint, c_uint64, c_void_p
 
 from adjit.codegen.cuda.program import CHECKS, Node
 from adjit.ir.graph import Slot
