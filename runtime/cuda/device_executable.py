@@ -155,7 +155,7 @@ class DeviceExecutable:
         return results
 
     def _returns(self) -> Iterator[tuple[ResultKind, Slot, int, TensorType]]:
-        """How each result leaves the program: in a donated parameter, as the array that was made for it, or as a copy of what is at a slot."""
+        """How each result leaves the program: in a donated parameter, as the array made for it, or as a copy of a slot."""
         assignment = self.assignment
         for number, (value, location) in enumerate(zip(assignment.graph.results, assignment.result_locations, strict=True)):
             slot, kind = assignment.slots[value], ResultKind.COPY

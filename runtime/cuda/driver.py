@@ -1,7 +1,7 @@
 """NVIDIA's driver through `ctypes`: what programs need of it, and nothing else. `runtime/cuda/emulated_driver.py` has the same methods.
 
-A driver is made when the first program for a device is compiled; importing adjit touches none. All work is on one stream, memory too: what is
-freed there is given out again to launches that come later, so nothing waits for that, and results get the same addresses mostly.
+A driver is made when the first program for a device is compiled; importing adjit touches none. All work is on one stream, memory too:
+what is freed there is given out again to launches that come later, so nothing waits for that, and results get the same addresses mostly.
 """
 
 from __future__ import annotations
