@@ -108,7 +108,7 @@ class _Instance:
         """Give launches to come other arguments."""
         for handle, (parameters, arguments), own in zip(self._handles, self._parameters, words, strict=True):
             if arguments.words[:] != list(own):
-                arguments.words[:] = own
+                arguments.words[:] = list(own)
                 self._call("cuGraphExecKernelNodeSetParams", self.executable, handle, byref(parameters))
 
     def destroy(self) -> None:
