@@ -18,12 +18,13 @@ T = TypeVar("T")
 class ThreadContext:
     """Stacks, whose last entry is the innermost: `emitters`, `scopes` of traces, `captures` of tensors. `wrapping` is the wrapper for
     bodies of loops, `order` the number of derivative rules that are being traced one within the other, `calls` the traces of functions with
-    such rules, `batched_regions` the regions of the graph that is being batched. `device` is the one that a function is traced for.
-    `row_probe` notes uses of the number of rows (`tracer/row_count.py`). `silently` calls a function with NumPy's
-    floating-point warnings off; None before its first use.
+    such rules, `rules_met` the number of calls of them, `batched_regions` the regions of the graph that is being batched. `device` is the
+    one that a function is traced for. `row_probe` notes uses of the number of rows (`tracer/row_count.py`). `silently` calls a function
+    with NumPy's floating-point warnings off; None before its first use.
     """
 
-    __slots__ = ("batched_regions", "calls", "captures", "device", "emitters", "order", "row_probe", "scopes", "silently", "wrapping")
+    __slots__ = ("batched_regions", "calls", "captures", "device", "emitters", "order", "row_probe", "rules_met", "scopes", "silently",
+                 "wrapping")
 
     def __init__(self) -> None:
         self.emitters: list[Any] = []
@@ -33,6 +34,7 @@ class ThreadContext:
         self.wrapping: Any = None
         self.silently: Callable[..., Any] | None = None
         self.order = 0
+        self.rules_met = 0
         self.calls: dict[Any, Any] | None = None
         self.batched_regions: dict[Any, Any] | None = None
         self.row_probe: Any = None

@@ -61,6 +61,7 @@ class custom_vjp(Generic[P, R]):
         self.fun = fun
         self.constant_closures = constant_closures      # True: captured values count as constants; else they are an error
         self.pure = False       # True: `fun` and its rule read nothing besides their arguments, so one trace serves many calls
+        self.last: _Call | None = None      # the call that was traced last: after a forward rule, that of the next order
         self.rule: tuple[Function, Function] | None = None
         self._on_arrays = functools.wraps(fun)(functools.partial(self._call))
         self.__adjit_functions__: tuple[Function, ...] = ()     # for the guards of a trace: the rule may capture arrays, too
@@ -88,6 +89,7 @@ class custom_vjp(Generic[P, R]):
         if self.rule is None:
             raise TraceError(f"{describe(self)} is a custom_vjp without a rule", find_user_location(),
                              hint="call .defvjp(forward, backward) on it first")
+        thread.context.rules_met += 1
         if thread.context.order >= MAX_ORDER:
             return self.fun(*args, **kwargs)
         given = _positional(self.fun, args, kwargs)
@@ -98,7 +100,7 @@ class custom_vjp(Generic[P, R]):
             if call is None:
                 values = None if scope is None else scope.root.values
                 asked = 0 if values is None else values.asked
-                call = _Call(self.fun, *self.rule, given)
+                call = self.last = _Call(self, *self.rule, given)
                 if not call.closed and (values is None or values.asked == asked):       # decisions on values are those of one call
                     known[key] = call       # `call.args` are kept with the key, which names some by identity
             return call.emit(given, self.constant_closures)
@@ -142,18 +144,27 @@ def _signature(args: tuple[Any, ...]) -> tuple[Any, ...]:
 class _Call:
     """A call within a trace: the function, its forward rule and its backward rule, each traced into a region."""
 
-    def __init__(self, fun: Function, forward: Function, backward: Function, args: tuple[Any, ...]):
-        self.name = describe(fun)
+    def __init__(self, custom: custom_vjp[Any, Any], forward: Function, backward: Function, args: tuple[Any, ...]):
+        self.name = describe(custom.fun)
         self.args = args
         self.leaves, self.tree = flatten(args)
         self.positions = [position for position, leaf in enumerate(self.leaves) if _is_array(leaf)]
         self.arrays = [as_traced(self.leaves[position]) for position in self.positions]
-        self.primal = self.trace(fun, self.name)
+        self.primal = self.trace(custom.fun, self.name)
         self.captures: list[Value] = []        # outer values that the backward rule captures
+        self.backward: Graph
+        self.of_any_order = False       # True: the backward rule calls no function with a rule of its own
         with _next_order():
+            custom.last = None
             self.forward = self.trace(lambda *args: self.pair(forward(*args)), f"{self.name}_forward")
             self.check_outputs()
-            self.backward = self.trace_backward(backward)
+            nested = custom.last
+            if nested is not None and self.has_backward_of(nested):
+                self.backward, self.captures, self.of_any_order = nested.backward, nested.captures, True
+            else:
+                met = thread.context.rules_met
+                self.backward = self.trace_backward(backward)
+                self.of_any_order = thread.context.rules_met == met
 
     def trace(self, fun: Function, name: str) -> RegionTrace:
         def flat(*arrays: TracedArray) -> Any:
@@ -181,6 +192,16 @@ class _Call:
                 f"the forward rule of {self.name} returns the output {structure_text(out_tree)} of {', '.join(map(str, found))}, "
                 f"the function itself {structure_text(self.primal.out_tree)} of {', '.join(map(str, expected))}",
                 find_user_location(), "both have to compute the same output")
+
+    def has_backward_of(self, nested: _Call) -> bool:
+        """True if the backward rule that was traced for a call of the next order is that of this call: it is run once, with what it does
+        besides."""
+        def key(call: _Call) -> tuple[Any, ...]:
+            graph = call.forward.graph
+            types = [value.type for value in (*graph.params[:len(call.arrays)], *graph.results)]
+            return types, call.forward.out_tree, call.forward.out_leaves, call.tree, call.positions
+        return (nested.of_any_order and key(nested) == key(self) and all(isinstance(leaf, int) for leaf in self.forward.out_leaves)
+                and all(map(_is_visible, nested.captures)))
 
     def trace_backward(self, backward: Function) -> Graph:
         """The region of the backward rule. Parameters: the residuals, the captured values, the cotangents. Results: one cotangent per
@@ -251,6 +272,15 @@ def _widened(region: RegionTrace, count: int, closed: Sequence[Value]) -> tuple[
     params = {value: own.get(value) or Value(value.type, value.name) for value in closed}
     graph = region.graph
     return Graph(graph.name, (*graph.params[:count], *params.values()), graph.ops, graph.results), params
+
+
+def _is_visible(value: Value) -> bool:
+    """True if a value is one of the trace or the region under way, or of what is around it."""
+    scope = active_scope()
+    builder = None if scope is None else scope.builder
+    while isinstance(builder, GraphBuilder) and not builder.owns(value):
+        builder = builder.parent
+    return isinstance(builder, GraphBuilder)
 
 
 def _is_array(leaf: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -269,3 +270,48 @@ def test_forward_runs_once_and_what_rules_close_over_is_constant() -> None:
     assert found[:4] == found[4:]
     assert compiled.cache_info().traces == 1
     assert len(calls) == 4      # what the trace stored is stored by each call
+
+
+def test_backward_is_traced_once() -> None:
+    scale = aj.tensor([2.0, 3.0])
+    counts = {"scaled": 0, "outer": 0}
+
+    class Scaled(aj.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: aj.Tensor) -> aj.Tensor:
+            ctx.save_for_backward(x)
+            return x * x * scale
+
+        @staticmethod
+        def backward(ctx: Any, grad: aj.Tensor) -> aj.Tensor:
+            counts["scaled"] += 1
+            x, = ctx.saved_tensors
+            return 2 * x * grad * scale
+
+    class Outer(aj.autograd.Function):
+        """Its rule calls a function with a rule of its own, which derivatives of each order follow: it is traced for each."""
+
+        @staticmethod
+        def forward(ctx: Any, x: aj.Tensor) -> aj.Tensor:
+            ctx.save_for_backward(x)
+            return x.exp()
+
+        @staticmethod
+        def backward(ctx: Any, grad: aj.Tensor) -> aj.Tensor:
+            counts["outer"] += 1
+            return Scaled.apply(ctx.saved_tensors[0]) * grad
+
+    def step(function: type[aj.autograd.Function], x: aj.Tensor) -> Any:
+        (slope,) = aj.autograd.grad(function.apply(x * 1.0).sum(), x, create_graph=True)
+        return slope.detach(), *aj.autograd.grad(slope.square().sum(), x)
+
+    x = aj.tensor([1.0, -2.0], requires_grad=True)
+    compiled = aj.compile(step)
+    for function in (Scaled, Outer):
+        expected = [each.tolist() for each in step(function, x)]
+        before = dict(counts)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")     # that `Outer` adds to what is outside
+            assert [each.tolist() for each in compiled(function, x)] == expected
+        if function is Scaled:
+            assert counts["scaled"] == before["scaled"] + 1
