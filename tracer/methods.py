@@ -187,19 +187,22 @@ _PAIRS = (["F", "f"], ["D", "d"])
 
 
 def _view(self: TracedArray, dtype: Any = None, type: Any = None) -> Any:
-    """Return a view of the whole array, or of complex numbers as pairs of reals and the other way round; bits are not read otherwise."""
+    """Return a view of the whole array, of complex numbers as pairs of reals and the other way round, or of the bits as another dtype of
+    the same size."""
     if type is not None or (dtype is not None and (isinstance(dtype, builtins.type) and issubclass(dtype, np.ndarray))):
         kind = dtype if type is None else type
         if kind is not np.ndarray:
             raise unsupported(np.ndarray.view, "numpy.ndarray.view")
     elif dtype is not None and np.dtype(dtype) != self.dtype:
         as_other = np.dtype(dtype)
-        pairs = None if self.scalar or sorted((as_other.char, self.dtype.char)) not in _PAIRS else FUNCTIONS["pairs view"](self, as_other)
-        if pairs is None:
-            raise UnsupportedError(f"numpy.ndarray.view of {self.dtype} as {as_other}: bits are not read as another dtype",
+        in_pairs = not self.scalar and sorted((as_other.char, self.dtype.char)) in _PAIRS
+        found = FUNCTIONS["pairs view" if in_pairs else "bits view"](self, as_other)
+        if found is None:
+            raise UnsupportedError(f"numpy.ndarray.view of {self.dtype} as {as_other}: bits are not read as these",
                                    find_user_location(), hint="of contiguous arrays there are views of complex numbers as the floats of "
-                                   "their parts, and back; x.astype(dtype) converts the values")
-        return pairs
+                                   "their parts, and back, and of integers and of floats of 4 and 8 bytes as others of the same size; "
+                                   "x.astype(dtype) converts the values")
+        return found
     return FUNCTIONS["getitem"](self, Ellipsis)
 
 

@@ -23,6 +23,13 @@ def _written_back(x):
     return z + 0.0, x * 1.0
 
 
+def _negated_by_bits(x):
+    bits = x.T.view(np.uint64)
+    bits[...] ^= np.uint64(1 << 63)
+    x[0, 0] = 4.0
+    return bits + np.uint64(0), x * 1.0
+
+
 @pytest.mark.parametrize(("fun", "x"), [
     (lambda z: z.view(float), Z),
     (lambda z: z.view(np.float32), Z.astype(np.complex64)),
@@ -33,6 +40,9 @@ def _written_back(x):
     (lambda z: z.view(float), np.zeros((2, 0), complex)),
     (_written, Z),
     (_written_back, np.arange(8.0).reshape(2, 4)),
+    (_negated_by_bits, np.array([[1.0, -0.0, np.nan], [np.inf, -2.5, 1e-310]])),
+    (lambda x: (x.view(np.int32), x.view(np.uint32), x[0].view(np.int32)), np.array([1.5, -np.inf], np.float32)),
+    (lambda x: (x.view(np.uint8), x.view(np.uint8).view(np.int8)), np.array([-1, 127, 0], np.int8)),
 ])
 def test_views_are_those_of_numpy(fun, x):
     before, after = x.copy(), x.copy()

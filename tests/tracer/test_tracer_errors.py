@@ -303,7 +303,7 @@ def test_attributes_are_those_of_arrays_or_refused():
         return x
 
     trace_function(fun, (X,), {})
-    fails_here(lambda x: x.view(np.int64), X, error=UnsupportedError, message="numpy.ndarray.view", hint=".astype")
+    fails_here(lambda x: x.view(np.int32), X, error=UnsupportedError, message="numpy.ndarray.view", hint=".astype")
     fails_here(lambda x: x * x.strides[0], X, error=UnsupportedError, message="numpy.ndarray.strides", hint="bytes in memory")
 
 

@@ -12,7 +12,7 @@ from adjit.ir.graph import Value
 from adjit.ir.interpreter import ArrayValue
 from adjit.ir.types import F16, F32, F64, I32, I64, float_limits
 from adjit.tracer import lowering
-from adjit.tracer.array import TracedArray, as_traced, wrap
+from adjit.tracer.array import TracedArray, as_traced, view_of, wrap
 from adjit.tracer.dispatch import implements
 from adjit.tracer.functions.shapes import as_array, moveaxis, normalize_axis, ravel, reshape_to
 from adjit.tracer.functions.ufuncs import elementwise, store_all
@@ -26,6 +26,27 @@ def _number(like: Value, number: float) -> Value:
 
 def _mantissa_bits(x: Value) -> int:
     return 52 if x.type.dtype == F64 else 23
+
+
+_BITS = {F32: I32, F64: I64}
+
+
+def _bits_as(x: Value, dtype: np.dtype) -> Value:
+    """The bits of numbers read as another dtype of the same size."""
+    own, other = _BITS.get(x.type.dtype, x.type.dtype), _BITS.get(dtype, dtype)
+    whole = lowering.convert(x if own is x.type.dtype else ops.bitcast(x), other)
+    return whole if other is dtype else ops.bitcast(whole)
+
+
+def bits_view(x: TracedArray, dtype: np.dtype) -> TracedArray | None:
+    """View of numbers as those of another dtype that have the same bits: integers of one size, and floats of 4 and 8 bytes; else None."""
+    own = x.dtype
+    if own.itemsize != dtype.itemsize or any(each.kind not in "iu" and each not in _BITS for each in (own, dtype)):
+        return None
+    return view_of(x, lambda value: _bits_as(value, dtype), lambda base, value: _bits_as(value, own), x.steps, ("view", dtype))
+
+
+FUNCTIONS["bits view"] = bits_view
 
 
 def _power_of_two(exponent: Value, dtype: np.dtype) -> Value:
