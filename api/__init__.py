@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         special,
         stats,
         tensor_function_names,
+        testing,
         tree,
         utils,
         viz,
@@ -86,8 +87,8 @@ __all__ = [
     "fft", "fit", "fori_loop", "from_dlpack", "func", "get_rng_state", "grad", "hessian", "hvp", "inf", "inference_mode",
     "is_grad_enabled", "jacfwd", "jacobian", "jacrev", "jvp", "linalg", "load", "manual_seed", "map", "nan", "newaxis", "nn", "no_grad",
     "numpy", "ode", "onnx", "optim", "pi", "pure_callback", "random", "ravel_pytree", "save", "scan", "scipy", "set_grad_enabled",
-    "set_rng_state", "solve", "special", "stats", "stop_gradient", "tensor", "tree", "utils", "value_and_grad", "viz", "vjp", "vmap",
-    "while_loop",
+    "set_rng_state", "solve", "special", "stats", "stop_gradient", "tensor", "testing", "tree", "utils", "value_and_grad", "viz", "vjp",
+    "vmap", "while_loop",
 ]
 if TYPE_CHECKING:
     __all__ += tensor_function_names.__all__        # type: ignore[has-type]
@@ -95,7 +96,7 @@ if TYPE_CHECKING:
 _ON_DEMAND = (
     "amp", "backends",
     "cuda", "debug", "distributed", "distributions", "fft", "fit", "func", "nn", "ode", "onnx", "optim", "scipy", "sklearn", "solve",
-    "special", "stats", "tree", "utils", "viz")
+    "special", "stats", "testing", "tree", "utils", "viz")
 _DTYPES = frozenset((
     "channels_last", "channels_last_3d", "contiguous_format", "dtype", "preserve_format", "strided",
     "bfloat16", "bool", "cdouble", "cfloat", "complex128", "complex64", "double", "float", "float16", "float32", "float64", "half", "int",

@@ -3,8 +3,8 @@
 >>> zeros(2)
 tensor([0., 0.])
 
-They take `dtype`, `requires_grad` and `device="cpu"`; floating-point ones are float32 unless `dtype` says otherwise. Random functions draw
-from the default generator, see `adjit.manual_seed`.
+They take `dtype`, `requires_grad` and `device="cpu"`; floating-point ones are float32 unless `dtype` says otherwise; those with sizes and
+sequences write into `out`. Random functions draw from the default generator, see `adjit.manual_seed`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ import numpy as np
 from adjit.eager.apply import apply
 from adjit.eager.device import check_device
 from adjit.eager.generator import Generator, next_key
+from adjit.eager.in_place import written
 from adjit.eager.modes import modes
 from adjit.eager.tensor import Tensor, as_tensor, new_tensor, own_tensor, tensor
+from adjit.ir.errors import ArgumentError
 from adjit.ir.types import is_float
 from adjit.tracer import random
 from adjit.tracer.functions import creation
 from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.scope import is_tracing
+from adjit.tracer.user_location import find_user_location
 
 Size = int | Sequence[int] | None
 
@@ -36,48 +39,51 @@ _UNIFORM, _NORMAL, _RANDINT, _PERMUTATION = (unwrap(draw) for draw in (random.un
 # -- filled
 
 
-def zeros(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+def zeros(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None,
+          out: Tensor | None = None) -> Tensor:
     """Make a tensor of zeros: `zeros(2, 3)` or `zeros((2, 3))`.
 
     >>> zeros(2, 3).shape, zeros((2,)).dtype
     ((2, 3), dtype('float32'))
     """
-    return full(sizes_of(sizes, size), 0, modes.default_float if dtype is None else dtype, requires_grad, device)
+    return full(sizes_of(sizes, size), 0, float_or(dtype, out), requires_grad, device, out)
 
 
-def ones(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+def ones(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None,
+         out: Tensor | None = None) -> Tensor:
     """Make a tensor of ones.
 
     >>> ones(2)
     tensor([1., 1.])
     """
-    return full(sizes_of(sizes, size), 1, modes.default_float if dtype is None else dtype, requires_grad, device)
+    return full(sizes_of(sizes, size), 1, float_or(dtype, out), requires_grad, device, out)
 
 
 def empty(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None,
-          memory_format: Any = None) -> Tensor:
+          memory_format: Any = None, out: Tensor | None = None) -> Tensor:
     """Make a tensor to be filled; it holds zeros, in rows whatever `memory_format` says.
 
     >>> empty(2).shape
     (2,)
     """
-    return zeros(*sizes, size=size, dtype=dtype, requires_grad=requires_grad, device=device)
+    return zeros(*sizes, size=size, dtype=dtype, requires_grad=requires_grad, device=device, out=out)
 
 
-def full(size: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+def full(size: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None,
+         out: Tensor | None = None) -> Tensor:
     """Make a tensor filled with one number: float32 for floats, int64 for ints, bool for bools, unless `dtype` says otherwise.
 
     >>> full((2,), 3), full((2,), 0.5).dtype
     (tensor([3, 3]), dtype('float32'))
     """
     if dtype is None:
-        dtype = modes.default_float if isinstance(fill_value, float) else as_tensor(fill_value).dtype
+        dtype = out.dtype if out is not None else modes.default_float if isinstance(fill_value, float) else as_tensor(fill_value).dtype
     sizes, kind = sizes_of((size,)), dtype_argument(dtype)
     is_plain = kind.kind in "biufc" and type(fill_value) in (_PLAIN if kind.kind in "fc" else _WHOLE) and -1 < fill_value < 2
     if is_plain and min(sizes, default=0) >= 0 and not is_tracing():
-        return finished(_filled(sizes, kind, fill_value), requires_grad, device)
+        return finished(_filled(sizes, kind, fill_value), requires_grad, device, out)
     made: Tensor = apply(_FULL, (sizes, fill_value, kind))
-    return finished(made.detach(), requires_grad, device)
+    return finished(made.detach(), requires_grad, device, out)
 
 
 def _filled(sizes: tuple[int, ...], dtype: np.dtype, number: Any) -> Tensor:
@@ -139,7 +145,8 @@ def full_like(input: Any, fill_value: Any, dtype: Any = None, requires_grad: boo
 # -- sequences of numbers
 
 
-def arange(start: Any = None, end: Any = None, step: Any = 1, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+def arange(start: Any = None, end: Any = None, step: Any = 1, dtype: Any = None, requires_grad: bool = False, device: Any = None,
+           out: Tensor | None = None) -> Tensor:
     """Make the numbers from `start` (0) below `end`: int64 if all are integers, else float32.
 
     >>> arange(3), arange(1.0, 2.0, 0.5)
@@ -148,54 +155,57 @@ def arange(start: Any = None, end: Any = None, step: Any = 1, dtype: Any = None,
     first, last = (0, start) if end is None else (0 if start is None else start, end)
     if last is None:
         raise TypeError("arange() takes an end: arange(3), arange(1, 3) or arange(end=3)")
+    if not isinstance(step, Tensor) and ((last < first and step > 0) or (last > first and step < 0)):
+        raise ArgumentError(f"arange({first}, {last}, {step}): upper bound and lower bound inconsistent with step sign",
+                            find_user_location())
     array = np.arange(first, last, step)
-    wanted = _default(array.dtype) if dtype is None else dtype_argument(dtype)
-    return finished(own_tensor(array.astype(wanted, copy=False)), requires_grad, device)
+    wanted = dtype_argument(dtype) if dtype is not None else out.dtype if out is not None else _default(array.dtype)
+    return finished(own_tensor(array.astype(wanted, copy=False)), requires_grad, device, out)
 
 
-def linspace(start: float, end: float, steps: int, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+def linspace(start: float, end: float, steps: int, dtype: Any = None, requires_grad: bool = False, device: Any = None,
+             out: Tensor | None = None) -> Tensor:
     """Make `steps` numbers from `start` to `end`, both included, at equal distances.
 
     >>> linspace(0.0, 1.0, 3)
     tensor([0.0000, 0.5000, 1.0000])
     """
     array = np.linspace(start, end, operator.index(steps))
-    return finished(tensor(array, modes.default_float if dtype is None else dtype), requires_grad, device)
+    return finished(tensor(array, float_or(dtype, out)), requires_grad, device, out)
 
 
-def eye(n: int, m: int | None = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+def eye(n: int, m: int | None = None, dtype: Any = None, requires_grad: bool = False, device: Any = None,
+        out: Tensor | None = None) -> Tensor:
     """Make a matrix with ones on its diagonal.
 
     >>> eye(2)
     tensor([[1., 0.],
             [0., 1.]])
     """
-    return finished(tensor(np.eye(n, m), modes.default_float if dtype is None else dtype), requires_grad, device)
+    return finished(tensor(np.eye(n, m), float_or(dtype, out)), requires_grad, device, out)
 
 
 # -- random
 
 
 def rand(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None,
-         generator: Generator | None = None) -> Tensor:
+         generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
     """Draw uniform numbers in [0, 1).
 
     >>> rand(2, 3).shape
     (2, 3)
     """
-    return _drawn(_UNIFORM, sizes_of(sizes, size), dtype_argument(modes.default_float if dtype is None else dtype), requires_grad, device,
-                  generator)
+    return _drawn(_UNIFORM, sizes_of(sizes, size), dtype_argument(float_or(dtype, out)), requires_grad, device, generator, out)
 
 
 def randn(*sizes: int | Sequence[int], size: Size = None, dtype: Any = None, requires_grad: bool = False, device: Any = None,
-          generator: Generator | None = None) -> Tensor:
+          generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
     """Draw numbers of the standard normal distribution.
 
     >>> randn(2, 3).shape
     (2, 3)
     """
-    return _drawn(_NORMAL, sizes_of(sizes, size), dtype_argument(modes.default_float if dtype is None else dtype), requires_grad, device,
-                  generator)
+    return _drawn(_NORMAL, sizes_of(sizes, size), dtype_argument(float_or(dtype, out)), requires_grad, device, generator, out)
 
 
 def rand_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None,
@@ -221,7 +231,7 @@ def randn_like(input: Any, dtype: Any = None, requires_grad: bool = False, devic
 
 
 def randint(low: Any = 0, high: Any = None, size: Any = None, dtype: Any = None, requires_grad: bool = False, device: Any = None,
-            generator: Generator | None = None) -> Tensor:
+            generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
     """Draw integers from `low` (0) below `high`, int64: `randint(10, (3,))`, `randint(5, 10, (3,))` or `randint(high=10, size=(3,))`.
 
     >>> bool((randint(5, 10, (100,)) >= 5).all())
@@ -232,17 +242,18 @@ def randint(low: Any = 0, high: Any = None, size: Any = None, dtype: Any = None,
     elif high is None:
         low, high = 0, low
     made: Tensor = apply(_RANDINT, (next_key(generator), sizes_of((size,)), operator.index(low), operator.index(high)))
-    return finished(made if dtype is None else made.to(dtype), requires_grad, device)
+    return finished(made if dtype is None else made.to(dtype), requires_grad, device, out)
 
 
-def randperm(n: int, dtype: Any = None, requires_grad: bool = False, device: Any = None, generator: Generator | None = None) -> Tensor:
+def randperm(n: int, dtype: Any = None, requires_grad: bool = False, device: Any = None, generator: Generator | None = None,
+             out: Tensor | None = None) -> Tensor:
     """Return the integers below `n` in random order.
 
     >>> sorted(randperm(4).tolist())
     [0, 1, 2, 3]
     """
     made: Tensor = apply(_PERMUTATION, (next_key(generator), operator.index(n)))
-    return finished(made if dtype is None else made.to(dtype), requires_grad, device)
+    return finished(made if dtype is None else made.to(dtype), requires_grad, device, out)
 
 
 def randint_like(input: Any, low: Any = 0, high: Any = None, dtype: Any = None, requires_grad: bool = False, device: Any = None,
@@ -317,13 +328,20 @@ def _default(dtype: np.dtype) -> np.dtype:
 
 
 def _drawn(draw: Callable[..., Any], size: tuple[int, ...], dtype: np.dtype, requires_grad: bool, device: Any,
-           generator: Generator | None) -> Tensor:
-    return finished(apply(draw, (next_key(generator), size, dtype)), requires_grad, device)
+           generator: Generator | None, out: Tensor | None) -> Tensor:
+    return finished(apply(draw, (next_key(generator), size, dtype)), requires_grad, device, out)
 
 
-def finished(made: Tensor, requires_grad: bool, device: Any) -> Tensor:
+def float_or(dtype: Any, out: Tensor | None) -> Any:
+    """Dtype of a new tensor: as said, as that of the tensor that it is written into, or the default."""
+    return dtype if dtype is not None else modes.default_float if out is None else out.dtype
+
+
+def finished(made: Tensor, requires_grad: bool, device: Any, out: Tensor | None = None) -> Tensor:
     if device is not None:
         check_device(device)
+    if out is not None:
+        made = written(out, made)
     if requires_grad:
         made.requires_grad = requires_grad      # type: ignore[attr-defined]
     return made

@@ -10,6 +10,7 @@ from adjit.eager.functional.scattering import Reduction
 from adjit.eager.generator import Generator
 from adjit.eager.tensor import Tensor
 from adjit.eager.tensor_methods import TensorLike
+from adjit.eager.in_place import can_cast as can_cast
 from adjit.tensor_creation import arange as arange
 from adjit.tensor_creation import asarray as asarray
 from adjit.tensor_creation import empty as empty
@@ -37,7 +38,6 @@ from adjit.tensor_functions import atleast_2d as atleast_2d
 from adjit.tensor_functions import atleast_3d as atleast_3d
 from adjit.tensor_functions import broadcast_shapes as broadcast_shapes
 from adjit.tensor_functions import broadcast_tensors as broadcast_tensors
-from adjit.tensor_functions import can_cast as can_cast
 from adjit.tensor_functions import cat as cat
 from adjit.tensor_functions import column_stack as column_stack
 from adjit.tensor_functions import dstack as dstack

@@ -19,16 +19,15 @@ import numpy as np
 
 from adjit.eager.apply import apply
 from adjit.eager.functional import shapes
-from adjit.eager.modes import modes
 from adjit.eager.tensor import Tensor, as_tensor, tensor
 from adjit.ir.errors import ArgumentError
 from adjit.linalg import pytorch
-from adjit.tensor_creation import finished
+from adjit.tensor_creation import finished, float_or
 from adjit.tracer.user_location import find_user_location
 
 
 def logspace(start: float, end: float, steps: int, base: float = 10.0, dtype: Any = None, requires_grad: bool = False,
-             device: Any = None) -> Tensor:
+             device: Any = None, out: Tensor | None = None) -> Tensor:
     """Make `steps` numbers from `base**start` to `base**end`, at equal ratios.
 
     >>> import adjit as aj
@@ -36,11 +35,11 @@ def logspace(start: float, end: float, steps: int, base: float = 10.0, dtype: An
     tensor([  1.,  10., 100.])
     """
     array = np.power(base, np.linspace(start, end, steps))
-    return finished(tensor(array, modes.default_float if dtype is None else dtype), requires_grad, device)
+    return finished(tensor(array, float_or(dtype, out)), requires_grad, device, out)
 
 
 def range(start: float = 0, end: float | None = None, step: float = 1, dtype: Any = None, requires_grad: bool = False,
-          device: Any = None) -> Tensor:
+          device: Any = None, out: Tensor | None = None) -> Tensor:
     """Make the numbers from `start` to `end`, which is included; float32. `arange` leaves the end out.
 
     >>> import adjit as aj
@@ -49,7 +48,7 @@ def range(start: float = 0, end: float | None = None, step: float = 1, dtype: An
     """
     first, last = (0, start) if end is None else (start, end)
     count = math.floor((last - first) / step) + 1
-    return finished(tensor(first + step * np.arange(count), modes.default_float if dtype is None else dtype), requires_grad, device)
+    return finished(tensor(first + step * np.arange(count), float_or(dtype, out)), requires_grad, device, out)
 
 
 def tril_indices(row: int, col: int, offset: int = 0, dtype: Any = np.int64, device: Any = None) -> Tensor:
@@ -155,7 +154,7 @@ def _window(length: int, periodic: bool, terms: Callable[[np.ndarray, int], np.n
             device: Any) -> Tensor:
     """Window of a signal; a periodic one is that of one more element, without the last."""
     array = np.ones(length) if length <= 1 else terms(np.arange(length), length if periodic else length - 1)
-    return finished(tensor(array, modes.default_float if dtype is None else dtype), requires_grad, device)
+    return finished(tensor(array, float_or(dtype, None)), requires_grad, device)
 
 
 def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:

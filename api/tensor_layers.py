@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from adjit.eager.checks import check_parameter
 from adjit.eager.generator import Generator, keys_from
 from adjit.eager.tensor import Tensor, as_tensor, tensor
 from adjit.ir.lazy_module import LazyModule
@@ -55,6 +56,7 @@ def poisson(input: Any, generator: Generator | None = None) -> Tensor:
     >>> poisson(tensor([0.0, 0.0]))
     tensor([0., 0.])
     """
+    check_parameter("poisson", "rates", input, ">= 0")
     with nullcontext() if generator is None else keys_from(generator.next_key):
         return distributions.Poisson(as_tensor(input), validate_args=False).sample()      # type: ignore[no-any-return]
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from adjit.eager.apply import apply
+from adjit.eager.checks import check_parameter
 from adjit.eager.functional import shapes
 from adjit.eager.generator import Generator
 from adjit.eager.node_names import raw
@@ -478,6 +479,7 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, dtype: Any = None, ge
     >>> aj.normal(aj.zeros(3), 0.1).shape, aj.normal(0.0, 1.0, (2,)).shape
     ((3,), (2,))
     """
+    check_parameter("normal", "std", std, ">= 0")
     if size is not None:
         return randn(size, dtype=dtype, generator=generator) * std + mean
     shape = np.broadcast_shapes(np.shape(mean), np.shape(std))

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from adjit.eager.tensor import Tensor
-from adjit.ir.errors import IndexingError, ZeroDivisorError
+from adjit.ir.errors import ArgumentError, IndexingError, ZeroDivisorError
 from adjit.tracer.array import contains_traced
 from adjit.tracer.scope import is_tracing
 from adjit.tracer.user_location import find_user_location
@@ -70,3 +70,15 @@ def check_divisor(function: str, x: Any, other: Any = 1, *rest: Any, **options: 
     if kind in "biu" and x.dtype.kind in "biu" and x.array.size and np.any(np.equal(divisor, 0)):
         raise ZeroDivisorError(f"{function}: integers are divided by 0 (ZeroDivisionError)", find_user_location(),
                                hint="choose a divisor that is not 0, x // aj.where(y == 0, 1, y), or divide floats")
+
+
+_RANGES: dict[str, Callable[[np.ndarray], Any]] = {
+    ">= 0": lambda x: x >= 0, "> 0": lambda x: x > 0, "in [0, 1]": lambda x: (x >= 0) & (x <= 1), "in (0, 1)": lambda x: (x > 0) & (x < 1)}
+
+
+def check_parameter(function: str, name: str, value: Any, allowed: str) -> None:
+    """Raise `ArgumentError` for a parameter of a distribution that is not in its range; values within a trace are not known."""
+    array = None if is_tracing() and not isinstance(value, (int, float)) else known(value)
+    if array is not None and array.dtype.kind in "biuf" and not np.all(_RANGES[allowed](array)):
+        found = f"{name}={value}" if not array.ndim else f"{array[~_RANGES[allowed](array)][0]} among {name}"
+        raise ArgumentError(f"{function} expects {name} {allowed}, but found {found}", find_user_location())

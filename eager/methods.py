@@ -12,7 +12,7 @@ import numpy as np
 
 from adjit.eager import arguments, indexing, shape_changes, signatures
 from adjit.eager.apply import apply, apply_in_python, machine_code
-from adjit.eager.checks import check_divisor, check_indices, checked
+from adjit.eager.checks import check_divisor, check_indices, check_parameter, checked
 from adjit.eager.functional import elementwise, reductions, scattering, shapes, spectra, statistics
 from adjit.eager.functional import indexing as indexed
 from adjit.eager.functional import matmul as matmul
@@ -46,7 +46,7 @@ _NUMPY_METHODS: dict[str, Any] = {name: function for names, function in {
     "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
     "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin arcsin": np.arcsin, "acos arccos": np.arccos,
     "atan arctan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh arcsinh": np.arcsinh, "acosh arccosh": np.arccosh,
-    "atanh arctanh": np.arctanh, "abs absolute": np.absolute, "sign sgn": np.sign, "neg negative": np.negative, "reciprocal": np.reciprocal,
+    "atanh arctanh": np.arctanh, "abs absolute": np.absolute, "neg negative": np.negative, "reciprocal": np.reciprocal,
     "floor": np.floor, "ceil": np.ceil, "trunc fix": np.trunc, "round": np.round, "deg2rad": np.deg2rad, "rad2deg": np.rad2deg,
     "sinc": np.sinc, "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite, "signbit": np.signbit,
     "angle": np.angle, "isreal": np.isreal, "logical_not": np.logical_not,
@@ -66,7 +66,8 @@ _NUMPY_METHODS: dict[str, Any] = {name: function for names, function in {
 
 _OWN_METHODS: dict[str, Any] = {name: function for names, function in {
     "div divide": elementwise.divide, "square": elementwise.square, "rsqrt": elementwise.rsqrt, "relu": elementwise.relu,
-    "frac": elementwise.frac, "clamp clip": elementwise.clamp, "clamp_min": elementwise.clamp_min, "clamp_max": elementwise.clamp_max,
+    "frac": elementwise.frac, "sign sgn": elementwise.sign, "clamp clip": elementwise.clamp, "clamp_min": elementwise.clamp_min,
+    "clamp_max": elementwise.clamp_max,
     "lerp": elementwise.lerp, "addcmul": elementwise.addcmul, "addcdiv": elementwise.addcdiv, "where": elementwise.where,
     "masked_fill": elementwise.masked_fill, "clone": elementwise.clone, "sigmoid": elementwise.sigmoid, "erf": composites.erf,
     "nan_to_num": elementwise.nan_to_num, "trace": reductions.trace,
@@ -345,13 +346,21 @@ def _sizes(name: str, function: Function, *keywords: str) -> Function:
 def _view(self: Tensor, *sizes: Any, **kwargs: Any) -> Tensor:
     dtype = kwargs.get("dtype", sizes[0] if len(sizes) == 1 else None)
     if dtype is not None and not hasattr(dtype, "__index__") and not isinstance(dtype, (tuple, list)):
-        return apply(shapes.view_dtype, (self, dtype_argument(dtype)))
+        return _read_as(self, dtype_argument(dtype))
     given = arguments.of_sizes(_view, ("size", "shape"), sizes, kwargs) if kwargs else sizes
     if len(given) != 1 or type(given[0]) is not int:
         given = _integers(*given)
     made: Tensor = apply(shapes.view, (self, given))
     if made._view is None and made.array.size:
         shapes.refuse_view(self.shape, given)
+    return made
+
+
+def _read_as(self: Tensor, dtype: np.dtype) -> Tensor:
+    if is_tracing() or dtype.kind == "c" or self.dtype.kind == "c":
+        return apply(shapes.view_dtype, (self, dtype))
+    made = new_tensor(shapes.as_dtype(self.array, dtype))      # no derivative passes through bits
+    made._writes = self._writes
     return made
 
 
@@ -419,6 +428,7 @@ def _contains(self: Tensor, element: Any) -> bool:
 
 def _normal(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill the tensor with numbers of the normal distribution."""
+    check_parameter("normal_", "std", std, ">= 0")
     return apply_in_place(elementwise.normal, self, (next_key(generator), mean, std))
 
 
@@ -427,31 +437,37 @@ def _uniform(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Ge
     low = interval.pop("from", from_)
     if interval:
         raise TypeError(f"uniform_() got an unexpected argument {next(iter(interval))!r}")
+    check_parameter("uniform_", "to - from", to - low, ">= 0")
     return apply_in_place(elementwise.uniform, self, (next_key(generator), low, to))
 
 
 def _bernoulli(self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Fill the tensor with 1 with probability `p`, else 0."""
+    check_parameter("bernoulli_", "p", p, "in [0, 1]")
     return apply_in_place(elementwise.bernoulli, self, (next_key(generator), p))
 
 
 def _exponential(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill the tensor with numbers of the exponential distribution of rate `lambd`."""
+    check_parameter("exponential_", "lambd", lambd, "> 0")
     return apply_in_place(elementwise.exponential, self, (next_key(generator), lambd))
 
 
 def _geometric(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
     """Fill the tensor with numbers of trials until the first success of probability `p`."""
+    check_parameter("geometric_", "p", p, "in (0, 1)")
     return apply_in_place(elementwise.geometric, self, (next_key(generator), p))
 
 
 def _cauchy(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill the tensor with numbers of the Cauchy distribution."""
+    check_parameter("cauchy_", "sigma", sigma, "> 0")
     return apply_in_place(elementwise.cauchy, self, (next_key(generator), median, sigma))
 
 
 def _log_normal(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
     """Fill the tensor with exponentials of numbers of the normal distribution."""
+    check_parameter("log_normal_", "std", std, "> 0")
     return apply_in_place(elementwise.log_normal, self, (next_key(generator), mean, std))
 
 
@@ -520,6 +536,7 @@ def _conj(self: Tensor) -> Tensor:
 
 def _drawn(self: Tensor, *, generator: Generator | None = None) -> Tensor:
     """Draw 1 with the probability that the tensor holds at each position, else 0."""
+    check_parameter("bernoulli", "probabilities", self, "in [0, 1]")
     return apply_in_place(elementwise.bernoulli, apply(elementwise.clone, (self.detach(),)), (next_key(generator), self.detach()))
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from adjit import random
+from adjit.eager.checks import check_parameter
 from adjit.eager.generator import Generator, next_key
 from adjit.eager.in_place import apply_in_place
 from adjit.eager.modes import no_grad
@@ -37,6 +38,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generato
     >>> bool((filled >= -1.0).all()) and bool((filled < 1.0).all())
     True
     """
+    check_parameter("uniform_", "b - a", b - a, ">= 0")
     return _fill(tensor, _uniform, next_key(generator), float(a), float(b))
 
 
@@ -48,6 +50,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Gene
     >>> bool(abs(weight.mean() - 2.0) < 0.05)
     True
     """
+    check_parameter("normal_", "std", std, ">= 0")
     return _fill(tensor, _normal, next_key(generator), float(mean), float(std))
 
 

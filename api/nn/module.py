@@ -20,6 +20,7 @@ from adjit.ir.types import is_float
 from adjit.nn.backward_hooks import BackwardHooks
 from adjit.nn.parameter import Buffer, Parameter
 from adjit.nn.state import IncompatibleKeys, load_into
+from adjit.runtime.compiled import CompiledFunction, compile
 from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.scope import is_tracing
 from adjit.tracer.tracebacks import hide_frames
@@ -66,6 +67,9 @@ class Kind(Enum):
 
 
 _BUFFERS = (Kind.BUFFER, Kind.TRANSIENT)
+
+_EXTRA = "_extra_state"
+"""Name in a state of what a module has besides tensors."""
 
 
 class _Table(MutableMapping[str, Any]):
@@ -120,6 +124,8 @@ class Module(Stateful):
     _hooks: list[Hook] | None = None
     _backward_hooks: BackwardHooks | None = None
     _state_hooks: StateHooks | None = None
+    _compiled: CompiledFunction[..., Any] | None = None
+    _outside_of_traces = ("_compiled",)
 
     def __init__(self) -> None:
         object.__setattr__(self, "_kinds", {})
@@ -134,6 +140,8 @@ class Module(Stateful):
     else:
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
             try:
+                if self._compiled is not None and not is_tracing():
+                    return self._compiled(*args, **kwargs)
                 if self._pre_hooks is None and self._hooks is None and self._backward_hooks is None:
                     return self.forward(*args, **kwargs)
                 for hook in list(self._pre_hooks or ()):
@@ -186,8 +194,23 @@ class Module(Stateful):
     def __copy__(self) -> Self:
         """Return a module with the same parameters, buffers and modules, to which others can be added."""
         made = type(self).__new__(type(self))
-        vars(made).update(vars(self), _kinds=dict(self._kinds))
+        vars(made).update(Module.__getstate__(self), _kinds=dict(self._kinds))
         return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_compiled"}
+
+    def compile(self, **options: Any) -> None:
+        """Compile the calls of this module in place; options are those of `adjit.compile`, with which this does not change what the module
+        is: `adjit.compile(module)` returns another object.
+
+        >>> from adjit.nn import Linear
+        >>> model = Linear(3, 2)
+        >>> model.compile()
+        >>> model(model.weight).shape
+        (2, 2)
+        """
+        object.__setattr__(self, "_compiled", compile(self.__call__, **options))
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Make `param` the parameter `name`; None reserves the name."""
@@ -334,19 +357,31 @@ class Module(Stateful):
         for path, module in hooked:
             for hook in list(module._state_hooks.before_saving):      # type: ignore[union-attr]
                 hook(module, f"{path}." if path else "", keep_vars)
-        state = {name: tensor if keep_vars else tensor.detach() for name, tensor in self._state(root)}
+        state = {name: item.detach() if isinstance(item, Tensor) and not keep_vars else item
+                 for name, item in self._state(root, extra=True)}
         for path, module in reversed(hooked):
             for hook in list(module._state_hooks.after_saving):      # type: ignore[union-attr]
                 returned = hook(module, state, f"{path}." if path else "", {})
                 state = state if returned is None else returned
         return state
 
-    def _state(self, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
-        """Yield parameters and persistent buffers by path: of each module parameters first."""
+    def _state(self, prefix: str = "", extra: bool = False) -> Iterator[tuple[str, Any]]:
+        """Yield parameters and persistent buffers by path, of each module parameters first; and its extra state where it has one."""
         for path, module in self._all_modules(prefix):
             for kind in (Kind.PARAMETER, Kind.BUFFER):
                 for name, tensor in module._registered(kind):
                     yield _joined(path, name), tensor
+            if extra and type(module).get_extra_state is not Module.get_extra_state:
+                yield _joined(path, _EXTRA), module.get_extra_state()
+
+    def get_extra_state(self) -> Any:
+        """Return what `state_dict` holds of this module besides its tensors. Subclasses that have such state define this and
+        `set_extra_state`."""
+        raise NotImplementedError(f"{type(self).__name__} defines no get_extra_state()")
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take what `get_extra_state` returned; `load_state_dict` calls this."""
+        raise NotImplementedError(f"{type(self).__name__} defines get_extra_state() and no set_extra_state()")
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
         """Write tensors or arrays by path into the parameters and persistent buffers, converted to their dtypes.
@@ -362,7 +397,12 @@ class Module(Stateful):
             for path, module in hooked:
                 for hook in list(module._state_hooks.before_load):       # type: ignore[union-attr]
                     hook(module, state_dict, f"{path}." if path else "", {}, strict, [], [], [])
-        found = load_into(dict(self._state()), state_dict, strict, type(self).__name__)
+        extra = {_joined(path, _EXTRA): module for path, module in self.named_modules()
+                 if type(module).set_extra_state is not Module.set_extra_state}
+        found = load_into(dict(self._state()), state_dict, strict, type(self).__name__, extra)
+        for name, module in extra.items():
+            if name in state_dict:
+                module.set_extra_state(state_dict[name])
         for _, module in hooked:
             for hook in list(module._state_hooks.after_load):       # type: ignore[union-attr]
                 hook(module, found)

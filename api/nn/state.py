@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,12 +35,14 @@ _COUNT = "num_batches_tracked"
 """Name of a count that older states of batch normalisations lack: it stays as it is."""
 
 
-def load_into(own: Mapping[str, Tensor], state: Mapping[str, Any], strict: bool, name: str) -> IncompatibleKeys:
-    """Write a state into the tensors `own`, in place; all of the state is checked before the first write."""
+def load_into(own: Mapping[str, Tensor], state: Mapping[str, Any], strict: bool, name: str, extra: Collection[str] = ()
+              ) -> IncompatibleKeys:
+    """Write a state into the tensors `own`, in place; all of the state is checked before the first write. `extra` names what else it has.
+    """
     if not isinstance(state, Mapping):
         raise StateError(f"a state is a dict of tensors by name, got a {type(state).__name__}", find_user_location())
-    missing = [key for key in own if key not in state and key.rpartition(".")[2] != _COUNT]
-    differ = IncompatibleKeys(missing, [key for key in state if key not in own])
+    missing = [key for key in (*own, *extra) if key not in state and key.rpartition(".")[2] != _COUNT]
+    differ = IncompatibleKeys(missing, [key for key in state if key not in own and key not in extra])
     problems = []
     if strict:
         problems += [f"missing: {', '.join(differ.missing_keys)}"] if differ.missing_keys else []

@@ -44,6 +44,12 @@ def subtract(x: Array, other: Array, alpha: Array = 1) -> Array:
     return as_traced(x) - alpha * as_traced(other)
 
 
+def sign(x: Array) -> Array:
+    """1, 0 or -1, the sign; 0 for NaN, where NumPy gives NaN. Of a complex number the one of absolute value 1 in its direction."""
+    x = as_traced(x)
+    return np.where(np.isnan(x), np.zeros((), x.dtype), np.sign(x)) if is_float(x.dtype) else np.sign(x)
+
+
 def divide(x: Array, other: Array, rounding_mode: Literal["floor", "trunc"] | None = None) -> Array:
     """`x / other`; with `rounding_mode` "floor" or "trunc" rounded down or towards 0, in the dtype of the operands."""
     if rounding_mode is None:

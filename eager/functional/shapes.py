@@ -45,7 +45,7 @@ def reshape(x: Array, shape: Sizes) -> Array:
 
 
 def view_dtype(x: Array, dtype: Any) -> Array:
-    """The same memory read as another dtype: pairs of reals as complex numbers, or the reverse."""
+    """The same memory read as another dtype: pairs of reals as complex numbers, or the reverse; the bits as numbers of the same size."""
     return as_traced(x).view(dtype)
 
 

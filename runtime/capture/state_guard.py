@@ -164,7 +164,7 @@ class StateGuard:
             self._sets.append((value, frozenset(value), path))
         elif isinstance(value, Stateful):
             self._seen.add(id(value))
-            self._seen.update(id(vars(value)[name]) for name in value._outside_of_traces)
+            self._seen.update(id(vars(value)[name]) for name in value._outside_of_traces if name in vars(value))
             self._visit(vars(value), path)
 
 

@@ -393,6 +393,7 @@ T.special.legendre_polynomial_p(x,T.tensor(2.5))
 T.special.airy_ai(p)
 T.special.spherical_bessel_j0(x)
 T.histogramdd(c.detach(),[2,2,3])
+(n.sign(), T.sgn(n.float()))
 """.splitlines() if line]
 
 

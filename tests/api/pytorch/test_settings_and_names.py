@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import pickle
 from typing import Any
@@ -332,3 +333,116 @@ def test_lists_of_numbers_of_several_dtypes() -> None:
                            ([np.ones(2, np.float32), [1, 2]], np.float32), ([np.float64(3.0), 2], np.float64),
                            ([aj.tensor(1.0), 2], np.float32), ([np.complex64(1), 2.0], np.complex64)):
         assert aj.tensor(numbers).dtype == dtype
+
+
+@pytest.mark.parametrize(("draw", "what"), [
+    (lambda: aj.zeros(2).normal_(0, -1), "std >= 0, but found std=-1"),
+    (lambda: aj.zeros(2).uniform_(1, 0), "to - from >= 0"),
+    (lambda: aj.zeros(2).exponential_(0), "lambd > 0"),
+    (lambda: aj.zeros(2).geometric_(1.5), r"p in \(0, 1\)"),
+    (lambda: aj.zeros(2).bernoulli_(1.5), r"p in \[0, 1\]"),
+    (lambda: aj.tensor([0.5, 2.0]).bernoulli(), "found 2.0 among probabilities"),
+    (lambda: aj.zeros(2).cauchy_(0, -1), "sigma > 0"),
+    (lambda: aj.zeros(2).log_normal_(0, -1), "std > 0"),
+    (lambda: aj.normal(0.0, -1.0, (2,)), "std >= 0"),
+    (lambda: aj.normal(aj.zeros(2), aj.tensor([1.0, -3.0])), "found -3.0 among std"),
+    (lambda: aj.poisson(aj.tensor([-1.0])), "rates >= 0"),
+    (lambda: nn.init.normal_(aj.zeros(2), 0.0, -1.0), "std >= 0"),
+    (lambda: nn.init.uniform_(aj.zeros(2), 1.0, 0.0), "b - a >= 0"),
+    (lambda: aj.arange(3, 0), "inconsistent with step sign"),
+])
+def test_parameters_of_what_is_drawn(draw: Any, what: str) -> None:
+    with pytest.raises(RuntimeError, match=what):
+        draw()
+
+
+def test_new_tensors_are_written_into_out() -> None:
+    out = aj.empty(3)
+    for make in (lambda: aj.zeros(3, out=out), lambda: aj.full((3,), 2, out=out), lambda: aj.arange(3, out=out),
+                 lambda: aj.linspace(0, 1, 3, out=out), lambda: aj.logspace(0, 1, 3, out=out), lambda: aj.rand(3, out=out),
+                 lambda: aj.randn(3, out=out), lambda: aj.randperm(3, out=out), lambda: aj.randint(0, 9, (3,), out=out)):
+        assert make() is out
+    assert aj.ones(2, out=out[:2]).tolist() == out[:2].tolist() == [1.0, 1.0]
+    whole = aj.empty(0, dtype="int64")
+    assert aj.eye(2, out=whole) is whole
+    assert whole.tolist() == [[1, 0], [0, 1]]
+    with pytest.raises(RuntimeError, match="out= has the shape"):
+        aj.zeros(2, out=out)
+
+
+def test_modules_compile_in_place() -> None:
+    model = nn.Sequential(nn.Linear(3, 2), nn.Tanh())
+    x, expected = aj.tensor(X), model(aj.tensor(X)).tolist()
+    model.compile(backend="interpret")
+    y = model(x)
+    assert (y.grad_fn.name(), y.tolist()) == ("CompiledBackward", expected)
+    for copied in (copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert copied(x).grad_fn.name() != "CompiledBackward"
+    copied = copy.deepcopy(model)
+    copied[0].weight.detach().zero_()
+    assert model(x).tolist() == expected
+    assert aj.compile(lambda x: model(x) * 2, backend="interpret")(x).tolist() == (2 * y).tolist()
+    handle = model.register_forward_hook(lambda module, args, output: output * 0)
+    assert not model(x).any()
+    handle.remove()
+    assert model(x).tolist() == expected
+
+
+def test_extra_state() -> None:
+    class Counting(nn.Module):
+        def __init__(self, count: int) -> None:
+            super().__init__()
+            self.weight, self.count = nn.Parameter(aj.ones(1)), count
+
+        def get_extra_state(self) -> Any:
+            return {"count": self.count}
+
+        def set_extra_state(self, state: Any) -> None:
+            self.count = state["count"]
+
+    model = nn.Sequential(Counting(5), nn.Linear(1, 1))
+    state = model.state_dict()
+    assert [*state] == ["0.weight", "0._extra_state", "1.weight", "1.bias"]
+    other = nn.Sequential(Counting(0), nn.Linear(1, 1))
+    assert not any(other.load_state_dict(state))
+    assert other[0].count == 5
+    del state["0._extra_state"]
+    with pytest.raises(RuntimeError, match=r"missing: 0\._extra_state"):
+        other.load_state_dict(state)
+
+
+def test_assert_close() -> None:
+    close = aj.testing.assert_close
+    close({"a": [aj.ones(2), 1.0]}, {"a": [aj.ones(2) + 1e-6, 1.0]})
+    close(aj.tensor([np.nan]), aj.tensor([np.nan]), equal_nan=True)
+    close(aj.ones(2), aj.ones(2).double(), check_dtype=False)
+    for actual, expected, text in (
+            ([aj.ones(2, 2)], [aj.tensor([[1.0, 1.0], [1.5, 0.0]])],
+             r"Mismatched elements: 2 / 4 \(50.0%\)\nGreatest absolute difference: 1.0 at index \(1, 1\) \(up to 1e-05 allowed\)\n"
+             r"Greatest relative difference: inf at index \(1, 1\) \(up to 1.3e-06 allowed\)\n\nThe failure occurred for item \[0\]"),
+            (aj.tensor([1, 2]), aj.tensor([1, 3]), "Tensor-likes are not equal"), (aj.ones(2), aj.ones(3), "'shape' do not match"),
+            (aj.ones(2), aj.ones(2).double(), "'dtype' do not match"), ({"a": 1}, {"b": 1}, "Missing keys in the actual mapping: "),
+            ([1], [1, 2], "length of the sequences"), (1.0, 1.5, "Absolute difference: 0.5"),
+            (aj.tensor([np.nan]), aj.tensor([np.nan]), "1 / 1")):
+        with pytest.raises(AssertionError, match=text):
+            close(actual, expected)
+    with pytest.raises(AssertionError, match=r"^own words$"):
+        close(1.0, 2.0, msg="own words")
+
+
+def test_bits_are_viewed() -> None:
+    x = aj.tensor([1.0, -2.0])
+    bits = x.view(aj.int32)
+    bits[1] = 0
+    assert x.tolist() == [1.0, 0.0]
+    assert x.view(aj.uint8).shape == (8,)
+    assert x.view(aj.int64).tolist() == [0x3F800000]
+    with pytest.raises(RuntimeError, match="view: "):
+        aj.ones(3).view(aj.int64)
+
+    @aj.compile
+    def roots(x: aj.Tensor) -> aj.Tensor:       # the fast inverse square root of Quake III
+        y = (0x5F3759DF - (x.view(aj.int32) >> 1)).view(aj.float32)
+        return y * (1.5 - 0.5 * x * y * y)
+
+    np.testing.assert_allclose(roots(aj.tensor([4.0, 0.25])).tolist(), [0.5, 2.0], rtol=2e-3)
