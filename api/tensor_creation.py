@@ -19,10 +19,9 @@ import numpy as np
 from adjit.eager.apply import apply
 from adjit.eager.device import check_device
 from adjit.eager.generator import Generator, next_key
-from adjit.eager.in_place import written
 from adjit.eager.modes import modes
 from adjit.eager.tensor import Tensor, as_tensor, new_tensor, own_tensor, tensor
-from adjit.ir.errors import ArgumentError
+from adjit.ir.errors import ArgumentError, DTypeError, ShapeError
 from adjit.ir.types import is_float
 from adjit.tracer import random
 from adjit.tracer.functions import creation
@@ -347,7 +346,46 @@ def finished(made: Tensor, requires_grad: bool, device: Any, out: Tensor | None 
     return made
 
 
+# -- written into others
+
+
+def can_cast(from_: Any, to: Any) -> bool:
+    """True if a tensor of dtype `from_` may be written to one of dtype `to`: not from floats to integers, nor from complex to real numbers.
+
+    >>> can_cast(np.float64, np.float32), can_cast(np.float32, np.int64)
+    (True, False)
+    """
+    order = {"b": 0, "u": 1, "i": 1, "f": 2, "V": 2, "c": 3}
+    first, second = dtype_argument(from_), dtype_argument(to)
+    return order[first.kind] <= order[second.kind]
+
+
+def written(out: Any, result: Any) -> Any:
+    """Write a result, or each of several, into tensors that are given for it, and return these; the result itself without them.
+
+    Raises `ShapeError` for an `out` of another shape, unless it is empty; `DTypeError` for one that does not hold the numbers, and
+    `ArgumentError` if the result requires grad.
+    """
+    if out is None:
+        return result
+    if isinstance(out, (tuple, list)):
+        made = [written(target, part) for target, part in zip(out, result, strict=True)]
+        return type(result)(*made) if hasattr(result, "_fields") else tuple(made)
+    if result.requires_grad:
+        raise ArgumentError("functions with out= arguments don't support automatic differentiation, but one of the arguments requires grad",
+                            find_user_location(), hint="write the result with out.copy_(result), or compute within adjit.no_grad()")
+    if not can_cast(result.dtype, out.dtype):
+        raise DTypeError(f"result type {result.dtype} can't be cast to the desired output type {out.dtype}", find_user_location())
+    if out.shape != result.shape and not out.numel():
+        out.data = result.to(out.dtype)
+        return out
+    if out.shape != result.shape:
+        raise ShapeError(f"out= has the shape {tuple(out.shape)}, the result {tuple(result.shape)}", find_user_location())
+    return out.copy_(result)
+
+
 __all__ = [
-    "arange", "asarray", "empty", "empty_like", "empty_strided", "eye", "frombuffer", "full", "full_like", "linspace", "ones", "ones_like",
-    "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "scalar_tensor", "zeros", "zeros_like",
+    "arange", "asarray", "can_cast", "empty", "empty_like", "empty_strided", "eye", "frombuffer", "full", "full_like", "linspace",
+    "ones", "ones_like", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "scalar_tensor",
+    "zeros", "zeros_like",
 ]

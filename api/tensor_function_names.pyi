@@ -10,9 +10,9 @@ from adjit.eager.functional.scattering import Reduction
 from adjit.eager.generator import Generator
 from adjit.eager.tensor import Tensor
 from adjit.eager.tensor_methods import TensorLike
-from adjit.eager.in_place import can_cast as can_cast
 from adjit.tensor_creation import arange as arange
 from adjit.tensor_creation import asarray as asarray
+from adjit.tensor_creation import can_cast as can_cast
 from adjit.tensor_creation import empty as empty
 from adjit.tensor_creation import empty_like as empty_like
 from adjit.tensor_creation import empty_strided as empty_strided

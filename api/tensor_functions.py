@@ -21,10 +21,10 @@ from adjit.eager import signatures
 from adjit.eager.apply import apply
 from adjit.eager.functional import shapes
 from adjit.eager.functional.matmul import einsum_of_one
-from adjit.eager.in_place import can_cast, written
 from adjit.eager.node_names import raw
 from adjit.eager.tensor import Tensor, as_tensor, promoted, tensor  # noqa: F401  examples
 from adjit.numpy_signatures import example
+from adjit.tensor_creation import written
 from adjit.tracer.promotion import dtype_argument
 
 # -- of several tensors
@@ -258,7 +258,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: _as_function(name) for name in METHODS},
     **{function.__name__: function for function in (
         cat, stack, where, einsum, from_numpy, is_tensor, real, imag, polygamma, broadcast_tensors, broadcast_shapes, promote_types,
-        result_type, can_cast, repeat_interleave, atleast_1d, atleast_2d, atleast_3d, hstack, vstack, dstack, row_stack, column_stack)},
+        result_type, repeat_interleave, atleast_1d, atleast_2d, atleast_3d, hstack, vstack, dstack, row_stack, column_stack)},
     **{name: getattr(module, name) for module in (tensor_creation, tensor_grids, tensor_layers, tensor_numerics, tensor_settings)
        for name in module.__all__},
     "concat": cat, "concatenate": cat,

@@ -21,11 +21,10 @@ from adjit.eager.operation import Operation
 from adjit.eager.promotion import PROMOTING, promoted, promotes
 from adjit.eager.tensor import Tensor
 from adjit.eager.views import copy_slices, root_of
-from adjit.ir.errors import ArgumentError, DTypeError, InPlaceError, ShapeError
+from adjit.ir.errors import DTypeError, InPlaceError, ShapeError
 from adjit.ir.graph import Value
 from adjit.ir.types import is_inexact
 from adjit.tracer.guards.array_access import WRITING_FUNCTIONS
-from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.scope import Scope, active_scope
 from adjit.tracer.user_location import find_user_location
@@ -209,38 +208,3 @@ def _rebase_history(target: Tensor, node: Node | None, trace: object) -> None:
         target = parent
     target._node, target._index, target._requires_grad = node, 0, node is not None
     target._history += 1
-
-
-def can_cast(from_: Any, to: Any) -> bool:
-    """True if a tensor of dtype `from_` may be written to one of dtype `to`: not from floats to integers, nor from complex to real numbers.
-
-    >>> can_cast(np.float64, np.float32), can_cast(np.float32, np.int64)
-    (True, False)
-    """
-    order = {"b": 0, "u": 1, "i": 1, "f": 2, "V": 2, "c": 3}
-    first, second = dtype_argument(from_), dtype_argument(to)
-    return order[first.kind] <= order[second.kind]
-
-
-def written(out: Any, result: Any) -> Any:
-    """Write a result, or each of several, into tensors that are given for it, and return these; the result itself without them.
-
-    Raises `ShapeError` for an `out` of another shape, unless it is empty; `DTypeError` for one that does not hold the numbers, and
-    `ArgumentError` if the result requires grad.
-    """
-    if out is None:
-        return result
-    if isinstance(out, (tuple, list)):
-        made = [written(target, part) for target, part in zip(out, result, strict=True)]
-        return type(result)(*made) if hasattr(result, "_fields") else tuple(made)
-    if result.requires_grad:
-        raise ArgumentError("functions with out= arguments don't support automatic differentiation, but one of the arguments requires grad",
-                            find_user_location(), hint="write the result with out.copy_(result), or compute within adjit.no_grad()")
-    if not can_cast(result.dtype, out.dtype):
-        raise DTypeError(f"result type {result.dtype} can't be cast to the desired output type {out.dtype}", find_user_location())
-    if out.shape != result.shape and not out.numel():
-        out.data = result.to(out.dtype)
-        return out
-    if out.shape != result.shape:
-        raise ShapeError(f"out= has the shape {tuple(out.shape)}, the result {tuple(result.shape)}", find_user_location())
-    return out.copy_(result)

@@ -33,7 +33,7 @@ def test_every_public_name_has_a_type() -> None:
     public = {name for name in dir(aj.Tensor) if not name.startswith("_")}
     assert public - names("METHODS_STUB") - SCRIPT["OF_THE_COMPILER"] == {"dtype", "ndim", "shape"}      # of the class itself
     imported = {alias.asname for node in ast.walk(ast.parse(SCRIPT["FUNCTIONS_STUB"].read_text()))
-                if isinstance(node, ast.ImportFrom) and str(node.module).startswith(("adjit.tensor_", "adjit.eager.in_place")) for alias in node.names}
+                if isinstance(node, ast.ImportFrom) and str(node.module).startswith("adjit.tensor_") for alias in node.names}
     assert names("FUNCTIONS_STUB") == set(METHODS)
     assert imported == {name for name in FUNCTIONS if FUNCTIONS[name].__name__ == name} - set(METHODS)
 
