@@ -17,7 +17,6 @@ from adjit.ir import ops
 from adjit.ir.types import is_inexact
 from adjit.linalg.factorizations import cholesky_factor, lu_factors, substitute
 from adjit.linalg.failures import watched
-from adjit.linalg.panels import has_panels, lu_by_panels
 from adjit.runtime.custom_vjp import custom_vjp
 from adjit.runtime.transforms import stop_gradient
 from adjit.tracer.array import wrap
@@ -121,8 +120,7 @@ class LapackFactored:
     def __init__(self, a: Any):
         self.a = a = watched(a, "getrf")
         known = stop_gradient(a)
-        found: tuple[Any, ...] = lu_by_panels(known) if has_panels(a) else tuple(map(wrap, ops.lu.emit(known.value)))
-        self.factors, self.pivots, self.order = found
+        self.factors, self.pivots, self.order = map(wrap, ops.lu.emit(known.value))
 
     def solve(self, b: Any) -> Any:
         """x of `a @ x = b`."""

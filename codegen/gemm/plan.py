@@ -173,7 +173,7 @@ class Plan:
         """True if the product has code of its own, for all its sizes and strides, which is not divided into tasks; else the product is a
         table for the driver of all products."""
         p = self.product
-        if self.dots or self.a == "copied" or self.b == "copied" or len(self.k_blocks) > 1:
+        if self.dots or self.a == "copied" or self.b == "copied" or len(self.k_blocks) > 1 or p.adds:
             return False
         vectors = p.rows * p.inner * sum(map(len, self.panels))
         return not vectors or (vectors <= MAX_SPECIALISED_FMAS and len(set(self.tiles)) * len(set(self.panels)) <= MAX_SPECIALISED_TILES)
@@ -287,7 +287,7 @@ def plan_product(product: Product, target: Target, has_epilogue: bool = False) -
     of_pairs = product.conjugates is not None
     p, swapped = (product, False) if has_epilogue or of_pairs else product.as_rows()
     lanes, limits = target.lanes(p.element_bytes), LIMITS[target.registers]
-    dots = p.transpose_b and not p.transpose_a and not has_epilogue and not of_pairs and p.inner > 0 and (
+    dots = p.transpose_b and not p.transpose_a and not (has_epilogue or of_pairs or p.adds) and p.inner > 0 and (
         p.rows <= MAX_DOT_ROWS or (p.inner >= 4 * p.rows and p.rows * p.inner * p.element_bytes < MAX_DOT_BYTES))
     if dots and swapped and p.columns * p.inner <= MAX_UNROLLED_FMAS and (p.inner <= MAX_SHORT_DOT or p.batch > 1):
         p, swapped, dots = product, False, False

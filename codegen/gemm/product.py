@@ -28,6 +28,8 @@ class Product:
     A product of complex numbers is one of reals with `conjugates`: true for each operand of which the conjugate is taken. Parts alternate
     in memory. Rows of real and of imaginary parts of op(A), in turn, are multiplied with op(B), whose columns are parts; an element of C is
     made of two by two sums. `rows` and `columns` count parts, the leading dimensions and batch strides count complex numbers.
+
+    `adds`: the product, of reals, is added to what C holds.
     """
 
     rows: int
@@ -44,6 +46,7 @@ class Product:
     batch_stride_b: int = 0
     batch_stride_c: int = 0
     conjugates: tuple[bool, bool] | None = None
+    adds: bool = False
 
     def __str__(self) -> str:
         rows, columns = self.rows // self.unit, self.columns // self.unit

@@ -29,7 +29,7 @@ NUMBERS = (
     "source_lda", "source_inner_a", "source_inner_b", "source_column_b",
     "lda", "inner_a", "inner_b", "ldc", "column_c",     # strides that the tile kernels read
     "mc_tiles", "nc_panels", "packed_tile", "panel",     # tiles of a group, panels of a group, bytes of a packed tile of A and panel of B
-    "k_blocks")
+    "k_blocks", "adds")
 
 POINTERS = (
     "tile_epilogue", "packed_a", *(f"pack_{kind}" for kind in range(KINDS)),
@@ -116,7 +116,7 @@ def plan_table(name: str, plan: Plan, pointers: Mapping[str, str]) -> Definition
         "narrow_panels": kinds.narrow_panels, "whole_panels": kinds.whole_panels,
         "wide_columns": wide, "narrow_columns": narrow, "last_columns": last,
         "mc_tiles": plan.mc_tiles, "nc_panels": plan.nc_panels, "packed_tile": plan.packed_tile_elements * size,
-        "panel": plan.panel_elements * size, "k_blocks": len(plan.k_blocks)}
+        "panel": plan.panel_elements * size, "k_blocks": len(plan.k_blocks), "adds": p.adds}
     starts = [sum(plan.k_blocks[:k]) for k in range(len(plan.k_blocks))]
     words = [f"i64 {int(numbers[name])}" for name in NUMBERS]
     links = [f"ptr {'@' + pointers[name] if name in pointers else 'null'}" for name in POINTERS]
