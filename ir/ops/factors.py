@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -76,10 +77,43 @@ def _infer_cholesky(a: TensorType) -> TensorType:
 
 def _cholesky_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> Cotangents:
     (factor,) = results
-    inner = hermitian_diagonal(lower(diagonal_halved(adjoint_product(factor, ct, turn_a=True))))
-    left = triangular_solve(conjugate(factor), inner, lower=True, transpose=True, unit=False)
+    inner = hermitian_diagonal(diagonal_halved(_lower_product(factor, ct)))
+    left = _solved_upper(conjugate(factor), adjoint(inner))
     both = triangular_solve(conjugate(factor), adjoint(left), lower=True, transpose=True, unit=False)
     return (diagonal_halved(lower(add(both, adjoint(both)))),)
+
+
+MIN_PARTED = 256
+"""Rows from which derivatives of factors leave out products with zeros: products of parts, beside which copies of parts count little."""
+
+
+def _lower_product(a: Value, b: Value) -> Value:
+    """The lower triangle of aᴴ b, for a lower triangle a: large matrices by quarters, of which a third or more is zero."""
+    size = a.type.shape[-1]
+    if size < MIN_PARTED:
+        return lower(adjoint_product(a, b, turn_a=True))
+    (top, rest), axis = ((0, size // 2), (size // 2, size)), a.type.rank - 1
+    below_a, corner_a, below_b = part(a, rest, top), part(a, rest, rest), part(b, rest, top)
+    first = add(_lower_product(part(a, top, top), part(b, top, top)), lower(adjoint_product(below_a, below_b, turn_a=True)))
+    last = _lower_product(corner_a, part(b, rest, rest))
+    zero = full_like(part(b, top, rest), 0.0)
+    return concatenate(concatenate(first, zero, axis=axis),
+                       concatenate(adjoint_product(corner_a, below_b, turn_a=True), last, axis=axis), axis=axis - 1)
+
+
+def _solved_upper(a: Value, b: Value) -> Value:
+    """x of aᵀ x = b, for a lower triangle a and an upper triangle b: the columns of large matrices by quarters, each of them with the rows
+    that are not zero."""
+    size = a.type.shape[-1]
+    if size < MIN_PARTED:
+        return triangular_solve(a, b, lower=True, transpose=True, unit=False)
+    found: list[Value] = []
+    for left, right in pairwise(size * quarter // 4 for quarter in range(5)):
+        rows, columns = (0, right), (left, right)
+        x = triangular_solve(part(a, rows, rows), part(b, rows, columns), lower=True, transpose=True, unit=False)
+        rest = [full_like(part(b, (right, size), columns), 0.0)] if right < size else []
+        found.append(concatenate(x, *rest, axis=a.type.rank - 2))
+    return concatenate(*found, axis=a.type.rank - 1)
 
 
 cholesky: OpDefinition = define(

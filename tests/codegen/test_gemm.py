@@ -107,6 +107,7 @@ def check(product: Product, target: Target, cuts: tuple[int, ...] = (1, 3)) -> n
     exact = np.matmul(*(np.conj(x) if conj else x for x, conj in zip((
         (a.swapaxes(1, 2) if p.transpose_a else a).astype(wide), (b.swapaxes(1, 2) if p.transpose_b else b).astype(wide)),
         p.conjugates or (False, False), strict=True)))
+    exact = exact + GAP if p.adds else exact
     code, function = lowered(product, target)
     results = []
     for cut in cuts:
@@ -145,6 +146,13 @@ def test_sizes(target: Target, dtype: str, transpose_a: bool, transpose_b: bool,
     require(target)
     shapes = some(SHAPES, target, exhaustive, ORIENTATIONS.index((transpose_a, transpose_b)) + (dtype == "f64"))
     check_all((dense_product(*shape, dtype, transpose_a, transpose_b) for shape in shapes), target)
+
+
+@pytest.mark.parametrize(("transpose_a", "transpose_b"), ORIENTATIONS)
+def test_added_to_what_is_there(transpose_a: bool, transpose_b: bool) -> None:
+    """One row, one column, a column of tiles, a small product, several blocks of k whose sums continue in C or not, packed operands."""
+    shapes = [(1, 9, 40), (40, 9, 1), (64, 16, 24), (9, 5, 7), (70, 260, 33), (20, 800, 16)]
+    check_all((replace(dense_product(*shape, "f64", transpose_a, transpose_b), adds=True) for shape in shapes), host_targets()[-1])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
