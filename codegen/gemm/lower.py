@@ -178,7 +178,8 @@ def _call_kernel(text: VectorBuilder, plan: Plan, a: str, b: str, kernel: Kernel
     first, count = ("%low", text.sub("%high", "%low")) if plan.axis == "rows" else ("0", str(len(plan.tiles)))
     row, lda, ldc = text.mul(first, rows), p.strides_a[0], 1 if plan.dots == "along" else p.ldc
     here, goal, apart = text.at(a, text.scalar, (row, lda)), text.at("%C", text.scalar, (row, ldc)), rows * lda * p.element_bytes
-    text.call("void", f"@{kernel.name}", ("ptr", here), ("ptr", b), ("ptr", goal), ("i64", plan.k_blocks[0]), ("i64", LAST if p.adds else FIRST | LAST),
+    part = LAST if p.adds else FIRST | LAST
+    text.call("void", f"@{kernel.name}", ("ptr", here), ("ptr", b), ("ptr", goal), ("i64", plan.k_blocks[0]), ("i64", part),
               ("ptr", text.use(f"@{TABLE}")), ("i64", count), ("i64", apart), ("i64", row), ("i64", 0), ("ptr", "null"), ("ptr", "null"))
 
 

@@ -57,7 +57,8 @@ def test_triangular_systems(dtype: type, tolerance: float) -> None:
     a, b = (0.05 * GENERAL[0] + np.eye(SIZE)).astype(dtype), RANDOM.normal(size=(SIZE, 40)).astype(dtype)
 
     def solutions(a: Any, b: Any) -> Any:
-        return [wrap(ops.triangular_solve(a.value, b.value, lower=lower, transpose=transpose, unit=unit)) for lower, transpose, unit in ways]
+        return [wrap(ops.triangular_solve(a.value, b.value, lower=lower, transpose=transpose, unit=unit))
+                for lower, transpose, unit in ways]
 
     ways = list(itertools.product((False, True), repeat=3))
     for (lower, transpose, unit), x in zip(ways, aj.compile(solutions)(a, b), strict=True):
