@@ -30,10 +30,10 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """An argument of a launch: operand or result number `index`, scratch memory from byte `index` on, or the word of a check; the launch
-    touches `nbytes` bytes from byte `start` on."""
+    """An argument of a launch: operand or result number `index`, scratch memory of the plan from byte `index` on, the word of a check, or
+    working memory, which is any launch's; the launch touches `nbytes` bytes from byte `start` on."""
 
-    kind: Literal["operand", "result", "scratch", "check"]
+    kind: Literal["operand", "result", "scratch", "check", "work"]
     index: int
     nbytes: int
     start: int = 0

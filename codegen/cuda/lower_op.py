@@ -7,6 +7,7 @@ from adjit.codegen.cuda.arrays.fourier import lower_fourier
 from adjit.codegen.cuda.arrays.indexing import lower_check, lower_scatter, lower_take
 from adjit.codegen.cuda.arrays.lines import lower_argmax, lower_cumulative
 from adjit.codegen.cuda.arrays.movement import lower_copy, lower_movement, lower_table
+from adjit.codegen.cuda.arrays.orthogonal import lower_column_order, lower_eigh, lower_qr, lower_qr_raw, lower_svd
 from adjit.codegen.cuda.arrays.reductions import lower_reduction
 from adjit.codegen.cuda.arrays.sorting import lower_sort
 from adjit.codegen.cuda.arrays.windows import lower_convolution, lower_kernel_gradient, lower_windows
@@ -23,6 +24,8 @@ _BY_NAME = {"fused": lower_fused, "matmul": lower_matmul, "matmul_epilogue": low
             "convolution": lower_convolution, "convolution_kernel_gradient": lower_kernel_gradient,
             "iota": lower_alone, "table": lower_table, "cholesky": lower_cholesky, "lu": lower_lu, "lu_inverse": lower_lu_inverse,
             "lu_solve": lower_lu_solve, "triangular_solve": lower_triangular_solve,
+            "qr": lower_qr, "qr_raw": lower_qr_raw, "column_order": lower_column_order,
+            **dict.fromkeys(("svd", "svdvals"), lower_svd), **dict.fromkeys(("eigh", "eigvalsh"), lower_eigh),
             **dict.fromkeys(("fft", "rfft", "irfft"), lower_fourier),
             **dict.fromkeys(("take", "take_along_axis"), lower_take),
             **dict.fromkeys(("scatter_add", "scatter_add_along_axis", "scatter_set"), lower_scatter),
@@ -47,8 +50,7 @@ def lower_op(op: Op, memory: Memory) -> list[Launch]:
 
 
 _WORDS = {"banded_solve": "a solution of banded equations", "sylvester": "a solution of Sylvester's equation",
-          **dict.fromkeys(("qr", "qr_raw", "column_order"), "a QR factorization"),
-          **dict.fromkeys(("eig", "eigh", "eigvals", "eigvalsh"), "eigenvalues"), **dict.fromkeys(("svd", "svdvals"), "singular values"),
+          **dict.fromkeys(("eig", "eigvals"), "eigenvalues"),
           **dict.fromkeys(COLLECTIVES, "communication of ranks")}
 """What users call ops that have no code for devices."""
 

@@ -98,8 +98,9 @@ def _overlap(first: Sequence[Range], second: Sequence[Range]) -> bool:
     return any(a[0] == b[0] and a[1] < b[2] and b[1] < a[2] for a in first for b in second)
 
 
-CHECKS = "check"
-"""Space of the words in which checks of indices say what they found."""
+CHECKS, WORK = "check", "work"
+"""Spaces of the words in which checks of indices say what they found, and of memory that launches work in, one after the other: the memory
+plan, which knows nothing of how a device factors matrices, has none for that."""
 
 
 class DeviceProgram:
@@ -182,6 +183,12 @@ class DeviceProgram:
                     yield from program.programs()
 
     @property
+    def work_bytes(self) -> int:
+        """Bytes of working memory of the program, its loops and branches."""
+        return max((pointer.start + pointer.nbytes for node in self.launches for pointer in node.launch.pointers if pointer.kind == WORK),
+                   default=0)
+
+    @property
     def launches(self) -> list[Node]:
         """The launches of the program and of each of its regions."""
         return [node for program in self.programs() for node in program.nodes if isinstance(node, Node)]
@@ -207,6 +214,8 @@ class DeviceProgram:
                 if pointer.kind == "check":
                     places.append(Slot(CHECKS, 0, 8 * len(self.checks)))
                     self.checks.append(op)
+                elif pointer.kind == "work":
+                    places.append(Slot(WORK, 0, pointer.start))
                 elif pointer.kind == "scratch":
                     places.append(scratch[0].offset_by(pointer.index))
                 else:

@@ -17,6 +17,9 @@ WARP = 32
 MAX_THREADS = 1024
 """Threads that run in step, and most threads of a block."""
 
+MAX_STATIC_SHARED_BYTES = 48 << 10
+"""Most shared memory of a block that a kernel asks for by itself."""
+
 MAX_LOAD_BYTES = 16
 """Bytes of the widest load."""
 

@@ -40,7 +40,7 @@ class DeviceExecutable:
         types = {slot.offset: type for slot, type in self.assignment.buffers.items() if slot.space == "result"}
         self.made = [types.get(number) for number in range(len(planned.results))]
         self.arena_bytes = aligned(self.assignment.arena_bytes)
-        self._check_bytes = 8 * max(len(program.checks) for program in self.program.programs())
+        self._check_bytes = aligned(8 * max(len(program.checks) for program in self.program.programs()))
         self._returned = tuple(self._returns())
         self._arenas: list[Buffer] = []
         self._launchers: dict[int, Callable[[Addresses], None]] = {}        # by the identity of the step
@@ -68,7 +68,7 @@ class DeviceExecutable:
                 self._verify(program, memory, step)
             elif isinstance(step, HostNode):
                 if step.programs:
-                    run_loop(step, memory.of(step.places), self.driver, partial(self._run_region, step, memory.checks))
+                    run_loop(step, memory.of(step.places), self.driver, partial(self._run_region, step, memory))
                 elif step.op.definition.is_check:
                     self._decide(step.op, memory.of(step.places)[0])
                 else:
@@ -91,8 +91,8 @@ class DeviceExecutable:
             launch = self._launchers[id(nodes)] = self.driver.launcher(nodes)
         launch(memory)
 
-    def _run_region(self, node: HostNode, checks: int, number: int, params: Sequence[int], results: Sequence[int], arena: int) -> None:
-        program, memory = node.programs[number], Addresses(params, results, arena, checks)
+    def _run_region(self, node: HostNode, outer: Addresses, number: int, params: Sequence[int], results: Sequence[int], arena: int) -> None:
+        program, memory = node.programs[number], outer.region(params, results, arena)
         self._run(program, memory)
         for index, value in enumerate(program.assignment.graph.results):
             (source,) = memory.of([program.assignment.slots[value]])
@@ -133,11 +133,16 @@ class DeviceExecutable:
                 raise IndexingError(f"{op.name}: an index was out of range for axis {axis} of size {size}", op.loc)
 
     def take_memory(self) -> Buffer:
-        """Memory for the arena and the words of checks of one call, which nobody uses."""
+        """Memory for the arena, the words of checks and the working memory of one call, which nobody uses."""
         try:
             return self._arenas.pop()
         except IndexError:
-            return Buffer(self.driver, self.arena_bytes + self._check_bytes)
+            return Buffer(self.driver, self.arena_bytes + self._check_bytes + self.program.work_bytes)
+
+    def parts_of(self, memory: Buffer) -> tuple[int, int, int]:
+        """Addresses of the arena, the words and the working memory."""
+        checks = memory.address + self.arena_bytes
+        return memory.address, checks, checks + self._check_bytes
 
     def _finish(self, call: _Call, leaves: Sequence[Any]) -> list[Any]:
         results: list[Any] = []
@@ -176,4 +181,4 @@ class _Call:
         self.params = [array if isinstance(array, DeviceArray) else put(driver, array) for array in arrays]
         self.made = [None if type is None else new(driver, type) for type in executable.made]
         self.addresses = Addresses([array.address for array in self.params], [0 if array is None else array.address for array in self.made],
-                                   self.memory.address, self.memory.address + executable.arena_bytes)
+                                   *executable.parts_of(self.memory))

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from ctypes import POINTER, Structure, byref, c_size_t, c_uint, c_uint64, c_void_p
 
-from adjit.codegen.cuda.program import CHECKS, Node
+from adjit.codegen.cuda.program import CHECKS, WORK, Node
 from adjit.ir.graph import Slot
 
 MAX_INSTANCES = 8
@@ -36,18 +37,28 @@ SIGNATURES: dict[str, tuple[object, ...]] = {
 
 
 class Addresses:
-    """Addresses of the memory of a program or a region while it runs: its parameters, its results, its arena, and the words of its checks.
-    All programs of a call share the words: they are read before a loop or a branch begins."""
+    """Addresses of the memory of a program or a region while it runs: its parameters, its results, its arena, the words of its checks, and
+    working memory. All programs of a call share the last two: words are read before a loop or a branch begins."""
 
-    def __init__(self, params: Sequence[int], results: Sequence[int], arena: int, checks: int):
-        self.bases = {"param": params, "result": results}
-        self.arena, self.checks = arena, checks
+    def __init__(self, params: Sequence[int], results: Sequence[int], arena: int, checks: int, work: int):
+        self._lists = {"param": params, "result": results}
+        self._blocks = {"arena": arena, CHECKS: checks, WORK: work}
         self.key = (*params, *results, arena, checks)
+
+    @property
+    def checks(self) -> int:
+        """Address of the words."""
+        return self._blocks[CHECKS]
+
+    def region(self, params: Sequence[int], results: Sequence[int], arena: int) -> Addresses:
+        """Addresses for a region of the program."""
+        return Addresses(params, results, arena, self._blocks[CHECKS], self._blocks[WORK])
 
     def of(self, places: Sequence[Slot]) -> list[int]:
         """The address of each place."""
-        return [self.arena + slot.offset if slot.space == "arena" else self.checks + slot.start if slot.space == CHECKS
-                else self.bases[slot.space][slot.offset] + slot.start for slot in places]
+        lists, blocks = self._lists, self._blocks
+        return [lists[slot.space][slot.offset] + slot.start if slot.space in lists
+                else blocks[slot.space] + (slot.offset if slot.space == "arena" else slot.start) for slot in places]
 
 
 class Arguments:
@@ -82,7 +93,8 @@ class LaunchGraph:
 
     def __del__(self) -> None:
         for instance in self._instances.values():
-            instance.destroy()
+            with suppress(RuntimeError):        # the driver may have ended before
+                instance.destroy()
 
 
 class _Instance:

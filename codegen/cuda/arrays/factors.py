@@ -4,85 +4,19 @@ of the result; a thread solves for one right-hand side. This is for stacks of sm
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
+from adjit.codegen.cuda.arrays.matrix_text import MatrixText
 from adjit.codegen.cuda.arrays.positions import element_number
-from adjit.codegen.cuda.kernel import Launch, Pointer
+from adjit.codegen.cuda.kernel import Launch
 from adjit.codegen.cuda.target import FLAT_THREADS
-from adjit.codegen.cuda.text import KernelText
 from adjit.codegen.cuda.writer import Memory
 from adjit.codegen.native.kernels.builder import Index
 from adjit.ir.graph import Op
-from adjit.ir.types import I64, is_complex, real_dtype
+from adjit.ir.types import I64
 
 Element = tuple[str, Index]
 """A pointer, and the number of an element there."""
-
-
-class _MatrixText(KernelText):
-    """Text of a kernel on the last two axes of the operands; results are written and read."""
-
-    def __init__(self, op: Op):
-        super().__init__(FLAT_THREADS)
-        self.op, self.number_dtype = op, op.operands[0].type.dtype
-        self.real = real_dtype(self.number_dtype)
-        self.type, self.part = self.element(self.number_dtype), self.element(self.real)
-        self.given = [self.pointer("read") for _ in op.operands]
-        self.made = [self.pointer("update") for _ in op.results]
-        self.zero = "zeroinitializer" if is_complex(self.number_dtype) else self.literal(0, self.number_dtype)
-        self.count, self.thread_number = self.number(), ""
-
-    def get(self, pointer: str, index: Index) -> str:
-        return self.read(pointer, self.number_dtype, index)[0]
-
-    def put(self, value: str, pointer: str, index: Index) -> None:
-        self.write([value], pointer, self.number_dtype, index)
-
-    def of_parts(self, real: str) -> str:
-        """A real number as an element."""
-        if not is_complex(self.number_dtype):
-            return real
-        return self.let(f"insertelement {self.type} zeroinitializer, {self.part} {real}, i32 0")
-
-    def twice(self, real: str) -> str:
-        """A real number in each part of an element."""
-        if not is_complex(self.number_dtype):
-            return real
-        return self.let(f"insertelement {self.type} {self.of_parts(real)}, {self.part} {real}, i32 1")
-
-    def real_part(self, value: str) -> str:
-        return self.let(f"extractelement {self.type} {value}, i32 0") if is_complex(self.number_dtype) else value
-
-    def size_of(self, value: str) -> str:
-        """The size by which LAPACK compares elements: the sum of the sizes of the parts."""
-        name = f"@llvm.fabs.f{8 * self.real.itemsize}"
-        if not is_complex(self.number_dtype):
-            return self.call(self.part, name, (self.part, value))
-        parts = [self.call(self.part, name, (self.part, self.let(f"extractelement {self.type} {value}, i32 {part}"))) for part in range(2)]
-        return self.let(f"fadd {self.part} {parts[0]}, {parts[1]}")
-
-    def conjugated(self, value: str) -> str:
-        if not is_complex(self.number_dtype):
-            return value
-        imaginary = self.let(f"fneg {self.part} {self.let(f'extractelement {self.type} {value}, i32 1')}")
-        return self.let(f"insertelement {self.type} {value}, {self.part} {imaginary}, i32 1")
-
-    def less_product(self, value: str, a: str, b: str) -> str:
-        return self.applied("subtract", self.number_dtype, value, self.applied("multiply", self.number_dtype, a, b))
-
-    @contextmanager
-    def shared_out(self, thread: str, count: Index, first: Index = 0) -> Iterator[str]:
-        """Numbers from `first` up to `count`, dealt to the threads of the block; a barrier at the end."""
-        with self.for_range(self.plus(thread, first), count, FLAT_THREADS, empty=True) as loop:
-            yield loop.counter
-        self.barrier()
-
-    def launched(self, label: str, grid: int, count: int) -> list[Launch]:
-        op = self.op
-        pointers = [*(Pointer("operand", number, value.type.nbytes) for number, value in enumerate(op.operands)),
-                    *(Pointer("result", number, value.type.nbytes) for number, value in enumerate(op.results))]
-        return [Launch(self.kernel(label), grid, tuple(pointers), (count,))]
 
 
 def lower_cholesky(op: Op, memory: Memory) -> list[Launch]:
@@ -91,7 +25,7 @@ def lower_cholesky(op: Op, memory: Memory) -> list[Launch]:
     size, stack = type.shape[-1], math.prod(type.shape[:-2])
     if not stack:
         return []
-    text = _MatrixText(op)
+    text = MatrixText(op)
     (source,), (target,), thread = text.given, text.made, text.thread()
     base = text.times(text.block_number(), size * size)
 
@@ -129,7 +63,7 @@ def lower_lu(op: Op, memory: Memory) -> list[Launch]:
     (rows, columns), stack = a.shape[-2:], math.prod(a.shape[:-2])
     if not stack:
         return []
-    text, count = _MatrixText(op), min(rows, columns)
+    text, count = MatrixText(op), min(rows, columns)
     (source,), (factors, pivots, order), thread, block = text.given, text.made, text.thread(), text.block_number()
     base, first_pivot, first_row = (text.times(block, number) for number in (rows * columns, count, rows))
 
@@ -179,7 +113,7 @@ def _swap(get: Callable[[str], str], put: Callable[[str, str], None], a: str, b:
     put(first, b)
 
 
-def _substituted(text: _MatrixText, size: int, lower: bool, unit: bool, factor: Callable[[str, str], str], start: Callable[[str], str],
+def _substituted(text: MatrixText, size: int, lower: bool, unit: bool, factor: Callable[[str, str], str], start: Callable[[str], str],
                  x: Callable[[str], Element]) -> None:
     """Solve a triangular system for one right-hand side: `start(row)` is its element, `x(row)` the place of the solution's. `factor(row,
     column)` is an element of the matrix; it is not read outside of the triangle."""
@@ -197,7 +131,7 @@ def lower_triangular_solve(op: Op, memory: Memory) -> list[Launch]:
     size, columns = op.result.type.shape[-2:]
     lower, transpose = op.attrs["lower"], op.attrs["transpose"]
 
-    def solve(text: _MatrixText, matrix: Index, base: Index, column: str) -> None:
+    def solve(text: MatrixText, matrix: Index, base: Index, column: str) -> None:
         (a, b), (target,) = text.given, text.made
 
         def factor(row: str, column: str) -> str:
@@ -217,7 +151,7 @@ def lower_lu_solve(op: Op, memory: Memory) -> list[Launch]:
     """The launch of `lu_solve`: a thread a right-hand side."""
     size, columns = op.result.type.shape[-2:]
 
-    def solve(text: _MatrixText, matrix: Index, base: Index, column: str) -> None:
+    def solve(text: MatrixText, matrix: Index, base: Index, column: str) -> None:
         (_, factors, order, b), (target,) = text.given, text.made
 
         def packed(row: str, column: str) -> str:
@@ -247,7 +181,7 @@ def lower_lu_inverse(op: Op, memory: Memory) -> list[Launch]:
     """The launch of `lu_inverse`: a thread a column of the inverse, which is a row of the result."""
     size = op.result.type.shape[-1]
 
-    def solve(text: _MatrixText, matrix: Index, base: Index, column: str) -> None:
+    def solve(text: MatrixText, matrix: Index, base: Index, column: str) -> None:
         (_, factors, pivots), (target,) = text.given, text.made
         first = text.times(text.let(f"udiv i64 {text.thread_number}, {size}"), size)
 
@@ -275,14 +209,14 @@ def lower_lu_inverse(op: Op, memory: Memory) -> list[Launch]:
     return _for_right_sides(op, solve)
 
 
-def _for_right_sides(op: Op, solve: Callable[[_MatrixText, Index, Index, str], None]) -> list[Launch]:
+def _for_right_sides(op: Op, solve: Callable[[MatrixText, Index, Index, str], None]) -> list[Launch]:
     """The launch that calls `solve(text, matrix, right, column)` for each column of a stack of right-hand sides: the numbers of the first
     elements of its square matrix and of its right-hand sides, and the number of the column."""
     *stack, rows, columns = op.result.type.shape
     total = math.prod(stack) * columns
     if not total:
         return []
-    text = _MatrixText(op)
+    text = MatrixText(op)
     number = text.thread_number = element_number(text)
     with text.where(text.compare("slt", number, text.count)):
         matrix = text.let(f"udiv i64 {number}, {columns}")

@@ -26,10 +26,14 @@ PARTS = 8
 ONE_IN = 12
 """Without `--exhaustive`, the first sample of each op and one in twelve of the others."""
 
+OF_ANY_PHASE = ("eigh", "svd")
+"""Ops whose vectors may be turned: tests/codegen/cuda/test_device_factors.py has what holds for them."""
+
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_results_are_those_of_the_interpreter(part: int, exhaustive: bool) -> None:
-    for_each(((name, (definition, sample)) for name, definition, sample in device_cases(exhaustive, ONE_IN)[part::PARTS]), check)
+    for_each(((name, (definition, sample)) for name, definition, sample in device_cases(exhaustive, ONE_IN)[part::PARTS]
+              if definition.name not in OF_ANY_PHASE), check)
 
 
 def check(definition: OpDefinition, sample: Sample) -> None:

@@ -18,9 +18,13 @@ from support.tracing import checked_trace
 import adjit as aj
 from adjit.codegen.cuda.emulated import EmulatedKernel, EmulationError
 from adjit.codegen.cuda.kernel import Kernel, Launch, named_kernel
-from adjit.codegen.cuda.program import DeviceProgram
+from adjit.codegen.cuda.program import WORK, DeviceProgram
 from adjit.codegen.cuda.ptx import ptx_of
 from adjit.codegen.cuda.target import SM_80, SM_90
+from adjit.ir.builder import trace_graph
+from adjit.ir.ops.decompositions import column_order, eigh, eigvalsh, qr, svd, svdvals
+from adjit.ir.ops.factors import cholesky, lu
+from adjit.ir.types import TensorType
 from adjit.passes.pipeline import run_pipeline
 from adjit.runtime.native.code import native_is_supported
 
@@ -70,7 +74,8 @@ class Buffers:
     """Memory of a program as arrays, by buffer: parameters, results and arena, which nobody wrote yet."""
 
     def __init__(self, program: DeviceProgram, arrays: list[np.ndarray]):
-        self.memory: dict[tuple[str, int], np.ndarray] = {("arena", 0): _filled(program.assignment.arena_bytes)}
+        self.memory: dict[tuple[str, int], np.ndarray] = {("arena", 0): _filled(program.assignment.arena_bytes),
+                                                          (WORK, 0): _filled(program.work_bytes)}
         for slot, type in program.assignment.buffers.items():
             self.memory[slot.space, slot.offset] = _filled(type.nbytes)
         for index, array in enumerate(arrays):
@@ -121,6 +126,24 @@ def test_ptx_has_the_bits_of_the_emulated_device(name: str, rows: int, columns: 
         if key[0] == "result":
             type = program.assignment.graph.results[key[1]].type.dtype
             assert same_bits(found.view(type), there.memory[key].view(type))
+
+
+FACTORS = ((svd, {"full": True}), (column_order, {}), (qr, {"complete": True}), (svdvals, {}), (eigh, {"lower": True}),
+           (eigvalsh, {"lower": False}), (cholesky, {}), (lu, {}))
+
+
+def test_factors_of_matrices_have_no_races(exhaustive: bool) -> None:
+    """With one warp, and with several where threads do not run in step."""
+    for size, dtype in ((3, np.complex64), (36, np.float32)) if exhaustive else ((3, np.float32),):
+        a = (np.random.default_rng(size).random((size, size)) + np.eye(size)).astype(dtype)
+        for definition, attrs in FACTORS if exhaustive else FACTORS[::4]:
+            graph = trace_graph("factors", [TensorType(a.dtype, a.shape)], lambda x, d=definition, attrs=attrs: list(d.emit(x, **attrs)))
+            program = DeviceProgram(run_pipeline(graph, OPTIONS, True).final)
+            here, there = Buffers(program, [a]), Buffers(program, [a])
+            for number, node in enumerate(program.nodes):
+                emulate(node.launch, here.of(program, number), preempt=4)
+                interpret(node.launch, there.of(program, number), [pointer.kind == "operand" for pointer in node.launch.pointers])
+            assert all(here.memory[key].tobytes() == there.memory[key].tobytes() for key in here.memory if key[0] == "result")
 
 
 def lines_to_break(text: str) -> Iterator[tuple[str, str]]:

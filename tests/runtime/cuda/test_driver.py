@@ -7,6 +7,7 @@ import gc
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ def card(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ctypes.CDLL
     monkeypatch.setattr(driver, "LIBRARY", str(library))
     monkeypatch.setattr(devices, "_made", {})
     kernels: dict[bytes, Kernel] = {}
+    emulated = cache(EmulatedKernel)
     load = driver.Driver._load
 
     def noting(self: driver.Driver, kernel: Kernel) -> None:
@@ -56,7 +58,7 @@ def card(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ctypes.CDLL
         assert threads == kernel.threads
         words = [parameters[index][0] for index in range(len(kernel.pointers) + kernel.numbers)]
         pointers, numbers = words[:len(kernel.pointers)], words[len(kernel.pointers):]
-        EmulatedKernel(kernel).launch(grid, [(address, 1 << 16) for address in pointers], numbers)
+        emulated(kernel).launch(grid, [(address, 1 << 16) for address in pointers], numbers)
 
     callback = _CALLBACK(launch)
     made = ctypes.CDLL(str(library))
