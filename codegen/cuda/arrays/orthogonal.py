@@ -297,8 +297,9 @@ def lower_svd(op: Op, memory: Memory) -> list[Launch]:
     base = text.times(block, rows * columns)
     a = _Matrix(text, text.given[0], base, columns, 1) if tall else _Matrix(text, text.given[0], base, 1, columns, True)
     whole = long if with_vectors and op.attrs["full"] else short
+    turns: list[_Matrix] = []
     if not with_vectors:
-        g, turns = _Matrix(text, text.work, base, 1, long), []
+        g = _Matrix(text, text.work, base, 1, long)
         values = text.made[0]
     else:
         u, values, vh = text.made
