@@ -11,6 +11,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Value, carried_operands, positions, updated_results
 from adjit.ir.ops.collectives import NAMES as COLLECTIVES
+from adjit.ir.ops.panels import rows_of
 from adjit.ir.ops.traits import ALIASES, CONTROL_FLOW, HOST_CALLS
 from adjit.ir.types import TensorType
 from adjit.ir.verifier import in_place_operands
@@ -36,7 +37,7 @@ def match_donations(graph: Graph) -> Donations:
     computed from this parameter element by element, since such a result can be written in place (`p - rate * g` takes the buffer of `p`).
     Parameters with the fewest such results choose first, and each chooses the result that is computed from the fewest parameters: Adam's
     moments do not take the buffer of the weights, which depend on all of them, even if a penalty on the weights makes the moments depend on
-    the weights. The remaining results are matched in order.
+    the weights. The remaining results are matched in order. Arrays of any number of rows take none.
     """
     params, outputs = set(graph.params), set(graph.results)
     writable = {index: value for index, (value, role) in enumerate(zip(graph.params, graph.param_roles, strict=True))
@@ -45,8 +46,9 @@ def match_donations(graph: Graph) -> Donations:
     donated = {index: value for index, value in writable.items() if graph.param_roles[index] == "donated"}
     sources = _propagate_sources(graph.ops, {value: 1 << index for index, value in writable.items()}) if writable else {}
     results: dict[TensorType, list[Value]] = {}
+    rows, _ = rows_of(graph)
     for value in dict.fromkeys(graph.results):
-        if value not in params:
+        if value not in params and value not in rows:       # the type of any number of rows is that of one panel
             results.setdefault(value.type, []).append(value)
     fitting = {index: results.get(value.type, []) for index, value in donated.items()}
     few_first = {type: sorted(values, key=lambda value: sources.get(value, 0).bit_count()) for type, values in results.items()}

@@ -465,6 +465,15 @@ def test_donated_arrays_share_no_memory_with_rows() -> None:
         compiled(weights, memory[:696].reshape(-1, 6))
 
 
+def test_results_of_rows_take_no_donated_memory() -> None:
+    """64 rows of 64 numbers have the type of the weights, whose memory 100 rows would overflow."""
+    given = np.linspace(-1, 1, 6400).reshape(100, 64)
+    weights = np.eye(64)
+    result = aj.compile(lambda w, x: np.tanh(x @ w), donate="w", batch="x")(weights, given)
+    assert not np.shares_memory(result, weights)
+    assert np.allclose(result, np.tanh(given))
+
+
 def test_other_backends_have_a_program_for_each_size() -> None:
     compiled = aj.compile(lambda x: x * 2, batch="x", backend="interpret")
     for size in (1, 5):
