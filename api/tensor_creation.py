@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from adjit.eager.apply import apply
-from adjit.eager.device import check_device
 from adjit.eager.generator import Generator, next_key
 from adjit.eager.modes import modes
 from adjit.eager.tensor import Tensor, as_tensor, new_tensor, own_tensor, tensor
+from adjit.eager.transfer import moved
 from adjit.ir.errors import ArgumentError, DTypeError, ShapeError
 from adjit.ir.types import is_float
 from adjit.tracer import random
@@ -338,7 +338,7 @@ def float_or(dtype: Any, out: Tensor | None) -> Any:
 
 def finished(made: Tensor, requires_grad: bool, device: Any, out: Tensor | None = None) -> Tensor:
     if device is not None:
-        check_device(device)
+        made = moved(made, device)
     if out is not None:
         made = written(out, made)
     if requires_grad:

@@ -39,6 +39,7 @@ from adjit.ir.host_functions import was_raised_by_host
 from adjit.ir.thread_context import ThreadContext, thread
 from adjit.ir.types import is_inexact
 from adjit.tracer.array import TracedArray, wrap
+from adjit.tracer.array_wrapper import DeviceLeaf
 from adjit.tracer.scope import Scope, active_scope
 from adjit.tracer.user_location import find_user_location
 
@@ -141,7 +142,7 @@ def apply_in_python(function: Function, args: tuple[Any, ...], kwargs: Mapping[s
         wanted = tuple([i for i, operand in enumerate(operands) if differentiable(operand)])
         if wanted:
             key.append(wanted)
-    call = known_calls.get(tuple(key))
+    call = None if switches.devices else known_calls.get(tuple(key))      # `find_call` looks where the operands are
     context = thread.context
     scopes = context.scopes
     if call is None or context.row_probe is not None:
@@ -176,7 +177,7 @@ def apply_in_python(function: Function, args: tuple[Any, ...], kwargs: Mapping[s
     if scopes and not scopes[-1].evaluates:
         return call.rebuild(_emit(function, args, kwargs, call, operands, scopes[-1]))
     outs = run_arrays(call.operation, arrays)
-    if function in STRIDED:
+    if function in STRIDED and not isinstance(arrays[0], DeviceLeaf):
         outs = (STRIDED[function](arrays[0], *args[1:], **kwargs), *outs[1:])
     call.note_run()
     return call.rebuild(_finished(call.operation, operands, arrays, outs, call.is_view))
@@ -202,6 +203,24 @@ def _one_view(operation: Operation, base: Any, array: np.ndarray, index: int = 0
             view.history = base._history if base._view is None else root_of(base)._history
             return made
     made.array, made._writes, made._requires_grad, made._view = array.copy(), [0], False, None
+    return made
+
+
+def _copied_view(operation: Operation, operands: Sequence[Any], array: DeviceLeaf, index: int) -> Tensor:
+    """Make the tensor of an operation that takes a view of a tensor on a device: a copy, as arrays there are contiguous, which is made again
+    before it is used once the base was written to. Writes to it go to the base, too (`in_place.write_through`)."""
+    base, others = operands[0], [operand.array if isinstance(operand, Tensor) else operand for operand in operands[1:]]
+    writes, then = base._writes, base._writes[0]
+
+    def refresh() -> None:
+        nonlocal then
+        if writes[0] != then:
+            then = writes[0]
+            array.assign(run_arrays(operation, [base.array, *others])[index])
+
+    array.follow(refresh)
+    made = new_tensor(array)
+    made._writes, made._view = writes, View(base, operation, index)
     return made
 
 
@@ -232,7 +251,9 @@ def _finished(operation: Operation, operands: Sequence[Any], arrays: Sequence[An
     results: list[Tensor] = []
     for i in range(operation.results):
         array = outs[i]
-        if is_view and not (fresh[i] and array.base is None):
+        if isinstance(array, DeviceLeaf):
+            results.append(_copied_view(operation, operands, array, i) if is_view else new_tensor(array))
+        elif is_view and not (fresh[i] and array.base is None):
             results.append(_one_view(operation, operands[0], array, i))
         else:
             results.append(new_tensor(array if fresh[i] else array.copy()))

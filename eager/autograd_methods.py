@@ -12,6 +12,7 @@ import numpy as np
 from adjit.eager import signatures
 from adjit.eager.apply import apply, machine_code
 from adjit.eager.capture import current_capture, traced
+from adjit.eager.device import CPU, CUDA, device_of
 from adjit.eager.engine import backward as run_backward
 from adjit.eager.formatting import tensor_repr
 from adjit.eager.gradient_overrides import separate_history, with_gradient_of
@@ -22,6 +23,7 @@ from adjit.eager.tensor import tensor as make_tensor
 from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError, TraceError, UnsupportedError
 from adjit.ir.types import is_complex, is_inexact
 from adjit.tracer.array import TracedArray, view_of
+from adjit.tracer.array_wrapper import DeviceLeaf
 from adjit.tracer.scope import is_tracing
 from adjit.tracer.tracebacks import user_frames_only
 from adjit.tracer.user_location import find_user_location, warn_user
@@ -383,7 +385,9 @@ def _repr(self: Tensor) -> str:
         kind = array.value.type if array.scope.open else array.dtype
         return f"<placeholder for a tensor {kind}, in a function that is traced>"
     node = _grad_fn(self)
-    return tensor_repr(array, None if node is None else node.name(), self._requires_grad and node is None, type(self)._prefix)
+    where = device_of(array)
+    return tensor_repr(array.copied() if where is CUDA else array, None if node is None else node.name(),
+                       self._requires_grad and node is None, type(self)._prefix, None if where is CPU else where)
 
 
 def _repr_html_(self: Tensor) -> str:
@@ -418,7 +422,8 @@ def _as_argument(self: Tensor, traced_content: TracedArray) -> Tensor:
 
 
 def _signature_key(self: Tensor) -> tuple[Any, ...]:
-    return (Tensor, self._requires_grad if self._view is None else _get_requires_grad(self))
+    requires_grad = self._requires_grad if self._view is None else _get_requires_grad(self)
+    return (Tensor, requires_grad, self.array.device) if isinstance(self.array, DeviceLeaf) else (Tensor, requires_grad)
 
 
 def install() -> None:

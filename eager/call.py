@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from adjit.eager.device import DeviceRuntime, common_device
+from adjit.eager.modes import switches
 from adjit.eager.node import follow_writes
 from adjit.eager.node_names import node_name
 from adjit.eager.operation import Operation, without_locations
@@ -217,12 +219,16 @@ def find_call(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, An
               wanted: tuple[int, ...], dynamic: bool, is_view: bool, writes: Function | None = None) -> Call:
     """Return the call for a key, traced if it is new. A call that `writes` in place has a node with that function's name. In a trace that
     counts rows each call is traced: what it computes from their number is noted then."""
+    device = None
+    if switches.devices and not is_tracing():
+        device = common_device(operand.array for operand in operands if isinstance(operand, Tensor))
+        key = key if device is None else (*key, device)
     counts = thread.context.row_probe is not None
     call = None if counts else known_calls.get(key)
     if call is None:
         name, values = node_name(writes or function, args, dict(kwargs)), _OperandValues(lambda graph: differentiate(graph, Options()))
         with at_users_line():
-            call = _trace(name, function, args, kwargs, operands, wanted, dynamic, is_view, function in CONSTANT, values)
+            call = _trace(name, function, args, kwargs, operands, wanted, dynamic, is_view, function in CONSTANT, values, device)
         if values.asked or counts:
             return call
         known_calls[key] = call
@@ -261,7 +267,7 @@ def at_users_line() -> Iterator[None]:
 @isolated_from_handlers
 def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], operands: Sequence[Any],
            wanted: tuple[int, ...], dynamic: bool, is_view: bool, constant: bool,
-           values: CallValues) -> Call:
+           values: CallValues, device: str | None) -> Call:
     builder = _OperationBuilder(getattr(function, "__name__", "function"), locate=find_user_location)
     scope = Scope(builder)
     scope.as_pytorch = True
@@ -282,7 +288,8 @@ def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping
         found, tree, leaves = collect_results(function(*new_args, **new_kwargs))
         region = without_locations(builder.build(found))
     weak = frozenset(index for index, operand in enumerate(operands) if _is_weak(operand))
-    operation = Operation(name, region, len(found), wanted, weak, force_requires_grad=not constant, views=is_view)
+    make: Callable[..., Operation] = Operation if device is None else DeviceRuntime.operation
+    operation = make(name, region, len(found), wanted, weak, force_requires_grad=not constant, views=is_view and device is None)
     return Call(operation, tree, leaves, is_view, tuple(capture.array for capture in scope.captures.values()))
 
 

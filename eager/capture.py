@@ -17,12 +17,13 @@ from adjit.eager.gradient_overrides import separate_history
 from adjit.eager.tensor import Tensor
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
-from adjit.ir.errors import InPlaceError, Location, TraceError, UnsupportedError
+from adjit.ir.errors import ArgumentError, InPlaceError, Location, TraceError, UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.thread_context import thread
 from adjit.ir.types import F64, TensorType
 from adjit.tracer.array import TracedArray, as_traced, traced_array
 from adjit.tracer.array_checks import check_array
+from adjit.tracer.array_wrapper import DeviceLeaf
 from adjit.tracer.scope import Scope, active_scope
 from adjit.tracer.user_location import find_user_location
 
@@ -129,6 +130,7 @@ class Capture:
         if tensor._view is not None:        # its graph is the graph of its base
             tensor.requires_grad        # noqa: B018
         array = tensor.array
+        check_place(array)
         key: Any = id(array) if isinstance(array, TracedArray) else memory_key(array)      # a traced array within another capture
         same = self._by_memory.get(key) if array.size else None
         if same is not None and same.requires_grad and tensor._requires_grad:       # each has a gradient of its own
@@ -139,7 +141,7 @@ class Capture:
                 traced = separate_history(traced, same.value if tensor._requires_grad else None)
         elif traced is None:
             root = _root_scope()
-            dtype = array.dtype if isinstance(array, TracedArray) else check_array(array, "a tensor", find_user_location())
+            dtype = array.dtype if isinstance(array, (TracedArray, DeviceLeaf)) else check_array(array, "a tensor", find_user_location())
             type = TensorType(dtype, array.shape)
             traced = traced_array(new_parameter(root, type, content=array), root, scalar=False)
         before = dict(vars(tensor))
@@ -154,6 +156,8 @@ class Capture:
     def check_writes(self) -> None:
         """Raise `InPlaceError` if a tensor was written to that shares a part of its memory with another one."""
         entries = [entry for entry in self.entries.values() if entry.shares is None]
+        for entry in entries:
+            _check_view(entry, entries)
         pair = overlapping([entry.before["array"] for entry in entries], [entry.content.value is not entry.value for entry in entries])
         if pair is not None:
             shapes = " and ".join(str(entries[number].tensor.shape) for number in pair)
@@ -225,6 +229,27 @@ class Capture:
                 state["_grad"] = before
 
 
+def check_place(array: Any) -> None:
+    """Raise `ArgumentError` if the content of a tensor is not where the program under way is to run; numbers are copied there."""
+    device = thread.context.device
+    if isinstance(array, DeviceLeaf) and device == "cpu":
+        raise ArgumentError("a tensor on the device cuda:0 is used in a function that is compiled for the CPU", find_user_location(),
+                            hint="compile it with device=\"cuda\", or move the tensor: x.cpu()")
+    if isinstance(array, np.ndarray) and array.ndim and device != "cpu":
+        raise ArgumentError(f"Expected all tensors to be on the same device: a tensor of shape {array.shape} is on the CPU, and the "
+                            f"function is compiled for {device!r}", find_user_location(), hint=f"move it: x.to({device!r})")
+
+
+def _check_view(entry: CapturedTensor, entries: Sequence[CapturedTensor]) -> None:
+    """Raise `InPlaceError` for a write to a view on a device, which is a copy there, or to a tensor of which the trace reads a view."""
+    if entry.content.value is entry.value or not isinstance(entry.before["array"], DeviceLeaf):
+        return
+    counter = entry.before["_writes"]
+    if entry.before["array"].is_view or any(other is not entry and other.before["_writes"] is counter for other in entries):
+        raise InPlaceError(f"a compiled function writes to a tensor of shape {entry.tensor.shape} on a device that is a view, or of which "
+                           "it reads a view from outside", find_user_location(), hint="take the view within the function, or pass a clone()")
+
+
 def _owner(content: TracedArray) -> TracedArray:
     return content if content.alias is None else content.alias.owner
 
@@ -289,12 +314,15 @@ def traced(operand: Any) -> TracedArray:
 
 def memory_key(array: np.ndarray) -> MemoryKey:
     """Key of an array's memory and layout: equal for arrays that show the same elements."""
+    if isinstance(array, DeviceLeaf):
+        return array.address, array.shape, (), array.dtype.str
     return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str
 
 
 def overlapping(arrays: Sequence[np.ndarray], written: Sequence[bool]) -> tuple[int, int] | None:
     """Return the indices of two arrays that share memory, one of which is written to; None if there are none."""
-    bounds = [np.lib.array_utils.byte_bounds(array) if array.size else (0, 0) for array in arrays]
+    bounds = [(0, 0) if not array.size else (array.address, array.address + array.nbytes) if isinstance(array, DeviceLeaf)
+              else np.lib.array_utils.byte_bounds(array) for array in arrays]
     near: list[int] = []        # arrays that reach to the start of the next one
     for index in sorted((index for index, array in enumerate(arrays) if array.size), key=bounds.__getitem__):
         near = [other for other in near if bounds[other][1] > bounds[index][0]]
@@ -306,6 +334,8 @@ def overlapping(arrays: Sequence[np.ndarray], written: Sequence[bool]) -> tuple[
 
 
 def _share(first: np.ndarray, second: np.ndarray) -> bool:
+    if isinstance(first, DeviceLeaf) or isinstance(second, DeviceLeaf):     # which are contiguous
+        return isinstance(first, DeviceLeaf) and isinstance(second, DeviceLeaf)
     try:
         return np.shares_memory(first, second, max_work=10_000)     # type: ignore[arg-type]  # any bound is allowed
     except np.exceptions.TooHardError:

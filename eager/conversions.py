@@ -14,17 +14,19 @@ import numpy as np
 from adjit.eager import signatures
 from adjit.eager.apply import apply
 from adjit.eager.capture import current_capture, traced
-from adjit.eager.device import CPU, check_device, names_device
+from adjit.eager.device import CPU, CUDA, device, device_of, names_device
 from adjit.eager.functional import elementwise, shapes
 from adjit.eager.gradient_overrides import detached_value
 from adjit.eager.lost_gradients import check_number
 from adjit.eager.node_names import raw
 from adjit.eager.tensor import Tensor, new_tensor, note_wrapper, own_tensor, tensor
-from adjit.ir.errors import ArgumentError, DTypeError, NonDifferentiableError, ShapeError
+from adjit.eager.transfer import moved
+from adjit.ir.errors import ArgumentError, DTypeError, NonDifferentiableError, ShapeError, UnsupportedError
 from adjit.ir.types import bfloat16, is_complex, is_float
 from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.array_checks import check_array, is_ndarray
 from adjit.tracer.array_errors import write_refused
+from adjit.tracer.array_wrapper import DeviceLeaf
 from adjit.tracer.functions import creation
 from adjit.tracer.lowering import contiguous_strides
 from adjit.tracer.methods import array_namespace
@@ -66,11 +68,10 @@ def install() -> None:
     members |= {name: _to_dtype(np.dtype(dtype)) for name, dtype in _MORE_DTYPES.items()}
     for name, member in members.items():
         setattr(Tensor, name, member if member.__name__ == name else signatures.named(member, name))
-    Tensor.device = CPU       # type: ignore[attr-defined]
     for name, part in {"real": _real, "imag": _imag}.items():
         setattr(Tensor, name, property(part, functools.partial(_set_part, name)))
     for name, getter in {"is_nested": _is_false, "output_nr": _output_number,
-                         "T": _reversed, "mT": _matrix_transposed, "H": _matrix, "is_cuda": _is_cuda, "is_cpu": _is_cpu, "mH": _adjoint,
+                         "T": _reversed, "mT": _matrix_transposed, "H": _matrix, "device": _device, "is_cuda": _is_cuda, "is_cpu": _is_cpu, "mH": _adjoint,
                          "nbytes": _nbytes, "itemsize": _element_size}.items():
         setattr(Tensor, name, property(getter))
 
@@ -102,19 +103,19 @@ def _to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: b
         memory_format: Any = None) -> Tensor:
     """Convert the tensor to another dtype, `to(np.float64)`, or to the dtype of another tensor, `to(other)`; itself if it has that dtype.
 
-    The device "cpu" is accepted and means nothing. Raises `UnsupportedError` for other devices.
+    `to("cuda")` copies it to the first card, `to("cpu")` back; itself if it is there. Raises `UnsupportedError` for other devices.
     """
     for arg in args:
         if isinstance(arg, Tensor):
-            dtype = arg.dtype
+            dtype, device = arg.dtype, arg.device
         elif isinstance(arg, bool):
             copy = copy or (arg and arg is args[-1] and len(args) > 2)
         elif names_device(arg):
             device = arg
         elif arg is not None:
             dtype = arg
-    check_device(device)
-    return _converted(self, self.dtype if dtype is None else dtype, copy)
+    there = self if device is None else moved(self, device)
+    return _converted(there, self.dtype if dtype is None else dtype, copy and there is self)
 
 
 def _astype(self: Tensor, dtype: Any, copy: bool = True) -> Tensor:
@@ -142,9 +143,8 @@ _TYPES = {**{name: np.dtype(dtype).name for name, dtype in _DTYPES.items()}, "by
 
 
 def _cuda(self: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
-    """Raise `UnsupportedError`: tensors are in the memory of the CPU."""
-    check_device("cuda")
-    return self
+    """Return the tensor on the first card: itself if it is there. Raises `UnsupportedError` if there is none."""
+    return moved(self, "cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device)
 
 
 def _type_as(self: Tensor, other: Any) -> Tensor:
@@ -153,13 +153,15 @@ def _type_as(self: Tensor, other: Any) -> Tensor:
 
 
 def _cpu(self: Tensor) -> Tensor:
-    """Return the tensor itself."""
-    return self
+    """Return the tensor in the memory of the CPU: itself if it is there."""
+    return moved(self, "cpu")
 
 
 def _is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
     """True if the elements are in row-major order in memory without gaps."""
     array = self.array
+    if isinstance(array, DeviceLeaf):
+        return True
     if not isinstance(array, TracedArray):
         return array.flags.c_contiguous        # type: ignore[no-any-return]
     pairs = zip(array.shape, array.steps, contiguous_strides(array.shape), strict=True)
@@ -169,13 +171,13 @@ def _is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
 def _stride(self: Tensor, dim: int | None = None) -> Any:
     """Distance of neighbours, in elements, along each dimension, or along one."""
     array = self.array
-    strides = array.steps if isinstance(array, TracedArray) else tuple(step // array.itemsize for step in array.strides)
+    strides = contiguous_strides(array.shape) if isinstance(array, DeviceLeaf) else array.steps if isinstance(array, TracedArray) else tuple(step // array.itemsize for step in array.strides)
     return tuple(strides) if dim is None else strides[dim]
 
 
 def _data_ptr(self: Tensor) -> int:
     """Address of the first element."""
-    return _ndarray(self, force=True).ctypes.data
+    return self.array.address if isinstance(self.array, DeviceLeaf) else _ndarray(self, force=True).ctypes.data
 
 
 def _contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
@@ -289,6 +291,9 @@ def _ndarray(self: Tensor, *, force: bool = False) -> np.ndarray:
     """The array itself. Raises `TraceError` in compiled functions: code in C reads its memory."""
     _check_numpy(self, force)
     content = _content(self)
+    if isinstance(content, DeviceLeaf):
+        raise UnsupportedError("can't convert cuda:0 device type tensor to numpy", find_user_location(),
+                               hint="use x.cpu() to copy the tensor to host memory first")
     return content if is_ndarray(content) else np.asarray(content)
 
 
@@ -311,11 +316,10 @@ def _dlpack_device(self: Tensor) -> tuple[int, int]:
 
 
 def _to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
-    """Return the tensor itself, by the name of the array standard. Raises `UnsupportedError` for another device than "cpu"."""
-    check_device(device)
+    """Return the tensor on a device, by the name of the array standard. Raises `UnsupportedError` for others than "cpu" and "cuda"."""
     if stream is not None:
-        raise ArgumentError("the CPU has no streams", find_user_location(), hint="leave stream= out")
-    return self
+        raise ArgumentError("there is one stream", find_user_location(), hint="leave stream= out")
+    return moved(self, device)
 
 
 def _bool(self: Tensor) -> bool:
@@ -447,13 +451,18 @@ def _is_floating_point(self: Tensor) -> bool:
 
 
 def _is_cuda(self: Tensor) -> bool:
-    """False: tensors are in the memory of the CPU."""
-    return False
+    """True if the tensor is on a card."""
+    return device_of(self.array) is CUDA
 
 
 def _is_cpu(self: Tensor) -> bool:
-    """True: tensors are in the memory of the CPU."""
-    return True
+    """True if the tensor is in the memory of the CPU."""
+    return device_of(self.array) is CPU
+
+
+def _device(self: Tensor) -> device:
+    """Where the elements are: `device("cpu")`, or `device("cuda:0")`. Within a compiled function, where its program runs."""
+    return device_of(self.array)
 
 
 def _is_false(self: Tensor) -> bool:
@@ -477,8 +486,8 @@ def _is_nonzero(self: Tensor) -> bool:
 
 
 def _get_device(self: Tensor) -> int:
-    """Return -1, PyTorch's number of the CPU."""
-    return -1
+    """Number of the card that the tensor is on; -1 for the CPU."""
+    return 0 if device_of(self.array) is CUDA else -1
 
 
 def _output_number(self: Tensor) -> int:
@@ -549,6 +558,7 @@ _full = inspect.unwrap(creation.full)
 
 def _made(self: Tensor, size: Any, value: Any, dtype: Any, requires_grad: bool) -> Tensor:
     made: Tensor = apply(_full, (tuple(map(operator.index, size)), value, dtype_argument(self.dtype if dtype is None else dtype)))
+    made = moved(made, self.device)         # type: ignore[attr-defined]
     made.requires_grad = requires_grad      # type: ignore[attr-defined]
     return made
 
@@ -570,7 +580,7 @@ def _new_full(self: Tensor, size: Any, fill_value: Any, dtype: Any = None, requi
 
 def _new_tensor(self: Tensor, data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Make a tensor with a copy of `data`, in the dtype of this one."""
-    return tensor(data, self.dtype if dtype is None else dtype, requires_grad)
+    return tensor(data, self.dtype if dtype is None else dtype, requires_grad, self.device)     # type: ignore[attr-defined]
 
 
 # -- copies of tensors as objects
@@ -588,6 +598,7 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     """Make a leaf with a copy of the content, of the gradient, and of attributes that the user set."""
     _leaf_only(self, "a deep copy")
     content = wrap(detached_value(traced(self).value), scalar=False) if is_tracing() else self.array
+    content = content.copy() if isinstance(content, DeviceLeaf) else content
     made = _rebuilt(type(self), content, self.requires_grad, *copy.deepcopy((self.grad, _own_attributes(self)), memo))
     memo[id(self)] = made
     return made
@@ -599,7 +610,8 @@ def _own_attributes(self: Tensor) -> dict[str, Any]:
 
 def _reduce(self: Tensor) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
     _leaf_only(self, "a pickle")
-    return _rebuilt, (type(self), _ndarray(self, force=True), self._requires_grad, self._grad, _own_attributes(self))
+    content = self.array.copied() if isinstance(self.array, DeviceLeaf) else _ndarray(self, force=True)
+    return _rebuilt, (type(self), content, self._requires_grad, self._grad, _own_attributes(self))
 
 
 def _rebuilt(kind: type[Tensor], content: Any, requires_grad: bool, gradient: Tensor | None, own: dict[str, Any]) -> Tensor:

@@ -1,21 +1,28 @@
-"""Devices by PyTorch's names: all tensors are in the memory of the CPU."""
+"""Devices by PyTorch's names. Tensors are in the memory of the CPU, or in that of the first card."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
-from adjit.ir.errors import UnsupportedError
+import numpy as np
+
+from adjit.eager.modes import switches
+from adjit.ir.errors import ArgumentError, UnsupportedError
+from adjit.ir.thread_context import thread
+from adjit.tracer.array import TracedArray
+from adjit.tracer.array_wrapper import DeviceLeaf
 from adjit.tracer.user_location import find_user_location
 
 KINDS = ("cpu", "cuda", "mps", "xpu", "meta")
-"""Kinds that texts can name. Tensors exist on the first only."""
+"""Kinds that texts can name. Tensors exist on the first two."""
 
 
 class device(str):
     """Name of a device, as programs write it: a kind, `type`, and a number, `index`, or None. It is a text, equal to "cpu" or "cuda:1".
 
-    Raises `ValueError` for a kind that PyTorch does not know. Tensors and modules can be on "cpu" only: giving another device to a function
-    or a method raises `UnsupportedError` there.
+    Raises `ValueError` for a kind that PyTorch does not know. Tensors and modules can be on "cpu" and on "cuda", the first card: giving
+    another device to a function or a method raises `UnsupportedError` there.
 
     >>> device("cuda:1")
     device(type='cuda', index=1)
@@ -46,14 +53,59 @@ class device(str):
         return f"device(type={self.type!r})" if self.index is None else f"device(type={self.type!r}, index={self.index})"
 
 
-CPU = device("cpu")
+CPU, CUDA = device("cpu"), device("cuda:0")
+
+
+class DeviceRuntime:
+    """What `runtime` does for tensors on a device: `put` copies an array there, `operation` makes an operation that runs there."""
+
+    put: Callable[[np.ndarray], DeviceLeaf]
+    operation: Callable[..., Any]
+
+
+def is_cuda(given: Any) -> bool:
+    """True for the name of the first card, False for that of the CPU, and for None; raises `UnsupportedError` for other devices."""
+    if given is None or given is CPU or given in ("cpu", "cpu:0"):
+        return False
+    if given in ("cuda", "cuda:0"):
+        return True
+    raise UnsupportedError(f"the device {given}: tensors are in the memory of the CPU, or of the first card, \"cuda\"", find_user_location(),
+                           hint="leave the device out, or choose it by aj.cuda.is_available()")
 
 
 def check_device(given: Any) -> None:
-    """Accept "cpu", where all tensors are; raises `UnsupportedError` for other devices."""
+    """Accept "cpu" where nothing is made elsewhere; raises `UnsupportedError` for other devices."""
     if given is not None and given is not CPU and given not in ("cpu", "cpu:0"):
-        raise UnsupportedError(f"the device {given}: tensors and modules are in the memory of the CPU", find_user_location(),
-                               hint="leave the device out, or choose it by aj.cuda.is_available(), which is False")
+        raise UnsupportedError(f"the device {given}: this is made in the memory of the CPU", find_user_location(),
+                               hint="leave the device out, and move what is made: .to(device)")
+
+
+def device_of(array: Any) -> device:
+    """Where the content of a tensor is; of a traced one, where the program runs."""
+    if isinstance(array, TracedArray):
+        return CUDA if thread.context.device == "cuda" else CPU
+    return CUDA if isinstance(array, DeviceLeaf) else CPU
+
+
+def on_device(content: np.ndarray) -> DeviceLeaf:
+    """A copy of an array on the first card. From now on operations look where their operands are."""
+    switches.devices = True
+    return DeviceRuntime.put(content)
+
+
+def common_device(contents: Iterable[Any]) -> str | None:
+    """The device of an operation: that of all operands but numbers, "cuda", or None for the CPU. Raises `ArgumentError` if they are on two.
+    """
+    here = there = False
+    for content in contents:
+        if isinstance(content, DeviceLeaf):
+            there = True
+        elif isinstance(content, np.ndarray) and content.ndim:
+            here = True
+    if here and there:
+        raise ArgumentError("Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!",
+                          find_user_location(), hint="move the other one, too: x.to(\"cuda\")")
+    return "cuda" if there else None
 
 
 def names_device(given: Any) -> bool:

@@ -14,12 +14,14 @@ import numpy as np
 
 from adjit.eager import tensor_arithmetic
 from adjit.eager.capture import current_capture
-from adjit.eager.modes import enable_grad, modes, no_grad
+from adjit.eager.device import on_device
+from adjit.eager.modes import enable_grad, modes, no_grad, switches
 from adjit.eager.node import AccumulateGrad, Edge, Node, unpack
 from adjit.eager.tensor import Tensor, new_tensor
 from adjit.eager.user_function import FunctionNode
 from adjit.ir.errors import AnomalyError, GraphFreedError, Role, ShapeError, TraceError, UnsupportedError
 from adjit.tracer.array_checks import is_ndarray
+from adjit.tracer.array_wrapper import DeviceLeaf
 from adjit.tracer.scope import active_scope, is_tracing
 from adjit.tracer.user_location import find_user_location
 
@@ -88,6 +90,30 @@ class Arrays:
         return tensor.array
 
 
+class DeviceArrays(Arrays):
+    """Arithmetic on arrays of which some are on a device."""
+
+    def add(self, first: Cotangent, second: Cotangent) -> Cotangent:
+        if isinstance(first[0], DeviceLeaf) or isinstance(second[0], DeviceLeaf):
+            return tensor_arithmetic.add(new_tensor(first[0]), new_tensor(second[0])).array, True
+        return super().add(first, second)
+
+    def accumulate(self, variable: Tensor, cotangent: Cotangent) -> None:
+        array, fresh = cotangent
+        if not isinstance(variable.array, DeviceLeaf):
+            super().accumulate(variable, cotangent)
+        elif variable._grad is None:
+            own = array if fresh and isinstance(array, DeviceLeaf) else array.copy()
+            variable._grad = new_tensor(own if isinstance(own, DeviceLeaf) else on_device(own))
+        elif variable._grad._requires_grad:
+            variable._grad = tensor_arithmetic.add(variable._grad, new_tensor(array))
+        else:
+            tensor_arithmetic.add_to(variable._grad, new_tensor(array))
+
+    def to_tensor(self, cotangent: Any) -> Tensor:
+        return new_tensor(cotangent.copy()) if isinstance(cotangent, DeviceLeaf) else super().to_tensor(cotangent)
+
+
 class Tensors:
     """Arithmetic on tensors: operations are recorded if gradients are on, or captured."""
 
@@ -132,7 +158,7 @@ def backward(roots: Sequence[tuple[Edge, Any]], retain_graph: bool, create_graph
     and their cotangents are returned as tensors; `accumulate` adds the cotangents of leaves to their `.grad`.
     """
     on_tensors = create_graph or is_tracing()
-    arithmetic: Arithmetic = Tensors() if on_tensors else Arrays()
+    arithmetic: Arithmetic = Tensors() if on_tensors else DeviceArrays() if switches.devices else Arrays()
     needed = None if targets is None else _leading_to([edge for edge, _ in roots], targets)
     found: dict[int, Any] = {}
     with (enable_grad() if create_graph else no_grad()), np.errstate(all="ignore"):
@@ -314,6 +340,7 @@ def _checked(returned: Any, given: Tensor | None, what: str) -> Tensor:
 def _find_nan(arithmetic: Arithmetic, node: Node, pulled: Sequence[Cotangent | None]) -> None:
     for index, cotangent in zip(node.operation.wanted, pulled, strict=True):
         array = None if cotangent is None else arithmetic.to_tensor(cotangent[0]).array
+        array = array.copied() if isinstance(array, DeviceLeaf) else array
         if is_ndarray(array) and np.isnan(array).any():
             raise AnomalyError(f"{node.name()} gives NaN in the gradient of operand {index}", node.location,
                                hint="the line is where the operation was run; its operands there are node.saved_tensors" if node.location

@@ -34,8 +34,9 @@ options = PrintOptions()
 _DEFAULT_DTYPES = (np.dtype(np.float32), np.dtype(np.int64), np.dtype(np.bool_))
 
 
-def tensor_repr(array: np.ndarray, grad_fn_name: str | None = None, requires_grad: bool = False, prefix: str = "tensor") -> str:
-    """Format the `repr` of a tensor that holds `array`.
+def tensor_repr(array: np.ndarray, grad_fn_name: str | None = None, requires_grad: bool = False, prefix: str = "tensor",
+                device: str | None = None) -> str:
+    """Format the `repr` of a tensor that holds `array`, a copy of what is on a device.
 
     The dtype is shown unless it is float32, int64 or bool; of an empty tensor, unless it is float32. A tensor with a `grad_fn` shows its
     name, a leaf that requires grad shows `requires_grad=True`.
@@ -45,7 +46,7 @@ def tensor_repr(array: np.ndarray, grad_fn_name: str | None = None, requires_gra
     >>> tensor_repr(np.float32([14.0]), grad_fn_name="MulBackward0")
     'tensor([14.], grad_fn=<MulBackward0>)'
     """
-    suffixes = []
+    suffixes = [] if device is None else [f"device={str(device)!r}"]
     if not array.size and array.ndim != 1:
         suffixes.append(f"size={array.shape}")
     if array.dtype not in (_DEFAULT_DTYPES if array.size else _DEFAULT_DTYPES[:1]):

@@ -12,21 +12,24 @@ import numpy as np
 from adjit.eager.apply import apply, emit, run_arrays
 from adjit.eager.call import DYNAMIC_FLOATS, Call, describe, differentiable, find_call, integers_as_floats
 from adjit.eager.capture import current_capture, traced
+from adjit.eager.device import device_of
 from adjit.eager.functional import elementwise
 from adjit.eager.gradient_overrides import detached_value, with_gradient_of
-from adjit.eager.modes import modes
+from adjit.eager.modes import modes, switches
 from adjit.eager.node import Edge, Node, SavedTensor, edge_of, node_of_view
 from adjit.eager.node_names import raw
 from adjit.eager.operation import Operation
 from adjit.eager.promotion import PROMOTING, promoted, promotes
 from adjit.eager.tensor import Tensor
-from adjit.eager.views import copy_slices, root_of
+from adjit.eager.transfer import moved
+from adjit.eager.views import copy_slices, operation_at, root_of
 from adjit.ir.errors import DTypeError, InPlaceError, ShapeError
 from adjit.ir.graph import Value
 from adjit.ir.types import is_inexact
+from adjit.tracer.array_wrapper import DeviceLeaf
 from adjit.tracer.guards.array_access import WRITING_FUNCTIONS
 from adjit.tracer.registry import FUNCTIONS
-from adjit.tracer.scope import Scope, active_scope
+from adjit.tracer.scope import Scope, active_scope, is_tracing
 from adjit.tracer.user_location import find_user_location
 
 Function = Callable[..., Any]
@@ -43,6 +46,8 @@ def apply_in_place(function: Function, target: Tensor, args: tuple[Any, ...] = (
     Raises `InPlaceError` for a leaf that requires grad while gradients are on; `ShapeError` and `DTypeError` for results that do not fit.
     """
     check_writable(target)
+    if switches.devices and function is elementwise.copy_from and isinstance(args[0], Tensor) and not is_tracing():
+        args = (moved(args[0], device_of(target.array)), *args[1:])
     if function in PROMOTING and is_inexact(target.dtype) and promotes(function, (target, *args), kwargs):
         (_, *others), kwargs = promoted(function, (target, *args), kwargs, apply)
         args = tuple(others)
@@ -124,13 +129,18 @@ def _write(call: Call, target: Tensor, operands: list[Any]) -> None:
     arrays = [operand.array if isinstance(operand, Tensor) else operand for operand in operands]
     outs = run_arrays(operation, arrays)
     memory = target.array
-    if not memory.flags.writeable:
+    on_device = isinstance(memory, DeviceLeaf)
+    if not on_device and not memory.flags.writeable:
         raise InPlaceError(f"a tensor of shape {target.shape} is written to in place, but its memory is read-only, as after "
                            "expand(), which repeats elements", find_user_location(), hint="write to a copy: x = x.clone()")
     kept = [(outs if source.is_result else arrays)[source.index] for source in operation.saved]
     olds = {i: array.copy() for i, (array, source) in enumerate(zip(kept, operation.saved, strict=True))
-            if (source.index or not source.is_result) and np.may_share_memory(array, memory)}      # operands may be views of the target
-    memory[...] = outs[0]
+            if (source.index or not source.is_result) and _may_share(array, memory)}      # operands may be views of the target
+    if on_device:
+        memory.assign(outs[0])
+        write_through(target)
+    else:
+        memory[...] = outs[0]
     target._writes[0] += 1
     if not modes.grad:
         return
@@ -142,6 +152,26 @@ def _write(call: Call, target: Tensor, operands: list[Any]) -> None:
             array, version = memory, target._writes
         saved.append(SavedTensor(olds.get(i, array), version, 0 if version is None else version[0]))
     _connect(operation, target, operands, saved, None)
+
+
+def _may_share(array: Any, memory: Any) -> bool:
+    return isinstance(array, DeviceLeaf) if isinstance(memory, DeviceLeaf) else np.may_share_memory(array, memory)
+
+
+def write_through(target: Tensor) -> None:
+    """Write the content of a view on a device, which is a copy, to the tensors that it is a view of."""
+    while (view := target._view) is not None:
+        operation = copy_slices(view.graph, view.index, (), operation_at(target.array))
+        view.parent.array.assign(operation.run(view.parent.array, target.array)[0])
+        target = view.parent
+
+
+def assign(target: Any, content: Any) -> None:
+    """Overwrite the elements of an array, on a device or not."""
+    if isinstance(target, DeviceLeaf):
+        target.assign(content)
+    else:
+        np.copyto(target, content.copied() if isinstance(content, DeviceLeaf) else content)
 
 
 def _write_traced(call: Call, target: Tensor, operands: list[Any], scope: Scope, is_additive: bool) -> None:
@@ -203,8 +233,9 @@ def _rebase_history(target: Tensor, node: Node | None, trace: object) -> None:
         edges: tuple[Edge | None, Edge | None] = (edge_of(parent) if differentiable(parent) else None, None if node is None else (node, 0))
         wanted = tuple(i for i, edge in enumerate(edges) if edge is not None)
         content = target.array
-        node = node_of_view(copy_slices(view.graph, view.index, wanted), edges, lambda v=view, content=content: [  # type: ignore[misc]
-            v.parent.array.value, content.value, *v.positions], trace) if wanted else None
+        node = node_of_view(copy_slices(view.graph, view.index, wanted, operation_at(content)), edges,
+                            lambda v=view, content=content: [v.parent.array.value, content.value, *v.positions],    # type: ignore[misc]
+                            trace) if wanted else None
         target = parent
     target._node, target._index, target._requires_grad = node, 0, node is not None
     target._history += 1

@@ -16,6 +16,7 @@ from adjit.eager.tensor import Tensor
 from adjit.ir.errors import IndexingError
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, wrap
 from adjit.tracer.array_checks import is_ndarray
+from adjit.tracer.array_wrapper import DeviceLeaf
 from adjit.tracer.functions.indexing import check_mask, freeze
 from adjit.tracer.functions.shapes import normalize_axis
 from adjit.tracer.registry import find
@@ -114,6 +115,10 @@ def _item(item: Any) -> Any:
         if array.dtype == np.uint8:
             return _bytes_as_mask(array)
         return item if array.dtype.kind in "iu" else array
+    if isinstance(array, DeviceLeaf):
+        if array.ndim and array.dtype.kind in "iu" and array.dtype != np.uint8:
+            return item
+        array = array.copied()      # how many elements a mask chooses is found by the processor
     if not is_ndarray(array):
         return operator.index(array) if hasattr(array, "__index__") else _refused(array)
     if array.dtype == np.uint8:

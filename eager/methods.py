@@ -24,6 +24,7 @@ from adjit.eager.tensor import Tensor, new_tensor
 from adjit.eager.top_indices import top_indices
 from adjit.ir.errors import ArgumentError, DTypeError
 from adjit.tracer.array import TracedArray
+from adjit.tracer.array_wrapper import DeviceLeaf
 from adjit.tracer.functions import composites
 from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.scope import is_tracing
@@ -288,7 +289,7 @@ def _with_alpha(plain: Function, scaled: Function, run: Function) -> Function:
 
 
 def _topk(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-    if is_tracing() or not self.ndim or self.array.dtype.kind not in "biuf":
+    if is_tracing() or not self.ndim or self.array.dtype.kind not in "biuf" or isinstance(self.array, DeviceLeaf):
         return _topk_traced(self, *args, **kwargs)
     try:
         k, dim, largest = _topk_arguments(*args, **kwargs)

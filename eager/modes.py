@@ -37,11 +37,12 @@ class _Modes(threading.local):
 
 class _Switches:
     def __init__(self) -> None:
-        self.autocast = False
+        self.autocast = self.devices = False
 
 
 switches = _Switches()
-"""`switches.autocast`: True from the first block of `autocast` on, in any thread. Until then operations need not look at the mode."""
+"""`switches.autocast`: True from the first block of `autocast` on, in any thread. Until then operations need not look at the mode.
+`switches.devices`: True from the first tensor on a device on: operations look where their operands are."""
 
 _FLOAT32 = _Modes.default_float
 _lock, _in_python = threading.Lock(), ExitStack()

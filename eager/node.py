@@ -12,12 +12,13 @@ import numpy as np
 
 from adjit.eager.operation import Operation
 from adjit.eager.tensor import Tensor, new_tensor
-from adjit.eager.views import view_operation
+from adjit.eager.views import operation_at, view_operation
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.errors import GraphFreedError, InPlaceError, Location
 from adjit.ir.graph import Value
 from adjit.passes.autodiff.partition.split_joint import SavedValue
 from adjit.tracer.array import wrap
+from adjit.tracer.array_wrapper import DeviceLeaf
 from adjit.tracer.scope import active_scope
 from adjit.tracer.user_location import find_user_location
 
@@ -203,8 +204,8 @@ def follow_writes(tensor: Tensor) -> None:
         if root._requires_grad:
             parent = view.parent
             edge: Edge = (_accumulator(parent), 0) if parent._node is None else (parent._node, parent._index)
-            tensor._node = node_of_view(view_operation(view.name, view.graph, view.index), (edge,), lambda v=view: [  # type: ignore[misc]
-                v.parent.array.value, *v.positions], trace)
+            tensor._node = node_of_view(view_operation(view.name, view.graph, view.index, operation_at(tensor.array)), (edge,),
+                                        lambda v=view: [v.parent.array.value, *v.positions], trace)     # type: ignore[misc]
 
 
 def node_of_view(operation: Operation, edges: tuple[Edge | None, ...], operands: Callable[[], list[Value]], trace: object) -> Node:
@@ -226,7 +227,8 @@ def unpack(node: Node, source: SavedValue, item: SavedTensor) -> Tensor:
     edge = (node, source.index) if source.is_result else node.edges[source.index]
     if edge is not None and isinstance(edge[0], AccumulateGrad):
         return edge[0].variable
-    made = new_tensor(wrap(item.array, scalar=False) if isinstance(item.array, Value) else np.asarray(item.array))
+    made = new_tensor(wrap(item.array, scalar=False) if isinstance(item.array, Value) else
+                      item.array if isinstance(item.array, DeviceLeaf) else np.asarray(item.array))
     if item.counter is not None:
         made._writes = item.counter
     if edge is not None and (not source.is_result or node.operation.active[source.index]):

@@ -88,7 +88,7 @@ def _power(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
 
 
 def _product(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    left, right = (np.ndim(arg.array if isinstance(arg, ArrayWrapper) else arg) for arg in args[:2])
+    left, right = (arg.array.ndim if isinstance(arg, ArrayWrapper) else np.ndim(arg) for arg in args[:2])
     return {(2, 2): "Mm", (2, 1): "Mv", (1, 2): "Mv", (1, 1): "Dot"}.get((left, right), "Bmm") + "Backward0"
 
 

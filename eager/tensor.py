@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adjit.eager.device import check_device
+from adjit.eager.device import check_device, is_cuda, on_device
 from adjit.eager.modes import modes
 from adjit.eager.size import Size
 from adjit.ir import ops
@@ -20,7 +20,7 @@ from adjit.ir.errors import ShapeError
 from adjit.ir.types import complex_dtype, is_float, is_inexact
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, wrap
 from adjit.tracer.array_checks import check_array
-from adjit.tracer.array_wrapper import ArrayWrapper
+from adjit.tracer.array_wrapper import ArrayWrapper, DeviceLeaf
 from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.scope import is_tracing
@@ -121,15 +121,16 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False, device: An
 
     Without `dtype`, Python floats become float32 (as in PyTorch), ints int64, bools bool; arrays and tensors keep their dtype. Raises
     `DTypeError` for a dtype that is not supported, or for `requires_grad` of one that is not floating-point; `UnsupportedError` for a
-    `device` that is not "cpu".
+    `device` other than "cpu" and "cuda".
 
     >>> tensor([1.0, 2.0])
     tensor([1., 2.])
     >>> tensor(np.array([1.0, 2.0]), requires_grad=True)
     tensor([1., 2.], dtype=float64, requires_grad=True)
     """
-    check_device(device)
     made = new_tensor(_content(data, dtype, copy=True))
+    if is_cuda(device) and not is_tracing():
+        made = new_tensor(on_device(made.array))
     made.requires_grad = requires_grad      # type: ignore[attr-defined]
     return made
 
@@ -143,10 +144,10 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     >>> array
     array([1., 1.])
     """
-    check_device(device)
     if isinstance(data, Tensor):
-        return data if dtype is None else data.to(dtype)      # type: ignore[no-any-return]
-    return new_tensor(_content(data, dtype, copy=False))
+        return data.to(dtype=dtype, device=device)      # type: ignore[no-any-return]
+    content = _content(data, dtype, copy=False)
+    return new_tensor(on_device(content) if is_cuda(device) and not is_tracing() else content)
 
 
 def _content(data: Any, dtype: Any, copy: bool) -> Any:
@@ -192,7 +193,7 @@ def _opened(data: Any) -> Any:
         if modes.grad and data.requires_grad:       # type: ignore[attr-defined]
             warn_user("the content of a tensor that requires grad is copied into a new tensor, and its gradient is lost: use x.clone() or "
                       "aj.stack([x, y]), which are connected to the graph, or x.detach() if the gradient is not wanted")
-        return data.traced() if is_tracing() else data.array
+        return data.traced() if is_tracing() else data.array.copied() if isinstance(data.array, DeviceLeaf) else data.array
     return [_opened(item) for item in data] if isinstance(data, (list, tuple)) else data
 
 

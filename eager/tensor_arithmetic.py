@@ -14,6 +14,7 @@ from adjit.eager.modes import modes
 from adjit.eager.operation import Backward
 from adjit.eager.tensor import Tensor, new_tensor
 from adjit.tracer.array import TracedArray, wrap
+from adjit.tracer.array_wrapper import DeviceLeaf
 
 
 def add(first: Tensor, second: Tensor) -> Tensor:
@@ -29,7 +30,8 @@ def add_to(total: Tensor, more: Tensor) -> None:
 def own(cotangent: Tensor) -> Tensor:
     """Copy the value to memory of its own, connected to the graph in the same way."""
     array = cotangent.array
-    made = new_tensor(wrap(array.value, scalar=False) if isinstance(array, TracedArray) else np.array(array))
+    made = new_tensor(wrap(array.value, scalar=False) if isinstance(array, TracedArray) else array.copy() if isinstance(array, DeviceLeaf) else
+                      np.array(array))
     made._node, made._index, made._requires_grad = cotangent._node, cotangent._index, cotangent._requires_grad
     return made
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from adjit.eager.device import DeviceRuntime
 from adjit.eager.operation import Operation
 from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
@@ -13,6 +15,7 @@ from adjit.ir.graph import Graph, Value
 from adjit.ir.types import is_complex
 from adjit.passes.autodiff.reverse_ad import pull_back, run_forward
 from adjit.tracer.array import TracedArray
+from adjit.tracer.array_wrapper import DeviceLeaf
 
 if TYPE_CHECKING:
     from adjit.eager.tensor import Tensor
@@ -61,10 +64,15 @@ def root_of(tensor: Tensor) -> Tensor:
     return tensor
 
 
+def operation_at(array: Any) -> Callable[..., Operation]:
+    """What makes operations that run where an array is."""
+    return DeviceRuntime.operation if isinstance(array, DeviceLeaf) else Operation
+
+
 @lru_cache(maxsize=4096)
-def view_operation(name: str, graph: Graph, index: int) -> Operation:
+def view_operation(name: str, graph: Graph, index: int, make: Callable[..., Operation]) -> Operation:
     """Operation that takes a view of its first operand, to be differentiated."""
-    return Operation(name, graph.with_ops(graph.ops, (graph.results[index],)), 1, (0,))
+    return make(name, graph.with_ops(graph.ops, (graph.results[index],)), 1, (0,))
 
 
 def _replaced(old: Value, new: Value, touched: Value) -> Value:
@@ -75,7 +83,7 @@ def _replaced(old: Value, new: Value, touched: Value) -> Value:
 
 
 @lru_cache(maxsize=4096)
-def copy_slices(graph: Graph, index: int, wanted: tuple[int, ...]) -> Operation:
+def copy_slices(graph: Graph, index: int, wanted: tuple[int, ...], make: Callable[..., Operation]) -> Operation:
     """Operation (parent, new content of the view, positions) -> new content of the parent, for a view that is result `index` of `graph`.
 
     The elements to replace are those in the view: the elements where its derivative, for a cotangent of ones, is not 0. A view of no
@@ -92,4 +100,4 @@ def copy_slices(graph: Graph, index: int, wanted: tuple[int, ...]) -> Operation:
         result: Value = parent
         if moved is not None and touched is not None:
             result = _replaced(parent, moved, touched)
-    return Operation("CopySlices", builder.build([result]), 1, wanted, force_requires_grad=True)
+    return make("CopySlices", builder.build([result]), 1, wanted, force_requires_grad=True)

@@ -18,6 +18,7 @@ from adjit.codegen.numpy.chunks import KernelCompiler
 from adjit.codegen.process.cores import usable_cores
 from adjit.codegen.process.fork_safety import no_fork, renewed_after_fork
 from adjit.eager.apply import machine_code
+from adjit.eager.device import DeviceRuntime
 from adjit.eager.modes import modes
 from adjit.ir.errors import ArgumentError, DonationError, ExportError, TraceError, UnsupportedError
 from adjit.ir.graph import external_op
@@ -49,6 +50,8 @@ from adjit.tracer.user_location import find_user_location, warn_user
 
 if TYPE_CHECKING:
     from adjit.runtime import compiled_module
+    from adjit.runtime.capture import compiled_operation
+    from adjit.runtime.cuda import transfer
     from adjit.runtime.debug import shadow
     from adjit.runtime.exports import callable_forms, export, native_callable, onnx_file
     from adjit.runtime.fastcall import eager_call
@@ -60,6 +63,8 @@ if TYPE_CHECKING:
     from adjit.runtime.reports.what_if import WhatIf
     from adjit.runtime.rows import row_program
 else:
+    compiled_operation = LazyModule("adjit.runtime.capture.compiled_operation")
+    transfer = LazyModule("adjit.runtime.cuda.transfer")
     compiled_module = LazyModule("adjit.runtime.compiled_module")
     shadow = LazyModule("adjit.runtime.debug.shadow")
     what_if = LazyModule("adjit.runtime.reports.what_if")
@@ -83,6 +88,9 @@ if native_is_supported():
     KernelCompiler.at_indices = staticmethod(lambda *arguments: row_functions.at_indices(*arguments))
     machine_code.prepare = lambda: eager_call.known_call()
     KernelCompiler.add_rows = staticmethod(lambda *arguments: row_functions.add_rows(*arguments))
+
+DeviceRuntime.put = staticmethod(lambda array: transfer.put(array))
+DeviceRuntime.operation = staticmethod(lambda *arguments, **options: compiled_operation.DeviceOperation(*arguments, **options))
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")      # parameters of a method, without its instance

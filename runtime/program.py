@@ -687,7 +687,7 @@ def _lower(trace: Trace, captured: Captured | None, signature: CallSignature, co
     graph = with_donations(trace.graph, signature, compile_options.donate)
     on_device = compile_options.device != "cpu"
     if on_device:
-        _check_for_device(trace, captured, signature, compile_options.device)
+        _check_for_device(trace, signature, compile_options.device)
     dump = graph_dump.Dump(folder, graph.name) if folder else None
     traced = time.perf_counter()
     on_pass = dump.graph if dump else None
@@ -721,11 +721,8 @@ def _check_for_cpu(fun: Callable[..., Any], signature: CallSignature) -> None:
                                find_user_location(), hint=f"compile it with device={device!r}, or pass aj.device_get({path})")
 
 
-def _check_for_device(trace: Trace, captured: Captured | None, signature: CallSignature, device: str) -> None:
+def _check_for_device(trace: Trace, signature: CallSignature, device: str) -> None:
     """Raise `UnsupportedError` for what programs on a device do not do yet."""
-    if captured is not None:
-        raise UnsupportedError(f"{trace.graph.name} reads tensors, which are in the memory of the CPU, and is compiled for the device "
-                               f"{device!r}", find_user_location(), hint="pass arrays (tensor.numpy(), or aj.device_put) as arguments")
     if trace.writes:
         paths = [*signature.traced_paths(), *captured_paths(trace)]
         raise UnsupportedError(f"{trace.graph.name} writes to {paths[trace.writes[0][0]]}, and is compiled for the device {device!r}",

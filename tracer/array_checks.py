@@ -8,6 +8,7 @@ import numpy as np
 
 from adjit.ir.errors import AdjitError, Location, UnsupportedError
 from adjit.ir.types import check_dtype
+from adjit.tracer.array_wrapper import DeviceLeaf
 
 
 def is_ndarray(x: Any) -> TypeGuard[np.ndarray]:
@@ -31,3 +32,8 @@ def check_array(array: np.ndarray, what: str, location: Location | None = None) 
     except AdjitError as error:
         kind = "an object array" if array.dtype == object else "a structured array" if array.dtype.names else ""
         raise type(error)(f"{what}: " + (f"{kind} is not supported" if kind else error.message), location, error.hint) from None
+
+
+def as_content(content: Any) -> Any:
+    """An array on a device itself, anything else as an array of NumPy's."""
+    return content if isinstance(content, DeviceLeaf) else np.asarray(content)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MethodType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 Function = Callable[..., Any]
 
@@ -56,9 +56,37 @@ class DeviceLeaf:
     device: str
     shape: tuple[int, ...]
     dtype: Any
+    ndim: int
 
     def copied(self) -> Any:
         """The elements, as an array of NumPy's."""
+        raise NotImplementedError
+
+    def copy(self) -> Self:
+        """A copy on the device."""
+        raise NotImplementedError
+
+    def assign(self, content: Any) -> None:
+        """Overwrite the elements with those of another array of this shape and dtype, on the device or not."""
+        raise NotImplementedError
+
+    @property
+    def address(self) -> int:
+        """Where the first element is, in the memory of the device."""
+        raise NotImplementedError
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        raise NotImplementedError
+
+    def follow(self, refresh: Callable[[], None]) -> None:
+        """Call `refresh` before each use: it brings the copy that stands for a view up to date."""
+        raise NotImplementedError
+
+    @property
+    def is_view(self) -> bool:
+        """True if the array follows another one."""
         raise NotImplementedError
 
 

@@ -100,7 +100,8 @@ class CallSignature:
 
     def on_devices(self) -> list[tuple[str, str]]:
         """Path and device of each leaf that is in the memory of a device."""
-        return [(path, leaf.device) for path, leaf in zip(self.leaf_paths(), self.all_leaves, strict=True) if isinstance(leaf, DeviceLeaf)]
+        contents = [leaf.array if isinstance(leaf, ArrayWrapper) else leaf for leaf in self.all_leaves]
+        return [(path, leaf.device) for path, leaf in zip(self.leaf_paths(), contents, strict=True) if isinstance(leaf, DeviceLeaf)]
 
     def without_arguments(self) -> CallSignature:
         """Signature that can be retained for long: without the arguments and the object of a bound method."""
@@ -118,7 +119,7 @@ class CallSignature:
     def is_on_device(self, index: int) -> bool:
         """True if a leaf was in the memory of a device."""
         key = self.leaf_keys[index]
-        return len(key) == 3 and isinstance(key[2], str)
+        return isinstance(key[-1], str) and key[0] != "static" and len(key) > 2
 
     def leaf_type(self, index: int) -> TensorType:
         """Type of a traced leaf."""

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
-from adjit.eager.device import check_device, names_device
+from adjit.eager.device import names_device
 from adjit.eager.modes import no_grad
 from adjit.eager.node import Handle
 from adjit.eager.state import Stateful
-from adjit.eager.tensor import Tensor
+from adjit.eager.tensor import Tensor, new_tensor
+from adjit.eager.transfer import move_content
 from adjit.ir.errors import DTypeError, TraceError, UnsupportedError
 from adjit.ir.types import is_float
 from adjit.nn.backward_hooks import BackwardHooks
@@ -449,15 +450,16 @@ class Module(Stateful):
         """Convert all floating-point parameters, their gradients, and floating-point buffers to a dtype, or that of a tensor; returns the
         module. Arguments are those of `Tensor.to`: `to(np.float64)`, `to(device)`, `to(device, np.float64)`.
 
-        The tensors stay the same objects, with new memory. The device "cpu" is accepted and changes nothing; `UnsupportedError` is raised
-        for others.
+        The tensors stay the same objects, with new memory, on the device "cuda" or "cpu"; `UnsupportedError` is raised for others.
         """
         for arg in args:
             if names_device(arg):
                 device = arg
             elif arg is not None and not isinstance(arg, bool):
                 dtype = arg
-        check_device(device)
+        if device is not None:
+            for tensor in (*self.parameters(), *self.buffers()):
+                move_content(tensor, device)
         if dtype is None:
             return self
         wanted = dtype.dtype if isinstance(dtype, Tensor) else dtype_argument(dtype)
@@ -468,7 +470,7 @@ class Module(Stateful):
         for tensor in (*self.parameters(), *self.buffers()):
             for each in (tensor, tensor._grad):
                 if each is not None and is_float(each.dtype):
-                    each.array = each.array.astype(wanted, copy=False)
+                    each.array = new_tensor(each.array).to(wanted).array
         return self
 
     def type(self, dst_type: Any) -> Self:
@@ -476,11 +478,11 @@ class Module(Stateful):
         return self.to(dst_type)
 
     def cpu(self) -> Self:
-        """Return the module itself: its tensors are in the memory of the CPU."""
-        return self
+        """Move all tensors to the memory of the CPU, see `to`."""
+        return self.to(device="cpu")
 
     def cuda(self, device: Any = None) -> Self:
-        """Raise `UnsupportedError`: modules are in the memory of the CPU."""
+        """Move all tensors to the first card, see `to`."""
         return self.to(device="cuda")
 
     def float(self) -> Self:

@@ -6,18 +6,26 @@ The pass that chooses saved values within one program also chooses the values th
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adjit.eager.operation import Operation
 from adjit.ir.graph import Graph
+from adjit.ir.lazy_module import LazyModule
 from adjit.ir.verifier import Stage
 from adjit.passes.pipeline import HALF, JOINT, PassRecord, PipelineResult, run_pipeline
+from adjit.runtime import settings
 from adjit.runtime.compile_graph import compile_graph
 from adjit.runtime.compile_options import CompileOptions
 from adjit.runtime.debug import watch
 from adjit.runtime.inputs import Inputs
+from adjit.tracer.array_checks import as_content
+
+if TYPE_CHECKING:
+    from adjit.runtime.cuda import device_inputs
+else:
+    device_inputs = LazyModule("adjit.runtime.cuda.device_inputs")
 
 
 class Half:
@@ -27,7 +35,8 @@ class Half:
         compiled = compile_graph(graph, compile_options.backend, compile_options.pass_options, threads, verify,
                                  passes=HALF, stage=Stage.ADJOINT)
         self.pipeline, self.executable = compiled.pipeline, compiled.executable
-        self.inputs = Inputs(graph, [value.name or f"saved {index}" for index, value in enumerate(graph.params)])
+        paths = [value.name or f"saved {index}" for index, value in enumerate(graph.params)]
+        self.inputs: Inputs | device_inputs.DeviceInputs = Inputs(graph, paths) if compile_options.device == "cpu" else device_inputs.DeviceInputs(graph, paths)
         self.fresh, self.views = (True,) * len(graph.results), (None,) * len(graph.results)
         self.calls_host = True      # checks of its results are code of the user
 
@@ -38,8 +47,8 @@ class Half:
 
     def run(self, *arrays: Any) -> tuple[np.ndarray, ...]:
         """The results for these arrays."""
-        given = [np.asarray(array) for array in arrays]
-        results = tuple(np.asarray(array) for array in self.executable.run(self.inputs.prepare(given, given), given))
+        given = [as_content(array) for array in arrays]
+        results = tuple(as_content(array) for array in self.executable.run(self.inputs.prepare(given, given), given))
         if watch.is_watched():
             watch.Watched(given).check(self, results, self.inputs.paths)
         return results
@@ -75,3 +84,16 @@ class CompiledOperation(Operation):
 
     def again(self, name: str, graph: Graph, wanted: tuple[int, ...], weak: frozenset[int]) -> Operation:
         return CompiledOperation(name, graph, len(graph.results), wanted, None, self.compile_options, self.verify, self.threads, weak)
+
+
+_ON_DEVICE = CompileOptions(backend="cuda", device="cuda")
+
+
+class DeviceOperation(Operation):
+    """An operation on tensors of a device: its halves are compiled for it."""
+
+    def lower(self, graph: Graph, weak: frozenset[int]) -> Half:
+        return Half(self.opened(graph), _ON_DEVICE, settings.VERIFY.get(), 1)
+
+    def again(self, name: str, graph: Graph, wanted: tuple[int, ...], weak: frozenset[int]) -> Operation:
+        return DeviceOperation(name, graph, len(graph.results), wanted, weak, force_requires_grad=True)

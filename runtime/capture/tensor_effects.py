@@ -11,6 +11,7 @@ import numpy as np
 
 from adjit.eager.after_calls import marks_taken_back
 from adjit.eager.capture import Capture, CapturedTensor, Hyperparameter, memory_key, new_parameter, overlapping
+from adjit.eager.in_place import assign
 from adjit.eager.modes import modes
 from adjit.eager.node import AccumulateGrad, Node, edge_of
 from adjit.eager.tensor import Tensor, new_tensor
@@ -22,7 +23,7 @@ from adjit.runtime.capture.aliases import Alias, find_alias, in_order
 from adjit.runtime.capture.state_guard import StateGuard
 from adjit.runtime.capture.stored_state import Slot, StateNumber, changes_of, number_in_trace, take_stores, tensors_in
 from adjit.tracer.array import TracedArray, as_traced, without_labels
-from adjit.tracer.array_wrapper import ArrayWrapper
+from adjit.tracer.array_wrapper import ArrayWrapper, DeviceLeaf
 from adjit.tracer.guards.argument_containers import containers_in
 from adjit.tracer.scope import Scope, active_scope
 from adjit.tracer.trace import NumberLeaf, OutLeaf, StaticLeaf, Trace, check_result, function_name, with_known_keys
@@ -292,6 +293,7 @@ class _Content:
     requires_grad: bool
     dtype: np.dtype
     shape: tuple[int, ...]
+    on_device: bool
 
 
 class Effects:
@@ -325,11 +327,12 @@ class Effects:
         self.identical = tuple((function.owner(tensor), slot) for tensor, slot in function.identical)
         self.slot_refs = tuple(dict.fromkeys(ref for ref, _ in self.identical if ref.slot is not None))
         self.contents = tuple(
-            _Content(number[entry.value], function.ref(entry), entry.requires_grad, entry.value.type.dtype, entry.value.type.shape)
+            _Content(number[entry.value], function.ref(entry), entry.requires_grad, entry.value.type.dtype, entry.value.type.shape,
+                     isinstance(entry.before["array"], DeviceLeaf))
             for entry in capture.entries.values() if entry.value in number)
         self._looked_up = tuple(
             (content.index, None if content.ref.gradient else content.ref.tensor, content.ref, content.requires_grad, content.shape,
-             content.dtype) for content in self.contents)
+             content.dtype, content.on_device) for content in self.contents)
         self.hooks = tuple((function.ref(entry), tuple(entry.before.get("_hooks") or ())) for entry in entries
                            if entry.requires_grad) if capture.gradients else ()
         numbers: list[Hyperparameter | StateNumber] = [*capture.numbers.values(), *function.numbers]
@@ -360,13 +363,13 @@ class Effects:
     def current(self, all_leaves: Sequence[Any]) -> list[Any] | None:
         """The current parameters after the arguments and the captured arrays; None if the program is no longer valid."""
         found: list[Any] = [None] * self.count
-        for index, tensor, ref, requires_grad, shape, dtype in self._looked_up:
+        for index, tensor, ref, requires_grad, shape, dtype, on_device in self._looked_up:
             if tensor is None:
                 tensor = ref.find(all_leaves)
             if tensor is None or tensor._requires_grad != requires_grad:
                 return None
             array = tensor.array
-            if array.shape != shape or array.dtype != dtype:
+            if array.shape != shape or array.dtype != dtype or isinstance(array, DeviceLeaf) is not on_device:
                 return None
             found[index] = array
         for index, number in self.numbers:
@@ -449,7 +452,7 @@ class Effects:
         made: dict[int, Tensor] = {}
         for number in self.tensors:
             content = results[number]
-            made[number] = new_tensor(content if type(content) is np.ndarray else np.asarray(content))
+            made[number] = new_tensor(content if type(content) is np.ndarray or isinstance(content, DeviceLeaf) else np.asarray(content))
         if connect is not None:
             connect({number: tensor for number, tensor in made.items() if self.tensors[number]})
         for number in self.new_leaves:
@@ -459,7 +462,7 @@ class Effects:
         for target, (_, _, written) in zip(targets, self.writes, strict=True):
             content = results[written]
             if content is not target.array:
-                np.copyto(target.array, content)
+                assign(target.array, content)
             target._writes[0] += 1
         for alias, base in zip(self.aliases, bases, strict=True):
             made[alias.number] = alias.take(made[alias.base] if base is None else base, results)

@@ -33,6 +33,7 @@ from adjit.runtime.capture.tensor_names import name_tensors
 from adjit.runtime.compile_graph import CompiledGraph, DeferredPipeline, compile_graph
 from adjit.runtime.compile_options import CompileOptions
 from adjit.tracer.array import TracedArray
+from adjit.tracer.array_checks import as_content
 from adjit.tracer.array_wrapper import held_by
 from adjit.tracer.flow.flow_graph import FlowGraph
 from adjit.tracer.guards.reachability import Reachability
@@ -278,9 +279,9 @@ def _connect(operation: CompiledOperation, operands: Sequence[Any], arrays: Sequ
         owner = made.get(slot.index) if slot.is_result else operands[slot.index]
         counter = owner._writes if isinstance(owner, Tensor) else None
         if slot.is_result:
-            array = np.asarray(results[slot.index]) if owner is None else owner.array
+            array = as_content(results[slot.index]) if owner is None else owner.array
         else:
-            array = arrays[slot.index] if counter is not None else np.array(arrays[slot.index])
+            array = arrays[slot.index] if counter is not None else as_content(arrays[slot.index]).copy()
         saved.append(SavedTensor(array, counter, 0 if counter is None else counter[0]))
     node = Node(operation, tuple(edges), saved, find_user_location() if modes.anomaly else None)
     for index, tensor in made.items():

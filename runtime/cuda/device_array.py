@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -46,11 +47,32 @@ class DeviceArray(DeviceLeaf):
     def __init__(self, buffer: Buffer, type: TensorType):
         self._buffer, self._type = buffer, type
         self.shape, self.dtype = type.shape, type.dtype
+        self._refresh: Callable[[], None] | None = None
 
     @property
     def address(self) -> int:
         """Where the first element is, in the memory of the device."""
+        if self._refresh is not None:
+            self._refresh()
         return self._buffer.address
+
+    def follow(self, refresh: Callable[[], None]) -> None:
+        """Call `refresh` before each use: it brings the copy that stands for a view up to date."""
+        self._refresh = refresh
+
+    @property
+    def is_view(self) -> bool:
+        """True if the array follows another one."""
+        return self._refresh is not None
+
+    def assign(self, content: Any) -> None:
+        """Overwrite the elements with those of another array of this shape and dtype, on the device or not."""
+        if not self.nbytes or content is self:
+            return
+        if isinstance(content, DeviceArray):
+            self.driver.copy(self._buffer.address, content.address, self.nbytes)
+        else:
+            self.driver.copy_in(self._buffer.address, np.ascontiguousarray(content, self.dtype))
 
     @property
     def driver(self) -> AnyDriver:

@@ -31,16 +31,15 @@ def device_put(tree: Any, device: str = "cuda") -> Any:
     """
     if device != "cuda":
         raise ArgumentError(f"unknown device {device!r}; the choices are cuda", find_user_location())
-    driver = devices.driver()
+    devices.driver()
     leaves, spec = flatten(tree)
-    return unflatten(spec, [_put(driver, leaf) for leaf in leaves])
+    return unflatten(spec, [put(leaf) if isinstance(leaf, (np.ndarray, np.generic)) else leaf for leaf in leaves])
 
 
-def _put(driver: devices.AnyDriver, leaf: Any) -> Any:
-    if not isinstance(leaf, (np.ndarray, np.generic)):
-        return leaf
-    check_array(leaf, "the array", find_user_location())      # type: ignore[arg-type]
-    return device_array.put(driver, np.asarray(leaf, in_native_order(leaf.dtype), order="C"))
+def put(array: Any) -> device_array.DeviceArray:
+    """A copy of one array on the device."""
+    check_array(array, "the array", find_user_location())
+    return device_array.put(devices.driver(), np.asarray(array, in_native_order(array.dtype), order="C"))
 
 
 def device_get(tree: Any) -> Any:

@@ -1,0 +1,52 @@
+"""Moves of tensors between the memory of the CPU and that of a device, with a derivative: the gradient moves back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjit.eager.call import differentiable
+from adjit.eager.device import CPU, CUDA, device_of, is_cuda, on_device
+from adjit.eager.modes import modes
+from adjit.eager.tensor import Tensor, new_tensor
+from adjit.eager.user_function import Function
+from adjit.ir.errors import UnsupportedError
+from adjit.tracer.scope import is_tracing
+from adjit.tracer.user_location import find_user_location
+
+
+class Transfer(Function):
+    """Copy of a tensor in other memory."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, device: str) -> Tensor:
+        ctx.back = tensor.device
+        return _copied(tensor, device)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return moved(gradient, ctx.back), None
+
+
+def moved(tensor: Tensor, device: Any) -> Tensor:
+    """The tensor on a device, "cpu" or "cuda": itself if it is there. Within a compiled function all tensors are where its program runs;
+    raises `UnsupportedError` there for another device."""
+    wanted = CUDA if is_cuda(device) else CPU
+    if device_of(tensor.array) is wanted:
+        return tensor
+    if is_tracing():
+        raise UnsupportedError(f"a tensor is moved to {wanted} in a function that is compiled for {tensor.device}", find_user_location(),
+                               hint="move tensors before the call, and results after it")
+    if modes.grad and differentiable(tensor):
+        return Transfer.apply(tensor, wanted)       # type: ignore[no-any-return]
+    return _copied(tensor, wanted)
+
+
+def _copied(tensor: Tensor, device: str) -> Tensor:
+    return new_tensor(on_device(tensor.array) if device == CUDA else tensor.array.copied())
+
+
+def move_content(tensor: Tensor, device: Any) -> None:
+    """Move the content of a leaf, and that of its gradient: it stays the same object."""
+    for each in (tensor, tensor._grad):
+        if each is not None:
+            each.array = moved(new_tensor(each.array), device).array
