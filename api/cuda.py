@@ -1,37 +1,106 @@
-"""Graphics cards: there are none. Programs that ask `adjit.cuda.is_available()` go on with the CPU.
+"""Graphics cards, by PyTorch's names: what there is, and what is in its memory. See the page on NVIDIA GPUs.
 
->>> import adjit as aj
+>>> import os, adjit as aj
+>>> os.environ["ADJIT_CUDA"] = "emulated"          # where there is no card
 >>> device = aj.device("cuda" if aj.cuda.is_available() else "cpu")
 >>> aj.zeros(2, device=device).device
-device(type='cpu')
+device(type='cuda', index=0)
 """
 
-from importlib import import_module
-from typing import Any
+from __future__ import annotations
 
-__all__ = ["device_count", "is_available", "manual_seed", "manual_seed_all"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from adjit.eager.device import is_cuda
+from adjit.ir.errors import UnsupportedError
+from adjit.ir.lazy_module import LazyModule
+
+if TYPE_CHECKING:
+    from adjit.runtime.cuda import devices
+else:
+    devices = LazyModule("adjit.runtime.cuda.devices")
+
+__all__ = [
+    "current_device", "device_count", "empty_cache", "get_device_name", "is_available", "manual_seed", "manual_seed_all", "mem_get_info",
+    "memory_allocated", "set_device", "synchronize",
+]
 
 
 def is_available() -> bool:
-    """Return False: programs run on the CPU.
+    """Return True if there is a card that programs can be compiled for, or an emulated one (`ADJIT_CUDA=emulated`).
 
-    >>> is_available()
-    False
+    >>> is_available() == (device_count() > 0)
+    True
     """
-    return False
+    try:
+        devices.driver()
+    except UnsupportedError:
+        return False
+    return True
 
 
 def device_count() -> int:
-    """Return the number of cards, 0.
+    """Return the number of cards that are used: the first one, or none.
 
-    >>> device_count()
-    0
+    >>> device_count() in (0, 1)
+    True
     """
+    return int(is_available())
+
+
+def current_device() -> int:
+    """Return 0, the number of the card that is used. Raises `UnsupportedError` if there is none."""
+    devices.driver()
     return 0
 
 
+def set_device(device: Any) -> None:
+    """Accept the first card, `0` or "cuda:0"; raises `UnsupportedError` for others."""
+    is_cuda(f"cuda:{device}" if isinstance(device, int) else device)
+
+
+def get_device_name(device: Any = None) -> str:
+    """Return the name of the card. Raises `UnsupportedError` if there is none.
+
+    >>> import os
+    >>> os.environ["ADJIT_CUDA"] = "emulated"          # where there is no card
+    >>> get_device_name()
+    'emulated device'
+    """
+    return devices.driver().name
+
+
+def synchronize(device: Any = None) -> None:
+    """Wait until all that was launched is computed; errors of kernels are raised here at the latest. Raises `UnsupportedError` if there is
+    no card."""
+    devices.driver().synchronize()
+
+
+def memory_allocated(device: Any = None) -> int:
+    """Return the bytes of all arrays and working memory of programs on the card; 0 if it was not used.
+
+    >>> import os, numpy as np, adjit as aj
+    >>> os.environ["ADJIT_CUDA"] = "emulated"          # where there is no card
+    >>> before = memory_allocated()
+    >>> x = aj.device_put(np.zeros(1000))
+    >>> memory_allocated() - before
+    8000
+    """
+    return sum(devices.driver().held.values())
+
+
+def mem_get_info(device: Any = None) -> tuple[int, int]:
+    """Return the bytes of the card's memory that are free, and all. Raises `UnsupportedError` if there is no card."""
+    return devices.driver().memory()
+
+
+def empty_cache() -> None:
+    """Return at once: memory that is given back is the driver's."""
+
+
 def manual_seed(seed: int) -> None:
-    """Seed the generators of the cards, of which there are none: `adjit.manual_seed` seeds the one of the CPU.
+    """Return at once: `adjit.manual_seed` seeds the generator, which is one for all devices.
 
     >>> manual_seed(0)
     """
@@ -46,5 +115,4 @@ __path__: list[str] = []        # for `import adjit.cuda.amp`
 def __getattr__(name: str) -> Any:
     if name == "amp":
         return import_module("adjit.cuda.amp")
-    raise AttributeError(f"module 'adjit.cuda' has no attribute {name!r}: there is no card; call what is for cards only after "
-                         "`if adjit.cuda.is_available():`")
+    raise AttributeError(f"module 'adjit.cuda' has no attribute {name!r}", name=name, obj=None)

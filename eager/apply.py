@@ -207,8 +207,8 @@ def _one_view(operation: Operation, base: Any, array: np.ndarray, index: int = 0
 
 
 def _copied_view(operation: Operation, operands: Sequence[Any], array: DeviceLeaf, index: int) -> Tensor:
-    """Make the tensor of an operation that takes a view of a tensor on a device: a copy, as arrays there are contiguous, which is made again
-    before it is used once the base was written to. Writes to it go to the base, too (`in_place.write_through`)."""
+    """Make the tensor of an operation that takes a view of a tensor on a device: a copy, as arrays there are contiguous. Once the base was
+    written to it is made again before it is used; writes to it go to the base, too (`in_place.write_through`)."""
     base, others = operands[0], [operand.array if isinstance(operand, Tensor) else operand for operand in operands[1:]]
     writes, then = base._writes, base._writes[0]
 

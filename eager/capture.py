@@ -236,8 +236,8 @@ def check_place(array: Any) -> None:
         raise ArgumentError("a tensor on the device cuda:0 is used in a function that is compiled for the CPU", find_user_location(),
                             hint="compile it with device=\"cuda\", or move the tensor: x.cpu()")
     if isinstance(array, np.ndarray) and array.ndim and device != "cpu":
-        raise ArgumentError(f"Expected all tensors to be on the same device: a tensor of shape {array.shape} is on the CPU, and the "
-                            f"function is compiled for {device!r}", find_user_location(), hint=f"move it: x.to({device!r})")
+        raise ArgumentError(f"Expected all tensors to be on the same device: a tensor of shape {array.shape} is on the CPU, and "
+                            f"the function is compiled for {device!r}", find_user_location(), hint=f"move it: x.to({device!r})")
 
 
 def _check_view(entry: CapturedTensor, entries: Sequence[CapturedTensor]) -> None:
@@ -246,8 +246,9 @@ def _check_view(entry: CapturedTensor, entries: Sequence[CapturedTensor]) -> Non
         return
     counter = entry.before["_writes"]
     if entry.before["array"].is_view or any(other is not entry and other.before["_writes"] is counter for other in entries):
-        raise InPlaceError(f"a compiled function writes to a tensor of shape {entry.tensor.shape} on a device that is a view, or of which "
-                           "it reads a view from outside", find_user_location(), hint="take the view within the function, or pass a clone()")
+        raise InPlaceError(f"a compiled function writes to a tensor of shape {entry.tensor.shape} on a device that is a view, or of "
+                           "which it reads a view from outside", find_user_location(),
+                           hint="take the view within the function, or pass a clone()")
 
 
 def _owner(content: TracedArray) -> TracedArray:

@@ -71,7 +71,8 @@ def install() -> None:
     for name, part in {"real": _real, "imag": _imag}.items():
         setattr(Tensor, name, property(part, functools.partial(_set_part, name)))
     for name, getter in {"is_nested": _is_false, "output_nr": _output_number,
-                         "T": _reversed, "mT": _matrix_transposed, "H": _matrix, "device": _device, "is_cuda": _is_cuda, "is_cpu": _is_cpu, "mH": _adjoint,
+                         "T": _reversed, "mT": _matrix_transposed, "H": _matrix, "mH": _adjoint,
+                         "device": _device, "is_cuda": _is_cuda, "is_cpu": _is_cpu,
                          "nbytes": _nbytes, "itemsize": _element_size}.items():
         setattr(Tensor, name, property(getter))
 
@@ -171,7 +172,10 @@ def _is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
 def _stride(self: Tensor, dim: int | None = None) -> Any:
     """Distance of neighbours, in elements, along each dimension, or along one."""
     array = self.array
-    strides = contiguous_strides(array.shape) if isinstance(array, DeviceLeaf) else array.steps if isinstance(array, TracedArray) else tuple(step // array.itemsize for step in array.strides)
+    if isinstance(array, DeviceLeaf):
+        strides = contiguous_strides(array.shape)
+    else:
+        strides = array.steps if isinstance(array, TracedArray) else tuple(step // array.itemsize for step in array.strides)
     return tuple(strides) if dim is None else strides[dim]
 
 

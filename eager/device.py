@@ -69,8 +69,8 @@ def is_cuda(given: Any) -> bool:
         return False
     if given in ("cuda", "cuda:0"):
         return True
-    raise UnsupportedError(f"the device {given}: tensors are in the memory of the CPU, or of the first card, \"cuda\"", find_user_location(),
-                           hint="leave the device out, or choose it by aj.cuda.is_available()")
+    raise UnsupportedError(f"the device {given}: tensors are in the memory of the CPU, or of the first card, \"cuda\"",
+                           find_user_location(), hint="leave the device out, or choose it by aj.cuda.is_available()")
 
 
 def check_device(given: Any) -> None:

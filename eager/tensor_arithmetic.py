@@ -30,8 +30,8 @@ def add_to(total: Tensor, more: Tensor) -> None:
 def own(cotangent: Tensor) -> Tensor:
     """Copy the value to memory of its own, connected to the graph in the same way."""
     array = cotangent.array
-    made = new_tensor(wrap(array.value, scalar=False) if isinstance(array, TracedArray) else array.copy() if isinstance(array, DeviceLeaf) else
-                      np.array(array))
+    made = new_tensor(wrap(array.value, scalar=False) if isinstance(array, TracedArray) else
+                      array.copy() if isinstance(array, DeviceLeaf) else np.array(array))
     made._node, made._index, made._requires_grad = cotangent._node, cotangent._index, cotangent._requires_grad
     return made
 

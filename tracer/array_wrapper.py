@@ -56,7 +56,11 @@ class DeviceLeaf:
     device: str
     shape: tuple[int, ...]
     dtype: Any
-    ndim: int
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
 
     def copied(self) -> Any:
         """The elements, as an array of NumPy's."""

@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from adjit.eager.device import check_device
 from adjit.eager.modes import modes
 from adjit.eager.tensor import Tensor, own_tensor
 from adjit.ir.errors import ShapeError
@@ -255,11 +254,11 @@ class PReLU(Module):
     weight: Parameter
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
-        check_device(device)
         super().__init__()
         self.num_parameters = num_parameters
         self.init = init
         self.weight = Parameter(own_tensor(np.full(num_parameters, init, modes.default_float if dtype is None else dtype)))
+        self.to(device=device)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return a tensor of the same shape; the channels are the second dimension."""

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adjit.eager.checks import check_range
-from adjit.eager.device import check_device
 from adjit.eager.tensor import Tensor
 from adjit.ir.errors import ArgumentError, ShapeError
 from adjit.nn import functional
@@ -44,7 +43,6 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     def __init__(self, in_features: int, n_classes: int, cutoffs: Sequence[int], div_value: float = 4.0, head_bias: bool = False,
                  device: Any = None, dtype: Any = None) -> None:
-        check_device(device)
         super().__init__()
         ends = list(cutoffs)
         if not ends or ends != sorted(set(ends)) or ends[0] < 1 or ends[-1] > n_classes - 1:
@@ -63,6 +61,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             features = int(in_features // div_value ** (number + 1))
             sizes = ((in_features, features), (features, end - start))
             self.tail.append(Sequential(*(Linear(*pair, bias=False, dtype=dtype) for pair in sizes)))
+        self.to(device=device)
 
     def reset_parameters(self) -> None:
         """Draw new initial values."""

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager.device import check_device
 from adjit.eager.tensor import Tensor
 from adjit.ir.errors import ArgumentError, DTypeError, ShapeError
 from adjit.ir.types import dtype_kind
@@ -43,7 +42,6 @@ class MultiheadAttention(Module):
     def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False,
                  add_zero_attn: bool = False, kdim: int | None = None, vdim: int | None = None, batch_first: bool = False,
                  device: Any = None, dtype: Any = None) -> None:
-        check_device(device)
         super().__init__()
         if num_heads < 1 or embed_dim % num_heads:
             raise ArgumentError(f"MultiheadAttention: embed_dim {embed_dim} does not divide into {num_heads} heads", find_user_location())
@@ -63,6 +61,7 @@ class MultiheadAttention(Module):
             self.register_parameter(name, empty_parameter((1, 1, embed_dim), dtype) if add_bias_kv else None)
         self.add_zero_attn = add_zero_attn
         self.reset_parameters()
+        self.to(device=device)
 
     def reset_parameters(self) -> None:
         """Draw new initial values."""

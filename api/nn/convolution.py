@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from adjit.eager.device import check_device
 from adjit.eager.tensor import Tensor
 from adjit.ir.errors import ArgumentError
 from adjit.nn import functional, init
@@ -29,7 +28,6 @@ class _Convolution(Module):
     def __init__(self, in_channels: int, out_channels: int, kernel_size: Size, stride: Size = 1,
                  padding: Size | Literal["same", "valid"] = 0, dilation: Size = 1, groups: int = 1, bias: bool = True,
                  padding_mode: PaddingMode = "zeros", device: Any = None, dtype: Any = None) -> None:
-        check_device(device)
         super().__init__()
         name = type(self).__name__
         if groups < 1 or in_channels % groups or out_channels % groups:
@@ -51,6 +49,7 @@ class _Convolution(Module):
         self.weight = empty_parameter((out_channels, in_channels // groups, *self.kernel_size), dtype)
         self.register_parameter("bias", empty_parameter((out_channels,), dtype) if bias else None)
         self.reset_parameters()
+        self.to(device=device)
 
     def reset_parameters(self) -> None:
         """Draw new initial values."""
@@ -135,7 +134,6 @@ class _TransposedConvolution(Module):
     def __init__(self, in_channels: int, out_channels: int, kernel_size: Size, stride: Size = 1, padding: Size = 0,
                  output_padding: Size = 0, groups: int = 1, bias: bool = True, dilation: Size = 1,
                  padding_mode: Literal["zeros"] = "zeros", device: Any = None, dtype: Any = None) -> None:
-        check_device(device)
         super().__init__()
         name = type(self).__name__
         if groups < 1 or in_channels % groups or out_channels % groups:
@@ -154,6 +152,7 @@ class _TransposedConvolution(Module):
         self.weight = empty_parameter((in_channels, out_channels // groups, *self.kernel_size), dtype)
         self.register_parameter("bias", empty_parameter((out_channels,), dtype) if bias else None)
         self.reset_parameters()
+        self.to(device=device)
 
     def reset_parameters(self) -> None:
         """Draw new initial values."""

@@ -27,7 +27,8 @@ class _Lazy(Module):
         for name in names:
             current = vars(self)[name]
             if current is not None:
-                waiting = UninitializedParameter(dtype=dtype) if current.requires_grad else UninitializedBuffer(dtype=current.dtype)
+                make = UninitializedParameter if current.requires_grad else UninitializedBuffer
+                waiting = make(device=current.device, dtype=dtype if current.requires_grad else current.dtype)
                 object.__setattr__(self, name, waiting)
 
     def has_uninitialized_params(self) -> bool:

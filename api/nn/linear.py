@@ -7,7 +7,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from adjit.eager.device import check_device
 from adjit.eager.modes import modes, no_grad
 from adjit.eager.tensor import Tensor, as_tensor, own_tensor
 from adjit.ir.errors import ArgumentError, ShapeError
@@ -78,13 +77,13 @@ class Linear(Module):
     bias: Parameter | None
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
-        check_device(device)
         super().__init__()
         self.in_features = in_features
         self.out_features = out_features
         self.weight = empty_parameter((out_features, in_features), dtype)
         self.register_parameter("bias", empty_parameter((out_features,), dtype) if bias else None)
         self.reset_parameters()
+        self.to(device=device)
 
     def reset_parameters(self) -> None:
         """Draw new initial values."""
@@ -113,7 +112,6 @@ class Bilinear(Module):
 
     def __init__(self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: Any = None,
                  dtype: Any = None) -> None:
-        check_device(device)
         super().__init__()
         self.in1_features = in1_features
         self.in2_features = in2_features
@@ -121,6 +119,7 @@ class Bilinear(Module):
         self.weight = empty_parameter((out_features, in1_features, in2_features), dtype)
         self.register_parameter("bias", empty_parameter((out_features,), dtype) if bias else None)
         self.reset_parameters()
+        self.to(device=device)
 
     def reset_parameters(self) -> None:
         """Draw new initial values."""
@@ -145,7 +144,6 @@ class _Table(Module):
 
     def __init__(self, num_embeddings: int, embedding_dim: int, max_norm: float | None, norm_type: float, scale_grad_by_freq: bool,
                  sparse: bool, padding_idx: int | None, weight: Any, freeze: bool, device: Any, dtype: Any) -> None:
-        check_device(device)
         name = type(self).__name__
         refuse(name, sparse=sparse)
         super().__init__()
@@ -170,6 +168,7 @@ class _Table(Module):
             self.weight = Parameter(weight)
         if freeze:
             self.weight.requires_grad_(False)
+        self.to(device=device)
 
     @classmethod
     def from_pretrained(cls, embeddings: Any, freeze: bool = True, *settings: Any, **named: Any) -> Self:

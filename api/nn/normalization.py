@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager.device import check_device
 from adjit.eager.foreach_update import update_in_place
 from adjit.eager.modes import modes
 from adjit.eager.tensor import Tensor, own_tensor
@@ -49,12 +48,12 @@ class LayerNorm(_Scaled):
 
     def __init__(self, normalized_shape: int | Sequence[int], eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True,
                  device: Any = None, dtype: Any = None) -> None:
-        check_device(device)
         super().__init__()
         self.normalized_shape = tuple(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         self._add_parameters(self.normalized_shape, elementwise_affine, elementwise_affine and bias, dtype)
+        self.to(device=device)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return a tensor of the same shape; raises `ShapeError` if the shape does not end in `normalized_shape`."""
@@ -76,12 +75,12 @@ class RMSNorm(_Scaled):
 
     def __init__(self, normalized_shape: int | Sequence[int], eps: float | None = None, elementwise_affine: bool = True,
                  device: Any = None, dtype: Any = None) -> None:
-        check_device(device)
         super().__init__()
         self.normalized_shape = tuple(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         self._add_parameters(self.normalized_shape, elementwise_affine, False, dtype)
+        self.to(device=device)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return a tensor of the same shape; raises `ShapeError` if the shape does not end in `normalized_shape`."""
@@ -101,7 +100,6 @@ class GroupNorm(_Scaled):
 
     def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None,
                  dtype: Any = None, *, bias: bool = True) -> None:
-        check_device(device)
         super().__init__()
         if num_groups < 1 or num_channels % num_groups:
             raise ArgumentError(f"GroupNorm: {num_channels} channels do not divide into {num_groups} groups", find_user_location())
@@ -110,6 +108,7 @@ class GroupNorm(_Scaled):
         self.eps = eps
         self.affine = affine
         self._add_parameters((num_channels,), affine, affine and bias, dtype)
+        self.to(device=device)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (N, num_channels, ...) to the same shape."""
@@ -133,7 +132,6 @@ class _Tracking(_Scaled):
 
     def _set_up(self, num_features: int, eps: float, momentum: float | None, affine: bool, track_running_stats: bool, bias: bool,
                 device: Any, dtype: Any) -> None:
-        check_device(device)
         self.num_features = num_features
         self.eps = eps
         self.momentum = momentum
@@ -145,6 +143,7 @@ class _Tracking(_Scaled):
         self.register_buffer("running_mean", own_tensor(np.zeros(num_features, kind)) if tracked else None)
         self.register_buffer("running_var", own_tensor(np.ones(num_features, kind)) if tracked else None)
         self.register_buffer("num_batches_tracked", own_tensor(np.zeros((), np.int64)) if tracked else None)
+        self.to(device=device)
 
     def reset_running_stats(self) -> None:
         """Reset the running statistics."""

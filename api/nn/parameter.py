@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager.device import check_device
+from adjit.eager.device import is_cuda, on_device
 from adjit.eager.modes import modes
 from adjit.eager.tensor import Tensor, as_tensor, note_wrapper, own_tensor
 from adjit.ir.errors import ShapeError
 from adjit.tracer.array import TracedArray
+from adjit.tracer.array_wrapper import DeviceLeaf
 from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.user_location import find_user_location
 
@@ -66,8 +67,8 @@ class _Uninitialized(Tensor):
 
     def materialize(self, shape: tuple[int, ...], device: Any = None, dtype: Any = None) -> None:
         """Become an ordinary parameter or buffer of zeros, of this shape."""
-        check_device(device)
-        self.array = np.zeros(shape, self.array.dtype if dtype is None else dtype_argument(dtype))
+        made = np.zeros(shape, self.array.dtype if dtype is None else dtype_argument(dtype))
+        self.array = on_device(made) if is_cuda(device) or isinstance(self.array, DeviceLeaf) else made
         self.__class__ = Parameter if isinstance(self, Parameter) else Tensor       # type: ignore[assignment]
 
     @property
@@ -94,8 +95,8 @@ class UninitializedParameter(_Uninitialized, Parameter):
     """
 
     def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None):
-        check_device(device)
         Parameter.__init__(self, np.zeros(0, modes.default_float if dtype is None else dtype_argument(dtype)), requires_grad)
+        self.array = on_device(self.array) if is_cuda(device) else self.array
 
 
 class UninitializedBuffer(_Uninitialized):
@@ -106,7 +107,6 @@ class UninitializedBuffer(_Uninitialized):
     """
 
     def __init__(self, requires_grad: bool = False, device: Any = None, dtype: Any = None):
-        check_device(device)
         made = own_tensor(np.zeros(0, modes.default_float if dtype is None else dtype_argument(dtype)))
-        self.array, self._writes = made.array, made._writes
+        self.array, self._writes = on_device(made.array) if is_cuda(device) else made.array, made._writes
         self.requires_grad = requires_grad

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from adjit.eager.device import check_device
 from adjit.eager.tensor import Tensor
 from adjit.ir.errors import ArgumentError, ShapeError
 from adjit.nn import functional, init
@@ -68,7 +67,6 @@ class RNNBase(_Recurrent):
 
     def __init__(self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
                  dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0, device: Any = None, dtype: Any = None) -> None:
-        check_device(device)
         super().__init__(mode, input_size, hidden_size, bias)
         if num_layers < 1:
             raise ArgumentError(f"{type(self).__name__}: at least one layer, got {num_layers}", find_user_location())
@@ -91,6 +89,7 @@ class RNNBase(_Recurrent):
                 if proj_size:
                     self.register_parameter(f"weight_hr{suffix}", empty_parameter((proj_size, hidden_size), dtype))
         self.reset_parameters()
+        self.to(device=device)
 
     @property
     def _outputs(self) -> int:
@@ -254,10 +253,10 @@ class RNN(_OneState):
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: Nonlinearity = "tanh", bias: bool = True,
                  batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, device: Any = None,
                  dtype: Any = None) -> None:
-        check_device(device)
         mode = f"RNN_{nonlinearity.upper()}"
         super().__init__(mode, input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype=dtype)
         self.nonlinearity = nonlinearity
+        self.to(device=device)
 
 
 class GRU(_OneState):
@@ -271,8 +270,8 @@ class GRU(_OneState):
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
                  dropout: float = 0.0, bidirectional: bool = False, device: Any = None, dtype: Any = None) -> None:
-        check_device(device)
         super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype=dtype)
+        self.to(device=device)
 
 
 class LSTM(RNNBase):
@@ -288,8 +287,8 @@ class LSTM(RNNBase):
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
                  dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0, device: Any = None, dtype: Any = None) -> None:
-        check_device(device)
         super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, dtype=dtype)
+        self.to(device=device)
 
     if TYPE_CHECKING:
         @overload
@@ -345,9 +344,9 @@ class RNNCell(_Cell):
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: Nonlinearity = "tanh",
                  device: Any = None, dtype: Any = None) -> None:
-        check_device(device)
         super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, bias, dtype)
         self.nonlinearity = nonlinearity
+        self.to(device=device)
 
     def forward(self, x: Tensor, hx: Tensor | None = None) -> Tensor:
         """Return the next hidden state (N, H), of inputs (N, input_size) and the hidden state, by default zeros; or both without N."""
@@ -363,8 +362,8 @@ class GRUCell(_Cell):
     """
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
-        check_device(device)
         super().__init__("GRU", input_size, hidden_size, bias, dtype)
+        self.to(device=device)
 
     def forward(self, x: Tensor, hx: Tensor | None = None) -> Tensor:
         """Return the next hidden state (N, H), of inputs (N, input_size) and the hidden state, by default zeros; or both without N."""
@@ -381,8 +380,8 @@ class LSTMCell(_Cell):
     """
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
-        check_device(device)
         super().__init__("LSTM", input_size, hidden_size, bias, dtype)
+        self.to(device=device)
 
     def forward(self, x: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         """Return the next hidden state and cell, (N, H) each, of inputs (N, input_size) and this pair, by default zeros; or all without N.

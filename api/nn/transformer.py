@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager.device import check_device
 from adjit.eager.modes import modes
 from adjit.eager.tensor import Tensor, own_tensor
+from adjit.eager.transfer import moved
 from adjit.ir.errors import ArgumentError, ShapeError
 from adjit.nn import functional, init
 from adjit.nn.attention import MultiheadAttention
@@ -48,7 +48,6 @@ class TransformerEncoderLayer(Module):
     def __init__(self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
                  activation: str | Callable[[Tensor], Tensor] = functional.relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
                  norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
-        check_device(device)
         super().__init__()
         self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, dtype=dtype)
         self.linear1 = Linear(d_model, dim_feedforward, bias, dtype=dtype)
@@ -60,6 +59,7 @@ class TransformerEncoderLayer(Module):
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
         self.activation = _activation("TransformerEncoderLayer", activation)
+        self.to(device=device)
 
     def forward(self, src: Tensor, src_mask: Array = None, src_key_padding_mask: Array = None, is_causal: bool = False) -> Tensor:
         """Map (N, L, d_model) with `batch_first`, else (L, N, d_model), to the same shape; masks as in `MultiheadAttention`."""
@@ -92,7 +92,6 @@ class TransformerDecoderLayer(Module):
     def __init__(self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
                  activation: str | Callable[[Tensor], Tensor] = functional.relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
                  norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
-        check_device(device)
         super().__init__()
         self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, dtype=dtype)
         self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, dtype=dtype)
@@ -107,6 +106,7 @@ class TransformerDecoderLayer(Module):
         self.dropout2 = Dropout(dropout)
         self.dropout3 = Dropout(dropout)
         self.activation = _activation("TransformerDecoderLayer", activation)
+        self.to(device=device)
 
     def forward(self, tgt: Tensor, memory: Tensor, tgt_mask: Array = None, memory_mask: Array = None,
                 tgt_key_padding_mask: Array = None, memory_key_padding_mask: Array = None, tgt_is_causal: bool | None = False,
@@ -204,7 +204,6 @@ class Transformer(Module):
                  dim_feedforward: int = 2048, dropout: float = 0.1, activation: str | Callable[[Tensor], Tensor] = functional.relu,
                  custom_encoder: Module | None = None, custom_decoder: Module | None = None, layer_norm_eps: float = 1e-5,
                  batch_first: bool = False, norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
-        check_device(device)
         super().__init__()
         settings = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, None, dtype)
         self.encoder = custom_encoder if custom_encoder is not None else TransformerEncoder(
@@ -217,6 +216,7 @@ class Transformer(Module):
         self.d_model = d_model
         self.nhead = nhead
         self.batch_first = batch_first
+        self.to(device=device)
 
     def forward(self, src: Tensor, tgt: Tensor, src_mask: Array = None, tgt_mask: Array = None, memory_mask: Array = None,
                 src_key_padding_mask: Array = None, tgt_key_padding_mask: Array = None, memory_key_padding_mask: Array = None,
@@ -241,6 +241,5 @@ class Transformer(Module):
         tensor([[0., -inf],
                 [0., 0.]])
         """
-        check_device(device)
         kind = modes.default_float if dtype is None else dtype_argument(dtype)
-        return own_tensor(np.where(np.tri(sz, dtype=bool), 0.0, -np.inf).astype(kind))
+        return moved(own_tensor(np.where(np.tri(sz, dtype=bool), 0.0, -np.inf).astype(kind)), device)

@@ -36,7 +36,8 @@ class Half:
                                  passes=HALF, stage=Stage.ADJOINT)
         self.pipeline, self.executable = compiled.pipeline, compiled.executable
         paths = [value.name or f"saved {index}" for index, value in enumerate(graph.params)]
-        self.inputs: Inputs | device_inputs.DeviceInputs = Inputs(graph, paths) if compile_options.device == "cpu" else device_inputs.DeviceInputs(graph, paths)
+        self.inputs: Inputs | device_inputs.DeviceInputs
+        self.inputs = Inputs(graph, paths) if compile_options.device == "cpu" else device_inputs.DeviceInputs(graph, paths)
         self.fresh, self.views = (True,) * len(graph.results), (None,) * len(graph.results)
         self.calls_host = True      # checks of its results are code of the user
 

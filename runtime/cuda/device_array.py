@@ -24,7 +24,13 @@ class Buffer:
 
     def __init__(self, driver: AnyDriver, nbytes: int):
         self.driver, self.address = driver, driver.allocate(nbytes)
-        weakref.finalize(self, driver.free, self.address).atexit = False
+        driver.held[self.address] = nbytes
+        weakref.finalize(self, _free, driver, self.address).atexit = False
+
+
+def _free(driver: AnyDriver, address: int) -> None:
+    driver.held.pop(address, None)      # first: the next one may get the address
+    driver.free(address)
 
 
 class _Flags:

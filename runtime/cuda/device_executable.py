@@ -13,7 +13,7 @@ import numpy as np
 from adjit.codegen.cuda.program import DeviceProgram, HostNode, Node, Verification
 from adjit.ir.analysis.buffer_assignment import ResultKind
 from adjit.ir.errors import IndexingError
-from adjit.ir.graph import Graph, Op, Slot
+from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot
 from adjit.ir.memory_sizes import aligned
 from adjit.ir.ops.guard import GuardMiss, same_outcome
 from adjit.ir.ops.indexing import check_indices
@@ -43,6 +43,8 @@ class DeviceExecutable:
         self._check_bytes = aligned(8 * max(len(program.checks) for program in self.program.programs()))
         self._returned = tuple(self._returns())
         self._arenas: list[Buffer] = []
+        self._numbers: dict[int, tuple[bytes, DeviceArray]] = {}        # those of the last call, by their parameter
+        self._writes = [role in WRITABLE_ROLES for role in planned.param_roles]
         self._launchers: dict[int, Callable[[Addresses], None]] = {}        # by the identity of the step
 
     def run(self, arrays: Sequence[np.ndarray | DeviceArray], leaves: Sequence[Any]) -> list[Any]:
@@ -132,6 +134,16 @@ class DeviceExecutable:
                     raise IndexingError(f"{op.name}: {error}", op.loc) from None
                 raise IndexingError(f"{op.name}: an index was out of range for axis {axis} of size {size}", op.loc)
 
+    def there(self, param: int, array: np.ndarray) -> DeviceArray:
+        """A copy of an array of NumPy's on the device; of a number that is read alone the one of the call before, if it is the same."""
+        if array.ndim or self._writes[param]:
+            return put(self.driver, array)
+        content = array.tobytes()
+        known = self._numbers.get(param)
+        if known is None or known[0] != content:
+            self._numbers[param] = known = content, put(self.driver, array)
+        return known[1]
+
     def take_memory(self) -> Buffer:
         """Memory for the arena, the words of checks and the working memory of one call, which nobody uses."""
         try:
@@ -178,7 +190,7 @@ class _Call:
     def __init__(self, executable: DeviceExecutable, arrays: Sequence[np.ndarray | DeviceArray]):
         driver = executable.driver
         self.memory = executable.take_memory()
-        self.params = [array if isinstance(array, DeviceArray) else put(driver, array) for array in arrays]
+        self.params = [array if isinstance(array, DeviceArray) else executable.there(index, array) for index, array in enumerate(arrays)]
         self.made = [None if type is None else new(driver, type) for type in executable.made]
         self.addresses = Addresses([array.address for array in self.params], [0 if array is None else array.address for array in self.made],
                                    *executable.parts_of(self.memory))

@@ -7,6 +7,7 @@ what is freed there is given out again to launches that come later, so nothing w
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 from collections.abc import Callable, Sequence
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
@@ -21,6 +22,7 @@ from adjit.codegen.cuda.target import SM_80, SM_90
 from adjit.ir.errors import UnsupportedError
 from adjit.runtime.cuda import graph
 from adjit.runtime.cuda.graph import Addresses, Arguments, LaunchGraph
+from adjit.tracer.user_location import find_user_location
 
 LIBRARY = "libcuda.so.1"
 _Handle, _Address = c_void_p, c_uint64
@@ -38,6 +40,7 @@ _SIGNATURES: dict[str, tuple[object, ...]] = {
     "cuMemcpyDtoDAsync_v2": (_Address, _Address, c_size_t, _Handle),
     "cuStreamCreate": (POINTER(_Handle), c_uint), "cuStreamSynchronize": (_Handle,),
     "cuLaunchKernel": (_Handle, *[c_uint] * 7, _Handle, c_void_p, c_void_p),
+    "cuMemGetInfo_v2": (POINTER(c_size_t), POINTER(c_size_t)),
     "cuGetErrorString": (c_int, POINTER(c_char_p)),
     **graph.SIGNATURES,
 }
@@ -46,7 +49,7 @@ _ERROR_LOG, _ERROR_LOG_BYTES = 5, 6     # options of a module
 _RELEASE_THRESHOLD = 4              # attribute of a pool: bytes that it keeps when the device is idle
 _MEMORY_TYPE, _HOST = 2, 1          # attribute of a pointer, and its value for memory that the device reads by itself
 _OUT_OF_MEMORY = 2
-_WITHOUT_CARD = "omit device= to compile for the CPU, or set ADJIT_CUDA=emulated to test without a card"
+_WITHOUT_CARD = "choose the device by aj.cuda.is_available(); ADJIT_CUDA=emulated tests without a card"
 
 
 class CudaError(RuntimeError):
@@ -60,16 +63,16 @@ class Driver:
         try:
             self._library = ctypes.CDLL(LIBRARY)
         except OSError as error:
-            raise UnsupportedError(f"there is no driver for NVIDIA GPUs here: {error}", hint=_WITHOUT_CARD) from None
+            raise UnsupportedError(f"there is no driver for NVIDIA GPUs here: {error}", find_user_location(), hint=_WITHOUT_CARD) from None
         for name, types in _SIGNATURES.items():
             function = getattr(self._library, name)
             function.argtypes, function.restype = types, c_int
         count, device, context, stream = c_int(), c_int(), _Handle(), _Handle()
         if self._library.cuInit(0) or self._library.cuDeviceGetCount(byref(count)) or not count.value:
-            raise UnsupportedError("the driver for NVIDIA GPUs finds no card", hint=_WITHOUT_CARD)
+            raise UnsupportedError("the driver for NVIDIA GPUs finds no card", find_user_location(), hint=_WITHOUT_CARD)
         self._call("cuDeviceGet", byref(device), 0)
         self._call("cuDevicePrimaryCtxRetain", byref(context), device)
-        self._context = context
+        self._context, self._process, self.name = context, os.getpid(), "the card"
         self._enter()
         self._call("cuStreamCreate", byref(stream), 1)      # does not wait for the default stream
         self._stream = stream
@@ -79,8 +82,9 @@ class Driver:
         major = self._attribute(_MAJOR, device.value)
         if major < 8:
             raise UnsupportedError(f"{self.name} has compute capability {major}.{self._attribute(_MINOR, device.value)}; 8.0 is needed",
-                                   hint="omit device= to compile for the CPU")
+                                   find_user_location(), hint="omit device= to compile for the CPU")
         self.target = SM_90 if major >= 9 else SM_80
+        self.held: dict[int, int] = {}      # bytes of arrays and working memory, by address
         self._functions: dict[str, c_void_p] = {}
         self._launching = threading.Lock()
         pool = _Handle()
@@ -93,7 +97,11 @@ class Driver:
         return value.value
 
     def _enter(self) -> None:
-        """Make the context current in the calling thread."""
+        """Make the context current in the calling thread. Raises `UnsupportedError` in a process that was forked since the driver was made:
+        the card does not know it."""
+        if os.getpid() != self._process:
+            raise UnsupportedError(f"{self.name} was used before this process was forked, and cannot be used in it", find_user_location(),
+                                   hint="start processes with multiprocessing.set_start_method(\"spawn\")")
         self._call("cuCtxSetCurrent", self._context)
 
     def _call(self, name: str, *arguments: object) -> None:
@@ -139,6 +147,8 @@ class Driver:
 
     def free(self, address: int) -> None:
         """Give memory back: launches before may still use it, launches to come may get it."""
+        if os.getpid() != self._process:
+            return
         self._library.cuCtxSetCurrent(self._context)
         self._library.cuMemFreeAsync(address, self._stream)
 
@@ -178,6 +188,13 @@ class Driver:
             launch, arguments = node.launch, Arguments((*addresses.of(node.places), *node.launch.numbers))
             self._call("cuLaunchKernel", self._functions[launch.kernel.name], launch.grid, 1, 1, launch.kernel.threads, 1, 1, 0,
                        self._stream, arguments.address, None)
+
+    def memory(self) -> tuple[int, int]:
+        """Bytes of memory that are free, and all."""
+        self._enter()
+        free, total = c_size_t(), c_size_t()
+        self._call("cuMemGetInfo_v2", byref(free), byref(total))
+        return free.value, total.value
 
     def synchronize(self) -> None:
         """Wait until all that was launched is done."""

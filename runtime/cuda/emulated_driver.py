@@ -7,6 +7,7 @@ that is missing is found as two nodes without an order that touch the same bytes
 from __future__ import annotations
 
 import ctypes
+import os
 import random
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -33,6 +34,7 @@ class EmulatedDriver:
     def __init__(self, seed: int = 0) -> None:
         self._random = random.Random(seed)
         self._memory: dict[int, np.ndarray] = {}
+        self.held: dict[int, int] = {}      # bytes of arrays and working memory, by address
         self._kernels: dict[str, EmulatedKernel] = {}
 
     def prepare(self, program: DeviceProgram) -> None:
@@ -81,6 +83,11 @@ class EmulatedDriver:
             places = [(address, pointer.nbytes) for address, pointer in zip(own, launch.pointers, strict=True)]
             order = np.array(self._random.sample(range(launch.grid), launch.grid), np.int64)
             self._kernels[launch.kernel.name].launch(launch.grid, places, launch.numbers, order)
+
+    def memory(self) -> tuple[int, int]:
+        """Bytes of memory that are free, and all."""
+        page = os.sysconf("SC_PAGE_SIZE")
+        return os.sysconf("SC_AVPHYS_PAGES") * page, os.sysconf("SC_PHYS_PAGES") * page
 
     def synchronize(self) -> None:
         """Return at once: nothing is under way."""

@@ -58,9 +58,9 @@ def test_namespaces_of_tensors_and_traced_arrays() -> None:
 def test_devices_of_tensors() -> None:
     x = xp.asarray([1.0, 2.0], device="cpu")
     assert x.to_device("cpu") is x.to_device(x.device) is x
-    with pytest.raises(UnsupportedError, match="cuda"):
-        x.to_device("cuda")
-    with pytest.raises(ValueError, match="no streams"):
+    with pytest.raises(UnsupportedError, match="the device mps"):
+        x.to_device("mps")
+    with pytest.raises(ValueError, match="there is one stream"):
         x.to_device("cpu", stream=1)
     exported = x.__dlpack__(stream=None, max_version=(1, 0), dl_device=x.__dlpack_device__(), copy=True)
     assert "dltensor" in repr(exported)

@@ -193,8 +193,8 @@ def test_conversion_keeps_the_objects() -> None:
     assert net.to("cpu") is net
     with pytest.raises(DTypeError, match="cannot be converted to int64"):
         net.to(np.int64)
-    with pytest.raises(UnsupportedError, match="modules are in the memory of the CPU"):
-        net.to("cuda:0")
+    with pytest.raises(UnsupportedError, match="the device cuda:1"):
+        net.to("cuda:1")
 
 
 def test_conversion_is_refused_in_a_trace() -> None:

@@ -1,0 +1,282 @@
+"""Tensors, modules and optimisers on a device, emulated: what they compute is what they compute on the CPU."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from support.each import for_each
+from support.pytorch_programs import GOLDEN, run
+
+import adjit as aj
+from adjit import nn
+from adjit.errors import ArgumentError, InPlaceError, UnsupportedError
+from adjit.runtime.cuda import devices
+
+EXPECTED = json.loads(GOLDEN.read_text())
+RNG = np.random.default_rng(0)
+A, B, C = (RNG.normal(size=shape).astype(np.float32) for shape in ((4, 5), (5, 3), (4, 5)))
+
+
+@pytest.fixture(autouse=True)
+def emulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADJIT_CUDA", "emulated")
+
+
+def _writes(a: Any, c: Any) -> Any:
+    made = a * 1
+    made += c
+    made[1] *= 3
+    made.t()[0].add_(1.0)
+    rows = made[2:]
+    rows.mul_(c[2:])
+    made.view(-1)[3] = 7
+    rows[0, :2] = c[0, :2]
+    return made, rows
+
+
+def _views(a: Any) -> Any:
+    made = a * 2
+    row = made[1]
+    made.mul_(3)
+    after = row + 1
+    made[0] = row
+    return made, after
+
+
+def _indices(*rows: Any) -> Callable[[Any], Any]:
+    return lambda a: a.gather(1, aj.tensor(rows).to(a.device))
+
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
+    "product": (lambda a, b: a @ b, (A, B)), "sum": (lambda a: a.sum(0), (A,)), "softmax": (lambda a: a.softmax(1), (A,)),
+    "part": (lambda a: a[1:3, ::2], (A,)), "cat": (lambda a, c: aj.cat([a, c]), (A, C)), "t": (lambda a: a.t().contiguous().view(-1), (A,)),
+    "where": (lambda a, c: aj.where(a > 0, a, c), (A, C)), "writes": (_writes, (A, C)), "views": (_views, (A,)),
+    "max": (lambda a: a.max(1)[0], (A,)), "layer_norm": (lambda a: nn.functional.layer_norm(a, (5,)), (A,)),
+    "cross_entropy": (lambda a: nn.functional.cross_entropy(a, aj.tensor([1, 0, 2, 3], device=a.device)), (A,)),
+    "sort": (lambda a: a.sort(1)[0], (A,)), "cumsum": (lambda a: a.cumsum(0), (A,)), "mask": (lambda a: a[a > 0], (A,)),
+    "expand": (lambda a: a.unsqueeze(0).expand(3, 4, 5), (A,)),
+    "new": (lambda a: a.new_ones(3) + a[0, :3] + aj.zeros(3, device=a.device), (A,)),
+    "fill": (lambda a: a.clone().fill_(2.0) * a, (A,)), "unbind": (lambda a: aj.stack(list(a.unbind(0))), (A,)),
+    "einsum": (lambda a: aj.einsum("ij,kj->ik", a, a), (A,)), "topk": (lambda a: a.topk(2)[0], (A,)),
+    "gather": (_indices([0, 1], [1, 2], [3, 3], [4, 0]), (A,)), "flip": (lambda a: a.flip(0).roll(1, 0), (A,)),
+    "double": (lambda a: a.double().sum(), (A,)),
+    "conv": (lambda a: nn.functional.conv1d(a[None], aj.ones(2, 4, 3, device=a.device)), (A,)),
+}
+
+
+def _run(program: Callable[..., Any], arrays: tuple[np.ndarray, ...], device: str) -> list[np.ndarray]:
+    """Results, gradients, and gradients of these."""
+    given = [aj.tensor(array, device=device).requires_grad_() for array in arrays]
+    results = program(*given)
+    results = results if isinstance(results, tuple) else (results,)
+    assert all(result.device.type == device for result in results)
+    first = aj.autograd.grad((results[0] * results[0]).sum(), given, create_graph=True)
+    sum((each * each).sum() for each in first).backward()
+    found = [*results, *first, *(each.grad for each in given)]
+    assert all(each.device.type == device for each in found)
+    return [each.detach().cpu().numpy() for each in found]
+
+
+def check(name: str) -> None:
+    program, arrays = PROGRAMS[name]
+    for here, there in zip(_run(program, arrays, "cpu"), _run(program, arrays, "cuda"), strict=True):
+        np.testing.assert_allclose(there, here, rtol=3e-5, atol=1e-5, err_msg=name)
+        assert here.dtype == there.dtype
+
+
+def test_programs_compute_what_they_compute_on_the_cpu() -> None:
+    for_each({name: name for name in PROGRAMS}, check, share=3)
+
+
+def _model() -> Any:
+    aj.manual_seed(0)
+    return nn.Sequential(nn.Linear(5, 8, bias=False), nn.BatchNorm1d(8), nn.Tanh(), nn.Dropout(0.25), nn.Linear(8, 1))
+
+
+def _losses(model: Any, optimizer: Any, x: Any, wrap: Callable[[Any], Any] = lambda step: step) -> list[float]:
+    aj.manual_seed(1)
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = (model(x) ** 2).mean()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss
+
+    step = wrap(step)
+    return [step(x).item() for _ in range(4)]
+
+
+@pytest.mark.parametrize("kind", [aj.optim.Adam, lambda params: aj.optim.SGD(params, 0.1, momentum=0.9)])
+def test_training_eager_and_compiled(kind: Any) -> None:
+    model = _model()
+    expected = _losses(model, kind(model.parameters()), aj.tensor(A))
+    for wrap in (lambda step: step, aj.compile(device="cuda")):
+        other = _model().to("cuda")
+        optimizer = kind(other.parameters())
+        found = _losses(other, optimizer, aj.tensor(A, device="cuda"), wrap)
+        np.testing.assert_allclose(found, expected, rtol=1e-4)
+        for key, tensor in other.state_dict().items():
+            assert tensor.is_cuda
+            np.testing.assert_allclose(tensor.cpu().numpy(), model.state_dict()[key].numpy(), rtol=1e-3, atol=1e-4)
+        assert all(each.is_cuda for state in optimizer.state.values() for each in state.values() if isinstance(each, aj.Tensor))
+
+
+def test_a_compiled_step_keeps_everything_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = nn.Linear(5, 2).cuda()
+    optimizer = aj.optim.Adam(model.parameters())
+    x = aj.tensor(A).cuda()
+
+    @aj.compile(device="cuda")
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = model(x).square().sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    step(x)
+    addresses = [param.data_ptr() for param in model.parameters()]
+    copies: list[int] = []
+    used = devices.driver()
+    for name in ("copy_in", "copy_out"):
+        monkeypatch.setattr(used, name, lambda *arguments: copies.append(1))
+    step(x)
+    assert not copies
+    assert [param.data_ptr() for param in model.parameters()] == addresses
+    assert step.cache_info().traces == 1
+
+
+def test_moves_have_a_derivative() -> None:
+    x = aj.tensor(A, requires_grad=True)
+    there = x.to("cuda")
+    assert there.is_cuda
+    assert not there.is_leaf
+    assert there.to("cuda") is there
+    (gradient,) = aj.autograd.grad((there ** 3).sum(), x, create_graph=True)
+    gradient.sum().backward()
+    assert x.grad.device.type == "cpu"
+    np.testing.assert_allclose(x.grad.numpy(), 6 * A, rtol=1e-6)
+
+
+def test_what_tensors_say_and_how_they_leave() -> None:
+    x = aj.tensor([1.5, 2.0], device="cuda")
+    assert repr(x) == "tensor([1.5000, 2.0000], device='cuda:0')"
+    assert (x.device, x.get_device(), x.is_cpu) == (aj.device("cuda:0"), 0, False)
+    assert (x.tolist(), x[1].item(), float(x[0])) == ([1.5, 2.0], 2.0, 1.5)
+    assert x.stride() == (1,)
+    for back in (pickle.loads(pickle.dumps(x)), x.cpu(), aj.tensor(x)):
+        assert back.device.type == "cpu"
+        np.testing.assert_array_equal(back.numpy(), [1.5, 2.0])
+    twin = copy.deepcopy(x)
+    twin.add_(1.0)
+    assert (twin.is_cuda, x.tolist()) == (True, [1.5, 2.0])
+    x.copy_(aj.tensor([3.0, 4.0]))
+    assert x.tolist() == [3.0, 4.0]
+    for convert in (lambda: x.numpy(), lambda: np.asarray(x)):
+        with pytest.raises(UnsupportedError, match="can't convert cuda:0 device type tensor to numpy"):
+            convert()
+    model = nn.Linear(2, 1).to("cuda")
+    state = {name: tensor.cpu() for name, tensor in model.state_dict().items()}
+    model.load_state_dict({name: tensor + 1 for name, tensor in state.items()})
+    np.testing.assert_array_equal(model.weight.detach().cpu().numpy(), state["weight"].numpy() + 1)
+    assert model.cpu().weight.device.type == "cpu"
+
+
+def test_devices_do_not_mix() -> None:
+    here, there = aj.tensor(A), aj.tensor(A, device="cuda")
+    for mixed in (lambda: here + there, lambda: aj.cat([there, here]), lambda: nn.Linear(5, 1)(there)):
+        with pytest.raises(ArgumentError, match="but found at least two devices, cuda:0 and cpu!"):
+            mixed()
+    assert (there * aj.tensor(2.0)).is_cuda                  # numbers are copied
+    with pytest.raises(UnsupportedError, match="compiled for the CPU"):
+        aj.compile(lambda x: x + 1)(there)
+    with pytest.raises(ArgumentError, match="compiled for the CPU"):
+        aj.compile(lambda: there + 1)()
+    with pytest.raises(ArgumentError, match=r"a tensor of shape .* is on the CPU, and the function is compiled for 'cuda'"):
+        aj.compile(lambda x: x + 1, device="cuda")(here)
+    with pytest.raises(UnsupportedError, match="is moved to cpu in a function that is compiled for cuda:0"):
+        aj.compile(lambda x: x.cpu() + 1, device="cuda")(there)
+    with pytest.raises(UnsupportedError, match="the device cuda:1"):
+        here.cuda(1)
+
+
+def test_a_module_that_moves_is_traced_again() -> None:
+    model = nn.Linear(5, 1)
+    run = aj.compile(lambda x: model(x), device="cuda")
+    with pytest.raises(ArgumentError, match="is on the CPU"):
+        run(aj.tensor(A, device="cuda"))
+    model.to("cuda")
+    there = run(aj.tensor(A, device="cuda")).detach().cpu().numpy()
+    here = aj.compile(lambda x: model.to("cpu")(x))
+    model.to("cpu")
+    np.testing.assert_allclose(here(aj.tensor(A)).detach().numpy(), there, rtol=1e-6)
+    with pytest.raises(ArgumentError, match="is on the CPU"):
+        run(aj.tensor(A, device="cuda"))
+
+
+def test_compiled_functions_do_not_write_to_views_from_outside() -> None:
+    x = aj.tensor(A, device="cuda")
+    row = x[1]
+
+    @aj.compile(device="cuda")
+    def write(row: Any) -> None:
+        row.mul_(2.0)
+
+    with pytest.raises(InPlaceError, match="that is a view"):
+        write(row)
+    np.testing.assert_array_equal(x.cpu().numpy(), A)
+
+    @aj.compile(device="cuda")
+    def both(x: Any, row: Any) -> Any:
+        x.mul_(2.0)
+        return row + 1
+
+    with pytest.raises(InPlaceError, match="reads a view from outside"):
+        both(x, row)
+
+
+def test_cards_by_name() -> None:
+    assert aj.cuda.is_available()
+    assert (aj.cuda.device_count(), aj.cuda.current_device(), aj.cuda.get_device_name()) == (1, 0, "emulated device")
+    aj.cuda.set_device(0)
+    aj.cuda.synchronize()
+    before = aj.cuda.memory_allocated()
+    x = aj.zeros(1000, device="cuda")
+    assert aj.cuda.memory_allocated() - before == 4 * x.numel()
+    del x
+    assert aj.cuda.memory_allocated() == before
+    free, everything = aj.cuda.mem_get_info()
+    assert 0 < free < everything
+
+
+@pytest.mark.parametrize("make", [
+    lambda device: nn.Linear(5, 3, device=device), lambda device: nn.GRU(5, 3, batch_first=True, device=device),
+    lambda device: nn.LazyLinear(3, device=device), lambda device: nn.Conv1d(5, 3, 1, device=device),
+    lambda device: nn.LayerNorm(5, device=device)])
+def test_layers_are_made_on_a_device(make: Any) -> None:
+    aj.manual_seed(0)
+    layer, x = make("cuda"), aj.tensor(A[None] if not isinstance(make("cpu"), nn.Conv1d) else A.T[None])
+    there = layer(x.cuda())
+    assert all(param.is_cuda for param in layer.parameters())
+    here = layer.cpu()(x)
+    for one, other in zip(*(result if isinstance(result, tuple) else (result,) for result in (here, there)), strict=True):
+        np.testing.assert_allclose(other.detach().cpu().numpy(), one.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_script_that_chooses_its_device() -> None:
+    """One of the PyTorch programs, with mixed precision, on the card that it finds."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        eager, compiled = (run("devices", "adjit", compile) for compile in (None, aj.compile(device="cuda")))
+    assert eager["kinds"] == [0.0, 0.0, 1.0, 0.0]           # bfloat16, on the CPU, is_cuda, parameters on the CPU
+    np.testing.assert_allclose(compiled["losses"], eager["losses"], rtol=1e-4)
+    np.testing.assert_allclose(eager["losses"], EXPECTED["devices"]["losses"], rtol=1e-2)      # float16 products
