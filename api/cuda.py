@@ -50,13 +50,22 @@ def device_count() -> int:
 
 
 def current_device() -> int:
-    """Return 0, the number of the card that is used. Raises `UnsupportedError` if there is none."""
+    """Return 0, the number of the card that is used. Raises `UnsupportedError` if there is none.
+
+    >>> import os
+    >>> os.environ["ADJIT_CUDA"] = "emulated"          # where there is no card
+    >>> current_device()
+    0
+    """
     devices.driver()
     return 0
 
 
 def set_device(device: Any) -> None:
-    """Accept the first card, `0` or "cuda:0"; raises `UnsupportedError` for others."""
+    """Accept the first card, `0` or "cuda:0"; raises `UnsupportedError` for others.
+
+    >>> set_device(0)
+    """
     is_cuda(f"cuda:{device}" if isinstance(device, int) else device)
 
 
@@ -73,12 +82,17 @@ def get_device_name(device: Any = None) -> str:
 
 def synchronize(device: Any = None) -> None:
     """Wait until all that was launched is computed; errors of kernels are raised here at the latest. Raises `UnsupportedError` if there is
-    no card."""
+    no card.
+
+    >>> import os
+    >>> os.environ["ADJIT_CUDA"] = "emulated"          # where there is no card
+    >>> synchronize()
+    """
     devices.driver().synchronize()
 
 
 def memory_allocated(device: Any = None) -> int:
-    """Return the bytes of all arrays and working memory of programs on the card; 0 if it was not used.
+    """Return the bytes of all arrays and working memory of programs on the card. Raises `UnsupportedError` if there is none.
 
     >>> import os, numpy as np, adjit as aj
     >>> os.environ["ADJIT_CUDA"] = "emulated"          # where there is no card
@@ -91,12 +105,22 @@ def memory_allocated(device: Any = None) -> int:
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """Return the bytes of the card's memory that are free, and all. Raises `UnsupportedError` if there is no card."""
+    """Return the bytes of the card's memory that are free, and all. Raises `UnsupportedError` if there is no card.
+
+    >>> import os
+    >>> os.environ["ADJIT_CUDA"] = "emulated"          # where there is no card
+    >>> free, everything = mem_get_info()
+    >>> 0 < free < everything
+    True
+    """
     return devices.driver().memory()
 
 
 def empty_cache() -> None:
-    """Return at once: memory that is given back is the driver's."""
+    """Return at once: memory that is given back is the driver's.
+
+    >>> empty_cache()
+    """
 
 
 def manual_seed(seed: int) -> None:

@@ -465,7 +465,7 @@ def _is_cpu(self: Tensor) -> bool:
 
 
 def _device(self: Tensor) -> device:
-    """Where the elements are: `device("cpu")`, or `device("cuda:0")`. Within a compiled function, where its program runs."""
+    """Device whose memory holds the elements: `device("cpu")`, or `device("cuda:0")`. Within a compiled function that of its program."""
     return device_of(self.array)
 
 

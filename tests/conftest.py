@@ -68,15 +68,16 @@ def _turn(item: pytest.Item) -> int:
 
 @pytest.fixture(autouse=True)
 def nothing_under_way() -> Iterator[None]:
-    """A test begins when what the tests before it have left to other threads is done, and leaves the number of threads as it was:
-    `set_num_threads` is a setting of the process."""
+    """A test begins when what the tests before it have left to other threads is done, and leaves the number of threads and the device as
+    they were: `set_num_threads` is a setting of the process, and examples choose the emulated device."""
     wait_for_compilers()
-    threads = os.environ.get("ADJIT_THREADS")
+    before = {name: os.environ.get(name) for name in ("ADJIT_THREADS", "ADJIT_CUDA")}
     yield
-    if threads is None:
-        os.environ.pop("ADJIT_THREADS", None)
-    else:
-        os.environ["ADJIT_THREADS"] = threads
+    for name, value in before.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 @pytest.fixture(autouse=True, scope="module")
