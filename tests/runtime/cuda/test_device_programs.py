@@ -54,7 +54,9 @@ def state(dtype: type) -> tuple[Any, ...]:
 def device_step() -> Callable[..., Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ADJIT_CUDA", "emulated")
-        return aj.compile(step, device="cuda", donate=("p", "m", "v"))
+        compiled = aj.compile(step, device="cuda", donate=("p", "m", "v"))
+        compiled(*aj.device_put(state(np.float32)), numbers(20, 50), np.eye(10, dtype=np.float32)[np.arange(20) % 10])
+        return compiled
 
 
 def test_training_steps_are_those_of_the_cpu(device_step: Callable[..., Any]) -> None:
