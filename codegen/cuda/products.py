@@ -1,32 +1,70 @@
 """Products of matrices: tiles in shared memory, a few rows by a few columns a thread, exact float arithmetic.
 
-Each element is a chain of fused multiply-adds in the order of the inner index, so its bits depend on nothing but the numbers. The ops of an
-epilogue follow in registers.
+While a tile is multiplied, the next one is on its way from memory to registers, and goes to the other half of the shared memory. Each
+element is a chain of fused multiply-adds in the order of the inner index, or the sum of a few such chains, one for each group of threads,
+where there are too few tiles for all multiprocessors. That follows from the sizes, so bits do. The ops of an epilogue follow in registers.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from adjit.codegen.cuda.arrays.movement import fill
 from adjit.codegen.cuda.kernel import Launch, Pointer
-from adjit.codegen.cuda.target import DEVICE_RULE
-from adjit.codegen.cuda.text import SHARED
+from adjit.codegen.cuda.target import DEVICE_RULE, MAX_LOAD_BYTES
+from adjit.codegen.cuda.text import SHARED, widest
 from adjit.codegen.cuda.writer import KernelWriter, Memory
 from adjit.codegen.native.kernels.builder import Index
 from adjit.ir.analysis.kernel_schedule import schedule_kernel
+from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Graph, Op, Value
-from adjit.ir.types import short_name
+from adjit.ir.types import is_complex, short_name
 
-TILE, DEPTH, THREADS = 64, 16, 256
-"""Rows and columns of a tile, inner indices that lie in shared memory at a time, threads of a block."""
+ENOUGH_TILES = 132
+"""Tiles that keep a card busy: the multiprocessors of an H200."""
 
-OWN = 4
-"""Rows, and columns, of a thread."""
+DEPTH_BYTES = 64
+"""Bytes of a row of inner indices that lie in shared memory at a time."""
 
-PAD = TILE + 4
-"""Elements from a row of a tile to the next, in shared memory: neighbours along the inner index are in different banks."""
+VECTOR = 4
+"""Neighbouring rows, or columns, of a thread: one load from shared memory of float32."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """Rows and columns of a tile; rows and columns of a thread; groups of threads among which the inner index is divided."""
+
+    tile: int
+    own: int
+    groups: int
+
+    @property
+    def side(self) -> int:
+        """Threads along a side of the tile."""
+        return self.tile // self.own
+
+    @property
+    def members(self) -> int:
+        """Threads of a group."""
+        return self.side**2
+
+    @property
+    def pad(self) -> int:
+        """Elements from a row of a tile to the next, in shared memory: neighbours along the inner index are in different banks."""
+        return self.tile + VECTOR
+
+
+LARGE, MEDIUM, SMALL = Tiling(128, 8, 1), Tiling(64, 4, 1), Tiling(32, 4, 4)
+
+
+def choose_tiling(rows: int, columns: int, batch: int) -> Tiling:
+    """The largest tiles of which there are enough."""
+    for tiling in (LARGE, MEDIUM):
+        if batch * -(-rows // tiling.tile) * -(-columns // tiling.tile) >= ENOUGH_TILES:
+            return tiling
+    return SMALL
 
 
 def lower_matmul(op: Op, memory: Memory) -> list[Launch]:
@@ -60,13 +98,20 @@ class ProductWriter(KernelWriter):
     def __init__(self, op: Op, product: Op, epilogue: Graph, memory: Memory, inner: int):
         *_, rows, columns = product.result.type.shape
         batch = product.result.type.size // (rows * columns)
-        super().__init__(schedule_kernel(epilogue, batch * rows, columns, DEVICE_RULE), memory, THREADS, 1, 0)
+        self.tiling = t = choose_tiling(rows, columns, batch)
+        schedule = schedule_kernel(epilogue, batch * rows, columns, DEVICE_RULE)
+        values = [value.type.dtype for value in (*epilogue.params, *epilogue.results)]
+        most = widest(max(dtype.itemsize for dtype in values), columns, memory.alignment)
+        vector = 1 if any(map(is_complex, values)) else min(VECTOR, most)
+        super().__init__(schedule, memory, t.groups * t.members, vector, 0)
         self.op, self.product, self.type = op, product, product.result.type
         self.rows, self.columns, self.inner, self.batch = rows, columns, inner, batch
+        self.dtype = self.type.dtype
+        self.depth = DEPTH_BYTES // self.dtype.itemsize if self.dtype.itemsize > 2 else 16
+        self.element_type = self.text.element(self.dtype)
 
     def write(self) -> Launch:
-        text, product = self.text, self.product
-        transposed = product.attrs["transpose_a"], product.attrs["transpose_b"]
+        text, product, t = self.text, self.product, self.tiling
         a, b = (self._given(index) for index in range(2))
         params = self.s.region.params[1:]
         self.pointers.update((value, self._given(2 + index)) for index, value in enumerate(params))
@@ -74,43 +119,71 @@ class ProductWriter(KernelWriter):
         target = text.pointer("write")
         self.arguments.append(Pointer("result", 0, result.type.nbytes))
         rows, columns, inner = (self.number(size) for size in (self.rows, self.columns, self.inner))
-        tiles_m, tiles_n = -(-self.rows // TILE), -(-self.columns // TILE)
+        tiles_m, tiles_n = -(-self.rows // t.tile), -(-self.columns // t.tile)
         self.define("kernel")
 
         thread, block = text.thread(), text.block_number()
         across, down = self.number(tiles_n), self.number(tiles_m)
         rest = text.let(f"udiv i64 {block}, {across}")
         matrix = text.let(f"udiv i64 {rest}, {down}")
-        row0 = text.shl(text.let(f"urem i64 {rest}, {down}"), TILE.bit_length() - 1)
-        column0 = text.shl(text.let(f"urem i64 {block}, {across}"), TILE.bit_length() - 1)
-        a = self._moved(a, text.mul(matrix, text.mul(rows, inner)))
-        b = self._moved(b, text.mul(matrix, text.mul(inner, columns)))
+        row0 = text.times(text.let(f"urem i64 {rest}, {down}"), t.tile)
+        column0 = text.times(text.let(f"urem i64 {block}, {across}"), t.tile)
+        self.member = text.let(f"and i64 {thread}, {t.members - 1}") if t.groups > 1 else thread
+        self.group: Index = text.lshr(thread, t.members.bit_length() - 1) if t.groups > 1 else 0
+        transposed = product.attrs["transpose_a"], not product.attrs["transpose_b"]
+        given = [_Given(self, self._moved(a, text.mul(matrix, text.mul(rows, inner))), self.memory.operands[0], row0, rows, self.rows,
+                        transposed[0], inner),
+                 _Given(self, self._moved(b, text.mul(matrix, text.mul(inner, columns))), self.memory.operands[1], column0, columns,
+                        self.columns, transposed[1], inner)]
+        half = self.depth * t.pad               # elements of a tile in shared memory
+        self.start = text.reserve_shared(4 * half * t.groups * self.dtype.itemsize)
+        own = text.times(self.group, 4 * half)
 
-        element, size = text.element(self.type.dtype), self.type.dtype.itemsize
-        tiles = [text.reserve_shared(DEPTH * PAD * size) for _ in range(2)]
-        own_row = text.times(text.lshr(thread, 4), OWN)
-        own_column = text.times(text.let(f"and i64 {thread}, 15"), OWN)
-        with text.for_range(0, inner, DEPTH, [(element, text.literal(0, self.type.dtype))] * OWN**2) as loop:
-            self._stage(a, tiles[0], thread, row0, rows, transposed[0], loop.counter, inner)
-            self._stage(b, tiles[1], thread, column0, columns, not transposed[1], loop.counter, inner)
+        def tiles(buffer: Index) -> list[Index]:
+            return [text.plus(text.plus(own, buffer), half * number) for number in range(2)]
+
+        def load(chunk: Index) -> list[str]:
+            first = text.plus(chunk, text.times(self.group, self.depth))
+            return [name for each in given for name in each.load(first)]
+
+        def store(names: Sequence[str], buffer: Index) -> None:
+            count = len(names) // 2
+            for each, tile, number in zip(given, tiles(buffer), range(2), strict=True):
+                each.store(names[number * count:(number + 1) * count], tile)
+
+        store(load(0), 0)
+        text.barrier()
+        zero = (self.element_type, text.literal(0, self.dtype))
+        chunk = t.groups * self.depth
+        with text.for_range(0, inner, chunk, [*[zero] * t.own**2, ("i64", "0")]) as loop:
+            next = text.add(loop.counter, chunk)
+            goes_on = text.compare("slt", next, inner)
+            with text.if_(goes_on, [zero] * (2 * given[0].count)) as ahead:
+                ahead.following = load(next)
+            *sums, buffer = loop.values
+            sums = self._multiplied(sums, tiles(buffer))
+            other = text.sub(2 * half, buffer)
+            with text.where(goes_on):
+                store(ahead.values, other)
             text.barrier()
-            sums = list(loop.values)
-            for k in range(DEPTH):
-                left, right = (self._vector(tile, own, k) for tile, own in zip(tiles, (own_row, own_column), strict=True))
-                for i, x in enumerate(left):
-                    for j, y in enumerate(right):
-                        sums[i * OWN + j] = self._sum_with_product(element, x, y, sums[i * OWN + j])
-            text.barrier()
-            loop.following = sums
-        first_row, first_column = text.plus(row0, own_row), text.plus(column0, own_column)
-        base = text.mul(matrix, rows)
-        for i in range(OWN):
-            row = text.plus(first_row, i)
-            for j in range(OWN):
-                column = text.plus(first_column, j)
-                inside = text.both(text.compare("slt", row, rows), text.compare("slt", column, columns))
-                with text.where(inside), self.scope():
-                    self._store(result, target, loop.values[i * OWN + j], str(row), str(column), base, columns)
+            loop.following = [*sums, other]
+        totals = list(loop.values[:-1])
+        if t.groups == 1:
+            self._store_all(result, target, totals, (row0, column0), matrix, (rows, columns))
+            return self.launch("product", self.batch * tiles_m * tiles_n)
+        with text.where(text.compare("ne", self.group, 0)):
+            first = text.times(text.plus(self.group, -1), t.own**2 * t.members)
+            place = self._shared(text.plus(first, self.member))
+            for number, name in enumerate(totals):
+                self._put_shared([name], place, number * t.members)
+        text.barrier()
+        with text.where(text.compare("eq", self.group, 0)):
+            place = self._shared(self.member)
+            for group in range(t.groups - 1):
+                for number, name in enumerate(totals):
+                    (part,) = self._get_shared(1, place, (group * t.own**2 + number) * t.members)
+                    totals[number] = text.let(f"{'fadd' if self.dtype.kind == 'f' else 'add'} {self.element_type} {name}, {part}")
+            self._store_all(result, target, totals, (row0, column0), matrix, (rows, columns))
         return self.launch("product", self.batch * tiles_m * tiles_n)
 
     def _given(self, index: int) -> str:
@@ -120,48 +193,132 @@ class ProductWriter(KernelWriter):
         return pointer
 
     def _moved(self, pointer: str, elements: str) -> str:
-        moved = self.text.place(pointer, self.type.dtype, elements)
+        moved = self.text.place(pointer, self.dtype, elements)
         self.constants.add(moved)
         return moved
 
-    def _sum_with_product(self, element: str, x: str, y: str, total: str) -> str:
-        text = self.text
-        if self.type.dtype.kind == "f":
-            return text.call(element, f"@llvm.fma.{short_name(self.type.dtype)}", (element, x), (element, y), (element, total))
+    def _own(self, coordinate: str) -> list[Index]:
+        """The first of each vector of rows, or columns, of this thread in its tile: vectors of neighbouring threads lie side by side."""
+        first = self.text.times(coordinate, VECTOR)
+        return [self.text.plus(first, group * self.tiling.side * VECTOR) for group in range(self.tiling.own // VECTOR)]
+
+    def _coordinates(self) -> tuple[str, str]:
+        side = self.tiling.side
+        return self.text.lshr(self.member, side.bit_length() - 1), self.text.let(f"and i64 {self.member}, {side - 1}")
+
+    def _multiplied(self, sums: Sequence[str], tiles: Sequence[Index]) -> list[str]:
+        """The sums with the products of both tiles."""
+        text, own = self.text, self.tiling.own
+        places = [[self._shared(text.plus(tile, start)) for start in self._own(coordinate)]
+                  for tile, coordinate in zip(tiles, self._coordinates(), strict=True)]
+        found = list(sums)
+        for k in range(self.depth):
+            left, right = ([name for start in starts for name in self._get_shared(VECTOR, start, k * self.tiling.pad)]
+                           for starts in places)
+            for i, x in enumerate(left):
+                for j, y in enumerate(right):
+                    found[i * own + j] = self._sum_with_product(x, y, found[i * own + j])
+        return found
+
+    def _sum_with_product(self, x: str, y: str, total: str) -> str:
+        text, element = self.text, self.element_type
+        if self.dtype.kind == "f":
+            return text.call(element, f"@llvm.fma.{short_name(self.dtype)}", (element, x), (element, y), (element, total))
         return text.let(f"add {element} {text.let(f'mul {element} {x}, {y}')}, {total}")
 
-    def _stage(self, pointer: str, tile: int, thread: str, outer0: str, outer: str, transposed: bool, inner0: str, inner: str) -> None:
-        """Put a tile into shared memory, with the inner index first. Neighbouring threads read neighbouring elements; what lies outside of
-        the matrix is 0."""
-        text, dtype = self.text, self.type.dtype
-        element, size = text.element(dtype), dtype.itemsize
-        wide = (TILE if transposed else DEPTH).bit_length() - 1
-        for part in range(TILE * DEPTH // THREADS):
-            number = text.plus(thread, part * THREADS)
-            high, low = text.lshr(number, wide), text.let(f"and i64 {number}, {(1 << wide) - 1}")
-            along_inner, along_outer = (high, low) if transposed else (low, high)
-            o, k = text.plus(outer0, along_outer), text.plus(inner0, along_inner)
-            inside = text.both(text.compare("slt", o, outer), text.compare("slt", k, inner))
-            place = text.plus(text.mul(k, outer), o) if transposed else text.plus(text.mul(o, inner), k)
-            (value,) = self.load(pointer, dtype, text.select(inside, "i64", place, 0))
-            value = text.select(inside, element, value, text.literal(0, dtype))
-            slot = text.shared_place(tile, element, text.plus(text.times(along_inner, PAD), along_outer))
-            text.do(f"store {element} {value}, ptr addrspace({SHARED}) {slot}, align {size}")
+    def _shared(self, index: Index) -> str:
+        """The address of an element of shared memory."""
+        return self.text.shared_place(self.start, self.element_type, index)
 
-    def _vector(self, tile: int, own: Index, k: int) -> list[str]:
-        """Elements of this thread's rows, or columns, for an inner index."""
-        text, dtype = self.text, self.type.dtype
-        vector = f"<{OWN} x {text.element(dtype)}>"
-        place = text.shared_place(tile, text.element(dtype), text.plus(own, k * PAD))
-        whole = text.let(f"load {vector}, ptr addrspace({SHARED}) {place}, align {math.gcd(16, OWN * dtype.itemsize)}")
-        return [text.let(f"extractelement {vector} {whole}, i32 {lane}") for lane in range(OWN)]
+    def _at(self, place: str, offset: int) -> str:
+        """The address of an element a known number of elements behind another one: part of the instruction that uses it."""
+        if not offset:
+            return place
+        return self.text.let(f"getelementptr inbounds {self.element_type}, ptr addrspace({SHARED}) {place}, i64 {offset}")
 
-    def _store(self, result: Value, target: str, name: str, row: str, column: str, base: str, columns: str) -> None:
-        """Compute the epilogue of one element, and store what comes out."""
-        text = self.text
-        place = text.let(f"add nsw i64 {text.let(f'mul nsw i64 {text.plus(base, row)}, {columns}')}, {column}")
-        self.row, self.starts, self.row_starts = row, [column], [place]
-        self.scopes[-1][self.s.region.params[0], 0] = name
-        name = name if result is self.s.region.params[0] else self.need(result, 0)
-        text.write([name], target, result.type.dtype, place)
+    def _get_shared(self, count: int, place: str, offset: int) -> list[str]:
+        text, element = self.text, self.element_type
+        place = self._at(place, offset)
+        if count == 1:
+            return [text.let(f"load {element}, ptr addrspace({SHARED}) {place}, align {self.dtype.itemsize}")]
+        vector = f"<{count} x {element}>"
+        whole = text.let(f"load {vector}, ptr addrspace({SHARED}) {place}, align {math.gcd(MAX_LOAD_BYTES, count * self.dtype.itemsize)}")
+        return [text.let(f"extractelement {vector} {whole}, i32 {lane}") for lane in range(count)]
 
+    def _put_shared(self, names: Sequence[str], place: str, offset: int = 0) -> None:
+        text, element, count = self.text, self.element_type, len(names)
+        type, whole = element, names[0]
+        if count > 1:
+            type, whole = f"<{count} x {element}>", "poison"
+            for lane, name in enumerate(names):
+                whole = text.let(f"insertelement {type} {whole}, {element} {name}, i32 {lane}")
+        place = self._at(place, offset)
+        text.do(f"store {type} {whole}, ptr addrspace({SHARED}) {place}, align {math.gcd(MAX_LOAD_BYTES, count * self.dtype.itemsize)}")
+
+    def _store_all(self, result: Value, target: str, totals: Sequence[str], first: tuple[str, str], matrix: str,
+                   sizes: tuple[str, str]) -> None:
+        """Compute the epilogue of this thread's elements, and store what comes out."""
+        text, own = self.text, self.tiling.own
+        (rows, columns), base = sizes, text.mul(matrix, sizes[0])
+        down, across = ([text.plus(start, place) for place in self._own(coordinate)]
+                        for start, coordinate in zip(first, self._coordinates(), strict=True))
+        for i in range(own):
+            row = str(text.plus(down[i // VECTOR], i % VECTOR))
+            is_row = text.compare("slt", row, rows)
+            start = text.let(f"mul nsw i64 {text.plus(base, row)}, {columns}")
+            for j in range(0, own, self.vector):
+                column = str(text.plus(across[j // VECTOR], j % VECTOR))
+                with text.where(is_row, text.compare("slt", column, columns)), self.scope():
+                    place = text.let(f"add nsw i64 {start}, {column}")
+                    self.row, self.starts, self.row_starts = row, [column], [place]
+                    product = self.s.region.params[0]
+                    self.scopes[-1].update(((product, at), totals[i * own + j + at]) for at in range(self.vector))
+                    names = [self.need(result, at) for at in range(self.vector)]
+                    text.write(names, target, result.type.dtype, place, self.width_alignment(result.type.dtype))
+
+
+class _Given:
+    """One operand of a product: where its tiles are, and what of them each thread takes along. Neighbouring threads read neighbouring
+    elements, vectors of them where all rows begin at multiples of their size; what lies outside of the matrix is 0."""
+
+    def __init__(self, writer: ProductWriter, pointer: str, alignment: int, outer0: str, outer: str, outer_size: int, transposed: bool,
+                 inner: str):
+        w, t, text = writer, writer.tiling, writer.text
+        self.writer, self.pointer, self.transposed, self.outer, self.inner = w, pointer, transposed, outer, inner
+        self.count = t.tile * w.depth // t.members
+        row = outer_size if transposed else w.inner
+        self.width = min(widest(w.dtype.itemsize, row, alignment), VECTOR, self.count)
+        wide = (t.tile if transposed else w.depth) // self.width            # vectors of a row of the tile in memory
+        self.at: list[tuple[str, str, Index, str]] = []                     # along the inner index, along the other, the place; inside
+        for part in range(self.count // self.width):
+            number = text.plus(w.member, part * t.members)
+            high, low = text.lshr(number, wide.bit_length() - 1), text.let(f"and i64 {number}, {wide - 1}")
+            low = str(text.times(low, self.width))
+            k, along = (high, low) if transposed else (low, high)
+            o = str(text.plus(outer0, along))
+            base = text.plus(text.mul(k, outer), o) if transposed else text.plus(text.mul(o, inner), k)
+            self.at.append((k, along, base, text.compare("slt", o, outer)))
+
+    def load(self, first: Index) -> list[str]:
+        """The elements that this thread takes along, for inner indices from `first` on."""
+        w, text = self.writer, self.writer.text
+        dtype, names = w.dtype, list[str]()
+        zero, step = text.literal(0, dtype), text.mul(first, self.outer) if self.transposed else first
+        for k, _, base, is_outer in self.at:
+            inside = text.both(is_outer, text.compare("slt", text.plus(first, k), self.inner))
+            place = text.select(inside, "i64", text.plus(base, step), 0)
+            values = w.load(self.pointer, dtype, place, self.width, self.width * dtype.itemsize)
+            names += [text.select(inside, w.element_type, value, zero) for value in values]
+        return names
+
+    def store(self, names: Sequence[str], tile: Index) -> None:
+        """Put them into shared memory, with the inner index first."""
+        w, text, width = self.writer, self.writer.text, self.width
+        for number, (k, along, _, _) in enumerate(self.at):
+            own = names[number * width:(number + 1) * width]
+            place = w._shared(text.plus(text.plus(text.times(k, w.tiling.pad), along), tile))
+            if self.transposed:
+                w._put_shared(own, place)
+                continue
+            for offset, name in enumerate(own):
+                w._put_shared([name], place, offset * w.tiling.pad)
