@@ -8,7 +8,7 @@ from adjit.codegen.cuda.kernel import Launch
 from adjit.codegen.cuda.rows import RowPlan, RowsWriter
 from adjit.codegen.cuda.target import (
     DEVICE_RULE,
-    ELEMENT_BYTES_A_THREAD,
+    ELEMENTS_A_THREAD,
     MAX_ELEMENT_BYTES_A_THREAD,
     MAX_THREADS,
     TEAM_THREADS,
@@ -81,7 +81,7 @@ def plan_rows(schedule: KernelSchedule, memory: Memory) -> RowPlan:
     columns, itemsize = schedule.columns, _itemsize(schedule)
     vector = choose_vector(schedule, memory, columns)
     most = MAX_THREADS * (MAX_ELEMENT_BYTES_A_THREAD // itemsize)
-    held = max(ELEMENT_BYTES_A_THREAD // itemsize // vector, 1) * vector
+    held = max(ELEMENTS_A_THREAD // vector, 1) * vector
     team = 1
     while team < MAX_THREADS and team * held < columns:
         team *= 2

@@ -255,7 +255,7 @@ class ProductWriter(KernelWriter):
         place = self._at(place, offset)
         text.do(f"store {type} {whole}, ptr addrspace({SHARED}) {place}, align {math.gcd(MAX_LOAD_BYTES, count * self.dtype.itemsize)}")
 
-    def _store_all(self, result: Value, target: str, totals: Sequence[str], first: tuple[str, str], matrix: str,
+    def _store_all(self, result: Value, target: str, totals: Sequence[str], first: tuple[Index, Index], matrix: str,
                    sizes: tuple[str, str]) -> None:
         """Compute the epilogue of this thread's elements, and store what comes out."""
         text, own = self.text, self.tiling.own
@@ -272,7 +272,8 @@ class ProductWriter(KernelWriter):
                     place = text.let(f"add nsw i64 {start}, {column}")
                     self.row, self.starts, self.row_starts = row, [column], [place]
                     product = self.s.region.params[0]
-                    self.scopes[-1].update(((product, at), totals[i * own + j + at]) for at in range(self.vector))
+                    self.scopes[-1].update(((product, at if self.is_element(product) else None), totals[i * own + j + at])
+                                           for at in range(self.vector))
                     names = [self.need(result, at) for at in range(self.vector)]
                     text.write(names, target, result.type.dtype, place, self.width_alignment(result.type.dtype))
 
@@ -281,7 +282,7 @@ class _Given:
     """One operand of a product: where its tiles are, and what of them each thread takes along. Neighbouring threads read neighbouring
     elements, vectors of them where all rows begin at multiples of their size; what lies outside of the matrix is 0."""
 
-    def __init__(self, writer: ProductWriter, pointer: str, alignment: int, outer0: str, outer: str, outer_size: int, transposed: bool,
+    def __init__(self, writer: ProductWriter, pointer: str, alignment: int, outer0: Index, outer: str, outer_size: int, transposed: bool,
                  inner: str):
         w, t, text = writer, writer.tiling, writer.text
         self.writer, self.pointer, self.transposed, self.outer, self.inner = w, pointer, transposed, outer, inner
