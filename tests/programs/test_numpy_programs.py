@@ -81,13 +81,13 @@ def test_programs_run_unchanged(file: str, update_golden: bool, exhaustive: bool
         comments = [line for line in GOLDEN.read_text().splitlines() if line[:1] == "#"]
         GOLDEN.write_text("\n".join([*comments, *(lines[name] for name in sorted(lines))]) + "\n")
     for_each(((program.name, (program, "interpret", ORDERS[len(program.name) % 2], exhaustive or number % 12 == 0))
-              for number, program in enumerate(programs) if exhaustive or number % 6 == 0), check)
+              for number, program in enumerate(programs) if exhaustive or number % 6 == 0), check, share=2)
 
 
 @pytest.mark.skipif(not host_targets(), reason="no native code on this machine")
 def test_programs_run_natively(exhaustive: bool) -> None:
     programs = [program for number, program in enumerate(all_programs().values()) if exhaustive or number % 40 == 5]
-    for_each(((program.name, (program, "native", ORDERS[2])) for program in programs), check)
+    for_each(((program.name, (program, "native", ORDERS[2])) for program in programs), check, share=2)
 
 
 def test_programs_run_whatever_was_traced_first(exhaustive: bool) -> None:

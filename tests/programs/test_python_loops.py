@@ -48,7 +48,7 @@ def check_gradients(function: Callable[..., Any], args: Sequence[Any], argnums: 
 def test_gradients_of_written_loops(exhaustive: bool) -> None:
     names = [name for name in LOOPS if name not in ("shapes_that_shrink", "decisions_of_values")][::1 if exhaustive else 2]
     for_each({name: LOOPS[name](40 if exhaustive else 12) for name in names},
-             lambda function, args, argnums: check_gradients(function, args, argnums, 1e-13))
+             lambda function, args, argnums: check_gradients(function, args, argnums, 1e-13), share=2)
 
 
 def test_gradients_of_random_loops(exhaustive: bool) -> None:
@@ -76,7 +76,7 @@ def test_values_have_every_bit_of_the_unrolled_program() -> None:
 
     names = ("lorenz", "fill_and_read", "leapfrog", "delays", "gauss_seidel", "alternating", "bias_correction", "random_draws",
              "two_writes_of_parts", "list_that_is_stacked", "decisions_of_values")
-    for_each({name: (name,) for name in names}, check)
+    for_each({name: (name,) for name in names}, check, share=2)
 
 
 def test_second_derivatives(short_loops: None) -> None:

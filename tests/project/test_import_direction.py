@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 
 import pytest
@@ -29,41 +30,47 @@ EXTENDS = {("adjit.sklearn", "sklearn")}
 HEAVY = ("numba", "matplotlib", "graphviz", "safetensors", "scipy", "sklearn", "rich", "click")
 
 
-def imports(tree: ast.Module, name: str) -> list[tuple[str, ast.stmt]]:
-    """Every imported name with its statement; `from a import b` counts as a and a.b, but for `from adjit import package`."""
-    found: list[tuple[str, ast.stmt]] = []
-    for node in ast.walk(tree):
+def statements(tree: ast.Module) -> Iterator[tuple[ast.stmt, bool]]:
+    """Every statement, and True if it is inside a function. Expressions, most of a tree, hold none."""
+    stack: list[tuple[ast.AST, bool]] = [(tree, False)]
+    while stack:
+        node, is_late = stack.pop()
+        is_late = is_late or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.stmt):
+                yield child, is_late
+            if isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
+                stack.append((child, is_late))
+
+
+def imports(tree: ast.Module, name: str) -> list[tuple[str, ast.stmt, bool]]:
+    """Every imported name with its statement, and True if it is inside a function; `from a import b` counts as a and a.b, but for
+    `from adjit import package`."""
+    found: list[tuple[str, ast.stmt, bool]] = []
+    for node, is_late in statements(tree):
         if isinstance(node, ast.Import):
-            found += [(alias.name, node) for alias in node.names]
+            found += [(alias.name, node, is_late) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{name}:{node.lineno}: imports of ours are absolute"
-            found += [(node.module or "", node)] if node.module != "adjit" else []
-            found += [(f"{node.module}.{alias.name}", node) for alias in node.names]
+            found += [(node.module or "", node, is_late)] if node.module != "adjit" else []
+            found += [(f"{node.module}.{alias.name}", node, is_late) for alias in node.names]
     return found
-
-
-def nested_statements(tree: ast.Module) -> set[ast.stmt]:
-    """Statements inside a function."""
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)]
-    return {child for function in functions for child in ast.walk(function) if isinstance(child, ast.stmt) and child is not function}
 
 
 def check_module(name: str, source: str, package: str) -> list[str]:
     """What the module does that the rules forbid."""
-    tree = ast.parse(source)
-    late = nested_statements(tree)
     problems = []
-    for imported, statement in imports(tree, name):
+    for imported, statement, is_late in imports(ast.parse(source), name):
         top = imported.split(".")[0]
         place = f"{name}:{statement.lineno}: {imported}"
         if top == "adjit":
             if package_of(imported) not in ALLOWED[package]:
                 problems.append(f"{place}: {package}/ may not import {package_of(imported)}/")
-            if statement in late:
+            if is_late:
                 problems.append(f"{place}: a module of ours imported inside a function")
-        elif top not in LIGHT and top not in sys.stdlib_module_names and statement not in late and (name, top) not in EXTENDS:
+        elif top not in LIGHT and top not in sys.stdlib_module_names and not is_late and (name, top) not in EXTENDS:
             problems.append(f"{place}: a heavy library imported at the top of a module")
-        elif top == "llvmlite" and package not in ("codegen", "runtime", "api") and statement not in late:
+        elif top == "llvmlite" and package not in ("codegen", "runtime", "api") and not is_late:
             problems.append(f"{place}: llvmlite is for codegen/ and runtime/")
     return problems
 

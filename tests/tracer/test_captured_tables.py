@@ -101,7 +101,7 @@ def test_rows_in_regions_of_every_kind() -> None:
         difference = (by_python(function, X + 1e-6 * direction) - by_python(function, X - 1e-6 * direction)) / 2e-6
         assert_allclose(gradient @ direction, difference, rtol=1e-6, atol=1e-8)
 
-    for_each({function.__name__: function for function in KINDS}, check)
+    for_each({function.__name__: function for function in KINDS}, check, share=2)
 
 
 def test_a_round_costs_no_op() -> None:

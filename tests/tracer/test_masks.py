@@ -178,7 +178,7 @@ def test_derivatives_of_what_a_mask_chose():
                     assert np.isfinite(first[i])
                     assert np.isfinite(second[i]).all()
 
-    for_each(DERIVATIVES, check)
+    for_each(DERIVATIVES, check, share=2)
 
 
 def test_a_table_for_the_places_of_a_mask():

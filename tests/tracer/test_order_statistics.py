@@ -40,7 +40,7 @@ def test_values(size: int) -> None:
             single = x.dtype == np.float32
             np.testing.assert_allclose(found, expected, rtol=1e-5 if single else 1e-13, atol=1e-6 if single else 1e-14)
 
-    for_each(FUNCTIONS, compare)
+    for_each(FUNCTIONS, compare, share=2)
 
 
 @pytest.mark.parametrize("size", [1, 40, MIN_SEARCHED])

@@ -97,7 +97,7 @@ DERIVATIVES = [case for case, (*_, rule) in CASES.items() if callable(rule)]
 NOT_CLOSED = [case for case, (name, _, number, rule) in CASES.items() if isinstance(rule, str) and number >= FUNCTIONS[name].whole]
 
 
-@parametrize_within("case", DERIVATIVES)
+@parametrize_within("case", DERIVATIVES, share=2)
 def test_derivatives(case: str, exhaustive: bool) -> None:
     if not exhaustive and DERIVATIVES.index(case) % 8:
         return
@@ -128,7 +128,7 @@ def test_second_derivatives(name: str, exhaustive: bool) -> None:
     np.testing.assert_allclose(second(*arrays), (first(*up) - first(*down)) / (2 * h), rtol=1e-5, atol=1e-5)
 
 
-@parametrize_within("case", NOT_CLOSED)
+@parametrize_within("case", NOT_CLOSED, share=2)
 def test_what_has_no_derivative_is_refused(case: str, exhaustive: bool) -> None:
     if not exhaustive and NOT_CLOSED.index(case) % 6:
         return

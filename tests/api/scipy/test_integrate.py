@@ -49,11 +49,11 @@ OTHERS: dict[str, Case] = {
 
 @pytest.mark.parametrize("backend", ["native", "interpret"])
 def test_values(backend: str) -> None:
-    for_each(CASES | OTHERS, lambda *case: check_values(case, integrate, theirs, backend))
+    for_each(CASES | OTHERS, lambda *case: check_values(case, integrate, theirs, backend), share=2)
 
 
 def test_derivatives() -> None:
-    for_each(CASES, lambda *case: check_derivatives(case, integrate))
+    for_each(CASES, lambda *case: check_derivatives(case, integrate), share=2)
 
 
 def test_tensors_and_float32(exhaustive: bool) -> None:

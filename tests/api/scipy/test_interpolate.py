@@ -101,15 +101,15 @@ VALUES: dict[str, Case] = {
 @pytest.mark.parametrize("backend", ["native", "interpret"])
 def test_values(backend: str, exhaustive: bool) -> None:
     chosen = some(CASES | VALUES, exhaustive, 0, 2 if backend == "interpret" else 8)
-    for_each(chosen, lambda *case: check_values(case, interpolate, theirs, backend))
+    for_each(chosen, lambda *case: check_values(case, interpolate, theirs, backend), share=2)
 
 
 def test_mapped(exhaustive: bool) -> None:
-    for_each(some(CASES, exhaustive, 3), lambda *case: check_mapped(case, interpolate))
+    for_each(some(CASES, exhaustive, 3), lambda *case: check_mapped(case, interpolate), share=2)
 
 
 def test_derivatives(exhaustive: bool) -> None:
-    for_each(some(CASES, exhaustive, 1), lambda *case: check_derivatives(case, interpolate))
+    for_each(some(CASES, exhaustive, 1), lambda *case: check_derivatives(case, interpolate), share=2)
 
 
 def test_tensors_and_float32(exhaustive: bool) -> None:

@@ -112,15 +112,15 @@ CASES = FILTERS | SAMPLING | SPLINES
 @pytest.mark.parametrize("backend", ["native", "interpret"])
 def test_values(backend: str, exhaustive: bool) -> None:
     chosen = some(CASES | EXACT, exhaustive, 0, 2 if backend == "interpret" else 8)
-    for_each(chosen, lambda *case: check_values(case, ndimage, theirs, backend))
+    for_each(chosen, lambda *case: check_values(case, ndimage, theirs, backend), share=2)
 
 
 def test_mapped(exhaustive: bool) -> None:
-    for_each(some(CASES, exhaustive, 3), lambda *case: check_mapped(case, ndimage))
+    for_each(some(CASES, exhaustive, 3), lambda *case: check_mapped(case, ndimage), share=2)
 
 
 def test_derivatives(exhaustive: bool) -> None:
-    for_each(some(CASES, exhaustive, 1), lambda *case: check_derivatives(case, ndimage))
+    for_each(some(CASES, exhaustive, 1), lambda *case: check_derivatives(case, ndimage), share=2)
 
 
 def test_tensors(exhaustive: bool) -> None:

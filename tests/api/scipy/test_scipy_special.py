@@ -69,11 +69,11 @@ def values(name: str, backend: str) -> None:
 @pytest.mark.parametrize("backend", ["native", "interpret"])
 def test_values(backend: str, exhaustive: bool) -> None:
     names = some(CASES | VALUES, exhaustive or backend == "interpret")
-    for_each({name: (name, backend) for name in names}, values)
+    for_each({name: (name, backend) for name in names}, values, share=2)
 
 
 def test_mapped(exhaustive: bool) -> None:
-    for_each(some(CASES, exhaustive, 3), lambda *case: check_mapped(case, sc))
+    for_each(some(CASES, exhaustive, 3), lambda *case: check_mapped(case, sc), share=2)
 
 
 def test_derivatives(exhaustive: bool) -> None:

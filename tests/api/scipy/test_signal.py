@@ -82,7 +82,7 @@ OF_OTHER_DTYPES: dict[str, Case] = {
 @pytest.mark.parametrize("backend", ["native", "interpret"])
 def test_values(backend: str, exhaustive: bool) -> None:
     chosen = some(CASES | OF_OTHER_DTYPES, exhaustive, 0, 2 if backend == "interpret" else 8)
-    for_each(chosen, lambda *case: check_values(case, signal, theirs, backend))
+    for_each(chosen, lambda *case: check_values(case, signal, theirs, backend), share=2)
 
 
 def test_mapped(exhaustive: bool) -> None:
@@ -90,10 +90,11 @@ def test_mapped(exhaustive: bool) -> None:
 
 
 def test_derivatives(exhaustive: bool) -> None:
-    for_each(some(CASES, exhaustive, 1), lambda *case: check_derivatives(case, signal))
+    for_each(some(CASES, exhaustive, 1), lambda *case: check_derivatives(case, signal), share=2)
 
 
-@parametrize_within("name", [name for name in CASES if name.split()[0] in ("lfilter", "sosfilt", "hilbert", "oaconvolve", "detrend")])
+@parametrize_within("name", [name for name in CASES if name.split()[0] in ("lfilter", "sosfilt", "hilbert", "oaconvolve", "detrend")],
+                    share=2)
 def test_tensors(name: str) -> None:
     check_tensors(CASES[name], signal, theirs)
 

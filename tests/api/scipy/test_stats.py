@@ -91,7 +91,7 @@ def functions(name: str) -> tuple[str, ...]:
     return getattr(stats, name).of_variable
 
 
-@parametrize_within("name", NAMES)
+@parametrize_within("name", NAMES, share=2)
 def test_values_are_those_of_scipy(name: str) -> None:
     ours, theirs, shapes = getattr(stats, name), getattr(scipy.stats, name), SHAPES.get(name, ())
     for function in functions(name):
@@ -110,7 +110,7 @@ def test_values_are_those_of_scipy(name: str) -> None:
             np.testing.assert_allclose(found, expected, rtol=2e-10, atol=1e-13, err_msg=function)
 
 
-@parametrize_within("name", NAMES)
+@parametrize_within("name", NAMES, share=2)
 def test_moments_are_those_of_scipy(name: str) -> None:
     ours, theirs, shapes = getattr(stats, name), getattr(scipy.stats, name), SHAPES.get(name, ())
     place = (np.arange(3),) if name in DISCRETE else (np.arange(3) + 0.5, 2.0)
@@ -133,7 +133,7 @@ def test_bad_parameters_give_what_scipy_gives(name: str) -> None:
         assert np.isnan(getattr(stats, name).pdf(1.0, *SHAPES[name], 0.0, -1.0))
 
 
-@parametrize_within("name", NAMES)
+@parametrize_within("name", NAMES, share=2)
 def test_log_densities_have_derivatives(name: str, exhaustive: bool) -> None:
     """In the variable and every parameter, at points within the support. The gate takes every eighth distribution."""
     if not exhaustive and NAMES.index(name) % 8:

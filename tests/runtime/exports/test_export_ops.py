@@ -33,7 +33,7 @@ def test_ops_need_nothing_of_libc(kind: Kind, target: Target) -> None:
     steps = {record.name: steps_of(record, target) for record in definitions}
     if wanted_symbols([step for each in steps.values() for step in each], target) <= PROVIDED:
         return
-    for_each(steps.items(), lambda *each: check_symbols(each, target))
+    for_each(steps.items(), lambda *each: check_symbols(each, target), share=2)
     raise AssertionError("only together they ask for more")
 
 
