@@ -474,7 +474,7 @@ def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
         if flow is None or captured is not None:
             break
         if lifts and not flow.changes_state and flow.lift_more():
-            left, lifts, repeated = left + 1, lifts - 1, False
+            left, lifts, forwards, repeated = left + 1, lifts - 1, MAX_FORWARDED, False
             continue
         if flow.changes_state:
             if not flow.structured:

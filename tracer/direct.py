@@ -144,7 +144,7 @@ def stack_directly(items: list[Any] | tuple[Any, ...]) -> Any:
         shape, leaves = (*shape, size), [leaf for row in leaves for leaf in row]
     kinds = set(map(type, leaves))
     numbers = kinds & _NUMBERS
-    if not numbers | ORDINARY >= kinds or numbers == kinds:
+    if not numbers | ORDINARY | STACKED >= kinds or numbers == kinds:
         return NotImplemented
     part = () if numbers else leaves[0]._value.type.shape
     dtypes: set[np.dtype] = set()       # in lists no number is weak
@@ -165,6 +165,9 @@ def stack_directly(items: list[Any] | tuple[Any, ...]) -> Any:
 
 
 FUNCTIONS["stack directly"] = stack_directly
+
+STACKED: set[type] = set()
+"""Further classes of traced scalars that lists may hold: floats which are Python's or NumPy's."""
 
 _LISTS = frozenset({list, tuple})
 _NUMBERS = frozenset({float, int, complex, bool})

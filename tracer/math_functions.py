@@ -178,8 +178,9 @@ def _extreme(is_better: Callable[[Any, Any], Any]) -> Callable[[Function], Funct
                 return own(*args)
             best = as_traced(items[0])
             for item in map(as_traced, items[1:]):
-                chosen = find(np.where)(is_better(item, best), item, best)
-                best = wrap(chosen.value, weak=item.weak and best.weak)
+                better = is_better(item, best)
+                made = find("chosen")(better, item, best)
+                best = wrap(find(np.where)(better, item, best).value, weak=item.weak and best.weak) if made is NotImplemented else made
             return best
         return call
     return replacement

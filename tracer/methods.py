@@ -51,6 +51,7 @@ def _apply(ufunc: np.ufunc, *inputs: Any) -> Any:
     made = apply_directly(ufunc, inputs, True)
     if made is not NotImplemented:
         return made
+    inputs = FUNCTIONS["settled"](inputs)
     if not all(map(_operand, inputs)):
         inputs = tuple(x if _operand(x) else opened(x) for x in inputs)
         if not all(map(_operand, inputs)):

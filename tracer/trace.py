@@ -722,7 +722,7 @@ def collect_results(result: Tree, written: Sequence[tuple[int, Value]] = (),
         if id(leaf) in updates:
             out.append(count + updates[id(leaf)])
         elif isinstance(leaf, (TracedArray, np.ndarray, ArrayWrapper)):
-            out.append(NumberLeaf(len(values), leaf.maker()) if isinstance(leaf, LiftedNumber) else len(values))
+            out.append(NumberLeaf(len(values), leaf.maker()) if isinstance(leaf, LiftedNumber) and leaf.is_python() else len(values))
             values.append(unwrap(leaf.traced() if isinstance(leaf, ArrayWrapper) else leaf))
         else:
             check_result(leaf, tree, index)

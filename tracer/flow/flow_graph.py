@@ -16,7 +16,7 @@ from typing import Any
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op, Value, attributes_key, has_effects
 from adjit.ir.types import TensorType
-from adjit.tracer.flow.identity_uses import asks_for_identity
+from adjit.tracer.flow.identity_uses import asks_for_class, asks_for_identity
 from adjit.tracer.user_location import is_ours
 
 Key = Any
@@ -28,6 +28,9 @@ Source = tuple[object, ...]
 
 CONTENT = ...
 
+
+EITHER = "either"
+"""Last part of the source of a variable whose class is part of the state: a float of Python's or NumPy's."""
 
 SHARED: Source = ("shared",)
 """Source of arrays that more than one name holds, of which each gets a copy where ways differ in this alone."""
@@ -109,6 +112,9 @@ class FlowGraph:
         self.unshared_types: set[TensorType] = set()        # of arrays that got a copy for each of their names
         self.met: dict[int, Any] = {}       # references to arrays that points of this trace have met, by identity: those of regions live on
         self.written_types: set[TensorType] = set()         # of arrays that were written to after a point that they are part of
+        self._floats: dict[Key, tuple[Hashable, Mapping[Source, bool]]] = {}        # at points, with their places: which are Python's
+        self._stays: dict[Hashable, bool] = {}       # whether variables with such a float at a place had one at the next point
+        self._classes: dict[CodeType, bool] = {}
         self._identity: dict[CodeType, bool] = {}
         self.lifts = True       # whether there may be lifted variables
         self._varying: set[Source] = set()      # variables by whose numbers alone ways differ
@@ -166,6 +172,16 @@ class FlowGraph:
                 self.again = True
                 raise TraceAgain
 
+    def note_classes(self, point: Key, place: Hashable, floats: Mapping[Source, bool], start: Key) -> None:
+        """Note of variables whether they hold a float of Python's or of NumPy's at a point. Ways will differ by the class alone if what was
+        decided at a place, that of the point `start` before, says whether a float of Python's becomes one of NumPy's."""
+        self._sources[point] = (*self._sources[point], *floats)
+        before, known = self._floats.get(start, (None, {}))
+        self._floats[point] = place, floats
+        for source, is_pythons in floats.items():
+            if known.get(source) and self._stays.setdefault((before, source), is_pythons) != is_pythons:
+                self._varying.add(source)
+
     def lift_more(self) -> bool:
         """Lift the variables by whose numbers alone ways differ; returns whether there are new ones."""
         new = self._varying - self.lifted - self.fixed if self.lifts else set()
@@ -187,6 +203,13 @@ class FlowGraph:
         known = self._identity.get(frame.f_code)
         if known is None:
             known = self._identity[frame.f_code] = asks_for_identity(frame)
+        return known
+
+    def asks_for_class(self, frame: FrameType) -> bool:
+        """True if code that runs at a point asks for the class of objects, or what attributes they have."""
+        known = self._classes.get(frame.f_code)
+        if known is None:
+            known = self._classes[frame.f_code] = asks_for_class(frame)
         return known
 
     def note_reads(self, contents: Mapping[int, Any], forms: Mapping[int, tuple[Any, ...]], viewed: set[int], strides: bool) -> None:

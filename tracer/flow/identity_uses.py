@@ -7,6 +7,7 @@ from __future__ import annotations
 import dis
 import sys
 import sysconfig
+from collections.abc import Callable
 from functools import lru_cache
 from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any
@@ -47,9 +48,23 @@ def compares_objects(code: CodeType) -> bool:
     return False
 
 
-def asks_for_identity(frame: FrameType | None) -> bool:
+_ASKING_FOR_CLASS = frozenset({"isinstance", "issubclass", "type", "hasattr", "getattr", "singledispatch", "__class__", "dtype"})
+
+
+@lru_cache(maxsize=4096)
+def _names_class(code: CodeType) -> bool:
+    return not _ASKING_FOR_CLASS.isdisjoint(_names(code)) or any(
+        instruction.opname == "MATCH_CLASS" for instruction in dis.get_instructions(code))
+
+
+def asks_for_class(frame: FrameType | None) -> bool:
+    """True if code that runs there asks for the class of an object, or which attributes it has."""
+    return asks_for_identity(frame, _names_class)
+
+
+def asks_for_identity(frame: FrameType | None, asks: Callable[[CodeType], bool] = _asks) -> bool:
     """True if the code of a frame, of the callers up to the traced function, or of the functions and classes that they name, compares
-    objects by identity."""
+    objects by identity, or does what is asked for."""
     waiting: list[Any] = []
     codes: list[tuple[CodeType, dict[str, Any]]] = []
     while frame is not None and not is_ours(frame.f_globals.get("__name__", "")):
@@ -62,7 +77,7 @@ def asks_for_identity(frame: FrameType | None) -> bool:
             code, names = codes.pop()
             if id(code) not in seen:
                 seen.add(id(code))
-                if _asks(code) or len(seen) > MAX_CODES:
+                if asks(code) or len(seen) > MAX_CODES:
                     return True
                 waiting += (names[name] for name in _names(code) if name in names)
             continue

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import sys
 import weakref
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -27,6 +27,7 @@ from adjit.tracer.array import FRESH, ORDINARY, PLAIN, PythonBool, TracedArray, 
 from adjit.tracer.flow.flow_graph import Source
 from adjit.tracer.fresh_array import depth_of, root_of, written
 from adjit.tracer.scope import Scope, active_scope, is_within_batch
+from adjit.tracer.user_location import is_ours
 from adjit.tracer.value_guards import UnknownValueError
 
 WITHIN = 1 << 53        # bound of lifted integers at a point: up to it, they are exact as floats
@@ -65,6 +66,10 @@ class LiftedNumber(TracedArray):
     def maker(self) -> Callable[[Value, Scope], LiftedNumber]:
         """What makes such a number of another value, in another scope."""
         return partial(type(self), sources=self.sources, bound=self.bound)
+
+    def is_python(self) -> bool:
+        """True if the number is one of Python's in this call, as all but those are that may be NumPy's."""
+        return True
 
     def arrive(self) -> bool:
         """Begin anew at a point; returns whether the program has to check that the number is within 2 ** 52."""
@@ -184,6 +189,9 @@ def lift_content(array: np.ndarray, scope: Scope) -> TracedArray | None:
     return held
 
 
+UNLIKE: set[type] = set()
+"""Classes of lifted numbers that have operators of their own, also where the other operand is a lifted number."""
+
 STATE = "state"
 """First part of the sources of numbers that outlive a call, in attributes and variables from outside."""
 
@@ -194,6 +202,11 @@ ARGUMENT = "argument"
 def lifted_input(value: Value, scope: Scope, source: Source, kind: type) -> LiftedNumber:
     """Make the lifted number of a bool, or of an integer within 2 ** 52, that is an input of the program."""
     return _CLASSES[kind](value, scope, frozenset((source,)), LARGEST_INTEGER)
+
+
+def lifted_float(value: Value, scope: Scope, sources: frozenset[Source]) -> LiftedNumber:
+    """Make the lifted number of a float."""
+    return _LiftedFloat(value, scope, sources)
 
 
 def python_kind(number: TracedArray) -> type:
@@ -211,7 +224,9 @@ def lifted_integer(value: Value, scope: Scope, sources: frozenset[Source], bound
 
 def check_escaped(scope: Scope, leaves: Sequence[Any]) -> None:
     """Raise `NotLiftable` if a lifted number of a variable lives on behind a trace, but for these leaves of its result: where the function
-    stored a Python number, there has to be one; or if the function caught the exception."""
+    stored a Python number, there has to be one; or if the function caught the exception. Leaves that may be Python's or NumPy's are known
+    to be one or the other from here on."""
+    deque((leaf.is_python() for leaf in leaves if isinstance(leaf, LiftedNumber)), maxlen=0)       # no variable holds the last one
     if scope.root.not_liftable:
         raise NotLiftable(frozenset(scope.root.not_liftable))
     counts, escaped = Counter(map(id, leaves)), []
@@ -221,16 +236,16 @@ def check_escaped(scope: Scope, leaves: Sequence[Any]) -> None:
         if number is not None and sys.getrefcount(number) > held + 2 and not _is_made_of(number, STATE, ARGUMENT):
             escaped.append(number)
     if escaped:
-        raise NotLiftable(_sources(*escaped))
+        raise NotLiftable(sources_of(*escaped))
 
 
 # -- what Python computes with numbers
 
-def _is_python(x: Any) -> bool:
+def is_number(x: Any) -> bool:
     return isinstance(x, LiftedNumber) or type(x) in (int, float, bool)
 
 
-def _sources(*numbers: Any) -> frozenset[Source]:
+def sources_of(*numbers: Any) -> frozenset[Source]:
     return frozenset().union(*(x.sources for x in numbers if isinstance(x, LiftedNumber)))
 
 
@@ -240,10 +255,10 @@ def _kind(x: Any) -> type:
 
 
 def _made(value: Value, kind: type, *operands: Any, bound: int = 0, drift: int | None = None) -> LiftedNumber:
-    return _CLASSES[kind](value, _scope_of(*operands), _sources(*operands), bound, drift)
+    return _CLASSES[kind](value, scope_of(*operands), sources_of(*operands), bound, drift)
 
 
-def _scope_of(*operands: Any) -> Scope:
+def scope_of(*operands: Any) -> Scope:
     """The scope in which numbers are computed with. What is computed of state alone belongs to the scope of that, as it outlives a region:
     `self.calls += 1` in a function that is differentiated."""
     scope = active_scope()
@@ -262,11 +277,11 @@ def _is_made_of(number: LiftedNumber, *kinds: str) -> bool:
     return all(source[0] in kinds for source in number.sources)
 
 
-def _check(condition: Value, *operands: Any) -> None:
+def check(condition: Value, *operands: Any) -> None:
     """Have the program check a condition, which holds for this call."""
     scope = active_scope()
     if scope is None or not (_is_known(condition, scope) if scope.flow is None else scope.flow.check(condition)):
-        raise NotLiftable(_sources(*operands))
+        raise NotLiftable(sources_of(*operands))
 
 
 def _is_known(condition: Value, scope: Scope) -> bool:
@@ -289,16 +304,16 @@ def _integer(x: Any) -> tuple[Value, int]:
     return (ops.convert(x.value, dtype=I64), 1) if x.kind is bool else (x.value, x.bound)
 
 
-def _float(x: Any, *operands: Any) -> Value:
+def float_of(x: Any, *operands: Any) -> Value:
     if _kind(x) is float:
         return x.value if isinstance(x, LiftedNumber) else ops.constant(value=x, dtype=F64, shape=())
     value, bound = _integer(x)
     if not isinstance(x, LiftedNumber):
         if bound > WITHIN:
-            raise NotLiftable(_sources(*operands))
+            raise NotLiftable(sources_of(*operands))
         return ops.constant(value=float(x), dtype=F64, shape=())
     if bound > WITHIN:
-        _check(_is_within(value, WITHIN), *operands)
+        check(_is_within(value, WITHIN), *operands)
     return ops.convert(value, dtype=F64)
 
 
@@ -306,9 +321,9 @@ def _check_divisor(b: Any, value: Value, *operands: Any) -> None:
     """Have the program stop where Python would raise a `ZeroDivisionError`."""
     if isinstance(b, LiftedNumber):
         zero = ops.constant(value=0.0 if value.type.dtype == F64 else 0, dtype=value.type.dtype, shape=())
-        _check(ops.not_equal(value, zero), *operands)
+        check(ops.not_equal(value, zero), *operands)
     elif b == 0:
-        raise NotLiftable(_sources(*operands))
+        raise NotLiftable(sources_of(*operands))
 
 
 _SUMS = {"add": ops.add, "sub": ops.subtract}
@@ -317,19 +332,19 @@ _SUMS = {"add": ops.add, "sub": ops.subtract}
 def _sum_or_product(name: str, a: Any, b: Any) -> Any:
     if float in (_kind(a), _kind(b)):
         op = _SUMS.get(name, ops.multiply)
-        return _made(op(_float(a, a, b), _float(b, a, b)), float, a, b)
+        return _made(op(float_of(a, a, b), float_of(b, a, b)), float, a, b)
     (x, most), (y, other) = _integer(a), _integer(b)
     if name == "mul":
         if most * other > _LARGEST:
             for number, value, bound in ((a, x, most), (b, y, other)):
                 if bound > _FACTOR:
                     if not isinstance(number, LiftedNumber):
-                        raise NotLiftable(_sources(a, b))
-                    _check(_is_within(value, _FACTOR), a, b)
+                        raise NotLiftable(sources_of(a, b))
+                    check(_is_within(value, _FACTOR), a, b)
             most, other = min(most, _FACTOR), min(other, _FACTOR)
         return _made(ops.multiply(x, y), int, a, b, bound=most * other)
     if most + other > _LARGEST:
-        raise NotLiftable(_sources(a, b))
+        raise NotLiftable(sources_of(a, b))
     drift = None
     if isinstance(a, _LiftedInt) and not isinstance(b, _LiftedInt):
         drift = None if a.drift is None else a.drift + other
@@ -340,11 +355,11 @@ def _sum_or_product(name: str, a: Any, b: Any) -> Any:
 
 def _quotient(name: str, a: Any, b: Any) -> Any:
     if name == "truediv":
-        x, y = _float(a, a, b), _float(b, a, b)
+        x, y = float_of(a, a, b), float_of(b, a, b)
         _check_divisor(b, y, a, b)
         return _made(ops.divide(x, y), float, a, b)
     if float in (_kind(a), _kind(b)):
-        raise NotLiftable(_sources(a, b))
+        raise NotLiftable(sources_of(a, b))
     (x, most), (y, other) = _integer(a), _integer(b)
     _check_divisor(b, y, a, b)
     if name == "floordiv":
@@ -354,13 +369,13 @@ def _quotient(name: str, a: Any, b: Any) -> Any:
 
 def _power(_: str, a: Any, b: Any) -> Any:
     if type(a) is float and 0 < a < math.inf and _kind(b) is int:
-        result = ops.power(_float(a), _float(b, a, b))
-        _check(ops.less_equal(result, ops.constant(value=sys.float_info.max, dtype=F64, shape=())), a, b)   # else an `OverflowError`
+        result = ops.power(float_of(a), float_of(b, a, b))
+        check(ops.less_equal(result, ops.constant(value=sys.float_info.max, dtype=F64, shape=())), a, b)   # else an `OverflowError`
         return _made(result, float, a, b)
     if isinstance(a, LiftedNumber) and a.kind is float and type(b) in (int, float) and abs(b) <= WITHIN:
         return _power_of_float(a, float(b))
     if type(b) is not int or _kind(a) is not int or not 1 <= b <= 3:
-        raise NotLiftable(_sources(a, b))
+        raise NotLiftable(sources_of(a, b))
     result = a
     for _time in range(b - 1):
         result = _sum_or_product("mul", result, a)
@@ -373,33 +388,33 @@ def _power_of_float(a: LiftedNumber, exponent: float) -> LiftedNumber:
     x, largest = a.value, ops.constant(value=sys.float_info.max, dtype=F64, shape=())
     if not exponent.is_integer():
         zero = ops.constant(value=0.0, dtype=F64, shape=())
-        _check(ops.logical_not(ops.less(x, zero)), a)
+        check(ops.logical_not(ops.less(x, zero)), a)
     if exponent < 0:
         _check_divisor(a, x, a)
     result = ops.multiply(x, x) if exponent == 2 else ops.power(x, ops.constant(value=exponent, dtype=F64, shape=()))
-    _check(ops.logical_not(ops.logical_and(ops.greater(ops.abs(result), largest), ops.less_equal(ops.abs(x), largest))), a)
+    check(ops.logical_not(ops.logical_and(ops.greater(ops.abs(result), largest), ops.less_equal(ops.abs(x), largest))), a)
     return _made(result, float, a)
 
 
 def _bits(name: str, a: Any, b: Any) -> Any:
     op = {"and": ops.logical_and, "or": ops.logical_or, "xor": ops.not_equal}[name]
     if _kind(a) is not bool or _kind(b) is not bool:
-        raise NotLiftable(_sources(a, b))
+        raise NotLiftable(sources_of(a, b))
     x, y = (number.value if isinstance(number, LiftedNumber) else ops.constant(value=number, dtype=BOOL, shape=()) for number in (a, b))
     return _made(op(x, y), bool, a, b)
 
 
-_COMPARISONS = {"eq": ops.equal, "ne": ops.not_equal, "lt": ops.less, "le": ops.less_equal, "gt": ops.greater, "ge": ops.greater_equal}
+COMPARISONS = {"eq": ops.equal, "ne": ops.not_equal, "lt": ops.less, "le": ops.less_equal, "gt": ops.greater, "ge": ops.greater_equal}
 
 
 def _compare(name: str, a: Any, b: Any) -> Any:
     if float in (_kind(a), _kind(b)):
-        x, y = _float(a, a, b), _float(b, a, b)
+        x, y = float_of(a, a, b), float_of(b, a, b)
     else:
         (x, _), (y, bound) = _integer(a), _integer(b)
         if bound > _LARGEST:
-            raise NotLiftable(_sources(a, b))
-    return _made(_COMPARISONS[name](x, y), bool, a, b)
+            raise NotLiftable(sources_of(a, b))
+    return _made(COMPARISONS[name](x, y), bool, a, b)
 
 
 def _absolute(a: LiftedNumber) -> LiftedNumber:
@@ -423,48 +438,64 @@ def _positive(a: LiftedNumber) -> LiftedNumber:
     return _made(value, int, a, bound=bound)
 
 
-_BINARY: dict[str, Callable[[str, Any, Any], Any]] = {
+BINARY: dict[str, Callable[[str, Any, Any], Any]] = {
     **dict.fromkeys(("add", "sub", "mul"), _sum_or_product), **dict.fromkeys(("truediv", "floordiv", "mod"), _quotient),
     "pow": _power, **dict.fromkeys(("and", "or", "xor"), _bits)}
-_REFUSED = ("lshift", "rshift", "matmul", "divmod")
+REFUSED = ("lshift", "rshift", "matmul", "divmod")
 
 
 def _operator(name: str, compute: Callable[[str, Any, Any], Any], reflected: bool, own: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def apply(self: LiftedNumber, other: Any, *modulus: Any) -> Any:
         if modulus or isinstance(other, (list, tuple, str)):
             self._refused()
-        if not _is_python(other):
+        if type(other) in UNLIKE:
+            return NotImplemented       # its class decides on that of the result
+        if not is_number(other):
             self._check_partners((other,))
             if self.kind is bool and isinstance(other, TracedArray) and other.weak:
                 if name not in ("and", "or", "xor") or not isinstance(other, PythonBool):
                     self._refused()
                 return wrap(own(self, other).value, weak=True)
             return own(self, other)
-        with emitting(_scope_of(self, other).builder):
+        with emitting(scope_of(self, other).builder):
             return compute(name, *((other, self) if reflected else (self, other)))
     return apply
 
 
 def _one(compute: Callable[[LiftedNumber], LiftedNumber]) -> Callable[[LiftedNumber], LiftedNumber]:
     def apply(self: LiftedNumber) -> LiftedNumber:
-        with emitting(_scope_of(self).builder):
+        with emitting(scope_of(self).builder):
             return compute(self)
     return apply
 
 
+def _attribute(name: str) -> property:
+    """Attribute of arrays and of NumPy's numbers: Python's have none of the name, or another one, so users' code gets none."""
+    own = getattr(TracedArray, name)
+
+    def read(self: LiftedNumber) -> Any:
+        if not is_ours(sys._getframe(1).f_globals.get("__name__", "")):
+            self._refused()
+        return own.__get__(self, type(self))
+    return property(read)
+
+
 def _install() -> None:
     """Give lifted numbers the operators of Python's numbers."""
-    for name, compute in _BINARY.items():
+    for name in dir(np.float64):
+        if not name.startswith("_") and hasattr(TracedArray, name):
+            setattr(LiftedNumber, name, _attribute(name))
+    for name, compute in BINARY.items():
         for prefix in ("", "r", "i"):
             own = getattr(TracedArray, f"__{prefix}{name}__")
             setattr(LiftedNumber, f"__{prefix}{name}__", _operator(name, compute, prefix == "r", own))
-    for name in _COMPARISONS:
+    for name in COMPARISONS:
         setattr(LiftedNumber, f"__{name}__", _operator(name, _compare, False, getattr(TracedArray, f"__{name}__")))
-    for name in _REFUSED:
+    for name in REFUSED:
         for prefix in ("", "r", *(("i",) if name != "divmod" else ())):
             setattr(LiftedNumber, f"__{prefix}{name}__", LiftedNumber._refused)
-    for name in ("__invert__", "__round__", "__floor__", "__ceil__", "__trunc__", "__float__", "__complex__",
-                 "item", "tolist"):
+    for name in ("__getitem__", "__len__", "__iter__", "__invert__", "__round__", "__floor__", "__ceil__", "__trunc__", "__float__",
+                 "__complex__"):
         setattr(LiftedNumber, name, LiftedNumber._refused)
     LiftedNumber.__neg__, LiftedNumber.__pos__, LiftedNumber.__abs__ = _one(_negative), _one(_positive), _one(_absolute)    # type: ignore
 

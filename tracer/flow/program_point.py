@@ -39,7 +39,8 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.types import TensorType
 from adjit.tracer.array import FRESH, TracedArray, TracedNDArray
 from adjit.tracer.flow.bytecode_flow import Decision, flow_of
-from adjit.tracer.flow.flow_graph import CONTENT, Source
+from adjit.tracer.flow.either_float import EitherFloat, is_float_of_either, is_pythons
+from adjit.tracer.flow.flow_graph import CONTENT, EITHER, Source
 from adjit.tracer.flow.frames import READABLE, cell_of, is_called_directly, set_local, set_on_stack, stack_of
 from adjit.tracer.flow.lifted_numbers import LiftedNumber, is_liftable
 from adjit.tracer.flow.lifted_range import RANGE_ITERATOR, Form, LiftedRange, form_of, left_in
@@ -82,7 +83,8 @@ class Indescribable(Exception):
 class ProgramPoint:
     """A point that a trace reached. `key` with `counters` and `contents` decides what Python does next. `counters` are the integers among
     it, which loops change, but for `numbers`: those that variables hold, by variable, which may become part of the state. `contents` are
-    those of plain arrays, other floats and places of views, which may come of such numbers. `family` is the key without lengths of lists,
+    those of plain arrays, other floats and places of views, which may come of such numbers. `floats` are the variables that hold
+    a float of Python's (True) or NumPy's, whose class may become part of the state, too. `family` is the key without lengths of lists,
     if there are some. `iterators` are those of `for` loops over
     ranges that are under way and whose numbers no code reads; of them the key says nothing but that they are there.
     `state` are the arrays that are live there, in the order of the key, `views` those that are views of others; `kept` are the objects that
@@ -93,6 +95,7 @@ class ProgramPoint:
     counters: tuple[int, ...]
     contents: tuple[Any, ...]
     numbers: tuple[tuple[Source, Any], ...]
+    floats: tuple[tuple[Source, bool], ...]
     state: tuple[TracedArray, ...]
     iterators: tuple[Any, ...]
     kept: tuple[Any, ...]
@@ -199,6 +202,7 @@ class _Description:
         self.counters: list[int] = []
         self.contents: list[Any] = []
         self.numbers: list[tuple[Source, Any]] = []
+        self.floats: list[tuple[Source, bool]] = []
         self.state: list[TracedArray] = []
         self.iterators: list[Any] = []
         self.kept: list[Any] = []
@@ -210,6 +214,7 @@ class _Description:
         self._listed: set[int] = set()      # what lists hold, by identity
         self._dead: set[int] = set()        # arrays that only dead variables hold
         self._cells: set[int] = set()       # cells of variables that frames within the trace made
+        self._replaces = False      # whether another object took the place of a traced one
         self._lifts_held = False        # whether numbers that containers and objects hold may be lifted
 
     def enter(self, frame: FrameType | None) -> None:
@@ -231,13 +236,16 @@ class _Description:
                 self.add(cell_of(frame, name), (code, name))
             elif live is None or name in live:
                 self.key.append(name)
-                value = self._unshared(value, partial(set_local, frame, name), self._kind_unshared(value))      # `best = k`
-                if is_liftable(value) and "type" not in code.co_names:
-                    self._number((code, name), value, partial(set_local, frame, name))
-                else:
+                store = partial(set_local, frame, name)
+                value = self._unshared(value, store, self._kind_unshared(value))      # `best = k`
+                if "type" in code.co_names:
                     self.add(value, (code, name))
+                else:
+                    self._liftable((code, name), value, store)
             else:
                 self._note_dead(value)
+        if self._replaces:
+            frame.f_locals      # noqa: B018 - its dict lets go of what was replaced
         self.key.append("stack")
         for place, value in enumerate(stack_of(frame, decision.depth)):
             if type(value) in (enumerate, zip):
@@ -250,6 +258,19 @@ class _Description:
                 self._range(frame, place, value, left)
             else:
                 self.add(value, (code, place))
+
+    def _liftable(self, source: Source, value: Any, store: Callable[[Any], object]) -> None:
+        """Describe what a variable holds, of which the number, or the class of a float, may become part of the state."""
+        if is_float_of_either(value):
+            self.floats.append(((*source, EITHER), is_pythons(value)))
+            lifted = self._lifted((*source, EITHER), value)
+            if lifted is not None:
+                store(lifted)
+                self._replaces, value = True, lifted
+        if is_liftable(value):
+            self._number(source, value, store)
+        else:
+            self.add(value, source)
 
     def _number(self, source: Source, number: Any, store: Callable[[Any], object]) -> None:
         """Describe the Python number that a variable holds: by the traced number that takes its place, if it is lifted."""
@@ -297,7 +318,8 @@ class _Description:
 
     def point(self) -> ProgramPoint:
         return ProgramPoint(tuple(self.key), self._family() if self._alike else None, tuple(self.counters), tuple(self.contents),
-                            tuple(self.numbers), tuple(self.state), tuple(self.iterators), tuple(self.kept), tuple(self.views))
+                            tuple(self.numbers), tuple(self.floats), tuple(self.state), tuple(self.iterators), tuple(self.kept),
+                            tuple(self.views))
 
     def arguments(self, arguments: Sequence[TracedArray]) -> None:
         self.key.append("arguments")
@@ -331,6 +353,8 @@ class _Description:
             value = waiting.pop()
             if issubclass(type(value), TracedArray):
                 self._dead.add(id(value))
+                if isinstance(value, EitherFloat):
+                    self._dead.add(id(value.numpys))
                 if value.alias is not None:
                     waiting += (value.alias.base, *value.alias.places)
             elif type(value) in FRESH:
@@ -371,11 +395,7 @@ class _Description:
         if source is None or not self._lifts_held:
             self.add(value)
             return
-        value = self._unshared(value, store)
-        if is_liftable(value):
-            self._number((*source, name), value, store)
-        else:
-            self.add(value, (*source, name))
+        self._liftable((*source, name), self._unshared(value, store), store)
 
     def add(self, value: Any, source: Source | None = None) -> None:
         """Describe an object, with all that it holds. `source` is where it was met; None: its numbers are not lifted."""
@@ -493,6 +513,11 @@ class _Description:
             self._add_identity(array)       # of a trace before, in a place from outside
             return
         value_type = array.value.type
+        if isinstance(array, EitherFloat):
+            self.key.append(EitherFloat)
+            self.state += (array, array.numpys)
+            self._numbers.setdefault(id(array.numpys), len(self._numbers))
+            return
         if self.result and (array.alias is None or array.alias.key is None or not array.alias.certain):
             self.key += (_class(array), value_type)
             self.state.append(array)

@@ -24,7 +24,8 @@ from adjit.ir.emitter import emitting
 from adjit.ir.graph import Op, Value
 from adjit.ir.types import I64, TensorType
 from adjit.tracer.array import TracedArray
-from adjit.tracer.flow.flow_graph import CONTENT, SHARED, Block, FlowGraph, FlowMismatch, Key, Source
+from adjit.tracer.flow.either_float import EitherFloat, either
+from adjit.tracer.flow.flow_graph import CONTENT, EITHER, SHARED, Block, FlowGraph, FlowMismatch, Key, Source
 from adjit.tracer.flow.lifted_numbers import LiftedNumber, NotLiftable, copied, lift, lift_content
 from adjit.tracer.flow.lifted_range import LiftedRange, left_in
 from adjit.tracer.flow.program_point import ProgramPoint, point_of_decision, point_of_result, user_frame
@@ -164,6 +165,8 @@ class FlowRecorder:
         family = (point.key, sharing) if point.family is None else (point.family, len(set(sharing)) == len(sharing))
         key = self._number((*point.whole_key, sharing), state, point.kept, family)
         self.graph.note_numbers(key, (point.key, point.counters, sharing), point.numbers, family)
+        if point.floats:
+            self.graph.note_classes(key, point.key[:3], dict(point.floats), None if self._start is None else self._start.key)
         if self._start is not None:
             self._record(self._start, list(self.builder.ops[self._start.position:]), state, key, point)
         else:
@@ -193,13 +196,24 @@ class FlowRecorder:
     def _lift(self, source: Source | None, number: Any) -> TracedArray | LiftedRange | None:
         """What takes the place of a number, of the iterator of a loop, or of the content of an array, if it is lifted; without `source`,
         a copy of a traced scalar."""
+        if source is not None and source[-1] is EITHER:
+            return self._lift_class(source, number)
         if (source is not None and source not in self.graph.lifted) or self.graph.asks_for_identity(user_frame()):
             return None
         if source is None:
+            if isinstance(number, EitherFloat):
+                with emitting(self.builder):
+                    return number.copied()
             return copied(number) if number.immutable or self._is_unshared(number.value.type) else None
         if source[-1] is CONTENT:
             return lift_content(number, self.scope)
         return lift(number, source, self.scope) if left_in(number) is None else LiftedRange(number, source, self.scope)
+
+    def _lift_class(self, source: Source, number: Any) -> EitherFloat | None:
+        """What takes the place of a float, if its class is part of the state."""
+        if source not in self.graph.lifted or self.graph.asks_for_identity(user_frame()) or self.graph.asks_for_class(user_frame()):
+            return None
+        return either(number, source, self.scope)
 
     def _is_unshared(self, kind: TensorType) -> bool:
         """True if nobody can tell that arrays of this type are one: nothing is written to them."""
@@ -446,11 +460,13 @@ class FlowRecorder:
                 raise FlowMismatch
             deque(islice(iterator, surplus), maxlen=0)
         written = bool(self._arguments())       # their content is part of the state, whichever of them this way wrote to
-        for array, value in zip(point.state, ahead.state, strict=False):
+        for place, (array, value) in enumerate(zip(point.state, ahead.state, strict=False)):
             if array.scope is self.scope and array._value is not value:
                 array._value = value
                 if isinstance(array, LiftedNumber):
                     values.vary(value)
+                if isinstance(array, EitherFloat):
+                    values.vary(ahead.state[place + 1])         # whether it is NumPy's
                 given = not written and any(array is argument for argument in self.scope.arguments)     # a result that is an argument
                 array._version += array.alias is None and not given     # one of the ways wrote to it; views are part of a result only
         for view in point.views:
