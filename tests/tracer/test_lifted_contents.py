@@ -154,7 +154,7 @@ def draws(seed: int) -> tuple[float, np.ndarray]:
     return 0.9 + 0.02 * seed, np.random.default_rng(seed).random((2, 3, 3))
 
 
-@pytest.mark.parametrize(("function", "traces"), [(flipped, 5), (reacting, 3), (toppled, 4), (clustered, 7)],
+@pytest.mark.parametrize(("function", "traces"), [(flipped, 5), (reacting, 3), (toppled, 4), (clustered, 9)],
                          ids=lambda each: getattr(each, "__name__", ""))
 def test_arrays_that_decisions_change_are_part_of_one_program(
         function: Callable[..., Any], traces: int, count_traces: Callable[[], int]) -> None:
