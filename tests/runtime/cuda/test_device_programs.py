@@ -214,14 +214,28 @@ def test_random_numbers_are_those_of_the_cpu() -> None:
 @pytest.mark.parametrize(("function", "message"), [
     (lambda x: np.fft.rfft(np.repeat(x, 4000)).real, "a Fourier transform of lines of 20000 float32 has no code for the device 'cuda' yet"),
     (lambda x: aj.scan(lambda c, e: (c + np.linalg.eigvals(np.outer(x, x)).real.sum(), c), x[0], x)[0], r"eigenvalues \(eigvals\) cannot"),
-    (lambda x: np.sort(np.repeat(x, 4000)), "sort of lines of 20000 elements has no code for the device 'cuda' yet"),
     (lambda x: aj.special.ellipk(x), r"scipy\.special\.ellipk cannot be computed on the device 'cuda' yet"),
-], ids=["transform", "in a loop", "long lines", "library"])
+], ids=["transform", "in a loop", "library"])
 def test_what_has_no_code_is_refused_at_its_line(function: Callable[..., Any], message: str) -> None:
     with pytest.raises(UnsupportedError, match=message) as caught:
         aj.compile(function, device="cuda")(numbers(5))
     assert "test_device_programs.py" in str(caught.value)
     assert "omit device=" in str(caught.value)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((2100,), 0), ((2, 1100, 2), 1)], ids=str)
+def test_long_lines_are_sorted_by_merging_runs(shape: tuple[int, ...], axis: int) -> None:
+    x = np.round(8 * numbers(*shape, seed=5), 1)                # many are equal
+    x.reshape(-1)[::97] = np.nan
+    function = aj.compile(lambda x, i: (np.sort(x, axis), np.argsort(x, axis, kind="stable"), np.sort(i, axis), np.partition(x, 900, axis)),
+                          device="cuda")
+    i = (1000 * numbers(*shape, seed=6)).astype(np.int32)
+    ordered, order, integers, parts = map(np.asarray, function(x, i))
+    np.testing.assert_array_equal(ordered, np.sort(x, axis))
+    np.testing.assert_array_equal(order, np.argsort(x, axis, kind="stable"))
+    np.testing.assert_array_equal(integers, np.sort(i, axis))
+    np.testing.assert_array_equal(np.sort(parts, axis), ordered)
+    np.testing.assert_array_equal(parts.take(900, axis), ordered.take(900, axis))
 
 
 def test_writes_are_refused() -> None:
