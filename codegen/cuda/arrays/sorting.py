@@ -55,7 +55,8 @@ class _Sort:
         self.op, self.operand, self.axis = op, op.operands[0].type, op.attrs["axis"]
         self.dtype, self.length = self.operand.dtype, self.operand.shape[self.axis]
         self.after = math.prod(self.operand.shape[self.axis + 1:])
-        self.first, self.places = (op.attrs["first"], op.attrs["count"]) if op.name == "sort" else (0, self.length)
+        self.first: int = op.attrs["first"] if op.name == "sort" else 0
+        self.places: int = op.attrs["count"] if op.name == "sort" else self.length
         self.text = KernelText(FLAT_THREADS)
         self.arguments: list[Pointer] = []
         self.numbers = [self.operand.size]
