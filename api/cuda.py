@@ -10,7 +10,7 @@ device(type='cuda', index=0)
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adjit.eager.device import is_cuda
 from adjit.ir.errors import UnsupportedError
@@ -22,8 +22,8 @@ else:
     devices = LazyModule("adjit.runtime.cuda.devices")
 
 __all__ = [
-    "current_device", "device_count", "empty_cache", "get_device_name", "is_available", "manual_seed", "manual_seed_all", "mem_get_info",
-    "memory_allocated", "set_device", "synchronize",
+    "Memory", "current_device", "device_count", "empty_cache", "get_device_name", "is_available", "manual_seed", "manual_seed_all",
+    "mem_get_info", "memory", "memory_allocated", "memory_reserved", "set_device", "synchronize",
 ]
 
 
@@ -91,6 +91,44 @@ def synchronize(device: Any = None) -> None:
     devices.driver().synchronize()
 
 
+class Memory(NamedTuple):
+    """Bytes of a card's memory: `free`, which any process may still get, and `total`, all of it; `used` by arrays and working memory of
+    programs of this process, and `reserved`, what this process has of the system for these and for more.
+
+    >>> Memory(free=6, total=10, used=3, reserved=4).used
+    3
+    """
+
+    free: int
+    total: int
+    used: int
+    reserved: int
+
+
+def memory(device: Any = None) -> Memory:
+    """Return how much of the card's memory is free and in use. Raises `UnsupportedError` if there is no card.
+
+    >>> import os, numpy as np, adjit as aj
+    >>> os.environ["ADJIT_CUDA"] = "emulated"          # where there is no card
+    >>> before = memory().used
+    >>> x = aj.device_put(np.zeros(1000))
+    >>> memory().used - before
+    8000
+    """
+    return Memory(*devices.driver().memory())
+
+
+def memory_reserved(device: Any = None) -> int:
+    """Return the bytes that this process has of the system, by PyTorch's name; see `memory`.
+
+    >>> import os
+    >>> os.environ["ADJIT_CUDA"] = "emulated"          # where there is no card
+    >>> memory_reserved() >= memory_allocated()
+    True
+    """
+    return memory().reserved
+
+
 def memory_allocated(device: Any = None) -> int:
     """Return the bytes of all arrays and working memory of programs on the card. Raises `UnsupportedError` if there is none.
 
@@ -101,7 +139,7 @@ def memory_allocated(device: Any = None) -> int:
     >>> memory_allocated() - before
     8000
     """
-    return sum(devices.driver().held.values())
+    return memory().used
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
@@ -113,14 +151,16 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
     >>> 0 < free < everything
     True
     """
-    return devices.driver().memory()
+    return memory()[:2]
 
 
 def empty_cache() -> None:
-    """Return at once: memory that is given back is the driver's.
+    """Give memory that is reserved, and not in use, back to the system, for other processes; without a card return at once.
 
     >>> empty_cache()
     """
+    if is_available():
+        devices.driver().trim()
 
 
 def manual_seed(seed: int) -> None:

@@ -109,6 +109,8 @@ ROLL_LOOPS = Setting("ADJIT_ROLL_LOOPS", _flag, lambda: True, "0: Python loops s
 WAYS = Setting("ADJIT_WAYS", _positive, lambda: 64, "ways through its decisions on values that a function keeps for one signature")
 CUDA = Setting("ADJIT_CUDA", _one_of("auto", "emulated"), lambda: "auto",
                "emulated: device='cuda' is a device that this processor emulates, to test without a card; default, auto: the first card")
+CUDA_SYNC = Setting("ADJIT_CUDA_SYNC", _flag, lambda: False,
+                    "1: programs on a device wait for each kernel, so that an error of one names its line")
 DEBUG = Setting("ADJIT_DEBUG", _flag, lambda: False, "1: programs compiled from now on say which matrices cannot be factored, and why")
 NANS = Setting("ADJIT_NANS", _flag, lambda: False, "1: calls whose results have a NaN or an infinity raise an error that names the op")
 QUIET = Setting("ADJIT_QUIET", _flag, lambda: False, "1: a first call that takes more than two seconds does not say so on the terminal")
@@ -116,7 +118,7 @@ DISABLE_JIT = Setting("NUMBA_DISABLE_JIT", _flag, lambda: False,
                       "1: kernels run as plain Python, by the numba backend, to step through them")
 
 SETTINGS: tuple[Setting, ...] = (DUMP, VERIFY, BACKEND, THREADS, CACHE_DIR, CACHE_SIZE, MATMUL, TARGET, SIGNATURES, TRACEBACK, ROLL_LOOPS,
-                                 WAYS, CUDA, DEBUG, NANS, QUIET, DISABLE_JIT)
+                                 WAYS, CUDA, CUDA_SYNC, DEBUG, NANS, QUIET, DISABLE_JIT)
 
 
 def check() -> None:

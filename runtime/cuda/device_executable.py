@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +17,11 @@ from adjit.ir.memory_sizes import aligned
 from adjit.ir.ops.guard import GuardMiss, same_outcome
 from adjit.ir.ops.indexing import check_indices
 from adjit.ir.types import TensorType
+from adjit.runtime import settings
 from adjit.runtime.cuda.device_array import Buffer, DeviceArray, new, put
 from adjit.runtime.cuda.device_loops import run_loop
 from adjit.runtime.cuda.devices import AnyDriver
+from adjit.runtime.cuda.driver import CudaError
 from adjit.runtime.cuda.graph import Addresses
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ class DeviceExecutable:
         before any argument is written; a program that checks indices, or decides on values, waits for them.
         """
         call = _Call(self, arrays)
-        self._run(self.program, call.addresses)
+        self.driver.begin(self.program.assignment.graph.name)
+        self._run(self.program, call.addresses, [] if settings.CUDA_SYNC.get() else None)
         return self._finish(call, leaves)
 
     def run_timed(self, arrays: Sequence[np.ndarray | DeviceArray], leaves: Sequence[Any]) -> tuple[list[Any], Times]:
@@ -83,9 +85,15 @@ class DeviceExecutable:
             else:
                 for node in step:
                     begin = time.perf_counter_ns()
-                    self.driver.run([replace(node, after=())], memory)
-                    self.driver.synchronize()
-                    times.append((node.op, begin, time.perf_counter_ns()))
+                    times.append((node.op, begin, begin + self._waited_for(node, memory)))
+
+    def _waited_for(self, node: Node, memory: Addresses) -> int:
+        """The time span of a launch, in nanoseconds."""
+        try:
+            return self.driver.run_timed([node], memory)[0]
+        except CudaError as error:
+            raise CudaError(f"{error.message}: it is {node.op.name} of {self.program.assignment.graph.name}", node.op.loc,
+                            hint="this process has lost the card; please report the program") from None
 
     def _launch(self, nodes: tuple[Node, ...], memory: Addresses) -> None:
         launch = self._launchers.get(id(nodes))

@@ -10,8 +10,9 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable, Sequence
-from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -19,9 +20,10 @@ from adjit.codegen.cuda.kernel import Kernel
 from adjit.codegen.cuda.program import DeviceProgram, Node
 from adjit.codegen.cuda.ptx import ptx_of
 from adjit.codegen.cuda.target import SM_80, SM_90
-from adjit.ir.errors import UnsupportedError
+from adjit.ir.errors import AdjitError, UnsupportedError
 from adjit.runtime.cuda import graph
 from adjit.runtime.cuda.graph import Addresses, Arguments, LaunchGraph
+from adjit.runtime.reports.memory_blocks import format_bytes
 from adjit.tracer.user_location import find_user_location
 
 LIBRARY = "libcuda.so.1"
@@ -41,6 +43,10 @@ _SIGNATURES: dict[str, tuple[object, ...]] = {
     "cuStreamCreate": (POINTER(_Handle), c_uint), "cuStreamSynchronize": (_Handle,),
     "cuLaunchKernel": (_Handle, *[c_uint] * 7, _Handle, c_void_p, c_void_p),
     "cuMemGetInfo_v2": (POINTER(c_size_t), POINTER(c_size_t)),
+    "cuMemPoolGetAttribute": (_Handle, c_int, c_void_p), "cuMemPoolTrimTo": (_Handle, c_size_t),
+    "cuFuncGetAttribute": (POINTER(c_int), c_int, _Handle),
+    "cuEventCreate": (POINTER(_Handle), c_uint), "cuEventRecord": (_Handle, _Handle), "cuEventDestroy_v2": (_Handle,),
+    "cuEventElapsedTime": (POINTER(c_float), _Handle, _Handle), "cuStreamWaitEvent": (_Handle, _Handle, c_uint),
     "cuGetErrorString": (c_int, POINTER(c_char_p)),
     **graph.SIGNATURES,
 }
@@ -48,11 +54,16 @@ _MAJOR, _MINOR = 75, 76             # attributes: compute capability
 _ERROR_LOG, _ERROR_LOG_BYTES = 5, 6     # options of a module
 _RELEASE_THRESHOLD = 4              # attribute of a pool: bytes that it keeps when the device is idle
 _MEMORY_TYPE, _HOST = 2, 1          # attribute of a pointer, and its value for memory that the device reads by itself
+_RESERVED = 5                       # attribute of a pool: bytes that it has of the system
+_LOCAL_BYTES, _REGISTERS = 3, 4     # attributes of a function
+_NO_TIMING = 2                      # of an event that orders streams alone
 _OUT_OF_MEMORY = 2
+_OF_KERNELS = frozenset({700, 702, 710, 714, 715, 716, 717, 718, 719})
+"""Errors of a kernel, which any later call reports: an address that is none, an assertion, a time-out, and the like."""
 _WITHOUT_CARD = "choose the device by aj.cuda.is_available(); ADJIT_CUDA=emulated tests without a card"
 
 
-class CudaError(RuntimeError):
+class CudaError(AdjitError, RuntimeError):
     """An error that the driver reports."""
 
 
@@ -87,9 +98,10 @@ class Driver:
         self.held: dict[int, int] = {}      # bytes of arrays and working memory, by address
         self._functions: dict[str, c_void_p] = {}
         self._launching = threading.Lock()
-        pool = _Handle()
-        self._call("cuDeviceGetDefaultMemPool", byref(pool), device)
-        self._call("cuMemPoolSetAttribute", pool, _RELEASE_THRESHOLD, byref(c_uint64(2**64 - 1)))
+        self._launched = ""     # name of the program that was launched last, for errors that arrive late
+        self._pool = _Handle()
+        self._call("cuDeviceGetDefaultMemPool", byref(self._pool), device)
+        self._call("cuMemPoolSetAttribute", self._pool, _RELEASE_THRESHOLD, byref(c_uint64(2**64 - 1)))
 
     def _attribute(self, number: int, device: int) -> int:
         value = c_int()
@@ -107,11 +119,16 @@ class Driver:
     def _call(self, name: str, *arguments: object) -> None:
         status = getattr(self._library, name)(*arguments)
         if status == _OUT_OF_MEMORY:
-            raise MemoryError(f"{self.name} is out of memory")
+            free, total, used, _ = map(format_bytes, self.memory())
+            raise MemoryError(f"{self.name} is out of memory: {free} of {total} are free, arrays and programs of this process take {used}")
         if status:
             text = c_char_p()
             self._library.cuGetErrorString(status, byref(text))
-            raise CudaError(f"{name}: {(text.value or b'').decode()} ({status})")
+            problem = f"{name}: {(text.value or b'').decode()} ({status})"
+            if status in _OF_KERNELS:
+                raise CudaError(f"{problem}, in a kernel that was launched before; the last program launched is {self._launched}",
+                                hint="ADJIT_CUDA_SYNC=1 waits for each kernel, and names its line; this process has lost the card")
+            raise CudaError(problem)
 
     @property
     def stream(self) -> int | None:
@@ -189,12 +206,65 @@ class Driver:
             self._call("cuLaunchKernel", self._functions[launch.kernel.name], launch.grid, 1, 1, launch.kernel.threads, 1, 1, 0,
                        self._stream, arguments.address, None)
 
-    def memory(self) -> tuple[int, int]:
-        """Bytes of memory that are free, and all."""
+    def memory(self) -> tuple[int, int, int, int]:
+        """Bytes of memory that are free, and all; bytes in arrays and programs of this process, and bytes that it has of the system."""
         self._enter()
-        free, total = c_size_t(), c_size_t()
-        self._call("cuMemGetInfo_v2", byref(free), byref(total))
-        return free.value, total.value
+        free, total, reserved = c_size_t(), c_size_t(), c_uint64()
+        self._library.cuMemGetInfo_v2(byref(free), byref(total))
+        self._library.cuMemPoolGetAttribute(self._pool, _RESERVED, byref(reserved))
+        return free.value, total.value, sum(self.held.values()), reserved.value
+
+    def trim(self) -> None:
+        """Give memory that is kept, and that nobody uses, back to the system."""
+        self.synchronize()
+        self._call("cuMemPoolTrimTo", self._pool, 0)
+
+    def begin(self, program: str) -> None:
+        """Note the name of the program whose launches follow."""
+        self._launched = program
+
+    def registers(self, kernel: str) -> tuple[int, int]:
+        """Registers of a thread of a prepared kernel, and bytes that it spills."""
+        found = c_int(), c_int()
+        for number, value in zip((_REGISTERS, _LOCAL_BYTES), found, strict=True):
+            self._call("cuFuncGetAttribute", byref(value), number, self._functions[kernel])
+        return found[0].value, found[1].value
+
+    def run_timed(self, nodes: Sequence[Node], addresses: Addresses) -> list[int]:
+        """Launch the nodes one by one, wait for them, and return the time span of each on the card, in nanoseconds."""
+        events = [_Handle() for _ in range(len(nodes) + 1)]
+        self._enter()
+        for event in events:
+            self._call("cuEventCreate", byref(event), 0)
+        self._call("cuEventRecord", events[0], self._stream)
+        for node, event in zip(nodes, events[1:], strict=True):
+            self.run([node], addresses)
+            self._call("cuEventRecord", event, self._stream)
+        self.synchronize()
+        spans = []
+        for before, after in pairwise(events):
+            span = c_float()
+            self._call("cuEventElapsedTime", byref(span), before, after)
+            spans.append(int(span.value * 1e6))
+        for event in events:
+            self._call("cuEventDestroy_v2", event)
+        return spans
+
+    def wait_for(self, stream: int) -> None:
+        """Have what is launched from now on wait for what was launched on another stream."""
+        self._wait(c_void_p(stream), self._stream)
+
+    def let_wait(self, stream: int) -> None:
+        """Have what is launched on another stream from now on wait for what was launched here."""
+        self._wait(self._stream, c_void_p(stream))
+
+    def _wait(self, first: c_void_p, then: c_void_p) -> None:
+        event = _Handle()
+        self._enter()
+        self._call("cuEventCreate", byref(event), _NO_TIMING)
+        self._call("cuEventRecord", event, first)
+        self._call("cuStreamWaitEvent", then, event, 0)
+        self._call("cuEventDestroy_v2", event)
 
     def synchronize(self) -> None:
         """Wait until all that was launched is done."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 import ctypes
 import os
 import random
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -84,10 +86,28 @@ class EmulatedDriver:
             order = np.array(self._random.sample(range(launch.grid), launch.grid), np.int64)
             self._kernels[launch.kernel.name].launch(launch.grid, places, launch.numbers, order)
 
-    def memory(self) -> tuple[int, int]:
-        """Bytes of memory that are free, and all."""
-        page = os.sysconf("SC_PAGE_SIZE")
-        return os.sysconf("SC_AVPHYS_PAGES") * page, os.sysconf("SC_PHYS_PAGES") * page
+    def memory(self) -> tuple[int, int, int, int]:
+        """Bytes of memory that are free, and all; bytes in arrays and programs, twice."""
+        page, used = os.sysconf("SC_PAGE_SIZE"), sum(self.held.values())
+        return os.sysconf("SC_AVPHYS_PAGES") * page, os.sysconf("SC_PHYS_PAGES") * page, used, used
+
+    def trim(self) -> None:
+        """Return at once: no memory is kept."""
+
+    def begin(self, program: str) -> None:
+        """Return at once: no error arrives late."""
+
+    def registers(self, kernel: str) -> tuple[int, int] | None:
+        """None: registers are a card's."""
+
+    def run_timed(self, nodes: Sequence[Node], addresses: Addresses) -> list[int]:
+        """Run the nodes one by one, and return the time span of each in nanoseconds: times of the emulation."""
+        spans = []
+        for node in nodes:
+            begin = time.perf_counter_ns()
+            self.run([replace(node, after=())], addresses)
+            spans.append(time.perf_counter_ns() - begin)
+        return spans
 
     def synchronize(self) -> None:
         """Return at once: nothing is under way."""

@@ -25,6 +25,9 @@ void fake_reuse(int on) { reuses = on; }           /* freed memory is given out 
 void fake_cards(int count) { card_count = count; }
 int fake_live(void) { int n = 0; for (int i = 0; i < block_count; i++) n += blocks[i].live; return n; }
 
+static int fault, fault_after, graph_launches;
+void fake_fault(int status) { fault = status, fault_after = launched + graph_launches; }     /* of the launch that comes next */
+
 R cuInit(unsigned flags) { return flags ? INVALID_VALUE : OK; }
 R cuDeviceGetCount(int *count) { *count = card_count; return OK; }
 R cuDeviceGet(int *d, int n) { *d = n; return n ? 101 : OK; }
@@ -33,7 +36,7 @@ R cuDeviceGetAttribute(int *v, int a, int d) { *v = a == 75 ? 9 : a == 76 ? 0 : 
 R cuDevicePrimaryCtxRetain(H *c, int d) { *c = (H)1; return OK; }
 R cuCtxSetCurrent(H c) { return c == (H)1 ? OK : 201; }
 R cuStreamCreate(H *s, unsigned f) { *s = (H)2; return f == 1 ? OK : INVALID_VALUE; }
-R cuStreamSynchronize(H s) { return s == (H)2 ? OK : INVALID_HANDLE; }
+R cuStreamSynchronize(H s) { return s != (H)2 ? INVALID_HANDLE : fault && launched + graph_launches > fault_after ? fault : OK; }
 R cuGetErrorString(int e, const char **s) { *s = e == INVALID_VALUE ? "invalid argument" : "error"; return OK; }
 R cuModuleLoadDataEx(H *m, const void *image, unsigned n, int *options, void **values) {
     if (!strstr(image, ".version") || !strstr(image, ".entry") || n != 2 || options[0] != 5 || options[1] != 6 || !values[1]) return INVALID_PTX;
@@ -76,6 +79,14 @@ R cuMemGetInfo_v2(size_t *left, size_t *all) {
     for (int i = 0; i < block_count; i++) *left -= blocks[i].live ? blocks[i].size : 0;
     return OK;
 }
+R cuMemPoolGetAttribute(H pool, int attribute, void *value) {
+    size_t left, all;
+    cuMemGetInfo_v2(&left, &all);
+    *(uint64_t *)value = all - left;
+    return pool == (H)3 && attribute == 5 ? OK : INVALID_VALUE;
+}
+R cuMemPoolTrimTo(H pool, size_t keep) { return pool == (H)3 && !keep ? OK : INVALID_VALUE; }
+R cuFuncGetAttribute(int *v, int attribute, H f) { *v = attribute == 4 ? 40 : 0; return f && (attribute == 3 || attribute == 4) ? OK : INVALID_VALUE; }
 R cuMemFreeAsync(uint64_t address, H s) {            /* the memory stays, filled: who reads it sees it */
     for (int i = 0; i < block_count; i++)
         if (blocks[i].live && (uint64_t)blocks[i].start == address) {
@@ -115,7 +126,7 @@ typedef struct { void *function; unsigned grid[3], block[3], shared; void **para
 typedef struct { kernel_node about; uint64_t words[64]; void *pointers[64]; int after[NODES], befores; } node;
 typedef struct { int count, kind; node nodes[NODES]; } graph;      /* kind: 1 graph, 2 executable */
 
-static int graph_launches, updates, instances;
+static int updates, instances;
 static uint32_t state = 1;
 void fake_seed(unsigned seed) { state = seed * 2654435761u + 1; }
 void fake_counts(int *found) { found[0] = launched, found[1] = graph_launches, found[2] = updates, found[3] = instances; }
@@ -176,3 +187,21 @@ R cuGraphLaunch(H e, H s) {
 }
 R cuGraphExecDestroy(H e) { instances--; free(e); return OK; }
 R cuGraphDestroy(H g) { free(g); return OK; }
+
+/* -- events: streams that wait for others are noted, as pairs of who waits and for whom */
+
+static struct { intptr_t waits, on; } waits[256];
+static int wait_count;
+int fake_waits(int64_t *found) {
+    for (int i = 0; i < wait_count; i++) found[2 * i] = waits[i].waits, found[2 * i + 1] = waits[i].on;
+    return wait_count;
+}
+R cuEventCreate(H *e, unsigned flags) { *e = calloc(1, sizeof(intptr_t)); return flags & ~2u ? INVALID_VALUE : OK; }
+R cuEventRecord(H e, H s) { *(intptr_t *)e = (intptr_t)s; return e && s ? OK : INVALID_HANDLE; }
+R cuStreamWaitEvent(H s, H e, unsigned flags) {
+    if (!s || !*(intptr_t *)e || flags || wait_count == 256) return INVALID_VALUE;
+    waits[wait_count].waits = (intptr_t)s, waits[wait_count++].on = *(intptr_t *)e;
+    return OK;
+}
+R cuEventElapsedTime(float *ms, H before, H after) { *ms = 0.25f; return *(intptr_t *)before && *(intptr_t *)after ? OK : INVALID_HANDLE; }
+R cuEventDestroy_v2(H e) { free(e); return OK; }

@@ -164,3 +164,47 @@ def test_errors_of_the_driver(card: ctypes.CDLL) -> None:
     card.fake_cards(0)
     with pytest.raises(UnsupportedError, match="finds no card"):
         aj.compile(lambda x: x, device="cuda")
+
+
+def test_memory_of_a_card(card: ctypes.CDLL) -> None:
+    before = aj.cuda.memory()
+    kept = aj.device_put(np.ones(500))
+    now = aj.cuda.memory()
+    assert (now.used - before.used, before.free - now.free, now.total) == (kept.nbytes, kept.nbytes, 1 << 30)
+    assert aj.cuda.mem_get_info() == (now.free, now.total)
+    aj.cuda.empty_cache()
+    aj.cuda.synchronize()
+    assert (aj.cuda.device_count(), aj.cuda.get_device_name(0)) == (1, "a card that is none")
+    with pytest.raises(MemoryError, match=r"is out of memory: .* of 1\.07 GB are free, arrays and programs of this process take"):
+        devices.driver().allocate(1 << 40)
+
+
+def squared(x: Any) -> Any:
+    return (x * x).sum() + np.tanh(x).max()
+
+
+def test_errors_that_arrive_late_name_the_program(card: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> None:
+    function, x = aj.compile(squared, device="cuda"), aj.device_put(np.ones(4))
+    float(function(x))
+    card.fake_fault(700)
+    y = function(x)
+    with pytest.raises(driver.CudaError, match=r"\(700\), in a kernel that .* the last program launched is squared") as caught:
+        float(y)
+    assert "ADJIT_CUDA_SYNC=1" in str(caught.value)
+    monkeypatch.setenv("ADJIT_CUDA_SYNC", "1")
+    card.fake_fault(700)
+    with pytest.raises(driver.CudaError, match="of squared") as caught:
+        function(x)
+    card.fake_fault(0)
+    assert caught.value.location is not None
+    assert "return (x * x).sum() + np.tanh(x).max()" in str(caught.value)
+
+
+def test_profiles_have_the_times_of_events(card: ctypes.CDLL) -> None:
+    function, x = aj.compile(squared, device="cuda"), aj.device_put(np.ones(4))
+    text = str(function.profile(x))
+    assert "250" in text or "0.25" in text
+    (kernel, *_) = function.kernels(x).values()
+    assert "define ptx_kernel" in kernel
+    assert ".visible .entry" in kernel
+    assert "40 registers a thread, 0 bytes spilled" in kernel
