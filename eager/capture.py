@@ -229,12 +229,16 @@ class Capture:
                 state["_grad"] = before
 
 
+class OnDevice(ArgumentError):
+    """A trace for the CPU met a tensor on a device. A function that is compiled for no device in particular is traced for this one then."""
+
+
 def check_place(array: Any) -> None:
     """Raise `ArgumentError` if the content of a tensor is not where the program under way is to run; numbers are copied there."""
     device = thread.context.device
     if isinstance(array, DeviceLeaf) and device == "cpu":
-        raise ArgumentError("a tensor on the device cuda:0 is used in a function that is compiled for the CPU", find_user_location(),
-                            hint="compile it with device=\"cuda\", or move the tensor: x.cpu()")
+        raise OnDevice("a tensor on the device cuda:0 is used in a function that is compiled for the CPU", find_user_location(),
+                       hint="compile it with device=\"cuda\", or move the tensor: x.cpu()")
     if isinstance(array, np.ndarray) and array.ndim and device != "cpu":
         raise ArgumentError(f"Expected all tensors to be on the same device: a tensor of shape {array.shape} is on the CPU, and "
                             f"the function is compiled for {device!r}", find_user_location(), hint=f"move it: x.to({device!r})")

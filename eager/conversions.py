@@ -18,6 +18,7 @@ from adjit.eager.device import CPU, CUDA, device, device_of, names_device
 from adjit.eager.functional import elementwise, shapes
 from adjit.eager.gradient_overrides import detached_value
 from adjit.eager.lost_gradients import check_number
+from adjit.eager.modes import switches
 from adjit.eager.node_names import raw
 from adjit.eager.tensor import Tensor, new_tensor, note_wrapper, own_tensor, tensor
 from adjit.eager.transfer import moved
@@ -27,6 +28,7 @@ from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.array_checks import check_array, is_ndarray
 from adjit.tracer.array_errors import write_refused
 from adjit.tracer.array_wrapper import DeviceLeaf
+from adjit.tracer.foreign_arrays import is_on_card
 from adjit.tracer.functions import creation
 from adjit.tracer.lowering import contiguous_strides
 from adjit.tracer.methods import array_namespace
@@ -312,10 +314,15 @@ def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndar
 
 def _dlpack(self: Tensor, *, stream: Any = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None,
             copy: bool | None = None) -> Any:
+    if isinstance(self.array, DeviceLeaf):
+        _check_numpy(self, False)
+        return self.array.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)      # type: ignore[attr-defined]
     return _ndarray(self).__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
 
 def _dlpack_device(self: Tensor) -> tuple[int, int]:
+    if isinstance(self.array, DeviceLeaf):
+        return self.array.__dlpack_device__()       # type: ignore[attr-defined, no-any-return]
     return _ndarray(self, force=True).__dlpack_device__()
 
 
@@ -416,6 +423,11 @@ def from_dlpack(array: Any) -> Tensor:
     >>> array
     array([1., 1.])
     """
+    if isinstance(array, Tensor) and isinstance(array.array, DeviceLeaf):
+        return new_tensor(array.array)
+    if isinstance(array, DeviceLeaf) or is_on_card(array):
+        switches.devices = True
+        return new_tensor(array if isinstance(array, DeviceLeaf) else DeviceLeaf.borrowed(array, lambda: "from_dlpack(array): the array"))
     made = np.from_dlpack(array)
     check_array(made, "from_dlpack()", find_user_location())
     return new_tensor(made)

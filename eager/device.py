@@ -57,10 +57,12 @@ CPU, CUDA = device("cpu"), device("cuda:0")
 
 
 class DeviceRuntime:
-    """What `runtime` does for tensors on a device: `put` copies an array there, `operation` makes an operation that runs there."""
+    """What `runtime` does for tensors on a device: `put` copies an array there, `operation` makes an operation that runs there, `capsule`
+    one of DLPack's for a consumer's stream."""
 
     put: Callable[[np.ndarray], DeviceLeaf]
     operation: Callable[..., Any]
+    capsule: Callable[..., Any]
 
 
 def is_cuda(given: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +37,8 @@ Rows = Names | Mapping[str | int, int]
 class CompileOptions:
     """The options in effect. `backend` is "native", "numba" or "interpret"; `static` and `donate` are names of arguments. A program that
     `repeats` runs a function again for its derivative: what that stores outside was stored before. `batch` names the arguments that are
-    arrays of any number of rows."""
+    arrays of any number of rows. A function that `follows` is compiled for the device of its tensors and arrays, for the CPU if none is on
+    one."""
 
     static: frozenset[str] = frozenset()
     donate: frozenset[str] = frozenset()
@@ -50,6 +52,7 @@ class CompileOptions:
     repeats: bool = False
     shadow: float = 0.0
     batch: frozenset[str] = frozenset()
+    follows: bool = False
 
     @property
     def pass_options(self) -> Options:
@@ -63,7 +66,7 @@ class CompileOptions:
                        complex_products=native)
 
 
-def make_compile_options(fun: Callable[..., Any], static: Names, donate: Names, backend: str, device: str, threads: int | None,
+def make_compile_options(fun: Callable[..., Any], static: Names, donate: Names, backend: str, device: str | None, threads: int | None,
                  memory_budget: int | float | None, flush_subnormals: bool, roll_loops: bool | None = None,
                          saved_dtype: Any = None, shadow: float = 0.0, batch: Rows = ()) -> CompileOptions:
     """The options for `fun`. Raises `ValueError`, `TypeError` or `UnsupportedError`, which names the invalid option and the reason."""
@@ -75,7 +78,7 @@ def make_compile_options(fun: Callable[..., Any], static: Names, donate: Names, 
     rows = _argument_names(fun, "batch", _names_of_rows(batch))
     if rows & static_names:
         raise ArgumentError(f"an argument cannot be static and have rows: {', '.join(sorted(rows & static_names))}", find_user_location())
-    if device not in DEVICES:
+    if device is not None and device not in DEVICES:
         raise ArgumentError(f"unknown device {device!r}; the choices are {', '.join(DEVICES)}", find_user_location())
     _check_threads(threads)
     check_budget(memory_budget)
@@ -85,8 +88,13 @@ def make_compile_options(fun: Callable[..., Any], static: Names, donate: Names, 
     if roll_loops is not None and not isinstance(roll_loops, bool):
         raise TypeError(f"roll_loops= takes True, False or None, got {roll_loops!r}")
     chosen = _device_backend(backend, flush_subnormals, shadow) if device == "cuda" else _choose_backend(backend)
-    return CompileOptions(static_names, donated_names, chosen, device, threads, memory_budget, bool(flush_subnormals), roll_loops,
-                          _half_dtype(saved_dtype), shadow=_share(shadow), batch=rows)
+    return CompileOptions(static_names, donated_names, chosen, device or "cpu", threads, memory_budget, bool(flush_subnormals), roll_loops,
+                          _half_dtype(saved_dtype), shadow=_share(shadow), batch=rows, follows=device is None and backend == "auto")
+
+
+def for_device(options: CompileOptions) -> CompileOptions:
+    """The options for the first card. Raises `UnsupportedError` for options that programs there do not have."""
+    return replace(options, device="cuda", backend=_device_backend("auto", options.flush_subnormals, options.shadow))
 
 
 def function_name(fun: Callable[..., Any]) -> str:

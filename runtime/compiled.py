@@ -38,7 +38,7 @@ from adjit.runtime.pickled_functions import MadeOfFunction
 from adjit.runtime.program import Program, compile_program
 from adjit.runtime.rows.row_signature import RowCalls, SizedPrograms
 from adjit.runtime.warmup import WARM_UP
-from adjit.tracer.array_wrapper import IdentityKeyed
+from adjit.tracer.array_wrapper import DeviceLeaf, IdentityKeyed
 from adjit.tracer.flow.flow_graph import FlowGraph
 from adjit.tracer.flow.lifted_numbers import ARGUMENT, NotLiftable
 from adjit.tracer.libraries import own_code
@@ -51,7 +51,7 @@ from adjit.tracer.user_location import find_user_location, warn_user
 if TYPE_CHECKING:
     from adjit.runtime import compiled_module
     from adjit.runtime.capture import compiled_operation
-    from adjit.runtime.cuda import transfer
+    from adjit.runtime.cuda import dlpack, transfer
     from adjit.runtime.debug import shadow
     from adjit.runtime.exports import callable_forms, export, native_callable, onnx_file
     from adjit.runtime.fastcall import eager_call
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from adjit.runtime.rows import row_program
 else:
     compiled_operation = LazyModule("adjit.runtime.capture.compiled_operation")
+    dlpack = LazyModule("adjit.runtime.cuda.dlpack")
     transfer = LazyModule("adjit.runtime.cuda.transfer")
     compiled_module = LazyModule("adjit.runtime.compiled_module")
     shadow = LazyModule("adjit.runtime.debug.shadow")
@@ -90,6 +91,8 @@ if native_is_supported():
     KernelCompiler.add_rows = staticmethod(lambda *arguments: row_functions.add_rows(*arguments))
 
 DeviceRuntime.put = staticmethod(lambda array: transfer.put(array))
+DeviceLeaf.borrowed = staticmethod(lambda value, path: transfer.borrowed(value, path))      # type: ignore[method-assign]
+DeviceRuntime.capsule = staticmethod(lambda array, stream, versioned: dlpack.capsule(array, stream, versioned))
 DeviceRuntime.operation = staticmethod(lambda *arguments, **options: compiled_operation.DeviceOperation(*arguments, **options))
 
 P = ParamSpec("P")
@@ -621,7 +624,7 @@ class CompiledFunction(MadeOfFunction, Generic[P, R]):
 
     def _row_program(self, fun: Callable[..., Any], signature: CallSignature, reason: str) -> Program | None:
         """The program for any number of rows; None if there is none for this signature."""
-        if not signature.rows:
+        if not signature.rows or (self.compile_options.follows and signature.on_devices()):
             return None
         assert self._rows is not None
         try:
@@ -661,7 +664,7 @@ class _Decorator(Protocol):
 
 
 @overload
-def compile(fun: CompiledKind, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str = ...,
+def compile(fun: CompiledKind, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str | None = ...,
             threads: int | None = ..., memory_budget: int | float | None = ..., flush_subnormals: bool = ...,
             roll_loops: bool | None = ..., saved_dtype: Any = ..., shadow: float = ...,
             batch: Rows = ...,
@@ -669,7 +672,7 @@ def compile(fun: CompiledKind, *, static: Names = ..., donate: Names = ..., back
 
 
 @overload
-def compile(fun: np.ufunc, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str = ...,
+def compile(fun: np.ufunc, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str | None = ...,
             threads: int | None = ..., memory_budget: int | float | None = ...,
             flush_subnormals: bool = ..., roll_loops: bool | None = ..., saved_dtype: Any = ...,
             shadow: float = ...,
@@ -678,7 +681,7 @@ def compile(fun: np.ufunc, *, static: Names = ..., donate: Names = ..., backend:
 
 
 @overload
-def compile(fun: Callable[P, R], *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str = ...,
+def compile(fun: Callable[P, R], *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str | None = ...,
             threads: int | None = ..., memory_budget: int | float | None = ..., flush_subnormals: bool = ...,
             roll_loops: bool | None = ..., saved_dtype: Any = ..., shadow: float = ...,
             batch: Rows = ...,
@@ -686,7 +689,7 @@ def compile(fun: Callable[P, R], *, static: Names = ..., donate: Names = ..., ba
 
 
 @overload
-def compile(fun: None = None, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str = ...,
+def compile(fun: None = None, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str | None = ...,
             threads: int | None = ..., memory_budget: int | float | None = ..., flush_subnormals: bool = ...,
             roll_loops: bool | None = ..., saved_dtype: Any = ..., shadow: float = ...,
             batch: Rows = ...,
@@ -695,7 +698,7 @@ def compile(fun: None = None, *, static: Names = ..., donate: Names = ..., backe
 
 @user_frames_only       # type: ignore[misc]
 def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate: Names = (), backend: str = "auto",
-            device: str = "cpu", threads: int | None = None, memory_budget: int | float | None = None,
+            device: str | None = None, threads: int | None = None, memory_budget: int | float | None = None,
             flush_subnormals: bool = False, roll_loops: bool | None = None, saved_dtype: Any = None, shadow: float = 0.0,
             batch: Rows = (), mode: str | None = None, fullgraph: bool = True, dynamic: bool | None = None) -> Any:
     """Compile a function of NumPy arrays, or a method: a decorator, with or without arguments.
@@ -738,7 +741,8 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
     has no effect.
 
     `device="cuda"` compiles for the first NVIDIA GPU: results are arrays on the device (`np.asarray(y)` copies one), arrays of NumPy's are
-    copied there at each call, and those of `aj.device_put` are used as they are. What has no code there is refused with its line.
+    copied there at each call, and those of `aj.device_put` are used as they are. What has no code there is refused with its line. Without
+    `device` a function is compiled for where its tensors and arrays are: for the card if one of them is there, else for the CPU.
 
     `mode`, `fullgraph` and `dynamic` are options of `torch.compile`, and change nothing: programs are whole, and each is for the shapes of
     its arguments.

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adjit.codegen.process.gc_pause import gc_paused
+from adjit.eager.capture import OnDevice
 from adjit.ir.analysis.buffer_assignment import arena_bytes
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
@@ -31,7 +32,7 @@ from adjit.runtime.caches.transform_cache import keeps_its_own, kept
 from adjit.runtime.capture.compiled_operation import Half
 from adjit.runtime.capture.tensor_program import Captured, TensorProgram, lower_with_tensors, trace_with_tensors, with_updates
 from adjit.runtime.compile_graph import Pipeline, compile_graph
-from adjit.runtime.compile_options import CompileOptions
+from adjit.runtime.compile_options import CompileOptions, for_device
 from adjit.runtime.debug import watch
 from adjit.runtime.inputs import Inputs
 from adjit.runtime.native.executable import NativeExecutable
@@ -374,7 +375,10 @@ def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
     is not `guarded` is right for the values of these arguments alone.
     """
     if compile_options.device == "cpu":
-        _check_for_cpu(fun, signature)
+        if compile_options.follows and signature.on_devices():
+            compile_options = for_device(compile_options)
+        else:
+            _check_for_cpu(fun, signature)
     threads = compile_options.threads or settings.THREADS.get()
     folder, verify = settings.DUMP.get(), settings.VERIFY.get()
     begin = time.perf_counter()
@@ -382,6 +386,11 @@ def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
     outer, thread.context.device = thread.context.device, compile_options.device
     try:
         trace, captured, flow = trace_call(fun, args, kwargs, compile_options.static, signature, outcomes, ways)
+    except OnDevice:
+        if not compile_options.follows or compile_options.device != "cpu":
+            raise
+        there = for_device(compile_options)
+        return compile_program(fun, args, kwargs, signature, there, reason, update_in_place, outcomes, guarded, flow)
     finally:
         thread.context.device = outer
         if ways is not None:

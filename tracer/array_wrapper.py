@@ -62,6 +62,11 @@ class DeviceLeaf:
         """Number of dimensions."""
         return len(self.shape)
 
+    @staticmethod
+    def borrowed(value: Any, path: Callable[[], str]) -> DeviceLeaf:
+        """An array on the memory of an array of another library, in that of a card. `runtime` sets this."""
+        raise NotImplementedError
+
     def copied(self) -> Any:
         """The elements, as an array of NumPy's."""
         raise NotImplementedError

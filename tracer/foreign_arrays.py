@@ -17,11 +17,20 @@ from adjit.tracer.user_location import find_user_location
 _CPU, _PINNED = 1, 3
 """Devices of DLPack whose memory the processor reads: its own, and what is pinned for a GPU."""
 
+_CARDS = (2, 13)
+"""Devices of DLPack whose memory programs on an NVIDIA GPU read."""
+
 
 def is_foreign_array(value: Any) -> bool:
     """True if the class of a value says that it is an array; the value itself is not asked, which may answer to every name."""
     kind = type(value)
     return hasattr(kind, "__array__") or hasattr(kind, "__dlpack__")
+
+
+def is_on_card(value: Any) -> bool:
+    """True for an array of another library in the memory of an NVIDIA GPU."""
+    is_other = not isinstance(value, (ArrayWrapper, DeviceLeaf)) and hasattr(type(value), "__dlpack_device__")
+    return is_other and value.__dlpack_device__()[0] in _CARDS
 
 
 def foreign_array(value: Any, path: Callable[[], str]) -> np.ndarray:

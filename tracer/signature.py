@@ -21,7 +21,7 @@ from adjit.ir.types import C128, F64, I64, LARGEST_INTEGER, SHORT_NAMES, TensorT
 from adjit.tracer.array import TracedArray
 from adjit.tracer.array_checks import check_array
 from adjit.tracer.array_wrapper import ArrayWrapper, DeviceLeaf, IdentityKeyed, held_by
-from adjit.tracer.foreign_arrays import foreign_array, is_foreign_array, type_name
+from adjit.tracer.foreign_arrays import foreign_array, is_foreign_array, is_on_card, type_name
 from adjit.tracer.guards.array_access import ORIGINAL_CLASS
 from adjit.tracer.trees import TreeSpec, as_name, flatten_arguments, is_static, paths, structure_text
 from adjit.tracer.user_location import find_user_location
@@ -100,8 +100,9 @@ class CallSignature:
 
     def on_devices(self) -> list[tuple[str, str]]:
         """Path and device of each leaf that is in the memory of a device."""
-        contents = [leaf.array if isinstance(leaf, ArrayWrapper) else leaf for leaf in self.all_leaves]
-        return [(path, leaf.device) for path, leaf in zip(self.leaf_paths(), contents, strict=True) if isinstance(leaf, DeviceLeaf)]
+        found = [index for index in range(len(self.leaf_keys)) if self.is_on_device(index)]
+        paths = self.leaf_paths() if found else []
+        return [(paths[index], self.leaf_keys[index][-1]) for index in found]
 
     def without_arguments(self) -> CallSignature:
         """Signature that can be retained for long: without the arguments and the object of a bound method."""
@@ -189,6 +190,9 @@ def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
             arrays.append(array)
             if is_foreign_array(leaf) and not isinstance(leaf, (np.ndarray, np.generic)):
                 foreign.append((index, type_name(type(leaf))))
+            if isinstance(array, DeviceLeaf):
+                keys.append((array.dtype, array.shape, array.device))
+                continue
             keys.append((array.dtype, (), np.ndarray) if array.ndim == 0 and isinstance(leaf, np.ndarray) else (array.dtype, array.shape))
     leaf_keys = tuple(keys)
     bound = (id(fun.__self__),) if isinstance(fun, MethodType) else ()
@@ -298,7 +302,7 @@ def _static_key(value: Any, path: Callable[[], str]) -> Any:
     return type(value), value
 
 
-def _as_array(leaf: Any, path: Callable[[], str]) -> np.ndarray:
+def _as_array(leaf: Any, path: Callable[[], str]) -> Any:
     """Convert a leaf that is neither a plain native array nor static."""
     if isinstance(leaf, TracedArray):
         _ = leaf.value          # raises if its trace is over
@@ -310,7 +314,7 @@ def _as_array(leaf: Any, path: Callable[[], str]) -> np.ndarray:
     if isinstance(leaf, (float, complex)):
         return np.asarray(leaf)
     if is_foreign_array(leaf):
-        return foreign_array(leaf, path)
+        return DeviceLeaf.borrowed(leaf, path) if is_on_card(leaf) else foreign_array(leaf, path)
     kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}"
     raise UnsupportedError(
         f"the argument {path()} is a {kind}, neither an array nor a tree of arrays", find_user_location(),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from adjit.eager.device import DeviceRuntime
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.types import TensorType
 from adjit.runtime.arena import check_size
@@ -107,6 +108,19 @@ class DeviceArray(DeviceLeaf):
             raise AttributeError("arrays of the emulated device are not in the memory of a card")
         return {"shape": self.shape, "typestr": self.dtype.str, "data": (self.address if self.size else 0, False), "strides": None,
                 "version": 3, "stream": self.driver.stream}
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's number of NVIDIA GPUs, and that of the card. The emulated device has no memory of a card: `BufferError`."""
+        if self.driver.stream is None:
+            raise BufferError("arrays of the emulated device are not in the memory of a card")
+        return 2, self.driver.number
+
+    def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None,
+                   dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
+        """The array for other libraries, without a copy: `torch.from_dlpack(array)`. Their `stream` waits for what computes it."""
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError("the elements are in the memory of a card: np.asarray(array) copies them")
+        return DeviceRuntime.capsule(self.copy() if copy else self, stream, max_version is not None and max_version[0] >= 1)
 
     def copy(self) -> DeviceArray:
         """A copy on the device."""

@@ -83,6 +83,7 @@ class Driver:
             raise UnsupportedError("the driver for NVIDIA GPUs finds no card", find_user_location(), hint=_WITHOUT_CARD)
         self._call("cuDeviceGet", byref(device), 0)
         self._call("cuDevicePrimaryCtxRetain", byref(context), device)
+        self.number = 0
         self._context, self._process, self.name = context, os.getpid(), "the card"
         self._enter()
         self._call("cuStreamCreate", byref(stream), 1)      # does not wait for the default stream

@@ -29,7 +29,7 @@ _UNWRITTEN = 0xFF
 class EmulatedDriver:
     """The emulated device. `seed` begins the sequence of orders."""
 
-    name = "emulated device"
+    name, number = "emulated device", 0
     target = SM_90
     stream: int | None = None
 

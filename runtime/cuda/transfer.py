@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from adjit.ir.errors import ArgumentError
 from adjit.ir.types import in_native_order
-from adjit.runtime.cuda import device_array, devices
+from adjit.runtime.cuda import device_array, devices, dlpack
 from adjit.tracer.array_checks import check_array
+from adjit.tracer.foreign_arrays import is_on_card, type_name
 from adjit.tracer.trees import flatten, unflatten
 from adjit.tracer.user_location import find_user_location
 
@@ -18,8 +20,9 @@ def device_put(tree: Any, device: str = "cuda") -> Any:
     """Copy the arrays of a tree to a device.
 
     `tree` is an array, or a list, dict, tuple or dataclass of arrays; arrays that are on the device already stay what they are, and leaves
-    that are no arrays, Python's numbers among them, too. Returns the tree with a `DeviceArray` in place of each array of NumPy's. Raises
-    `UnsupportedError` if there is no device, `DTypeError` for a dtype that programs do not have.
+    that are no arrays, Python's numbers among them, too. Arrays of PyTorch's and CuPy's on the card are taken without a copy. Returns the
+    tree with a `DeviceArray` in place of each array of NumPy's. Raises `UnsupportedError` if there is no device, `DTypeError` for a dtype
+    that programs do not have.
 
     >>> import os, numpy as np, adjit as aj
     >>> os.environ["ADJIT_CUDA"] = "emulated"          # where there is no card
@@ -33,13 +36,19 @@ def device_put(tree: Any, device: str = "cuda") -> Any:
         raise ArgumentError(f"unknown device {device!r}; the choices are cuda", find_user_location())
     devices.driver()
     leaves, spec = flatten(tree)
-    return unflatten(spec, [put(leaf) if isinstance(leaf, (np.ndarray, np.generic)) else leaf for leaf in leaves])
+    return unflatten(spec, [put(leaf) if isinstance(leaf, (np.ndarray, np.generic)) else
+                            borrowed(leaf, lambda: "the array") if is_on_card(leaf) else leaf for leaf in leaves])
 
 
 def put(array: Any) -> device_array.DeviceArray:
     """A copy of one array on the device."""
     check_array(array, "the array", find_user_location())
     return device_array.put(devices.driver(), np.asarray(array, in_native_order(array.dtype), order="C"))
+
+
+def borrowed(value: Any, path: Callable[[], str]) -> device_array.DeviceArray:
+    """An array on the memory of an array of another library that is on the card."""
+    return dlpack.borrowed(value, devices.driver(), f"{path()}, a {type_name(type(value))},")
 
 
 def device_get(tree: Any) -> Any:

@@ -198,15 +198,35 @@ def test_devices_do_not_mix() -> None:
             mixed()
     assert (there * aj.tensor(2.0)).is_cuda                  # numbers are copied
     with pytest.raises(UnsupportedError, match="compiled for the CPU"):
-        aj.compile(lambda x: x + 1)(there)
+        aj.compile(lambda x: x + 1, device="cpu")(there)
     with pytest.raises(ArgumentError, match="compiled for the CPU"):
-        aj.compile(lambda: there + 1)()
+        aj.compile(lambda: there + 1, device="cpu")()
+    with pytest.raises(ArgumentError, match="is on the CPU, and the function is compiled for 'cuda'"):
+        aj.compile(lambda x: here + x)(there)
     with pytest.raises(ArgumentError, match=r"a tensor of shape .* is on the CPU, and the function is compiled for 'cuda'"):
         aj.compile(lambda x: x + 1, device="cuda")(here)
     with pytest.raises(UnsupportedError, match="is moved to cpu in a function that is compiled for cuda:0"):
         aj.compile(lambda x: x.cpu() + 1, device="cuda")(there)
     with pytest.raises(UnsupportedError, match="the device cuda:1"):
         here.cuda(1)
+
+
+def test_compiled_functions_follow_their_tensors() -> None:
+    model, x = nn.Linear(5, 1).to("cuda"), aj.tensor(A)
+    run = aj.compile(lambda x: model(x).sum())
+    there = run(x.cuda())
+    assert there.is_cuda
+    model.cpu()
+    for _ in range(3):
+        assert run(x).item() == pytest.approx(there.item(), rel=1e-5)
+    model.cuda()
+    assert run(x.cuda()).is_cuda
+    assert [program.backend for program in run.programs()].count("cuda") == 1
+    assert run.cache_info().traces == 2
+    of_closure = aj.compile(lambda: (model.weight * 2).sum())
+    assert of_closure().is_cuda
+    with pytest.raises(UnsupportedError, match="cannot flush"):
+        aj.compile(lambda x: x + 1, flush_subnormals=True)(x.cuda())
 
 
 def test_a_module_that_moves_is_traced_again() -> None:

@@ -35,8 +35,8 @@ R cuDeviceGetName(char *name, int size, int d) { strncpy(name, "a card that is n
 R cuDeviceGetAttribute(int *v, int a, int d) { *v = a == 75 ? 9 : a == 76 ? 0 : 1; return OK; }
 R cuDevicePrimaryCtxRetain(H *c, int d) { *c = (H)1; return OK; }
 R cuCtxSetCurrent(H c) { return c == (H)1 ? OK : 201; }
-R cuStreamCreate(H *s, unsigned f) { *s = (H)2; return f == 1 ? OK : INVALID_VALUE; }
-R cuStreamSynchronize(H s) { return s != (H)2 ? INVALID_HANDLE : fault && launched + graph_launches > fault_after ? fault : OK; }
+R cuStreamCreate(H *s, unsigned f) { *s = (H)130; return f == 1 ? OK : INVALID_VALUE; }
+R cuStreamSynchronize(H s) { return s != (H)130 ? INVALID_HANDLE : fault && launched + graph_launches > fault_after ? fault : OK; }
 R cuGetErrorString(int e, const char **s) { *s = e == INVALID_VALUE ? "invalid argument" : "error"; return OK; }
 R cuModuleLoadDataEx(H *m, const void *image, unsigned n, int *options, void **values) {
     if (!strstr(image, ".version") || !strstr(image, ".entry") || n != 2 || options[0] != 5 || options[1] != 6 || !values[1]) return INVALID_PTX;
@@ -59,7 +59,7 @@ R cuMemPoolSetAttribute(H pool, int attribute, void *value) {
     return pool == (H)3 && attribute == 4 && *(uint64_t *)value == UINT64_MAX ? OK : INVALID_VALUE;
 }
 R cuMemAllocAsync(uint64_t *address, size_t size, H s) {
-    if (s != (H)2) return INVALID_HANDLE;
+    if (s != (H)130) return INVALID_HANDLE;
     for (int i = block_count; reuses && i--; )
         if (!blocks[i].live && blocks[i].size == size) {
             *address = (uint64_t)blocks[i].start;
@@ -97,23 +97,23 @@ R cuMemFreeAsync(uint64_t address, H s) {            /* the memory stays, filled
     return INVALID_VALUE;
 }
 R cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n, H s) {
-    if (!inside(to, n) || s != (H)2) return INVALID_VALUE;
+    if (!inside(to, n) || s != (H)130) return INVALID_VALUE;
     memcpy((void *)to, from, n);
     return OK;
 }
 R cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n, H s) {
-    if (!inside(from, n) || s != (H)2) return INVALID_VALUE;
+    if (!inside(from, n) || s != (H)130) return INVALID_VALUE;
     memcpy(to, (void *)from, n);
     return OK;
 }
 R cuPointerGetAttribute(void *value, int attribute, uint64_t address) { return INVALID_VALUE; }     /* memory that nobody registered */
 R cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, H s) {
-    if (!inside(to, n) || !inside(from, n) || s != (H)2) return INVALID_VALUE;
+    if (!inside(to, n) || !inside(from, n) || s != (H)130) return INVALID_VALUE;
     memmove((void *)to, (void *)from, n);
     return OK;
 }
 R cuLaunchKernel(H f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, H s, void **p, void **extra) {
-    if (!f || s != (H)2 || !gx || gy != 1 || gz != 1 || !bx || bx > 1024 || by != 1 || bz != 1 || shared || extra) return INVALID_VALUE;
+    if (!f || s != (H)130 || !gx || gy != 1 || gz != 1 || !bx || bx > 1024 || by != 1 || bz != 1 || shared || extra) return INVALID_VALUE;
     launched++;
     on_launch(((function *)f)->name, gx, bx, p);
     return OK;
@@ -173,7 +173,7 @@ R cuGraphExecKernelNodeSetParams(H e, H n, const kernel_node *about) {
 R cuGraphLaunch(H e, H s) {
     graph *own = e;
     char done[NODES] = {0};
-    if (s != (H)2 || own->kind != 2) return INVALID_HANDLE;
+    if (s != (H)130 || own->kind != 2) return INVALID_HANDLE;
     graph_launches++;
     for (int left = own->count; left; ) {
         state = state * 1664525 + 1013904223;

@@ -208,3 +208,63 @@ def test_profiles_have_the_times_of_events(card: ctypes.CDLL) -> None:
     assert "define ptx_kernel" in kernel
     assert ".visible .entry" in kernel
     assert "40 registers a thread, 0 bytes spilled" in kernel
+
+
+class Foreign:
+    """An array of another library in the memory of the card, whose producer and consumer we are."""
+
+    def __init__(self, array: Any):
+        self.array, self.streams = array, list[int]()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
+    def __dlpack__(self, *, stream: int) -> Any:
+        self.streams.append(stream)
+        return self.array.__dlpack__(stream=stream)
+
+
+def waits(card: ctypes.CDLL) -> list[tuple[int, int]]:
+    """Streams that were told to wait so far, each with that for which it waits."""
+    found = (ctypes.c_int64 * 512)()
+    return [(found[2 * index], found[2 * index + 1]) for index in range(card.fake_waits(found))]
+
+
+@pytest.mark.parametrize("version", [None, (1, 0)])
+def test_arrays_leave_by_dlpack_with_streams_that_wait(card: ctypes.CDLL, version: Any) -> None:
+    array, ours = aj.compile(lambda x: x + 1, device="cuda")(np.arange(6.0).reshape(2, 3)), devices.driver().stream
+    assert array.__dlpack_device__() == (2, 0)
+    before = len(waits(card))
+    for stream, waited in ((None, 1), (2, 2), (77, 77), (-1, None), (ours, None)):
+        capsule = array.__dlpack__(stream=stream, max_version=version)
+        assert ("dltensor_versioned" if version else "dltensor") in repr(capsule)
+        del capsule                 # nobody took it: it is given back, and our stream waits for the consumer's
+        found, before = waits(card)[before:], len(waits(card))
+        assert found == ([] if waited is None else [(waited, ours), (ours, waited)])
+    with pytest.raises(BufferError, match="stream 0 is ambiguous"):
+        array.__dlpack__(stream=0)
+    with pytest.raises(BufferError, match="copies them"):
+        array.__dlpack__(dl_device=(1, 0))
+
+
+def test_arrays_of_other_libraries_are_taken_without_a_copy(card: ctypes.CDLL) -> None:
+    gc.collect()
+    live = card.fake_live()
+    array = aj.device_put(np.arange(6, dtype=np.float32).reshape(2, 3))
+    given = Foreign(array)
+    double = aj.compile(lambda x: 2 * x)
+    assert np.asarray(double(given)).tolist() == [[0, 2, 4], [6, 8, 10]]
+    assert set(given.streams) == {devices.driver().stream}
+    taken = aj.device_put([given])[0]
+    tensor = aj.from_dlpack(given)
+    assert (taken.address, tensor.data_ptr()) == (array.address, array.address)
+    tensor.mul_(3)
+    assert np.asarray(array).tolist() == [[0, 3, 6], [9, 12, 15]]
+    address = array.address
+    del array, given, taken
+    gc.collect()
+    assert tensor.data_ptr() == address         # the owner still has it
+    assert tensor.tolist() == [[0, 3, 6], [9, 12, 15]]
+    del tensor, double
+    gc.collect()
+    assert card.fake_live() == live
