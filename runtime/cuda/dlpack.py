@@ -32,6 +32,7 @@ from adjit.ir.errors import DTypeError, UnsupportedError
 from adjit.ir.types import TensorType, is_half
 from adjit.runtime.cuda.device_array import Buffer, DeviceArray
 from adjit.runtime.cuda.devices import AnyDriver
+from adjit.runtime.cuda.driver import Driver
 from adjit.tracer.array_checks import check_array
 from adjit.tracer.lowering import contiguous_strides
 from adjit.tracer.user_location import find_user_location
@@ -82,7 +83,7 @@ def capsule(array: DeviceArray, stream: int | None, versioned: bool) -> Any:
     """A capsule of an array's memory. `stream` is the consumer's: it waits for what computes the array; -1 if it needs not, None for the
     default stream."""
     driver = array.driver
-    if driver.stream is None:
+    if not isinstance(driver, Driver):
         raise BufferError("arrays of the emulated device are not in the memory of a card")
     if stream == 0:
         raise BufferError("stream 0 is ambiguous: 1 is the default stream of a process, 2 that of a thread")
