@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PACKAGES := ir tracer passes codegen eager runtime
 
-.PHONY: demo docs demo-mpi test test-cuda array-api lint types pytest accuracy bench bench-programs bench-functions bench-eager bench-compare bench-targets bench-report clean
+.PHONY: demo docs demo-mpi test test-cuda array-api lint types pytest accuracy bench bench-programs bench-functions bench-eager bench-cuda bench-compare bench-targets bench-report clean
 .DEFAULT_GOAL := test
 
 demo: .venv/installed
@@ -75,6 +75,11 @@ bench-functions: .venv/installed
 bench-eager: .venv/installed
 	$(BIN)/python -m pip install -q -e ".[test-torch]" -c constraints.txt
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/eager_ops.py
+
+# adjit on an NVIDIA GPU, beside PyTorch and JAX where .venv has them: results/gpu.json, and its section of the page. Skipped where no card is.
+bench-cuda: .venv/installed
+	$(BIN)/python benchmarks/gpu.py
+	test ! -e benchmarks/results/gpu.json || $(MAKE) bench-report
 
 # What got slower between two files of results: make bench-compare BEFORE=old.json AFTER=new.json
 BEFORE ?= benchmarks/results/comparison.before.json

@@ -76,3 +76,7 @@ METHOD = """## How it is measured
   threads are found by [threadpoolctl](https://github.com/joblib/threadpoolctl).
 - Rerun it: `make bench` (`QUICK=1`, `WORKLOADS=mlp,lnsm`, `PEERS=jax,torch`); compare two runs: `make bench-compare BEFORE=a.json
   AFTER=b.json`. [benchmarks/README.md](../benchmarks/README.md) says more."""
+
+GPU = """On the {card} ({about}), {date} at commit `{commit}`, by `make bench-cuda`. Times are of many calls between two waits for the card,
+the least of five rounds in which the libraries take turns; "memory" is what the work has to read and write, by that time; "processor" is
+the time in which it launches a call. float32 is float32 in all of them: no TF32."""

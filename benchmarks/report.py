@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import gpu_report
 import programs_report
 import prose
 import targets
@@ -39,8 +40,8 @@ def render(results: Results, output: Path) -> None:
 
 def page(results: Results, pictures: dict[str, str]) -> str:
     parts = [_head(results), *_times(results, pictures), *_limits(results), *_first_calls(results, pictures), *_memory(results),
-             *_calls(results), *programs_report.section(results), *_curves(results, pictures), *_promises(results), *_absent(results),
-             *_fairness(results), prose.METHOD]
+             *_calls(results), *programs_report.section(results), *gpu_report.section(results), *_curves(results, pictures),
+             *_promises(results), *_absent(results), *_fairness(results), prose.METHOD]
     return "\n\n".join(parts) + "\n"
 
 

@@ -13,9 +13,11 @@ from collections.abc import Callable
 import numpy as np
 
 from adjit.codegen.llvm.target import host_targets
+from adjit.ir.errors import UnsupportedError
 from adjit.runtime import settings
 from adjit.runtime.caches.disk_cache import DiskCache
 from adjit.runtime.compiled import compile
+from adjit.runtime.cuda import devices
 from adjit.runtime.transforms import value_and_grad
 
 Finding = tuple[str, str]
@@ -93,6 +95,20 @@ def _linker() -> Finding:
     return "note", "no linker (cc, gcc, clang, ld, lld): exports to .so need one; everything else works"
 
 
+def _device() -> Finding:
+    """Compile a function for the device that there is, and compare its value with the known one."""
+    try:
+        driver = devices.driver()
+    except UnsupportedError as error:
+        return "note", f"{error.message}; device='cuda' is for NVIDIA GPUs, everything else works"
+    x = np.linspace(-1.0, 1.0, 12).reshape(4, 3)
+    value = compile(lambda x: np.sum(np.exp(-x @ x.T)), device="cuda")(x)
+    if not np.allclose(np.asarray(value), np.exp(-x @ x.T).sum(), rtol=1e-12):
+        return "PROBLEM", f"{driver.name} gives a wrong value: please report this with the output of `adjit info`"
+    return "ok", f"{driver.name}: {driver.describe()}; a compiled value is right"
+
+
 CHECKS: dict[str, Callable[[], Finding]] = {
-    "python": _python, "processor": _processor, "settings": _settings, "cache": _cache, "gradient": _gradient, "linker": _linker}
+    "python": _python, "processor": _processor, "settings": _settings, "cache": _cache, "gradient": _gradient, "device": _device,
+    "linker": _linker}
 """Checks in order."""

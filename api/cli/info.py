@@ -10,7 +10,9 @@ from pathlib import Path
 
 from adjit.codegen.llvm.target import host_targets, is_installed
 from adjit.codegen.process.cores import bounds
+from adjit.ir.errors import UnsupportedError
 from adjit.runtime import settings
+from adjit.runtime.cuda import devices
 from adjit.runtime.exports.library import SYSTEMS
 from adjit.runtime.native.code import native_is_supported
 from adjit.runtime.reports.memory_blocks import format_bytes
@@ -43,12 +45,21 @@ def _backends() -> dict[str, str]:
     backends = {
         "native": f"the whole program as machine code, {targets}",
         "numba": f"fused kernels, compiled by Numba{'' if is_installed('numba') else ', which is not installed'}",
-        "interpret": "NumPy, one op at a time: the reference"}
+        "interpret": "NumPy, one op at a time: the reference",
+        "cuda": _card()}
     backends[default] += " (the default)"
     return {
         **backends,
         "exports": "; ".join(f"{system}: {', '.join(levels)}" for system, levels in SYSTEMS.items()),
     }
+
+
+def _card() -> str:
+    try:
+        driver = devices.driver()
+    except UnsupportedError as error:
+        return f"programs for NVIDIA GPUs: {error.message}"
+    return f"programs for the {driver.name}: {driver.describe()}"
 
 
 def _versions() -> dict[str, str]:

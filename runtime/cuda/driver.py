@@ -47,10 +47,10 @@ _SIGNATURES: dict[str, tuple[object, ...]] = {
     "cuFuncGetAttribute": (POINTER(c_int), c_int, _Handle),
     "cuEventCreate": (POINTER(_Handle), c_uint), "cuEventRecord": (_Handle, _Handle), "cuEventDestroy_v2": (_Handle,),
     "cuEventElapsedTime": (POINTER(c_float), _Handle, _Handle), "cuStreamWaitEvent": (_Handle, _Handle, c_uint),
-    "cuGetErrorString": (c_int, POINTER(c_char_p)),
+    "cuDriverGetVersion": (POINTER(c_int),), "cuGetErrorString": (c_int, POINTER(c_char_p)),
     **graph.SIGNATURES,
 }
-_MAJOR, _MINOR = 75, 76             # attributes: compute capability
+_MAJOR, _MINOR, _PROCESSORS = 75, 76, 16     # attributes: compute capability, multiprocessors
 _ERROR_LOG, _ERROR_LOG_BYTES = 5, 6     # options of a module
 _RELEASE_THRESHOLD = 4              # attribute of a pool: bytes that it keeps when the device is idle
 _MEMORY_TYPE, _HOST = 2, 1          # attribute of a pointer, and its value for memory that the device reads by itself
@@ -95,7 +95,10 @@ class Driver:
         if major < 8:
             raise UnsupportedError(f"{self.name} has compute capability {major}.{self._attribute(_MINOR, device.value)}; 8.0 is needed",
                                    find_user_location(), hint="omit device= to compile for the CPU")
-        self.target = SM_90 if major >= 9 else SM_80
+        self.target, version = SM_90 if major >= 9 else SM_80, c_int()
+        self._call("cuDriverGetVersion", byref(version))
+        self._about = (f"compute capability {major}.{self._attribute(_MINOR, device.value)}, {self._attribute(_PROCESSORS, device.value)} "
+                       f"multiprocessors, driver of CUDA {version.value // 1000}.{version.value % 1000 // 10}, code for {self.target.name}")
         self.held: dict[int, int] = {}      # bytes of arrays and working memory, by address
         self._functions: dict[str, c_void_p] = {}
         self._launching = threading.Lock()
@@ -214,6 +217,11 @@ class Driver:
         self._library.cuMemGetInfo_v2(byref(free), byref(total))
         self._library.cuMemPoolGetAttribute(self._pool, _RESERVED, byref(reserved))
         return free.value, total.value, sum(self.held.values()), reserved.value
+
+    def describe(self) -> str:
+        """What reports say of the card."""
+        free, total, _, _ = map(format_bytes, self.memory())
+        return f"{self._about}, {free} of {total} free"
 
     def trim(self) -> None:
         """Give memory that is kept, and that nobody uses, back to the system."""

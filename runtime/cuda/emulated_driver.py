@@ -91,6 +91,10 @@ class EmulatedDriver:
         page, used = os.sysconf("SC_PAGE_SIZE"), sum(self.held.values())
         return os.sysconf("SC_AVPHYS_PAGES") * page, os.sysconf("SC_PHYS_PAGES") * page, used, used
 
+    def describe(self) -> str:
+        """What reports say of the device."""
+        return "threads of a card as fibres of this processor, for tests (ADJIT_CUDA=emulated)"
+
     def trim(self) -> None:
         """Return at once: no memory is kept."""
 

@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import compare
 import figures
+import gpu_report
 import programs
 import programs_report
 import report
@@ -253,3 +254,15 @@ def test_the_table_of_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture
     (None, ""), (1.0, "1 s"), (0.9996, "1 s"), (123e-6, "123 us"), (0.0, "0 ns"), (5e-10, "0.5 ns")])
 def test_seconds_for_people(value: float | None, text: str) -> None:
     assert figures.seconds(value) == text
+
+
+def test_the_section_of_a_gpu() -> None:
+    cell = {"about": "Adam.", "bytes": 2_800_000_000, "libraries": {"adjit": {"seconds": 7e-4, "cpu": 5e-6, "first": 0.5},
+                                                                   "JAX": {"seconds": 1.4e-3, "cpu": 9e-6, "first": 1.0}}}
+    content = {"card": "NVIDIA H200", "about": "132 multiprocessors", "begun": "2026-01-02T03:04", "commit": "abc1234",
+               "cells": {"adam": cell, "mlp": {**cell, "bytes": 0, "libraries": {"adjit": cell["libraries"]["adjit"]}}}}
+    title, head, _, rows = gpu_report.parts(content)
+    assert (title, "NVIDIA H200 (132 multiprocessors), 2026-01-02 at commit `abc1234`" in head) == ("## On a GPU", True)
+    assert rows.splitlines()[0] == "|  | adjit | JAX | memory | processor | first call | JAX / adjit |"
+    assert rows.splitlines()[2:] == ["| `adam` | 700 us | 1.4 ms | 4000 GB/s | 5 us | 500 ms | 2.00 |",
+                                     "| `mlp` | 700 us | – | – | 5 us | 500 ms | – |"]

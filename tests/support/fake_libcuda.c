@@ -33,6 +33,7 @@ R cuDeviceGetCount(int *count) { *count = card_count; return OK; }
 R cuDeviceGet(int *d, int n) { *d = n; return n ? 101 : OK; }
 R cuDeviceGetName(char *name, int size, int d) { strncpy(name, "a card that is none", size); return OK; }
 R cuDeviceGetAttribute(int *v, int a, int d) { *v = a == 75 ? 9 : a == 76 ? 0 : 1; return OK; }
+R cuDriverGetVersion(int *v) { *v = 12040; return OK; }
 R cuDevicePrimaryCtxRetain(H *c, int d) { *c = (H)1; return OK; }
 R cuCtxSetCurrent(H c) { return c == (H)1 ? OK : 201; }
 R cuStreamCreate(H *s, unsigned f) { *s = (H)130; return f == 1 ? OK : INVALID_VALUE; }

@@ -114,7 +114,7 @@ def test_bench_refuses_no_time() -> None:
 def test_doctor_finds_all_well_here(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[1] for line in lines[:-1]] == ["python", "processor", "settings", "cache", "gradient", "linker"]
+    assert [line.split()[1] for line in lines[:-1]] == ["python", "processor", "settings", "cache", "gradient", "device", "linker"]
     assert lines[-1] == "all is well"
 
 
