@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from html import escape
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -21,12 +20,18 @@ from adjit.eager.node import Edge, Handle, Node, edge_of, follow_writes
 from adjit.eager.tensor import Tensor, as_tensor, new_tensor
 from adjit.eager.tensor import tensor as make_tensor
 from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError, TraceError, UnsupportedError
+from adjit.ir.lazy_module import LazyModule
 from adjit.ir.types import is_complex, is_inexact
 from adjit.tracer.array import TracedArray, view_of
 from adjit.tracer.array_wrapper import DeviceLeaf
 from adjit.tracer.scope import is_tracing
 from adjit.tracer.tracebacks import user_frames_only
 from adjit.tracer.user_location import find_user_location, warn_user
+
+if TYPE_CHECKING:
+    import html
+else:
+    html = LazyModule("html")
 
 
 def _grad_fn(self: Tensor) -> Node | None:
@@ -391,7 +396,7 @@ def _repr(self: Tensor) -> str:
 
 
 def _repr_html_(self: Tensor) -> str:
-    return f"<pre>{escape(_repr(self))}</pre><p>shape {tuple(self.shape)}, {self.dtype}, {self.nbytes:,} bytes</p>"
+    return f"<pre>{html.escape(_repr(self))}</pre><p>shape {tuple(self.shape)}, {self.dtype}, {self.nbytes:,} bytes</p>"
 
 
 def _apply_boxed(cls: type[Tensor], function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -8,13 +8,18 @@ its content is written once: programs traced before hold the same one.
 from __future__ import annotations
 
 import ctypes
-import hashlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adjit.ir.errors import DistributedError
 from adjit.ir.host_functions import note_failure
+from adjit.ir.lazy_module import LazyModule
+
+if TYPE_CHECKING:
+    import hashlib
+else:
+    hashlib = LazyModule("hashlib")
 
 FIELDS = ("MPI_Allreduce", "MPI_Allgather", "MPI_Alltoall", "MPI_Bcast", "failed", "comm", "calls", "rank", "sum", "max", "min",
           "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")

@@ -45,6 +45,11 @@ class LazyModule:
         return getattr(module, attribute)
 
 
+def loaded(module: str, name: str) -> Any:
+    """An attribute of a module, or None if nobody has imported the module: then no object of its classes exists."""
+    return getattr(sys.modules.get(module), name, None)
+
+
 def set_importer(function: Callable[[str], Any]) -> None:
     """Import all lazy modules by `function` from now on."""
     LazyModule._import = function

@@ -10,16 +10,21 @@ Names are deterministic: a value is printed with its name if that is unique, els
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Value
+from adjit.ir.lazy_module import LazyModule
 from adjit.ir.types import short_name
+
+if TYPE_CHECKING:
+    import json
+else:
+    json = LazyModule("json")
 
 _HINT = re.compile(r"[A-Za-z_][\w.]*\Z")
 

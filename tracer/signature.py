@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -17,6 +16,7 @@ import numpy as np
 
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import TraceError, UnsupportedError
+from adjit.ir.lazy_module import loaded
 from adjit.ir.types import C128, F64, I64, LARGEST_INTEGER, SHORT_NAMES, TensorType, check_dtype, is_half
 from adjit.tracer.array import TracedArray
 from adjit.tracer.array_checks import check_array
@@ -96,7 +96,7 @@ class CallSignature:
     def owners(self) -> list[Any]:
         """Objects that `key` names by their identity: the key is valid as long as they live."""
         bound = [self.function.__self__] if isinstance(self.function, MethodType) else []
-        return bound + [leaf for leaf in self.all_leaves if isinstance(leaf, _BY_REFERENCE)]
+        return bound + [leaf for leaf in self.all_leaves if isinstance(leaf, _by_reference())]
 
     def on_devices(self) -> list[tuple[str, str]]:
         """Path and device of each leaf that is in the memory of a device."""
@@ -142,8 +142,11 @@ class CallSignature:
         return [f"{path}: {_describe(key)}" for path, key in zip(self.leaf_paths(), self.leaf_keys, strict=True)]
 
 
-_BY_REFERENCE = (IdentityKeyed, argparse.Namespace)
-"""Classes of arguments that are no trees: what the function reads of them is compared at every call, as of the objects in its closure."""
+def _by_reference() -> tuple[type, ...]:
+    """Classes of arguments that are no trees: what the function reads of them is compared at every call, as of the objects in its
+    closure."""
+    namespace = loaded("argparse", "Namespace")
+    return (IdentityKeyed,) if namespace is None else (IdentityKeyed, namespace)
 
 
 def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any],
@@ -180,7 +183,7 @@ def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         elif isinstance(leaf, DeviceLeaf):
             arrays.append(leaf)
             keys.append((leaf.dtype, leaf.shape, leaf.device))
-        elif isinstance(leaf, _BY_REFERENCE):
+        elif isinstance(leaf, _by_reference()):
             keys.append(("static", (type(leaf), id(leaf)), IdentityKeyed))
         elif type(leaf) is StaticArgument or is_static(leaf):
             value = leaf.value if type(leaf) is StaticArgument else leaf

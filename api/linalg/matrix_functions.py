@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,13 @@ from adjit.tracer.trace import is_tracing
 
 Function = Callable[[Any], Any]
 
-NODES, WEIGHTS = ((nodes + 1) / 2 if k == 0 else nodes / 2 for k, nodes in enumerate(np.polynomial.legendre.leggauss(12)))
-"""Quadrature on [0, 1]: exact to rounding for functions that a polynomial of degree 23 is near to."""
+
+@cache
+def _quadrature() -> list[tuple[float, float]]:
+    """Nodes and weights on [0, 1]: exact to rounding for functions that a polynomial of degree 23 is near to."""
+    nodes, weights = np.polynomial.legendre.leggauss(12)
+    return list(zip(((nodes + 1) / 2).tolist(), (weights / 2).tolist(), strict=True))
+
 
 CANCELLED, FAR = 1e-3, 0.5
 """A difference quotient is taken where the values differ by more than a part of their sizes, or the arguments by more than a part of the
@@ -124,7 +130,7 @@ def _quotient(high: Any, low: Any, x: Any, y: Any, w: Any, integrand: Function) 
 
 
 def _mean(integrand: Function) -> Any:
-    return sum(weight * integrand(node) for node, weight in zip(NODES.tolist(), WEIGHTS.tolist(), strict=True))
+    return sum(weight * integrand(node) for node, weight in _quadrature())
 
 
 def _noise(w: Any) -> Any:

@@ -5,17 +5,23 @@ The data can be written as JSON and needs no graph. It is stored in the disk cac
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, field
+from typing import TYPE_CHECKING
 
 from adjit.codegen.llvm.target import LEVELS, TARGETS
 from adjit.codegen.native.program_code import OP_SHIFT
 from adjit.ir.dataclass import dataclass
 from adjit.ir.deserialize import deserialize
 from adjit.ir.errors import Location
+from adjit.ir.lazy_module import LazyModule
 from adjit.ir.types import SHORT_NAMES
 from adjit.ir.version import VERSION
+
+if TYPE_CHECKING:
+    import json
+else:
+    json = LazyModule("json")
 
 
 @dataclass(frozen=True, slots=True)

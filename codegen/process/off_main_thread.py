@@ -19,15 +19,19 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from adjit.codegen.process.fork_safety import POLL_S, llvmlite_lock, no_fork, no_fork_for
 from adjit.codegen.process.weak_registry import WeakRegistry
-from adjit.ir.lazy_module import set_importer
+from adjit.ir.lazy_module import LazyModule, set_importer
+
+if TYPE_CHECKING:
+    import traceback
+else:
+    traceback = LazyModule("traceback")
 
 P = ParamSpec("P")
 T = TypeVar("T")

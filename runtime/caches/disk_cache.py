@@ -8,7 +8,6 @@ write, are trusted; anything else is compiled again, with a note for `explain()`
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import stat
@@ -33,10 +32,13 @@ from adjit.runtime import settings
 from adjit.runtime.caches import cache_size
 
 if TYPE_CHECKING:
+    import json
+
     from adjit.codegen.numba import compile_kernel
     from adjit.codegen.numba.kernel_source import KernelSource
     from adjit.runtime.numba import kernel_step
 else:
+    json = LazyModule("json")
     compile_kernel = LazyModule("adjit.codegen.numba.compile_kernel")
     kernel_step = LazyModule("adjit.runtime.numba.kernel_step")
 

@@ -7,12 +7,12 @@ as long as everything else.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from adjit import codegen, ir, passes
 from adjit.codegen.llvm.link import CompiledObject
@@ -21,11 +21,17 @@ from adjit.codegen.native.artifact import Artifact, artifact_of_json
 from adjit.ir.dataclass import dataclass
 from adjit.ir.deserialize import deserialize
 from adjit.ir.graph import Graph
+from adjit.ir.lazy_module import LazyModule
 from adjit.ir.printer import graph_text
 from adjit.ir.types import short_name
 from adjit.passes.options import Options
 from adjit.runtime.caches.disk_cache import compiler, disk_cache, find_code, sha256
 from adjit.runtime.native.code import NativeCode
+
+if TYPE_CHECKING:
+    import json
+else:
+    json = LazyModule("json")
 
 
 @cache

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from adjit.codegen.llvm.link import CompiledObject, LoadedKernel
 from adjit.codegen.process.fork_safety import renewed_after_fork
 from adjit.codegen.process.off_main_thread import off_main_thread, start_thread
+from adjit.ir.lazy_module import LazyModule
 from adjit.runtime.caches.disk_cache import compiler, obtain_code, sha256
+
+if TYPE_CHECKING:
+    import json
+else:
+    json = LazyModule("json")
 
 
 class BackgroundCode:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING
 
@@ -17,9 +16,12 @@ from adjit.runtime.caches.disk_cache import compiler, obtain_code, sha256
 from adjit.runtime.native.threads import TEAM_CODE
 
 if TYPE_CHECKING:
+    import json
+
     from adjit.codegen.native import compile_program as native
     from adjit.codegen.native.compile_program import OverlappedCodegen
 else:
+    json = LazyModule("json")
     native = LazyModule("adjit.codegen.native.compile_program")
 
 MIN_POOL_WAIT_NS = 15e6

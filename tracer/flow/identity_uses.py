@@ -6,16 +6,26 @@ from __future__ import annotations
 
 import dis
 import sys
-import sysconfig
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from types import CellType, CodeType, FrameType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from adjit.ir.lazy_module import LazyModule
 from adjit.tracer.flow.frames import cell_of
 from adjit.tracer.user_location import is_ours
 
-_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+if TYPE_CHECKING:
+    import sysconfig
+else:
+    sysconfig = LazyModule("sysconfig")
+
+
+@cache
+def _libraries() -> tuple[str, ...]:
+    """Folders of libraries."""
+    return tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+
 
 _OF_GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR")
 
@@ -102,7 +112,7 @@ def _is_the_users(value: type | FunctionType) -> bool:
     """True unless it is of the standard library, of an installed package, or ours: what these compare are objects of their own."""
     module = sys.modules.get(value.__module__ or "")
     file = getattr(module, "__file__", None)
-    return not is_ours(value.__module__ or "") and (file is None or not file.startswith(_LIBRARIES)) and value.__module__ != "builtins"
+    return not is_ours(value.__module__ or "") and (file is None or not file.startswith(_libraries())) and value.__module__ != "builtins"
 
 
 def _is_filled(cell: CellType) -> bool:

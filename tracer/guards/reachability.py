@@ -6,14 +6,12 @@ are followed, and no code of its objects is run.
 
 from __future__ import annotations
 
-import argparse
 import builtins
 import ctypes
 import gc
 import importlib
 import mmap
 import os
-import pkgutil
 import sys
 import weakref
 from abc import ABCMeta
@@ -38,6 +36,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from adjit.ir.lazy_module import loaded
 from adjit.tracer.array import TracedArray
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_wrapper import ArrayWrapper, IdentityKeyed
@@ -364,7 +363,7 @@ class _Walk:
         if isinstance(registry, MappingProxyType):
             yield from items_of(registry, f"{function.__name__}.registry")
         self.calls_libraries = self.calls_libraries or owner is ModuleOwner.LIBRARY
-        if function in (importlib.import_module, pkgutil.resolve_name):
+        if function in (importlib.import_module, loaded("pkgutil", "resolve_name")):
             self.names.add(MODULES)
         code = without(function.__code__, self.hidden_codes)
         used = function.__code__.co_freevars if code is function.__code__ else cells_read_by(code)
@@ -493,7 +492,8 @@ class _Walk:
             whole = own is not NO_ATTRIBUTES and self.is_whole(value, kind)
             yield from self.attributes(value, own, path, all_names=whole)
             yield from self.absent(value, kind.__mro__, own, path)
-            if own is not NO_ATTRIBUTES and (whole or EVERYTHING in self.names or (MEMBERS in self.names and kind is argparse.Namespace)):
+            members = MEMBERS in self.names and kind is loaded("argparse", "Namespace")
+            if own is not NO_ATTRIBUTES and (whole or EVERYTHING in self.names or members):
                 yield Source(f"keys({path}.__dict__)", partial(keys_of, value), keys_of(value), value, False)
         elif owner is ModuleOwner.LIBRARY and not isinstance(value, type):
             self.calls_libraries = True
@@ -602,7 +602,7 @@ class _Walk:
 
     def is_whole(self, value: Any, kind: type) -> bool:
         """True if code compares or writes down an object whose class does so by the attributes of the object."""
-        by_attributes = kind in (SimpleNamespace, argparse.Namespace) or "__dataclass_fields__" in vars(kind)
+        by_attributes = kind in (SimpleNamespace, loaded("argparse", "Namespace")) or "__dataclass_fields__" in vars(kind)
         return by_attributes and (id(value) in self.whole_objects or EVERYTHING in self.whole)
 
     def absent(self, value: Any, kinds: Iterable[type], own: Mapping[str, Any], path: str) -> Iterator[Source]:
