@@ -214,7 +214,7 @@ def _guard(memory: Memory, source: Source) -> list[int] | None:
         return _table_guard(memory, read.args[0], None, source.value)
     if read.func is tuple and type(read.args[0]) in (dict, defaultdict, Counter):        # not OrderedDict, which keeps its own order
         return _table_guard(memory, read.args[0], source.value, source.value, range(len(source.value)))
-    if read.func is pairs_of and type(read.args[0]) in (dict, defaultdict, Counter):
+    if read.func is pairs_of and isinstance(read.args[0], dict) and not isinstance(read.args[0], OrderedDict):
         return _table_guard(memory, read.args[0], source.value[::2], source.value[1::2])
     kind, holder, key = Guard.DICT, None, 0
     if read.func is read_cell:
@@ -246,7 +246,7 @@ def _guard(memory: Memory, source: Source) -> list[int] | None:
             holder = _behind_proxy(holder)
         if type(holder) is list:
             kind = Guard.LIST
-        elif type(holder) not in _DICTS or not _is_plain_key(key):
+        elif not isinstance(holder, dict) or not _is_plain_key(key):
             return None
     return descriptor_words(GUARD, {
         "kind": kind, "holder": memory.identity(holder), "value": wanted,

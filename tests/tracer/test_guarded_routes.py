@@ -3,7 +3,10 @@ sees it."""
 
 from __future__ import annotations
 
+import builtins
+import decimal
 import itertools
+import math
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -261,10 +264,59 @@ CLASSES = {
         "held = frozenset({1})", "2.0 if True is next(iter(held)) else 3.0", "held = frozenset({True})"),
     "type in a set": Route("held = {1}", "2.0 if type(next(iter(held))) is int else 3.0", "held.clear(); held.add(1.0)"),
 }
+SETTINGS = {
+    "module asked for": Route("", "2.0 if 'THIS_new' in sys.modules else 3.0", "sys.modules['THIS_new'] = types.ModuleType('THIS_new')"),
+    "module asked for by a name": Route(
+        "name = 'THIS_lib'", "2.0 if name in sys.modules else 3.0", "sys.modules['THIS_lib'] = types.ModuleType('THIS_lib')"),
+    "environment by a name": Route(
+        "import os\nos.environ['THE_RATE'] = '2'; name = 'THE_RATE'", "float(os.environ[name])", "os.environ['THE_RATE'] = '3'"),
+    "environment by a computed name": Route(
+        "import os\nos.environ['THE_RATE'] = '2'; end = 'RATE'", "float(os.getenv('THE_' + end))", "os.environ['THE_RATE'] = '3'"),
+    "environment by another name": Route(
+        "from os import environ as known\nknown['THE_RATE'] = '2'", "float(known['THE_RATE'])", "known['THE_RATE'] = '3'"),
+    "environment in a text": Route(
+        "import os\nos.environ['THE_RATE'] = '2'", "float(os.path.expandvars('$THE_RATE'))", "os.environ['THE_RATE'] = '3'"),
+    "precision of decimals": Route(
+        "import decimal\ndecimal.getcontext().prec = 4", "float(decimal.Decimal(1) / 3)", "decimal.getcontext().prec = 6"),
+    "precision of a decimal": Route(
+        "import decimal\ndecimal.getcontext().prec = 4; d = decimal.Decimal(1)", "float(d / 3)", "decimal.getcontext().prec = 6"),
+    "print options": Route(
+        "np.set_printoptions(precision=3)", "float(np.get_printoptions()['precision'])", "np.set_printoptions(precision=8)"),
+    "recursion limit": Route("", "float(sys.getrecursionlimit())", "sys.setrecursionlimit(sys.getrecursionlimit() + 10)"),
+    "path": Route("", "float(len(sys.path))", "sys.path.append('/nowhere')"),
+    "attribute put into a library": Route("math.rate = 2.0", "math.rate", "math.rate = 3.0"),
+    "builtin of one's own": Route("import builtins\nbuiltins.THIS_rate = 2.0", "THIS_rate", "builtins.THIS_rate = 3.0"),
+    "logger": Route("import logging\nlog = logging.getLogger('THIS'); log.setLevel(10)", "2.0 if log.isEnabledFor(10) else 3.0",
+                    "log.setLevel(20)"),
+    "data of a library": Route(
+        "class Odd(dict):\n    def __iter__(self): return iter(sorted(dict.keys(self)))\n"
+        "    def __getitem__(self, key): return (lambda held: held if key == 'b' else 2.0 * held)(dict.__getitem__(self, key))\n"
+        "lib = types.ModuleType('THIS_lib'); lib.__file__ = '/site-packages/lib.py'; sys.modules['THIS_lib'] = lib\n"
+        "Odd.__module__ = 'THIS_lib'; lib.rates = Odd(b=[1.0], a=1.0)", "lib.rates['a'] + lib.rates['b'][0]", "lib.rates['b'][0] = 5.0"),
+}
+HOLDERS = {
+    "null context": Route(
+        "import contextlib\nheld = contextlib.nullcontext(SimpleNamespace(rate=2.0))\ndef get():\n    with held as o: return o.rate",
+        "get()", "held.enter_result.rate = 3.0"),
+    "factory of a dict": Route(
+        "import collections\nd = collections.defaultdict(lambda: 2.0)", "d.default_factory()", "d.default_factory = lambda: 3.0"),
+    "value of an enumeration": Route("import enum\nclass E(enum.Enum): A = [2.0]", "E.A.value[0]", "E.A.value[0] = 3.0"),
+    "method by class of argument": Route(
+        "from functools import singledispatchmethod\nclass C:\n    @singledispatchmethod\n    def get(self, v): return 2.0\no = C()",
+        "o.get(1)", "C.get.register(int)(lambda self, v: 3.0)"),
+    "pointer": Route("import ctypes\nc = ctypes.c_double(2.0); p = ctypes.pointer(c)", "p.contents.value", "c.value = 3.0"),
+    "polynomial": Route("p = np.polynomial.Polynomial([2.0, 1.0])", "float(p(0.0))", "p.coef[0] = 3.0"),
+    "vectorize": Route("k = [2.0]; f = np.vectorize(lambda v: v * k[0])", "float(f(1.0))", "k[0] = 3.0"),
+    "frompyfunc": Route("k = [2.0]; f = np.frompyfunc(lambda v: v * k[0], 1, 1)", "float(f(1.0))", "k[0] = 3.0"),
+    "weak proxy": Route("import weakref\nclass C: rate = 2.0\no = C(); p = weakref.proxy(o)", "p.rate", "o.rate = 3.0"),
+    "own way to give items": Route(
+        "k = [2.0]\nclass L(list):\n    def __getitem__(self, i): return k[0] * list.__getitem__(self, i)\nitems = L([1.0])", "items[0]",
+        "k[0] = 3.0"),
+}
 ROUTES: dict[str, Route] = {
     f"{kind}: {name}": route for kind, routes in {
         "builtin": BUILTINS, "namespace": NAMESPACES, "module": MODULES, "text": TEXTS, "array": ARRAYS, "other": OTHERS, "class": CLASSES,
-        "__getattr__": FALLBACKS}.items()
+        "__getattr__": FALLBACKS, "setting": SETTINGS, "holder": HOLDERS}.items()
     for name, route in routes.items()}
 FUNCTIONS = {
     "compiled": "aj.compile(lambda x: np.sum(x) * READ)",
@@ -302,13 +354,21 @@ def plain(x):
 
 
 @pytest.fixture
-def module() -> Iterator[ModuleType]:
-    """A module of the user, empty at first."""
+def module(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """A module of the user, empty at first. What it sets elsewhere is taken back."""
     made = ModuleType(f"guarded_route_{next(_numbers)}")
     made.__file__ = f"{made.__name__}.py"
     sys.modules[made.__name__] = made
+    monkeypatch.setenv("THE_RATE", "0")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    limit, options, precision = sys.getrecursionlimit(), np.get_printoptions(), decimal.getcontext().prec
     yield made
-    del sys.modules[made.__name__]
+    sys.setrecursionlimit(limit)
+    np.set_printoptions(**options)
+    decimal.getcontext().prec = precision
+    for table in (sys.modules, vars(builtins), vars(math)):
+        for name in [name for name in table if name.startswith(made.__name__) or (table is vars(math) and name == "rate")]:
+            del table[name]
 
 
 def run(module: ModuleType, text: str) -> None:

@@ -1,9 +1,10 @@
 """`type(x)` while a function is traced: the class of what a traced array, or a container or array that is watched, stands for. And `print`,
-which is quiet in further traces for one call; and `len(x)`, which knows that it is a number of rows.
+which is quiet in further traces for one call; `len(x)`, which knows that it is a number of rows; and `hasattr(x, "dtype")`, which is False
+for a Python number.
 
 Python does not ask an object for the result of `type(x)`, and makes an integer of its own of the result of `len(x)`. So for the time of a
 trace the name `type` is bound in the globals of the functions that use it, to an object that is Python's `type` in all else; and so are
-`print`, and in traces for any number of rows `len`.
+`print`, `hasattr`, `getattr`, and in traces for any number of rows `len`.
 """
 
 from __future__ import annotations
@@ -66,19 +67,36 @@ def length_of(obj: Any, /) -> int:
     return obj.shape[0] if probed else len(obj)     # type: ignore[no-any-return]
 
 
+def has_attribute(obj: Any, name: str, /) -> bool:
+    """Python's `hasattr`, but of a traced Python number as of the number."""
+    return hasattr(obj, name) and not _is_of_arrays(obj, name)
+
+
+def attribute(obj: Any, name: str, /, *default: Any) -> Any:
+    """Python's `getattr`, but of a traced Python number the default for what only arrays have."""
+    return default[0] if default and _is_of_arrays(obj, name) else getattr(obj, name, *default)
+
+
+def _is_of_arrays(obj: Any, name: Any) -> bool:
+    """True if an object stands for a Python number, which has no attribute of this name."""
+    return issubclass(type(obj), TracedArray) and obj.weak and not obj.shape and isinstance(name, str) and not hasattr(
+        class_that_stands(obj), name)
+
+
+_STANDING = {"print": printed, "len": length_of, "type": _Type, "hasattr": has_attribute, "getattr": attribute}
 _lock = threading.Lock()
 _users: dict[tuple[int, str], int] = {}     # number of traces under way that bound the name, by identity of the globals
 
 
 @contextmanager
 def types_asked(known: Reachability) -> Iterator[None]:
-    """Bind `type`, `print` and `len` in the globals of functions that call them within the block, `type` unless some code compares it by
-    identity, `len` where rows are counted."""
+    """Bind the names in the globals of functions that call them within the block, `type` unless some code compares it by identity, `len`
+    where rows are counted."""
     bound: list[tuple[dict[str, Any], str, Any]] = []
     try:
         with _lock:
             for name, space in known.asking.values():
-                stands = {"print": printed, "len": length_of, "type": _Type}[name]
+                stands: Any = _STANDING[name]
                 if (name == "type" and known.compares_type) or (name == "len" and thread.context.row_probe is None):
                     continue
                 if space.setdefault(name, stands) is stands:

@@ -63,6 +63,7 @@ _BY_TEXT = frozenset({"eval", "exec", "globals"})       # look up names that are
 _EVALUATING = frozenset({"eval", "exec"})
 _OTHER_GLOBALS = frozenset({"__globals__", "f_globals"})
 _FINDERS = frozenset({"modules", "import_module", "__import__", "resolve_name", "getmodule", "find_module", "reload"})
+_ENVIRONMENT = frozenset({"environ", "environb", "getenv", "getenvb", "expandvars", "expanduser"})
 _FORMATTING = frozenset({"format", "format_map", "vformat"})
 _WRITING_DOWN = frozenset({"repr", "str", "format", "ascii", "print", "hash", "eq", "ne"})     # functions of a whole object
 _SIZES = frozenset({"shape", "ndim", "dtype", "size"})
@@ -192,6 +193,10 @@ def _modules_found_by(code: CodeType) -> set[str]:
     for index, step in enumerate(steps):
         if step.argval not in _FINDERS or step.opname not in ATTRIBUTE_LOADS | VARIABLE_LOADS:
             continue
+        asked = step.argval == "modules" and _constant_asked(steps, index)      # "torch" in sys.modules
+        if asked:
+            found.add(asked)
+            continue
         name, after = next(((name, after) for name, after in zip(steps[index + 1:], steps[index + 2:], strict=False)
                             if name.argval not in ("get", "modules", "__getitem__")), (step, step))
         if step.argval == "modules" and name.opname.startswith("CALL"):     # of an `nn.Module`
@@ -200,6 +205,33 @@ def _modules_found_by(code: CodeType) -> set[str]:
         constant = is_whole and (name.opname == "LOAD_CONST" or name.argval == "__name__") and isinstance(name.argval, str)
         found.add(name.argval.partition(":")[0] if constant else EVERYTHING)
     return found
+
+
+def _constant_asked(steps: list[dis.Instruction], index: int) -> str:
+    """The constant text that code asks whether the container loaded at `index` has; empty if there is none."""
+    start = index - (steps[index].opname in ATTRIBUTE_LOADS)
+    asks = start > 0 and index + 1 < len(steps) and steps[start - 1].opname == "LOAD_CONST" and steps[index + 1].opname == "CONTAINS_OP"
+    return steps[start - 1].argval if asks and isinstance(steps[start - 1].argval, str) else ""
+
+
+@lru_cache(maxsize=4096)
+def environment_of(code: CodeType) -> frozenset[str]:
+    """Return the names of variables of the environment that a code object and its nested ones read; `EVERYTHING` if one is no constant."""
+    found: set[str] = set()
+    if not _ENVIRONMENT.isdisjoint((*code.co_names, *code.co_freevars)):
+        steps = [step for step in instructions(code) if step.opname != "PUSH_NULL"]
+        for index, step, name in loads_of(steps):
+            if name not in _ENVIRONMENT:
+                continue
+            key = _constant_asked(steps, index)
+            after = [*steps[index + 1:index + 3], step, step]
+            if name == "getenv" or after[0].argval == "get":
+                given = _arguments(steps, index if name == "getenv" else index + 1)[:1]
+                key = given[0][0].argval if given and len(given[0]) == 1 and given[0][0].opname == "LOAD_CONST" else ""
+            elif after[0].opname == "LOAD_CONST" and _is_subscript(after[1]):
+                key = after[0].argval
+            found.add(key if isinstance(key, str) and key else EVERYTHING)
+    return frozenset(found).union(*map(environment_of, nested_code(code)))
 
 
 def _computes_globals(code: CodeType) -> bool:

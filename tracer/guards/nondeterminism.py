@@ -45,7 +45,7 @@ _FILES = _WRITING | {"open", "read_text", "read_bytes", "load", "loadtxt", "genf
 _OPENING = frozenset({"io", "_io", "pathlib", "numpy"})                 # modules of these functions; open files for their callers
 _FILING = _OPENING | {"os", "posixpath", "ntpath", "genericpath", "shutil", "zipfile", "glob"}      # do it for their callers
 _MODE = re.compile(r"[bt]*[wax][bt+]*|[rbt]*\+[bt]*")
-_STREAMS = frozenset({"queue", "_queue", "multiprocessing", "socket", "sqlite3", "threading"})      # modules of objects, besides `io`
+_STREAMS = frozenset({"queue", "_queue", "multiprocessing", "socket", "sqlite3", "threading", "_thread"})     # of objects, besides `io`
 _PUTTING = frozenset({"write", "writelines", "put", "put_nowait", "send", "sendall", "execute", "executemany", "notify", "notify_all"})
 _TAKING = frozenset({"read", "readline", "readlines", "getvalue", "getbuffer", "get", "get_nowait", "recv", "fetchone", "fetchall",
                      "is_set", "qsize", "empty", "full", "locked"})

@@ -10,6 +10,7 @@ import builtins
 import ctypes
 import gc
 import importlib
+import logging
 import mmap
 import os
 import sys
@@ -17,9 +18,10 @@ import weakref
 from abc import ABCMeta
 from array import array as MachineArray
 from collections import ChainMap, UserDict, UserList, UserString, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import nullcontext
 from contextvars import ContextVar
-from functools import cache, partial
+from functools import cache, partial, singledispatchmethod
 from io import IOBase
 from operator import attrgetter, methodcaller
 from types import (
@@ -53,6 +55,7 @@ from adjit.tracer.guards.bytecode import (
     cells_read_by,
     code_of_text,
     compares_type,
+    environment_of,
     evaluated_by,
     fields_of,
     globals_of,
@@ -65,9 +68,9 @@ from adjit.tracer.guards.bytecode import (
     without,
 )
 from adjit.tracer.guards.module_owner import ModuleOwner, module_of, owner_of, owner_of_class
+from adjit.tracer.guards.process_settings import data_of, setting, settings_behind, settings_of
 from adjit.tracer.guards.source import (
     CONTAINERS,
-    MAX_GUARDED_ITEMS,
     MAX_ITEMS,
     MISSING,
     NO_ATTRIBUTES,
@@ -102,8 +105,9 @@ def _words(text: str) -> frozenset[str]:
 
 _BUFFERS = (bytearray, memoryview, MachineArray, ctypes.Array, ctypes.Structure, ctypes._SimpleCData, mmap.mmap)
 _DATA = (       # their own code, which is not followed, reads everything they hold
-    UserDict, UserList, UserString, ChainMap, weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet)
-_DATA_MODULES = frozenset({"configparser", "multiprocessing.sharedctypes"})
+    UserDict, UserList, UserString, ChainMap, weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet, nullcontext)
+_DATA_MODULES = frozenset({"configparser", "multiprocessing.sharedctypes", *(f"numpy.polynomial.{name}" for name in (
+    "chebyshev", "hermite", "hermite_e", "laguerre", "legendre", "polynomial"))})
 _VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 _READERS = _words("""
     memoryview bytes bytearray pickle hashlib struct zlib ctypes put place putmask copyto fill vectorize frompyfunc nditer ndenumerate
@@ -112,8 +116,9 @@ _READERS = _words("""
 
 _SEEING = frozenset({"__getitem__", "__setitem__"})
 _ANSWERING = frozenset({"__getattr__", "__getattribute__"})
-_ENVIRONMENT = frozenset({"environ", "getenv"})
+_ENVIRONMENT: Any = os.environ._data      # type: ignore[attr-defined]
 _IMMUTABLE_LIBRARIES = frozenset({"jax", "jaxlib"})
+_BUILTINS = frozenset(dir(builtins))
 _HEAP_TYPE = 1 << 9      # of classes in Python
 _MAKING = frozenset({"__init__", "__new__", "__post_init__", "__class_getitem__", "__init_subclass__"})     # where the class is named
 _NOT_CALLED = _MAKING | {       # by operators and built-in functions that matter to a trace
@@ -190,7 +195,7 @@ class _Walk:
         self.whole, self.whole_objects = set(mentions.whole), set(mentions.whole_objects)
         self.evaluated = set(mentions.evaluated)
         self.scopes: dict[int, dict[str, Any]] = {}     # globals of the functions that evaluate texts
-        self.asking: dict[tuple[int, str], tuple[str, dict[str, Any]]] = {}     # globals of those that call `type`, `print`, `len`
+        self.asking: dict[tuple[int, str], tuple[str, dict[str, Any]]] = {}     # globals of those that call `type`, `print`, ...
         self.compares_type = False
         self.texts: dict[CodeType, None] = {}           # code of these texts
         self.found: list[Source] = []
@@ -201,6 +206,7 @@ class _Walk:
         self.unguarded: dict[str, Any] = {}
         self.calls_libraries = False
         self.kinds: set[type] = set()
+        self.asked_modules: set[str] = set()
         self.seen: dict[int, Any] = {}
         self._waiting: deque[tuple[Any, str]] = deque()
 
@@ -235,8 +241,11 @@ class _Walk:
         self.found.append(source)
         if source.followed:
             self.follow(source.value, source.path)
-        if FORMATS in self.names and type(source.value) is str:
-            self.names |= fields_of(source.value)
+        if type(source.value) is str:
+            if FORMATS in self.names:
+                self.names |= fields_of(source.value)
+            if MODULES in self.names and source.value.isidentifier():
+                self.module_named(source.value)
         if self.evaluated and isinstance(source.value, (str, CodeType)) and not self.evaluated.isdisjoint(names_in(source.path)):
             self.text(source.value)
 
@@ -314,6 +323,7 @@ class _Walk:
                 yield from items_of(holder, path)
             self.follow(value.func, path)
         elif isinstance(value, BuiltinFunctionType):
+            yield from settings_behind(value)
             if value in (getattr, vars, dir, eval, exec, globals, __import__):
                 self.names |= {EVERYTHING} | ({GLOBALS} if value in (eval, exec, globals) else {MODULES} if value is __import__ else set())
             elif is_ndarray(value.__self__):        # bound: it does not call an observed method
@@ -327,6 +337,9 @@ class _Walk:
             yield from self.module(value, path)
         elif value is sys.modules:
             self.names.add(MODULES)
+        elif value is os.environ or value is getattr(os, "environb", None):
+            if path.rpartition(".")[2] not in ("environ", "environb"):      # code says what it reads there
+                self.follow(_ENVIRONMENT, "os.environ")
         elif is_ndarray(value):
             for index, item in enumerate(value.flat if value.dtype.hasobject else ()):
                 yield Source(f"{path}.flat[{index}]", partial(read_element, value, index), item, value)
@@ -334,8 +347,16 @@ class _Walk:
                 yield from self.attributes(value, own_attributes(value), path, all_names=True)
         elif isinstance(value, weakref.ReferenceType):
             yield Source(f"{path}()", value, value(), value)
+        elif issubclass(type(value), (weakref.ProxyType, weakref.CallableProxyType)):
+            yield Source(f"the object behind {path}", partial(_referent, value), _referent(value), value)
         elif isinstance(value, ContextVar):
             yield Source(f"{path}.get()", partial(value.get, MISSING), value.get(MISSING), value)
+        elif isinstance(value, np.ufunc):
+            for part in gc.get_referents(value):        # the function that `np.frompyfunc` calls
+                self.follow(part, path)
+        elif isinstance(value, ctypes._Pointer):
+            if value:
+                yield Source(f"the content of {path}", partial(_checksum_behind, value), _checksum_behind(value), value)
         elif isinstance(value, _BUFFERS):
             if value is not open_traces:        # which counts the trace itself
                 yield Source(f"the content of {path}", partial(checksum, value), checksum(value), value)
@@ -350,12 +371,17 @@ class _Walk:
             if isinstance(value, (dict, set, frozenset)):
                 for item in list(value):
                     self.follow(item, f"{path}{{...}}")
-            self.follow(getattr(value, "default_factory", None) if isinstance(value, defaultdict) else None, path)
+            if isinstance(value, defaultdict):
+                self.follow(value.default_factory, path)
+                if "default_factory" in self.names:
+                    yield Source(f"{path}.default_factory", attribute_reader(value, "default_factory"), value.default_factory, value)
             if type(value) not in CONTAINERS:
                 yield from self.object(value, path)
 
     def function(self, function: FunctionType) -> Iterator[Source]:
         owner = owner_of(function.__module__ or "")
+        if owner is ModuleOwner.KNOWN:
+            yield from settings_behind(function)
         wrapped = vars(function).get("__wrapped__")
         if wrapped is not None:
             self.follow(wrapped, "")
@@ -383,11 +409,16 @@ class _Walk:
         if "type" in globals_of(code):
             self.asking[id(scope), "type"] = "type", scope
             self.compares_type = self.compares_type or compares_type(code)
-        for name in {"print", "len"} & globals_of(code):
+        for name in {"print", "len", "hasattr", "getattr"} & globals_of(code):
             self.asking[id(scope), name] = name, scope
         self.imports(code, scope)
-        if not _ENVIRONMENT.isdisjoint((*code.co_names, *code.co_freevars)):
-            for text in texts_of(code):
+        if MODULES in names_of(code):
+            for text in filter(str.isidentifier, texts_of(code)):
+                self.module_named(text)
+        for text in environment_of(code):
+            if text == EVERYTHING:
+                self.follow(_ENVIRONMENT, "os.environ")
+            else:
                 yield Source(f"os.environ[{text!r}]", partial(os.environ.get, text, MISSING), os.environ.get(text, MISSING), os)
         name = function.__name__
         yield Source(f"the code of {name}", partial(getattr, function, "__code__"), function.__code__, function, False)
@@ -400,12 +431,14 @@ class _Walk:
         if function.__kwdefaults__:
             keywords = function.__kwdefaults__
             yield Source(f"the keyword defaults of {name}", partial(getattr, function, "__kwdefaults__"), keywords, function)
-        variables: Iterable[str] = globals_of(code)     # builtins too: a global may shadow one later
+        variables: Set[str] = globals_of(code)     # builtins too: a global may shadow one later
         if GLOBALS in self.names:
             yield Source("keys(globals())", partial(tuple, scope), tuple(scope), scope, False)
             variables = {*variables, *(variable for variable in scope if not variable.startswith("__"))}
         for variable in sorted(variables):
             yield Source(variable, partial(read_item, scope, variable), scope.get(variable, MISSING), scope)
+        for variable in sorted(vars(builtins).keys() & variables - _BUILTINS):       # gettext's `_`, a profiler's `profile`
+            yield Source(f"builtins.{variable}", partial(read_item, vars(builtins), variable), vars(builtins)[variable], builtins)
         self.stored_variables += [Source(variable, partial(read_item, scope, variable), scope.get(variable, MISSING), scope)
                                   for kind, variable in sorted(stored_and_read(code)[0]) if kind == "variable"]
         yield from self.attributes(function, vars(function), name)
@@ -429,6 +462,13 @@ class _Walk:
             if module in sys.modules:
                 yield module
 
+    def module_named(self, name: str) -> None:
+        """Note that code may ask whether a module is loaded."""
+        if name not in self.asked_modules:
+            self.asked_modules.add(name)
+            read = partial(read_item, sys.modules, name)
+            self.found.append(Source(f"sys.modules[{name!r}]", read, sys.modules.get(name, MISSING), sys.modules, False))
+
     def imported(self, name: str, module: ModuleType) -> None:
         """Follow a module that code imports or looks up; one of the user may be replaced in `sys.modules`."""
         if owner_of(name) is ModuleOwner.USER and id(module) not in self.seen:
@@ -445,22 +485,15 @@ class _Walk:
             if "__getattr__" in vars(module):
                 self.follow(vars(module)["__getattr__"], f"{path}.__getattr__")
                 yield from self.set_later((module,), path)
-        elif module is sys and "argv" in self.names:
-            yield Source(f"{path}.argv", partial(read_item, vars(sys), "argv"), sys.argv, sys, False)
-            yield from items_of(sys.argv, f"{path}.argv")
-        elif module is np and "geterr" in self.names:
-            yield Source(f"{path}.geterr()", _error_handling, _error_handling(), module, False)
-        elif owner is ModuleOwner.LIBRARY:
-            for name in self.names & vars(module).keys():
+        if owner in (ModuleOwner.KNOWN, ModuleOwner.LIBRARY):
+            yield from settings_of(module, path, self.names)
+            yield from data_of(module, path, self.names)
+            for name in self.names & vars(module).keys() if owner is ModuleOwner.LIBRARY else ():
                 item = vars(module)[name]
-                if is_scalar(item) and not name.startswith("__"):
-                    yield Source(f"{path}.{name}", partial(read_item, vars(module), name), item, module)
-                elif isinstance(item, (FunctionType, BuiltinFunctionType, type)):
+                if isinstance(item, (FunctionType, BuiltinFunctionType, type)):
                     self.calls_libraries = True
                 elif isinstance(item, ModuleType):
                     self.follow(item, f"{path}.{name}")
-                elif type(item) in (dict, list) and len(item) <= MAX_GUARDED_ITEMS:
-                    yield from items_of(item, f"{path}.{name}")
 
     def object(self, value: Any, path: str) -> Iterator[Source]:
         """Yield the attributes whose names occur in code: of an object and of its class, methods included."""
@@ -481,6 +514,13 @@ class _Walk:
                 yield from self.attributes(value, own, path, all_names="" in read)
         kind = value if isinstance(value, type) else type(value)
         owner = owner_of_class(kind)
+        yield from settings_behind(kind)
+        if isinstance(value, np.vectorize):
+            self.follow(value.pyfunc, path)
+        elif module_of(kind) == "xml.etree.ElementTree":
+            self.unguarded.setdefault(path, value)
+        elif isinstance(value, logging.Logger) and "isEnabledFor" in self.names:
+            yield setting(value.getEffectiveLevel, f"{path}.getEffectiveLevel()", value)
         if own is not NO_ATTRIBUTES and kind is not value and not isinstance(value, IdentityKeyed) and (
                 owner is ModuleOwner.USER or kind is SimpleNamespace):
             self.tables.append((value, path, own))
@@ -505,7 +545,7 @@ class _Walk:
                 yield from self.parts(value, kind, own, path)
                 return
             deep = any(not (is_scalar(item) or is_ndarray(item) or callable(item)) for item in own.values())
-            deep = deep or not _SEEING.isdisjoint(dir(kind)) or (not own and "__call__" in dir(kind))
+            deep = deep or (not isinstance(value, dict) and not _SEEING.isdisjoint(dir(kind))) or (not own and "__call__" in dir(kind))
             if deep and module_of(kind).partition(".")[0] not in _IMMUTABLE_LIBRARIES and not _is_family(kind) \
                     and not (is_foreign_array(value) and foreign_content(value) is not None):     # whose content is a guard
                 self.unguarded.setdefault(path, value)
@@ -586,6 +626,7 @@ class _Walk:
                     if isinstance(item, classmethod):
                         self.names.add(CLASSES)
                     self.follow(function_behind(item), f"{path}.{name}")
+                    self.follow(item.dispatcher if isinstance(item, singledispatchmethod) else None, f"{path}.{name}")
                 else:
                     found = getattr(value, name)            # of the instance: an attribute of its own may hide it later
                     place = base if isinstance(value, IdentityKeyed) or own is NO_ATTRIBUTES else value if isinstance(value, type) else own
@@ -645,6 +686,8 @@ class _Walk:
             yield Source(f"{path}.{name}", read, table[name], table)
 
     def _named(self, table: Mapping[str, Any]) -> Iterable[str]:
+        if "value" in self.names and "_value_" in table:        # of an enumeration
+            self.names.add("_value_")
         if EVERYTHING in self.names and len(table) <= MAX_ITEMS:
             return [name for name in table if not name.startswith("__")]
         return self.names & table.keys()
@@ -654,12 +697,20 @@ _GENERATING = frozenset({"__dataclass_fields__", "__attrs_attrs__", "_fields"})
 """Attributes of classes whose special methods a decorator has made, with names of files such as `<string>`, as code typed in has."""
 
 
-def _error_handling() -> tuple[Any, ...]:
-    return tuple(np.geterr().values())
-
-
 def _subclasses(kind: type) -> tuple[type, ...]:
     return tuple(type.__subclasses__(kind))
+
+
+def _checksum_behind(pointer: Any) -> int:
+    return checksum(pointer.contents)
+
+
+def _referent(proxy: Any) -> Any:
+    """The object that a weak proxy passes on to, as a method bound to it says."""
+    try:
+        return proxy.__init__.__self__
+    except ReferenceError:
+        return MISSING
 
 
 def _requires_grad(reference: weakref.ref[Any]) -> Any:

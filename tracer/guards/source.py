@@ -7,7 +7,7 @@ import operator
 import re
 import weakref
 import zlib
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from threading import local
@@ -78,11 +78,14 @@ class Source(NamedTuple):
 def items_of(value: Any, path: str) -> Iterator[Source]:
     """Yield the contents of a container: its length, and each item; all items as one source if they are many that need not be followed."""
     if isinstance(value, (dict, MappingProxyType)):
-        if _at_once(value.values()):
+        odd = isinstance(value, dict) and type(value).__iter__ is not dict.__iter__ and type(value) is not OrderedDict
+        pairs = list(dict.items(value) if odd and isinstance(value, dict) else value.items())
+        if odd or _at_once([item for _, item in pairs]):        # a library's settings, which have a way of their own to give items
             yield Source(f"{path}[...]", partial(pairs_of, value), pairs_of(value), value, False)
-            return
-        yield Source(f"keys({path})", partial(tuple, value), tuple(value), value, False)
-        for key, item in list(value.items()):
+            pairs = [(key, item) for key, item in pairs if type(item) in CONTAINERS] if odd else []
+        else:
+            yield Source(f"keys({path})", partial(tuple, value), tuple(key for key, _ in pairs), value, False)
+        for key, item in pairs:
             yield Source(f"{path}[{key_text(key)}]", partial(read_item, value, key), item, value)
     elif isinstance(value, (list, tuple, deque)):
         if not isinstance(value, tuple):
@@ -90,7 +93,7 @@ def items_of(value: Any, path: str) -> Iterator[Source]:
         if _at_once(value):
             yield Source(f"{path}[...]", partial(tuple, value), tuple(value), value, False)
             return
-        for index, item in enumerate(list(value)):
+        for index, item in enumerate(list(list.__iter__(value) if isinstance(value, list) else value)):
             yield Source(f"{path}[{index}]", partial(read_item, value, index), item, value)
     elif isinstance(value, set):
         read = SetContent(value)
@@ -164,7 +167,7 @@ def read_item(container: Any, key: Any) -> Any:
     if isinstance(container, dict):
         return dict.get(container, key, MISSING)
     try:
-        return container[key]
+        return list.__getitem__(container, key) if isinstance(container, list) else container[key]
     except (KeyError, IndexError):
         return MISSING
 
@@ -237,7 +240,7 @@ def _shorten(items: list[Any] | deque[Any], length: int) -> None:
 
 
 def pairs_of(table: Mapping[Any, Any]) -> tuple[Any, ...]:
-    return tuple(itertools.chain.from_iterable(table.items()))
+    return tuple(itertools.chain.from_iterable(dict.items(table) if isinstance(table, dict) else table.items()))
 
 
 def key_text(key: Any) -> str:
