@@ -16,7 +16,7 @@ from adjit.eager.device import DeviceRuntime, common_device
 from adjit.eager.modes import switches
 from adjit.eager.node import follow_writes
 from adjit.eager.node_names import node_name
-from adjit.eager.operation import Operation, without_locations
+from adjit.eager.operation import Operation, counted, without_locations
 from adjit.eager.size import Size
 from adjit.eager.tensor import Tensor
 from adjit.eager.views import root_of
@@ -69,8 +69,8 @@ class Call:
     """
 
     __slots__ = (
-        "constants", "is_one_view", "is_plain", "is_several", "is_single", "is_view", "leaves", "operation", "pack", "run", "single",
-        "tree")
+        "__weakref__", "constants", "is_one_view", "is_plain", "is_several", "is_single", "is_view", "leaves", "operation", "pack", "run",
+        "single", "tree")
 
     def __init__(self, operation: Operation, tree: Any, leaves: Sequence[Any], is_view: bool, constants: tuple[np.ndarray, ...]):
         self.operation = operation
@@ -94,11 +94,11 @@ class Call:
         if not self.single and self.pack is not None and not (self.constants or operation.wanted or function.calls_host):
             results = function.fresh[:operation.results]
             if operation.results == len(function.fresh) and not (any(results) if self.is_view else not all(results)):
-                self.run, self.is_several = function.run, True
+                self.run, self.is_several = function.run if self.is_view else counted(function, False, self), True
         if not one or operation.wanted or function.calls_host:
             return
         if is_new:
-            self.run, self.is_plain = function.run_single, True
+            self.run, self.is_plain = counted(function, True, self), True
         elif not self.is_view:      # the result is an operand, or a part of it: `clone`
             part = function.run_single
             self.run = _COPY if function.text == _ITS_OPERAND else lambda *arrays: part(*arrays).copy()

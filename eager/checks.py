@@ -8,8 +8,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from adjit.codegen.numpy.chunks import STEP_BYTES
+from adjit.codegen.numpy.graph_function import compile_graph
+from adjit.eager.operation import counted
 from adjit.eager.tensor import Tensor
+from adjit.ir import ops
+from adjit.ir.builder import GraphBuilder
+from adjit.ir.emitter import emitting
 from adjit.ir.errors import ArgumentError, IndexingError, ZeroDivisorError
+from adjit.ir.types import I64, TensorType
 from adjit.tracer.array import contains_traced
 from adjit.tracer.scope import is_tracing
 from adjit.tracer.user_location import find_user_location
@@ -45,7 +52,11 @@ def check_range(function: str, what: str, indices: Any, size: int, sizes: str, i
     array = known(indices)
     if array is None or array.dtype.kind not in "iu" or not array.size:
         return
-    if np.maximum.reduce(array.view(f"u{array.itemsize}"), None) < size:      # negative numbers are large ones
+    if array.dtype == I64 and array.nbytes <= STEP_BYTES:
+        low, high = _bounds(array.shape).run(array)
+        if low.item() >= 0 and high.item() < size:
+            return
+    elif np.maximum.reduce(array.view(f"u{array.itemsize}"), None) < size:      # negative numbers are large ones
         return
     wrong = (array < 0) | (array >= size)
     if ignored is not None:
@@ -53,6 +64,20 @@ def check_range(function: str, what: str, indices: Any, size: int, sizes: str, i
     if wrong.any():
         raise IndexingError(f"{function}: the {what} {array[wrong][0]} is out of range: there are {size} {sizes}, numbered from 0",
                             find_user_location(), hint=hint)
+
+
+class _Bounds:
+    """The least and the largest of few integers, by `run`: two calls of NumPy take longer than most operations on as many."""
+
+    def __init__(self, shape: tuple[int, ...]):
+        builder = GraphBuilder("bounds")
+        x = builder.param(TensorType(I64, shape))
+        with emitting(builder):
+            results = [reduce(x, axes=tuple(range(len(shape)))) if shape else x for reduce in (ops.reduce_min, ops.reduce_max)]
+        self.run = counted(compile_graph(builder.build(results)), False, self)
+
+
+_bounds = functools.lru_cache(maxsize=1024)(_Bounds)
 
 
 def check_indices(function: str, x: Any, dim: Any = None, index: Any = 0, *rest: Any, axis: Any = None, **options: Any) -> None:

@@ -6,6 +6,7 @@ backward half needs are saved: arguments, results, or *hidden* results, which no
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from functools import cached_property, reduce
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from adjit.codegen.numpy.chunks import STEP_BYTES, KernelCompiler
 from adjit.codegen.numpy.graph_function import NumpyFunction, compile_graph
 from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
@@ -87,7 +89,7 @@ class Operation:
     @cached_property
     def run(self) -> Callable[..., tuple[np.ndarray, ...]]:
         """`function.run`, found in one step."""
-        return self.function.run
+        return counted(self.function, False, self)
 
     def optimize(self, joint: Graph) -> Graph:
         """Optimize the joint graph before it is split: rules within rules stay calls, for derivatives of its halves."""
@@ -200,7 +202,7 @@ class Backward:
     @cached_property
     def run(self) -> Callable[..., tuple[np.ndarray, ...]]:
         """`function.run`, found in one step."""
-        return self.function.run
+        return counted(self.function, False, self)
 
     def operation(self, wanted: tuple[int, ...]) -> Operation:
         """Return the backward half as an operation that can be differentiated itself."""
@@ -209,6 +211,39 @@ class Backward:
             stem = self.name.removesuffix("0")
             found = self._operations[wanted] = self.of.again(f"{stem}Backward{self.name[len(stem):]}", self.graph, wanted, self.weak)
         return found
+
+
+CALLS_BEFORE_STEPS = 8
+"""Calls after which a small function is made machine code, which takes as long as some hundred calls."""
+
+
+def counted(function: NumpyFunction, single: bool, owner: Any) -> Callable[..., Any]:
+    """`run` of a function, or `run_single`, which counts its calls if the function is small: after some, it makes machine code the `run` of
+    its owner, if there is some for it."""
+    run = function.run_single if single else function.run
+    if KernelCompiler.step_function is None or not isinstance(function, NumpyFunction):
+        return run
+    types = (*function.params, *function.results)
+    if not types or any(type.nbytes > STEP_BYTES for type in types):
+        return run
+    return _Counted(function, single, run, owner)
+
+
+class _Counted:
+    """`run` of an owner, until that is machine code."""
+
+    __slots__ = ("_calls", "_function", "_owner", "_run", "_single")
+
+    def __init__(self, function: NumpyFunction, single: bool, run: Callable[..., Any], owner: Any):
+        self._function, self._single, self._run, self._owner, self._calls = function, single, run, weakref.ref(owner), 0
+
+    def __call__(self, *arrays: Any) -> Any:
+        self._calls += 1
+        if not self._calls % CALLS_BEFORE_STEPS and KernelCompiler.step_function is not None:
+            made, owner = KernelCompiler.step_function(self._function, self._single), self._owner()
+            if made is not None and owner is not None and owner.run is self:
+                owner.run = made
+        return self._run(*arrays)
 
 
 def _clean_up(graph: Graph) -> Graph:

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from adjit.runtime.cuda import dlpack, transfer
     from adjit.runtime.debug import shadow
     from adjit.runtime.exports import callable_forms, export, native_callable, onnx_file
-    from adjit.runtime.fastcall import eager_call
+    from adjit.runtime.fastcall import eager_call, step_functions
     from adjit.runtime.native import chunk_kernel, eager_program, row_functions
     from adjit.runtime.reports import explain, page, reports, what_if
     from adjit.runtime.reports.memory_report import MemoryReport
@@ -78,15 +78,18 @@ else:
     row_functions = LazyModule("adjit.runtime.native.row_functions")
     row_program = LazyModule("adjit.runtime.rows.row_program")
     eager_call = LazyModule("adjit.runtime.fastcall.eager_call")
+    step_functions = LazyModule("adjit.runtime.fastcall.step_functions")
     native_callable = LazyModule("adjit.runtime.exports.native_callable")
     callable_forms = LazyModule("adjit.runtime.exports.callable_forms")
 
 if native_is_supported():
     KernelCompiler.compile = staticmethod(lambda chunks: chunk_kernel.compile_chunks(chunks))
     KernelCompiler.compile_program = staticmethod(lambda graph: eager_program.compile_program(graph))
+    KernelCompiler.entry = staticmethod(lambda chunks: chunk_kernel.entry_of(chunks))
     KernelCompiler.sum_rows = staticmethod(lambda x, sums: row_functions.sum_rows(x, sums))
     KernelCompiler.scan_rows = staticmethod(lambda *arguments: row_functions.scan_rows(*arguments))
     KernelCompiler.at_indices = staticmethod(lambda *arguments: row_functions.at_indices(*arguments))
+    KernelCompiler.step_function = staticmethod(lambda function, single: step_functions.step_function(function, single))
     machine_code.prepare = lambda: eager_call.known_call()
     KernelCompiler.add_rows = staticmethod(lambda *arguments: row_functions.add_rows(*arguments))
 

@@ -27,6 +27,9 @@ from adjit.ir.types import F32, F64, Shape, TensorType
 CHUNK, MIDDLE_CHUNK, SMALL_CHUNK = 1 << 12, 1 << 9, 1 << 6
 """Elements of a chunk: those of a few arrays fit the L1 cache. Arrays of fewer elements are cut into small chunks, or filled up to one."""
 
+STEP_BYTES = 1 << 15
+"""Bytes of an array up to which a function may be a table of steps (`steps`). NumPy lets other threads run during calls for more."""
+
 _CALL_ELEMENTS = 40
 """Elements that take as long as the call of a kernel for one chunk."""
 
@@ -64,6 +67,10 @@ class KernelCompiler:
     scan_rows: Callable[[str, np.ndarray, np.ndarray, int, bool], bool] | None = None
     at_indices: Callable[[np.ndarray, np.ndarray, np.ndarray, bool], bool] | None = None
     add_rows: Callable[[np.ndarray, np.ndarray, np.ndarray, int], bool] | None = None
+    entry: Callable[[ChunkGraph], tuple[int, int, Any]] | None = None
+    """Addresses of a compiled graph and of working memory, and what keeps both."""
+    step_function: Callable[[Any, bool], Callable[..., Any] | None] | None = None
+    """What computes the same as a small `NumpyFunction`, returning one result alone or a tuple; None while there is no code for it yet."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,26 +94,31 @@ class ChunkedFunction:
     def __init__(self, graph: Graph, chunks: ChunkGraph):
         self._given = [(np.ascontiguousarray if value.type.rank else np.asarray, value.type.dtype) for value in graph.params]
         self._results = [(value.type.shape, value.type.dtype) for value in graph.results]
-        self._chunks = chunks
+        self.chunks = chunks
         self._run: Run | None = None
+
+    @property
+    def shapes(self) -> list[Shape]:
+        """Shapes of the results."""
+        return [shape for shape, _ in self._results]
 
     def __call__(self, *operands: Any) -> tuple[np.ndarray, ...]:
         run = self._run
         if run is None:
             assert KernelCompiler.compile is not None
-            run = self._run = KernelCompiler.compile(self._chunks)
+            run = self._run = KernelCompiler.compile(self.chunks)
         given = [convert(operand, dtype) for operand, (convert, dtype) in zip(operands, self._given, strict=True)]
-        if self._chunks.size < self._chunks.chunk:
+        if self.chunks.size < self.chunks.chunk:
             return self._filled_up(run, given)
         results = tuple([np.empty(shape, dtype) for shape, dtype in self._results])
-        run((*given, *self._chunks.numbers), results)
+        run((*given, *self.chunks.numbers), results)
         return results
 
     def _filled_up(self, run: Run, given: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
         """Results for fewer elements than a chunk has: the others are zeros."""
-        size, chunk = self._chunks.size, self._chunks.chunk
+        size, chunk = self.chunks.size, self.chunks.chunk
         operands = []
-        for array, (is_large, _) in zip(given, self._chunks.changes, strict=False):
+        for array, (is_large, _) in zip(given, self.chunks.changes, strict=False):
             if is_large:
                 array, elements = np.zeros(chunk, array.dtype), array.reshape(-1)
                 array[:size] = elements

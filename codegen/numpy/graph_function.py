@@ -10,8 +10,8 @@ import cmath
 import ctypes
 import re
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, replace
 from functools import cache, cached_property, lru_cache, partial
 from operator import attrgetter, itemgetter, methodcaller
 from typing import Any
@@ -67,7 +67,8 @@ class NumpyFunction:
 
     `run(*arrays)` returns the tuple of results, all ndarrays; `text` is its source. `fresh[i]`: result i is certainly a new array that
     shares memory with no parameter, no constant and no other result. `views[i]`: number of the one parameter whose memory result i, and no
-    other result, is a part of; else None. `make_single` makes `run_single`. `calls_host`: it calls functions of the user.
+    other result, is a part of; else None. `make_single` makes `run_single`. `calls_host`: it calls functions of the user. `bound` has the
+    objects of the names in the text; `params`, of which `weak` are Python floats, and `results` are the types.
     """
 
     run: Callable[..., tuple[np.ndarray, ...]]
@@ -76,6 +77,10 @@ class NumpyFunction:
     views: tuple[int | None, ...] = ()
     make_single: Callable[[], Callable[..., np.ndarray]] | None = None
     calls_host: bool = False
+    bound: Mapping[str, Any] = field(default_factory=dict)
+    params: tuple[TensorType, ...] = ()
+    results: tuple[TensorType, ...] = ()
+    weak: frozenset[int] = frozenset()
 
     @property
     def run_single(self) -> Callable[..., np.ndarray]:
@@ -97,7 +102,8 @@ def compile_graph(graph: Graph, weak: frozenset[int] = frozenset(), views: bool 
         function = find(graph)
         if function is not None:
             count = len(graph.results)
-            return NumpyFunction(function, f"{kind} of {graph.name}", (True,) * count, (None,) * count)
+            return NumpyFunction(function, f"{kind} of {graph.name}", (True,) * count, (None,) * count, params=_types(graph.params),
+                                 results=_types(graph.results), weak=weak)
     return _compile(graph, weak, _nonfinite_witnesses(graph), views)
 
 
@@ -106,7 +112,12 @@ def _compile(graph: Graph, weak: frozenset[int], witnesses: dict[Value, Value], 
     text, bound = writer.write()
     run = _compiled(text, tuple(bound))(*bound.values())
     calls_host = any(op.name in HOST_CALLS for op in walk(graph))
-    return NumpyFunction(run, text, writer.fresh, writer.viewed, partial(_single, text, bound, run), calls_host)
+    return NumpyFunction(run, text, writer.fresh, writer.viewed, partial(_single, text, bound, run), calls_host, bound,
+                         _types(graph.params), _types(graph.results), weak)
+
+
+def _types(values: Sequence[Value]) -> tuple[TensorType, ...]:
+    return tuple([value.type for value in values])
 
 
 def _single(text: str, bound: dict[str, Any], run: Callable[..., tuple[np.ndarray, ...]]) -> Callable[..., np.ndarray]:

@@ -19,6 +19,7 @@ from adjit.eager.tensor import Tensor
 from adjit.eager.views import View
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.thread_context import ThreadContext, thread
+from adjit.runtime.fastcall import step_functions
 from adjit.runtime.native.background_code import BackgroundCode, make_immortal
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def known_call(is_at_once: bool = False) -> Callable[..., Tensor | None] | None:
         code.get()
     else:
         code.start()
+    step_functions.start(is_at_once)
     return None if code.loaded is None else _function()
 
 

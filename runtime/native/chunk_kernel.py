@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from adjit.ir.thread_context import run_detached
 from adjit.ir.verifier import Stage
 from adjit.passes.options import Options
 from adjit.passes.pipeline import HALF
-from adjit.runtime.arena import data_address
+from adjit.runtime.arena import allocate, data_address
 from adjit.runtime.compile_graph import compile_graph
 from adjit.runtime.native.executable import NativeExecutable
 
@@ -63,3 +64,10 @@ def compile_chunks(chunks: ChunkGraph) -> Run:
         tables.append(kept)
 
     return run
+
+
+def entry_of(chunks: ChunkGraph) -> tuple[int, int, Any]:
+    """Address of `adjit_run` of the kernel, and of working memory for it; and what keeps both. Its caller keeps other threads waiting."""
+    executable = _compiled(chunks.graph)
+    memory = allocate(executable.code.artifact.arena_bytes)
+    return executable.code.loaded.address, data_address(memory), (executable, memory)

@@ -20,6 +20,7 @@ from adjit.eager.call import known_calls
 from adjit.eager.functional import elementwise, reductions, shapes
 from adjit.eager.modes import switches
 from adjit.eager.node_names import raw
+from adjit.eager.operation import CALLS_BEFORE_STEPS
 from adjit.runtime.fastcall import eager_call
 
 pytestmark = pytest.mark.skipif(not object_layout.known(), reason="objects have another layout")
@@ -149,7 +150,7 @@ def test_references_are_counted(known: Callable[..., Any]) -> None:
         gc.collect()
         return [sys.getrefcount(item) for item in objects]
 
-    for function, *arguments in cases:
+    for function, *arguments in CALLS_BEFORE_STEPS * cases:
         known(function, *arguments)
     before = counts()
     for _ in range(50):
@@ -209,7 +210,7 @@ def test_python_calls_of_an_operation_that_is_known() -> None:
             lambda: x.t(): 1, lambda: x[0]: 1, lambda: x[:, 1:]: 2, lambda: x.reshape(-1): 2, lambda: x.transpose(0, 1): 2}
     entered: list[str] = []
     for function, count in most.items():
-        for _ in range(2):
+        for _ in range(1 + CALLS_BEFORE_STEPS):
             function()
         entered.clear()
         sys.setprofile(lambda frame, event, _: entered.append(frame.f_code.co_qualname) if event == "call" else None)

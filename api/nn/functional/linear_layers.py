@@ -253,10 +253,14 @@ def one_hot(tensor: Array, num_classes: int = -1, dtype: Any = np.int64) -> Arra
                                 find_user_location(), hint="pass num_classes")
         num_classes = int(labels.max()) + 1 if labels.size else 0
     if labels is not None:
-        if labels.size and labels.dtype.kind in "iu" and labels.min() < 0:
-            raise IndexingError(f"one_hot: Class values must be non-negative, got the label {labels.min()}", find_user_location())
-        check_range("one_hot", "label", tensor, num_classes, "classes", hint="Class values must be smaller than num_classes.")
-    return _one_hot(tensor, num_classes, dtype)
+        try:
+            check_range("one_hot", "label", tensor, num_classes, "classes", hint="Class values must be smaller than num_classes.")
+        except IndexingError:
+            if labels.min() < 0:
+                raise IndexingError(f"one_hot: Class values must be non-negative, got the label {labels.min()}",
+                                    find_user_location()) from None
+            raise
+    return _one_hot(tensor, num_classes, I64 if dtype is np.int64 else dtype)
 
 
 @dispatched
