@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -94,3 +96,7 @@ def interpret(launch: Launch, buffers: list[np.ndarray], initialised: list[bool]
     kernel = launch.kernel
     return Machine(ptx_of(kernel)).launch(kernel.name, launch.grid, kernel.threads, buffers, launch.numbers, initialised=initialised,
                                           written=[access != "read" for access in kernel.pointers])
+
+
+PTXAS = shutil.which("ptxas") or next(iter(map(str, Path(np.__file__).parent.parent.glob("nvidia/cu*/bin/ptxas"))), None)
+"""The assembler of PTX, if it is installed."""

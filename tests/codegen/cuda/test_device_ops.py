@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.device_kernels import PTXAS
 from support.device_runs import OPTIONS, REFUSED, device_cases, is_refused, run_on_device
 from support.each import for_each
 from support.op_cases import op_cases, sample_graph
 
+from adjit.codegen.cuda.kernel import Kernel
 from adjit.codegen.cuda.program import DeviceProgram
 from adjit.codegen.cuda.ptx import ptx_of
 from adjit.codegen.cuda.target import SM_80, SM_90
@@ -78,3 +81,21 @@ def test_ptx_of_every_op_says_how_to_round_and_calls_nobody(exhaustive: bool) ->
     for name, text in texts.items():
         assert not re.search(r"\.extern|\.approx|\.ftz|\bcall\b", text), name
         assert not re.search(r"\b(?:add|sub|mul|fma|div)\.f(?:32|64)", text), name
+
+
+@pytest.mark.skipif(PTXAS is None, reason="ptxas is not installed (pip install nvidia-cuda-nvcc)")
+def test_ptxas_assembles_every_kernel(tmp_path: Path, exhaustive: bool) -> None:
+    """With few bytes of spills: ptxas spills some where that lets more threads run at a time."""
+    if not exhaustive:
+        pytest.skip("--exhaustive")
+    kernels: dict[str, Kernel] = {}
+    for _, definition, sample in device_cases(exhaustive, 1):
+        kernels.update(program_of(definition, sample).kernels)
+    for name, kernel in kernels.items():
+        for target in (SM_80, SM_90):
+            path = tmp_path / "kernel.ptx"
+            path.write_text(ptx_of(kernel, target))
+            done = subprocess.run([str(PTXAS), "-v", f"-arch={target.name}", str(path), "-o", str(tmp_path / "kernel.cubin")],
+                                  capture_output=True, text=True)
+            assert done.returncode == 0, f"{name}: {done.stderr}"
+            assert all(int(spilled) <= 16 for spilled in re.findall(r"(\d+) bytes spill stores", done.stderr)), f"{name}: {done.stderr}"

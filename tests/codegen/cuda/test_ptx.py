@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.device_kernels import FUNCTIONS, Buffers, emulate, interpret, program_of
+from support.device_kernels import FUNCTIONS, PTXAS, Buffers, emulate, interpret, program_of
 from support.device_runs import OPTIONS, same_bits
 from support.ptx_interpreter import PTXError
 
@@ -78,19 +77,24 @@ def lines_to_break(text: str) -> Iterator[tuple[str, str]]:
         yield "bound", f"{text[:match.start()]}icmp sle i64 {match[1]}, {match[2]}\n{text[match.end():]}"
 
 
-def test_broken_kernels_are_noticed(exhaustive: bool) -> None:
+@pytest.mark.parametrize(("name", "rows", "columns"), [("softmax", 6, 600), ("layer norm gradient", 5, 300), ("product", 40, 40),
+                                                       ("sum", 6, 600)])
+def test_broken_kernels_are_noticed(name: str, rows: int, columns: int, exhaustive: bool) -> None:
     """Barriers by the interpreter, bounds and shuffles by either: wrong bits, an access that is not allowed, a race."""
-    program, arrays = program_of("softmax", 6, 600, np.float32)
-    (node,) = program.nodes
+    if name != "softmax" and not exhaustive:
+        pytest.skip("--exhaustive")
+    program, arrays = program_of(name, rows, columns, np.float32)
     expected = Buffers(program, arrays)
-    emulate(node.launch, expected.of(program, 0))
+    emulate(program.nodes[0].launch, expected.of(program, 0))
     outcomes: dict[str, list[bool]] = {}
-    for kind, text in lines_to_break(node.launch.kernel.text):
+    for kind, text in lines_to_break(program.nodes[0].launch.kernel.text):
         if len(outcomes.setdefault(kind, [])) < (100 if exhaustive else 2):
             outcomes[kind].append(_is_noticed(program, arrays, text, expected))
-    assert any(outcomes["bound"])           # some bounds are always met
-    assert all(outcomes["barrier"])
-    assert all(outcomes["shuffle"])
+    assert any(outcomes.get("bound", [True]))           # some bounds are always met
+    spare = 1 if name.startswith("layer norm") else 0           # that at the end of a row: another one comes before the next row's words
+    assert outcomes.get("barrier", []).count(False) <= spare
+    assert all(outcomes.get("shuffle", []))
+    assert outcomes
 
 
 def _is_noticed(program: DeviceProgram, arrays: list[np.ndarray], text: str, expected: Buffers) -> bool:
@@ -104,7 +108,7 @@ def _is_noticed(program: DeviceProgram, arrays: list[np.ndarray], text: str, exp
             run(broken, found.of(program, 0))
         except (EmulationError, PTXError):
             return True
-        if found.memory["result", 0].tobytes() != expected.memory["result", 0].tobytes():
+        if any(found.memory[key].tobytes() != expected.memory[key].tobytes() for key in expected.memory):
             return True
     return False
 
@@ -125,9 +129,6 @@ def test_ptx_says_how_to_round_and_calls_nobody(exhaustive: bool) -> None:
         assert not re.search(r"\.extern|\.approx|\.ftz|\bcall\b", text), name
         assert not re.search(r"\b(?:add|sub|mul|fma|div)\.f(?:32|64)", text), name
         assert "\n.version 7.8\n.target sm_90\n" in text, name
-
-
-PTXAS = shutil.which("ptxas") or next(iter(map(str, Path(np.__file__).parent.parent.glob("nvidia/cu*/bin/ptxas"))), None)
 
 
 @pytest.mark.skipif(PTXAS is None, reason="ptxas is not installed (pip install nvidia-cuda-nvcc)")

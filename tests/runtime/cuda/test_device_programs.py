@@ -238,6 +238,24 @@ def test_long_lines_are_sorted_by_merging_runs(shape: tuple[int, ...], axis: int
     np.testing.assert_array_equal(parts.take(900, axis), ordered.take(900, axis))
 
 
+@pytest.mark.parametrize(("shape", "axis"), [((9000,), 0), ((2, 700, 3), 1)], ids=str)
+def test_long_lines_are_added_and_searched_in_pieces(shape: tuple[int, ...], axis: int) -> None:
+    x = np.round(20 * numbers(*shape, seed=5, dtype=np.float64), 1)              # many extremes are equal
+    i = (10 * x).astype(np.int32)
+    with_nan = np.where(np.arange(x.size).reshape(shape) % 640 == 600, np.nan, x)
+
+    def found(x: Any, i: Any, y: Any) -> Any:
+        return (np.cumsum(x, axis), np.cumsum(i, axis), np.maximum.accumulate(i, axis), np.argmax(x, axis), np.argmin(i, axis),
+                np.argmin(y, axis), aj.grad(lambda x: (np.cumsum(x, axis) * x).sum())(x))
+
+    there = aj.compile(found, device="cuda")(x, i, with_nan)
+    for a, b in zip(map(np.asarray, there), aj.compile(found)(x, i, with_nan), strict=True):
+        if b.dtype.kind == "f":
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-10)
+        else:
+            np.testing.assert_array_equal(a, b)
+
+
 def test_writes_are_refused() -> None:
     def writing(x: Any) -> Any:
         x[0] = 1
