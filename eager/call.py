@@ -180,6 +180,8 @@ def describe(arg: Any, operands: list[Any], key: list[Any], dynamic: bool) -> No
         operands.append(arg)
         if _is_weak(arg):
             key.append(complex if arg.dtype.kind == "c" else float)
+        elif _is_weak_integer(arg):
+            key.append(int)
         else:
             key += (arg.dtype, arg.shape)
     elif isinstance(arg, (int, str)):
@@ -277,6 +279,8 @@ def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping
         for operand in operands:
             if _is_weak(operand):
                 params.append(wrap(builder.param(TensorType(C128 if np.iscomplexobj(operand) else F64, ())), weak=True))
+            elif _is_weak_integer(operand):
+                params.append(wrap(builder.param(operand.value.type), weak=True))
             else:
                 scalar = issubclass(type(operand), np.generic)
                 params.append(wrap(builder.param(TensorType(operand.dtype, plain_shape(operand.shape))), scalar=scalar, writable=False))
@@ -297,6 +301,11 @@ def _is_weak(operand: Any) -> bool:
     """True if an operand promotes as a Python float or complex."""
     return type(operand) is float or type(operand) is complex or (
         isinstance(operand, TracedArray) and operand.weak and is_inexact(operand.dtype))
+
+
+def _is_weak_integer(operand: Any) -> bool:
+    """True for a traced integer of Python's, which promotes as such."""
+    return isinstance(operand, TracedArray) and operand.weak and operand.dtype.kind == "i"
 
 
 def differentiable(operand: Any) -> bool:

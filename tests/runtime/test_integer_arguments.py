@@ -75,6 +75,13 @@ def test_what_python_needs_is_another_program(function: Callable[..., Any]) -> N
     assert traces_of(function, calls) <= 11
 
 
+def test_tensors_beside_a_counter_keep_their_dtype() -> None:
+    compiled = aj.compile(lambda x, n: (x * n, n - x, x / n, x ** n, aj.where(x > 1, x, n), x.clamp(max=n)), backend="interpret")
+    for n in range(1, 6):
+        assert [y.dtype for y in compiled(aj.ones(2), n)] == ["float32"] * 6
+    assert compiled.cache_info().traces == 3
+
+
 def test_steps_of_an_optimiser() -> None:
     compiled = aj.compile(adam)
     found = expected = (np.ones(3), np.zeros(3), np.zeros(3))
