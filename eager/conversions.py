@@ -28,6 +28,7 @@ from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.array_checks import check_array, is_ndarray
 from adjit.tracer.array_errors import write_refused
 from adjit.tracer.array_wrapper import DeviceLeaf
+from adjit.tracer.flow.lifted_numbers import read_number
 from adjit.tracer.foreign_arrays import is_on_card
 from adjit.tracer.functions import creation
 from adjit.tracer.lowering import contiguous_strides
@@ -211,7 +212,7 @@ def _item(self: Tensor) -> bool | int | float:
         raise ShapeError(f"item() of a tensor of shape {self.shape}: only one element can be a Python number (a Tensor with "
                          f"{array.size} elements cannot be converted to Scalar)", find_user_location(),
                          hint="index the element, reduce the tensor, or use tolist()")
-    return array.item()       # type: ignore[no-any-return]
+    return read_number(array) if is_tracing() else array.item()       # type: ignore[no-any-return]
 
 
 def _tolist(self: Tensor) -> Any:

@@ -156,7 +156,9 @@ def _content(data: Any, dtype: Any, copy: bool) -> Any:
         return data
     if contains_traced(data):
         traced = as_traced(data)
-        return FUNCTIONS["astype"](traced, traced.dtype if dtype is None else dtype)
+        if dtype is None:
+            dtype = modes.default_float if is_float(traced.dtype) and _holds_numbers(data) else traced.dtype
+        return FUNCTIONS["astype"](traced, dtype)
     try:
         array = np.asarray(data)
     except ValueError as error:
@@ -211,6 +213,13 @@ def promoted(first: np.dtype, second: np.dtype) -> np.dtype:
     if is_inexact(first) != is_inexact(second):
         return first if is_inexact(first) else second
     return np.promote_types(first, second)
+
+
+def _holds_numbers(data: Any) -> bool:
+    """True for nested lists of Python's numbers, which have no dtype: traced ones among them."""
+    if isinstance(data, (list, tuple)):
+        return all(map(_holds_numbers, data))
+    return data.weak if isinstance(data, TracedArray) else isinstance(data, (bool, int, float)) and not isinstance(data, np.generic)
 
 
 def _holds_arrays(data: Any) -> bool:

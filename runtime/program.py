@@ -42,7 +42,7 @@ from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_errors import EscapedArrayError
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.flow.flow_graph import SHARED, EndOfExploration, FlowGraph, FlowMismatch, TraceAgain
-from adjit.tracer.flow.lifted_numbers import ARGUMENT, STATE, NotLiftable
+from adjit.tracer.flow.lifted_numbers import ARGUMENT, READ, STATE, NotLiftable
 from adjit.tracer.guards.argument_containers import argument_at, check_apart, put_at
 from adjit.tracer.guards.printing import printing_once
 from adjit.tracer.guards.side_effects import KeptValue
@@ -445,7 +445,7 @@ def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
                 left += 1
                 continue
             if isinstance(error, NotLiftable):
-                if any(source[0] == ARGUMENT for source in error.sources):
+                if any(source[0] in (ARGUMENT, READ) for source in error.sources):
                     raise
                 if flow is None or any(source[0] == STATE for source in error.sources):
                     raise TraceError("Python needs a number that is state") from None       # which is no input then
@@ -645,6 +645,10 @@ def _explore(flow: FlowGraph, most: int, trace: Callable[[], object]) -> int:
     return most
 
 
+ANYWHERE = "anywhere"
+"""Place of numbers of tensors which says that Python needs them, without that it is known where."""
+
+
 @printing_once()
 def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], static_names: frozenset[str],
            signature: CallSignature, outcomes: Sequence[Outcome],
@@ -657,14 +661,27 @@ def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
     plain_writes = False
     owner = getattr(fun, "__func__", fun)       # holds what is kept; other callables would be held
     state: set[str] | None = set()              # paths of numbers; None if Python needs them
+    needed: set[Any] = set()                    # places where Python needs numbers of tensors
     if keeps_its_own(owner):
-        state = kept(owner, "numbers of state", set)
+        state, needed = kept(owner, "numbers of state", set), kept(owner, "numbers that Python needs", set)
+    may_read = ANYWHERE not in needed
     while True:
         known = KnownArrays(same, (*early, *(wanted or ())), plain_writes, may_take=wanted is not None,
-                            numbers=frozenset(state or ()), may_take_numbers=state is not None)
+                            numbers=frozenset(state or ()), may_take_numbers=state is not None, needed=needed if may_read else None)
+        guarded = flow is not None
         try:
             trace, captured, flow = _trace_ways(fun, args, kwargs, static_names, signature, known, outcomes, flow)
+        except NotLiftable as error:
+            reads = {source for source in error.sources if source[0] == READ}
+            if not reads:
+                raise
+            needed |= reads
+            outcomes, flow = (), FlowGraph() if guarded else None
+            continue
         except Exception as error:      # perhaps because Python needs the numbers
+            if known.read and may_read:
+                may_read, outcomes, flow = False, (), FlowGraph() if guarded else None
+                continue
             if not state and not isinstance(error, TraceError):
                 raise
             flow = None
@@ -682,6 +699,8 @@ def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
         if state is not None:       # also those that become numbers of another class, which the next call finds
             state |= trace.wanted_numbers | {each.source.path for each in trace.kept if is_number(each.before)}
         if same == trace.same and not trace.early and (wanted is None or not trace.wanted) and not trace.wanted_numbers:
+            if not may_read:
+                needed.add(ANYWHERE)
             return trace, captured, flow
         flow = None     # it knows the arrays as they were taken before
         early = (*early, *trace.early)

@@ -30,7 +30,7 @@ from adjit.tracer.array_wrapper import ArrayWrapper, DeviceLeaf
 from adjit.tracer.caught_errors import is_caught, is_caught_as_numpys
 from adjit.tracer.flow.flow_graph import FlowMismatch
 from adjit.tracer.flow.number_uses import is_only_decided_on
-from adjit.tracer.flow.text_uses import use_of_text
+from adjit.tracer.flow.text_uses import PRINTING, use_of_text
 from adjit.tracer.guards.array_access import WRITING_FUNCTIONS
 from adjit.tracer.guards.container_log import log_hooks
 from adjit.tracer.lowering import Strides, constant, contiguous_strides, reshape, transpose
@@ -97,6 +97,11 @@ class TracedArray:
     def immutable(self) -> bool:
         """True if the array is a scalar for certain: views of it are copies, and nothing is written to it."""
         return self.scalar and self.writable
+
+    @property
+    def is_read(self) -> bool:
+        """True if it stands for a number that Python was given of an array."""
+        return False
 
     @property
     def in_order(self) -> bool:
@@ -333,12 +338,13 @@ class TracedArray:
         shown = f"<traced {self._value.type}{', weak' if self.weak else ''}>"
         active, frame = active_scope(), sys._getframe(2)
         known = self.scope.open and self.scope.root.values is not None and active is not None and isinstance(active.builder, GraphBuilder)
-        if not known or frame.f_globals.get("__name__", "").startswith("adjit."):
+        module = frame.f_globals.get("__name__", "")
+        if not known or (module.startswith("adjit.") and not (self.is_read and module == PRINTING)):
             return shown
         while frame.f_back is not None and is_ours(frame.f_globals.get("__name__", "")):
             frame = frame.f_back
         use = use_of_text(frame)
-        if use == "shown":
+        if use == "shown" and not self.is_read:
             return shown
         try:
             return convert(self._number_or_array())

@@ -20,7 +20,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
@@ -693,7 +693,8 @@ class KnownArrays:
     stand for traced arrays from the start. With `plain_writes`, numbers that are not traced are written to arrays from outside by the trace
     alone, which then holds for their content only. `taken`: set by the trace if it took arrays over. `may_take`: whether it may ask for
     another trace in which further arrays are early. `numbers` are the paths of numbers outside that are inputs, and `may_take_numbers`
-    whether there may be more.
+    whether there may be more. `needed` are the places at which Python needs the number of a tensor itself; None if it may at any. `read`:
+    set by the trace if numbers of tensors are part of the program.
     """
 
     same: Pairs = ()
@@ -703,6 +704,8 @@ class KnownArrays:
     may_take: bool = True
     numbers: frozenset[str] = frozenset()
     may_take_numbers: bool = True
+    needed: Set[object] | None = None
+    read: bool = False
 
 
 @contextmanager

@@ -216,7 +216,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     signature = flatten_call(fun, args, kwargs, static_names, integers=integers)
     builder = GraphBuilder(name or function_name(fun), locate=find_user_location)
     scope = Scope(builder)
-    scope.values = call_values
+    scope.values, scope.known_arrays = call_values, arrays
     if call_values is not None:
         call_values.begin(builder)
         scope.flow = recorder_of(scope)
@@ -265,6 +265,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                 fresh_arrays(scope, arrays):
             containers = containers_changed_by(known)
             with _stores_watched(scope, places, roots, containers, observation, bool(numbers)) as log, types_asked(known):
+                log.numbers = numbers.numbers(before)
                 log.counting = counting_containers(known.found, containers, places.reads)
                 scope.outside()         # before other objects are stored there
                 environment = dict(os.environ) if "environ" in known.names else None
@@ -278,6 +279,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                     _check_environment(environment)
                 if scope.flow is not None:
                     scope.flow.finish(result)
+                if scope.flow is not None or arrays.read:
                     check_escaped(scope, flatten(result)[0])
             written = {number: argument for number, argument in enumerate(arguments) if argument is not None and number not in first
                        and argument.written and argument.value is not builder.params[number]}
@@ -412,9 +414,11 @@ def _stores_watched(scope: Scope, places: StoredPlaces, roots: Sequence[Any], co
         if again and flow is not None:
             flow.note_reads(_contents(after, observation, scope), observation.forms, observation.viewed, scope.depends_on_strides)
             flow.changes_state = flow.changes_state or bool(places.stored(after)) or bool(log.changes) or bool(places.counted)
-        again = again or traces_again or getattr(error, "traces_again", False)
+        again = again or traces_again or getattr(error, "traces_again", False) or (scope.known_arrays is not None
+                                                                                   and scope.known_arrays.read)
         if again or isinstance(error, Refusal) or not _store_values(scope, places, after, log):
             places.take_back(after)
+            log.end_tallies()
             log.restore()
             for key, source in reversed(after.by_key().items()):
                 if isinstance(source.value, LiftedNumber) or (key in places.before and holds_traced(source.value)):

@@ -21,6 +21,7 @@ from adjit.ir.graph import Value
 from adjit.ir.types import I64
 from adjit.runtime.capture.state_guard import StateGuard
 from adjit.tracer.array import ORDINARY, PLAIN, TracedArray
+from adjit.tracer.flow.lifted_numbers import LiftedNumber
 from adjit.tracer.pending_number import PendingNumber
 from adjit.tracer.scope import active_scope, outward
 
@@ -100,7 +101,8 @@ def take_stores(before: StateGuard, capture: Capture, filled_later: Collection[i
             if (id(table) in filled_later and not _is_new(value, capture)) or not _can_be_stored(value, capture):
                 continue
             slot = Slot(table, key)
-            if type(value) in _NUMBERS and type(old) is type(value) and slot.place not in known:
+            kind = value.kind if isinstance(value, LiftedNumber) else type(value)
+            if kind in _NUMBERS and type(old) is kind and slot.place not in known:
                 changed.append(slot)
             found.append((slot, value, old))
     if changed:

@@ -125,7 +125,7 @@ class CapturedFunction:
                     self.leaves.append(self._result(leaf) if entry is None else self.ref(entry))
             else:
                 check_result(leaf, self.tree, index)
-                if index >= outside and isinstance(leaf, TracedArray) and leaf.weak:
+                if (index >= outside or entries) and isinstance(leaf, TracedArray) and leaf.weak:      # to ask may decide which it is
                     self.as_numbers.add(len(self.leaves))
                 self.leaves.append(self._add(leaf))
         for gradient in list(self.capture.gradients.values()):
@@ -351,7 +351,7 @@ class Effects:
         self.leaves, self.kept = (tuple(
             _placed(leaf, refs) if isinstance(leaf, Alias) else leaf if isinstance(leaf, TensorRef) else out_leaves[leaf]
             for leaf in leaves) for leaves in (function.leaves, function.kept))
-        self.leaves = tuple(NumberLeaf(_number(leaf), as_traced) if position in function.as_numbers else leaf       # type: ignore[arg-type]
+        self.leaves = tuple(NumberLeaf(leaf, as_traced) if position in function.as_numbers and type(leaf) is int else leaf  # type: ignore[arg-type]
                             for position, leaf in enumerate(self.leaves))
         self.aliases = in_order(leaf for leaf in (*self.leaves, *self.kept) if isinstance(leaf, Alias))
         self.tensors: dict[int, bool] = {_number(refs[ref]): connected for ref, connected in function.tensors.items()}

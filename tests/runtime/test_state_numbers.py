@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import threading
+from collections import deque
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from support.each import for_each
+from support.each import for_each, parametrize_within
 
 import adjit as aj
 from adjit.errors import TraceError
@@ -167,6 +168,24 @@ def test_numbers_are_those_of_python() -> None:
     for_each(BODIES, check)
 
 
+@parametrize_within(("slide", "window"), [
+    (lambda w, a: w.append(a * 1.0), deque([1.0, 2.0, 3.0], 3)), (lambda w, a: w.rotate(1), deque([1.0, 2.0, 3.0])),
+    (lambda w, a: (w.append(a * 1.0), w.pop(0)), [1.0, 2.0, 3.0]), (lambda w, a: (w.insert(0, a * 1.0), w.pop()), [1.0, 2.0, 3.0]),
+    (lambda w, a: w.reverse(), [1.0, 2.0, 3.0])], ids=["deque", "rotate", "list", "insert", "reverse"])
+def test_numbers_move_within_a_list(slide: Any, window: Any) -> None:
+    expected, weights = copy.copy(window), np.arange(3.0)
+
+    def smoothed(a: Any, window: Any = window) -> Any:
+        slide(window, a)
+        return weights[0] * window[0] + sum(window)
+
+    compiled = aj.compile(smoothed, backend="interpret")
+    for a in (4.0, 5.0, 6.0, 7.0):
+        assert compiled(a) == smoothed(a, expected)
+        assert window == expected
+    assert compiled.cache_info().traces == 1
+
+
 def test_a_counter_under_transforms_counts() -> None:
     m = SimpleNamespace(t=0)
 
@@ -199,10 +218,11 @@ def test_another_number_may_be_bound_between_calls() -> None:
 
 
 def test_an_exception_leaves_the_number_of_python() -> None:
-    m = SimpleNamespace(t=0, w=np.zeros(2))
+    m, counts = SimpleNamespace(t=0, w=np.zeros(2)), {"calls": 0}
 
     def f(x: Any) -> Any:
         m.t += 1
+        counts["calls"] += 1
         m.w = m.w + x
         if m.t == 3:
             raise KeyError("three")
@@ -215,7 +235,7 @@ def test_an_exception_leaves_the_number_of_python() -> None:
                 compiled(np.ones(2))
         else:
             assert_allclose(compiled(np.ones(2)), float(k))
-        assert m.t == k
+        assert m.t == counts["calls"] == k
         assert_allclose(m.w, float(k))
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir import ops
+from adjit.ir.builder import GraphBuilder
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import TraceError
 from adjit.ir.graph import Value
@@ -27,7 +28,7 @@ from adjit.tracer.array import FRESH, ORDINARY, PLAIN, PythonBool, TracedArray, 
 from adjit.tracer.flow.flow_graph import Source
 from adjit.tracer.fresh_array import depth_of, root_of, written
 from adjit.tracer.scope import Scope, active_scope, is_within_batch
-from adjit.tracer.user_location import is_ours
+from adjit.tracer.user_location import find_user_location, is_ours
 from adjit.tracer.value_guards import UnknownValueError
 
 WITHIN = 1 << 53        # bound of lifted integers at a point: up to it, they are exact as floats
@@ -70,6 +71,11 @@ class LiftedNumber(TracedArray):
     def is_python(self) -> bool:
         """True if the number is one of Python's in this call, as all but those are that may be NumPy's."""
         return True
+
+    @property
+    def is_read(self) -> bool:
+        """True if the function reads the number of an array itself: what it prints is of the call."""
+        return any(source[0] == READ for source in self.sources)
 
     def arrive(self) -> bool:
         """Begin anew at a point; returns whether the program has to check that the number is within 2 ** 52."""
@@ -209,6 +215,35 @@ def lifted_float(value: Value, scope: Scope, sources: frozenset[Source]) -> Lift
     return _LiftedFloat(value, scope, sources)
 
 
+READ = "read"
+"""First part of the sources of numbers that the function reads of arrays: `loss.item()`."""
+
+
+def read_number(array: TracedArray) -> Any:
+    """The only element of an array as a Python number: a lifted one, where the program may compute with it, else that of the call.
+
+    The program returns and stores it, so that calls with other numbers need no program of their own; no derivative goes through it. Of
+    integers it checks that they are within 2 ** 52.
+    """
+    scope, kind = active_scope(), {"f": float, "i": int, "u": int}.get(array.dtype.kind)
+    values, known = (None, None) if scope is None else (scope.root.values, scope.root.known_arrays)
+    if (kind is None or scope is None or scope.parent is not None or not scope.open or values is None or known is None
+            or not isinstance(builder := scope.builder, GraphBuilder) or known.needed is None or not values.varies(array.value, builder)
+            or (kind is float and values.is_differentiated(array.value, builder))):
+        return array.item()
+    source = READ, str(find_user_location())
+    if source in known.needed:
+        return array.item()
+    known.read = True
+    with emitting(builder):
+        value = ops.stop_gradient(ops.reshape(array.value, shape=()) if array.shape else array.value)
+        value = ops.convert(value, dtype=_DTYPES[kind])
+        number = _CLASSES[kind](value, scope, frozenset((source,)), LARGEST_INTEGER)
+        if kind is int:
+            check(number.is_begin(), number)
+    return number
+
+
 def python_kind(number: TracedArray) -> type:
     """Class of the number that a traced scalar stands for."""
     if isinstance(number, LiftedNumber):
@@ -233,7 +268,7 @@ def check_escaped(scope: Scope, leaves: Sequence[Any]) -> None:
     for reference in scope.lifted:
         number = reference()
         held = 2 * counts[id(number)]       # by `leaves`, and by the result
-        if number is not None and sys.getrefcount(number) > held + 2 and not _is_made_of(number, STATE, ARGUMENT):
+        if number is not None and sys.getrefcount(number) > held + 2 and not _is_made_of(number, STATE, ARGUMENT, READ):
             escaped.append(number)
     if escaped:
         raise NotLiftable(sources_of(*escaped))

@@ -20,7 +20,7 @@ SHOWING = frozenset({"logging", "warnings", "_warnings", "traceback", "pdb", "bd
                      "pluggy", "IPython", "ipykernel", "_pydevd_bundle", "pydevd", "debugpy", "rich", "loguru", "tqdm", "icecream"})
 """Libraries that show texts to people."""
 
-_PRINTING = printing.__name__     # whose `print` stands for Python's in a trace
+PRINTING = printing.__name__     # whose `print` stands for Python's in a trace
 _PASSING = frozenset({"dataclasses", "reprlib", "collections"})
 _TEXT_METHODS = frozenset({"__repr__", "__str__", "__format__"})
 _NO_OPERANDS = frozenset({"LOAD_CONST", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF",
@@ -48,7 +48,7 @@ def use_of_text(frame: FrameType | None) -> str:
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
         library = module.partition(".")[0]
-        if module == _PRINTING or library in SHOWING or (library == "pprint" and frame.f_code.co_name in ("pprint", "pp")):
+        if module == PRINTING or library in SHOWING or (library == "pprint" and frame.f_code.co_name in ("pprint", "pp")):
             return "shown"
         if library not in _PASSING and library != "pprint" and frame.f_code.co_name not in _TEXT_METHODS:
             return _use_in(frame)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import gc
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from functools import cache
 from operator import is_
@@ -70,7 +70,7 @@ class ContainerLog(UseLog):
     """Uses of containers, by identity: `changes` in their order, `reads` the keys of what was read before it was stored, `written` the keys
     of what was stored. Containers in `reset` were emptied: what they hold is the function's own. `asked` are those
     of which more was read than an item. Of those in `counting` the numbers are only added to: `tallied` holds these numbers, by container
-    and key."""
+    and key. `numbers` are those that traced scalars in the containers stand for, by the identity of these."""
 
     def __init__(self, containers: Iterable[Any]) -> None:
         super().__init__()
@@ -83,6 +83,7 @@ class ContainerLog(UseLog):
         self.asked: set[int] = set()
         self.counting: set[int] = set()
         self.tallied: dict[tuple[int, Any], Any] = {}
+        self.numbers: Mapping[int, Any] = {}
         self._keys: dict[int, set[Any]] = {}
         for container in containers:
             kind: Any = type(container)
@@ -180,9 +181,10 @@ class ContainerLog(UseLog):
             own.clear(container)
             if issubclass(kind, dict):
                 for key, value in self.before[number]:
-                    own.__setitem__(container, key, value)
+                    own.__setitem__(container, key, self.numbers.get(id(value), value))
             else:
-                (own.update if issubclass(kind, set) else own.extend)(container, self.before[number])
+                (own.update if issubclass(kind, set) else own.extend)(
+                    container, [self.numbers.get(id(item), item) for item in self.before[number]])
 
     def repeatable(self) -> set[int]:
         """Identities of the containers that were changed whatever they held before: each call of a program can do so again."""

@@ -92,6 +92,10 @@ class StateNumbers:
                 if each.source.read() is each.stand_in:
                     rebind(each.source.read, sources[each.source.key].held)
 
+    def numbers(self, sources: Mapping[Key, Source]) -> dict[int, Any]:
+        """The numbers that stand-ins stand for, by the identity of these."""
+        return {id(bound.stand_in): sources[bound.source.key].held for bound in self._bound.values()}
+
     def inputs(self) -> dict[Key, NumberInput]:
         """The inputs, by the key of their place."""
         order = {identity: index for index, identity in enumerate(self._scope.captures)}
