@@ -50,6 +50,12 @@ WRITTEN: dict[int, tuple[weakref.ref[np.ndarray], TracedArray]] = {}
 """Traced arrays that fresh arrays stand for, by identity of the fresh array."""
 
 
+_READERS = {
+    "nditer": "in place of np.nditer(x) write x.flat, of several arrays zip(*(a.flat for a in np.broadcast_arrays(x, y)))",
+    "np.broadcast": "in place of np.broadcast(x, y) write np.broadcast_arrays(x, y), for its shape np.broadcast_shapes(x.shape, y.shape)"}
+"""Remedies for functions of NumPy that read the memory of their arguments, by name: they are in C, so that no frame names them."""
+
+
 class TracedArray:
     """Array whose dtype and shape are known while tracing, and whose values are not.
 
@@ -512,8 +518,13 @@ class TracedArray:
             public = module.partition("._")[0].replace("numpy", "np", 1).removesuffix(".lib").removesuffix(".core")     # of private parts
             raise self._concrete("making an ordinary ndarray", f"{public}.{name} has no rule for traced arrays (docs/numpy.md): write it "
                                  "with functions that have one")
-        raise self._concrete("making an ordinary ndarray", "pass np.array(list) in place of a list that holds traced numbers" if self.scalar
-                             else "use functions of NumPy: this one reads the memory of its arguments, which a traced array does not have")
+        if self.scalar:
+            raise self._concrete("making an ordinary ndarray", "pass np.array(list) in place of a list that holds traced numbers")
+        location = find_user_location()
+        line = "" if location is None else location.source()
+        hint = next((hint for name, hint in _READERS.items() if f"{name}(" in line), "use functions of NumPy: this one reads the memory of "
+                    "its arguments, which a traced array does not have")
+        raise self._concrete("making an ordinary ndarray", hint)
 
     # -- the NumPy protocols
 

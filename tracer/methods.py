@@ -6,7 +6,7 @@ import builtins
 import math
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -46,6 +46,18 @@ def _operand(x: Any) -> bool:
     return isinstance(x, (TracedArray, np.ndarray, np.generic, bool, int, float, complex, list, tuple))
 
 
+def _without_loop(ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
+    """The result of an operator with what is no number. No element equals None or a text; of other operators with a text NumPy says that
+    there is no loop. Else Python asks the other operand."""
+    text = any(isinstance(x, (str, bytes)) for x in inputs)
+    array = next((x for x in inputs if isinstance(x, TracedArray)), None)
+    if array is None or array.scalar or not (text or any(x is None for x in inputs)):
+        return NotImplemented
+    if ufunc in (np.equal, np.not_equal):
+        return FUNCTIONS[np.full_like](array, ufunc is np.not_equal, dtype=bool)
+    return FUNCTIONS[ufunc](*inputs) if text else NotImplemented
+
+
 def _apply(ufunc: np.ufunc, *inputs: Any) -> Any:
     """Apply a ufunc for an operator: Python numbers stay weak, as Python's own would."""
     made = apply_directly(ufunc, inputs, True)
@@ -55,7 +67,7 @@ def _apply(ufunc: np.ufunc, *inputs: Any) -> Any:
     if not all(map(_operand, inputs)):
         inputs = tuple(x if _operand(x) else opened(x) for x in inputs)
         if not all(map(_operand, inputs)):
-            return NotImplemented
+            return _without_loop(ufunc, inputs)
     result = FUNCTIONS[ufunc](*inputs)
     if isinstance(result, TracedArray) and dtype_kind(result.dtype) in "ficb" and all(map(is_weak, inputs)):
         made = wrap(result.value, weak=True)

@@ -641,9 +641,10 @@ def _call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any
         if not str(error).startswith(f"unhashable type: '{TracedNDArray.__name__}'"):
             text = str(error)
             if any(words in text for words in _WANTS_MEMORY):
+                is_solver = "argument 1 must be" in text
+                hint = "for scipy.sparse.linalg.factorized(A) call splu(A).solve" if is_solver else "call it by aj.pure_callback"
                 raise TraceError(f"a function that is written in C takes NumPy's own arrays, and got a traced one ({text})",
-                                 location_of(error) or find_user_location(),
-                                 hint="call it by aj.pure_callback; for scipy.sparse.linalg.factorized(A) call splu(A).solve") from error
+                                 location_of(error) or find_user_location(), hint=hint) from error
             if "TracedNDArray'" in text and "'str'" not in text and "'NoneType'" not in text:
                 error.add_note("A traced array, which stands for a NumPy array, met an object that takes none. Convert what another "
                                "library holds outside of the compiled function: np.asarray(a)")

@@ -156,3 +156,38 @@ def test_text_is_not_told_to_be_converted() -> None:
         aj.tensor("a")
     assert "supported: bool" in str(refused.value)
     assert "astype" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("fun", "words"), [
+    (lambda x: x + "a", "'add'"), (lambda x: "a" * x, "'multiply'"), (lambda x: x @ b"a", "'matmul'"), (lambda x: x < "a", "'less'")])
+def test_operators_with_text_say_what_numpy_says(fun: Callable[..., Any], words: str) -> None:
+    with pytest.raises(TypeError, match=words) as theirs:
+        fun(np.ones(3))
+    with pytest.raises(TypeError, match=words) as ours:
+        aj.compile(fun)(np.ones(3))
+    assert str(ours.value).startswith(str(theirs.value))
+    assert "test_numpy_errors.py" in str(ours.value)
+
+
+def test_elements_are_not_equal_to_what_is_no_number() -> None:
+    def function(x: Any) -> Any:
+        return x == None, x != None, x != "a", np.sum(x != None), x[0] == None      # noqa: E711
+
+    for ours, theirs in zip(aj.compile(function)(np.ones(3)), function(np.ones(3)), strict=True):
+        np.testing.assert_array_equal(ours, theirs, strict=True)
+
+
+def test_readers_of_memory_have_a_remedy() -> None:
+    def squares(x: Any) -> Any:
+        return sum(v * v for v in np.nditer(x))
+
+    def products(x: Any, y: Any) -> Any:
+        return sum(a * b for a, b in np.broadcast(x, y))
+
+    x, y = np.arange(3.0), np.ones((2, 1))
+    with pytest.raises(aj.errors.TraceError, match=r"x\.flat"):
+        aj.compile(squares)(x)
+    with pytest.raises(aj.errors.TraceError, match="broadcast_arrays"):
+        aj.compile(products)(x, y)
+    assert aj.compile(lambda x: sum(v * v for v in x.flat))(x) == 5.0
+    assert aj.compile(lambda x, y: sum(a * b for a, b in zip(*(a.flat for a in np.broadcast_arrays(x, y)), strict=True)))(x, y) == 6.0
