@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from adjit.eager.apply import apply
+from adjit.eager.device import CPU, CUDA, device_of
 from adjit.eager.generator import Generator, next_key
 from adjit.eager.modes import modes
 from adjit.eager.tensor import Tensor, as_tensor, new_tensor, own_tensor, tensor
@@ -136,9 +137,14 @@ def full_like(input: Any, fill_value: Any, dtype: Any = None, requires_grad: boo
     if dtype is None and type(fill_value) is int and 0 <= fill_value < 2 and isinstance(input, Tensor) and not is_tracing():
         array = input.array
         if array.dtype.kind in "biufc":
-            return finished(_filled(array.shape, array.dtype, fill_value), requires_grad, device)
+            return finished(_filled(array.shape, array.dtype, fill_value), requires_grad, _beside(input, device))
     like = as_tensor(input)
-    return full(like.shape, fill_value, like.dtype if dtype is None else dtype, requires_grad, device)
+    return full(like.shape, fill_value, like.dtype if dtype is None else dtype, requires_grad, _beside(like, device))
+
+
+def _beside(like: Tensor, device: Any) -> Any:
+    """The device that is asked for, or that of another tensor; None for the CPU, where tensors are made."""
+    return device if device is not None or is_tracing() or device_of(like.array) is CPU else CUDA
 
 
 # -- sequences of numbers
@@ -215,7 +221,7 @@ def rand_like(input: Any, dtype: Any = None, requires_grad: bool = False, device
     dtype('float32')
     """
     like = as_tensor(input)
-    return rand(like.shape, dtype=like.dtype if dtype is None else dtype, requires_grad=requires_grad, device=device)
+    return rand(like.shape, dtype=like.dtype if dtype is None else dtype, requires_grad=requires_grad, device=_beside(like, device))
 
 
 def randn_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None,
@@ -226,7 +232,7 @@ def randn_like(input: Any, dtype: Any = None, requires_grad: bool = False, devic
     (2,)
     """
     like = as_tensor(input)
-    return randn(like.shape, dtype=like.dtype if dtype is None else dtype, requires_grad=requires_grad, device=device)
+    return randn(like.shape, dtype=like.dtype if dtype is None else dtype, requires_grad=requires_grad, device=_beside(like, device))
 
 
 def randint(low: Any = 0, high: Any = None, size: Any = None, dtype: Any = None, requires_grad: bool = False, device: Any = None,
@@ -263,7 +269,7 @@ def randint_like(input: Any, low: Any = 0, high: Any = None, dtype: Any = None, 
     dtype('float32')
     """
     like = as_tensor(input)
-    return randint(low, high, like.shape, like.dtype if dtype is None else dtype, requires_grad, device)
+    return randint(low, high, like.shape, like.dtype if dtype is None else dtype, requires_grad, _beside(like, device))
 
 
 def empty_strided(size: Any, stride: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:

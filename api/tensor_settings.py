@@ -84,7 +84,7 @@ def is_autocast_enabled(device_type: str = "cpu") -> bool:
     >>> is_autocast_enabled()
     False
     """
-    return device_type == "cpu" and modes.autocast is not None
+    return device_type == modes.autocast_device and modes.autocast is not None
 
 
 def get_autocast_dtype(device_type: str = "cpu") -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from adjit.eager.device import device_of
 from adjit.eager.modes import _Mode, modes, switches
 from adjit.eager.tensor import Tensor
 from adjit.ir.types import F32, bfloat16, is_half
@@ -46,9 +47,13 @@ def cast(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], c
     def converted(arg: Any) -> Any:
         if isinstance(arg, (list, tuple)):
             return type(arg)(map(converted, arg)) if not hasattr(arg, "_fields") else arg
-        return convert(arg, wanted) if isinstance(arg, (Tensor, TracedArray)) and given(arg.dtype) else arg
+        return convert(arg, wanted) if isinstance(arg, (Tensor, TracedArray)) and given(arg.dtype) and _is_there(arg) else arg
 
     return tuple(map(converted, args)), {key: converted(arg) for key, arg in kwargs.items()}
+
+
+def _is_there(arg: Tensor | TracedArray) -> bool:
+    return device_of(arg.array if isinstance(arg, Tensor) else arg).type == modes.autocast_device
 
 
 def _is_float32(dtype: np.dtype[Any]) -> bool:
@@ -60,9 +65,9 @@ def _is_narrow(dtype: np.dtype[Any]) -> bool:
 
 
 class autocast(_Mode):
-    """Context manager or decorator within which products of matrices and convolutions of float32 tensors are computed in `dtype`, and
-    losses in float32, as PyTorch does on the CPU: `dtype` is bfloat16 or float16. With `enabled=False`, or for a device that is not there,
-    nothing is converted.
+    """Context manager or decorator within which products of matrices and convolutions of float32 tensors on a device, "cpu" or "cuda", are
+    computed in `dtype`, and losses in float32, as PyTorch does on the CPU: `dtype` is bfloat16, or float16, the default for "cuda". With
+    `enabled=False` nothing is converted.
 
     Raises `DTypeError` for bfloat16 without the package ml_dtypes, `ValueError` for other dtypes.
 
@@ -79,9 +84,11 @@ class autocast(_Mode):
         self._given = device_type, dtype, enabled
         self._blocks: list[ExitStack] = []
         self.value: Any = None
-        if not enabled or device_type != "cpu":
+        self.device = device_type.partition(":")[0]
+        if not enabled or self.device not in ("cpu", "cuda"):
             return
-        self.value = bfloat16() if dtype is None else dtype_argument(dtype)
+        half = np.dtype(np.float16) if self.device == "cuda" and dtype is None else bfloat16() if dtype is None else dtype_argument(dtype)
+        self.value = half
         if not is_half(self.value):
             raise ValueError(f"autocast computes in bfloat16 or float16, got dtype={self.value}")
 
@@ -89,7 +96,9 @@ class autocast(_Mode):
         block = ExitStack()
         if self.value is not None or modes.autocast is not None:
             block.enter_context(calls_in_python())      # machine code does not know the mode
+        block.callback(setattr, modes, "autocast_device", modes.autocast_device)
         self._blocks.append(block)
+        modes.autocast_device = self.device
         switches.autocast = True
         super().__enter__()
         return self

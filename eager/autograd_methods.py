@@ -19,6 +19,7 @@ from adjit.eager.in_place import WRITERS, apply_writer, written_without_gradient
 from adjit.eager.node import Edge, Handle, Node, edge_of, follow_writes
 from adjit.eager.tensor import Tensor, as_tensor, new_tensor
 from adjit.eager.tensor import tensor as make_tensor
+from adjit.eager.transfer import moved
 from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError, TraceError, UnsupportedError
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.types import is_complex, is_inexact
@@ -376,7 +377,7 @@ def _cotangent(output: Tensor, gradient: Any, what: str) -> Tensor:
                 f"{what} of a complex tensor ({output.dtype}): its derivative is no gradient", find_user_location(),
                 hint="reduce it to a real number first, such as abs(z) ** 2 or z.real; or pass gradient=")
         ones = np.ones(output.shape, output.dtype)
-        return make_tensor(ones) if is_tracing() else new_tensor(ones)
+        return make_tensor(ones) if is_tracing() else moved(new_tensor(ones), device_of(output.array))
     given = gradient if isinstance(gradient, Tensor) else as_tensor(
         gradient if isinstance(gradient, (np.ndarray, np.generic)) else np.asarray(gradient, output.dtype))
     if given.shape != output.shape:

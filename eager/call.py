@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager.device import DeviceRuntime, common_device
+from adjit.eager.device import DeviceRuntime, common_device, running_on
 from adjit.eager.modes import switches
 from adjit.eager.node import follow_writes
 from adjit.eager.node_names import node_name
@@ -229,7 +229,7 @@ def find_call(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, An
     call = None if counts else known_calls.get(key)
     if call is None:
         name, values = node_name(writes or function, args, dict(kwargs)), _OperandValues(lambda graph: differentiate(graph, Options()))
-        with at_users_line():
+        with at_users_line(), running_on(device):
             call = _trace(name, function, args, kwargs, operands, wanted, dynamic, is_view, function in CONSTANT, values, device)
         if values.asked or counts:
             return call

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from adjit.eager.device import check_device_program
 from adjit.eager.gradient_overrides import separate_history
 from adjit.eager.tensor import Tensor
 from adjit.ir.builder import GraphBuilder
@@ -22,7 +23,7 @@ from adjit.ir.graph import Value
 from adjit.ir.thread_context import thread
 from adjit.ir.types import F64, TensorType
 from adjit.tracer.array import TracedArray, as_traced, traced_array
-from adjit.tracer.array_checks import check_array
+from adjit.tracer.array_checks import check_array, is_ndarray
 from adjit.tracer.array_wrapper import DeviceLeaf
 from adjit.tracer.scope import Scope, active_scope
 from adjit.tracer.user_location import find_user_location
@@ -229,17 +230,12 @@ class Capture:
                 state["_grad"] = before
 
 
-class OnDevice(ArgumentError):
-    """A trace for the CPU met a tensor on a device. A function that is compiled for no device in particular is traced for this one then."""
-
-
 def check_place(array: Any) -> None:
     """Raise `ArgumentError` if the content of a tensor is not where the program under way is to run; numbers are copied there."""
     device = thread.context.device
-    if isinstance(array, DeviceLeaf) and device == "cpu":
-        raise OnDevice("a tensor on the device cuda:0 is used in a function that is compiled for the CPU", find_user_location(),
-                       hint="compile it with device=\"cuda\", or move the tensor: x.cpu()")
-    if isinstance(array, np.ndarray) and array.ndim and device != "cpu":
+    if isinstance(array, DeviceLeaf):
+        check_device_program()
+    if device != "cpu" and is_ndarray(array) and array.ndim:
         raise ArgumentError(f"Expected all tensors to be on the same device: a tensor of shape {array.shape} is on the CPU, and "
                             f"the function is compiled for {device!r}", find_user_location(), hint=f"move it: x.to({device!r})")
 

@@ -8,7 +8,8 @@ from typing import Any
 from adjit.eager.apply import execute
 from adjit.eager.call import differentiable
 from adjit.eager.capture import capturing, traced
-from adjit.eager.modes import modes
+from adjit.eager.device import DeviceRuntime, OnDevice, common_device, running_on
+from adjit.eager.modes import modes, switches
 from adjit.eager.node_names import node_name
 from adjit.eager.operation import Operation
 from adjit.eager.tensor import Tensor, new_tensor
@@ -17,7 +18,7 @@ from adjit.ir.errors import TraceError
 from adjit.ir.graph import Value
 from adjit.ir.types import is_inexact
 from adjit.tracer.array import TracedArray, as_traced, wrap
-from adjit.tracer.scope import Scope, active_scope, entered
+from adjit.tracer.scope import Scope, active_scope, entered, is_tracing
 from adjit.tracer.trees import flatten, unflatten
 from adjit.tracer.user_location import find_user_location
 
@@ -27,6 +28,16 @@ def apply_closure(function: Callable[..., Any], args: tuple[Any, ...], kwargs: M
 
     The function gets the tensors themselves. It may read other tensors from its closure, and write to them; it may not set gradients.
     """
+    if not switches.devices or is_tracing():
+        return _apply_closure_on(None, function, args, kwargs)
+    contents = [leaf.array for leaf in flatten((args, dict(kwargs)))[0] if isinstance(leaf, Tensor)]
+    try:
+        return _apply_closure_on(common_device(contents), function, args, kwargs)
+    except OnDevice:         # the closure reads tensors on a device
+        return _apply_closure_on("cuda", function, args, kwargs)
+
+
+def _apply_closure_on(device: str | None, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     outer = active_scope()
     parent = outer.builder if outer is not None and isinstance(outer.builder, GraphBuilder) else None
     builder = GraphBuilder(getattr(function, "__name__", "function"), parent, locate=find_user_location)
@@ -34,7 +45,7 @@ def apply_closure(function: Callable[..., Any], args: tuple[Any, ...], kwargs: M
     scope.values = None if outer is None else outer.root.values
     operands: dict[Value, Any] = {}
     leaves, tree = flatten((args, dict(kwargs)))
-    with capturing() as capture, entered(scope):
+    with running_on(device), capturing() as capture, entered(scope):
         inner = []
         for leaf in leaves:
             if isinstance(leaf, TracedArray):
@@ -66,7 +77,8 @@ def apply_closure(function: Callable[..., Any], args: tuple[Any, ...], kwargs: M
     ordered = [operands[param] for param in graph.params]
     weak = frozenset(index for index, operand in enumerate(ordered) if isinstance(operand, TracedArray) and operand.weak)
     wanted = tuple(index for index, operand in enumerate(ordered) if differentiable(operand)) if modes.grad else ()
-    operation = Operation(node_name(function, args, dict(kwargs)), graph, len(graph.results), wanted, weak)
+    make: Callable[..., Operation] = Operation if device is None else DeviceRuntime.operation
+    operation = make(node_name(function, args, dict(kwargs)), graph, len(graph.results), wanted, weak)
     made = execute(operation, ordered)
     for entry, content in zip(written, made[len(arrays):], strict=True):
         traced(entry.tensor).assign(traced(content).value)

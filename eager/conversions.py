@@ -222,8 +222,10 @@ def _tolist(self: Tensor) -> Any:
 
 def _nonzero(self: Tensor, as_tuple: bool = False) -> Any:
     """Return the indices of the elements that are not 0: one row for each, or with `as_tuple` one tensor for each dimension."""
-    indices = np.nonzero(_content(self))
-    return tuple(map(new_tensor, indices)) if as_tuple else new_tensor(np.stack(indices, axis=-1))
+    indices = np.nonzero(_found_by_host(self))
+    found = tuple(map(new_tensor, indices)) if as_tuple else (new_tensor(np.stack(indices, axis=-1)),)
+    found = tuple(moved(each, device_of(self.array)) for each in found)
+    return found if as_tuple else found[0]
 
 
 def _argwhere(self: Tensor) -> Tensor:
@@ -233,9 +235,9 @@ def _argwhere(self: Tensor) -> Tensor:
 
 def _nonzero_static(self: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """Return the indices of the first `size` elements that are not 0, one row for each; rows without one hold `fill_value`."""
-    found = np.stack(np.nonzero(_content(self)), axis=-1)[:size]
+    found = np.stack(np.nonzero(_found_by_host(self)), axis=-1)[:size]
     missing = np.full((size - found.shape[0], found.shape[1]), fill_value, np.int64)
-    return new_tensor(np.concatenate([found, missing]))
+    return moved(new_tensor(np.concatenate([found, missing])), device_of(self.array))
 
 
 def _unique(self: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
@@ -243,11 +245,17 @@ def _unique(self: Tensor, sorted: bool = True, return_inverse: bool = False, ret
 
     With `return_inverse` also the index of each element among them, with `return_counts` how often each is there.
     """
-    content = _content(self.detach())
+    content = _found_by_host(self.detach())
     _, first, inverse, counts = np.unique(content, True, True, True, axis=dim, equal_nan=False)
     values = _chosen(self, first, dim)
     shape = self.shape if dim is None else (self.shape[dim],)
     return _with_counts(values, np.reshape(inverse, shape), counts, return_inverse, return_counts)
+
+
+def _found_by_host(self: Tensor) -> Any:
+    """Content of a tensor whose values decide on the size of a result; of one on a device a copy, as the processor has to know the size."""
+    content = _content(self)
+    return content.copied() if isinstance(content, DeviceLeaf) else content
 
 
 def _chosen(self: Tensor, index: Any, dim: int | None) -> Tensor:
@@ -259,7 +267,7 @@ def _chosen(self: Tensor, index: Any, dim: int | None) -> Tensor:
 
 def _unique_consecutive(self: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
     """Return the elements that differ from the one before, or such slices of a dimension; arguments as of `unique`."""
-    content = _content(self.detach())
+    content = _found_by_host(self.detach())
     rows = np.reshape(content, (-1,)) if dim is None else np.moveaxis(content, dim, 0)
     differs = rows[1:] != rows[:-1]
     if differs.ndim > 1:
@@ -273,7 +281,8 @@ def _unique_consecutive(self: Tensor, return_inverse: bool = False, return_count
 
 
 def _with_counts(values: Tensor, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool) -> Any:
-    found = (values, *((new_tensor(inverse),) if return_inverse else ()), *((new_tensor(counts),) if return_counts else ()))
+    found = (values, *(moved(new_tensor(each), device_of(values.array)) for each, is_wanted in (
+        (inverse, return_inverse), (counts, return_counts)) if is_wanted))
     return found if len(found) > 1 else values
 
 

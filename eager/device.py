@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +12,7 @@ from adjit.eager.modes import switches
 from adjit.ir.errors import ArgumentError, UnsupportedError
 from adjit.ir.thread_context import thread
 from adjit.tracer.array import TracedArray
+from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_wrapper import DeviceLeaf
 from adjit.tracer.user_location import find_user_location
 
@@ -82,11 +84,27 @@ def check_device(given: Any) -> None:
                                hint="leave the device out, and move what is made: .to(device)")
 
 
+class OnDevice(ArgumentError):
+    """A trace for the CPU met a tensor on a device. A function that is compiled for no device in particular is traced for this one then."""
+
+
+def check_device_program() -> None:
+    """Raise `OnDevice` if a tensor on a device is used or made while a function is traced for the CPU."""
+    if thread.context.device == "cpu":
+        raise OnDevice("a tensor on the device cuda:0 is used in a function that is compiled for the CPU", find_user_location(),
+                              hint="compile it with device=\"cuda\", or move the tensor: x.cpu()")
+
+
 def device_of(array: Any) -> device:
     """Where the content of a tensor is; of a traced one, where the program runs."""
     if isinstance(array, TracedArray):
         return CUDA if thread.context.device == "cuda" else CPU
     return CUDA if isinstance(array, DeviceLeaf) else CPU
+
+
+def host_content(array: Any) -> Any:
+    """The content of a tensor, copied if it is on a device, for checks of its values."""
+    return array.copied() if isinstance(array, DeviceLeaf) else array
 
 
 def on_device(content: np.ndarray) -> DeviceLeaf:
@@ -102,7 +120,7 @@ def common_device(contents: Iterable[Any]) -> str | None:
     for content in contents:
         if isinstance(content, DeviceLeaf):
             there = True
-        elif isinstance(content, np.ndarray) and content.ndim:
+        elif is_ndarray(content) and content.ndim:
             here = True
     if here and there:
         raise ArgumentError("Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!",
@@ -113,3 +131,14 @@ def common_device(contents: Iterable[Any]) -> str | None:
 def names_device(given: Any) -> bool:
     """True for a device, or a text that names one, among arguments that may be dtypes too."""
     return isinstance(given, str) and given.partition(":")[0] in KINDS
+
+
+@contextmanager
+def running_on(device: str | None) -> Iterator[None]:
+    """Trace for a device, or for where traces are for."""
+    context = thread.context
+    before, context.device = context.device, context.device if device is None else device
+    try:
+        yield
+    finally:
+        context.device = before

@@ -13,6 +13,7 @@ import numpy as np
 from adjit.eager import arguments, indexing, shape_changes, signatures
 from adjit.eager.apply import apply, apply_in_python, machine_code
 from adjit.eager.checks import check_divisor, check_indices, check_parameter, checked
+from adjit.eager.device import host_content
 from adjit.eager.functional import elementwise, reductions, scattering, shapes, spectra, statistics
 from adjit.eager.functional import indexing as indexed
 from adjit.eager.functional import matmul as matmul
@@ -491,7 +492,7 @@ def _multinomial(self: Tensor, num_samples: int, replacement: bool = False, *, g
     replacement. Compiled code does not look at values.
     """
     if not is_tracing():
-        _check_probabilities(self.array, 1 if replacement else num_samples)
+        _check_probabilities(host_content(self.array), 1 if replacement else num_samples)
     return apply(elementwise.multinomial, (self.detach(), next_key(generator), operator.index(num_samples), bool(replacement)))
 
 

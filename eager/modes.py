@@ -25,6 +25,7 @@ class _Modes(threading.local):
     grad = True
     anomaly = False
     autocast: np.dtype[Any] | None = None
+    autocast_device = "cpu"
     default_float = np.dtype(np.float32)        # of all threads
 
     @property
@@ -32,7 +33,7 @@ class _Modes(threading.local):
         """What programs depend on: `grad`, unless another mode is in force, in which calls go through Python."""
         if self.autocast is None and self.default_float is _FLOAT32:
             return self.grad
-        return self.grad, self.autocast, self.default_float
+        return self.grad, self.autocast, self.autocast_device, self.default_float
 
 
 class _Switches:
@@ -48,7 +49,8 @@ _FLOAT32 = _Modes.default_float
 _lock, _in_python = threading.Lock(), ExitStack()
 modes = _Modes()
 """Modes of this thread. `modes.grad`: operations are recorded. `modes.anomaly`: nodes record the line, and backward looks
-for NaN. `modes.autocast`: the dtype in which products of float32 matrices are computed. `modes.default_float`: the dtype of tensors of
+for NaN. `modes.autocast`: the dtype in which products of float32 matrices on `modes.autocast_device` are
+computed. `modes.default_float`: the dtype of tensors of
 Python floats.
 """
 

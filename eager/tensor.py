@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adjit.eager.device import check_device, is_cuda, on_device
+from adjit.eager.device import check_device, check_device_program, is_cuda, on_device
 from adjit.eager.modes import modes
 from adjit.eager.size import Size
 from adjit.ir import ops
@@ -129,8 +129,8 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False, device: An
     tensor([1., 2.], dtype=float64, requires_grad=True)
     """
     made = new_tensor(_content(data, dtype, copy=True))
-    if is_cuda(device) and not is_tracing():
-        made = new_tensor(on_device(made.array))
+    if is_cuda(device):
+        made = new_tensor(made_on_device(made.array))
     made.requires_grad = requires_grad      # type: ignore[attr-defined]
     return made
 
@@ -147,7 +147,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     if isinstance(data, Tensor):
         return data.to(dtype=dtype, device=device)      # type: ignore[no-any-return]
     content = _content(data, dtype, copy=False)
-    return new_tensor(on_device(content) if is_cuda(device) and not is_tracing() else content)
+    return new_tensor(made_on_device(content) if is_cuda(device) else content)
 
 
 def _content(data: Any, dtype: Any, copy: bool) -> Any:
@@ -173,6 +173,14 @@ def _content(data: Any, dtype: Any, copy: bool) -> Any:
         wanted = modes.default_float if is_float(array.dtype) else complex_dtype(modes.default_float)
     content = np.array(array, wanted, copy=True if copy else None, order="C" if copy else "K", ndmin=0)
     return _constant(content, copy) if is_tracing() else content
+
+
+def made_on_device(content: Any) -> Any:
+    """Content of a new tensor on a device: within a trace itself, if the program runs there."""
+    if not is_tracing():
+        return on_device(content)
+    check_device_program()
+    return content
 
 
 def own_tensor(content: np.ndarray) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from adjit.eager.call import differentiable
-from adjit.eager.device import CPU, CUDA, device_of, is_cuda, on_device
+from adjit.eager.device import CPU, CUDA, check_device_program, device_of, is_cuda, on_device
 from adjit.eager.modes import modes
 from adjit.eager.tensor import Tensor, new_tensor
 from adjit.eager.user_function import Function
@@ -28,12 +28,14 @@ class Transfer(Function):
 
 
 def moved(tensor: Tensor, device: Any) -> Tensor:
-    """The tensor on a device, "cpu" or "cuda": itself if it is there. Within a compiled function all tensors are where its program runs;
-    raises `UnsupportedError` there for another device."""
+    """The tensor on a device, "cpu" or "cuda": itself if it is there, or for None. Within a compiled function all tensors are where its
+    program runs; raises `OnDevice` or `UnsupportedError` there for another device."""
     wanted = CUDA if is_cuda(device) else CPU
-    if device_of(tensor.array) is wanted:
+    if device is None or device_of(tensor.array) is wanted:
         return tensor
     if is_tracing():
+        if wanted is CUDA:
+            check_device_program()
         raise UnsupportedError(f"a tensor is moved to {wanted} in a function that is compiled for {tensor.device}", find_user_location(),
                                hint="move tensors before the call, and results after it")
     if modes.grad and differentiable(tensor):

@@ -9,6 +9,7 @@ import numpy as np
 
 from adjit.eager.call import differentiable
 from adjit.eager.capture import current_capture
+from adjit.eager.device import device_of
 from adjit.eager.modes import modes, no_grad
 from adjit.eager.node import Edge, Node, edge_of
 from adjit.eager.tensor import Tensor, tensor
@@ -73,11 +74,12 @@ class FunctionNode(Node):
     function: type[Function]
     operands: Any       # types of the operands that are differentiated
     results: list[TensorType]
+    device: str     # of the operands that are differentiated
 
     def pull_back(self, cotangents: list[Tensor | None]) -> list[Tensor | None]:
         """Compute the cotangents of the wanted operands."""
         zeros = self.context._materialize
-        given = [tensor(np.zeros(result.shape, result.dtype)) if cotangent is None and zeros else cotangent
+        given = [tensor(np.zeros(result.shape, result.dtype), device=self.device) if cotangent is None and zeros else cotangent
                  for cotangent, result in zip(cotangents, self.results, strict=True)]
         gradients = gradients_of(self.function, self.context, given, len(self.edges))
         return [gradients[index] for index in self.operation.wanted]
@@ -166,6 +168,7 @@ class Function:
             node = FunctionNode(operation, tuple(edges), [], find_user_location(), current_capture())
             node.context, node.function, node.results = context, cls, [_type(item) for item in results]
             node.operands = [_type(args[index]) for index in wanted]
+            node.device = device_of(args[wanted[0]].array)
             for index, result in enumerate(results):
                 if active[index]:
                     result._node, result._index, result._requires_grad = node, index, True

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adjit.codegen.process.gc_pause import gc_paused
-from adjit.eager.capture import OnDevice
+from adjit.eager.device import OnDevice
 from adjit.ir.analysis.buffer_assignment import arena_bytes
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind

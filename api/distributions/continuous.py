@@ -21,7 +21,7 @@ EULER = 0.57721566490153286060
 def _open_uniform(shape: Shape, like: Tensor) -> Tensor:
     """Uniform numbers within (0, 1), neither of the two."""
     tiny = float(np.finfo(like.dtype).tiny)
-    return rand(shape, dtype=like.dtype).clamp(tiny, 1.0 - float(np.finfo(like.dtype).eps) / 2)     # type: ignore[no-any-return]
+    return rand(shape, dtype=like.dtype, device=like.device).clamp(tiny, 1.0 - float(np.finfo(like.dtype).eps) / 2)     # type: ignore[no-any-return]
 
 
 class _LocationScale(Distribution):
@@ -61,7 +61,7 @@ class Normal(_LocationScale):
         return self.scale ** 2
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
-        return self.loc + randn(self._extended_shape(sample_shape), dtype=self.loc.dtype) * self.scale      # type: ignore[no-any-return]
+        return self.loc + randn(self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device) * self.scale      # type: ignore[no-any-return]
 
     def log_prob(self, value: TensorLike) -> Tensor:
         return -0.5 * self._standard(value) ** 2 - self.scale.log() - 0.5 * LOG_2PI
@@ -207,7 +207,7 @@ class StudentT(Distribution):
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         half_chi2 = log_gamma_draw((self.df / 2).expand(*shape)).exp()
-        return self.loc + self.scale * randn(shape, dtype=self.df.dtype) * (self.df / (2 * half_chi2)).sqrt()       # type: ignore[no-any-return]
+        return self.loc + self.scale * randn(shape, dtype=self.df.dtype, device=self.df.device) * (self.df / (2 * half_chi2)).sqrt()       # type: ignore[no-any-return]
 
     def log_prob(self, value: TensorLike) -> Tensor:
         y = (self._checked(value) - self.loc) / self.scale
@@ -254,7 +254,7 @@ class Uniform(Distribution):
         return (self.high - self.low) ** 2 / 12
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
-        return self.low + rand(self._extended_shape(sample_shape), dtype=self.low.dtype) * (self.high - self.low)   # type: ignore[no-any-return]
+        return self.low + rand(self._extended_shape(sample_shape), dtype=self.low.dtype, device=self.low.device) * (self.high - self.low)   # type: ignore[no-any-return]
 
     def log_prob(self, value: TensorLike) -> Tensor:
         x = self._checked(value)
@@ -301,7 +301,7 @@ class Exponential(Distribution):
         return self.rate ** -2
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
-        return -(-rand(self._extended_shape(sample_shape), dtype=self.rate.dtype)).log1p() / self.rate      # type: ignore[no-any-return]
+        return -(-rand(self._extended_shape(sample_shape), dtype=self.rate.dtype, device=self.rate.device)).log1p() / self.rate      # type: ignore[no-any-return]
 
     def log_prob(self, value: TensorLike) -> Tensor:
         return self.rate.log() - self.rate * self._checked(value)
@@ -459,7 +459,7 @@ class HalfNormal(Distribution):
         return self.scale ** 2 * (1 - 2 / math.pi)
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
-        return (randn(self._extended_shape(sample_shape), dtype=self.scale.dtype) * self.scale).abs()       # type: ignore[no-any-return]
+        return (randn(self._extended_shape(sample_shape), dtype=self.scale.dtype, device=self.scale.device) * self.scale).abs()       # type: ignore[no-any-return]
 
     def log_prob(self, value: TensorLike) -> Tensor:
         x = self._checked(value)

@@ -57,6 +57,10 @@ class _OfProbability(Distribution):
     def _dtype(self) -> Any:
         return (self._probs if self._logits is None else self._logits).dtype        # type: ignore[union-attr]
 
+    @property
+    def _device(self) -> Any:
+        return (self._probs if self._logits is None else self._logits).device       # type: ignore[union-attr]
+
     def _softplus(self, x: Tensor) -> Tensor:
         return x.clamp(min=0) + (-x.abs()).exp().log1p()
 
@@ -94,7 +98,7 @@ class Bernoulli(_OfProbability):
 
     def sample(self, sample_shape: Shape = ()) -> Tensor:
         with no_grad():
-            return (rand(self._extended_shape(sample_shape), dtype=self._dtype) < self.probs).to(self._dtype)       # type: ignore[no-any-return]
+            return (rand(self._extended_shape(sample_shape), dtype=self._dtype, device=self._device) < self.probs).to(self._dtype)       # type: ignore[no-any-return]
 
     def log_prob(self, value: TensorLike) -> Tensor:
         x = self._checked(value)
@@ -104,7 +108,7 @@ class Bernoulli(_OfProbability):
         return self._softplus(self.logits) - self.logits * self.probs
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        values = arange(2, dtype=self._dtype).reshape(-1, *(1,) * len(self.batch_shape))
+        values = arange(2, dtype=self._dtype, device=self._device).reshape(-1, *(1,) * len(self.batch_shape))
         return values.expand(-1, *self.batch_shape) if expand else values       # type: ignore[no-any-return]
 
 
@@ -135,7 +139,7 @@ class Geometric(_OfProbability):
 
     def sample(self, sample_shape: Shape = ()) -> Tensor:
         with no_grad():
-            u = rand(self._extended_shape(sample_shape), dtype=self._dtype)
+            u = rand(self._extended_shape(sample_shape), dtype=self._dtype, device=self._device)
             return ((-u).log1p() / (-self.probs).log1p()).floor()       # type: ignore[no-any-return]
 
     def log_prob(self, value: TensorLike) -> Tensor:
@@ -181,8 +185,8 @@ class Binomial(_OfProbability):
         with no_grad():
             shape = self._extended_shape(sample_shape)
             most = int(self.total_count.max())
-            trials = rand((most, *shape), dtype=self._dtype) < self.probs
-            counted = arange(most).reshape(-1, *(1,) * len(shape)) < self.total_count
+            trials = rand((most, *shape), dtype=self._dtype, device=self._device) < self.probs
+            counted = arange(most, device=self._device).reshape(-1, *(1,) * len(shape)) < self.total_count
             return (trials & counted).sum(0).to(self._dtype)        # type: ignore[no-any-return]
 
     def log_prob(self, value: TensorLike) -> Tensor:
@@ -199,7 +203,7 @@ class Binomial(_OfProbability):
         most = int(self.total_count.max())
         if bool(self.total_count.min() != most):
             raise NotImplementedError("values of binomial distributions of different total_count")
-        values = arange(most + 1, dtype=self._dtype).reshape(-1, *(1,) * len(self.batch_shape))
+        values = arange(most + 1, dtype=self._dtype, device=self._device).reshape(-1, *(1,) * len(self.batch_shape))
         return values.expand(-1, *self.batch_shape) if expand else values       # type: ignore[no-any-return]
 
 
@@ -235,7 +239,7 @@ class Poisson(Distribution):
         """Draw by the inverse distribution function; it needs SciPy."""
         with no_grad():
             rate = self.rate.double().expand(*self._extended_shape(sample_shape))
-            u = rand(rate.shape, dtype="float64")
+            u = rand(rate.shape, dtype="float64", device=rate.device)
             from_above = _special("pdtrik")(u, rate).ceil()
             from_above = where(from_above > 0, from_above, 0.0)      # NaN where the first probability is larger
             lower = (from_above - 1).clamp(min=0)
@@ -319,7 +323,7 @@ class Categorical(Distribution):
         return -(finite * self.probs).sum(-1)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        values = arange(self._num_events).reshape(-1, *(1,) * len(self.batch_shape))
+        values = arange(self._num_events, device=self.probs.device).reshape(-1, *(1,) * len(self.batch_shape))
         return values.expand(-1, *self.batch_shape) if expand else values       # type: ignore[no-any-return]
 
 
@@ -387,7 +391,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
 
 def _one_hot(index: Tensor, like: Tensor) -> Tensor:
-    return (index.unsqueeze(-1) == arange(like.shape[-1])).to(like.dtype)       # type: ignore[no-any-return]
+    return (index.unsqueeze(-1) == arange(like.shape[-1], device=like.device)).to(like.dtype)       # type: ignore[no-any-return]
 
 
 class Multinomial(Distribution):

@@ -44,7 +44,7 @@ class MultivariateNormal(Distribution):
             factor = linalg.cholesky(as_tensor(covariance_matrix))
         else:
             flipped = linalg.cholesky(as_tensor(precision_matrix).flip(-2, -1)).flip(-2, -1).mT
-            factor = linalg.solve_triangular(flipped, eye(flipped.shape[-1], dtype=flipped.dtype), lower=True)
+            factor = linalg.solve_triangular(flipped, eye(flipped.shape[-1], dtype=flipped.dtype, device=flipped.device), lower=True)
         mean = as_tensor(loc)
         batch = np.broadcast_shapes(mean.shape[:-1], factor.shape[:-2])
         self.loc, self.scale_tril = mean.expand(*batch, mean.shape[-1]), factor.expand(*batch, *factor.shape[-2:])
@@ -73,7 +73,7 @@ class MultivariateNormal(Distribution):
         return (self.scale_tril ** 2).sum(-1)
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
-        eps = randn(self._extended_shape(sample_shape), dtype=self.loc.dtype)
+        eps = randn(self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device)
         return self.loc + (self.scale_tril @ eps.unsqueeze(-1)).squeeze(-1)
 
     def _half_log_det(self) -> Tensor:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from adjit.eager.device import host_content
 from adjit.ir.errors import AdjitError, Location
 from adjit.ir.types import real_dtype
 from adjit.runtime.pure_callback import pure_callback
@@ -40,6 +41,7 @@ WORDS: dict[Any, str] = {
 
 def check_factored(function: Any, matrices: np.ndarray, result: np.ndarray, upper: bool = False) -> None:
     """Raise `LinAlgError` if a result is not finite because NumPy's `function` cannot factor one of the matrices that it was made of."""
+    result, matrices = host_content(result), host_content(matrices)
     if np.isfinite(result).all():
         return
     for index in np.ndindex(matrices.shape[:-2]):

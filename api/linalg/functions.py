@@ -14,6 +14,7 @@ from adjit.ir.errors import ShapeError, TraceError
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.types import F64, is_inexact
 from adjit.tracer.array import TracedArray, as_traced
+from adjit.tracer.array_checks import as_content
 from adjit.tracer.array_wrapper import ArrayWrapper, find_wrapper
 from adjit.tracer.caught_errors import is_caught
 from adjit.tracer.dispatch import dispatched
@@ -71,7 +72,7 @@ def stands_for(numpy_function: Function, *keywords: str) -> Callable[[Callable[P
                 return numpy_function(*args, **kwargs)
             result: Any = within(*args, **kwargs)
             if numpy_function in _RAISING and isinstance(result, ArrayWrapper) and not is_tracing():
-                failures.check_factored(numpy_function, np.asarray(args[0].array if isinstance(args[0], ArrayWrapper) else args[0]),
+                failures.check_factored(numpy_function, as_content(args[0].array if isinstance(args[0], ArrayWrapper) else args[0]),
                                         result.array, bool(kwargs.get("upper")))
             if numpy_function in _RAISING and isinstance(result, TracedArray) and is_caught(np.linalg.LinAlgError):
                 given = [as_traced(x) for x in (*args, *kwargs.values()) if not isinstance(x, (bool, str))]

@@ -404,4 +404,4 @@ def _loaded(name: str, value: Any, param: Tensor, shape: tuple[int, ...]) -> Ten
     if name not in _SCALARS and np.shape(_content(value)) != shape:
         raise ShapeError(f"{name} has the shape {np.shape(_content(value))}", find_user_location())
     dtype = np.int64 if name == "step" else np.float64 if name in _SCALARS else state_dtype(param.dtype)
-    return tensor(value if isinstance(value, Tensor) else np.asarray(value), dtype)
+    return tensor(value if isinstance(value, Tensor) else np.asarray(value), dtype, device=device_of(param.array))

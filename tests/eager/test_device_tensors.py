@@ -243,6 +243,28 @@ def test_a_module_that_moves_is_traced_again() -> None:
         run(aj.tensor(A, device="cuda"))
 
 
+def test_programs_follow_the_tensors() -> None:
+    """Without device= a program is for the device of its tensors, whether they are arguments, in a closure, or made there."""
+    there, model = aj.tensor(A, device="cuda"), nn.Linear(5, 1).to("cuda")
+    for made in (aj.compile(model)(there), aj.compile(lambda: there + 1)(),
+                 aj.compile(lambda x: x.to("cuda") + aj.zeros(5, device="cuda"))(there[0]),
+                 aj.grad(lambda x: (model(x) ** 2).sum())(there), aj.func.vmap(aj.func.grad(lambda x: (x ** 3).sum()))(there)):
+        assert made.is_cuda
+    assert aj.compile(lambda x: 2 * x)(aj.device_put(A)).device == "cuda"
+    on_both = aj.compile(lambda x: x * 2)
+    assert [on_both(x).device.type for x in (there, aj.tensor(A), there, aj.tensor(A))] == ["cuda", "cpu", "cuda", "cpu"]
+    assert on_both.cache_info().traces == 2
+
+
+def test_mixed_precision_is_of_one_device() -> None:
+    layer, x = nn.Linear(5, 3).to("cuda"), aj.tensor(A, device="cuda")
+    with aj.autocast("cuda"):
+        assert layer(x).dtype == aj.compile(lambda x: layer(x))(x).dtype == aj.float16
+        assert (aj.tensor(A) @ aj.tensor(B)).dtype == aj.float32
+    with aj.autocast("cpu", dtype=aj.float16):
+        assert layer(x).dtype == aj.float32
+
+
 def test_compiled_functions_do_not_write_to_views_from_outside() -> None:
     x = aj.tensor(A, device="cuda")
     row = x[1]

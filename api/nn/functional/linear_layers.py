@@ -19,7 +19,7 @@ from adjit.ir.errors import ArgumentError, IndexingError, UnsupportedError
 from adjit.ir.types import I64, is_float
 from adjit.nn.functional.arguments import Array, floating, integers, parameter, refuse_shape
 from adjit.tracer.array import TracedArray, as_traced, wrap
-from adjit.tracer.array_wrapper import ArrayWrapper
+from adjit.tracer.array_wrapper import ArrayWrapper, DeviceLeaf
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.functions.composites import vector_norm
 from adjit.tracer.lowering import iota
@@ -50,7 +50,7 @@ def linear(input: Any, weight: Any, bias: Any | None = None) -> Any:
     """
     if isinstance(weight, ArrayWrapper) and len(weight.array.shape) == 2:
         array = input.array if isinstance(input, ArrayWrapper) else input
-        if isinstance(array, (np.ndarray, TracedArray)) and is_float(array.dtype):
+        if isinstance(array, (np.ndarray, TracedArray, DeviceLeaf)) and is_float(array.dtype):
             return _on_tensors(input, array.shape, weight, bias)
     return _linear(input, weight, bias)
 

@@ -75,7 +75,7 @@ def numbers(value: Any, path: str = "") -> dict[str, list[float]]:
     elif isinstance(value, (list, tuple)) and not all(isinstance(item, (int, float)) for item in value):
         items = enumerate(value)        # type: ignore[assignment]
     else:
-        return {path: _summary(np.asarray(value.detach().numpy() if hasattr(value, "detach") else value, np.float64).ravel())}
+        return {path: _summary(np.asarray(value.detach().cpu().numpy() if hasattr(value, "detach") else value, np.float64).ravel())}
     found: dict[str, list[float]] = {}
     for key, item in items:
         found |= numbers(item, f"{path}.{key}" if path else str(key))
