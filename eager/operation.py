@@ -22,6 +22,7 @@ from adjit.ir.emitter import emitting
 from adjit.ir.errors import Role, VerificationError
 from adjit.ir.graph import Graph, Value, walk
 from adjit.ir.ops.traits import CALLS, SAVES_OPERANDS
+from adjit.ir.thread_context import thread
 from adjit.ir.types import is_inexact
 from adjit.passes.autodiff.activity import active_values
 from adjit.passes.autodiff.differentiate import differentiate, expand_vjps
@@ -247,7 +248,8 @@ class _Counted:
 
 
 def _clean_up(graph: Graph) -> Graph:
-    for step in _CLEANUP_PASSES:
+    """The graph without what does nothing. In a trace that counts rows, numbers stay that are special for this number of rows alone."""
+    for step in _CLEANUP_PASSES if thread.context.row_probe is None else (eliminate_dead_code,):
         graph = step(graph, _OPTIONS)
     return graph
 

@@ -37,8 +37,8 @@ Rows = Names | Mapping[str | int, int]
 class CompileOptions:
     """The options in effect. `backend` is "native", "numba" or "interpret"; `static` and `donate` are names of arguments. A program that
     `repeats` runs a function again for its derivative: what that stores outside was stored before. `batch` names the arguments that are
-    arrays of any number of rows. A function that `follows` is compiled for the device of its tensors and arrays, for the CPU if none is on
-    one."""
+    arrays of any number of rows, and the program `keeps_rows` between loops over them in memory of the call. A function that `follows` is
+    compiled for the device of its tensors and arrays, for the CPU if none is on one."""
 
     static: frozenset[str] = frozenset()
     donate: frozenset[str] = frozenset()
@@ -52,6 +52,7 @@ class CompileOptions:
     repeats: bool = False
     shadow: float = 0.0
     batch: frozenset[str] = frozenset()
+    keeps_rows: bool = True
     follows: bool = False
 
     @property

@@ -23,6 +23,10 @@ from adjit.ir.thread_context import thread
 from adjit.tracer.user_location import find_user_location, is_ours
 
 
+NO_ROWS = 1 << 62
+"""Number of rows of a trace in which no length is taken for one of rows, but which is made as those are that count rows."""
+
+
 class RowProbe:
     """A trace for `size` rows, a number that no other length is a multiple of. `reads` are the uses of the number of rows by Python,
     `numbers` the numbers that it computed from it and that became constants of the graph."""

@@ -11,6 +11,9 @@ RESULT_BYTES = len(RESULT) * 8
 BLOCK_BYTES = 1 << 16
 """Bytes from which results lie in blocks of the memory pool: the system would fault in new pages for each such result."""
 
+ROW_BLOCK_BYTES = 1 << 12
+"""The same, of results of any number of rows. There may be many of them: what one loop over rows leaves for another."""
+
 MAX_RANK = 64       # of NumPy's arrays
 
 SCALAR_BYTES = 16
@@ -66,7 +69,7 @@ def _write_new_array(text: Builder) -> None:
             text.store("i64", text.mul(per_row, "%rows"), lengths)
             shape.set(lengths)
             size.set(text.mul(text.load("i64", "%result", RESULT["row_bytes"]), "%rows"))
-            is_block.set(text.compare("uge", size.value, BLOCK_BYTES))
+            is_block.set(text.compare("uge", size.value, ROW_BLOCK_BYTES))
         large = is_block.value
         with text.if_(large):
             block.set(text.call("ptr", "@take", ("i64", size.value)))

@@ -2,28 +2,30 @@
 
 What depends on no row runs before; ops that keep rows apart run panel by panel, and what they add up over rows is carried from one panel to
 the next; what depends on such sums runs after the last panel: an optimiser's update. Rows that depend on sums over rows (a normalized
-batch) take a second loop, which computes again what it needs of the first.
+batch) take a further loop. It computes again what it needs of the loops before, but for products and the like, which those leave in memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from adjit.ir import ops
+from adjit.ir.analysis.cost import terms_of
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
-from adjit.ir.definition import Kind
+from adjit.ir.definition import Kind, OpCost
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import Location
-from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Value, is_kept, needed_ops, number_of
+from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Value, is_kept, needed_ops, number_of, updated_results
 from adjit.ir.memory_sizes import aligned
 from adjit.ir.ops.control_flow import COUNT
 from adjit.ir.ops.panels import MOST_PARTS, NARROW_SIZES, PANEL_SIZES, SIZES_OF_LARGE_SUMS
 from adjit.ir.row_number import emit_number
 from adjit.ir.types import TensorType
+from adjit.passes.panels.linear_sums import with_linear_sums
 from adjit.passes.panels.row_axes import RowGraphs, RowsMixed, is_sum_over_rows, row_operands
 
 MAX_PART_BYTES = 1 << 22
@@ -41,34 +43,51 @@ MIN_BEGINNING_BYTES = 1 << 14
 """Bytes of sums from which fewer rows than the largest panel begin without zeros to add to. It is more code; zeros are half of the time
 of one row, of gradients of large layers."""
 
-MAX_LOOPS = 3
-"""Loops over the rows: each computes again what it needs of the rows of those before. A training step with one batch normalisation would be
-5 loops, in 2.5 of the time of a program made for the size."""
+MAX_LOOPS = 40
+"""Loops over the rows, each of which is code for each size of panels. A training step takes 4 for a batch normalisation, and 3 more for each
+further one."""
+
+_KEPT = (Kind.WINDOW, Kind.SCAN, Kind.LINALG, Kind.EXTERNAL)
+"""Kinds of ops whose results are kept in memory for later loops, as those of contractions of `MIN_KEPT_TERMS` products, and of
+transcendental functions, are."""
+
+MIN_KEPT_TERMS = 4
+
+MAX_COMPUTATIONS = 4
+"""Most times that an op is computed, on average over all: from there on all rows that a later loop needs are kept. Of layers with batch
+normalisations it is 2 to 3."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowProgram:
-    """Graph of a program for any number of rows, its last parameter. Its types are those of the largest panel; `params` and `results`
-    have the numbers of those parameters and results that are rows, with the elements that a row takes along the first axis."""
+    """Graph of a program for any number of rows, its last parameter. Its types are those of the largest panel; `params` has the numbers of
+    those parameters that are rows, with the elements that a row takes along the first axis. Results from number `first_kept` on, `kept` of
+    them, are none of the function's: rows that one loop leaves for another."""
 
     graph: Graph
     params: Mapping[int, int]
-    results: Mapping[int, int]
     loops: int
     sizes: tuple[int, ...]
+    first_kept: int
+    kept: int
+
+    def result_number(self, number: int) -> int:
+        """The program's result for one of the function's."""
+        return number + self.kept * (number >= self.first_kept)
 
 
-def split_rows(graphs: RowGraphs) -> RowProgram:
-    """The program of a function. Raises `RowsMixed` if it computes rows from other rows."""
-    return _Split(graphs).run()
+def split_rows(graphs: RowGraphs, keeps: bool = True) -> RowProgram:
+    """The program of a function. Raises `RowsMixed` if it computes rows from other rows. With `keeps`, one loop may leave rows in memory for
+    another, in further results, before those that update parameters."""
+    return _Split(graphs, keeps).run()
 
 
 class _Split:
-    def __init__(self, graphs: RowGraphs) -> None:
-        self.graphs = graphs
-        self.graph = graphs.graphs[0]
+    def __init__(self, graphs: RowGraphs, keeps: bool) -> None:
+        self.graphs, self.keeps = graphs, keeps
+        self.graph = with_linear_sums(graphs)
         self.rows = graphs.rows
-        self.index = {op: number for number, op in enumerate(self.graph.ops)}
+        self.index = {op: number for number, op in enumerate(graphs.graphs[0].ops)}
         self.needed = set(needed_ops(self.graph.ops, self.graph.results))
         self.sizes: tuple[int, ...] = PANEL_SIZES
         self.level: dict[Value, int] = dict.fromkeys(self.graph.params, 0)
@@ -153,11 +172,11 @@ class _Split:
         """Find out whether an op works on rows, adds them up, or has nothing to do with them."""
         if is_kept(op):
             raise RowsMixed(f"{op.name} is seen from outside, once", op.loc)
-        versions = [graph.ops[self.index[op]] for graph in self.graphs.graphs]
         takes = [value for value in op.operands if value in self.rows]
         gives = [value for value in op.results if value in self.rows]
         level = self._level_of(op)
         if gives:
+            versions = [graph.ops[self.index[op]] for graph in self.graphs.graphs]
             if op.regions or op.name == "table" or len(gives) != len(op.results) or row_operands(self.graphs, versions) is None:
                 raise RowsMixed(f"{op.name} computes rows from other rows", op.loc)
         elif takes:
@@ -180,6 +199,7 @@ class _Emission:
                                                  split.graphs.type_for(value, split.sizes[0]), value.name, role)
                        for value, role in zip(graph.params, graph.param_roles, strict=True)}
         self.count = self.builder.param(COUNT, "rows")
+        self.kept = self._kept() if split.keeps and loops > 1 else {}
         self.row_results: dict[int, Value] = {}
 
     def program(self) -> RowProgram:
@@ -198,11 +218,39 @@ class _Emission:
                     self._emit_loop(loop)
             results = [self.row_results[number] if value in self.rows else self.values[value]
                        for number, value in enumerate(graph.results)]
+            first_kept = len(results) - len(updated_results(graph))
+            results[first_kept:first_kept] = [self.values[value] for value in self.kept]
             made = self.builder.build(results)
         params = {number: self.rows[value].length for number, value in enumerate(graph.params)
                   if value in self.rows and value not in split.graphs.counters}
-        found = {number: self.rows[value].length for number, value in enumerate(graph.results) if value in self.rows}
-        return RowProgram(made, params, found, self.loops, split.sizes)
+        return RowProgram(made, params, self.loops, split.sizes, first_kept, len(self.kept))
+
+    def _kept(self) -> dict[Value, int]:
+        """Rows that are kept in memory, with the loop that computes them: what later loops would compute again, and is worth it; or all,
+        of many loops."""
+        wanted = [self._wanted(loop) for loop in range(self.loops)]
+        bodies = [self._body(values) for values in wanted]
+        first: dict[Value, int] = {}
+        for loop, body in enumerate(bodies):
+            for op in body:
+                for value in op.results:
+                    first.setdefault(value, loop)
+        ops = set().union(*bodies)
+        kept = {value for op in ops if _is_costly(op) for value in op.results}
+        computed = sum(len(self._body(values, {value for value in kept if first[value] < loop})) for loop, values in enumerate(wanted))
+        if computed > MAX_COMPUTATIONS * len(ops):
+            kept = {value for op in ops if any(value in self.rows for value in op.operands) for value in op.results}
+        kept = {value for value in kept if self.rows[value].axis == 0}
+        read: set[Value] = set()
+        for loop, values in enumerate(wanted):
+            there = {value for value in kept if first[value] < loop}
+            read.update(there.intersection((*values, *(value for op in self._body(values, there) for value in op.operands))))
+        return {value: loop for value, loop in first.items() if value in read}
+
+    def _wanted(self, loop: int) -> list[Value]:
+        """Rows that a loop is for: what it adds up, and in the last loop what the program returns."""
+        results = self.split._row_results() if loop == self.loops - 1 else []
+        return [*(value for op in self.sums[loop] for value in op.operands if value in self.rows), *results]
 
     def _emit_shared(self, op: Op) -> None:
         number = self.split.graphs.numbers.get(op)
@@ -219,13 +267,17 @@ class _Emission:
     def _emit_loop(self, loop: int) -> None:
         """Emit a loop; the last one has the rows among the results."""
         split, graph = self.split, self.split.graph
-        sums = self.sums[loop]
-        outputs = [number for number, value in enumerate(graph.results) if value in self.rows and loop == self.loops - 1]
-        wanted = [*(value for op in sums for value in op.operands if value in self.rows), *(graph.results[number] for number in outputs)]
-        body = self._body(wanted)
+        sums, is_last = self.sums[loop], loop == self.loops - 1
+        returned = [number for number, value in enumerate(graph.results) if value in self.rows and is_last]
+        kept = [value for value, made_by in self.kept.items() if made_by == loop]
+        outputs = [*(graph.results[number] for number in returned), *kept]
+        wanted = self._wanted(loop)
+        there = {value: made_by for value, made_by in self.kept.items() if made_by < loop}
+        body = self._body([*wanted, *kept], there)
         numbers = [op for op in body if op in split.graphs.numbers]
         rows = [value for value in graph.params if value in self.rows and value not in split.graphs.counters
-                and (loop == self.loops - 1 or self._is_used(value, body, sums, wanted))]       # the op says of all which have rows
+                and (is_last or self._is_used(value, body, sums, wanted))]       # the op says of all which have rows
+        rows += [value for value in there if self._is_used(value, body, sums, wanted)]
         read = [value for op in body for value in op.operands] + [value for op in sums for value in op.operands[_accumulates(op):]]
         made = {op.results[0]: op for op in graph.ops if op.definition.kind is Kind.CREATION and op not in split.graphs.numbers}
         constants = [op for value, op in made.items() if value in read and value not in self.rows]
@@ -241,7 +293,8 @@ class _Emission:
                       for number in range(1, len(split.sizes)) if _is_large(sums)]
         results = ops.panels.emit(*operands, regions=[*regions, *beginnings, self._combination(sums)], initial=initial, slices=len(rows),
                                   sizes=split.sizes, parts=parts, beginnings=len(beginnings), scratch_bytes=0)
-        self.row_results.update(zip(outputs, results, strict=False))
+        self.row_results.update(zip(returned, results, strict=False))
+        self.values.update(zip(kept, results[len(returned):], strict=False))
         for op, value in zip(sums, results[len(outputs):], strict=True):
             is_added = _accumulates(op) and op.operands[0] not in zeros
             self.values[op.result] = ops.add(self.values[op.operands[0]], value) if is_added else value
@@ -258,14 +311,14 @@ class _Emission:
                     results.append(_COMBINE.get(op.name, ops.add)(one, two))
             return builder.build(results)
 
-    def _body(self, wanted: Iterable[Value]) -> list[Op]:
-        """Ops on rows that these values of rows need."""
-        needed = set(wanted)
+    def _body(self, wanted: Iterable[Value], there: Collection[Value] = ()) -> list[Op]:
+        """Ops on rows that these values of rows need, where those of `there` need none."""
+        needed = {value for value in wanted if value not in there}
         found: list[Op] = []
         for op in reversed(self.split.graph.ops):
             if any(value in needed for value in op.results) and op.results[0] in self.rows:
                 found.append(op)
-                needed.update(value for value in op.operands if value in self.rows)
+                needed.update(value for value in op.operands if value in self.rows and value not in there)
         return found[::-1]
 
     def _is_used(self, value: Value, body: Sequence[Op], sums: Sequence[Op], wanted: Sequence[Value]) -> bool:
@@ -277,7 +330,7 @@ class _Emission:
         number = op.definition.identity(dtype) if op.definition.identity is not None else dtype.type(0)
         return number.item() if isinstance(number, np.generic) else number
 
-    def _region(self, number: int, body: Sequence[Op], sums: Sequence[Op], outputs: Sequence[int], rows: Sequence[Value],
+    def _region(self, number: int, body: Sequence[Op], sums: Sequence[Op], outputs: Sequence[Value], rows: Sequence[Value],
                 shared: Sequence[Value], numbers: Sequence[Op], begins: bool = False) -> Graph:
         """What is done with one panel of the size `number`. One that `begins` has nothing to add its sums to."""
         graphs, size = self.split.graphs, self.split.sizes[number]
@@ -296,7 +349,7 @@ class _Emission:
                     known.update(zip(op.results, self._of_panel(builder, op, size, known, start, scalars), strict=True))
             results: list[Value] = []
             for output in outputs:
-                value = known[self.split.graph.results[output]]
+                value = known[output]
                 taken = value in builder.params or value in results     # a result has memory of its own
                 results.append(ops.reshape(value, shape=value.type.shape) if taken else value)
             combined = []
@@ -339,6 +392,13 @@ def _first(start: Value, length: int, type: TensorType) -> Value:
 def _accumulates(op: Op) -> bool:
     """True if an op adds to its first operand."""
     return op.name == "scatter_add"
+
+
+def _is_costly(op: Op) -> bool:
+    """True if a result takes longer to compute again than to read from memory."""
+    kind = op.definition.kind
+    return terms_of(op) >= MIN_KEPT_TERMS if kind is Kind.CONTRACTION else (
+        kind in _KEPT or op.definition.cost is OpCost.TRANSCENDENTAL)
 
 
 def _is_large(sums: Sequence[Op]) -> bool:

@@ -86,7 +86,7 @@ def make_form(function: CompiledFunction, fun: Function, args: tuple[Any, ...], 
         body = _body(fun, form, bound, static, time, spec, shapes)
         body.__name__ = body.__qualname__ = f"{form}_of_{name}"
         return make_compiled(body, replace(function.compile_options, backend="native", static=frozenset(), donate=frozenset(),
-                                           batch=frozenset({"rows"} if of_rows else ())))
+                                           batch=frozenset({"rows"} if of_rows else ()), keeps_rows=False))
 
     try:
         compiled = kept(fun, ("callable", form, names, spec, shapes, tuple(static.items()), function.compile_options), make)

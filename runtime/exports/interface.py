@@ -33,12 +33,13 @@ def describe_program(program: Program, signature: CallSignature) -> Interface:
     keywords = {"dict": [[name, describe_tree(arg, f"the argument {name}")] for name, arg in kwargs.items() if type(arg) is not _Reference]}
     params = _parameters(program, signature)
     result, replaced = _result(program, signature)
-    count = len(program.executable.code.artifact.results)       # type: ignore[union-attr]
+    made = program.executable.code.artifact.results       # type: ignore[union-attr]
+    count = len(made)
     paths = leaf_paths(result, "result", {})
     named = {number: as_name(path) for number, path in paths.items() if number < count}
     named.update(_names_of_effects(program, params, named))
-    return Interface(params, tuple(names), arguments, keywords, result, tuple(named.get(i, f"result {i}") for i in range(count)), replaced,
-                     program.least_rows)
+    results = tuple(named.get(i, f"{'memory' if each.per_row else 'result'} {i}") for i, each in enumerate(made))
+    return Interface(params, tuple(names), arguments, keywords, result, results, replaced, program.least_rows)
 
 
 @dataclass(frozen=True, slots=True)

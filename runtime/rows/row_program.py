@@ -37,7 +37,7 @@ from adjit.runtime.compile_options import CompileOptions
 from adjit.runtime.inputs import Inputs
 from adjit.runtime.program import Milliseconds, Program, captured_paths, compile_program, trace_call, with_donations
 from adjit.runtime.rows.row_signature import SizedPrograms, call_with_rows
-from adjit.tracer.row_count import RowProbe, probing
+from adjit.tracer.row_count import NO_ROWS, RowProbe, probing
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.trace import Trace
 
@@ -50,6 +50,9 @@ COMPARED_SIZES = ((67, 83, 101), (71, 89, 103), (73, 97, 107))
 
 FEW_ROWS = (2, 1)
 """Numbers of rows that may be special cases: axes of length 1 are dropped or repeated, and short arrays may be used up."""
+
+EXPANDED = tuple(step for step in DERIVATIVES if step.name != "merge_repeats")
+"""Passes that expand derivatives. Numbers that are the same for one number of rows alone are not made one."""
 
 SIMPLIFIED = tuple(step for step in PIPELINE if step.name in ("simplify", "eliminate_common_subexpressions", "eliminate_dead_code"))
 """Passes after which graphs that differ in ops of no effect are the same."""
@@ -116,7 +119,8 @@ def _compile(first: SizedTrace, program: RowProgram, least: int, signature: Call
     if first.captured is not None:
         effects = first.captured.effects
         operands = tuple(effects.refs.get(value) for value in trace.graph.params)
-        tensors = TensorProgram(effects, None, first.order, operands, first.captured.undo)
+        order = first.order if first.order is None else tuple(map(program.result_number, first.order))
+        tensors = TensorProgram(effects, None, order, operands, first.captured.undo)
     inputs = Inputs(program.graph, paths, [param for param, _ in trace.writes], trace.same, program.params)
     general_trace = replace(trace, signature=general, graph=trace.graph.with_ops(()))
     return Program(
@@ -138,7 +142,8 @@ def _split(fun: Callable[..., Any], signature: CallSignature, compile_options: C
                 _check_reads(probe)     # rather the cause than the difference
                 raise
         _check_reads(probe)
-    program = split_rows(aligned)
+    keeps = compile_options.keeps_rows and (traces[0].captured is not None or not traces[0].trace.writes)
+    program = _split_once(aligned, keeps, compile_options.pass_options)
     least = min(TRACED_SIZES)
     for size in FEW_ROWS:
         if not _serves(aligned, traces[0], size, partial(_trace, fun, signature, compile_options, size), compile_options.pass_options):
@@ -146,14 +151,29 @@ def _split(fun: Callable[..., Any], signature: CallSignature, compile_options: C
         least = size
     if traces[0].captured is None:
         return traces[0], program, least
-    kept = _trace(fun, signature, compile_options, TRACED_SIZES[0], keep=True)      # as the tensors are now: those of before are taken back
+    with probing(TRACED_SIZES[0]):
+        kept = _trace(fun, signature, compile_options, TRACED_SIZES[0], keep=True)      # as the tensors are now: those of before are taken back
     try:
         aligned = _align([kept, *traces[1:]], TRACED_SIZES, compile_options.pass_options)
-        return kept, split_rows(aligned), least
+        return kept, _split_once(aligned, keeps, compile_options.pass_options), least
     except BaseException:
         assert kept.captured is not None
         kept.captured.undo()
         raise
+
+
+def _split_once(aligned: RowGraphs, keeps: bool, options: Options) -> RowProgram:
+    """The program, of simplified graphs if one loop keeps rows for another: what simplification makes something else, but where it is kept,
+    would be computed in both forms."""
+    program = split_rows(aligned, keeps)
+    if not program.kept:
+        return program
+    counters = [number for number, value in enumerate(aligned.graphs[0].params) if value in aligned.counters]
+    sizes = COMPARED_SIZES[0]       # no large one, for which n and n - 1 are one number in float32
+    try:
+        return split_rows(align([_simplified(aligned.graph_for(size), options) for size in sizes], sizes, counters, [*aligned.numbers.values()]))
+    except RowsMixed:       # a number is special for one size
+        return program
 
 
 def _check_reads(probe: RowProbe) -> None:
@@ -166,7 +186,8 @@ def _check_reads(probe: RowProbe) -> None:
 def _serves(aligned: RowGraphs, first: SizedTrace, size: int, trace: Callable[[], SizedTrace], options: Options) -> bool:
     """True if so few rows are no special case."""
     try:
-        few = trace()
+        with probing(NO_ROWS):
+            few = trace()
         _check_alike(first, few)
     except RowsMixed:
         return False
@@ -212,7 +233,7 @@ def _align(traces: Sequence[SizedTrace], sizes: Sequence[int], options: Options)
     for index in counters:
         if not all(_counts(each.trace.captured[index - before], size) for each, size in zip(traces, sizes, strict=False)):
             raise RowsMixed("it reads an array that is made anew for each number of rows, or at each call")
-    graphs, numbers = [each.graph for each in traces], traces[-1].numbers       # the first may be one without a probe
+    graphs, numbers = [each.graph for each in traces], traces[-1].numbers
     try:
         return align(graphs, sizes[:len(traces)], counters, numbers)
     except RowsMixed as mixed:
@@ -278,7 +299,7 @@ def _trace(fun: Callable[..., Any], signature: CallSignature, compile_options: C
             updates += [(number[value], result) for _, value, result in captured.effects.writes]
         graph, order = with_updates(with_donations(trace.graph, sized, compile_options.donate), updates)
         unrolled = replace(compile_options.pass_options, rolling=None)       # a loop of layers would be one graph that takes all rows
-        result = run_pipeline(graph, unrolled, settings.VERIFY.get(), passes=DERIVATIVES)
+        result = run_pipeline(graph, unrolled, settings.VERIFY.get(), passes=EXPANDED)
     except BaseException:
         if captured is not None:
             captured.undo()

@@ -92,7 +92,7 @@ def batch_norm_with_statistics(x: Array, weight: Array | None = None, bias: Arra
         refuse_shape(f"batch_norm: one value a channel has no variance, shape {batch.shape}",
                      "train on larger batches, or call .eval() first")
     normal, mean, variance = _standardised(batch, (0, *range(2, batch.ndim)), eps)
-    unbiased = np.reshape(variance, batch.shape[1:2]) * (count / max(count - 1, 1))
+    unbiased = np.reshape(variance, batch.shape[1:2]) * count / max(count - 1, 1)     # the quotient of both may round to 1
     return _narrowed(_scaled(normal, weight, bias), batch.dtype), np.reshape(mean, batch.shape[1:2]), unbiased
 
 

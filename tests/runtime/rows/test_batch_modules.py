@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import adjit as aj
 from adjit import nn
+from adjit.ir.errors import ShapeError
 from adjit.ir.types import TensorType
 from adjit.tracer.row_count import RowCount
 
@@ -34,11 +36,13 @@ def layers(name: str) -> nn.Module:
         "classes": lambda: nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.LayerNorm(16), nn.Linear(16, 4)),
         "dropout": lambda: nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.5), nn.Linear(16, 1)),
         "images": lambda: nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(12, 4)),
-        "normalized": lambda: nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Linear(16, 1)),
+        "normalized": lambda: nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 1)),
+        "normalized images": lambda: nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(12, 4)),
     }[name]()
 
 
-DATA = {"regression": (X, Y), "classes": (X, LABELS), "dropout": (X, Y), "images": (IMAGES, LABELS), "normalized": (X, Y)}
+DATA = {"regression": (X, Y), "classes": (X, LABELS), "dropout": (X, Y), "images": (IMAGES, LABELS), "normalized": (X, Y),
+        "normalized images": (IMAGES, LABELS)}
 
 
 def weights(model: nn.Module) -> list[np.ndarray]:
@@ -114,13 +118,27 @@ def test_results_with_a_gradient_have_a_program_for_each_size() -> None:
     assert np.allclose(rows.grad.numpy(), 2 * X[:5])
 
 
-def test_batch_normalisation_has_a_program_for_each_size() -> None:
-    sizes, sgd = (12, 12, 7), lambda parameters: aj.optim.SGD(parameters, lr=1e-2)
-    losses, mine, (step, *_held) = trained("normalized", sizes, sgd, batch=("x", "y"))
-    expected, others, _ = trained("normalized", sizes, sgd)
+@pytest.mark.share(2)
+@pytest.mark.parametrize("name", ["normalized", "normalized images"])
+def test_batch_normalisation(name: str) -> None:
+    """Statistics are sums over rows on which rows depend. What one loop over rows computed, further ones do not compute again."""
+    sgd = lambda parameters: aj.optim.SGD(parameters, lr=1e-2)      # noqa: E731
+    inputs, targets = DATA[name]
+    sizes = (len(inputs), 7, 2)
+    losses, mine, (step, model, made) = trained(name, sizes, sgd, batch=("x", "y"), threads=2)
+    expected, others, (_, other, _) = trained(name, sizes, sgd)
     assert np.allclose(losses, expected, rtol=1e-4)
     assert all(np.allclose(one, two, rtol=1e-3, atol=1e-5) for one, two in zip(mine, others, strict=True))
-    assert "a program for each number of rows of x, y, because" in step.explain()
+    assert all(np.allclose(one.numpy(), two.numpy(), rtol=1e-4) for one, two in zip(model.buffers(), other.buffers(), strict=True))
+    assert step.cache_info().traces == 1, step.explain()
+    first_layers = re.findall(r"= (?:convolution|matmul) %x,.*(?:groups|transpose_a=false)", step.ir("planned"))
+    assert len(first_layers) == 3       # one for each size of panels
+    on_one_thread = trained(name, sizes, sgd, batch=("x", "y"), threads=1)
+    assert on_one_thread[0] == losses
+    assert all(np.array_equal(one, two) for one, two in zip(on_one_thread[1], mine, strict=True))
+    if name == "normalized":
+        with pytest.raises(ShapeError, match="one value a channel has no variance"):
+            step(model, made, aj.tensor(inputs[:1]), aj.tensor(targets[:1]))
 
 
 def test_tensors_that_are_asked_for_their_length() -> None:
