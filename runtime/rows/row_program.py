@@ -163,15 +163,16 @@ def _split(fun: Callable[..., Any], signature: CallSignature, compile_options: C
 
 
 def _split_once(aligned: RowGraphs, keeps: bool, options: Options) -> RowProgram:
-    """The program, of simplified graphs if one loop keeps rows for another: what simplification makes something else, but where it is kept,
-    would be computed in both forms."""
+    """The program, of simplified graphs if it is several loops: what is computed twice is kept once from one loop to the next, and what
+    simplification makes something else, but where it is kept, would be computed in both forms."""
     program = split_rows(aligned, keeps)
-    if not program.kept:
+    if program.loops == 1:
         return program
     counters = [number for number, value in enumerate(aligned.graphs[0].params) if value in aligned.counters]
     sizes = COMPARED_SIZES[0]       # no large one, for which n and n - 1 are one number in float32
     try:
-        return split_rows(align([_simplified(aligned.graph_for(size), options) for size in sizes], sizes, counters, [*aligned.numbers.values()]))
+        simplified = align([_simplified(aligned.graph_for(size), options) for size in sizes], sizes, counters, [*aligned.numbers.values()])
+        return split_rows(simplified, keeps)
     except RowsMixed:       # a number is special for one size
         return program
 
