@@ -22,7 +22,6 @@ from adjit.ir.row_number import DIVIDE, Expression, bounds, combined, line_of, r
 from adjit.ir.thread_context import thread
 from adjit.tracer.user_location import find_user_location, is_ours
 
-
 NO_ROWS = 1 << 62
 """Number of rows of a trace in which no length is taken for one of rows, but which is made as those are that count rows."""
 

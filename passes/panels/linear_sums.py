@@ -8,8 +8,8 @@ After:
     %t: f32[8] = reduce_sum %x
     %s: f32[8] = multiply %c, %t
 
-In gradients alone, where such sums add up what two ways through a function give: so does that of the mean in a batch normalisation. A sum of
-differences would lose digits if it were the difference of two sums.
+In gradients alone, where such sums add up what two ways through a function give: so does that of the mean in a batch normalisation. A sum
+of differences would lose digits if it were the difference of two sums.
 """
 
 from __future__ import annotations

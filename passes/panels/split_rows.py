@@ -44,8 +44,8 @@ MIN_BEGINNING_BYTES = 1 << 14
 of one row, of gradients of large layers."""
 
 MAX_LOOPS = 40
-"""Loops over the rows, each of which is code for each size of panels. A training step takes 4 for a batch normalisation, and 3 more for each
-further one."""
+"""Loops over the rows, each of which is code for each size of panels. A training step takes 4 for a batch normalisation, and 3 more for
+each further one."""
 
 _KEPT = (Kind.WINDOW, Kind.SCAN, Kind.LINALG, Kind.EXTERNAL)
 """Kinds of ops whose results are kept in memory for later loops, as those of contractions of `MIN_KEPT_TERMS` products, and of
@@ -77,8 +77,8 @@ class RowProgram:
 
 
 def split_rows(graphs: RowGraphs, keeps: bool = True) -> RowProgram:
-    """The program of a function. Raises `RowsMixed` if it computes rows from other rows. With `keeps`, one loop may leave rows in memory for
-    another, in further results, before those that update parameters."""
+    """The program of a function. Raises `RowsMixed` if it computes rows from other rows. With `keeps`, one loop may leave rows in memory
+    for another, in further results, before those that update parameters."""
     return _Split(graphs, keeps).run()
 
 

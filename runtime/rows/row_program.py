@@ -152,7 +152,8 @@ def _split(fun: Callable[..., Any], signature: CallSignature, compile_options: C
     if traces[0].captured is None:
         return traces[0], program, least
     with probing(TRACED_SIZES[0]):
-        kept = _trace(fun, signature, compile_options, TRACED_SIZES[0], keep=True)      # as the tensors are now: those of before are taken back
+        # as the tensors are now: what was done to them before is taken back
+        kept = _trace(fun, signature, compile_options, TRACED_SIZES[0], keep=True)
     try:
         aligned = _align([kept, *traces[1:]], TRACED_SIZES, compile_options.pass_options)
         return kept, _split_once(aligned, keeps, compile_options.pass_options), least

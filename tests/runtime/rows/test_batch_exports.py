@@ -134,7 +134,7 @@ def test_an_archive_of_a_training_step_of_modules(tmp_path: Path) -> None:
         return value
 
     x, y = X.astype(np.float32), Y.astype(np.float32)
-    step.export(tmp_path / "step.adjit", aj.tensor(x[:8]), aj.tensor(y[:8]))
+    step.export(tmp_path / "step.adjit", aj.tensor(x[:8]), aj.tensor(y[:8]), levels="x86-64-v2")
     loaded = aj.load(tmp_path / "step.adjit")
     for size in (8, 8, 3, 100, 2):
         assert np.isclose(loaded(x[:size], y[:size]), step(aj.tensor(x[:size]), aj.tensor(y[:size])).item(), rtol=1e-6)
