@@ -2,12 +2,14 @@
 
 An expression is a Python number, or a function of `_COMPUTE` with its operands: `("divide", 1.0, ("line", 2, -1))` is 1 / (2 n - 1). Lines,
 of an integer factor and offset, are where n comes in. Integers stay within `LARGEST`, so that they are exact as floats, and floats are
-Python's to the bit: what is rounded to a narrower dtype afterwards has the bits of that dtype's arithmetic.
+Python's to the bit: what is rounded to a narrower dtype afterwards has the bits of that dtype's arithmetic. Logarithms, exponentials and
+powers are the program's, which may differ from Python's in the last place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -29,10 +31,23 @@ LARGEST = 1 << 53
 MAX_OFFSET = 16
 """Largest offset in numbers such as n - 1: larger ones are another function of n, met at a few points."""
 
+def _power(base: Any, exponent: Any) -> np.float64:
+    return np.float64(float(base) ** float(exponent))       # NumPy's of integers is one
+
+
 _COMPUTE: dict[str, tuple[Any, Any]] = {
     "add": (np.add, ops.add), "subtract": (np.subtract, ops.subtract), "multiply": (np.multiply, ops.multiply),
-    DIVIDE: (np.true_divide, ops.divide), "negative": (np.negative, ops.negative), "sqrt": (np.sqrt, ops.sqrt)}
+    DIVIDE: (np.true_divide, ops.divide), "negative": (np.negative, ops.negative), "sqrt": (np.sqrt, ops.sqrt),
+    "floor_divide": (np.floor_divide, ops.floor_divide), "remainder": (np.remainder, ops.remainder), "power": (_power, ops.power),
+    **{name: (getattr(np, name), getattr(ops, name)) for name in ("log", "log2", "log10", "log1p", "exp")}}
 """NumPy's function and the op of a function."""
+
+_LINEAR = frozenset({"add", "subtract", "multiply", "negative"})
+_OF_INTEGERS = _LINEAR | {"floor_divide", "remainder"}
+"""Functions that are integers where their operands are; others are floats."""
+
+OF_ONE_FLOAT = frozenset({"sqrt", "log", "log2", "log10", "log1p", "exp"})
+_RISING = OF_ONE_FLOAT - {"sqrt"}
 
 
 def line_of(expression: Expression) -> tuple[int, int] | None:
@@ -45,7 +60,7 @@ def line_of(expression: Expression) -> tuple[int, int] | None:
 def combined(function: str, *operands: Expression) -> Expression:
     """The expression of a function of others, a line where it is one."""
     lines = [line for operand in operands if (line := line_of(operand)) is not None]
-    if len(lines) == len(operands) and function not in (DIVIDE, "sqrt"):
+    if len(lines) == len(operands) and function in _LINEAR:
         (factor, offset), (other, number) = lines[0], lines[-1]
         if function == "multiply" and not (factor and other):
             return _line(factor * number + other * offset, offset * number)
@@ -70,7 +85,7 @@ def is_whole(expression: Expression) -> bool:
     """True for integers."""
     if not isinstance(expression, tuple):
         return isinstance(expression, int)
-    return expression[0] == LINE or (expression[0] not in (DIVIDE, "sqrt") and all(map(is_whole, expression[1:])))
+    return expression[0] == LINE or (expression[0] in _OF_INTEGERS and all(map(is_whole, expression[1:])))
 
 
 def number_for(expression: Expression, rows: int) -> Any:
@@ -95,12 +110,24 @@ def bounds(expression: Expression) -> tuple[float, float] | None:
     if any(each is None for each in operands):
         return None
     (low, high), (least, most) = operands[0], operands[-1]      # type: ignore[misc]
-    if (expression[0] == DIVIDE and least <= 0 <= most) or (expression[0] == "sqrt" and low < 0):
+    if (expression[0] in (DIVIDE, "floor_divide", "remainder") and least <= 0 <= most) or (expression[0] == "sqrt" and low < 0):
         return None
     if expression[0] == "negative":
         return -high, -low
     if expression[0] == "sqrt":
         return low ** 0.5, high ** 0.5
+    if expression[0] == "remainder":
+        return min(least, 0), max(most, 0)
+    if expression[0] in _RISING or expression[0] == "power":
+        compute = _COMPUTE[expression[0]][0]
+        if expression[0] == "power" and low <= 0:
+            return None
+        with np.errstate(all="ignore"):
+            made = [compute(*ends) for ends in ([(low,), (high,)] if expression[0] in _RISING else product((low, high), (least, most)))]
+        return (float(min(made)), float(max(made))) if np.isfinite(made).all() else None
+    if expression[0] == "floor_divide":
+        ends = [one // other for one, other in product((low, high), (least, most))]
+        return min(ends), max(ends)
     if expression[0] in ("add", "subtract"):
         ends = [low + least, high + most] if expression[0] == "add" else [low - most, high - least]
     else:

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from adjit.ir.errors import DTypeError, UnsupportedError
+from adjit.ir.row_number import OF_ONE_FLOAT
 from adjit.ir.types import BOOL, F64, I64, dtype_kind, is_float
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.caught_errors import is_caught
 from adjit.tracer.fresh_array import has_traced, opened
 from adjit.tracer.interception import Interception
 from adjit.tracer.registry import FUNCTIONS, find
-from adjit.tracer.row_count import square_roots
+from adjit.tracer.row_count import of_rows
 from adjit.tracer.scope import is_tracing
 from adjit.tracer.user_location import find_user_location
 
@@ -205,7 +206,7 @@ def add_math(functions: Interception) -> None:
         function = getattr(math, name, None)
         if function is not None:        # some are younger than Python 3.11
             replacement = _replacement(rule, name not in _TOTAL)
-            functions.add(function, square_roots(replacement) if name == "sqrt" else replacement)
+            functions.add(function, of_rows(name, replacement) if name in OF_ONE_FLOAT else replacement)
 
 
 def _replacement(rule: Function, may_raise: bool) -> Callable[[Function], Function]:

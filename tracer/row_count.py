@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir.errors import Location
-from adjit.ir.row_number import DIVIDE, Expression, bounds, combined, line_of, rows_times
+from adjit.ir.row_number import DIVIDE, OF_ONE_FLOAT, Expression, bounds, combined, line_of, rows_times
 from adjit.ir.thread_context import thread
 from adjit.tracer.user_location import find_user_location, is_ours
 
@@ -148,6 +148,8 @@ class _Tracked:
                 power = power * self
             if is_tracked(power):
                 return power
+        if modulus is None and (type(other) is float or (type(other) is int and other < 0)):
+            return _computed("power", operator.pow, self, other)
         note_read("arithmetic")
         return pow(self.number, other, modulus)
 
@@ -188,6 +190,8 @@ class RowCount(_Tracked):
             return 0 if compute is operator.mod else _made(self.number // other, expression)
         if one is not None and two is not None and not one[1] and not two[1] and not one[0] % two[0]:
             return compute(one[0], two[0])
+        if type(other) is int or type(other) is RowCount:
+            return _computed("floor_divide" if compute is operator.floordiv else "remainder", compute, self, other)
         if not _is_number(other):
             return NotImplemented
         note_read("arithmetic", 3)
@@ -232,16 +236,16 @@ class RowScalar(_Tracked):
     __slots__ = ()
 
 
-def square_roots(replacement: Callable[..., Any]) -> Callable[..., Any]:
-    """A replacement of `math.sqrt` that knows numbers which are computed from the number of rows."""
+def of_rows(name: str, replacement: Callable[..., Any]) -> Callable[..., Any]:
+    """A replacement of a function of `math` that knows numbers which are computed from the number of rows."""
     def with_rows(own: Callable[..., Any]) -> Callable[..., Any]:
-        root = replacement(own)
-        return lambda *args: _computed("sqrt", own, *args) if len(args) == 1 and is_tracked(args[0]) else root(*args)
+        replaced = replacement(own)
+        return lambda *args: _computed(name, own, *args) if len(args) == 1 and is_tracked(args[0]) else replaced(*args)
     return with_rows
 
 
 _ARITHMETIC = {np.add: "add", np.subtract: "subtract", np.multiply: "multiply", np.true_divide: DIVIDE, np.negative: "negative",
-               np.sqrt: "sqrt"}
+               np.power: "power", **{getattr(np, name): name for name in OF_ONE_FLOAT}}
 _KINDS: dict[type, type[_Tracked]] = {int: RowCount, float: RowRatio, np.float64: RowScalar}
 
 

@@ -19,7 +19,8 @@ from adjit.ir.row_number import DIVIDE, LINE, Expression, expression_of, is_whol
 onnx: Any = LazyModule("onnx")
 
 _HINT = "compile it without batch= for a model of the size of the example arguments, or export an archive (.adjit) or a library (.so)"
-_OPERATORS = {"add": "Add", "subtract": "Sub", "multiply": "Mul", DIVIDE: "Div", "negative": "Neg", "sqrt": "Sqrt"}
+_OPERATORS = {"add": "Add", "subtract": "Sub", "multiply": "Mul", DIVIDE: "Div", "negative": "Neg", "sqrt": "Sqrt",
+              "log": "Log", "exp": "Exp", "power": "Pow"}
 
 
 def join_models(models: Sequence[Any], sizes: Sequence[int], numbers: Collection[Expression], name: str) -> Any:
@@ -59,6 +60,12 @@ def _name_rows(values: Sequence[Any], sizes: Sequence[int], name: str) -> int:
     return length
 
 
+def _has_operators(expression: Expression) -> bool:
+    """True if ONNX has all functions of an expression."""
+    return not isinstance(expression, tuple) or expression[0] == LINE or (
+        expression[0] in _OPERATORS and all(map(_has_operators, expression[1:])))
+
+
 class _Rows:
     """Nodes that compute constants from the number of rows, the length of the input `given`."""
 
@@ -95,7 +102,9 @@ class _Rows:
         if not first.size or any((array != array.flat[0]).any() for array in arrays):
             return None
         expression = expression_of([array.flat[0] for array in arrays], self.sizes, first.dtype, self.numbers)
-        return None if expression is None else self._expanded(self._cast(self._expression(expression), first.dtype), first.shape)
+        if expression is None or not _has_operators(expression):
+            return None
+        return self._expanded(self._cast(self._expression(expression), first.dtype), first.shape)
 
     def _line(self, count: str, factors: Sequence[int], offsets: Sequence[int]) -> str:
         w = self.writer

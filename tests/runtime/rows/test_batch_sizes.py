@@ -85,13 +85,18 @@ COUNTS: dict[str, Callable[..., Any]] = {
     "powers and products": lambda x: (x / len(x) ** 2, x * (len(x) * (len(x) - 1) / 2), (1 - 1 / x.shape[0]) * x),
     "roots": lambda x: (np.sum(x) / np.sqrt(len(x)), x / math.sqrt(x.shape[0])),
     "a normal density": lambda x: -0.5 * len(x) * np.log(2 * np.pi) - len(x) / 2 * np.log(3.0) - np.sum(x * x),
+    "quotients": lambda x: (x * (len(x) // 2), x + len(x) % 3, x * ((len(x) - 7) // -2), x * (len(x) // 2 / 7),
+                            np.max(x, axis=0) / (1 + len(x) // 5)),
+    "powers": lambda x: (x * len(x) ** 0.5, x * len(x) ** -1, x / x.shape[0] ** 0.3, x * np.power(len(x), -0.2)),
+    "logarithms": lambda x: (np.sum(x) * np.log(len(x)), x - math.log(x.shape[0]), x * np.log2(1 + len(x)), x * math.log10(len(x)),
+                             x * math.exp(1 / len(x)), math.sqrt(math.log(2 + len(x))) + x),
     "dtypes": lambda x: (x.astype(np.float32) * (1 / len(x)), x.astype(np.float32) * (np.float64(1.5) / len(x))),
 }
 
 
 @pytest.mark.parametrize("name", COUNTS)
 def test_arithmetic_with_the_number_of_rows(name: str) -> None:
-    assert made(check(COUNTS[name], X, rows=(0,), same_bits=name in ("powers and products", "dtypes"), sizes=SIZES[1:])) == 1
+    assert made(check(COUNTS[name], X, rows=(0,), same_bits=name in ("powers and products", "quotients", "dtypes"), sizes=SIZES[1:])) == 1
 
 
 def test_len_is_pythons_own_outside_of_the_trace() -> None:
@@ -291,7 +296,7 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     "a loop over rows": (lambda x: sum(np.sin(row[0]) for row in x), "number"),
     "a key": (lambda x: x * {7: 2.0, 100: 3.0}.get(x.shape[0], 1.0), "Python uses the number of rows itself, for a key"),
     "a text": (lambda x: x * len(str(x.shape[0])), "Python uses the number of rows itself, for a text"),
-    "a remainder": (lambda x: x * (2.0 if x.shape[0] % 2 else 1.0), "Python uses the number of rows itself, for arithmetic"),
+    "a remainder": (lambda x: x * (2.0 if x.shape[0] % 2 else 1.0), "Python uses the number of rows itself, for a decision"),
     "an integer": (lambda x: x * int(x.shape[0] / 3), "Python uses the number of rows itself"),
     "rows beside rows": (lambda x: x[1:] - x[:-1], "rows"),
     "products of rows": (lambda x: x @ x.T, "is not that of rows"),
@@ -300,13 +305,15 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     "transposed": (lambda x: x.T * 2, "another axis"),
     "a decision": (lambda x: x if np.sum(x) > 1e9 else -x, "decides on values"),
     "the size": (lambda x: (x, x.shape[0]), "returns"),
-    "a power of the size": (lambda x: np.sum(x) / x.shape[0] ** 0.3, "Python uses the number of rows itself"),
+    "half of the rows": (lambda x: np.sum(x[:x.shape[0] // 2]), "is not that of rows"),
+    "half of the rows as a shape": (lambda x: x * np.ones(x.shape[0] // 2).size, "Python uses the number of rows itself"),
     "beyond exact floats": (lambda x: np.sum(x) / x.shape[0] ** 3, "Python uses the number of rows itself"),
     "a division by what may be zero": (lambda x: np.sum(x) * (1.0 / (x.shape[0] - 5)), "Python uses the number of rows itself"),
     "a cut size": (lambda x: np.sum(x) / np.minimum(x.shape[0], 200_000), "Python uses the number of rows itself, for np.minimum"),
     "no rows": (lambda x: np.ones(3) * x.shape[1], "nothing is computed from the rows"),
     "a loop of the program": (lambda x: aj.fori_loop(0, 3, lambda _, carry: np.tanh(carry + x), x), "scan runs a graph of its own"),
-    "a logarithm of the size": (lambda x: np.sum(x) / np.log(x.shape[0]), "Python uses the number of rows itself, for np.log"),
+    "a cosine of the size": (lambda x: np.sum(x) / np.cos(x.shape[0]), "Python uses the number of rows itself, for np.cos"),
+    "a logarithm of what may be zero": (lambda x: np.sum(x) * np.log(x.shape[0] - 5.0), "Python uses the number of rows itself"),
 }
 
 
