@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -79,6 +80,20 @@ class MatrixText(KernelText):
                     *(Pointer("result", number, value.type.nbytes) for number, value in enumerate(op.results)),
                     *([Pointer("work", 0, self.work_bytes)] if self.work else [])]
         return [Launch(self.kernel(label), grid, tuple(pointers), (count,))]
+
+    def divided(self, number: str, by: int) -> tuple[str, str]:
+        """Quotient and remainder."""
+        return self.let(f"udiv i64 {number}, {by}"), self.let(f"urem i64 {number}, {by}")
+
+    def fill_with_nan(self, thread: str, bad: str, block: str) -> None:
+        """NaN in all results of the block's matrix, if `bad` holds."""
+        with self.where(bad):
+            for pointer, value in zip(self.made, self.op.results, strict=True):
+                dtype, size = value.type.dtype, value.type.size // math.prod(self.op.operands[0].type.shape[:-2])
+                nan = self.literal(math.nan, self.real)
+                with self.shared_out(thread, size) as number:
+                    self.write([self.twice(nan) if dtype == self.number_dtype else nan], pointer, dtype,
+                               self.plus(self.times(block, size), number))
 
     # -- numbers
 
@@ -211,3 +226,27 @@ class Number:
     def with_sign_of(self, other: Number) -> Number:
         """The absolute value with the sign of another real number; + for 0 and -0."""
         return abs(self).where(other._compared("oge", 0.0), -abs(self))
+
+
+class Matrix:
+    """A matrix in memory: the number of its first element, and the steps from row to row and from column to column; `conjugated` if the
+    memory holds conjugates."""
+
+    def __init__(self, text: MatrixText, pointer: str, base: Index, row: int, column: int, conjugated: bool = False, turned: int = 0):
+        self.text, self.pointer, self.base, self.row, self.column, self.conjugated = text, pointer, base, row, column, conjugated
+        self.turned = turned                # the size of a square matrix whose rows and columns are counted from the end, else 0
+
+    def place(self, i: Index, j: Index) -> Index:
+        text = self.text
+        if self.turned:
+            i, j = text.sub(self.turned - 1, i), text.sub(self.turned - 1, j)
+        return text.plus(self.base, text.plus(text.times(i, self.row), text.times(j, self.column)))
+
+    def get(self, i: Index, j: Index) -> Number:
+        value = self.text.of(self.text.get(self.pointer, self.place(i, j)))
+        return value.conjugate() if self.conjugated else value
+
+    def put(self, i: Index, j: Index, value: Number) -> None:
+        text = self.text
+        value = value.conjugate() if self.conjugated else value
+        text.put(value.name if value.is_complex == text.is_complex else text.of_parts(value.name), self.pointer, self.place(i, j))

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from adjit.codegen.cuda.arrays.matrix_text import MatrixText, Number
+from adjit.codegen.cuda.arrays.matrix_text import Matrix, MatrixText, Number
 from adjit.codegen.cuda.kernel import Launch
 from adjit.codegen.cuda.target import FLAT_THREADS, MAX_STATIC_SHARED_BYTES, WARP
 from adjit.codegen.cuda.text import SHARED
@@ -29,30 +29,6 @@ MAX_SWEEPS, MAX_STEPS = 40, 60
 
 _ROOM_FOR_SUMS = 4096
 """Bytes of shared memory for the sums of a block."""
-
-
-class _Matrix:
-    """A matrix in memory: the number of its first element, and the steps from row to row and from column to column; `conjugated` if the
-    memory holds conjugates."""
-
-    def __init__(self, text: MatrixText, pointer: str, base: Index, row: int, column: int, conjugated: bool = False, turned: int = 0):
-        self.text, self.pointer, self.base, self.row, self.column, self.conjugated = text, pointer, base, row, column, conjugated
-        self.turned = turned                # the size of a square matrix whose rows and columns are counted from the end, else 0
-
-    def place(self, i: Index, j: Index) -> Index:
-        text = self.text
-        if self.turned:
-            i, j = text.sub(self.turned - 1, i), text.sub(self.turned - 1, j)
-        return text.plus(self.base, text.plus(text.times(i, self.row), text.times(j, self.column)))
-
-    def get(self, i: Index, j: Index) -> Number:
-        value = self.text.of(self.text.get(self.pointer, self.place(i, j)))
-        return value.conjugate() if self.conjugated else value
-
-    def put(self, i: Index, j: Index, value: Number) -> None:
-        text = self.text
-        value = value.conjugate() if self.conjugated else value
-        text.put(value.name if value.is_complex == text.is_complex else text.of_parts(value.name), self.pointer, self.place(i, j))
 
 
 class _Line:
@@ -95,41 +71,26 @@ def _put_first(text: MatrixText, thread: str, put: Callable[[], None]) -> None:
     text.barrier()
 
 
-def _divided(text: MatrixText, number: str, by: int) -> tuple[str, str]:
-    return text.let(f"udiv i64 {number}, {by}"), text.let(f"urem i64 {number}, {by}")
-
-
-def _copy(text: MatrixText, thread: str, source: _Matrix, target: _Matrix, rows: int, columns: int,
+def _copy(text: MatrixText, thread: str, source: Matrix, target: Matrix, rows: int, columns: int,
           change: Callable[[Number], Number] = lambda value: value) -> None:
     with text.shared_out(thread, rows * columns) as number:
-        i, j = _divided(text, number, columns)
+        i, j = text.divided(number, columns)
         target.put(i, j, change(source.get(i, j)))
 
 
-def _fill_with_nan(text: MatrixText, thread: str, bad: str, block: str) -> None:
-    """NaN in all results of a matrix if `bad` holds."""
-    with text.where(bad):
-        for pointer, value in zip(text.made, text.op.results, strict=True):
-            dtype, stack = value.type.dtype, _sizes(text.op)[2]
-            size = value.type.size // stack
-            nan = text.twice(text.literal(math.nan, text.real)) if dtype == text.number_dtype else text.literal(math.nan, text.real)
-            with text.shared_out(thread, size) as number:
-                text.write([nan], pointer, dtype, text.plus(text.times(block, size), number))
-
-
-def _is_bad(text: MatrixText, thread: str, source: _Matrix, rows: int, columns: int) -> str:
+def _is_bad(text: MatrixText, thread: str, source: Matrix, rows: int, columns: int) -> str:
     """True in all threads if an element is not finite."""
     def zero(number: str) -> Number:
-        value = source.get(*_divided(text, number, columns))
+        value = source.get(*text.divided(number, columns))
         return value.real * 0.0 + value.imag * 0.0
 
     return text.not_(text.sum_of_block(thread, rows * columns, zero).is_zero())
 
 
-def _scale(text: MatrixText, thread: str, source: _Matrix, rows: int, columns: int) -> tuple[Number, Number]:
+def _scale(text: MatrixText, thread: str, source: Matrix, rows: int, columns: int) -> tuple[Number, Number]:
     """A power of two near the largest part of an element, and its inverse: squares neither overflow nor vanish."""
     def size(number: str) -> Number:
-        value = source.get(*_divided(text, number, columns))
+        value = source.get(*text.divided(number, columns))
         real, imag = abs(value.real), abs(value.imag)
         return real.where(real.over(imag), imag)
 
@@ -139,7 +100,7 @@ def _scale(text: MatrixText, thread: str, source: _Matrix, rows: int, columns: i
 # -- reflections
 
 
-def _reflection(text: MatrixText, thread: str, m: _Matrix, row: Index, column: Index, rows: int) -> Number:
+def _reflection(text: MatrixText, thread: str, m: Matrix, row: Index, column: Index, rows: int) -> Number:
     """Find the reflection 1 - tau v vᴴ that leaves one number of a column from `row` on, in its first element: v, without its first element
     of 1, takes the place of the others. Returns tau. As LAPACK's `larfg`."""
     alpha, below = m.get(row, column), text.plus(row, 1)
@@ -155,7 +116,7 @@ def _reflection(text: MatrixText, thread: str, m: _Matrix, row: Index, column: I
     return tau
 
 
-def _reflect(text: MatrixText, thread: str, m: _Matrix, v: Callable[[Index], Number], tau: Number, row: Index, rows: int, first: Index,
+def _reflect(text: MatrixText, thread: str, m: Matrix, v: Callable[[Index], Number], tau: Number, row: Index, rows: int, first: Index,
              columns: int) -> None:
     """Apply 1 - tau v vᴴ from the left to columns from `first` on; v begins at `row`, with 1. A thread works on a column."""
     below = text.plus(row, 1)
@@ -169,7 +130,7 @@ def _reflect(text: MatrixText, thread: str, m: _Matrix, v: Callable[[Index], Num
             m.put(loop.counter, j, m.get(loop.counter, j) - v(loop.counter) * found)
 
 
-def _factor(text: MatrixText, thread: str, m: _Matrix, rows: int, columns: int, keep: Callable[[str, Number], None],
+def _factor(text: MatrixText, thread: str, m: Matrix, rows: int, columns: int, keep: Callable[[str, Number], None],
             before: Callable[[str], None] = lambda step: None) -> None:
     """QR factors in place: R, and the vectors of the reflections below it. `keep(step, tau)` runs in one thread."""
     with text.for_range(0, min(rows, columns)) as step:
@@ -180,12 +141,12 @@ def _factor(text: MatrixText, thread: str, m: _Matrix, rows: int, columns: int, 
         _reflect(text, thread, m, lambda i: m.get(i, k), tau.conjugate(), k, rows, text.plus(k, 1), columns)
 
 
-def _form_q(text: MatrixText, thread: str, q: _Matrix, taus: _Line, count: int, rows: int, columns: int) -> None:
+def _form_q(text: MatrixText, thread: str, q: Matrix, taus: _Line, count: int, rows: int, columns: int) -> None:
     """The product of the reflections, whose vectors are in the first `count` columns: in place, the last one first."""
     one = text.real_of(1.0)
     if columns > count:
         with text.shared_out(thread, rows * (columns - count)) as number:
-            i, j = _divided(text, number, columns - count)
+            i, j = text.divided(number, columns - count)
             j = text.add(j, count)
             q.put(i, j, one.where(text.compare("eq", i, j), 0.0))
     with text.for_range(0, count) as step:
@@ -205,20 +166,20 @@ def lower_qr(op: Op, memory: Memory) -> list[Launch]:
         return []
     text = _text(op, max(rows, columns), count * op.operands[0].type.dtype.itemsize)
     thread, block = text.thread(), text.block_number()
-    a = _Matrix(text, text.given[0], text.times(block, rows * columns), columns, 1)
-    q = _Matrix(text, text.made[0], text.times(block, rows * wide), wide, 1)
-    r = _Matrix(text, text.made[1], text.times(block, high * columns), columns, 1)
+    a = Matrix(text, text.given[0], text.times(block, rows * columns), columns, 1)
+    q = Matrix(text, text.made[0], text.times(block, rows * wide), wide, 1)
+    r = Matrix(text, text.made[1], text.times(block, high * columns), columns, 1)
     m, taus = q if rows >= columns else r, _Line(text, count, False)
     _copy(text, thread, a, m, rows, columns)
     _factor(text, thread, m, rows, columns, taus.put)
     if m is q:
         with text.shared_out(thread, high * columns) as number:
-            i, j = _divided(text, number, columns)
+            i, j = text.divided(number, columns)
             inside = text.compare("sle", i, j)
             r.put(i, j, q.get(text.select(inside, "i64", i, 0), j).where(inside, 0.0))
     else:
         with text.shared_out(thread, rows * rows) as number:
-            i, j = _divided(text, number, rows)
+            i, j = text.divided(number, rows)
             below = text.compare("sgt", i, j)
             q.put(i, j, r.get(i, j).where(below, 0.0))
             with text.where(below):
@@ -235,9 +196,9 @@ def lower_qr_raw(op: Op, memory: Memory) -> list[Launch]:
         return []
     text = _text(op, max(rows, columns), 0)
     thread, block = text.thread(), text.block_number()
-    m = _Matrix(text, text.made[0], text.times(block, rows * columns), 1, rows)
-    taus = _Matrix(text, text.made[1], text.times(block, count), 1, 0)
-    _copy(text, thread, _Matrix(text, text.given[0], text.times(block, rows * columns), columns, 1), m, rows, columns)
+    m = Matrix(text, text.made[0], text.times(block, rows * columns), 1, rows)
+    taus = Matrix(text, text.made[1], text.times(block, count), 1, 0)
+    _copy(text, thread, Matrix(text, text.given[0], text.times(block, rows * columns), columns, 1), m, rows, columns)
     _factor(text, thread, m, rows, columns, lambda k, tau: taus.put(k, 0, tau))
     return text.launched("qr", stack, stack)
 
@@ -250,8 +211,8 @@ def lower_column_order(op: Op, memory: Memory) -> list[Launch]:
     text = _text(op, max(rows, columns), columns * real_dtype(op.operands[0].type.dtype).itemsize, op.operands[0].type.nbytes)
     thread, block = text.thread(), text.block_number()
     base, first = text.times(block, rows * columns), text.times(block, columns)
-    m, order, lengths = _Matrix(text, text.work, base, columns, 1), text.made[0], _Line(text, columns, True)
-    _copy(text, thread, _Matrix(text, text.given[0], base, columns, 1), m, rows, columns)
+    m, order, lengths = Matrix(text, text.work, base, columns, 1), text.made[0], _Line(text, columns, True)
+    _copy(text, thread, Matrix(text, text.given[0], base, columns, 1), m, rows, columns)
     with text.shared_out(thread, columns) as j:
         text.write([j], order, I64, text.plus(first, j))
 
@@ -295,18 +256,18 @@ def lower_svd(op: Op, memory: Memory) -> list[Launch]:
     text = _text(op, long, 0, 0 if with_vectors else op.operands[0].type.nbytes)
     thread, block = text.thread(), text.block_number()
     base = text.times(block, rows * columns)
-    a = _Matrix(text, text.given[0], base, columns, 1) if tall else _Matrix(text, text.given[0], base, 1, columns, True)
+    a = Matrix(text, text.given[0], base, columns, 1) if tall else Matrix(text, text.given[0], base, 1, columns, True)
     whole = long if with_vectors and op.attrs["full"] else short
-    turns: list[_Matrix] = []
+    turns: list[Matrix] = []
     if not with_vectors:
-        g = _Matrix(text, text.work, base, 1, long)
+        g = Matrix(text, text.work, base, 1, long)
         values = text.made[0]
     else:
         u, values, vh = text.made
         wide = op.results[0].type.shape[-1]
         high = op.results[2].type.shape[-2]
-        left = _Matrix(text, u, text.times(block, rows * wide), wide, 1)
-        right = _Matrix(text, vh, text.times(block, high * columns), 1, columns, True)
+        left = Matrix(text, u, text.times(block, rows * wide), wide, 1)
+        right = Matrix(text, vh, text.times(block, high * columns), 1, columns, True)
         g, turns = (left, [right]) if tall else (right, [left])
     first = text.times(block, short)
     s = _Singular(text, thread, g, turns, long, short, lambda j: text.plus(first, j), values)
@@ -315,7 +276,7 @@ def lower_svd(op: Op, memory: Memory) -> list[Launch]:
     _copy(text, thread, a, g, long, short, lambda value: value * inverse)
     for v in turns:
         with text.shared_out(thread, short * short) as number:
-            i, j = _divided(text, number, short)
+            i, j = text.divided(number, short)
             v.put(i, j, text.real_of(1.0).where(text.compare("eq", i, j), 0.0))
     failed = s.rotate()
     s.sort()
@@ -327,14 +288,14 @@ def lower_svd(op: Op, memory: Memory) -> list[Launch]:
     text.barrier()                          # some threads may still compare lengths
     with text.shared_out(thread, short) as j:
         s.put(j, s.get(j) * power)
-    _fill_with_nan(text, thread, text.either(bad, failed), block)
+    text.fill_with_nan(thread, text.either(bad, failed), block)
     return text.launched("svd", stack, stack)
 
 
 class _Singular:
     """Columns that rotations make orthogonal: their lengths are the singular values. `turns` is empty, or the matrix of the rotations."""
 
-    def __init__(self, text: MatrixText, thread: str, g: _Matrix, turns: list[_Matrix], long: int, short: int,
+    def __init__(self, text: MatrixText, thread: str, g: Matrix, turns: list[Matrix], long: int, short: int,
                  place: Callable[[Index], Index], values: str):
         self.text, self.thread, self.g, self.turns, self.long, self.short = text, thread, g, turns, long, short
         self.place, self.values = place, values
@@ -418,7 +379,7 @@ class _Singular:
     def normalize(self) -> None:
         text = self.text
         with text.shared_out(self.thread, self.long * self.short) as number:
-            i, j = _divided(text, number, self.short)
+            i, j = text.divided(number, self.short)
             length = self.get(j)
             self.g.put(i, j, self.g.get(i, j) / length.where(self.is_length(length), 1.0))
 
@@ -472,7 +433,7 @@ class _Singular:
 
 
 def _sort_columns(text: MatrixText, thread: str, count: int, get: Callable[[Index], Number], put: Callable[[Index, Number], None],
-                  matrices: list[tuple[_Matrix, int]]) -> None:
+                  matrices: list[tuple[Matrix, int]]) -> None:
     """Sort numbers, the largest first, and the columns of matrices with them. All threads look for the largest one that is left."""
     if count == 1:
         return
@@ -508,8 +469,8 @@ def lower_eigh(op: Op, memory: Memory) -> list[Launch]:
     text = _text(op, size, (size + 1) * itemsizes, 0 if with_vectors else op.operands[0].type.nbytes)
     thread, block = text.thread(), text.block_number()
     base, turned = text.times(block, size * size), 0 if op.attrs["lower"] else size
-    a = _Matrix(text, text.given[0], base, size, 1, turned=turned)
-    z = _Matrix(text, text.made[1] if with_vectors else text.work, base, size, 1, turned=turned)
+    a = Matrix(text, text.given[0], base, size, 1, turned=turned)
+    z = Matrix(text, text.made[1] if with_vectors else text.work, base, size, 1, turned=turned)
     t = _Tridiagonal(text, thread, z, size, with_vectors)
 
     def lower_of(i: str, j: str) -> Number:
@@ -518,7 +479,7 @@ def lower_eigh(op: Op, memory: Memory) -> list[Launch]:
         value = value.where(below, value.conjugate())
         return text.of(text.of_parts(value.real.name)).where(text.compare("eq", i, j), value) if text.is_complex else value
 
-    class _Lower(_Matrix):
+    class _Lower(Matrix):
         def get(self, i: Index, j: Index) -> Number:
             return lower_of(str(i), str(j))
 
@@ -532,14 +493,14 @@ def lower_eigh(op: Op, memory: Memory) -> list[Launch]:
     with text.shared_out(thread, size) as j:
         place = text.plus(text.times(block, size), text.sub(size - 1, j) if turned else j)
         text.write([(t.d.get(j) * power).name], text.made[0], text.real, place)
-    _fill_with_nan(text, thread, text.either(bad, failed), block)
+    text.fill_with_nan(thread, text.either(bad, failed), block)
     return text.launched("eigh", stack, stack)
 
 
 class _Tridiagonal:
     """A Hermitian matrix, of which reflections leave a real tridiagonal one: its diagonal and the elements below it, in shared memory."""
 
-    def __init__(self, text: MatrixText, thread: str, z: _Matrix, size: int, with_vectors: bool):
+    def __init__(self, text: MatrixText, thread: str, z: Matrix, size: int, with_vectors: bool):
         self.text, self.thread, self.z, self.size, self.with_vectors = text, thread, z, size, with_vectors
         self.d, self.e = (_Line(text, size + 1, True) for _ in range(2))
         self.taus, self.w = (_Line(text, size + 1, False) for _ in range(2))
