@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from adjit.dtypes import preserve_format
 from adjit.eager.apply import apply
 from adjit.eager.device import CPU, CUDA, device_of
 from adjit.eager.generator import Generator, next_key
@@ -104,7 +105,7 @@ def zeros_like(input: Any, dtype: Any = None, requires_grad: bool = False, devic
     >>> zeros_like(tensor([1.0, 2.0]))
     tensor([0., 0.])
     """
-    return full_like(input, 0, dtype, requires_grad, device)
+    return full_like(input, 0, dtype, requires_grad, device, memory_format)
 
 
 def ones_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None,
@@ -114,7 +115,7 @@ def ones_like(input: Any, dtype: Any = None, requires_grad: bool = False, device
     >>> ones_like(tensor([1, 2]))
     tensor([1, 1])
     """
-    return full_like(input, 1, dtype, requires_grad, device)
+    return full_like(input, 1, dtype, requires_grad, device, memory_format)
 
 
 def empty_like(input: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None,
@@ -124,7 +125,7 @@ def empty_like(input: Any, dtype: Any = None, requires_grad: bool = False, devic
     >>> empty_like(tensor([1.0, 2.0])).shape
     (2,)
     """
-    return full_like(input, 0, dtype, requires_grad, device)
+    return full_like(input, 0, dtype, requires_grad, device, memory_format)
 
 
 def full_like(input: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None,
@@ -137,7 +138,12 @@ def full_like(input: Any, fill_value: Any, dtype: Any = None, requires_grad: boo
     if dtype is None and type(fill_value) is int and 0 <= fill_value < 2 and isinstance(input, Tensor) and not is_tracing():
         array = input.array
         if array.dtype.kind in "biufc":
-            return finished(_filled(array.shape, array.dtype, fill_value), requires_grad, _beside(input, device))
+            is_in_rows = type(array) is not np.ndarray or array.flags.c_contiguous or 0 in array.strides
+            if is_in_rows or memory_format not in (None, preserve_format):
+                return finished(_filled(array.shape, array.dtype, fill_value), requires_grad, _beside(input, device))
+            made = np.empty_like(array, subok=False)        # laid out as the other one is, as in PyTorch
+            made.fill(fill_value)
+            return finished(new_tensor(made), requires_grad, device)
     like = as_tensor(input)
     return full(like.shape, fill_value, like.dtype if dtype is None else dtype, requires_grad, _beside(like, device))
 

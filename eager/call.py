@@ -65,12 +65,26 @@ class Call:
     `constants` are arrays that the function captures: operands after those of the call. After the first run `is_single` tells that the
     only result is a new array whose tensor needs a node, `is_plain` that it needs none: `run` takes the arrays of the operands and
     returns it. `is_one_view`: the only result, which `run` returns too, may be a view of the first operand. `is_several`: `run` returns a
-    tuple of new arrays, or of views if the call `is_view`, whose tensors need no node.
+    tuple of new arrays, or of views if the call `is_view`, whose tensors need no node. `record` tells machine code what a node saves
+    (`codegen/fastcall/eager_record.py`).
     """
 
     __slots__ = (
-        "__weakref__", "constants", "is_one_view", "is_plain", "is_several", "is_single", "is_view", "leaves", "operation", "pack", "run",
-        "single", "tree")
+        "__weakref__",
+        "constants",
+        "is_one_view",
+        "is_plain",
+        "is_several",
+        "is_single",
+        "is_view",
+        "leaves",
+        "operation",
+        "pack",
+        "record",
+        "run",
+        "single",
+        "tree",
+    )
 
     def __init__(self, operation: Operation, tree: Any, leaves: Sequence[Any], is_view: bool, constants: tuple[np.ndarray, ...]):
         self.operation = operation
@@ -81,6 +95,7 @@ class Call:
         self.pack = None if self.single else _packing(tree, leaves)
         self.is_view = is_view
         self.is_plain = self.is_single = self.is_one_view = self.is_several = False
+        self.record: np.ndarray | None = None
         self.run: Callable[..., Any]
 
     def note_run(self) -> None:
@@ -91,6 +106,9 @@ class Call:
         self.is_single = is_new and bool(operation.wanted)
         if one and self.is_view and not function.fresh[0]:
             self.run, self.is_one_view = function.run_single, True
+        if (self.is_single or self.is_one_view) and operation.wanted and operation.active[0] and not function.calls_host:
+            saved = [-1 - source.index if source.is_result else source.index for source in operation.saved]
+            self.record = np.array([len(saved), *saved])
         if not self.single and self.pack is not None and not (self.constants or operation.wanted or function.calls_host):
             results = function.fresh[:operation.results]
             if operation.results == len(function.fresh) and not (any(results) if self.is_view else not all(results)):

@@ -31,7 +31,7 @@ def get_item(self: Tensor, index: Any) -> Tensor:
     basic = entries if type(index) is int else hashable_index(entries)
     if basic is not None:
         known = machine_code.call
-        made = None if known is None or self._requires_grad else known(shapes.get_view, self, basic)
+        made = None if known is None else known(shapes.get_view, self, basic)
         return apply_in_python(shapes.get_view, (self, entries)) if made is None else made
     array = index.array if isinstance(index, Tensor) else index
     if type(array) is np.ndarray and 0 < array.ndim <= self.array.ndim:

@@ -195,7 +195,7 @@ def _operator(function: Function) -> Function:
     def operator(self: Tensor, other: Any) -> Any:
         try:
             known = machine_code.call
-            if known is not None and not self._requires_grad and (made := known(function, self, other)) is not None:
+            if known is not None and (made := known(function, self, other)) is not None:
                 return made
             return apply_in_python(function, (self, other)) if isinstance(other, _OPERANDS) else _not_ours(function, other)
         except BaseException as error:
@@ -244,7 +244,7 @@ def _method(name: str, function: Function) -> Function:
             args, kwargs = arguments.bound(method, function, args, kwargs)
         try:
             known = machine_code.call
-            if known is not None and not self._requires_grad and (made := known(function, self, *args, **kwargs)) is not None:
+            if known is not None and (made := known(function, self, *args, **kwargs)) is not None:
                 return made
             return apply_in_python(function, (self, *args), kwargs)
         except Exception as error:

@@ -24,7 +24,7 @@ from adjit.tracer.user_location import find_user_location
 
 Edge = tuple["Node", int]
 Hook = Callable[..., Any]
-_sequence = itertools.count()
+next_sequence = itertools.count().__next__
 
 
 class SavedTensor(NamedTuple):
@@ -66,7 +66,7 @@ class Node:
         self.operation = operation
         self.edges = edges
         self.saved = saved
-        self.sequence = next(_sequence)
+        self.sequence = next_sequence()
         if location is not None or trace is not None:
             self.location, self.trace = location, trace
 

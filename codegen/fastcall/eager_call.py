@@ -1,4 +1,5 @@
-"""Calls of operations on eager tensors as machine code: a call that is known and records nothing, from its key to the tensor of its result.
+"""Calls of operations on eager tensors as machine code: a call that is known, from its key to the tensor of its result, and its node if it
+is recorded (`eager_record`).
 
     known_call(function, x, ..., name=...)  # the result; None for calls that are left to `eager/apply.py`, which nothing has changed for
 
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from adjit.codegen.fastcall import eager_record
 from adjit.codegen.fastcall import object_layout as layout
 from adjit.codegen.llvm.builder import Builder
 from adjit.codegen.llvm.link import CompiledObject
@@ -24,11 +26,12 @@ OBJECTS = (
     "Tensor", "View", "ndarray", "dtype", "int", "float", "bool", "str", "NoneType", "ellipsis", "tuple", "Size", "list",
     "array", "_writes", "_requires_grad", "_view", "_history", "context", "autocast",
     "known_calls", "dynamic", "hashable", "thread", "switches", "IndexError", "RuntimeError", "no_items", "zero", "new_object",
+    "modes", "grad", "anomaly", "run", *(name for name in eager_record.OBJECTS if name not in ("zero", "_requires_grad", "_writes")),
 )
 """Names of the objects in `self`. `new_object` is the address of the function that makes an empty object of a class."""
 
 SLOTS = (
-    "Call.is_plain", "Call.is_one_view", "Call.is_several", "Call.is_view", "Call.run", "Call.operation", "Call.pack",
+    "Call.is_plain", "Call.is_one_view", "Call.is_several", "Call.is_view", "Call.run", "Call.operation", "Call.pack", "Call.record",
     "ThreadContext.scopes", "ThreadContext.silently", "View.parent", "View.operation", "View.index", "View.at", "View.history",
 )
 """Slots of objects of ours, whose offsets the text holds."""
@@ -36,7 +39,11 @@ SLOTS = (
 MAX_ARGUMENTS, MAX_ITEMS = 6, 16
 """Arguments of a call, and tensors in a list."""
 
-_ARRAYS, _KEYS = MAX_ARGUMENTS * MAX_ITEMS, 1 + MAX_ARGUMENTS * (3 + 2 * MAX_ITEMS)
+_ARRAYS, _KEYS = MAX_ARGUMENTS * MAX_ITEMS, 2 + MAX_ARGUMENTS * (3 + 2 * MAX_ITEMS)
+
+_WANTED, _TENSORS = 8 * 2, 8 * (2 + _ARRAYS)
+"""Offsets behind the count of operands, which the count of those that are recorded follows: their numbers, and the tensor of each operand,
+null if it is none."""
 
 _DECLARATIONS = """
 @_Py_NoneStruct = external global i8
@@ -60,7 +67,7 @@ declare ptr @PyLong_AsVoidPtr(ptr)
 declare double @PyLong_AsDouble(ptr)
 declare ptr @PyFloat_FromDouble(double)
 declare ptr @PyDict_GetItemWithError(ptr, ptr)
-"""
+""" + eager_record.DECLARATIONS
 
 _KEY = ("ptr %self", "ptr %keys", "ptr %used", "ptr %arrays", "ptr %count")
 _KEY_ARGUMENTS = (("ptr", "%self"), ("ptr", "%keys"), ("ptr", "%used"), ("ptr", "%arrays"), ("ptr", "%count"))
@@ -81,6 +88,8 @@ def eager_call_text(slots: Mapping[str, int]) -> str:
     _write_new_view(text, slots)
     _write_new_tensor(text)
     _write_as_tensor(text, slots)
+    eager_record.write_record(text, slots, _object)
+    _write_run_recorded(text, slots)
     _write_run(text, slots)
     _write_call(text, slots)
     return str(text)
@@ -153,9 +162,12 @@ def _write_is_current(text: Builder, slots: Mapping[str, int]) -> None:
 
 
 def _write_add_tensor(text: Builder) -> None:
-    """Add dtype and shape of a tensor to the key, and its array to the arrays; false for one that is recorded, or is traced."""
+    """Add dtype and shape of a tensor to the key, its array to the arrays, and its number to those of operands that are recorded, if it is;
+    false for one that is traced."""
     with text.function("add_tensor", *_KEY, "ptr %tensor", result="i1"):
-        _unless(text, text.same(_attribute(text, "%tensor", "_requires_grad"), "@_Py_FalseStruct"))
+        requires_grad = _attribute(text, "%tensor", "_requires_grad")
+        is_recorded = text.same(requires_grad, "@_Py_TrueStruct")
+        _unless(text, text.either(is_recorded, text.same(requires_grad, "@_Py_FalseStruct")))
         view = _attribute(text, "%tensor", "_view")
         _unless(text, text.differ(view, "null"))
         with text.if_(text.differ(view, "@_Py_NoneStruct")):
@@ -163,7 +175,17 @@ def _write_add_tensor(text: Builder) -> None:
         array = _attribute(text, "%tensor", "array")
         _unless(text, text.differ(array, "null"))
         _unless(text, _is_type(text, text.load("ptr", array, layout.TYPE), "ndarray"))
-        text.ret("i1", text.call("i1", "@add_array", *_KEY_ARGUMENTS, ("ptr", array)))
+        index = text.load("i64", "%count")
+        with text.if_(is_recorded):
+            number = text.load("i32", text.load("ptr", array, layout.DESCR), layout.TYPE_NUMBER)
+            _unless(text, text.either(*(text.compare("eq", number, np.dtype(name).num, "i32") for name in ("f4", "f8"))))
+            many = text.load("i64", "%count", 8)
+            text.store("i64", index, text.at("%count", "i64", many), _WANTED)
+            text.store("i64", text.add(many, 1), "%count", 8)
+        _unless(text, text.call("i1", "@add_array", *_KEY_ARGUMENTS, ("ptr", array)))
+        text.call("void", "@Py_IncRef", ("ptr", "%tensor"))
+        text.store("ptr", "%tensor", text.at("%count", "ptr", index), _TENSORS)
+        text.ret("i1", "true")
 
 
 def _write_add_array(text: Builder) -> None:
@@ -185,6 +207,7 @@ def _write_add_array(text: Builder) -> None:
             text.store("ptr", number, text.at(shape, "i64", axis.counter), layout.ITEMS)
         _add_key(text, text.load("ptr", array, layout.DESCR))
         _add_key(text, shape, "push")
+        text.store("ptr", "null", text.at("%count", "ptr", text.load("i64", "%count")), _TENSORS)
         text.call("void", "@push_new", ("ptr", array), ("ptr", "%arrays"), ("ptr", "%count"))
         text.ret("i1", "true")
 
@@ -230,6 +253,7 @@ def _write_add_number(text: Builder) -> None:
             text.ret("i1", "false")
         is_float = _is_type(text, "%kind", "float")
         with text.if_(text.compare("ne", is_dynamic, 0, "i32")):
+            text.store("ptr", "null", text.at("%count", "ptr", text.load("i64", "%count")), _TENSORS)
             with text.if_(is_float):
                 _add_key(text, "%kind")
                 text.call("void", "@push_new", ("ptr", "%number"), ("ptr", "%arrays"), ("ptr", "%count"))
@@ -423,6 +447,72 @@ def _write_run(text: Builder, slots: Mapping[str, int]) -> None:
         text.ret("ptr", packed.value)
 
 
+def _write_run_recorded(text: Builder, slots: Mapping[str, int]) -> None:
+    """The same, with its node, of a call of one result; and `add_wanted`, which adds the numbers of the operands that are recorded to a
+    key if gradients are on: else there are none. False within the detection of anomalies, which notes lines."""
+    with text.function("add_wanted", "ptr %self", "ptr %keys", "ptr %used", "ptr %count", result="i1"):
+        modes = _object(text, "modes")
+        _unless(text, text.same(_attribute(text, modes, "anomaly"), "@_Py_FalseStruct"))
+        grad = _attribute(text, modes, "grad")
+        with text.if_(text.same(grad, "@_Py_FalseStruct")):
+            text.store("i64", 0, "%count", 8)
+            text.ret("i1", "true")
+        _unless(text, text.same(grad, "@_Py_TrueStruct"))
+        many = text.load("i64", "%count", 8)
+        wanted = text.call("ptr", "@PyTuple_New", ("i64", many))
+        with text.if_(text.same(wanted, "null")):
+            text.call("void", "@PyErr_Clear")
+            text.ret("i1", "false")
+        with text.for_range(0, many) as index:
+            number = text.call("ptr", "@PyLong_FromLongLong", ("i64", text.load("i64", text.at("%count", "i64", index.counter), _WANTED)))
+            with text.if_(text.same(number, "null")):
+                text.call("void", "@PyErr_Clear")
+                text.call("void", "@Py_DecRef", ("ptr", wanted))
+                text.ret("i1", "false")
+            text.store("ptr", number, text.at(wanted, "ptr", index.counter), layout.ITEMS)
+        _add_key(text, wanted, "push")
+        text.ret("i1", "true")
+    arguments = ("ptr %self", "ptr %call", "ptr %silently", "ptr %first", "ptr %arrays", "ptr %count")
+    with text.function("run_recorded", *arguments, result="ptr"):
+        arrays, count, many = text.at("%arrays", "i64", 1), text.load("i64", "%count"), text.load("i64", "%count", 8)
+        is_view = text.same(text.load("ptr", "%call", slots["Call.is_one_view"]), "@_Py_TrueStruct")
+        _unless(text, text.differ(text.load("ptr", "%call", slots["Call.record"]), "@_Py_NoneStruct"), "ptr", "null")
+        found, memory, outs = text.variable("null", "ptr"), text.variable("null", "ptr"), text.variable("null", "ptr")
+        one = text.alloca("ptr")
+        with text.if_(is_view):
+            _unless(text, text.call("i1", "@is_tensor", ("ptr", "%self"), ("ptr", "%first")), "ptr", "null")
+            run = text.load("ptr", "%call", slots["Call.run"])
+            memory.set(text.load("ptr", arrays))
+            found.set(text.call("ptr", "@PyObject_Vectorcall", ("ptr", run), ("ptr", arrays), ("i64", count), ("ptr", "null")))
+            text.store("ptr", found.value, one)
+            outs.set(one)
+        with text.if_(text.not_(is_view)):
+            run = _attribute(text, text.load("ptr", "%call", slots["Call.operation"]), "run")
+            _unless(text, text.differ(run, "null"), "ptr", "null")
+            text.store("ptr", run, "%arrays")
+            found.set(text.call("ptr", "@PyObject_Vectorcall", ("ptr", "%silently"), ("ptr", "%arrays"), ("i64", text.add(count, 1)),
+                                ("ptr", "null")))
+            with text.if_(text.differ(found.value, "null")):
+                outs.set(text.at(found.value, 1, layout.ITEMS))
+        given = found.value
+        _unless(text, text.differ(given, "null"), "ptr", "null")
+        with text.if_(text.not_(text.either(is_view, _is_type(text, text.load("ptr", given, layout.TYPE), "tuple")))):
+            text.call("void", "@Py_DecRef", ("ptr", given))
+            text.ret("ptr", "null")
+        made = text.call("ptr", "@as_tensor", ("ptr", "%self"), ("ptr", "%call"), ("ptr", "%first"), ("ptr", memory.value),
+                         ("ptr", text.load("ptr", outs.value)), ("i64", 0))
+        result = text.variable(made, "ptr")
+        with text.if_(text.differ(made, "null")):
+            tensors, wanted = text.at("%count", 1, _TENSORS), text.at("%count", 1, _WANTED)
+            whole = text.call("i1", "@record", ("ptr", "%self"), ("ptr", "%call"), ("ptr", made), ("ptr", outs.value), ("ptr", arrays),
+                              ("ptr", tensors), ("i64", count), ("ptr", wanted), ("i64", many))
+            with text.if_(text.not_(whole)):
+                text.call("void", "@Py_DecRef", ("ptr", made))
+                result.set("null")
+        text.call("void", "@Py_DecRef", ("ptr", given))
+        text.ret("ptr", result.value)
+
+
 def _write_call(text: Builder, slots: Mapping[str, int]) -> None:
     """The routine. Errors of indices, and of a call in the midst of another one, are left to Python, which runs the operation again."""
 
@@ -446,9 +536,11 @@ def _write_call(text: Builder, slots: Mapping[str, int]) -> None:
         nothing_unless(text.both(text.differ(silently, "null"), text.differ(silently, "@_Py_NoneStruct")))
         nothing_unless(text.compare("eq", text.load("i64", scopes, layout.SIZE), 0))
         nothing_unless(text.same(_attribute(text, _object(text, "switches"), "autocast"), "@_Py_FalseStruct"))
-        keys, arrays, used, count = text.alloca("ptr", _KEYS), text.alloca("ptr", 1 + _ARRAYS), text.alloca("i64"), text.alloca("i64")
+        keys, arrays, used = text.alloca("ptr", _KEYS), text.alloca("ptr", 1 + _ARRAYS), text.alloca("i64")
+        count = text.alloca("i64", 2 + 2 * _ARRAYS)
         text.store("i64", 0, used)
         text.store("i64", 0, count)
+        text.store("i64", 0, count, 8)
         operands = text.at(arrays, "i64", 1)
         function = text.load("ptr", "%arguments")
         text.call("void", "@push_new", ("ptr", function), ("ptr", keys), ("ptr", used))
@@ -460,7 +552,10 @@ def _write_call(text: Builder, slots: Mapping[str, int]) -> None:
             argument = text.load("ptr", text.at("%arguments", "i64", index.counter))
             known.set(text.call("i1", "@describe", ("ptr", "%self"), ("ptr", keys), ("ptr", used), ("ptr", operands), ("ptr", count),
                                 ("ptr", function), ("ptr", argument)))
-        call = text.variable("null", "ptr")
+        call, many = text.variable("null", "ptr"), text.variable(0)
+        with text.if_(text.both(known.value, text.compare("ne", text.load("i64", count, 8), 0))):
+            known.set(text.call("i1", "@add_wanted", *(("ptr", value) for value in ("%self", keys, used, count))))
+            many.set(text.load("i64", count, 8))
         with text.if_(known.value):
             call.set(text.call("ptr", "@find", ("ptr", "%self"), ("ptr", keys), ("i64", text.load("i64", used))))
         with text.if_(text.not_(known.value)):
@@ -469,11 +564,19 @@ def _write_call(text: Builder, slots: Mapping[str, int]) -> None:
         with text.if_(text.differ(call.value, "null")):
             text.call("void", "@Py_IncRef", ("ptr", silently))
             first = text.load("ptr", "%arguments", 8)
-            made.set(text.call("ptr", "@run", ("ptr", "%self"), ("ptr", call.value), ("ptr", silently), ("ptr", first), ("ptr", arrays),
-                               ("i64", text.load("i64", count))))
+            with text.if_(text.compare("eq", many.value, 0)):
+                made.set(text.call("ptr", "@run", ("ptr", "%self"), ("ptr", call.value), ("ptr", silently), ("ptr", first), ("ptr", arrays),
+                                   ("i64", text.load("i64", count))))
+            with text.if_(text.compare("ne", many.value, 0)):
+                made.set(text.call("ptr", "@run_recorded", ("ptr", "%self"), ("ptr", call.value), ("ptr", silently), ("ptr", first),
+                                   ("ptr", arrays), ("ptr", count)))
             text.call("void", "@Py_DecRef", ("ptr", silently))
             text.call("void", "@Py_DecRef", ("ptr", call.value))
         text.call("void", "@drop", ("ptr", operands), ("i64", text.load("i64", count)))
+        with text.for_range(0, text.load("i64", count), empty=True) as index:
+            tensor = text.load("ptr", text.at(count, "ptr", index.counter), _TENSORS)
+            with text.if_(text.differ(tensor, "null")):
+                text.call("void", "@Py_DecRef", ("ptr", tensor))
         with text.if_(text.differ(made.value, "null")):
             text.ret("ptr", made.value)
         with text.if_(text.differ(text.call("ptr", "@PyErr_Occurred"), "null")):

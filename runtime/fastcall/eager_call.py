@@ -13,7 +13,8 @@ import numpy as np
 
 from adjit.codegen.fastcall import object_layout
 from adjit.eager.call import DYNAMIC_FLOATS, HASHABLE, Call, known_calls
-from adjit.eager.modes import switches
+from adjit.eager.modes import modes, switches
+from adjit.eager.node import Node, SavedTensor, edge_of, next_sequence
 from adjit.eager.size import Size
 from adjit.eager.tensor import Tensor
 from adjit.eager.views import View
@@ -70,7 +71,9 @@ def _function() -> Callable[..., Tensor | None]:
         "Tensor": Tensor, "View": View, "ndarray": np.ndarray, "dtype": np.dtype,
         "NoneType": types.NoneType, "ellipsis": types.EllipsisType,
         **{kind.__name__: kind for kind in (int, float, bool, str, tuple, Size, list, IndexError, RuntimeError)},
-        **{name: name for name in ("array", "_writes", "_requires_grad", "_view", "_history", "context", "autocast")},
+        **{name: name for name in ("array", "_writes", "_requires_grad", "_view", "_history", "context", "autocast", "grad", "anomaly",
+                                   "run", "_node", "_index", "_accumulator", "operation", "edges", "saved", "sequence")},
+        "Node": Node, "SavedTensor": SavedTensor, "edge_of": edge_of, "next_sequence": next_sequence, "modes": modes,
         "known_calls": known_calls, "dynamic": DYNAMIC_FLOATS, "hashable": HASHABLE, "thread": thread, "switches": switches,
         "no_items": (), "zero": 0, "new_object": get_slot(Tensor, _NEW)}
     table = tuple(objects[name] for name in eager_call.OBJECTS)

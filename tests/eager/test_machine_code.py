@@ -25,7 +25,7 @@ from adjit.runtime.fastcall import eager_call
 
 pytestmark = pytest.mark.skipif(not object_layout.known(), reason="objects have another layout")
 
-add, exp = raw(np.add), raw(np.exp)
+add, exp, multiply = raw(np.add), raw(np.exp), raw(np.multiply)
 
 
 @pytest.fixture(autouse=True)
@@ -114,9 +114,8 @@ def check_view(found: Any, expected: Any, base: Any) -> None:
 
 LEFT: dict[str, Callable[[], tuple[Any, ...]]] = {
     "never run": lambda: (raw(np.arctanh), numbers(1, 7)),
-    "requires grad": lambda: (exp, numbers(2, 3).requires_grad_()),
-    "second operand requires grad": lambda: (add, numbers(2, 3), numbers(2, 3).requires_grad_()),
-    "item requires grad": lambda: (shapes.cat, [numbers(2, 3), numbers(2, 3).requires_grad_()], 0),
+    "several results are recorded": lambda: (shapes.unbind, numbers(2, 3).requires_grad_()),
+    "half requires grad": lambda: (exp, numbers(2, 3, dtype="f2").requires_grad_()),
     "array in a list": lambda: (shapes.cat, [numbers(2, 3), np.ones((2, 3), "f4")], 0),
     "integer beside half": lambda: (add, numbers(2, 3, dtype="f2"), 2),
     "huge integer": lambda: (add, numbers(2, 3), 10 ** 400),
@@ -133,9 +132,74 @@ LEFT: dict[str, Callable[[], tuple[Any, ...]]] = {
 @parametrize_within("name", LEFT)
 def test_other_calls_are_left_to_python(name: str, known: Callable[..., Any]) -> None:
     function, *arguments = LEFT[name]()
-    if name in ("requires grad", "zero", "long list", "integer beside half"):
+    if name in ("several results are recorded", "half requires grad", "zero", "long list", "integer beside half"):
         apply_in_python(function, tuple(arguments))
     assert known(function, *arguments) is None
+
+
+def leaf(*shape: int) -> aj.Tensor:
+    return numbers(*shape).requires_grad_()
+
+
+RECORDED: dict[str, Callable[[], tuple[Any, ...]]] = {
+    "one": lambda: (exp, leaf(2, 3)),
+    "result of another": lambda: (exp, leaf(2, 3) * 2.0),
+    "second": lambda: (multiply, numbers(2, 3), leaf(3)),
+    "both": lambda: (multiply, leaf(2, 3), leaf(2, 3)),
+    "float": lambda: (multiply, leaf(2, 3), 2.5),
+    "second of two results": lambda: (exp, leaf(2, 3).unbind()[1]),
+    "list": lambda: (shapes.cat, [numbers(2, 3), leaf(2, 3)], 0),
+    "hidden results": lambda: (elementwise.sigmoid, leaf(2, 3)),
+    "sum": lambda: (reductions.var, leaf(2, 3), -1),
+    "view": lambda: (shapes.transpose, leaf(2, 3), 0, 1),
+    "view of a view": lambda: (shapes.transpose, leaf(2, 3)[1:], 0, 1),
+    "array": lambda: (multiply, leaf(2, 3), np.ones((2, 3), "f4")),
+}
+
+
+@parametrize_within("name", RECORDED)
+def test_nodes_are_those_of_python(name: str, known: Callable[..., Any]) -> None:
+    function, *arguments = RECORDED[name]()
+    for _ in range(2):
+        expected = apply_in_python(function, tuple(arguments))
+    found = known(function, *arguments)
+    assert (found.dtype, found.shape, found.stride(), found._index) == (expected.dtype, expected.shape, expected.stride(), expected._index)
+    assert found.requires_grad
+    node, other = found._node, expected._node
+    assert (node.operation, node.edges) == (other.operation, other.edges)
+    assert node.sequence == other.sequence + 1
+    assert vars(node).keys() == vars(other).keys()
+    assert (found._view is None) == (expected._view is None)
+    assert len(node.saved) == len(other.saved)
+    for mine, theirs in zip(node.saved, other.saved, strict=True):
+        assert type(mine) is type(theirs)
+        np.testing.assert_array_equal(mine.array, theirs.array)
+        assert (mine.counter is None, mine.version) == (theirs.counter is None, theirs.version)
+        assert mine.array is theirs.array or mine.counter in (None, found._writes)
+    with aj.no_grad():
+        assert known(function, *arguments) is None or not known(function, *arguments).requires_grad
+    with aj.autograd.detect_anomaly():
+        assert known(function, *arguments) is None
+
+
+def test_references_of_nodes_are_counted(known: Callable[..., Any]) -> None:
+    cases = [tuple(make()) for make in RECORDED.values()]
+    for function, *arguments in (1 + CALLS_BEFORE_STEPS) * cases:
+        apply_in_python(function, tuple(arguments))
+        known(function, *arguments)
+    objects = [item for case in cases for argument in case for item in (argument, getattr(argument, "array", argument))]
+    objects += [*known_calls.values(), *[call.operation for call in known_calls.values()], aj.Tensor, None, 0, 1, True, tuple, list]
+    objects += [case[1]._node for case in cases if isinstance(case[1], aj.Tensor)]
+
+    def counts() -> list[int]:
+        gc.collect()
+        return [sys.getrefcount(item) for item in objects]
+
+    before = counts()
+    for function, *arguments in 50 * cases:
+        known(function, *arguments)
+    changes = [after - count for after, count in zip(counts(), before, strict=True)]
+    assert max(map(abs, changes)) < 25, changes      # each case runs 50 times
 
 
 def test_references_are_counted(known: Callable[..., Any]) -> None:

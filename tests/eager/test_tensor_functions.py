@@ -52,6 +52,14 @@ def test_values_and_dtypes(made: Any, expected: np.ndarray, dtype: Any) -> None:
     np.testing.assert_array_equal(result.numpy(), expected)
 
 
+def test_tensors_like_others_are_laid_out_as_they_are() -> None:
+    x = aj.ones(3, 4).t()
+    assert aj.ones_like(x).stride() == aj.zeros_like(x, memory_format=aj.preserve_format).stride() == (1, 4)
+    assert aj.empty_like(aj.ones(2, 3, 4).permute(2, 0, 1)).stride() == (1, 12, 4)
+    assert aj.ones_like(x, memory_format=aj.contiguous_format).stride() == (3, 1)
+    assert aj.ones_like(aj.ones(3).expand(2, 3)).stride() == (3, 1)
+
+
 def test_gradients_flow() -> None:
     x = aj.tensor([1.0, -2.0], requires_grad=True)
     (aj.cat([x, 3 * x]).sum() + aj.stack([x, x]).sum() + aj.where(x > 0, x, 10 * x).sum() + aj.exp(aj.zeros(2) * x).sum()).backward()
