@@ -34,7 +34,7 @@ def broadcast_to(x: Any, shape: Shape) -> np.ndarray:
     if type(x) is not np.ndarray or not x.flags.c_contiguous or not x.size:
         return np.broadcast_to(x, shape)
     view: np.ndarray = np.ndarray(shape, x.dtype, x, 0, _strides(x.shape, x.strides, shape))
-    view.flags.writeable = False
+    view.setflags(write=False)
     return view
 
 
