@@ -40,6 +40,7 @@ def _negated_by_bits(x):
     (lambda z: z.view(float), np.zeros((2, 0), complex)),
     (_written, Z),
     (_written_back, np.arange(8.0).reshape(2, 4)),
+    (lambda x: x.reshape(1, 3, 4, 2).view(np.complex128), np.arange(48.0).reshape(1, 6, 8)[:, :3]),
     (_negated_by_bits, np.array([[1.0, -0.0, np.nan], [np.inf, -2.5, 1e-310]])),
     (lambda x: (x.view(np.int32), x.view(np.uint32), x[0].view(np.int32)), np.array([1.5, -np.inf], np.float32)),
     (lambda x: (x.view(np.uint8), x.view(np.uint8).view(np.int8)), np.array([-1, 127, 0], np.int8)),

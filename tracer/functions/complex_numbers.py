@@ -52,7 +52,7 @@ def pairs_view(x: TracedArray, dtype: np.dtype) -> TracedArray | None:
     if x.shape[-1] % 2:
         raise ArgumentError("When changing to a larger dtype, its size must be a divisor of the total size in bytes of the last axis of "
                             "the array.", find_user_location())
-    if any(step % 2 for step in steps[:-1]):
+    if any(step % 2 for size, step in zip(x.shape[:-1], steps[:-1], strict=True) if size > 1):
         return None
     return view_of(x, _as_complex, lambda base, value: _as_pairs(value), (*(step // 2 for step in steps[:-1]), 1), ("view", dtype))
 
