@@ -205,13 +205,19 @@ def _content(self: Tensor) -> Any:
     return traced(self) if is_tracing() else self.array
 
 
-def _item(self: Tensor) -> bool | int | float:
-    """Return the only element, as a Python number. Raises `ShapeError` if there is not exactly one."""
+def _element(self: Tensor) -> Any:
+    """The content of a tensor of one element."""
     array = _content(self)
     if array.size != 1:
         raise ShapeError(f"item() of a tensor of shape {self.shape}: only one element can be a Python number (a Tensor with "
                          f"{array.size} elements cannot be converted to Scalar)", find_user_location(),
                          hint="index the element, reduce the tensor, or use tolist()")
+    return array
+
+
+def _item(self: Tensor) -> bool | int | float:
+    """Return the only element, as a Python number. Raises `ShapeError` if there is not exactly one."""
+    array = _element(self)
     return read_number(array) if is_tracing() else array.item()       # type: ignore[no-any-return]
 
 
@@ -359,21 +365,21 @@ def _check_store() -> None:
 
 def _float(self: Tensor) -> float:
     _check_store()
-    number = float(_item(self))
+    number = float(_element(self).item())
     check_number(self, "float()")
     return number
 
 
 def _complex(self: Tensor) -> complex:
     _check_store()
-    number = complex(_item(self))
+    number = complex(_element(self).item())
     check_number(self, "complex()")
     return number
 
 
 def _int(self: Tensor) -> int:
     _check_store()
-    number = int(_item(self))
+    number = int(_element(self).item())
     check_number(self, "int()")
     return number
 
@@ -401,7 +407,7 @@ def _iter(self: Tensor) -> Iterator[Tensor]:
 def _format(self: Tensor, form: str) -> str:
     if self.shape or (not form and is_tracing()):
         return object.__format__(self, form)
-    return format(_item(self), form)
+    return format(_element(self).item(), form)
 
 
 _WRITERS = (np.save, np.savez, np.savez_compressed, np.savetxt)

@@ -138,7 +138,7 @@ class Adafactor(Optimizer):
     """
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-2, beta2_decay: float = -0.8, eps: tuple[float | None, float] = (None, 1e-3),
-                 d: float = 1.0, weight_decay: float = 0, *, maximize: bool = False, **unused: Unpack[Implementation]):
+                 d: float = 1.0, weight_decay: float = 0.0, *, maximize: bool = False, **unused: Unpack[Implementation]):
         accept(type(self), unused)
         super().__init__(params, {"lr": lr, "beta2_decay": beta2_decay, "eps": tuple(eps), "d": d, "weight_decay": weight_decay,
                                   "maximize": maximize})

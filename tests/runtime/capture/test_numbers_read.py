@@ -89,7 +89,7 @@ def decided_on(model: Any, around: Any, x: aj.Tensor) -> Any:
     loss = loss_of(model, x).item()
     if loss != loss or loss > 1e6:
         raise ValueError("diverged")
-    return loss, "large" if loss > 1.0 else "small"
+    return loss, "large" if loss > 1.0 else "small", int((x > 9).sum())     # the integer is the same in all calls
 
 
 @traces(1)
