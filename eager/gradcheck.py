@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjit.eager.autograd_methods import grad
-from adjit.eager.tensor import Tensor, new_tensor, tensor
+from adjit.eager.tensor import Tensor, tensor
 from adjit.ir.errors import NonDifferentiableError
 from adjit.tracer.user_location import find_user_location
 
@@ -33,9 +33,9 @@ def gradcheck(func: Callable[..., Any], inputs: Tensor | Sequence[Any], *, eps: 
         for position in range(result.numel() if result.requires_grad else 0):
             seed = np.zeros(result.shape, result.dtype)
             seed.reshape(-1)[position] = 1.0
-            found = grad(result, wanted, new_tensor(seed), retain_graph=True, allow_unused=True)
+            found = grad(result, wanted, tensor(seed, device=result.device), retain_graph=True, allow_unused=True)
             for index, (x, gradient) in enumerate(zip(wanted, found, strict=True)):
-                analytic = np.zeros(x.shape) if gradient is None else gradient.detach().numpy()
+                analytic = np.zeros(x.shape) if gradient is None else gradient.detach().cpu().numpy()
                 numeric = _differences(func, given, x, number, position, eps)
                 if not np.allclose(analytic, numeric, rtol, atol):
                     if raise_exception:
@@ -57,7 +57,8 @@ def gradgradcheck(func: Callable[..., Any], inputs: Tensor | Sequence[Any], grad
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     if grad_outputs is None:
         random = np.random.default_rng(0)
-        seeds = [tensor(random.standard_normal(result.shape), requires_grad=True) for result in _several(func(*given))]
+        seeds = [tensor(random.standard_normal(result.shape), requires_grad=True, device=result.device)
+                 for result in _several(func(*given))]
     else:
         seeds = [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
 
@@ -81,10 +82,10 @@ def _differences(func: Callable[..., Any], given: Sequence[Any], x: Tensor, numb
     for index in range(x.numel()):
         ends = []
         for sign in (1.0, -1.0):
-            array = x.detach().numpy().copy()
+            array = x.detach().cpu().numpy().copy()
             array.reshape(-1)[index] += sign * eps
-            moved = tensor(array, requires_grad=True)
+            moved = tensor(array, requires_grad=True, device=x.device)
             results = _several(func(*(moved if item is x else item for item in given)))
-            ends.append(float(results[number].detach().numpy().reshape(-1)[position]))
+            ends.append(float(results[number].detach().cpu().numpy().reshape(-1)[position]))
         found.reshape(-1)[index] = (ends[0] - ends[1]) / (2 * eps)
     return found

@@ -12,7 +12,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError
 from adjit.ir.types import TensorType, check_dtype, is_complex, is_inexact, short_name
 from adjit.tracer.array import TracedArray
-from adjit.tracer.array_wrapper import ArrayWrapper, IdentityKeyed
+from adjit.tracer.array_wrapper import ArrayWrapper, DeviceLeaf, IdentityKeyed
 from adjit.tracer.trees import TreeSpec, flatten, paths, structure_text, unflatten
 from adjit.tracer.user_location import find_user_location
 
@@ -61,7 +61,7 @@ def check_float(leaf: Any, what: str) -> None:
     """Raise `NonDifferentiableError` unless `leaf` is a floating-point array or number."""
     if isinstance(leaf, ArrayWrapper):
         leaf = leaf.array
-    if isinstance(leaf, (TracedArray, np.ndarray, np.generic)):
+    if isinstance(leaf, (TracedArray, np.ndarray, np.generic, DeviceLeaf)):
         dtype = check_dtype(leaf.dtype)
         if is_inexact(dtype):
             return

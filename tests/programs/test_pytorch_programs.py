@@ -47,6 +47,25 @@ def test_runs_compiled(exhaustive: bool) -> None:
     for_each({name: name for name in (NAMES if exhaustive else NAMES[1::4])}, lambda name: check(name, "compiled"))
 
 
+CPU_ALONE = ("accumulation", "char_rnn", "devices", "flows_and_diffusion", "lbfgs", "reinforcement", "transformer_encoder")
+"""Programs that name the CPU, ask for the class `torch.Tensor`, make data in other ways, or compute with NumPy."""
+
+
+def test_runs_on_a_device(exhaustive: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADJIT_CUDA", "emulated")
+
+    def check(name: str) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for compile in (None, aj.compile):
+                found = run(name, "adjit", compile, on_device=True)
+                for key, theirs in EXPECTED[name].items():
+                    np.testing.assert_allclose(found[key], theirs, 2e-4, 2e-4, err_msg=key)
+
+    names = [name for name in NAMES if name not in CPU_ALONE]
+    for_each({name: name for name in (names if exhaustive else ("fine_tuning", "hooks"))}, check)
+
+
 def test_thirty_programs_of_which_two_may_fail() -> None:
     assert len(NAMES) == 30
     assert list(EXPECTED) == NAMES

@@ -10,6 +10,7 @@ import numpy as np
 
 from adjit.eager.apply import apply
 from adjit.eager.tensor import Tensor, as_tensor, own_tensor
+from adjit.eager.transfer import moved
 from adjit.ir.errors import ArgumentError, ShapeError
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.user_location import find_user_location
@@ -98,7 +99,8 @@ def pack_padded_sequence(input: Tensor, lengths: Any, batch_first: bool = False,
     if order is None:
         return PackedSequence(data, own_tensor(np.array(sizes, np.int64)))
     inverse = np.argsort(order)
-    return PackedSequence(data, own_tensor(np.array(sizes, np.int64)), own_tensor(order.astype(np.int64)), own_tensor(inverse))
+    return PackedSequence(data, own_tensor(np.array(sizes, np.int64)),
+                          *(moved(own_tensor(each.astype(np.int64)), x.device) for each in (order, inverse)))
 
 
 def pad_packed_sequence(sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0,

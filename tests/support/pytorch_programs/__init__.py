@@ -12,6 +12,8 @@ import json
 import linecache
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,6 +24,7 @@ FOLDER = Path(__file__).parent
 GOLDEN = FOLDER.parent.parent / "programs" / "golden" / "pytorch_programs.json"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
 _compile: list[Callable[..., Any]] = []
+_devices: list[str] = []        # where modules are
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -37,17 +40,24 @@ def draws(seed: int, *shape: int) -> np.ndarray:
 def filled(module: Any, seed: int) -> Any:
     """The module, its parameters filled with numbers that are the same for both libraries."""
     rng = np.random.default_rng(seed)
+    module = module.to(_devices[-1]) if _devices else module
     for parameter in module.parameters():
         parameter.data.copy_(parameter.data.new_tensor(0.4 * rng.standard_normal(tuple(parameter.shape))))
     return module
 
 
-def run(name: str, library: str, compile: Callable[..., Any] | None = None) -> dict[str, list[float]]:
-    """The numbers that a program finds with `torch` or `adjit`, by name; `compile` is what `@compiled` does."""
+def run(name: str, library: str, compile: Callable[..., Any] | None = None, on_device: bool = False) -> dict[str, list[float]]:
+    """The numbers that a program finds with `torch` or `adjit`, by name; `compile` is what `@compiled` does. `on_device`: tensors and
+    modules are made on the device "cuda"."""
     path = FOLDER / f"{name}.py"
     source = with_import_of(path.read_text(), library)
     module = ModuleType(f"{name}_with_{library}")
     module.__file__ = f"{path}:{library}"
+    if on_device:
+        source = re.sub(rf"^import {library} as torch$", "torch = _torch", source, flags=re.MULTILINE)
+        source = source.replace(".numpy()", ".cpu().numpy()")
+        module.__dict__["_torch"] = _OnDevice(library)
+        _devices.append("cuda")
     linecache.cache[module.__file__] = len(source), None, source.splitlines(keepends=True), module.__file__
     if compile is not None:
         _compile.append(compile)
@@ -57,6 +67,25 @@ def run(name: str, library: str, compile: Callable[..., Any] | None = None) -> d
     finally:
         if compile is not None:
             _compile.pop()
+        if on_device:
+            _devices.pop()
+
+
+_MAKERS = ("tensor", "Tensor", "FloatTensor", "LongTensor", "zeros", "ones", "full", "empty", "rand", "randn", "randint", "randperm",
+           "arange", "linspace", "eye", "from_numpy", "as_tensor")
+
+
+class _OnDevice(ModuleType):
+    """A library whose functions that make tensors make them on the device "cuda"."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(import_module(self.__name__), name)
+        return partial(_made, found) if name in _MAKERS else found
+
+
+def _made(make: Callable[..., Any], *args: Any, requires_grad: bool = False, **kwargs: Any) -> Any:
+    tensor = make(*args, **kwargs).to("cuda")
+    return tensor.requires_grad_() if requires_grad else tensor
 
 
 def with_import_of(source: str, library: str) -> str:
