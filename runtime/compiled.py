@@ -362,7 +362,6 @@ class CompiledFunction(MadeOfFunction, Generic[P, R]):
         alone = str(path).endswith((".so", ".o"))
         signatures = [flatten_call(fun, example, kwargs, self.compile_options.static, modes.key) if str(path).endswith(".onnx") else
                       self._signature(fun, example, kwargs, exported=True) for example in examples]
-        self._check_exports()
         programs: list[tuple[Program, tuple[np.ndarray, ...]]] = []
         for number, (example, signature) in enumerate(zip(examples, signatures, strict=True)):
             if signature.key != signatures[0].key:
@@ -432,10 +431,10 @@ class CompiledFunction(MadeOfFunction, Generic[P, R]):
         return native_callable.make_callable(*self._native(fun, args, kwargs, signature), signature)
 
     def _check_exports(self) -> None:
-        """Raise `ExportError` for a function of a device."""
+        """Raise `ExportError` for a function of a device, which C functions are not."""
         if self.compile_options.device != "cpu":
-            raise ExportError(f"{function_name(self.fun)} is compiled for the device {self.compile_options.device!r}, whose programs "
-                              "cannot be exported yet", find_user_location(), hint="compile it without device= to export it for the CPU")
+            raise ExportError(f"{function_name(self.fun)} is compiled for the device {self.compile_options.device!r}, and C functions are "
+                              "for the CPU", find_user_location(), hint="compile it without device=, or export it to .adjit")
 
     def _check_stores_nothing(self, program: Program) -> None:
         """Raise `ExportError` if each call has to store something, which code without Python cannot."""
@@ -456,7 +455,7 @@ class CompiledFunction(MadeOfFunction, Generic[P, R]):
         """The program of the native backend for a call, and the current arrays for its captured parameters. `flow` is what is known of
         the ways through the function. A program that runs `alone` calls no other libraries, as far as there is code of our own."""
         native = replace(self.compile_options, backend="native")
-        if self.compile_options.backend == "native":
+        if self.compile_options.backend in ("native", "cuda"):
             program = self._program_of(fun, args, kwargs, signature, flow)[0]
         else:
             program = compile_program(fun, args, kwargs, signature, native, "it is exported", flow=flow)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, field
 from typing import TYPE_CHECKING
 
+from adjit.codegen.cuda.target import SM_80, SM_90
 from adjit.codegen.llvm.target import LEVELS, TARGETS
 from adjit.codegen.native.program_code import OP_SHIFT
 from adjit.ir.dataclass import dataclass
@@ -141,7 +142,7 @@ def artifact_of_json(text: str) -> Artifact:
     return artifact
 
 
-_TARGETS = {target.name for target in (*TARGETS.values(), *LEVELS.values())}
+_TARGETS = {target.name for target in (*TARGETS.values(), *LEVELS.values(), SM_80, SM_90)}
 
 
 def nested_check(number: int, position: int) -> int:

@@ -68,6 +68,11 @@ def make_artifact(planned: Graph, code: ProgramCode, target: Target) -> Artifact
         len({call.function for call in code.calls}), code.flush_subnormals, guard_checks(assignment), collectives_of(planned), count)
 
 
+def device_artifact(planned: Graph, target: Target) -> Artifact:
+    """Description of a program for a device, from the planned graph."""
+    return make_artifact(planned, ProgramCode("", (), {}, frozenset(), ()), target)
+
+
 def compile_program_text(text: str, target: Target, verify: bool = False) -> CompiledObject:
     """Object code of a module with the entry `adjit_run`. No optimization passes run: the text needs none.
 

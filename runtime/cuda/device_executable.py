@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adjit.codegen.cuda.program import DeviceProgram, HostNode, Node, Verification
+from adjit.codegen.cuda.target import SM_90
 from adjit.ir.analysis.buffer_assignment import ResultKind
 from adjit.ir.errors import IndexingError
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot
+from adjit.ir.lazy_module import LazyModule
 from adjit.ir.memory_sizes import aligned
 from adjit.ir.ops.guard import GuardMiss, same_outcome
 from adjit.ir.ops.indexing import check_indices
@@ -25,8 +28,12 @@ from adjit.runtime.cuda.driver import CudaError
 from adjit.runtime.cuda.graph import Addresses
 
 if TYPE_CHECKING:
+    from adjit.codegen.native import compile_program
+    from adjit.codegen.native.artifact import Artifact
     from adjit.runtime.numba.executable import Times
     from adjit.runtime.numba.kernels import Code
+else:
+    compile_program = LazyModule("adjit.codegen.native.compile_program")
 
 
 class DeviceExecutable:
@@ -34,10 +41,11 @@ class DeviceExecutable:
 
     kernels: Mapping[Op, Code] = {}      # other backends have one per fused op
 
-    def __init__(self, planned: Graph, driver: AnyDriver):
+    def __init__(self, planned: Graph, driver: AnyDriver, ptx: Mapping[str, str] = MappingProxyType({})):
+        """`ptx` has the code of kernels that need not be compiled, by name."""
         self.program, self.driver = DeviceProgram(planned), driver
         self.assignment = self.program.assignment
-        driver.prepare(self.program)
+        driver.prepare(self.program, ptx)
         types = {slot.offset: type for slot, type in self.assignment.buffers.items() if slot.space == "result"}
         self.made = [types.get(number) for number in range(len(planned.results))]
         self.arena_bytes = aligned(self.assignment.arena_bytes)
@@ -47,6 +55,11 @@ class DeviceExecutable:
         self._numbers: dict[int, tuple[bytes, DeviceArray]] = {}        # those of the last call, by their parameter
         self._writes = [role in WRITABLE_ROLES for role in planned.param_roles]
         self._launchers: dict[int, Callable[[Addresses], None]] = {}        # by the identity of the step
+
+    @cached_property
+    def code(self) -> _Code:
+        """What exports say of the program."""
+        return _Code(compile_program.device_artifact(self.assignment.graph, SM_90))
 
     def run(self, arrays: Sequence[np.ndarray | DeviceArray], leaves: Sequence[Any]) -> list[Any]:
         """The results for `arrays`, one per parameter, in the form of `DeviceInputs.prepare` for `leaves`: arrays on the device.
@@ -190,6 +203,13 @@ class DeviceExecutable:
                 elif slot == Slot("result", number):
                     kind = ResultKind.ARRAY
             yield kind, slot, location.param, value.type
+
+
+class _Code:
+    """Description of a program, as native programs have it."""
+
+    def __init__(self, artifact: Artifact):
+        self.artifact = artifact
 
 
 class _Call:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from functools import partial
 from itertools import pairwise
+from types import MappingProxyType
 
 import numpy as np
 
@@ -139,20 +140,20 @@ class Driver:
         """The handle of the stream on which all is launched."""
         return self._stream.value
 
-    def prepare(self, program: DeviceProgram) -> None:
-        """Have the driver compile the kernels of a program."""
+    def prepare(self, program: DeviceProgram, ptx: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Have the driver compile the kernels of a program. `ptx` has that of some, by name."""
         self._enter()
         for kernel in program.kernels.values():
             if kernel.name not in self._functions:
-                self._load(kernel)
+                self._load(kernel, ptx.get(kernel.name) or ptx_of(kernel, self.target))
 
-    def _load(self, kernel: Kernel) -> None:
+    def _load(self, kernel: Kernel, ptx: str) -> None:
         log = ctypes.create_string_buffer(1 << 14)
         options = (c_int * 2)(_ERROR_LOG, _ERROR_LOG_BYTES)
         values = (c_void_p * 2)(ctypes.addressof(log), len(log))
         module, function = _Handle(), _Handle()
         try:
-            self._call("cuModuleLoadDataEx", byref(module), ptx_of(kernel, self.target).encode() + b"\0", 2, ctypes.addressof(options),
+            self._call("cuModuleLoadDataEx", byref(module), ptx.encode() + b"\0", 2, ctypes.addressof(options),
                        ctypes.addressof(values))
         except CudaError as error:
             raise CudaError(f"{error}: {log.value.decode(errors='replace')}") from None

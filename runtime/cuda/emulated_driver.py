@@ -10,9 +10,10 @@ import ctypes
 import os
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 
 import numpy as np
 
@@ -39,8 +40,9 @@ class EmulatedDriver:
         self.held: dict[int, int] = {}      # bytes of arrays and working memory, by address
         self._kernels: dict[str, EmulatedKernel] = {}
 
-    def prepare(self, program: DeviceProgram) -> None:
-        """Compile the kernels of a program. Raises `EmulationError` for an order that its memory does not allow."""
+    def prepare(self, program: DeviceProgram, ptx: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Compile the kernels of a program for this processor; `ptx` is for cards. Raises `EmulationError` for an order that its memory
+        does not allow."""
         for each in program.programs():
             check_order(each.nodes)
         for kernel in program.kernels.values():

@@ -2,7 +2,7 @@
 
     manifest.json           description of the program, and the SHA-256 of every other member
     program.ir              planned graph as text: for processors without code in the file, and for readers
-    code/x86-64-v3.o        object code, one file per level
+    code/x86-64-v3.o        object code, one file per level; of a program for a device code/sm_90.ptx, PTX by compute capability
     tensors.safetensors     constants, state and initial arguments
 
 Another way through the function is a program of its own: way1/program.ir, way1/code/x86-64-v3.o. Its arrays are in the same file.
@@ -34,10 +34,18 @@ FORMAT = 11
 MANIFEST = "manifest.json"
 PROGRAM = "program.ir"
 TENSORS = "tensors.safetensors"
-CODE = "code/{}.o"
 MAX_FILE_BYTES = 1 << 34
-_CODE_NAME = re.compile(r"(way\d+/)?code/[\w-]+\.o", re.ASCII)
+_CODE_NAME = re.compile(r"(way\d+/)?code/[\w-]+\.(o|ptx)", re.ASCII)
 _PROGRAM_NAME = re.compile(r"(way\d+/)?program\.ir", re.ASCII)
+
+
+def code_member(level: str) -> str:
+    """The name of the member that has the code for a level.
+
+    >>> code_member("x86-64-v3"), code_member("sm_90")
+    ('code/x86-64-v3.o', 'code/sm_90.ptx')
+    """
+    return f"code/{level}.{'ptx' if level.startswith('sm_') else 'o'}"
 
 
 def member_of(way: int, name: str) -> str:

@@ -13,7 +13,7 @@ from adjit.ir.deserialize import deserialize
 from adjit.ir.errors import ExportError
 from adjit.ir.graph import PARAM_ROLES
 from adjit.ir.types import SHORT_NAMES
-from adjit.runtime.exports.archive import CODE, PROGRAM, TENSORS, description, member_of, read_archive
+from adjit.runtime.exports.archive import PROGRAM, TENSORS, code_member, description, member_of, read_archive
 from adjit.runtime.exports.interface_data import SOURCES, Interface
 from adjit.runtime.exports.tensors_file import read_tensors
 from adjit.runtime.exports.trees import check_form, leaf_paths
@@ -69,7 +69,7 @@ def read_program(file_path: Path, sha256: str | None = None) -> Contents:
     try:
         said = deserialize(Manifest, {name: value for name, value in manifest.items() if name not in ("format", "digests")})
         numbers = range(len(said.ways))
-        codes = [member_of(way, CODE.format(level)) for way in numbers for level in said.levels]
+        codes = [member_of(way, code_member(level)) for way in numbers for level in said.levels]
         missing = [name for name in (*(member_of(way, PROGRAM) for way in numbers), TENSORS, *codes) if name not in parts]
         if missing or not codes:
             raise ValueError(f"{', '.join(missing) or 'object code'} is missing")
@@ -78,7 +78,7 @@ def read_program(file_path: Path, sha256: str | None = None) -> Contents:
             raise ValueError("the object code was compiled for another description")
         tensors = read_tensors(parts[TENSORS])
         ways = tuple(ExportedWay(artifact_of_json(way.artifact), way.interface, parts[member_of(number, PROGRAM)],
-                                 {level: parts[member_of(number, CODE.format(level))] for level in said.levels})
+                                 {level: parts[member_of(number, code_member(level))] for level in said.levels})
                      for number, way in enumerate(said.ways))
         for way in ways:
             _check_interface(way.interface, way.artifact, tensors, said.given)

@@ -27,7 +27,7 @@ from adjit.ir.ops.control_flow import nested_graphs
 from adjit.ir.ops.traits import HOST_CALLS
 from adjit.ir.printer import print_graph
 from adjit.runtime.caches.disk_cache import compiler
-from adjit.runtime.exports.archive import CODE, PROGRAM, TENSORS, description, member_of, write_archive
+from adjit.runtime.exports.archive import PROGRAM, TENSORS, code_member, description, member_of, write_archive
 from adjit.runtime.exports.interface import DescribedWays, Interface, describe_ways
 from adjit.runtime.exports.library import c_program, choose_levels, write_library
 from adjit.runtime.exports.tensors_file import write_tensors
@@ -37,8 +37,9 @@ from adjit.runtime.rows.row_signature import SizedPrograms
 from adjit.tracer.signature import CallSignature
 
 if TYPE_CHECKING:
-    from adjit.runtime.exports import onnx_file
+    from adjit.runtime.exports import device_programs, onnx_file
 else:
+    device_programs = LazyModule("adjit.runtime.exports.device_programs")
     onnx_file = LazyModule("adjit.runtime.exports.onnx_file")
 
 SUFFIXES = (".adjit", ".so", ".o", ".onnx")
@@ -57,7 +58,7 @@ def export_program(ways: Sequence[tuple[Program, Sequence[np.ndarray]]], signatu
     try:
         _check_path(file_path)
         for program, _ in ways:
-            _check_program(program)
+            _check_program(program, file_path)
         if file_path.suffix == ".onnx" and sized is not None:
             described = [(program, describe_ways([(program, arrays)], program.signature)) for program, arrays in sized.programs]
             onnx_file.write_onnx_of_rows(described, sized.sizes, sized.numbers, file_path, onnx_names, rows_name)
@@ -80,7 +81,7 @@ def _check_path(file_path: Path) -> None:
         raise ExportError(f"there is no folder {file_path.parent}", hint="create the folder first")
 
 
-def _check_program(program: Program) -> None:
+def _check_program(program: Program, file_path: Path) -> None:
     if program.tensors is not None and program.tensors.operation is not None:
         raise ExportError("the function returns tensors that have a gradient, but an exported program has no dynamic graph",
                           hint="call backward() within the function, or compile it under adjit.no_grad()")
@@ -88,7 +89,10 @@ def _check_program(program: Program) -> None:
         paths = program.inputs.paths
         raise ExportError(f"{paths[first]} and {paths[second]} are the same array, and the function writes to it",
                           hint="pass arrays of their own as example arguments")
-    if not isinstance(program.executable, NativeExecutable):
+    if program.backend == "cuda" and file_path.suffix != ".adjit":
+        raise ExportError(f"the program is for the device 'cuda', and {file_path.suffix} is for the CPU",
+                          hint="export it to .adjit, or compile it for the CPU")
+    if program.backend != "cuda" and not isinstance(program.executable, NativeExecutable):
         raise UnsupportedError(f"programs of backend {program.backend!r} cannot be exported", hint="use backend='native', or 'auto'")
     call = next((op for graph in nested_graphs(program.planned) for op in graph.ops if op.name in HOST_CALLS), None)
     if call is not None and call.name in COLLECTIVES:
@@ -112,7 +116,8 @@ def _check_libraries(program: Program) -> None:
 
 def _export(programs: Sequence[Program], described: DescribedWays, file_path: Path, params: Names, target: str,
             levels: str | Sequence[str] | None) -> list[Path]:
-    chosen = choose_levels(target, levels)
+    on_device = programs[0].backend == "cuda"
+    chosen = device_programs.choose_levels(levels) if on_device else choose_levels(target, levels)
     if file_path.suffix != ".adjit":
         if params is not None:
             raise ExportError("params= is for archives (.adjit); the caller of a C library passes the arrays",
@@ -130,16 +135,22 @@ def _export(programs: Sequence[Program], described: DescribedWays, file_path: Pa
     parts = {TENSORS: write_tensors(tensors)}
     ways, texts = [], {}
     for number, (program, interface) in enumerate(zip(programs, described.interfaces, strict=True)):
+        if on_device:
+            ways.append({"artifact": program.executable.code.artifact.as_json(), "interface": asdict(interface)})      # type: ignore[union-attr]
+            parts[member_of(number, PROGRAM)] = print_graph(program.planned).encode()
+            continue
         flush = program.executable.code.artifact.flush_subnormals       # type: ignore[union-attr]
         lowered = {level: lower_program(program.planned, at, flush_subnormals=flush) for level, at in chosen.items()}
         made = [make_artifact(program.planned, lowered[level], at) for level, at in chosen.items()]
         artifact = replace(made[0], arena_bytes=max(each.arena_bytes for each in made))
         ways.append({"artifact": artifact.as_json(), "interface": asdict(interface)})
         parts[member_of(number, PROGRAM)] = print_graph(program.planned).encode()
-        texts.update({member_of(number, CODE.format(level)): (lowered[level].text, at) for level, at in chosen.items()})
+        texts.update({member_of(number, code_member(level)): (lowered[level].text, at) for level, at in chosen.items()})
     manifest = _manifest(programs[0], ways, given, list(chosen))
     digest = description(manifest, parts)
-    codes = {name: _code(text, at, digest) for name, (text, at) in texts.items()}
+    codes = {name: _code(text, at, digest) for name, (text, at) in texts.items()} if not on_device else {
+        member_of(number, code_member(level)): device_programs.code(program.executable.program, at, digest)    # type: ignore[union-attr, arg-type]
+        for number, program in enumerate(programs) for level, at in chosen.items()}
     write_archive(file_path, manifest, dict(sorted((parts | codes).items())))
     return [file_path]
 

@@ -11,11 +11,12 @@ from functools import partial
 from pathlib import Path
 from threading import Lock
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from adjit.codegen.c_library.processor import RUNS_SYMBOL
+from adjit.codegen.cuda.target import SM_80, SM_90
 from adjit.codegen.llvm.elf_linker import link_image
 from adjit.codegen.llvm.link import LoadedKernel
 from adjit.codegen.llvm.link import load as load_code
@@ -31,7 +32,7 @@ from adjit.ir.ops.guard import GuardMiss
 from adjit.ir.ops.panels import MOST_ROWS
 from adjit.ir.types import SHORT_NAMES, TensorType, in_native_order
 from adjit.runtime import settings
-from adjit.runtime.exports.contents import ExportedWay, argument_paths, read_program
+from adjit.runtime.exports.contents import Contents, ExportedWay, argument_paths, read_program
 from adjit.runtime.exports.interface_data import ExportedParameter, Interface, type_text
 from adjit.runtime.exports.trees import flatten_tree, unflatten_tree
 from adjit.runtime.fastcall.callable_type import activate, callable_type, fastcall_is_ready
@@ -46,8 +47,15 @@ from adjit.tracer.tracebacks import hide_frames
 if TYPE_CHECKING:
     from adjit.codegen.native import compile_program as native
     from adjit.ir import parser
+    from adjit.runtime.exports import device_programs
+
+    AnyWay: TypeAlias = "device_programs.DeviceWay | _Way"
 else:
+    device_programs = LazyModule("adjit.runtime.exports.device_programs")
     native, parser = LazyModule("adjit.codegen.native.compile_program"), LazyModule("adjit.ir.parser")
+
+
+device_levels = (SM_80.name, SM_90.name)
 
 
 class LoadedFunction:
@@ -58,13 +66,12 @@ class LoadedFunction:
     program (`export(..., params="params")`), as trees of arrays.
     """
 
-    def __init__(self, name: str, level: str, ways: Sequence[tuple[NativeExecutable, Interface]], tensors: Mapping[str, np.ndarray],
-                 given: tuple[str, ...]):
+    def __init__(self, name: str, level: str, ways: Sequence[AnyWay], tensors: Mapping[str, Any], given: tuple[str, ...]):
         self.__name__ = name
         self.level = level
-        self._ways = [_Way(name, executable, interface, tensors) for executable, interface in ways]
+        self._ways = ways
         self.interface = self._ways[0].interface
-        state = {param.name: None for _, interface in ways for param in interface.params if param.source == "state"}
+        state = {param.name: None for way in ways for param in way.interface.params if param.source == "state"}
         self.state = MappingProxyType({name: tensors[name] for name in state})
         self._leaves = 1 + max([*argument_paths(self.interface), -1])
         self.arguments = _stored(self.interface, tensors, given)
@@ -82,7 +89,7 @@ class LoadedFunction:
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         leaves = self._flatten(args, kwargs)
-        missed: list[tuple[_Way, GuardMiss]] = []
+        missed: list[tuple[AnyWay, GuardMiss]] = []
         for way in self._ways:
             try:
                 result = way.run(leaves)
@@ -91,6 +98,8 @@ class LoadedFunction:
                 missed.append((way, miss))
         else:
             way, furthest = max(missed, key=lambda item: item[1].number)
+            if not isinstance(way, _Way):
+                raise device_programs.other_way(furthest, self.__name__) from None
             raise way.executable.other_way(furthest, self.__name__, len(self._ways)) from None
         self._count()
         return result
@@ -101,11 +110,12 @@ class LoadedFunction:
     def _count(self) -> None:
         """Count a call. From the second call on, the fast path is compiled by llvmlite in the background, and then used if it supports the
         program."""
-        if not is_installed("llvmlite"):
+        if not is_installed("llvmlite") or not isinstance(self._ways[0], _Way):
             return
         with self._changing:
             self._calls += 1
             for way in reversed(self._ways) if self._calls == 2 else ():       # what is offered last is tried first
+                assert isinstance(way, _Way)
                 record = make_loaded_descriptor(self, way.interface, way.executable, way.own)
                 if record is not None:
                     self._record.offer(record)
@@ -220,13 +230,26 @@ def load(path: str | os.PathLike[str], *, sha256: str | None = None) -> LoadedFu
     said = contents.manifest
     if said.system != "x86_64-linux-gnu" or (sys.platform, platform.machine()) != ("linux", "x86_64"):
         raise ExportError(f"{file_path} is a program for {said.system}, not for this system")
+    if any(level in device_levels for level in said.levels):
+        return _on_device(contents, file_path)
     threads = settings.THREADS.get() if is_installed("llvmlite") else 1
     ways, level = [], ""
     for way in contents.ways:
         level, code = _code(way, file_path)
         ways.append((NativeExecutable(code, partial(_planned, way.program), threads), way.interface))
     kind: type[LoadedFunction] = callable_type(LoadedFunction)
-    return kind(contents.ways[0].artifact.name, level, ways, contents.tensors, said.given)
+    name = contents.ways[0].artifact.name
+    return kind(name, level, [_Way(name, executable, interface, contents.tensors) for executable, interface in ways], contents.tensors,
+                said.given)
+
+
+def _on_device(contents: Contents, file_path: Path) -> LoadedFunction:
+    """A program for a device, its arrays in the memory of the device."""
+    made = [(device_programs.loaded(way, file_path), way.interface) for way in contents.ways]
+    tensors, name = device_programs.on_device(contents.tensors), contents.ways[0].artifact.name
+    ways = [device_programs.DeviceWay(executable, interface, _as_graph(name, interface.params), tensors)
+            for (_, executable), interface in made]
+    return LoadedFunction(name, made[0][0][0], ways, tensors, contents.manifest.given)
 
 
 def _planned(text: bytes) -> Graph:

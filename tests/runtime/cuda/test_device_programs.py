@@ -12,7 +12,7 @@ from support.device_runs import same_bits
 
 import adjit as aj
 from adjit.codegen.cuda.emulated import EmulationError
-from adjit.errors import ArgumentError, DonationError, ExportError, IndexingError, UnsupportedError
+from adjit.errors import ArgumentError, DonationError, IndexingError, UnsupportedError
 from adjit.runtime.cuda import devices, driver
 from adjit.runtime.cuda.device_array import DeviceArray
 from adjit.runtime.cuda.emulated_driver import check_order
@@ -275,8 +275,6 @@ def test_arrays_on_the_device_are_for_functions_of_the_device() -> None:
     for use in (lambda: given + 1, lambda: 2 * given, lambda: np.exp(given), lambda: np.sum(given), lambda: given[0], lambda: given == 1):
         with pytest.raises(UnsupportedError, match="computed in compiled functions alone"):
             use()
-    with pytest.raises(ExportError, match="cannot be exported yet"):
-        aj.compile(lambda x: x, device="cuda").export("/nowhere.adjit", given)
 
 
 def test_arrays_on_the_device_are_read_as_arguments_alone() -> None:

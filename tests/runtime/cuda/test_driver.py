@@ -47,9 +47,9 @@ def card(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ctypes.CDLL
     emulated = cache(EmulatedKernel)
     load = driver.Driver._load
 
-    def noting(self: driver.Driver, kernel: Kernel) -> None:
+    def noting(self: driver.Driver, kernel: Kernel, ptx: str) -> None:
         kernels[kernel.name.encode()] = kernel
-        load(self, kernel)
+        load(self, kernel, ptx)
 
     monkeypatch.setattr(driver.Driver, "_load", noting)
 
@@ -267,3 +267,12 @@ def test_arrays_of_other_libraries_are_taken_without_a_copy(card: ctypes.CDLL) -
     del tensor
     gc.collect()
     assert address not in devices.driver().held
+
+
+def test_a_loaded_program_is_not_compiled_again(card: ctypes.CDLL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    aj.compile(squared, device="cuda").export(tmp_path / "f.adjit", np.ones(4), levels="sm_80")
+    devices._made.clear()
+    monkeypatch.setattr(driver, "ptx_of", lambda *arguments: pytest.fail("it is compiled"))
+    loaded = aj.load(tmp_path / "f.adjit")
+    assert loaded.level == "sm_80"
+    assert float(loaded(np.ones(4))) == pytest.approx(4 + np.tanh(1))
