@@ -25,6 +25,7 @@ from matplotlib import pyplot
 MODULES = ("abc", "argparse", "bisect", "calendar", "copy", "csv", "dataclasses", "functools", "glob", "heapq", "inspect", "pathlib",
            "random", "shutil", "statistics", "string", "tempfile", "textwrap", "threading", "typing", "uuid", "zipfile")
 CONTEXT, WIDTH, HEADS, LAYERS, BATCH = 64, 96, 4, 2, 32
+DEVICE = "cpu"          # "cuda" trains on an NVIDIA GPU
 
 
 class Block(nn.Module):
@@ -54,7 +55,7 @@ class Model(nn.Module):
         self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, characters)
 
     def forward(self, tokens: aj.Tensor) -> aj.Tensor:
-        places = aj.tensor(np.arange(CONTEXT))
+        places = aj.tensor(np.arange(CONTEXT), device=tokens.device)
         return self.head(self.norm(self.blocks(self.tokens(tokens) + self.positions(places))))
 
 
@@ -94,7 +95,8 @@ def train(model: Model, data: np.ndarray, steps: int) -> list[float]:
         for _ in range(steps):
             starts = generator.integers(0, len(data) - CONTEXT - 1, BATCH)
             window = data[starts[:, None] + np.arange(CONTEXT + 1)]
-            losses.append(train_step(model, optimizer, aj.tensor(window[:, :-1]), aj.tensor(window[:, 1:])).item())
+            tokens, targets = aj.tensor(window[:, :-1], device=DEVICE), aj.tensor(window[:, 1:], device=DEVICE)
+            losses.append(train_step(model, optimizer, tokens, targets).item())
             schedule.step()
             progress.update(task, advance=1, bits=np.mean(losses[-20:]))
     return losses
@@ -107,7 +109,8 @@ def write(model: Model, alphabet: str, prompt: str, length: int, temperature: fl
     with aj.no_grad():
         for _ in range(length):
             recent = text[-CONTEXT:].rjust(CONTEXT, "\n")
-            scores = next_scores(model, aj.tensor([[alphabet.index(character) for character in recent]])).numpy().astype(float)
+            tokens = aj.tensor([[alphabet.index(character) for character in recent]], device=DEVICE)
+            scores = next_scores(model, tokens).cpu().numpy().astype(float)
             likely = np.exp((scores - scores.max()) / temperature)
             text += alphabet[generator.choice(len(alphabet), p=likely / likely.sum())]
     return text
@@ -132,7 +135,7 @@ def main(steps: int = 1000, length: int = 400, out: Path = Path("out")) -> float
     alphabet = "".join(sorted(set(text)))
     data = np.array([alphabet.index(character) for character in text])
     print(f"{len(data)} characters, {len(alphabet)} different ones; compiling for this machine ...")
-    model = Model(len(alphabet))
+    model = Model(len(alphabet)).to(DEVICE)
     losses = train(model, data, steps)
     model.eval()
     print(write(model, alphabet, "def ", length))

@@ -348,7 +348,8 @@ class CompiledFunction(MadeOfFunction, Generic[P, R]):
         them raises `ArgumentError`, and returns the status `DECISION` in C.
 
         `levels` are the x86-64 levels to write code for ("x86-64-v2", "x86-64-v3", "x86-64-v4": one or several; the default is all); the
-        best level of the processor is selected when the program is loaded. `target` "aarch64-linux-gnu" writes for that system.
+        best level of the processor is selected when the program is loaded. `target` "aarch64-linux-gnu" writes for that system. An archive
+        of a function for NVIDIA GPUs has PTX, with levels "sm_80" and "sm_90", and is loaded onto the card.
 
         Raises `ExportError`, with nothing written, if the program or the path does not allow it.
         """

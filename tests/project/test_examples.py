@@ -34,6 +34,20 @@ def test_character_model_learns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert run("character_model", monkeypatch, tmp_path, steps=40, length=20) < 5.0     # of 6.6 bits for 96 characters
 
 
+def test_one_line_takes_a_script_to_a_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, exhaustive: bool) -> None:
+    if not exhaustive:
+        pytest.skip("with --exhaustive")
+    monkeypatch.setenv("ADJIT_CUDA", "emulated")
+    text = (ROOT / "examples" / "character_model.py").read_text()
+    small = text.replace("LAYERS, BATCH = 64, 96, 4, 2, 32", "LAYERS, BATCH = 8, 16, 2, 1, 4")
+    bits = []
+    for source in (small, small.replace('DEVICE = "cpu"', 'DEVICE = "cuda"')):
+        names: dict[str, Any] = {"__name__": "example"}
+        exec(compile(source, str(ROOT / "examples" / "character_model.py"), "exec"), names)
+        bits.append(names["main"](steps=3, length=2, out=tmp_path))
+    assert bits[1] == pytest.approx(bits[0], rel=1e-4)
+
+
 def test_network_on_ranks_learns_digits(tmp_path: Path, exhaustive: bool) -> None:
     accuracy, digest = main_of("digits_mpi")(epochs=3, checkpoint=str(tmp_path / "checkpoint"))
     accuracy, digest = main_of("digits_mpi")(epochs=6, checkpoint=str(tmp_path / "checkpoint"))

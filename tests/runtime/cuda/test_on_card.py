@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -83,3 +87,110 @@ def test_pytorch_reads_the_memory() -> None:
         pytest.skip("this PyTorch has no CUDA")
     made = aj.compile(lambda x: x * 2, device="cuda")(np.arange(1000.0))
     assert torch.as_tensor(made, device="cuda").sum().item() == 999000
+
+
+def test_pytorch_gives_and_takes_by_dlpack() -> None:
+    """On a stream of its own, each waits for the other: the sums are of what was computed last."""
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("this PyTorch has no CUDA")
+    double, total = aj.compile(lambda x: x * 2 + 1), aj.compile(lambda x: x.sum())
+    side = torch.cuda.Stream()
+    for size in (1000, 1_000_000):
+        with torch.cuda.stream(side):
+            given = torch.arange(size, dtype=torch.float64, device="cuda") * 1.0
+            taken = torch.from_dlpack(double(given))
+            assert taken.sum().item() == size * size
+            assert float(total(taken * 3)) == 3 * size * size
+        tensor = aj.from_dlpack(given)
+        tensor += 1
+        aj.cuda.synchronize()
+        assert given.sum().item() == size * (size + 1) / 2
+        assert torch.from_dlpack(tensor).data_ptr() == given.data_ptr() == tensor.data_ptr()
+
+
+_BEGIN = """
+import os, numpy as np, adjit as aj
+def squared(x):
+    return (x * x).sum() + np.tanh(x).max()
+function, x = aj.compile(squared, device="cuda"), aj.device_put(np.linspace(0, 1, 5000).astype(np.float32))
+"""
+_TWICE = _BEGIN + "print(float.hex([float(function(x)) for _ in range(200)][-1]))"
+_FAULT = _BEGIN + """
+function(x)
+x._buffer.address = 64
+try:
+    y = function(x)
+    float(y)
+except Exception as error:
+    print(type(error).__name__, error)
+os._exit(0)         # this process has lost the card
+"""
+_FORK = _BEGIN + """
+function(x)
+if not os.fork():
+    try:
+        float(function(x))
+    except Exception as error:
+        print(error, flush=True)
+    os._exit(0)
+os.wait()
+print(float(function(x)) > 0)
+"""
+
+
+def start(code: str, **variables: str) -> subprocess.Popen[str]:
+    """A process of its own, on the card."""
+    environment = {name: value for name, value in os.environ.items() if name != "ADJIT_CUDA"}
+    return subprocess.Popen([sys.executable, "-c", code], env=environment | variables, stdout=subprocess.PIPE, text=True)
+
+
+def test_two_processes_share_the_card() -> None:
+    first, second = (process.communicate(timeout=120)[0] for process in (start(_TWICE), start(_TWICE)))
+    assert first == second != ""
+
+
+@pytest.mark.parametrize(("variables", "words"), [({}, "the last program launched is squared"), ({"ADJIT_CUDA_SYNC": "1"}, "of squared")])
+def test_a_kernel_that_faults_is_named(variables: dict[str, str], words: str) -> None:
+    output, _ = start(_FAULT, **variables).communicate(timeout=120)
+    assert "CudaError" in output
+    assert words in output
+
+
+def test_a_process_that_was_forked_is_refused() -> None:
+    output, _ = start(_FORK).communicate(timeout=120)
+    assert "before this process was forked" in output
+    assert output.endswith("True\n")
+
+
+def test_times_registers_and_memory_are_those_of_the_card() -> None:
+    function, x = aj.compile(lambda x: np.exp(x).sum(0), device="cuda"), aj.device_put(np.ones((1000, 1000), np.float32))
+    assert 0 < function.profile(x).milliseconds < 10
+    assert all("registers a thread" in text for text in function.kernels(x).values())
+    memory = aj.cuda.memory()
+    assert x.nbytes <= memory.used <= memory.reserved <= memory.total
+
+
+def test_training_steps_have_the_bits_of_the_emulated_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def losses() -> list[float]:
+        aj.manual_seed(0)
+        model = aj.nn.Sequential(aj.nn.Linear(20, 16), aj.nn.GELU(), aj.nn.Linear(16, 3)).to("cuda")
+        optimizer = aj.optim.Adam(model.parameters(), lr=1e-2)
+        x = aj.tensor(np.linspace(-1, 1, 240).reshape(12, 20), dtype="float32", device="cuda")
+
+        @aj.compile
+        def step(x: Any) -> Any:
+            optimizer.zero_grad()
+            loss = (model(x) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        found = [step(x).item() for _ in range(5)]
+        step.export(tmp_path / "step.adjit", x)
+        loaded = aj.load(tmp_path / "step.adjit")
+        return [*found, *(float(loaded(x.cpu().numpy())) for _ in range(3))]
+
+    there = losses()
+    monkeypatch.setenv("ADJIT_CUDA", "emulated")
+    assert there == losses()
