@@ -9,11 +9,13 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from adjit.eager.device import check_device
+from adjit.eager.device import is_cuda, on_device
+from adjit.eager.tensor import Tensor
 from adjit.ir.errors import StateError, UnsupportedError
 from adjit.ir.lazy_module import LazyModule
 from adjit.runtime.exports.load import load as load_program
 from adjit.tracer.tracebacks import user_frames_only
+from adjit.tracer.trees import flatten
 from adjit.tracer.user_location import find_user_location
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ def load(f: Any, map_location: Any = None, weights_only: bool = True, *, sha256:
 
     Weights are what `save` or `nn.save_state` wrote, any safetensors file, or what `torch.save` wrote: of its pickle only tensors, numbers,
     texts and containers are read, as with PyTorch's `weights_only=True`, and no code is run. `f` is a path or a file that is open for
-    reading. `map_location` is "cpu", or anything that maps to it, as all tensors are there.
+    reading. `map_location` is the device on which the tensors are to be, "cuda"; anything else is the CPU.
 
     **A program (`.adjit`) is machine code, which runs with all the rights of this process: load only files that you trust**; see
     `CompiledFunction.export`. Loading and calling one needs adjit and NumPy only, and traces nothing. It is compiled, by llvmlite, only if
@@ -57,7 +59,7 @@ def load(f: Any, map_location: Any = None, weights_only: bool = True, *, sha256:
     another digest is refused before any of it is used.
 
     Raises `StateError` for weights that are damaged or of another digest, or a checkpoint that holds more than weights; `ExportError` for
-    any other file that cannot be read; `UnsupportedError` for `weights_only=False` of a PyTorch file, and for devices other than the CPU.
+    any other file that cannot be read; `UnsupportedError` for `weights_only=False` of a PyTorch file, and for a device that is not there.
 
     >>> import adjit as aj, tempfile, pathlib
     >>> double = aj.compile(lambda x: 2 * x)
@@ -67,8 +69,7 @@ def load(f: Any, map_location: Any = None, weights_only: bool = True, *, sha256:
     >>> aj.load(path)(np.arange(3.0))
     array([0., 2., 4.])
     """
-    if isinstance(map_location, str):
-        check_device(map_location)
+    there = isinstance(map_location, str) and is_cuda(map_location)
     is_open = hasattr(f, "read")
     if not is_open and not os.path.isfile(f):
         return load_program(f, sha256=sha256)       # the error says what it is
@@ -84,14 +85,22 @@ def load(f: Any, map_location: Any = None, weights_only: bool = True, *, sha256:
         raise StateError(f"{name} is not the file that was asked for: its SHA-256 is {hashlib.sha256(content).hexdigest()}",
                          find_user_location())
     if kind == "safetensors":
-        return state.state_of(content, name)
+        return _moved(state.state_of(content, name), there)
     if kind == "legacy":
         raise StateError(f"{name} is in the format of PyTorch before 1.6", find_user_location(),
                          hint="convert it where PyTorch is installed: torch.save(torch.load(path), path)")
     if not weights_only:
         raise UnsupportedError(f"{name}: weights_only=False, for which a file runs code of its own", find_user_location(),
                                hint="leave it out to read the weights; torch.load, where PyTorch is installed, makes objects of others")
-    return pytorch_files.read_checkpoint(content, name)
+    return _moved(pytorch_files.read_checkpoint(content, name), there)
+
+
+def _moved(found: Any, there: bool) -> Any:
+    """What was read, its tensors on the first card if they are to be `there`."""
+    for leaf in flatten(found)[0] if there else ():
+        if isinstance(leaf, Tensor):
+            leaf.array = on_device(leaf.array)
+    return found
 
 
 _LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9"

@@ -309,13 +309,17 @@ def _check_numpy(self: Tensor, force: bool) -> None:
                                      find_user_location(), hint="use x.detach().numpy()")
 
 
+class NotOnCpuError(UnsupportedError, TypeError):
+    """What programs catch where PyTorch raises `TypeError`: an ndarray is asked of a tensor on a device."""
+
+
 def _ndarray(self: Tensor, *, force: bool = False) -> np.ndarray:
     """The array itself. Raises `TraceError` in compiled functions: code in C reads its memory."""
     _check_numpy(self, force)
     content = _content(self)
     if isinstance(content, DeviceLeaf):
-        raise UnsupportedError("can't convert cuda:0 device type tensor to numpy", find_user_location(),
-                               hint="use x.cpu() to copy the tensor to host memory first")
+        raise NotOnCpuError("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.",
+                            find_user_location(), hint="x.cpu().numpy()")
     return content if is_ndarray(content) else np.asarray(content)
 
 

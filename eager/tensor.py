@@ -121,16 +121,21 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False, device: An
 
     Without `dtype`, Python floats become float32 (as in PyTorch), ints int64, bools bool; arrays and tensors keep their dtype. Raises
     `DTypeError` for a dtype that is not supported, or for `requires_grad` of one that is not floating-point; `UnsupportedError` for a
-    `device` other than "cpu" and "cuda".
+    `device` other than "cpu" and "cuda". Without `device`, the copy of a tensor is where the tensor is.
 
     >>> tensor([1.0, 2.0])
     tensor([1., 2.])
     >>> tensor(np.array([1.0, 2.0]), requires_grad=True)
     tensor([1., 2.], dtype=float64, requires_grad=True)
     """
-    made = new_tensor(_content(data, dtype, copy=True))
-    if is_cuda(device):
-        made = new_tensor(made_on_device(made.array))
+    if isinstance(data, Tensor) and isinstance(data.array, DeviceLeaf) and (device is None or is_cuda(device)) and not is_tracing():
+        _warn_of_lost_gradient(data)
+        there: Tensor = data.detach() if dtype is None else data.detach().to(dtype)     # type: ignore[attr-defined]
+        made = new_tensor(there.array.copy())
+    else:
+        made = new_tensor(_content(data, dtype, copy=True))
+        if is_cuda(device):
+            made = new_tensor(made_on_device(made.array))
     made.requires_grad = requires_grad      # type: ignore[attr-defined]
     return made
 
@@ -200,11 +205,15 @@ def _constant(content: np.ndarray, own: bool) -> TracedArray:
 def _opened(data: Any) -> Any:
     """Replace the tensors in nested lists by their content; within a trace by their traced arrays."""
     if isinstance(data, Tensor):
-        if modes.grad and data.requires_grad:       # type: ignore[attr-defined]
-            warn_user("the content of a tensor that requires grad is copied into a new tensor, and its gradient is lost: use x.clone() or "
-                      "aj.stack([x, y]), which are connected to the graph, or x.detach() if the gradient is not wanted")
+        _warn_of_lost_gradient(data)
         return data.traced() if is_tracing() else data.array.copied() if isinstance(data.array, DeviceLeaf) else data.array
     return [_opened(item) for item in data] if isinstance(data, (list, tuple)) else data
+
+
+def _warn_of_lost_gradient(data: Tensor) -> None:
+    if modes.grad and data.requires_grad:       # type: ignore[attr-defined]
+        warn_user("the content of a tensor that requires grad is copied into a new tensor, and its gradient is lost: use x.clone() or "
+                  "aj.stack([x, y]), which are connected to the graph, or x.detach() if the gradient is not wanted")
 
 
 def _dtype_of(data: Any) -> np.dtype:

@@ -275,8 +275,8 @@ class Optimizer(Stateful):
                 continue
             for name, value in known.items():
                 wanted = () if name in _SCALARS else self._shape(param, name)
-                if value is not None and np.shape(_content(value)) != wanted:
-                    problems.append(f"{name} of parameter {number} has the shape {np.shape(_content(value))}, expected {wanted}")
+                if value is not None and tuple(_content(value).shape) != wanted:
+                    problems.append(f"{name} of parameter {number} has the shape {tuple(_content(value).shape)}, expected {wanted}")
         return problems
 
     def __getstate__(self) -> dict[str, Any]:
@@ -401,7 +401,7 @@ def _copied(value: Any) -> Any:
 
 
 def _loaded(name: str, value: Any, param: Tensor, shape: tuple[int, ...]) -> Tensor:
-    if name not in _SCALARS and np.shape(_content(value)) != shape:
-        raise ShapeError(f"{name} has the shape {np.shape(_content(value))}", find_user_location())
+    if name not in _SCALARS and tuple(_content(value).shape) != shape:
+        raise ShapeError(f"{name} has the shape {tuple(_content(value).shape)}", find_user_location())
     dtype = np.int64 if name == "step" else np.float64 if name in _SCALARS else state_dtype(param.dtype)
     return tensor(value if isinstance(value, Tensor) else np.asarray(value), dtype, device=device_of(param.array))

@@ -7,6 +7,7 @@ import json
 import pickle
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -173,7 +174,9 @@ def test_what_tensors_say_and_how_they_leave() -> None:
     assert (x.device, x.get_device(), x.is_cpu) == (aj.device("cuda:0"), 0, False)
     assert (x.tolist(), x[1].item(), float(x[0])) == ([1.5, 2.0], 2.0, 1.5)
     assert x.stride() == (1,)
-    for back in (pickle.loads(pickle.dumps(x)), x.cpu(), aj.tensor(x)):
+    assert aj.tensor(x).is_cuda
+    assert aj.tensor(x).data_ptr() != x.data_ptr()
+    for back in (pickle.loads(pickle.dumps(x)), x.cpu(), aj.tensor(x, device="cpu"), aj.tensor(x.tolist())):
         assert back.device.type == "cpu"
         np.testing.assert_array_equal(back.numpy(), [1.5, 2.0])
     twin = copy.deepcopy(x)
@@ -182,13 +185,29 @@ def test_what_tensors_say_and_how_they_leave() -> None:
     x.copy_(aj.tensor([3.0, 4.0]))
     assert x.tolist() == [3.0, 4.0]
     for convert in (lambda: x.numpy(), lambda: np.asarray(x)):
-        with pytest.raises(UnsupportedError, match="can't convert cuda:0 device type tensor to numpy"):
+        with pytest.raises(TypeError, match=r"can't convert cuda:0 device type tensor to numpy\. Use Tensor\.cpu\(\) to copy"):
             convert()
     model = nn.Linear(2, 1).to("cuda")
     state = {name: tensor.cpu() for name, tensor in model.state_dict().items()}
     model.load_state_dict({name: tensor + 1 for name, tensor in state.items()})
     np.testing.assert_array_equal(model.weight.detach().cpu().numpy(), state["weight"].numpy() + 1)
     assert model.cpu().weight.device.type == "cpu"
+
+
+def test_states_are_loaded_to_where_their_parameters_are(tmp_path: Path) -> None:
+    model = nn.Linear(5, 1).cuda()
+    optimizer = aj.optim.Adam(model.parameters())
+    model(aj.tensor(A, device="cuda")).sum().backward()
+    optimizer.step()
+    aj.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, tmp_path / "checkpoint")
+    checkpoint = aj.load(tmp_path / "checkpoint")
+    assert not checkpoint["model"]["weight"].is_cuda
+    assert aj.load(tmp_path / "checkpoint", map_location="cuda")["model"]["weight"].tolist() == model.weight.tolist()
+    for state in (checkpoint["optimizer"], optimizer.state_dict()):
+        other = aj.optim.Adam(model.parameters())
+        other.load_state_dict(state)
+        assert all(each.is_cuda for known in other.state.values() for each in known.values())
+        other.step()
 
 
 def test_devices_do_not_mix() -> None:
