@@ -96,6 +96,10 @@ def _is_unknown(type: TensorType) -> bool:
     return type.dtype.char not in _CHARS or type.rank > MAX_RANK or not 0 < type.nbytes <= STEP_BYTES
 
 
+_SHARED, _ALIGNMENT = np.zeros(1 << 20, np.uint8), 64
+"""Working memory of all tables: one call goes through its steps before another begins."""
+
+
 class _Steps:
     """Steps of one function, in the order of its lines."""
 
@@ -105,6 +109,7 @@ class _Steps:
         self.kept: list[Any] = []
         self.floats = np.zeros((len(params), 2))        # each as a float64, and as a float32 behind that
         self.names: dict[str, Any] = {}
+        self.used = 0       # bytes of the shared memory
 
     def finished(self, function: Callable[..., Any], text: str, bound: Mapping[str, Any]) -> Table:
         places = [self.param(index, type) for index, type in enumerate(self.params)]
@@ -242,12 +247,13 @@ class _Steps:
     # -- places
 
     def new(self, shape: tuple[int, ...], dtype: np.dtype) -> _Place:
-        """A new array, in memory of the table; results are moved to those of the call."""
-        made = self.number(np.zeros(shape, dtype))
-        made.is_new = True
-        if made.array.nbytes > STEP_BYTES:
+        """A new array, in memory that all tables share; results are moved to those of the call."""
+        nbytes = math.prod(shape) * dtype.itemsize
+        if nbytes > STEP_BYTES or self.used + nbytes > _SHARED.size or dtype.char not in _CHARS:
             raise _Unknown
-        return made
+        array: np.ndarray = np.ndarray(shape, dtype, _SHARED, self.used)        # type: ignore[arg-type]
+        self.used += -(-nbytes // _ALIGNMENT) * _ALIGNMENT
+        return _Place(array, 0, _address(array), is_new=True)
 
     def number(self, array: Any) -> _Place:
         """An array at an address that stays."""
@@ -474,7 +480,7 @@ class _Steps:
                 raise _Unknown
             place = self.view(place, place.array.reshape(-1))
             if is_large and size < chunk:
-                filled = self.new((chunk,), param.type.dtype)
+                filled = self.number(np.zeros(chunk, param.type.dtype))     # of its own: the rest stays 0
                 self.copy(place, self.part(filled, slice(0, size)))
                 place = filled
             given.append(place)
@@ -555,7 +561,7 @@ def _copy_loop(dtype: np.dtype) -> Loop:
     return {1: Loop.COPY1, 4: Loop.COPY4, 8: Loop.COPY8}[dtype.itemsize]
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=64)
 def _parsed(text: str) -> ast.FunctionDef:
     run = ast.parse(text).body[0]
     assert isinstance(run, ast.FunctionDef)

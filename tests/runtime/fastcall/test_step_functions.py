@@ -160,6 +160,18 @@ def test_calls_become_steps_and_keep_their_bits() -> None:
     assert not any(hasattr(backward.run, "__code__") for backward in call.operation._backward.values() if "run" in vars(backward))
 
 
+def test_tables_share_their_working_memory() -> None:
+    first, second = (step_function(function, False, is_at_once=True) for function in (softmax()[0], softmax("f8")[0]))
+    x = np.random.default_rng(0).normal(size=(3, 5))
+    before = first(x.astype("f4"))[0].tobytes()
+    (between,) = second(x)
+    assert first(x.astype("f4"))[0].tobytes() == before
+    assert between.tobytes() == second(x)[0].tobytes()
+    for steps in (first, second):
+        table = steps.__self__[-1]
+        assert sum(array.nbytes for array in table.kept if isinstance(array, np.ndarray)) < 200       # numbers alone
+
+
 def test_threads_share_a_table() -> None:
     function, steps = softmax()
     arrays = [np.random.default_rng(seed).normal(size=(3, 5)).astype("f4") for seed in range(4)]
