@@ -221,22 +221,21 @@ CALLS_BEFORE_STEPS = 8
 def counted(function: NumpyFunction, single: bool, owner: Any) -> Callable[..., Any]:
     """`run` of a function, or `run_single`, which counts its calls if the function is small: after some, it makes machine code the `run` of
     its owner, if there is some for it."""
-    run = function.run_single if single else function.run
-    if KernelCompiler.step_function is None or not isinstance(function, NumpyFunction):
-        return run
-    types = (*function.params, *function.results)
+    is_counted = KernelCompiler.step_function is not None and isinstance(function, NumpyFunction)
+    types = (*function.params, *function.results) if is_counted else ()
     if not types or any(type.nbytes > STEP_BYTES for type in types):
-        return run
-    return _Counted(function, single, run, owner)
+        return function.run_single if single else function.run
+    return _Counted(function, single, owner)
 
 
 class _Counted:
-    """`run` of an owner, until that is machine code."""
+    """`run` of an owner, until that is machine code. One result is taken from its tuple: `run_single` is compiled anew, which takes as long
+    as hundreds of calls."""
 
     __slots__ = ("_calls", "_function", "_owner", "_run", "_single")
 
-    def __init__(self, function: NumpyFunction, single: bool, run: Callable[..., Any], owner: Any):
-        self._function, self._single, self._run, self._owner, self._calls = function, single, run, weakref.ref(owner), 0
+    def __init__(self, function: NumpyFunction, single: bool, owner: Any):
+        self._function, self._single, self._run, self._owner, self._calls = function, single, function.run, weakref.ref(owner), 0
 
     def __call__(self, *arrays: Any) -> Any:
         self._calls += 1
@@ -244,7 +243,8 @@ class _Counted:
             made, owner = KernelCompiler.step_function(self._function, self._single), self._owner()
             if made is not None and owner is not None and owner.run is self:
                 owner.run = made
-        return self._run(*arrays)
+        found = self._run(*arrays)
+        return found[0] if self._single else found
 
 
 def _clean_up(graph: Graph) -> Graph:

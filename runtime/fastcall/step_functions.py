@@ -43,16 +43,16 @@ def start(is_at_once: bool = False) -> None:
 def step_function(function: NumpyFunction, single: bool, is_at_once: bool = False) -> Callable[..., Any] | None:
     """What computes the same as `run` of a function, or `run_single`: one of them where the function stays in Python; None while the
     routine is compiled, unless it is wanted `is_at_once`. Results for some arrays are compared."""
-    run = function.run_single if single else function.run
     if not object_layout.known() or function.calls_host:
-        return run
+        return function.run_single if single else function.run
     if is_at_once:
         start(is_at_once)
     if _code().loaded is None:
         return None
     table = steps.table_of(function.run, function.text, function.bound, function.params, function.weak, function.results, single)
     if table is None:
-        return run
+        return function.run_single if single else function.run
+    run = (lambda *arrays: function.run(*arrays)[0]) if single else function.run
     made = _bound(run, table)
     return made if _agrees(made, run, function.params, function.weak) else run
 
