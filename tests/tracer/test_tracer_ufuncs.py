@@ -10,6 +10,7 @@ import pytest
 from support.each import parametrize_within
 from support.tracing import assert_as_numpy, assert_same, run_traced
 
+import adjit as aj
 from adjit.tracer.trace import trace_function
 
 DTYPES = [np.float32, np.float64, np.int32, np.int64, np.bool_]
@@ -420,3 +421,19 @@ def test_steps_of_a_loop_are_traced_by_few_calls() -> None:
     calls_and_ops(2)        # what is looked up is known from now on
     few, many = calls_and_ops(10), calls_and_ops(60)
     assert many[0] - few[0] <= 30 * (many[1] - few[1])       # 23; more by way of the general call
+
+
+def test_reductions_that_leave_out_nan_are_one_pass() -> None:
+    """As NumPy's, NaN of nothing but NaN, of integers and bools too; halves were a pass each."""
+    x = np.arange(120.0).reshape(40, 3)
+    x[3, 1], x[:, 2] = np.nan, np.nan
+
+    def function(x: Any) -> Any:
+        return (np.fmax.reduce(x), np.fmin.reduce(x, axis=None), np.fmin.reduce(x, initial=-9.0),
+                np.fmax.reduce(x, axis=(0, 1), keepdims=True), np.fmax.reduce(x.astype(np.float32)), np.fmin.reduce(x > 7),
+                np.fmax.reduce((x > 7).astype(int)))
+
+    compiled = aj.compile(function)
+    for ours, theirs in zip(compiled(x), function(x), strict=True):
+        np.testing.assert_array_equal(ours, theirs, strict=True)
+    assert "fmax" not in compiled.ir("traced")

@@ -34,6 +34,9 @@ _ASSOCIATIVE = (np.add, np.multiply, np.maximum, np.minimum, np.fmax, np.fmin, n
 
 _EXTREMES = {np.maximum: ops.cummax, np.minimum: ops.cummin}
 
+_IN_ONE_PASS = {np.fmax: np.nanmax, np.fmin: np.nanmin}
+"""Functions that combine the elements of real arrays as the ufunc does: halves are a pass each."""
+
 _OTHERWISE_REORDERABLE = (np.gcd, np.equal, np.not_equal)
 
 
@@ -62,6 +65,8 @@ def _combined(ufunc: np.ufunc, x: TracedArray) -> TracedArray:
     if size <= _FEW or ufunc not in _ASSOCIATIVE:
         _refuse_many(ufunc, size)
         return fold(call, (x[i] for i in range(size)))
+    if ufunc in _IN_ONE_PASS and dtype_kind(x.dtype) != "c":
+        return FUNCTIONS[_IN_ONE_PASS[ufunc]](x, 0)     # type: ignore[no-any-return]
     while size > 1:
         half = size // 2
         pairs = call(x[:2 * half:2], x[1:2 * half:2])
