@@ -63,7 +63,9 @@ def test_archives_have_ptx_by_compute_capability(archive: Path) -> None:
     assert all(f".visible .entry {name}(" in ptx and ".target sm_80" in ptx for name, ptx in kernels.items())
 
 
-def test_training_steps_keep_their_state_there(tmp_path: Path) -> None:
+def test_training_steps_keep_their_state_there(tmp_path: Path, exhaustive: bool) -> None:
+    if not exhaustive:
+        pytest.skip("with --exhaustive")
     model = aj.nn.Linear(3, 2).cuda()
     optimizer = aj.optim.Adam(model.parameters(), lr=0.1)
 
