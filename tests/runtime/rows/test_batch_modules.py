@@ -132,6 +132,7 @@ def test_batch_normalisation(name: str) -> None:
     assert all(np.allclose(one, two, rtol=1e-3, atol=1e-5) for one, two in zip(mine, others, strict=True))
     assert all(np.allclose(one.numpy(), two.numpy(), rtol=1e-4) for one, two in zip(model.buffers(), other.buffers(), strict=True))
     assert step.cache_info().traces == 1, step.explain()
+    assert ": 4 loops over panels" in step.explain()     # mean, variance, sums of the gradient, and what follows from them
     first_layers = re.findall(r"= (?:convolution|matmul) %x,.*(?:groups|transpose_a=false)", step.ir("planned"))
     assert len(first_layers) == 3       # one for each size of panels
     on_one_thread = trained(name, sizes, sgd, batch=("x", "y"), threads=1)

@@ -150,6 +150,18 @@ def test_a_training_step_in_place() -> None:
     assert compiled.cache_info().traces == 1
 
 
+def test_rows_that_depend_on_sums_many_times_are_computed_once() -> None:
+    def centred(x: Any) -> Any:
+        for _ in range(12):
+            x = 1.5 * (x - np.mean(x, axis=0)) + x
+        return x
+
+    found = check(centred, X, rows=(0,), sizes=(100,))
+    assert made(found) == 1
+    assert "13 loops over panels" in found.explain()
+    assert found.ir("fused").count("= subtract") == 12 * 4       # for each of four sizes of panels
+
+
 def test_embeddings_are_looked_up_and_trained() -> None:
     def loss(table: Any, index: Any, y: Any) -> Any:
         return np.mean((table[index].sum(axis=1) - y) ** 2)
