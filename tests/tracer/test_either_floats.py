@@ -156,7 +156,7 @@ def traces(monkeypatch) -> list[str]:
     return made
 
 
-@pytest.mark.parametrize(("function", "most"), [(ising, 13), (of_an_object, 8), (in_a_cell, 7)])
+@pytest.mark.parametrize(("function", "most"), [(ising, 13), (of_an_object, 10), (in_a_cell, 7)])
 def test_ways_meet(function, most, traces):
     compiled, draw = aj.compile(function, backend="interpret"), np.random.default_rng(0)
     for _ in range(20):

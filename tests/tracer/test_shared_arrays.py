@@ -1,4 +1,4 @@
-"""Arrays that a list and a variable hold: which ways made them one object is forgotten where nobody can tell, and ways meet again."""
+"""Arrays that two variables hold, or a list and a variable: which ways made them one is forgotten where nobody can tell, and ways meet."""
 
 from __future__ import annotations
 
@@ -34,12 +34,26 @@ def pairs(x, moves, draws):
     return np.array([state for state, _ in states]), sum(weight for _, weight in states)
 
 
+def annealed(x, moves, draws):
+    """The best state of a chain, which is the present one on some ways, and that of the caller at first."""
+    energy = np.sum(x * x - x)
+    best, least = x, energy
+    for move, draw in zip(moves, draws, strict=True):
+        new = x + move
+        other = np.sum(new * new - new)
+        if other < energy or draw < np.exp(energy - other):
+            x, energy = new, other
+            if energy < least:
+                best, least = x, energy
+    return best, least
+
+
 def arguments_of(seed: int) -> tuple[np.ndarray, ...]:
     rng = np.random.default_rng(seed)
     return np.zeros(2), rng.normal(size=(12, 2)), rng.random(12)
 
 
-@pytest.mark.parametrize("function", [chain, pairs])
+@pytest.mark.parametrize("function", [chain, pairs, annealed])
 def test_chains_are_one_program(function) -> None:
     compiled = aj.compile(function, backend="interpret")
     for seed in range(5):

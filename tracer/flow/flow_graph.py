@@ -32,6 +32,9 @@ CONTENT = ...
 EITHER = "either"
 """Last part of the source of a variable whose class is part of the state: a float of Python's or NumPy's."""
 
+APART = "apart"
+"""Last part of the source of a variable that gets a copy of its own of an array which something else holds, too."""
+
 SHARED: Source = ("shared",)
 """Source of arrays that more than one name holds, of which each gets a copy where ways differ in this alone."""
 
@@ -114,6 +117,10 @@ class FlowGraph:
         self.written_types: set[TensorType] = set()         # of arrays that were written to after a point that they are part of
         self._floats: dict[Key, tuple[Hashable, Mapping[Source, bool]]] = {}        # at points, with their places: which are Python's
         self._stays: dict[Hashable, bool] = {}       # whether variables with such a float at a place had one at the next point
+        self._shared: dict[Key, Mapping[Source, bool]] = {}         # whether something else holds the array of a variable, at points
+        self._shared_at: dict[Hashable, bool] = {}      # the same at places, when they were first seen
+        self._rejoined: set[Source] = set()
+        self._disagreeing: set[Source] = set()
         self._classes: dict[CodeType, bool] = {}
         self._identity: dict[CodeType, bool] = {}
         self.lifts = True       # whether there may be lifted variables
@@ -181,6 +188,16 @@ class FlowGraph:
         for source, is_pythons in floats.items():
             if known.get(source) and self._stays.setdefault((before, source), is_pythons) != is_pythons:
                 self._varying.add(source)
+
+    def note_shared(self, point: Key, place: Hashable, shared: Mapping[Source, bool], start: Key) -> None:
+        """Note of variables that hold arrays whether something else holds them, too, at a point, which comes after the point `start`. Ways
+        differ by that where not all points of a place agree; again and again, if an array that one variable held gets to others, too."""
+        self._sources[point] = (*self._sources[point], *shared)
+        before, self._shared[point] = self._shared.get(start, {}), shared
+        self._rejoined |= {source for source, now in shared.items() if now and before.get(source) is False}
+        self._disagreeing |= {source for source, now in shared.items() if self._shared_at.setdefault((place, source), now) != now}
+        if not self._rejoined.isdisjoint(self._disagreeing):
+            self._varying |= self._disagreeing
 
     def lift_more(self) -> bool:
         """Lift the variables by whose numbers alone ways differ; returns whether there are new ones."""

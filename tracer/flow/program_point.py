@@ -40,7 +40,7 @@ from adjit.ir.types import TensorType
 from adjit.tracer.array import FRESH, TracedArray, TracedNDArray
 from adjit.tracer.flow.bytecode_flow import Decision, flow_of
 from adjit.tracer.flow.either_float import EitherFloat, is_float_of_either, is_pythons
-from adjit.tracer.flow.flow_graph import CONTENT, EITHER, Source
+from adjit.tracer.flow.flow_graph import APART, CONTENT, EITHER, Source
 from adjit.tracer.flow.frames import READABLE, cell_of, is_called_directly, set_local, set_on_stack, stack_of
 from adjit.tracer.flow.lifted_numbers import LiftedNumber, is_liftable
 from adjit.tracer.flow.lifted_range import RANGE_ITERATOR, Form, LiftedRange, form_of, left_in
@@ -84,7 +84,8 @@ class ProgramPoint:
     """A point that a trace reached. `key` with `counters` and `contents` decides what Python does next. `counters` are the integers among
     it, which loops change, but for `numbers`: those that variables hold, by variable, which may become part of the state. `contents` are
     those of plain arrays, other floats and places of views, which may come of such numbers. `floats` are the variables that hold
-    a float of Python's (True) or NumPy's, whose class may become part of the state, too. `family` is the key without lengths of lists,
+    a float of Python's (True) or NumPy's, whose class may become part of the state, too. `shared` says of those
+    that hold arrays whether something else holds them, too. `family` is the key without lengths of lists,
     if there are some. `iterators` are those of `for` loops over
     ranges that are under way and whose numbers no code reads; of them the key says nothing but that they are there.
     `state` are the arrays that are live there, in the order of the key, `views` those that are views of others; `kept` are the objects that
@@ -96,6 +97,7 @@ class ProgramPoint:
     contents: tuple[Any, ...]
     numbers: tuple[tuple[Source, Any], ...]
     floats: tuple[tuple[Source, bool], ...]
+    shared: dict[Source, bool]
     state: tuple[TracedArray, ...]
     iterators: tuple[Any, ...]
     kept: tuple[Any, ...]
@@ -203,6 +205,7 @@ class _Description:
         self.contents: list[Any] = []
         self.numbers: list[tuple[Source, Any]] = []
         self.floats: list[tuple[Source, bool]] = []
+        self.shared: dict[Source, bool] = {}
         self.state: list[TracedArray] = []
         self.iterators: list[Any] = []
         self.kept: list[Any] = []
@@ -237,7 +240,7 @@ class _Description:
             elif live is None or name in live:
                 self.key.append(name)
                 store = partial(set_local, frame, name)
-                value = self._unshared(value, store, self._kind_unshared(value))      # `best = k`
+                value = self._apart((code, name), self._unshared(value, store, self._kind_unshared(value)), store)      # `best = k`
                 if "type" in code.co_names:
                     self.add(value, (code, name))
                 else:
@@ -318,8 +321,8 @@ class _Description:
 
     def point(self) -> ProgramPoint:
         return ProgramPoint(tuple(self.key), self._family() if self._alike else None, tuple(self.counters), tuple(self.contents),
-                            tuple(self.numbers), tuple(self.floats), tuple(self.state), tuple(self.iterators), tuple(self.kept),
-                            tuple(self.views))
+                            tuple(self.numbers), tuple(self.floats), self.shared, tuple(self.state), tuple(self.iterators),
+                            tuple(self.kept), tuple(self.views))
 
     def arguments(self, arguments: Sequence[TracedArray]) -> None:
         self.key.append("arguments")
@@ -379,6 +382,19 @@ class _Description:
                 id(value) in self._numbers or (id(value) in self._given and not value.immutable)):
             return value
         copy = self._lifted(None, value)
+        if copy is None:
+            return value
+        store(copy)
+        return copy
+
+    def _apart(self, source: Source, value: Any, store: Callable[[Any], object]) -> Any:
+        """Give a variable a copy of its own of an array that was met by another name, or that the caller holds, if in other rounds it holds
+        another array there: `best = x`, where a decision says so."""
+        if not issubclass(type(value), TracedArray) or value.alias is not None or value.scope is not active_scope():
+            return value
+        source = (*source, APART)
+        shared = self.shared[source] = id(value) in self._numbers or (id(value) in self._given and not value.immutable)
+        copy = self._lifted(source, value) if shared else None
         if copy is None:
             return value
         store(copy)

@@ -25,7 +25,7 @@ from adjit.ir.graph import Op, Value
 from adjit.ir.types import I64, TensorType
 from adjit.tracer.array import TracedArray
 from adjit.tracer.flow.either_float import EitherFloat, either
-from adjit.tracer.flow.flow_graph import CONTENT, EITHER, SHARED, Block, FlowGraph, FlowMismatch, Key, Source
+from adjit.tracer.flow.flow_graph import APART, CONTENT, EITHER, SHARED, Block, FlowGraph, FlowMismatch, Key, Source
 from adjit.tracer.flow.lifted_numbers import LiftedNumber, NotLiftable, copied, lift, lift_content
 from adjit.tracer.flow.lifted_range import LiftedRange, left_in
 from adjit.tracer.flow.program_point import ProgramPoint, point_of_decision, point_of_result, user_frame
@@ -165,8 +165,11 @@ class FlowRecorder:
         family = (point.key, sharing) if point.family is None else (point.family, len(set(sharing)) == len(sharing))
         key = self._number((*point.whole_key, sharing), state, point.kept, family)
         self.graph.note_numbers(key, (point.key, point.counters, sharing), point.numbers, family)
+        start = None if self._start is None else self._start.key
         if point.floats:
-            self.graph.note_classes(key, point.key[:3], dict(point.floats), None if self._start is None else self._start.key)
+            self.graph.note_classes(key, point.key[:3], dict(point.floats), start)
+        if point.shared:
+            self.graph.note_shared(key, point.key[:3], point.shared, start)
         if self._start is not None:
             self._record(self._start, list(self.builder.ops[self._start.position:]), state, key, point)
         else:
@@ -200,7 +203,7 @@ class FlowRecorder:
             return self._lift_class(source, number)
         if (source is not None and source not in self.graph.lifted) or self.graph.asks_for_identity(user_frame()):
             return None
-        if source is None:
+        if source is None or source[-1] is APART:
             if isinstance(number, EitherFloat):
                 with emitting(self.builder):
                     return number.copied()
