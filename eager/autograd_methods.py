@@ -79,8 +79,9 @@ def _get_grad(self: Tensor) -> Tensor | None:
     if capture is not None:
         capture.read_gradient(self)
     if self._grad is None and not self._retains_grad and not _is_leaf(self):
-        warn_user("the .grad of a tensor that was computed is None: backward passes fill the .grad of leaves. Call x.retain_grad() before "
-                  "backward(), or use aj.autograd.grad(loss, x)")
+        warn_user("the .grad of a tensor that was computed is None: backward passes fill the .grad of leaves (the .grad attribute of a "
+                  "Tensor that is not a leaf Tensor is being accessed). Call x.retain_grad() before backward(), or use "
+                  "aj.autograd.grad(loss, x)")
     return self._grad
 
 

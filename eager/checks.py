@@ -47,8 +47,9 @@ def known(x: Any) -> np.ndarray | None:
     return x if type(x) is np.ndarray else None if contains_traced(x) else np.asarray(x)
 
 
-def check_range(function: str, what: str, indices: Any, size: int, sizes: str, ignored: int | None = None, hint: str | None = None) -> None:
-    """Raise `IndexingError` for an index outside of [0, size) other than `ignored`."""
+def check_range(function: str, what: str, indices: Any, size: int, sizes: str, ignored: int | None = None, hint: str | None = None,
+                in_pytorch: str = "") -> None:
+    """Raise `IndexingError` for an index outside of [0, size) other than `ignored`; `in_pytorch` is what PyTorch says then."""
     array = known(indices)
     if array is None or array.dtype.kind not in "iu" or not array.size:
         return
@@ -62,7 +63,8 @@ def check_range(function: str, what: str, indices: Any, size: int, sizes: str, i
     if ignored is not None:
         wrong &= array != ignored
     if wrong.any():
-        raise IndexingError(f"{function}: the {what} {array[wrong][0]} is out of range: there are {size} {sizes}, numbered from 0",
+        also = f" ({in_pytorch.format(array[wrong][0])})" if in_pytorch else ""
+        raise IndexingError(f"{function}: the {what} {array[wrong][0]} is out of range: there are {size} {sizes}, numbered from 0{also}",
                             find_user_location(), hint=hint)
 
 

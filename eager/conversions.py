@@ -305,8 +305,8 @@ def _numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
 
 def _check_numpy(self: Tensor, force: bool) -> None:
     if self.requires_grad and not force:
-        raise NonDifferentiableError("a tensor that requires grad is converted to an ndarray, which would lose the gradient",
-                                     find_user_location(), hint="use x.detach().numpy()")
+        raise NonDifferentiableError("a tensor that requires grad is converted to an ndarray, which would lose the gradient (Can't call "
+                                     "numpy() on Tensor that requires grad)", find_user_location(), hint="use x.detach().numpy()")
 
 
 class NotOnCpuError(UnsupportedError, TypeError):

@@ -215,7 +215,11 @@ def chunk(x: Array, chunks: int, dim: int = 0) -> tuple[Array, ...]:
 
 def cat(tensors: Sequence[Array], dim: int = 0) -> Array:
     """Concatenate the tensors along `dim`."""
-    return np.concatenate(of_one_dtype(tensors), axis=dim)
+    arrays = of_one_dtype(tensors)
+    try:
+        return np.concatenate(arrays, axis=dim)
+    except ValueError as error:
+        raise ValueError(f"{error} (sizes of tensors must match except in dimension {dim})") from error
 
 
 def stack(tensors: Sequence[Array], dim: int = 0) -> Array:

@@ -36,6 +36,7 @@ from adjit.tracer.promotion import (
     to_value,
 )
 from adjit.tracer.registry import FUNCTIONS
+from adjit.tracer.scope import active_scope
 from adjit.tracer.user_location import find_user_location
 
 Lower = Callable[..., Value]
@@ -51,7 +52,17 @@ def broadcast_shapes(name: str, *operands: Operand) -> tuple[int, ...]:
         return lowering.broadcast_shapes(*shapes)
     except ValueError:
         text = " and ".join(str(kind_of(x)) + str(list(shape)) for x, shape in zip(operands, shapes, strict=True))
-        raise ShapeError(f"{name}: the shapes of {text} cannot be broadcast together", find_user_location()) from None
+        scope = active_scope()
+        in_pytorch = _sizes_that_differ(*shapes) if scope is not None and scope.as_pytorch and len(shapes) == 2 else ""
+        raise ShapeError(f"{name}: the shapes of {text} cannot be broadcast together{in_pytorch}", find_user_location()) from None
+
+
+def _sizes_that_differ(first: tuple[int, ...], second: tuple[int, ...]) -> str:
+    """What PyTorch says of two shapes that do not fit."""
+    count = max(len(first), len(second))
+    a, b = ((1,) * (count - len(shape)) + shape for shape in (first, second))
+    dim = max(dim for dim in range(count) if a[dim] != b[dim] and 1 not in (a[dim], b[dim]))
+    return f" (the size of tensor a ({a[dim]}) must match the size of tensor b ({b[dim]}) at non-singleton dimension {dim})"
 
 
 def store(result: TracedArray, out: Any, casting: Casting = "same_kind", name: str = "out", where: Any = True) -> Any:

@@ -29,7 +29,7 @@ from adjit.tracer.user_location import find_user_location
 
 def _check_rows(input: Any, weight: Any, *rest: Any, **options: Any) -> None:
     if len(shape := np.shape(weight) if not hasattr(weight, "shape") else weight.shape) == 2:
-        check_range("embedding", "index", input, shape[0], "rows")
+        check_range("embedding", "index", input, shape[0], "rows", in_pytorch="index out of range in self")
 
 
 def _check_offsets(input: Any, weight: Any, offsets: Any, *rest: Any) -> None:

@@ -31,7 +31,7 @@ def check_labels(function: str, input: Any, target: Any, ignore_index: int | Non
     if shape:
         others = "" if ignore_index is None else "; those equal to ignore_index are left out"
         check_range(function, "label", target, shape[min(len(shape) - 1, 1)], "classes", ignore_index,
-                    f"labels are numbers of classes, from 0{others}")
+                    f"labels are numbers of classes, from 0{others}", "Target {} is out of bounds")
 
 
 def _check_probabilities(input: Any, *rest: Any, **options: Any) -> None:

@@ -311,6 +311,12 @@ def test_initial_values_of_a_generator() -> None:
 
 @pytest.mark.parametrize(("run", "numpys", "text"), [
     (lambda: aj.ones(2, 3) @ aj.ones(2, 3), ValueError, r"mat1 and mat2 shapes cannot be multiplied \(2x3 and 2x3\)"),
+    (lambda: aj.ones(4, 2) + aj.ones(3), ValueError,
+     r"size of tensor a \(2\) must match the size of tensor b \(3\) at non-singleton dimension 1"),
+    (lambda: aj.cat([aj.ones(2, 3), aj.ones(2, 4)]), RuntimeError, "sizes of tensors must match except in dimension 0"),
+    (lambda: aj.ones(2, requires_grad=True).numpy(), RuntimeError, r"Can't call numpy\(\) on Tensor that requires grad"),
+    (lambda: F.cross_entropy(aj.ones(2, 3), aj.tensor([0, 3])), IndexError, "Target 3 is out of bounds"),
+    (lambda: F.embedding(aj.tensor([5]), aj.ones(3, 2)), IndexError, "index out of range in self"),
     (lambda: nn.Linear(3, 2)(aj.ones(5, 4)), ValueError, r"mat1 and mat2 shapes cannot be multiplied \(5x4 and 3x2\)"),
     (lambda: F.linear(aj.tensor(1.0), aj.ones(2, 3)), ValueError, "x of shape"),
     (lambda: nn.Conv2d(3, 2, 3)(aj.ones(1, 4, 8, 8)), ValueError, r"input\[1, 4, 8, 8\] to have 3 channels, but got 4 channels instead"),
