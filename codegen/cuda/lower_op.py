@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from adjit.codegen.cuda.arrays.eigenvalues import lower_eig
 from adjit.codegen.cuda.arrays.factors import lower_cholesky, lower_lu, lower_lu_inverse, lower_lu_solve, lower_triangular_solve
 from adjit.codegen.cuda.arrays.fourier import lower_fourier
 from adjit.codegen.cuda.arrays.indexing import lower_check, lower_scatter, lower_take
@@ -25,7 +26,8 @@ _BY_NAME = {"fused": lower_fused, "matmul": lower_matmul, "matmul_epilogue": low
             "convolution": lower_convolution, "convolution_kernel_gradient": lower_kernel_gradient,
             "iota": lower_alone, "table": lower_table, "cholesky": lower_cholesky, "lu": lower_lu, "lu_inverse": lower_lu_inverse,
             "lu_solve": lower_lu_solve, "triangular_solve": lower_triangular_solve,
-            "banded_solve": lower_banded_solve, "qr": lower_qr, "qr_raw": lower_qr_raw, "column_order": lower_column_order,
+            "eig": lower_eig, "eigvals": lower_eig, "banded_solve": lower_banded_solve,
+            "qr": lower_qr, "qr_raw": lower_qr_raw, "column_order": lower_column_order,
             **dict.fromkeys(("svd", "svdvals"), lower_svd), **dict.fromkeys(("eigh", "eigvalsh"), lower_eigh),
             **dict.fromkeys(("fft", "rfft", "irfft"), lower_fourier),
             **dict.fromkeys(("take", "take_along_axis"), lower_take),
@@ -51,7 +53,6 @@ def lower_op(op: Op, memory: Memory) -> list[Launch]:
 
 
 _WORDS = {"sylvester": "a solution of Sylvester's equation",
-          **dict.fromkeys(("eig", "eigvals"), "eigenvalues"),
           **dict.fromkeys(COLLECTIVES, "communication of ranks")}
 """What users call ops that have no code for devices."""
 

@@ -20,7 +20,7 @@ DRIVER = EmulatedDriver()
 """One device for all tests: equal kernels are compiled once."""
 
 
-REFUSED = frozenset(("eig", "eigvals", "sylvester"))
+REFUSED = frozenset(("sylvester",))
 """Ops without code for devices, besides SciPy's functions and products of bool: docs/devices.md names them."""
 
 

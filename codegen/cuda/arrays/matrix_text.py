@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import numpy as np
+
 from adjit.codegen.cuda.kernel import Launch, Pointer
 from adjit.codegen.cuda.target import FLAT_THREADS, WARP
 from adjit.codegen.cuda.text import Combine, KernelText
@@ -17,9 +19,9 @@ from adjit.ir.types import is_complex, real_dtype
 class MatrixText(KernelText):
     """Text of a kernel on the last two axes of the operands; results, and `work` bytes of working memory, are written and read."""
 
-    def __init__(self, op: Op, threads: int = FLAT_THREADS, work: int = 0):
+    def __init__(self, op: Op, threads: int = FLAT_THREADS, work: int = 0, dtype: np.dtype | None = None):
         super().__init__(threads)
-        self.op, self.number_dtype = op, op.operands[0].type.dtype
+        self.op, self.number_dtype = op, dtype or op.operands[0].type.dtype
         self.is_complex = is_complex(self.number_dtype)
         self.real = real_dtype(self.number_dtype)
         self.type, self.part = self.element(self.number_dtype), self.element(self.real)

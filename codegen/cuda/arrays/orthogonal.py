@@ -31,7 +31,7 @@ _ROOM_FOR_SUMS = 4096
 """Bytes of shared memory for the sums of a block."""
 
 
-class _Line:
+class Line:
     """Numbers in shared memory, real ones or elements; from byte `start` on, or behind everything else."""
 
     def __init__(self, text: MatrixText, count: int, real: bool, start: int = -1):
@@ -49,13 +49,13 @@ class _Line:
         self.text.do(f"store {self.type} {value.name}, ptr addrspace({SHARED}) {place}, align {real_dtype(self.dtype).itemsize}")
 
 
-def _text(op: Op, size: int, shared_bytes: int, work: int = 0) -> MatrixText:
+def block_text(op: Op, size: int, shared_bytes: int, work: int = 0, dtype: np.dtype | None = None) -> MatrixText:
     """The text of a kernel with a block a matrix; raises `UnsupportedError` if numbers in shared memory are too many."""
     if shared_bytes > MAX_STATIC_SHARED_BYTES - _ROOM_FOR_SUMS:
         rows, columns = op.operands[0].type.shape[-2:]
         raise UnsupportedError(f"{op.name} of {rows} x {columns} matrices has no code for the device 'cuda' yet", op.loc,
                                hint="omit device= to compile for the CPU")
-    return MatrixText(op, WARP if size <= WARP else FLAT_THREADS, work)
+    return MatrixText(op, WARP if size <= WARP else FLAT_THREADS, work, dtype)
 
 
 def _sizes(op: Op) -> tuple[int, int, int]:
@@ -78,7 +78,7 @@ def _copy(text: MatrixText, thread: str, source: Matrix, target: Matrix, rows: i
         target.put(i, j, change(source.get(i, j)))
 
 
-def _is_bad(text: MatrixText, thread: str, source: Matrix, rows: int, columns: int) -> str:
+def is_bad(text: MatrixText, thread: str, source: Matrix, rows: int, columns: int) -> str:
     """True in all threads if an element is not finite."""
     def zero(number: str) -> Number:
         value = source.get(*text.divided(number, columns))
@@ -87,7 +87,7 @@ def _is_bad(text: MatrixText, thread: str, source: Matrix, rows: int, columns: i
     return text.not_(text.sum_of_block(thread, rows * columns, zero).is_zero())
 
 
-def _scale(text: MatrixText, thread: str, source: Matrix, rows: int, columns: int) -> tuple[Number, Number]:
+def scale_of(text: MatrixText, thread: str, source: Matrix, rows: int, columns: int) -> tuple[Number, Number]:
     """A power of two near the largest part of an element, and its inverse: squares neither overflow nor vanish."""
     def size(number: str) -> Number:
         value = source.get(*text.divided(number, columns))
@@ -100,7 +100,7 @@ def _scale(text: MatrixText, thread: str, source: Matrix, rows: int, columns: in
 # -- reflections
 
 
-def _reflection(text: MatrixText, thread: str, m: Matrix, row: Index, column: Index, rows: int) -> Number:
+def reflection(text: MatrixText, thread: str, m: Matrix, row: Index, column: Index, rows: int) -> Number:
     """Find the reflection 1 - tau v vᴴ that leaves one number of a column from `row` on, in its first element: v, without its first element
     of 1, takes the place of the others. Returns tau. As LAPACK's `larfg`."""
     alpha, below = m.get(row, column), text.plus(row, 1)
@@ -116,7 +116,7 @@ def _reflection(text: MatrixText, thread: str, m: Matrix, row: Index, column: In
     return tau
 
 
-def _reflect(text: MatrixText, thread: str, m: Matrix, v: Callable[[Index], Number], tau: Number, row: Index, rows: int, first: Index,
+def reflect(text: MatrixText, thread: str, m: Matrix, v: Callable[[Index], Number], tau: Number, row: Index, rows: int, first: Index,
              columns: int) -> None:
     """Apply 1 - tau v vᴴ from the left to columns from `first` on; v begins at `row`, with 1. A thread works on a column."""
     below = text.plus(row, 1)
@@ -136,12 +136,12 @@ def _factor(text: MatrixText, thread: str, m: Matrix, rows: int, columns: int, k
     with text.for_range(0, min(rows, columns)) as step:
         k = step.counter
         before(k)
-        tau = _reflection(text, thread, m, k, k, rows)
+        tau = reflection(text, thread, m, k, k, rows)
         _put_first(text, thread, lambda: keep(k, tau))
-        _reflect(text, thread, m, lambda i: m.get(i, k), tau.conjugate(), k, rows, text.plus(k, 1), columns)
+        reflect(text, thread, m, lambda i: m.get(i, k), tau.conjugate(), k, rows, text.plus(k, 1), columns)
 
 
-def _form_q(text: MatrixText, thread: str, q: Matrix, taus: _Line, count: int, rows: int, columns: int) -> None:
+def _form_q(text: MatrixText, thread: str, q: Matrix, taus: Line, count: int, rows: int, columns: int) -> None:
     """The product of the reflections, whose vectors are in the first `count` columns: in place, the last one first."""
     one = text.real_of(1.0)
     if columns > count:
@@ -152,7 +152,7 @@ def _form_q(text: MatrixText, thread: str, q: Matrix, taus: _Line, count: int, r
     with text.for_range(0, count) as step:
         k = text.sub(count - 1, step.counter)
         tau = taus.get(k)
-        _reflect(text, thread, q, lambda i: q.get(i, k), tau, k, rows, text.plus(k, 1), columns)
+        reflect(text, thread, q, lambda i: q.get(i, k), tau, k, rows, text.plus(k, 1), columns)
         with text.shared_out(thread, rows) as i:
             below = (-(tau * q.get(i, k))).where(text.compare("sgt", i, k), 0.0)
             q.put(i, k, (text.of(text.of_parts(one.name)) - tau).where(text.compare("eq", i, k), below))
@@ -164,12 +164,12 @@ def lower_qr(op: Op, memory: Memory) -> list[Launch]:
     count, wide, high = min(rows, columns), op.results[0].type.shape[-1], op.results[1].type.shape[-2]
     if not stack or not count:
         return []
-    text = _text(op, max(rows, columns), count * op.operands[0].type.dtype.itemsize)
+    text = block_text(op, max(rows, columns), count * op.operands[0].type.dtype.itemsize)
     thread, block = text.thread(), text.block_number()
     a = Matrix(text, text.given[0], text.times(block, rows * columns), columns, 1)
     q = Matrix(text, text.made[0], text.times(block, rows * wide), wide, 1)
     r = Matrix(text, text.made[1], text.times(block, high * columns), columns, 1)
-    m, taus = q if rows >= columns else r, _Line(text, count, False)
+    m, taus = q if rows >= columns else r, Line(text, count, False)
     _copy(text, thread, a, m, rows, columns)
     _factor(text, thread, m, rows, columns, taus.put)
     if m is q:
@@ -194,7 +194,7 @@ def lower_qr_raw(op: Op, memory: Memory) -> list[Launch]:
     count = min(rows, columns)
     if not stack or not count:
         return []
-    text = _text(op, max(rows, columns), 0)
+    text = block_text(op, max(rows, columns), 0)
     thread, block = text.thread(), text.block_number()
     m = Matrix(text, text.made[0], text.times(block, rows * columns), 1, rows)
     taus = Matrix(text, text.made[1], text.times(block, count), 1, 0)
@@ -208,10 +208,10 @@ def lower_column_order(op: Op, memory: Memory) -> list[Launch]:
     rows, columns, stack = _sizes(op)
     if not stack or not columns:
         return []
-    text = _text(op, max(rows, columns), columns * real_dtype(op.operands[0].type.dtype).itemsize, op.operands[0].type.nbytes)
+    text = block_text(op, max(rows, columns), columns * real_dtype(op.operands[0].type.dtype).itemsize, op.operands[0].type.nbytes)
     thread, block = text.thread(), text.block_number()
     base, first = text.times(block, rows * columns), text.times(block, columns)
-    m, order, lengths = Matrix(text, text.work, base, columns, 1), text.made[0], _Line(text, columns, True)
+    m, order, lengths = Matrix(text, text.work, base, columns, 1), text.made[0], Line(text, columns, True)
     _copy(text, thread, Matrix(text, text.given[0], base, columns, 1), m, rows, columns)
     with text.shared_out(thread, columns) as j:
         text.write([j], order, I64, text.plus(first, j))
@@ -253,7 +253,7 @@ def lower_svd(op: Op, memory: Memory) -> list[Launch]:
     if not stack or not short:
         return []
     with_vectors, tall = len(op.results) == 3, rows >= columns
-    text = _text(op, long, 0, 0 if with_vectors else op.operands[0].type.nbytes)
+    text = block_text(op, long, 0, 0 if with_vectors else op.operands[0].type.nbytes)
     thread, block = text.thread(), text.block_number()
     base = text.times(block, rows * columns)
     a = Matrix(text, text.given[0], base, columns, 1) if tall else Matrix(text, text.given[0], base, 1, columns, True)
@@ -271,8 +271,8 @@ def lower_svd(op: Op, memory: Memory) -> list[Launch]:
         g, turns = (left, [right]) if tall else (right, [left])
     first = text.times(block, short)
     s = _Singular(text, thread, g, turns, long, short, lambda j: text.plus(first, j), values)
-    bad = _is_bad(text, thread, a, long, short)
-    power, inverse = _scale(text, thread, a, long, short)
+    bad = is_bad(text, thread, a, long, short)
+    power, inverse = scale_of(text, thread, a, long, short)
     _copy(text, thread, a, g, long, short, lambda value: value * inverse)
     for v in turns:
         with text.shared_out(thread, short * short) as number:
@@ -466,7 +466,7 @@ def lower_eigh(op: Op, memory: Memory) -> list[Launch]:
         return []
     dtype, with_vectors = op.operands[0].type.dtype, len(op.results) == 2
     itemsizes = 2 * real_dtype(dtype).itemsize + 2 * dtype.itemsize
-    text = _text(op, size, (size + 1) * itemsizes, 0 if with_vectors else op.operands[0].type.nbytes)
+    text = block_text(op, size, (size + 1) * itemsizes, 0 if with_vectors else op.operands[0].type.nbytes)
     thread, block = text.thread(), text.block_number()
     base, turned = text.times(block, size * size), 0 if op.attrs["lower"] else size
     a = Matrix(text, text.given[0], base, size, 1, turned=turned)
@@ -484,8 +484,8 @@ def lower_eigh(op: Op, memory: Memory) -> list[Launch]:
             return lower_of(str(i), str(j))
 
     given = _Lower(text, text.given[0], base, size, 1)
-    bad = _is_bad(text, thread, given, size, size)
-    power, inverse = _scale(text, thread, given, size, size)
+    bad = is_bad(text, thread, given, size, size)
+    power, inverse = scale_of(text, thread, given, size, size)
     _copy(text, thread, given, z, size, size, lambda value: value * inverse)
     t.reduce()
     failed = t.solve()
@@ -502,9 +502,9 @@ class _Tridiagonal:
 
     def __init__(self, text: MatrixText, thread: str, z: Matrix, size: int, with_vectors: bool):
         self.text, self.thread, self.z, self.size, self.with_vectors = text, thread, z, size, with_vectors
-        self.d, self.e = (_Line(text, size + 1, True) for _ in range(2))
-        self.taus, self.w = (_Line(text, size + 1, False) for _ in range(2))
-        self.cosines, self.sines = _Line(text, 0, True, self.taus.start), _Line(text, 0, True, self.w.start)
+        self.d, self.e = (Line(text, size + 1, True) for _ in range(2))
+        self.taus, self.w = (Line(text, size + 1, False) for _ in range(2))
+        self.cosines, self.sines = Line(text, 0, True, self.taus.start), Line(text, 0, True, self.w.start)
 
     def sorted_get(self, j: Index) -> Number:
         """What is sorted, the largest first: eigenvalues ascend, or descend where columns are counted from the end."""
@@ -525,7 +525,7 @@ class _Tridiagonal:
             with text.for_range(0, size - 1) as step:
                 k = step.counter
                 low = text.add(k, 1)
-                tau = _reflection(text, thread, z, low, k, size)
+                tau = reflection(text, thread, z, low, k, size)
 
                 def keep(k: str = k, low: str = low, tau: Number = tau) -> None:
                     self.d.put(k, z.get(k, k).real)
@@ -570,7 +570,7 @@ class _Tridiagonal:
                     z.put(k, i, unit)
             with text.where(text.compare("ne", k, 0)):
                 before = text.sub(k, 1)
-                _reflect(text, thread, z, self.vector(before), self.taus.get(before), k, size, k, size)
+                reflect(text, thread, z, self.vector(before), self.taus.get(before), k, size, k, size)
 
     def solve(self) -> str:
         """The eigenvalues in place of the diagonal; returns whether one of them was not found."""

@@ -9,7 +9,7 @@ from support.device_runs import run_on_device
 import adjit as aj
 from adjit.ir.builder import trace_graph
 from adjit.ir.definition import OpDefinition
-from adjit.ir.ops.decompositions import column_order, eigh, eigvalsh, qr, svd, svdvals
+from adjit.ir.ops.decompositions import column_order, eig, eigh, eigvals, eigvalsh, qr, svd, svdvals
 from adjit.ir.types import TensorType
 from adjit.runtime.native.code import native_is_supported
 
@@ -71,6 +71,21 @@ def test_eigenvectors_of_hermitian_matrices(dtype: type, lower: bool) -> None:
         assert_small((run(eigvalsh, a, lower=lower)[0] - w) / scale, a, 2)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.complex64], ids=["f64", "c64"])
+def test_eigenvectors_of_general_matrices(dtype: type, exhaustive: bool) -> None:
+    size = 33 if exhaustive else 5
+    defective, around = (np.stack([a, 2 * a]).astype(dtype) for a in (np.triu(np.ones((size, size))), np.roll(np.eye(size), 1, 0)))
+    for a in (*cases(dtype, 2, size, size), defective, around):        # with one vector; shifts that change nothing
+        w, v = run(eig, a)
+        scale = max(np.abs(a).max(), 1e-30) * a.shape[-1]
+        assert_small((a @ v - v * w[..., None, :]) / scale, a)
+        assert_small(np.linalg.norm(v, axis=-2) - 1, a)
+        assert_small((run(eigvals, a)[0] - w) / scale, a)
+        assert_small((w.sum(-1) - np.trace(a, axis1=-2, axis2=-1)) / scale / a.shape[-1], a)
+        if a is not around:                 # all elements of whose vectors have one size
+            assert_small(np.take_along_axis(v, np.abs(v).argmax(-2)[..., None, :], -2).imag, a, 10)
+
+
 def test_large_factors_are_those_of_lapack() -> None:
     a = numbers(2, 40, 35)
     for complete in (False, True):
@@ -84,7 +99,8 @@ def test_what_is_not_finite_has_no_factors() -> None:
     for bad in (np.nan, np.inf):
         a = numbers(2, 3, 3)
         a[1, 2, 0] = bad
-        for found in (*run(svd, a, full=False), *run(svdvals, a), *run(eigh, a, lower=True), *run(eigvalsh, a, lower=True)):
+        for found in (*run(svd, a, full=False), *run(svdvals, a), *run(eigh, a, lower=True), *run(eigvalsh, a, lower=True),
+                      *run(eig, a)):
             assert np.isnan(found[1]).all()
             assert np.isfinite(found[0]).all()
 
