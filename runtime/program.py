@@ -696,6 +696,11 @@ def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
             continue
         arguments = [param for param in _written(trace) if param < len(signature.leaves)]
         same = find_same(signature.memory(), arguments, signature.traced_paths())
+        if trace.wanted_numbers is None:        # what is bound in a place is not what the next call can read there
+            state = flow = None
+            if captured is not None:
+                captured.undo()
+            continue
         if state is not None:       # also those that become numbers of another class, which the next call finds
             state |= trace.wanted_numbers | {each.source.path for each in trace.kept if is_number(each.before)}
         if same == trace.same and not trace.early and (wanted is None or not trace.wanted) and not trace.wanted_numbers:

@@ -59,6 +59,7 @@ from adjit.tracer.guards.side_effects import KeptValue, check_side_effects, rest
 from adjit.tracer.guards.source import MISSING, elsewhere, is_scalar, names_in, rebind
 from adjit.tracer.guards.state_arrays import StateArrays
 from adjit.tracer.guards.state_numbers import StateNumbers, asks_for_array
+from adjit.tracer.guards.state_trees import StateTrees
 from adjit.tracer.guards.stored_values import (
     StoredPlaces,
     StoredValue,
@@ -143,7 +144,7 @@ class Trace:
     same: Pairs = ()
     early: tuple[np.ndarray, ...] = ()
     wanted: tuple[np.ndarray, ...] = ()
-    wanted_numbers: frozenset[str] = frozenset()    # paths of numbers outside that it reads and changes: likewise
+    wanted_numbers: frozenset[str] | None = frozenset()    # paths of numbers outside that it reads and changes: likewise
     kept: tuple[KeptValue, ...] = ()        # values of the trace in state that the function reads
     stored: tuple[StoredValue, ...] = ()    # what each call stores in state; arrays among them are further results of the graph
     unread: frozenset[int] = frozenset()    # identities of the containers that each call changes, and of which it reads nothing
@@ -259,8 +260,12 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         if scope.flow is not None:
             scope.flow.arguments = tuple(argument for argument in arguments if argument is not None and argument.shape)
         by_class = any(map(asks_for_array, known.codes))
-        numbers = StateNumbers(before, () if by_class else arrays.numbers, scope, arrays.may_take_numbers and not by_class)
-        with numbers.bound(before), logging_access(source.value for source in known.found if _has_numbers(source.value)) as observation, \
+        may_take = arrays.may_take_numbers and not by_class
+        trees = StateTrees(before, () if by_class else arrays.numbers, may_take, scope.outside)
+        places.before.update({key: before[key] for key in places.before.keys() & before.keys()})
+        numbers = StateNumbers(before, () if by_class else arrays.numbers, scope, may_take, trees)
+        with trees.bound(), numbers.bound(before), \
+                logging_access(source.value for source in known.found if _has_numbers(source.value)) as observation, \
                 nondeterminism_reported(roots, known.found) as scope.generators, numpy_functions().in_force(), scipy_functions(), \
                 fresh_arrays(scope, arrays):
             containers = containers_changed_by(known)
@@ -298,12 +303,13 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                 after.found.append(found)
                 if source.value is not MISSING:
                     before[source.key] = places.before[source.key] = source
-            state = StateArrays(scope, observation, arrays, after, numbers)
+            state = StateArrays(scope, observation, arrays, after, numbers, trees)
             try:
                 filled = _changed_arguments(nodes, (traced_args, traced_kwargs), given, signature)
                 stores = stores_of(places, log, after, scope, _arrays_in(result, updates))
                 own, kept, changed = check_side_effects(before, after, places, stores.keys, log.depending(), log.missed(),
-                                                         log.depending() & stores.numbers, stores.kept, scope.outside(), state.is_next)
+                                                         log.depending() & stores.numbers, stores.kept, scope.outside(), state.is_next,
+                                                         trees.inside)
                 again, others = stored_again([source for source in changed if id(source.holder) not in stores.numbers], stores.make)
                 stores.make.given = of_arguments
                 changes = tuple(_change_of(node, scope, given, signature, stores.make) for node in filled)
@@ -311,6 +317,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
                 if stores.others or others:     # the trace changes for good what calls cannot change: another one would do so, too
                     state.wanted.clear()
                     numbers.wanted.clear()
+                    trees.wanted.clear()
                 stores.make.first = len(_arrays_in(result, updates))        # wrappers that are stored have made them more
                 values, out_tree, out_leaves = collect_results(result, updates, stores.make.arrays)
             except TraceError:
@@ -331,7 +338,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             read, forms, viewed, scope.depends_on_strides = flow.contents, flow.forms, flow.viewed, flow.depends_on_strides
         number_inputs = numbers.inputs()
         rebound = {each.source.key for each in kept if each.is_next}
-        guards = make_guards(before, after, captures, own | stores.keys | number_inputs.keys(), read, forms, viewed, rebound)
+        guards = make_guards(before, after, captures, own | stores.keys | number_inputs.keys(), read, forms, viewed, rebound, trees)
         guards = replace(guards, fixed=(*guards.fixed, *stores.others, *others),
                          numbers=tuple({each.capture: each for each in number_inputs.values()}.values()),
                          distinct=bool(rebound) and any(map(compares_objects, after.codes)))
@@ -347,7 +354,8 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             if flow.exploring or flow.forwarded:        # this call does not go the way that was traced
                 _undo(places, after, log, [each for each in (*kept, *taken_back)
                                            if holds_traced(each.source.value) or is_ndarray(each.before)])
-        if numbers.wanted or state.wanted:      # there will be another trace, which begins with what was there before
+        numbers.wanted |= trees.wanted
+        if numbers.wanted or state.wanted or trees.failed:      # there will be another trace, which begins with what was there before
             _undo(places, after, log, (*kept, *taken_back))
             kept, taken_back = (), []
         scope.outside_roots.clear()         # what the function made and stored may end now
@@ -369,7 +377,7 @@ def trace_function(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     return Trace(graph, signature, out_tree, out_leaves, guards.arrays, guards, decisions, frozenset(in_order), writes, same,
                  _read_through_views(scope),
                  (*(taken.array for taken in scope.taken.values() if any(id(array) in observation.read for array, _ in taken.classes)),
-                  *state.wanted), frozenset(numbers.wanted),
+                  *state.wanted), None if trees.failed else frozenset(numbers.wanted),
                  kept, values_stored, log.unread(stores.numbers),
                  partial(restore, (*kept, *taken_back), values_stored, log, stores.kept) if kept or stores.kept or taken_back else _nothing,
                  changes, changed_in(returned, changes))

@@ -12,7 +12,7 @@ import numpy as np
 from adjit.eager.capture import is_number
 from adjit.eager.state import Stateful
 from adjit.eager.tensor import Tensor
-from adjit.tracer.guards.trace_guards import same
+from adjit.tracer.guards.source import same
 
 _SCALARS = (bool, int, float, complex, str, bytes, type(None), np.generic)
 _PLAIN = (*_SCALARS, tuple)

@@ -16,10 +16,10 @@ from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.guards.code_reads import COUNT, CodeReads
 from adjit.tracer.guards.container_log import ContainerLog
 from adjit.tracer.guards.reachability import Reachability
-from adjit.tracer.guards.source import MISSING, Source, rebind
+from adjit.tracer.guards.source import MISSING, Source, rebind, same
 from adjit.tracer.guards.stored_values import StoredPlaces, StoredValue
 from adjit.tracer.guards.templates import holds_traced
-from adjit.tracer.guards.trace_guards import NUMBERS, same
+from adjit.tracer.guards.trace_guards import NUMBERS
 from adjit.tracer.user_location import find_user_location, line_that_changes
 
 Key = tuple[str, int]
@@ -63,14 +63,16 @@ def take_back_traced(before: Mapping[Key, Source], after: Reachability, outside:
 
 def check_side_effects(before: Mapping[Key, Source], after: Reachability, places: StoredPlaces,
                        stored: Collection[Key], depending: Collection[int], missed: Collection[int], again: Collection[int],
-                       kept_in: Collection[int], outside: Collection[int], is_next: Callable[[Source, Any], bool]
+                       kept_in: Collection[int], outside: Collection[int], is_next: Callable[[Source, Any], bool],
+                       inside: Collection[int] = ()
                        ) -> tuple[set[Key], tuple[KeptValue, ...], tuple[Source, ...]]:
     """Return the keys of sources that the function changes, and that its result does not depend on; and values that it keeps where it
     reads: whether the result depends on what the call before kept shows in another trace. What each call stores before it reads it, with a
     key in `stored`, is neither. The result depends on what containers in `depending` held, by identity, and on what those in `missed`
     do not hold; calls change those in `again` as the trace did, where these hold what they held, of which those in `kept_in` get values of
     the trace; `is_next` says whether a value is for the next call what another one is for this call. And sources that it changes
-    otherwise, which are guarded. Objects that are not `outside` were made by the trace.
+    otherwise, which are guarded. Objects that are not `outside` were made by the trace; those `inside` are parts of what is next in a
+    place.
 
     Raises `TraceError` if the length of a list changed during the trace, and the function reads it for more than to change it; for such a
     number the refusal is with the kept values.
@@ -85,6 +87,9 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability, places
     for key, source in after.by_key().items():
         then, held = (before[key].value, before[key].held) if key in before else (MISSING, MISSING)
         if key in stored:
+            continue
+        if id(source.holder) in inside:
+            own.add(key)
             continue
         if _is_of_wrapper(source):
             own.add(key)

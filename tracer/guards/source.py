@@ -10,6 +10,7 @@ import zlib
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
+from operator import is_
 from threading import local
 from types import CellType, FunctionType, MappingProxyType, MemberDescriptorType
 from typing import Any, NamedTuple
@@ -30,6 +31,23 @@ def is_scalar(value: Any) -> bool:
 def has_attributes(value: Any) -> bool:
     """True if an object may have attributes of its own: its class is the user's, derived from `float` or `str`."""
     return hasattr(type(value), "__dict__") and type(value).__module__ not in ("builtins", "numpy") and bool(own_attributes(value))
+
+
+def _typed(item: Any) -> tuple[type, Any]:
+    return type(item), item
+
+
+def same(now: Any, then: Any) -> bool:
+    """True if two values mean the same to a program."""
+    if now is then:
+        return True
+    if type(now) is not type(then):
+        return False
+    if isinstance(then, tuple):
+        return len(now) == len(then) and (all(map(is_, now, then)) or all(map(same, now, then)))
+    if is_scalar(then):
+        return bool(now == then) if issubclass(type(then), (int, str, bytes)) else repr(now) == repr(then)
+    return isinstance(then, frozenset) and now == then and ({*map(_typed, now)} == {*map(_typed, then)})
 
 
 MAX_ITEMS = 100_000
@@ -197,6 +215,17 @@ def _place_of(source: Source) -> tuple[Any, ...] | None:
     return (read.func, id(source.holder), read.args[1], type(read.args[1])) if isinstance(read, partial) and named else None
 
 
+def read_within(read: Callable[[], Any], step: Callable[..., Any], name: Any) -> Any:
+    """Return a part of what is in a place now, by the function of a source of this part."""
+    holder = read()
+    try:
+        if step is getattr:
+            return getattr(holder, name, MISSING)
+        return read_slot(name, holder) if step is read_slot else read_item(holder, name)
+    except TypeError:       # there is another kind of object
+        return MISSING
+
+
 def read_element(array: np.ndarray, index: int) -> Any:
     """Return an element of an array of objects."""
     return array.flat[index] if index < array.size else MISSING
@@ -217,6 +246,8 @@ def rebind(read: Callable[[], Any], value: Any) -> bool:
             _shorten(holder, args[1])
     elif read.func is len and isinstance(holder, (list, deque)):
         _shorten(holder, value)
+    elif read.func is read_within:
+        return _rebind_within(args[0], args[1], args[2], value)
     elif read.func is read_cell and value is not MISSING:
         holder.cell_contents = value
     elif read.func is read_slot and value is not MISSING:
@@ -232,6 +263,15 @@ def rebind(read: Callable[[], Any], value: Any) -> bool:
     else:
         return False
     return True
+
+
+def _rebind_within(read: Callable[[], Any], step: Callable[..., Any], name: Any, value: Any) -> bool:
+    """Bind a part of what is in a place; of a tuple, bind another tuple there."""
+    holder = read()
+    if isinstance(holder, tuple) and step is read_item and value is not MISSING:
+        items = [*holder[:name], value, *holder[name + 1:]]
+        return rebind(read, holder._make(items) if hasattr(holder, "_make") else type(holder)(items))
+    return rebind(partial(step, name, holder) if step is read_slot else partial(step, holder, name), value)
 
 
 def _shorten(items: list[Any] | deque[Any], length: int) -> None:

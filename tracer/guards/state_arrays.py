@@ -14,6 +14,7 @@ from adjit.tracer.guards.bytecode import EVERYTHING
 from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.guards.source import Source
 from adjit.tracer.guards.state_numbers import StateNumbers, is_number
+from adjit.tracer.guards.state_trees import StateTrees, is_tree
 from adjit.tracer.scope import Scope
 
 
@@ -22,13 +23,16 @@ class StateArrays:
     one is of the same type, the next call passes that. `wanted` are those that Python read during the trace, too, or that only a view was
     used of: they are inputs if the function is traced again."""
 
-    def __init__(self, scope: Scope, observation: AccessLog, arrays: KnownArrays, after: Reachability, numbers: StateNumbers):
-        self._scope, self._observation, self._may_take, self._numbers = scope, observation, arrays.may_take, numbers
+    def __init__(self, scope: Scope, observation: AccessLog, arrays: KnownArrays, after: Reachability, numbers: StateNumbers,
+                 trees: StateTrees):
+        self._scope, self._observation, self._may_take, self._numbers, self._trees = scope, observation, arrays.may_take, numbers, trees
         self._read_anyway = after.calls_libraries or EVERYTHING in after.stored
         self.wanted: list[np.ndarray] = []
 
     def is_next(self, source: Source, then: Any) -> bool:
         """True if the value in a place is for the next call what `then`, which was there, is for this one."""
+        if is_tree(then):
+            return self._trees.is_next(source, then, self.is_next)
         if is_number(then):
             return self._numbers.is_next(source, then)
         now = source.value

@@ -17,6 +17,7 @@ import numpy as np
 from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.flow.lifted_numbers import STATE, is_liftable, lifted_input, python_kind
 from adjit.tracer.guards.source import Source, rebind
+from adjit.tracer.guards.state_trees import StateTrees
 from adjit.tracer.scope import Scope
 
 Key = tuple[str, int]
@@ -57,8 +58,8 @@ class StateNumbers:
     """The numbers in places with one of these `paths`, for one trace. With `may_take` another trace may have more of them; `wanted` are
     their paths."""
 
-    def __init__(self, sources: Mapping[Key, Source], paths: Collection[str], scope: Scope, may_take: bool):
-        self._paths, self._scope, self._may_take = paths, scope, may_take
+    def __init__(self, sources: Mapping[Key, Source], paths: Collection[str], scope: Scope, may_take: bool, trees: StateTrees):
+        self._paths, self._scope, self._may_take, self._trees = paths, scope, may_take, trees
         self._bound: dict[Key, _Bound] = {}
         self.wanted: set[str] = set()
         for key, source in sources.items() if paths else ():
@@ -74,7 +75,7 @@ class StateNumbers:
             kind = type(source.value)
             made = lifted_input(value, self._scope, (STATE, source.path), kind) if kind in (int, bool) else wrap(
                 value, weak=kind in (float, complex))
-            if not rebind(source.read, made):
+            if not rebind(self._trees.original(source).read, made):
                 return
             known = _Bound(source, made, array)
         self._bound[key] = known._replace(source=source)
@@ -89,8 +90,9 @@ class StateNumbers:
             yield
         finally:
             for each in self._bound.values():
-                if each.source.read() is each.stand_in:
-                    rebind(each.source.read, sources[each.source.key].held)
+                read = self._trees.original(each.source).read
+                if read() is each.stand_in:
+                    rebind(read, sources[each.source.key].held)
 
     def numbers(self, sources: Mapping[Key, Source]) -> dict[int, Any]:
         """The numbers that stand-ins stand for, by the identity of these."""

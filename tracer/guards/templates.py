@@ -169,13 +169,12 @@ class TemplateMaker:
             limits = {"maxlen": value.maxlen} if kind is deque else {}
             return self._filled(number, partial(kind, **limits), lambda new, results, made: extend(
                 new, [item(results, made) for item in items]))
-        if not _is_plain(kind):
+        if not is_plain(kind):
             raise NotRepeatableError
         table = own_attributes(value)
         self.made[id(table)] = table
         attributes = [(name, self(item)) for name, item in table.items()]
-        slots = [(slot, self(read_slot(slot, value))) for base in kind.__mro__ for slot in vars(base).values()
-                 if isinstance(slot, MemberDescriptorType) and slot.__name__ != "__dict__" and read_slot(slot, value) is not MISSING]
+        slots = [(slot, self(read_slot(slot, value))) for slot in slots_of_class(kind) if read_slot(slot, value) is not MISSING]
 
         def fill(new: Any, results: Sequence[Any], made: dict[int, Any]) -> None:
             if attributes:
@@ -211,7 +210,13 @@ def holds_traced(value: Any) -> bool:
     return isinstance(value, (TracedArray, ArrayWrapper)) or id(value) in WRITTEN
 
 
-def _is_plain(kind: type) -> bool:
+def slots_of_class(kind: type) -> list[MemberDescriptorType]:
+    """The slots that objects of a class have."""
+    return [slot for base in kind.__mro__ for slot in vars(base).values()
+            if isinstance(slot, MemberDescriptorType) and slot.__name__ != "__dict__"]
+
+
+def is_plain(kind: type) -> bool:
     """True for a class whose objects are their attributes."""
     return kind is SimpleNamespace or (kind.__new__ is object.__new__ and all(
         not vars(base).keys().isdisjoint(("__dict__", "__slots__")) or "__weakref__" in vars(base) for base in kind.__mro__[:-1]))

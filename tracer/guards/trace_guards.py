@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from operator import is_
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,9 @@ from adjit.tracer.array_wrapper import ArrayWrapper, DeviceLeaf
 from adjit.tracer.foreign_arrays import foreign_content, is_foreign_array
 from adjit.tracer.guards.content import ContentGuard, form_of
 from adjit.tracer.guards.reachability import Reachability
-from adjit.tracer.guards.source import MISSING, Source, is_scalar
+from adjit.tracer.guards.source import MISSING, Source, is_scalar, same
 from adjit.tracer.guards.state_numbers import NumberInput
+from adjit.tracer.guards.state_trees import StateTrees
 from adjit.tracer.scope import CapturedArray
 
 NUMBERS = (bool, int, float, complex, np.number)
@@ -126,20 +126,26 @@ def _difference(source: Source, now: Any) -> str:
 
 def make_guards(before: Mapping[Any, Source], after: Reachability, captures: Sequence[CapturedArray], own: Collection[Any],
                 contents: Mapping[int, ContentGuard], forms: Mapping[int, tuple[Any, ...]],
-                viewed: Collection[int], rebound: Collection[Any] = ()) -> TraceGuards:
+                viewed: Collection[int], rebound: Collection[Any] = (), trees: StateTrees | None = None) -> TraceGuards:
     """Make the guards of a trace from the sources that were reached before and after it.
 
     Sources that the function changed itself, with a key in `own`, are left out; other containers that it filled have to be empty again, as
     they were before the trace. `contents` are the guards of arrays that Python read, by identity; `forms` are those of arrays whose form it
     read. A captured array may have another form only where nothing but its own shape and dtype was read, which are compared in any case;
     one that is also `viewed` has to stay the same array, which views are of. Places with a key in `rebound` get another array by each
-    call, which the next one reads.
+    call, which the next one reads; so do those of `trees`, containers.
     """
     numbers = {id(capture.array): index for index, capture in enumerate(captures)}
     captured, fixed = [], []
     read, formed = dict(contents), set[int]()
     for key, found in after.by_key().items():
         if key in own:
+            continue
+        if trees is not None and key in trees.matched:
+            fixed.append(trees.guard(before[key]))
+            for source in trees.sources_of(key):
+                if is_ndarray(source.value) and id(source.value) in numbers:
+                    captured.append((numbers[id(source.value)], source, read.pop(id(source.value), None)))
             continue
         then = before.get(key)
         source = found._replace(value=MISSING) if then is None else then
@@ -157,20 +163,3 @@ def make_guards(before: Mapping[Any, Source], after: Reachability, captures: Seq
             captured.append((index, source, read.pop(id(source.value), None)))
     return TraceGuards(tuple(capture.array for capture in captures), tuple(captured), tuple(fixed), tuple(read.values()),
                    tuple((capture.value.type.shape, capture.array.dtype) for capture in captures))
-
-
-def _typed(item: Any) -> tuple[type, Any]:
-    return type(item), item
-
-
-def same(now: Any, then: Any) -> bool:
-    """True if two values mean the same to a program."""
-    if now is then:
-        return True
-    if type(now) is not type(then):
-        return False
-    if isinstance(then, tuple):
-        return len(now) == len(then) and (all(map(is_, now, then)) or all(map(same, now, then)))
-    if is_scalar(then):
-        return bool(now == then) if issubclass(type(then), (int, str, bytes)) else repr(now) == repr(then)
-    return isinstance(then, frozenset) and now == then and ({*map(_typed, now)} == {*map(_typed, then)})
