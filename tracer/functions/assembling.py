@@ -15,6 +15,13 @@ from adjit.tracer.functions.indexing import check_bounds, fixed, freeze
 from adjit.tracer.functions.shapes import as_array, as_shape, moveaxis, normalize_axis, ravel, reshape_to
 from adjit.tracer.registry import FUNCTIONS
 
+_MAX_RUNS = 4
+"""Runs of neighbours that are joined as slices; of more their elements are looked up."""
+
+
+def _piece(x: TracedArray, begin: int | None, end: int | None, axis: int) -> TracedArray:
+    return x[(*(slice(None),) * axis, slice(begin, end))]       # type: ignore[no-any-return]
+
 
 def _plain(obj: Any) -> Any:
     if isinstance(obj, np.ndarray):
@@ -30,7 +37,11 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> TracedArray:
     size = x.shape[axis]
     obj = as_traced(obj) if contains_traced(obj) else obj
     if not isinstance(obj, TracedArray):
-        return FUNCTIONS[np.take](x, fixed(np.delete(np.arange(size), _plain(obj))), axis=axis)     # type: ignore[no-any-return]
+        kept = np.delete(np.arange(size), _plain(obj))
+        runs = np.split(kept, np.flatnonzero(np.diff(kept) != 1) + 1)
+        if len(runs) > _MAX_RUNS or not kept.size:
+            return FUNCTIONS[np.take](x, fixed(kept), axis=axis)     # type: ignore[no-any-return]
+        return FUNCTIONS[np.concatenate]([_piece(x, run[0], run[-1] + 1, axis) for run in runs], axis=axis)   # type: ignore[no-any-return]
     if obj.dtype == np.bool_:
         return x[(*(slice(None),) * axis, FUNCTIONS[np.logical_not](obj))]       # type: ignore[no-any-return]
     if obj.size != 1:
@@ -65,16 +76,13 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> TracedAr
         places = np.arange(size)[obj] if isinstance(obj, slice) else np.asarray(_plain(obj))
         count = int(places.sum()) if places.dtype == np.bool_ else places.size
     new = FUNCTIONS[np.broadcast_to](new, [count if i == axis else each for i, each in enumerate(x.shape)])
+    if single and not isinstance(obj, TracedArray):
+        at = int(np.reshape(obj, ()))
+        check_bounds(at, size + 1 if at >= 0 else size, axis)
+        return FUNCTIONS[np.concatenate]([_piece(x, None, at, axis), new, _piece(x, at, None, axis)], axis=axis)   # type: ignore[no-any-return]
     joined = FUNCTIONS[np.concatenate]([x, new], axis=axis)
     if not isinstance(obj, TracedArray):
-        marks = np.arange(size, size + count)
-        if single:
-            check_bounds(int(np.reshape(obj, ())), size + 1, axis) if int(np.reshape(obj, ())) >= 0 else check_bounds(
-                int(np.reshape(obj, ())), size, axis)
-            order = np.insert(np.arange(size), np.full(count, int(np.reshape(obj, ()))), marks) if count != 1 else np.insert(
-                np.arange(size), int(np.reshape(obj, ())), marks)
-        else:
-            order = np.insert(np.arange(size), obj, marks)
+        order = np.insert(np.arange(size), obj, np.arange(size, size + count))
         return FUNCTIONS[np.take](joined, fixed(order), axis=axis)      # type: ignore[no-any-return]
     place = wrap(lowering.wrapped_index(lowering.reshape(obj.value, ()), size))
     index = wrap(lowering.iota(I64, (size + count,), 0), scalar=False)
