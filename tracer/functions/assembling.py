@@ -37,10 +37,10 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> TracedArray:
     size = x.shape[axis]
     obj = as_traced(obj) if contains_traced(obj) else obj
     if not isinstance(obj, TracedArray):
-        kept = np.delete(np.arange(size), _plain(obj))
-        runs = np.split(kept, np.flatnonzero(np.diff(kept) != 1) + 1)
-        if len(runs) > _MAX_RUNS or not kept.size:
-            return FUNCTIONS[np.take](x, fixed(kept), axis=axis)     # type: ignore[no-any-return]
+        rest = np.delete(np.arange(size), _plain(obj))
+        runs = np.split(rest, np.flatnonzero(np.diff(rest) != 1) + 1)
+        if len(runs) > _MAX_RUNS or not rest.size:
+            return FUNCTIONS[np.take](x, fixed(rest), axis=axis)     # type: ignore[no-any-return]
         return FUNCTIONS[np.concatenate]([_piece(x, run[0], run[-1] + 1, axis) for run in runs], axis=axis)   # type: ignore[no-any-return]
     if obj.dtype == np.bool_:
         return x[(*(slice(None),) * axis, FUNCTIONS[np.logical_not](obj))]       # type: ignore[no-any-return]
