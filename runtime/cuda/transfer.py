@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.ir.errors import ArgumentError
+from adjit.ir.errors import ArgumentError, UnsupportedError
 from adjit.ir.types import in_native_order
 from adjit.runtime.cuda import device_array, devices, dlpack
 from adjit.tracer.array_checks import check_array
@@ -47,8 +47,14 @@ def put(array: Any) -> device_array.DeviceArray:
 
 
 def borrowed(value: Any, path: Callable[[], str]) -> device_array.DeviceArray:
-    """An array on the memory of an array of another library that is on the card."""
-    return dlpack.borrowed(value, devices.driver(), f"{path()}, a {type_name(type(value))},")
+    """An array on the memory of an array of another library that is on the card. Raises `UnsupportedError` if there is none."""
+    kind = type_name(type(value))
+    try:
+        driver = devices.driver()
+    except UnsupportedError as error:
+        raise UnsupportedError(f"the argument {path()} is a {kind} in the memory of a device, and {error.message}", find_user_location(),
+                               hint="copy it to the CPU first (.cpu(), jax.device_get)") from None
+    return dlpack.borrowed(value, driver, f"{path()}, a {kind},")
 
 
 def device_get(tree: Any) -> Any:
