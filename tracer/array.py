@@ -25,7 +25,7 @@ from adjit.ir.interpreter import ArrayValue
 from adjit.ir.ops import stop_gradient
 from adjit.ir.thread_context import thread
 from adjit.ir.types import TensorType, check_dtype, dtype_kind, is_inexact
-from adjit.tracer.array_errors import EscapedArrayError, not_one, scalar_refused, write_refused
+from adjit.tracer.array_errors import EscapedArrayError, not_one, remedy_for_readers, scalar_refused, write_refused
 from adjit.tracer.array_wrapper import ArrayWrapper, DeviceLeaf
 from adjit.tracer.caught_errors import is_caught, is_caught_as_numpys
 from adjit.tracer.flow.flow_graph import FlowMismatch
@@ -48,12 +48,6 @@ FRESH: dict[type, int] = {}
 
 WRITTEN: dict[int, tuple[weakref.ref[np.ndarray], TracedArray]] = {}
 """Traced arrays that fresh arrays stand for, by identity of the fresh array."""
-
-
-_READERS = {
-    "nditer": "in place of np.nditer(x) write x.flat, of several arrays zip(*(a.flat for a in np.broadcast_arrays(x, y)))",
-    "np.broadcast": "in place of np.broadcast(x, y) write np.broadcast_arrays(x, y), for its shape np.broadcast_shapes(x.shape, y.shape)"}
-"""Remedies for functions of NumPy that read the memory of their arguments, by name: they are in C, so that no frame names them."""
 
 
 class TracedArray:
@@ -520,11 +514,7 @@ class TracedArray:
                                  "with functions that have one")
         if self.scalar:
             raise self._concrete("making an ordinary ndarray", "pass np.array(list) in place of a list that holds traced numbers")
-        location = find_user_location()
-        line = "" if location is None else location.source()
-        hint = next((hint for name, hint in _READERS.items() if f"{name}(" in line), "use functions of NumPy: this one reads the memory of "
-                    "its arguments, which a traced array does not have")
-        raise self._concrete("making an ordinary ndarray", hint)
+        raise self._concrete("making an ordinary ndarray", remedy_for_readers(find_user_location()))
 
     # -- the NumPy protocols
 

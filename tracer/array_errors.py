@@ -43,3 +43,16 @@ def write_refused(location: Location | None) -> TraceError:
     return TraceError("a traced value cannot be written into an ordinary ndarray", location,
                       hint="it was made outside of the traced function, or by a library: write to a copy of it, np.copy(array); "
                            "an array whose dtype has fields holds no traced values: use an array for each field")
+
+
+_READERS = {
+    "nditer": "in place of np.nditer(x) write x.flat, of several arrays zip(*(a.flat for a in np.broadcast_arrays(x, y)))",
+    "np.broadcast": "in place of np.broadcast(x, y) write np.broadcast_arrays(x, y), for its shape np.broadcast_shapes(x.shape, y.shape)"}
+"""Remedies for functions of NumPy that read the memory of their arguments, by name: they are in C, so that no frame names them."""
+
+
+def remedy_for_readers(location: Location | None) -> str:
+    """What to write in place of a function that reads the memory of a traced array on the user's line."""
+    line = "" if location is None else location.source()
+    return next((remedy for name, remedy in _READERS.items() if f"{name}(" in line), "use functions of NumPy: this one reads the memory of "
+                "its arguments, which a traced array does not have")
