@@ -23,6 +23,7 @@ from adjit.eager.call import (
     replaced,
 )
 from adjit.eager.capture import current_capture, traced
+from adjit.eager.device import DeviceRuntime
 from adjit.eager.functional import elementwise
 from adjit.eager.modes import modes, switches
 from adjit.eager.node import Edge, Node, SavedTensor, edge_of
@@ -30,7 +31,7 @@ from adjit.eager.node_names import STRIDED, VIEW_FUNCTIONS
 from adjit.eager.operation import Operation
 from adjit.eager.promotion import PROMOTING, promoted, promotes
 from adjit.eager.tensor import Tensor, new_object, new_tensor
-from adjit.eager.views import View, root_of
+from adjit.eager.views import MOVEMENTS, View, copy_slices, root_of
 from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.errors import IndexingError, UnsupportedError
@@ -207,20 +208,20 @@ def _one_view(operation: Operation, base: Any, array: np.ndarray, index: int = 0
 
 
 def _copied_view(operation: Operation, operands: Sequence[Any], array: DeviceLeaf, index: int) -> Tensor:
-    """Make the tensor of an operation that takes a view of a tensor on a device: a copy, as arrays there are contiguous. Once the base was
-    written to it is made again before it is used; writes to it go to the base, too (`in_place.write_through`)."""
+    """Make the tensor of an operation that takes a view of a tensor on a device: a copy, as arrays there are contiguous, which follows its
+    base, and whose writes go to the base."""
     base, others = operands[0], [operand.array if isinstance(operand, Tensor) else operand for operand in operands[1:]]
-    writes, then = base._writes, base._writes[0]
+    memory, view = base.array, View(base, operation, index)
 
-    def refresh() -> None:
-        nonlocal then
-        if writes[0] != then:
-            then = writes[0]
-            array.assign(run_arrays(operation, [base.array, *others])[index])
+    def read() -> Any:
+        return run_arrays(operation, [memory, *others])[index]
 
-    array.follow(refresh)
+    def write() -> None:
+        memory.assign(copy_slices(view.graph, index, (), DeviceRuntime.operation).run(memory, array)[0])
+
+    array.follow(memory, read, write if all(op.name in MOVEMENTS for op in view.graph.ops) else None)
     made = new_tensor(array)
-    made._writes, made._view = writes, View(base, operation, index)
+    made._writes, made._view = base._writes, view
     return made
 
 

@@ -8,11 +8,10 @@ from typing import Any
 from adjit.eager.apply import emit, run_arrays
 from adjit.eager.call import describe, find_call
 from adjit.eager.capture import traced
-from adjit.eager.in_place import assign, write_through, written_without_gradient
+from adjit.eager.in_place import assign, written_without_gradient
 from adjit.eager.modes import modes
 from adjit.eager.tensor import Tensor
 from adjit.ir.errors import DTypeError, Role
-from adjit.tracer.array_wrapper import DeviceLeaf
 from adjit.tracer.scope import active_scope
 from adjit.tracer.user_location import find_user_location
 
@@ -49,8 +48,6 @@ def update_in_place(function: Update, targets: Sequence[Tensor], operands: Seque
             outs = run_arrays(call.operation, [operand.array if isinstance(operand, Tensor) else operand for operand in arrays])
             for target, out in zip(targets, outs, strict=True):
                 assign(target.array, out)
-                if target._view is not None and isinstance(target.array, DeviceLeaf):
-                    write_through(target)
     finally:
         modes.grad = before
     for target in targets:

@@ -138,7 +138,6 @@ def _write(call: Call, target: Tensor, operands: list[Any]) -> None:
             if (source.index or not source.is_result) and _may_share(array, memory)}      # operands may be views of the target
     if on_device:
         memory.assign(outs[0])
-        write_through(target)
     else:
         memory[...] = outs[0]
     target._writes[0] += 1
@@ -156,14 +155,6 @@ def _write(call: Call, target: Tensor, operands: list[Any]) -> None:
 
 def _may_share(array: Any, memory: Any) -> bool:
     return isinstance(array, DeviceLeaf) if isinstance(memory, DeviceLeaf) else np.may_share_memory(array, memory)
-
-
-def write_through(target: Tensor) -> None:
-    """Write the content of a view on a device, which is a copy, to the tensors that it is a view of."""
-    while (view := target._view) is not None:
-        operation = copy_slices(view.graph, view.index, (), operation_at(target.array))
-        view.parent.array.assign(operation.run(view.parent.array, target.array)[0])
-        target = view.parent
 
 
 def assign(target: Any, content: Any) -> None:

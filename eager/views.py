@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from adjit.eager.tensor import Tensor
 
 
+MOVEMENTS = frozenset(("transpose", "reshape", "slice", "real", "imag", "concatenate"))
+"""Ops of views that have each element of their base once at most."""
+
+
 class View:
     """View of a tensor: result number `index` of `operation` on `parent`; its node is up to date while `history` is the root's.
 

@@ -89,8 +89,13 @@ class DeviceLeaf:
         """Bytes of all elements."""
         raise NotImplementedError
 
-    def follow(self, refresh: Callable[[], None]) -> None:
-        """Call `refresh` before each use: it brings the copy that stands for a view up to date."""
+    def follow(self, base: Self, read: Callable[[], Any], write: Callable[[], None] | None) -> None:
+        """Stand for a view of `base`, as a copy: `read` makes its content anew, before it is used, if the base was written to; `write`
+        writes its content to the base. Without `write`, as of a view that repeats elements, it cannot be written to."""
+        raise NotImplementedError
+
+    def written(self) -> None:
+        """Note that a program wrote to the elements."""
         raise NotImplementedError
 
     @property

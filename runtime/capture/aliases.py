@@ -15,6 +15,7 @@ from adjit.eager.functional.shapes import get_view
 from adjit.eager.modes import set_grad_enabled
 from adjit.eager.operation import Operation
 from adjit.eager.tensor import Tensor
+from adjit.eager.views import operation_at
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Graph
@@ -128,12 +129,12 @@ def _is_certain(tensor: Tensor) -> bool:
 
 
 def _view_again(name: str, graph: Graph, index: int, recorded: bool, base: Tensor) -> Tensor:
-    return run(_view(name, graph, index, recorded and differentiable(base)), [base], True)[0]
+    return run(_view(name, graph, index, recorded and differentiable(base), operation_at(base.array)), [base], True)[0]
 
 
 @lru_cache(maxsize=4096)
-def _view(name: str, graph: Graph, index: int, recorded: bool) -> Operation:
-    return Operation(name, graph.with_ops(graph.ops, (graph.results[index],)), 1, (0,) if recorded else (), views=True)
+def _view(name: str, graph: Graph, index: int, recorded: bool, make: Callable[..., Operation]) -> Operation:
+    return make(name, graph.with_ops(graph.ops, (graph.results[index],)), 1, (0,) if recorded else (), views=make is Operation)
 
 
 def _require_grad(leaf: Tensor) -> Tensor:

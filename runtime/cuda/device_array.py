@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from adjit.eager.device import DeviceRuntime
-from adjit.ir.errors import UnsupportedError
+from adjit.ir.errors import InPlaceError, UnsupportedError
 from adjit.ir.types import TensorType
 from adjit.runtime.arena import check_size
 from adjit.runtime.cuda.devices import AnyDriver
@@ -41,6 +42,16 @@ class _Flags:
     writeable = False
 
 
+@dataclass(slots=True)
+class _View:
+    """What an array is a view of: see `DeviceArray.follow`. `seen` is the base's count of writes when the two were the same last."""
+
+    base: DeviceArray
+    read: Callable[[], Any]
+    write: Callable[[], None] | None
+    seen: int
+
+
 class DeviceArray(DeviceLeaf):
     """An array in the memory of a device: contiguous, of `shape` and `dtype`.
 
@@ -54,28 +65,55 @@ class DeviceArray(DeviceLeaf):
     def __init__(self, buffer: Buffer, type: TensorType):
         self._buffer, self._type = buffer, type
         self.shape, self.dtype = type.shape, type.dtype
-        self._refresh: Callable[[], None] | None = None
+        self._version = 0                   # count of writes
+        self._view: _View | None = None
 
     @property
     def address(self) -> int:
         """Where the first element is, in the memory of the device."""
-        if self._refresh is not None:
-            self._refresh()
+        self._follow_base()
         return self._buffer.address
 
-    def follow(self, refresh: Callable[[], None]) -> None:
-        """Call `refresh` before each use: it brings the copy that stands for a view up to date."""
-        self._refresh = refresh
+    def follow(self, base: DeviceArray, read: Callable[[], Any], write: Callable[[], None] | None) -> None:
+        """Stand for a view of `base`, as a copy: `read` makes its content anew, before it is used, if the base was written to; `write`
+        writes its content to the base. Without `write`, as of a view that repeats elements, it cannot be written to."""
+        self._view = _View(base, read, write, base._version)
+
+    def _follow_base(self) -> None:
+        view = self._view
+        if view is not None:
+            view.base._follow_base()
+            if view.base._version != view.seen:
+                view.seen = view.base._version
+                self._store(view.read())
 
     @property
     def is_view(self) -> bool:
         """True if the array follows another one."""
-        return self._refresh is not None
+        return self._view is not None
 
     def assign(self, content: Any) -> None:
-        """Overwrite the elements with those of another array of this shape and dtype, on the device or not."""
+        """Overwrite the elements with those of another array of this shape and dtype, on the device or not; of a view those of its base,
+        too. Raises `InPlaceError` for a view that repeats elements."""
         if not self.nbytes or content is self:
             return
+        if self._view is not None and self._view.write is None:
+            raise InPlaceError(f"a view of shape {self.shape} on a device is written to in place, and may repeat elements, as after "
+                               "expand() or unfold()", find_user_location(), hint="write to a copy: x = x.clone()")
+        self._follow_base()
+        self._store(content)
+        self.written()
+
+    def written(self) -> None:
+        """Note that a program wrote to the elements."""
+        self._version += 1
+        view = self._view
+        if view is not None and view.write is not None:
+            view.write()
+            view.seen = view.base._version
+
+    def _store(self, content: Any) -> None:
+        self._version += 1
         if isinstance(content, DeviceArray):
             self.driver.copy(self._buffer.address, content.address, self.nbytes)
         else:

@@ -183,6 +183,7 @@ class DeviceExecutable:
             if kind is ResultKind.DONATED:
                 leaf = leaves[param]
                 results.append(leaf if isinstance(leaf, DeviceArray) else call.params[slot.offset])
+                results[-1].written()
             elif kind is ResultKind.ARRAY:
                 results.append(call.made[number])
             else:

@@ -305,6 +305,54 @@ def test_compiled_functions_do_not_write_to_views_from_outside() -> None:
         both(x, row)
 
 
+def _detached_views(device: str) -> list[Any]:
+    """What tensors hold after writes through detached views, `.data`, views of parameters, and steps of programs."""
+    found = []
+    hidden = aj.zeros(2, 3, device=device) + 1
+    first, turned = hidden[:, 0].detach(), hidden.t().detach()
+    first -= 1
+    turned += 5
+    found += [hidden, first, turned, hidden.data[0].fill_(7.0), hidden]
+    layer = nn.Linear(3, 2).to(device)
+    layer.weight[0].detach().zero_()
+    found.append(layer.weight[0])
+    turned_weight = nn.Parameter(aj.ones(3, 2, device=device).t())
+    row, optimizer = turned_weight.data[0], aj.optim.SGD([turned_weight], lr=0.1)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        (turned_weight ** 2).sum().backward()
+        optimizer.step()
+
+    step()
+    found += [turned_weight, row]
+    plain = nn.Parameter(aj.ones(2, device=device))
+    row, optimizer = plain.data[0], aj.optim.SGD([plain], lr=0.1)
+    aj.compile(lambda: (optimizer.zero_grad(), (plain * plain).sum().backward(), optimizer.step()))()
+    found += [plain, row]
+    base = aj.zeros(3, 4, device=device)
+    base[1].add_(1)
+    found.append(aj.compile(lambda x, y: x.sum() + 2 * y.sum())(base, base[1]))
+    given = aj.arange(4.0, device=device).reshape(2, 2)
+    found += [aj.compile(view)(given) for view in (lambda x: x[:, 0], lambda x: x.t(), nn.Flatten())]
+
+    def twice(x: Any) -> Any:
+        made = x * 2
+        return made, made[0]
+
+    made, row = aj.compile(twice)(given)
+    row.add_(1)
+    return [each.tolist() for each in [*found, made]]
+
+
+def test_views_that_are_detached_follow_their_base() -> None:
+    for there, here in zip(_detached_views("cuda"), _detached_views("cpu"), strict=True):
+        np.testing.assert_allclose(there, here, rtol=1e-6)
+    for write in (lambda x: x.expand(2, 6).add_(1), lambda x: x.unfold(0, 3, 1)[0].mul_(2)):
+        with pytest.raises(InPlaceError, match="may repeat elements"):
+            write(aj.ones(6, device="cuda"))
+
+
 def test_cards_by_name() -> None:
     assert aj.cuda.is_available()
     assert (aj.cuda.device_count(), aj.cuda.current_device(), aj.cuda.get_device_name()) == (1, 0, "emulated device")
