@@ -46,8 +46,10 @@ def apply_in_place(function: Function, target: Tensor, args: tuple[Any, ...] = (
     Raises `InPlaceError` for a leaf that requires grad while gradients are on; `ShapeError` and `DTypeError` for results that do not fit.
     """
     check_writable(target)
-    if switches.devices and function is elementwise.copy_from and isinstance(args[0], Tensor) and not is_tracing():
-        args = (moved(args[0], device_of(target.array)), *args[1:])
+    if switches.devices and function is elementwise.copy_from and not is_tracing():
+        place = device_of(target.array)
+        args = tuple([moved(arg, place) if isinstance(arg, Tensor) else arg for arg in args])
+        kwargs = {name: moved(arg, place) if isinstance(arg, Tensor) else arg for name, arg in kwargs.items()}
     if function in PROMOTING and is_inexact(target.dtype) and promotes(function, (target, *args), kwargs):
         (_, *others), kwargs = promoted(function, (target, *args), kwargs, apply)
         args = tuple(others)

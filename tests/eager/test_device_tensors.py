@@ -182,8 +182,8 @@ def test_what_tensors_say_and_how_they_leave() -> None:
     twin = copy.deepcopy(x)
     twin.add_(1.0)
     assert (twin.is_cuda, x.tolist()) == (True, [1.5, 2.0])
-    x.copy_(aj.tensor([3.0, 4.0]))
-    assert x.tolist() == [3.0, 4.0]
+    for copied in (x.copy_(aj.tensor([3.0, 4.0])), aj.tensor(x).copy_(other=aj.tensor([3.0, 4.0]))):
+        assert (copied.is_cuda, copied.tolist()) == (True, [3.0, 4.0])
     for convert in (lambda: x.numpy(), lambda: np.asarray(x)):
         with pytest.raises(TypeError, match=r"can't convert cuda:0 device type tensor to numpy\. Use Tensor\.cpu\(\) to copy"):
             convert()

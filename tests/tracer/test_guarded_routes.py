@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from adjit.tracer.guards.module_owner import ModuleOwner, owner_of
+
 _numbers = itertools.count()
 
 
@@ -355,7 +357,10 @@ def plain(x):
 
 @pytest.fixture
 def module(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """A module of the user, empty at first. What it sets elsewhere is taken back."""
+    """A module of the user, empty at first, and the only one: code that names no module by a constant reaches all of the user's, and
+    those of tests that ran before hold queues and the like, of which a trace warns. What it sets elsewhere is taken back."""
+    for other in [other for other in sys.modules if owner_of(other) is ModuleOwner.USER and other != "__main__"]:
+        monkeypatch.delitem(sys.modules, other)
     made = ModuleType(f"guarded_route_{next(_numbers)}")
     made.__file__ = f"{made.__name__}.py"
     sys.modules[made.__name__] = made
