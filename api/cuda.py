@@ -66,7 +66,7 @@ def set_device(device: Any) -> None:
 
     >>> set_device(0)
     """
-    is_cuda(f"cuda:{device}" if isinstance(device, int) else device)
+    is_cuda(device)
 
 
 def get_device_name(device: Any = None) -> str:

@@ -31,7 +31,8 @@ _DISTRIBUTIONS = (
     "normal", "one_hot_categorical", "pareto", "poisson", "studentT", "transformed_distribution", "uniform", "weibull")
 PLACES: dict[str, str] = {
     "autograd.function": "autograd pytorch_modules", "autograd.grad_mode": "autograd", "autograd.variable": "autograd",
-    "cuda.amp": "amp", "functional": "", "nn.modules": "nn", "nn.utils.clip_grad": "nn.utils", "nn.utils.convert_parameters": "nn.utils",
+    "cuda.amp": "amp.cuda amp",
+    "functional": "", "nn.modules": "nn", "nn.utils.clip_grad": "nn.utils", "nn.utils.convert_parameters": "nn.utils",
     "utils.data.dataloader": "utils.data", "utils.data.dataset": "utils.data",
     "utils.data.sampler": "utils.data",
     **{f"nn.modules.{name}": f"{homes} nn" for name, homes in _LAYERS.items()},

@@ -483,8 +483,10 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, dtype: Any = None, ge
     if size is not None:
         return randn(size, dtype=dtype, generator=generator) * std + mean
     shape = np.broadcast_shapes(np.shape(mean), np.shape(std))
-    of = next((each.dtype for each in (mean, std) if isinstance(each, Tensor)), None)
-    return (randn(shape, dtype=of if dtype is None else dtype, generator=generator) * std + mean).detach()
+    given = [each for each in (mean, std) if isinstance(each, Tensor)]
+    device = next((each.device for each in given if each.is_cuda), None)
+    of = given[0].dtype if given and dtype is None else dtype
+    return (randn(shape, dtype=of, device=device, generator=generator) * std + mean).detach()
 
 
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:

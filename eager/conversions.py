@@ -117,9 +117,21 @@ def _to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: b
         elif names_device(arg):
             device = arg
         elif arg is not None:
-            dtype = arg
+            dtype = device_or_dtype(arg)
     there = self if device is None else moved(self, device)
     return _converted(there, self.dtype if dtype is None else dtype, copy and there is self)
+
+
+def device_or_dtype(arg: Any) -> Any:
+    """The dtype that an argument is; raises `ValueError`, which names the devices, for a text that is neither."""
+    if isinstance(arg, str):
+        try:
+            return dtype_argument(arg)
+        except DTypeError:
+            raise
+        except TypeError:
+            device(arg)
+    return arg
 
 
 def _astype(self: Tensor, dtype: Any, copy: bool = True) -> Tensor:
@@ -148,12 +160,12 @@ _TYPES = {**{name: np.dtype(dtype).name for name, dtype in _DTYPES.items()}, "by
 
 def _cuda(self: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
     """Return the tensor on the first card: itself if it is there. Raises `UnsupportedError` if there is none."""
-    return moved(self, "cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device)
+    return moved(self, "cuda" if device is None else device)
 
 
 def _type_as(self: Tensor, other: Any) -> Tensor:
-    """Convert the tensor to the dtype of `other`."""
-    return _converted(self, other.dtype)
+    """Convert the tensor to the dtype of `other`, on its device."""
+    return _to(self, other) if isinstance(other, Tensor) else _converted(self, other.dtype)
 
 
 def _cpu(self: Tensor) -> Tensor:
@@ -296,7 +308,7 @@ def _numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     """Return the array itself: the tensor sees writes to it. In compiled functions it is a traced array, which functions of NumPy take.
     Raises `NonDifferentiableError` for a tensor that requires grad.
 
-    With `force`, tensors that require grad are accepted too.
+    With `force`, tensors that require grad are accepted too, and the content of one on a card is copied.
     """
     _check_numpy(self, force)
     content = _content(self)
@@ -318,6 +330,8 @@ def _ndarray(self: Tensor, *, force: bool = False) -> np.ndarray:
     _check_numpy(self, force)
     content = _content(self)
     if isinstance(content, DeviceLeaf):
+        if force:
+            return content.copied()
         raise NotOnCpuError("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.",
                             find_user_location(), hint="x.cpu().numpy()")
     return content if is_ndarray(content) else np.asarray(content)

@@ -20,8 +20,14 @@ KINDS = ("cpu", "cuda", "mps", "xpu", "meta")
 """Kinds that texts can name. Tensors exist on the first two."""
 
 
+def named(given: Any) -> Any:
+    """The name of a device that is given by its number, the card's; others as they are."""
+    return f"cuda:{given}" if type(given) is int else given
+
+
 class device(str):
-    """Name of a device, as programs write it: a kind, `type`, and a number, `index`, or None. It is a text, equal to "cpu" or "cuda:1".
+    """Name of a device, as programs write it: a kind, `type`, and a number, `index`, or None; a number alone is a card's. It is a
+    text, equal to "cpu" or "cuda:1".
 
     Raises `ValueError` for a kind that PyTorch does not know. Tensors and modules can be on "cpu" and on "cuda", the first card: giving
     another device to a function or a method raises `UnsupportedError` there.
@@ -30,15 +36,18 @@ class device(str):
     device(type='cuda', index=1)
     >>> device("cpu").type, device("cpu") == "cpu"
     ('cpu', True)
+    >>> device(0)
+    device(type='cuda', index=0)
     """
 
     __slots__ = ()
 
-    def __new__(cls, type: str, index: int | None = None) -> Self:
-        kind, _, number = type.partition(":")
+    def __new__(cls, type: str | int, index: int | None = None) -> Self:
+        name: str = named(type)
+        kind, _, number = name.partition(":")
         if kind not in KINDS or (number and (index is not None or not number.isdecimal())):
             raise ValueError(f"{type!r} is no device: devices are named as \"cpu\" or \"cuda:0\", of the kinds {', '.join(KINDS)}")
-        return super().__new__(cls, type if index is None else f"{type}:{index}")
+        return super().__new__(cls, name if index is None else f"{name}:{index}")
 
     @property
     def type(self) -> str:
@@ -68,11 +77,15 @@ class DeviceRuntime:
 
 
 def is_cuda(given: Any) -> bool:
-    """True for the name of the first card, False for that of the CPU, and for None; raises `UnsupportedError` for other devices."""
+    """True for the name of the first card, False for that of the CPU, and for None; raises `UnsupportedError` for other devices,
+    `ValueError` for names of none."""
     if given is None or given is CPU or given in ("cpu", "cpu:0"):
         return False
+    given = named(given)
     if given in ("cuda", "cuda:0"):
         return True
+    if isinstance(given, str):
+        device(given)       # names the kinds for one that is none of them
     raise UnsupportedError(f"the device {given}: tensors are in the memory of the CPU, or of the first card, \"cuda\"",
                            find_user_location(), hint="leave the device out, or choose it by aj.cuda.is_available()")
 
@@ -129,8 +142,8 @@ def common_device(contents: Iterable[Any]) -> str | None:
 
 
 def names_device(given: Any) -> bool:
-    """True for a device, or a text that names one, among arguments that may be dtypes too."""
-    return isinstance(given, str) and given.partition(":")[0] in KINDS
+    """True for a device, or a text or number that names one, among arguments that may be dtypes too."""
+    return type(given) is int or (isinstance(given, str) and given.partition(":")[0] in KINDS)
 
 
 @contextmanager

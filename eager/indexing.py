@@ -10,9 +10,12 @@ import numpy as np
 from adjit.eager.apply import apply, apply_in_python, machine_code
 from adjit.eager.call import hashable_index
 from adjit.eager.capture import traced
+from adjit.eager.device import CPU, device_of
 from adjit.eager.functional import elementwise, shapes
 from adjit.eager.in_place import apply_in_place
+from adjit.eager.modes import switches
 from adjit.eager.tensor import Tensor
+from adjit.eager.transfer import moved
 from adjit.ir.errors import IndexingError
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, wrap
 from adjit.tracer.array_checks import is_ndarray
@@ -36,7 +39,7 @@ def get_item(self: Tensor, index: Any) -> Tensor:
     array = index.array if isinstance(index, Tensor) else index
     if type(array) is np.ndarray and 0 < array.ndim <= self.array.ndim:
         if array.dtype == np.int64:
-            return apply(shapes.get_item, (self, index))
+            return apply(shapes.get_item, (self, _beside(self, index)))
         if array.dtype == np.bool_ and array.shape == self.array.shape[:array.ndim] and not is_tracing():
             return apply(shapes.get_item, (self, np.flatnonzero(array), array.ndim))
     view, chosen = _split(self, entries)
@@ -79,7 +82,7 @@ def _split(self: Tensor, entries: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, .
             chosen += _places(item)
         elif _has_dimensions(item):
             basic.append(_WHOLE)
-            chosen.append(item)
+            chosen.append(_beside(self, item))
         else:
             basic.append(item)
             if item is None or isinstance(item, slice):
@@ -95,6 +98,16 @@ def _split(self: Tensor, entries: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, .
     if view._view is not None:
         view._view.at = tuple(traced(item) if isinstance(item, Tensor) else item for item in basic)
     return view, tuple(chosen)
+
+
+def _beside(self: Tensor, index: Any) -> Any:
+    """An index or a mask on the CPU, on the card for a tensor there. The reverse is an error, as in PyTorch."""
+    return index if device_of(self.array) is CPU else _as_content(self, index)
+
+
+def _as_content(self: Tensor, value: Any) -> Any:
+    """A value on the device of the tensor that it is written to."""
+    return moved(value, device_of(self.array)) if switches.devices and isinstance(value, Tensor) and not is_tracing() else value
 
 
 def _item(item: Any) -> Any:
@@ -175,15 +188,15 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
     """Assign `self[index] = value`: the memory is written to, and the graph records the new content."""
     entries = index if type(index) is tuple else (index,)
     if hashable_index(entries) is not None:
-        apply_in_place(elementwise.assign, apply(shapes.get_view, (self, entries)), (value,))
+        apply_in_place(elementwise.assign, apply(shapes.get_view, (self, entries)), (_as_content(self, value),))
     elif len(entries) == 1 and _is_mask_of(entries[0], self) and not np.ndim(value.array if isinstance(value, Tensor) else value):
-        apply_in_place(elementwise.masked_fill, self, (entries[0], value))
+        apply_in_place(elementwise.masked_fill, self, (_beside(self, entries[0]), value))
     else:
         view, chosen = _split(self, entries)
         if chosen:
             apply_in_place(elementwise.set_item, view, (chosen, value))
         else:
-            apply_in_place(elementwise.assign, view, (value,))
+            apply_in_place(elementwise.assign, view, (_as_content(self, value),))
 
 
 def _is_mask_of(item: Any, tensor: Tensor) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adjit.eager.device import check_device, check_device_program, is_cuda, on_device
-from adjit.eager.modes import modes
+from adjit.eager.modes import modes, switches
 from adjit.eager.size import Size
 from adjit.ir import ops
 from adjit.ir.errors import ShapeError
@@ -121,13 +121,14 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False, device: An
 
     Without `dtype`, Python floats become float32 (as in PyTorch), ints int64, bools bool; arrays and tensors keep their dtype. Raises
     `DTypeError` for a dtype that is not supported, or for `requires_grad` of one that is not floating-point; `UnsupportedError` for a
-    `device` other than "cpu" and "cuda". Without `device`, the copy of a tensor is where the tensor is.
+    `device` other than "cpu" and "cuda". Without `device`, the copy of a tensor, or of a `DeviceArray`, is where it is.
 
     >>> tensor([1.0, 2.0])
     tensor([1., 2.])
     >>> tensor(np.array([1.0, 2.0]), requires_grad=True)
     tensor([1., 2.], dtype=float64, requires_grad=True)
     """
+    data = _wrapped(data)
     if isinstance(data, Tensor) and isinstance(data.array, DeviceLeaf) and (device is None or is_cuda(device)) and not is_tracing():
         _warn_of_lost_gradient(data)
         there: Tensor = data.detach() if dtype is None else data.detach().to(dtype)     # type: ignore[attr-defined]
@@ -149,10 +150,19 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     >>> array
     array([1., 1.])
     """
+    data = _wrapped(data)
     if isinstance(data, Tensor):
         return data.to(dtype=dtype, device=device)      # type: ignore[no-any-return]
     content = _content(data, dtype, copy=False)
     return new_tensor(made_on_device(content) if is_cuda(device) else content)
+
+
+def _wrapped(data: Any) -> Any:
+    """A tensor on the memory of an array on a device, outside of traces; other data as they are."""
+    if not isinstance(data, DeviceLeaf) or is_tracing():
+        return data
+    switches.devices = True
+    return new_tensor(data)
 
 
 def _content(data: Any, dtype: Any, copy: bool) -> Any:

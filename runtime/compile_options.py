@@ -67,6 +67,13 @@ class CompileOptions:
                        complex_products=native)
 
 
+def device_kind(device: Any) -> Any:
+    """A device by its kind, where tensors name it with its number: "cuda" for "cuda:0" and 0, "cpu" for "cpu:0"."""
+    if device == "cpu:0":
+        return "cpu"
+    return "cuda" if device == "cuda:0" or (type(device) is int and device == 0) else device
+
+
 def make_compile_options(fun: Callable[..., Any], static: Names, donate: Names, backend: str, device: str | None, threads: int | None,
                  memory_budget: int | float | None, flush_subnormals: bool, roll_loops: bool | None = None,
                          saved_dtype: Any = None, shadow: float = 0.0, batch: Rows = ()) -> CompileOptions:
@@ -79,6 +86,7 @@ def make_compile_options(fun: Callable[..., Any], static: Names, donate: Names, 
     rows = _argument_names(fun, "batch", _names_of_rows(batch))
     if rows & static_names:
         raise ArgumentError(f"an argument cannot be static and have rows: {', '.join(sorted(rows & static_names))}", find_user_location())
+    device = device_kind(device)
     if device is not None and device not in DEVICES:
         raise ArgumentError(f"unknown device {device!r}; the choices are {', '.join(DEVICES)}", find_user_location())
     _check_threads(threads)

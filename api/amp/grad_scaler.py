@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from adjit.cuda import is_available
+from adjit.eager.device import named
 from adjit.eager.modes import no_grad
 from adjit.eager.state import Stateful
 from adjit.eager.tensor import Tensor
@@ -20,7 +22,8 @@ class GradScaler(Stateful):
 
     def __init__(self, device: str = "cpu", init_scale: float = 65536.0, growth_factor: float = 2.0, backoff_factor: float = 0.5,
                  growth_interval: int = 2000, enabled: bool = True):
-        self._enabled = enabled and str(device).partition(":")[0] == "cpu"
+        kind = str(named(device)).partition(":")[0]
+        self._enabled = enabled and (kind == "cpu" or (kind == "cuda" and is_available()))
         self._growth, self._backoff, self._interval = growth_factor, backoff_factor, growth_interval
         self._scale = init_scale
         self._taken = 0

@@ -145,14 +145,18 @@ class Distribution:
 
 
 def broadcast_all(*values: TensorLike) -> list[Tensor]:
-    """Tensors of one shape and dtype: numbers become tensors of the dtype of the others, or float32.
+    """Tensors of one shape and dtype: numbers become tensors of the dtype of the others, or float32, and are
+    on their device.
 
     >>> [x.shape for x in broadcast_all(0.0, np.ones(3))]
     [(3,), (3,)]
     """
     dtypes = [value.dtype for value in values if isinstance(value, (Tensor, np.ndarray, np.generic)) and is_float(value.dtype)]
     dtype = np.result_type(*dtypes) if dtypes else np.dtype(np.float32)
-    tensors = [as_tensor(value) if isinstance(value, Tensor) else tensor(value, dtype) for value in values]
+    given = [value for value in values if isinstance(value, Tensor)]
+    device = None if is_tracing() else next((value.device for value in given if value.is_cuda), None)
+    tensors = [tensor(value, dtype, device=device) if not isinstance(value, Tensor) else value if value.ndim else value.to(device=device)
+               for value in values]
     tensors = [value if is_float(value.dtype) else value.to(dtype) for value in tensors]
     shape = np.broadcast_shapes(*(value.shape for value in tensors))
     return [value.expand(*shape) for value in tensors]

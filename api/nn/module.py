@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
+from adjit.eager.conversions import device_or_dtype
 from adjit.eager.device import names_device
 from adjit.eager.modes import no_grad
 from adjit.eager.node import Handle
@@ -456,7 +457,7 @@ class Module(Stateful):
             if names_device(arg):
                 device = arg
             elif arg is not None and not isinstance(arg, bool):
-                dtype = arg
+                dtype = device_or_dtype(arg)
         if device is not None:
             for tensor in (*self.parameters(), *self.buffers()):
                 move_content(tensor, device)

@@ -19,7 +19,7 @@ import numpy as np
 
 from adjit.eager.foreach_update import update_in_place
 from adjit.eager.modes import no_grad
-from adjit.eager.tensor import Tensor, tensor
+from adjit.eager.tensor import Tensor, as_tensor, tensor
 from adjit.ir.errors import ArgumentError
 from adjit.ir.types import is_float
 from adjit.nn.module import Module
@@ -189,7 +189,7 @@ class SWALR(LRScheduler):
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     """Compute the running statistics of all batch normalisations anew, by one pass over the batches of a loader: means over all batches.
 
-    A batch that is a list or a tuple begins with the input.
+    A batch that is a list or a tuple begins with the input. Inputs are moved to `device`, if it is given.
 
     >>> import adjit as aj
     >>> model = aj.nn.Sequential(aj.nn.BatchNorm1d(1))
@@ -210,7 +210,8 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
         module.momentum = None
     with no_grad():
         for batch in loader:
-            model(batch[0] if isinstance(batch, (list, tuple)) else batch)
+            x = batch[0] if isinstance(batch, (list, tuple)) else batch
+            model(x if device is None else as_tensor(x, device=device))
     for module, momentum in momenta.items():
         module.momentum = momentum
     model.train(was_training)

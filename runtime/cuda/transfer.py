@@ -9,6 +9,7 @@ import numpy as np
 
 from adjit.ir.errors import ArgumentError, UnsupportedError
 from adjit.ir.types import in_native_order
+from adjit.runtime.compile_options import device_kind
 from adjit.runtime.cuda import device_array, devices, dlpack
 from adjit.tracer.array_checks import check_array
 from adjit.tracer.foreign_arrays import is_on_card, type_name
@@ -32,7 +33,7 @@ def device_put(tree: Any, device: str = "cuda") -> Any:
     >>> aj.device_get(weights)
     {'w': array([1., 1., 1.])}
     """
-    if device != "cuda":
+    if device_kind(device) != "cuda":
         raise ArgumentError(f"unknown device {device!r}; the choices are cuda", find_user_location())
     devices.driver()
     leaves, spec = flatten(tree)

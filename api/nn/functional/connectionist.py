@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from adjit.eager.checks import check_range, known
+from adjit.eager.tensor import Tensor, as_tensor
 from adjit.ir.errors import ArgumentError
 from adjit.nn.functional.arguments import Array, Reduction, floating, integers, refuse_shape
 from adjit.runtime.control_flow import scan
@@ -48,6 +49,8 @@ def ctc_loss(log_probs: Array, targets: Array, input_lengths: Any, target_length
     if lengths is not None and lengths.max(initial=0) > log_probs.shape[0]:
         raise ArgumentError(f"ctc_loss: input_lengths are at most {log_probs.shape[0]}, the number of steps; got {lengths.max()}",
                             find_user_location())
+    if isinstance(log_probs, Tensor) and log_probs.is_cuda and not is_tracing():
+        targets, steps, labels = (as_tensor(each, device=log_probs.device) for each in (targets, steps, labels))
     return _loss(log_probs, targets, steps, labels, blank, reduction, zero_infinity, most)
 
 

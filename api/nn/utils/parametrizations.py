@@ -80,7 +80,7 @@ class _SpectralNorm(Module):
             with no_grad():
                 matrix = matrix_of(weight, self.dim)
                 for name, size in zip(("_u", "_v"), matrix.shape, strict=True):
-                    self.register_buffer(name, random_direction(size, weight.dtype, eps))
+                    self.register_buffer(name, random_direction(size, weight, eps))
                 self._iterate(matrix, 15)
 
     def _iterate(self, matrix: Tensor, count: int) -> None:
@@ -161,14 +161,14 @@ class _Orthogonal(Module):
                                        find_user_location())
             packed, tau = q.geqrf()
             signs = packed.diagonal(dim1=-2, dim2=-1).sign() * (1 - 2 * (tau == 0).to(q.dtype))
-            a = packed - packed.triu().tril() + eye(rows, columns, dtype=q.dtype) * signs.unsqueeze(-2)
+            a = packed - packed.triu().tril() + eye(rows, columns, dtype=q.dtype, device=q.device) * signs.unsqueeze(-2)
             return a.mT if transposed else a
         if rows != columns:
-            base = _orthogonalized(cat([q, randn(*q.shape[:-1], rows - columns, dtype=q.dtype)], -1))
+            base = _orthogonalized(cat([q, randn(*q.shape[:-1], rows - columns, dtype=q.dtype, device=q.device)], -1))
         else:
             base = q.clone() if _is_orthogonal(q) else _orthogonalized(q)
         self.base = base
-        return -eye(value.shape[-2], value.shape[-1], dtype=value.dtype).expand(value.shape)
+        return -eye(value.shape[-2], value.shape[-1], dtype=value.dtype, device=value.device).expand(value.shape)
 
 
 def _of_skew(x: Tensor, orthogonal_map: OrthogonalMap) -> Tensor:
@@ -176,12 +176,12 @@ def _of_skew(x: Tensor, orthogonal_map: OrthogonalMap) -> Tensor:
     rows, columns = x.shape[-2:]
     lower = x.tril()
     if rows != columns:
-        lower = cat([lower, zeros(*x.shape[:-1], rows - columns, dtype=x.dtype)], -1)
+        lower = cat([lower, zeros(*x.shape[:-1], rows - columns, dtype=x.dtype, device=x.device)], -1)
     skew = lower - lower.mH
     if orthogonal_map == "matrix_exp":
         q = linalg.matrix_exp(skew)
     else:
-        half, one = skew * 0.5, eye(rows, dtype=x.dtype)
+        half, one = skew * 0.5, eye(rows, dtype=x.dtype, device=x.device)
         q = linalg.solve(one - half, one + half)
     return q[..., :columns]     # type: ignore[no-any-return]
 
@@ -202,7 +202,7 @@ def _orthogonalized(a: Tensor) -> Tensor:
 
 def _is_orthogonal(q: Tensor) -> bool:
     size = q.shape[-1]
-    return (q.mH @ q).allclose(eye(size, dtype=q.dtype), atol=10.0 * size * float(np.finfo(q.dtype).eps))     # type: ignore[no-any-return]
+    return (q.mH @ q).allclose(eye(size, dtype=q.dtype, device=q.device), atol=10.0 * size * float(np.finfo(q.dtype).eps))     # type: ignore[no-any-return]
 
 
 def orthogonal(module: Module, name: str = "weight", orthogonal_map: OrthogonalMap | None = None, *,

@@ -15,6 +15,7 @@ from adjit.ir.errors import ArgumentError, DTypeError, ShapeError, TraceError, U
 from adjit.nn.containers import ModuleDict, ModuleList
 from adjit.nn.module import Computed, Module
 from adjit.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
+from adjit.tracer.array_wrapper import DeviceLeaf
 from adjit.tracer.scope import Scope, active_scope, is_tracing
 from adjit.tracer.user_location import find_user_location
 
@@ -86,7 +87,7 @@ class ParametrizationList(ModuleList):
         shape, dtype = original.shape, original.dtype
         if self.is_tensor:
             _check_dtype("right_inverse(original)", new, dtype)
-            content = new.array if new is original else np.array(new.array)
+            content = new.array if new is original else _copied(new.array)
             _add(self, "original", original)
             if not unsafe:
                 original.array, before = content, original.array
@@ -130,7 +131,7 @@ class ParametrizationList(ModuleList):
                     raise TraceError(f"{name} changes its shape from {original.shape} to {tensor.shape} within a compiled function",
                                      find_user_location(), hint="set the parametrized tensor before")
                 else:
-                    original.array = np.array(tensor.array)
+                    original.array = _copied(tensor.array)
 
     def _originals(self) -> list[str]:
         return ["original"] if self.is_tensor else [f"original{index}" for index in range(self.ntensors)]
@@ -142,6 +143,10 @@ class ParametrizationList(ModuleList):
         for module in others:
             x = module(x)
         return x
+
+
+def _copied(content: Any) -> Any:
+    return content.copy() if isinstance(content, DeviceLeaf) else np.array(content)
 
 
 def _tensors(new: Any, count: int | None) -> Sequence[Tensor]:

@@ -43,9 +43,9 @@ def first_dimension(module: Module) -> int:
     return 1 if isinstance(module, ConvTranspose1d | ConvTranspose2d | ConvTranspose3d) else 0
 
 
-def random_direction(size: int, dtype: Any, eps: float) -> Any:
-    """A random vector of the length 1."""
-    return normalize(randn(size, dtype=dtype), dim=0, eps=eps)      # type: ignore[arg-type]
+def random_direction(size: int, weight: Tensor, eps: float) -> Any:
+    """A random vector of the length 1, of the dtype of a weight and on its device."""
+    return normalize(randn(size, dtype=weight.dtype, device=weight.device), dim=0, eps=eps)      # type: ignore[arg-type]
 
 
 def check_iterations(count: int) -> int:
@@ -184,7 +184,7 @@ def spectral_norm(module: Module, name: str = "weight", n_power_iterations: int 
     weight = _begin(module, name, _SpectralNorm, "spectral_norm")
     computed = _SpectralNorm(name, first_dimension(module) if dim is None else dim, check_iterations(n_power_iterations), eps)
     with no_grad():
-        directions = [random_direction(size, weight.dtype, eps) for size in matrix_of(weight, computed.dim).shape]
+        directions = [random_direction(size, weight, eps) for size in matrix_of(weight, computed.dim).shape]
     delattr(module, name)
     module.register_parameter(f"{name}_orig", weight)
     for part, direction in zip(("u", "v"), directions, strict=True):

@@ -13,6 +13,7 @@ from support.each import for_each
 
 import adjit as aj
 from adjit import nn
+from adjit.amp import cuda as amp_cuda
 from adjit.nn import functional as F
 from adjit.pytorch_modules import PLACES
 
@@ -38,7 +39,8 @@ def test_modules_by_pytorchs_places() -> None:
     for place, name, found in (
             ("nn.modules", "Module", nn.Module), ("nn.modules.module", "Module", nn.Module), ("nn.modules.conv", "Conv2d", nn.Conv2d),
             ("optim.lr_scheduler", "_LRScheduler", aj.optim.lr_scheduler.LRScheduler), ("utils.data.dataset", "Dataset",
-            aj.utils.data.Dataset), ("autograd.function", "Function", aj.autograd.Function), ("cuda.amp", "GradScaler", aj.amp.GradScaler)):
+            aj.utils.data.Dataset), ("autograd.function", "Function", aj.autograd.Function),
+            ("cuda.amp", "GradScaler", amp_cuda.GradScaler)):
         assert getattr(importlib.import_module(f"adjit.{place}"), name) is found
     for place, name, kind in (("batchnorm", "_BatchNorm", nn.BatchNorm2d), ("loss", "_Loss", nn.MSELoss), ("conv", "_ConvNd", nn.Conv1d)):
         assert issubclass(kind, getattr(importlib.import_module(f"adjit.nn.modules.{place}"), name))
@@ -126,7 +128,7 @@ def test_a_scaler_leaves_steps_out() -> None:
     other = aj.amp.GradScaler("cpu")
     other.load_state_dict(scaler.state_dict())
     assert other.get_scale() == 16.0
-    assert aj.amp.GradScaler("cuda").scale(w) is w
+    assert aj.amp.GradScaler("mps").scale(w) is w
 
 
 @pytest.mark.parametrize("around", [lambda function: function, aj.compile])
