@@ -69,7 +69,7 @@ def load(f: Any, map_location: Any = None, weights_only: bool = True, *, sha256:
     >>> aj.load(path)(np.arange(3.0))
     array([0., 2., 4.])
     """
-    there = isinstance(map_location, str) and is_cuda(map_location)
+    there = isinstance(map_location, (str, int)) and is_cuda(map_location)
     is_open = hasattr(f, "read")
     if not is_open and not os.path.isfile(f):
         return load_program(f, sha256=sha256)       # the error says what it is

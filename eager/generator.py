@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from adjit.eager.apply import apply
-from adjit.eager.device import CPU, check_device
+from adjit.eager.device import CPU, CUDA, is_cuda
 from adjit.eager.in_place import apply_in_place
 from adjit.eager.modes import no_grad
 from adjit.eager.tensor import Tensor, as_tensor, own_tensor
@@ -29,8 +29,8 @@ _FIRST = np.uint64(1 << 63)     # first counter of keys: apart from the counters
 
 
 class Generator:
-    """Generator of random numbers for `generator=` of functions that draw, and of distinct keys for `adjit.random`. The device, if it is
-    given, is "cpu".
+    """Generator of random numbers for `generator=` of functions that draw, and of distinct keys for `adjit.random`. Keys are made on
+    the CPU, whatever the device, "cpu" or "cuda": the same seed gives the same numbers on both.
 
     >>> generator = Generator().manual_seed(0)
     >>> bool(generator.next_key() == generator.next_key())
@@ -40,7 +40,8 @@ class Generator:
     device = CPU
 
     def __init__(self, device: Any = None, seed: int = 0):
-        check_device(device)
+        if is_cuda(device):
+            self.device = CUDA
         self.key: Tensor = own_tensor(np.array(seed & _MASK, np.uint64))
         self.counter: Tensor = own_tensor(np.array(0, np.uint64))
 
