@@ -47,6 +47,7 @@ from adjit.tracer.guards.argument_containers import argument_at, check_apart, pu
 from adjit.tracer.guards.printing import printing_once
 from adjit.tracer.guards.side_effects import KeptValue
 from adjit.tracer.guards.source import MISSING, Source, rebind
+from adjit.tracer.guards.stand_ins import ValueWasRead, stand_in
 from adjit.tracer.guards.state_numbers import is_number
 from adjit.tracer.guards.stored_values import StoredValue
 from adjit.tracer.guards.templates import ARGUMENTS, CONSTANT, KEPT, holds_traced
@@ -551,17 +552,20 @@ def _check_kept(trace: Trace, name: str, trace_again: Callable[[], tuple[Trace, 
             "calls but arrays whose shape and dtype stay, and numbers", location,
             hint="pass the value as an argument and return the new one; or make an array outside of the function and write to its elements "
                  "(state[:] = value)")
-    if second is None or not _is_same(trace, second):
-        refused = next((each.refusal for each in trace.kept if each.refusal is not None), None)
-        if refused is not None:
-            _take_back(trace)
-            raise refused()
+    try:
+        if second is None or not _is_same(trace, second):
+            refused = next((each.refusal for each in trace.kept if each.refusal is not None), None)
+            if refused is not None:
+                _take_back(trace)
+                raise refused()
+            return trace
+        numbers = {each.source.path for each in trace.kept if each.refusal is not None}
+        missing = {each.source.key for each in trace.kept if each.before is MISSING}
+        if not all(other.moved or each.path in numbers or each.parts == other.parts for each, other in _pairs(trace, second)) or any(
+                source.key in missing for each in second.stored for source in each.moved):
+            return trace        # what is stored depends on what was there
+    except ValueWasRead:        # a stand-in is a result, or stored
         return trace
-    numbers = {each.source.path for each in trace.kept if each.refusal is not None}
-    missing = {each.source.key for each in trace.kept if each.before is MISSING}
-    if not all(other.moved or each.path in numbers or each.parts == other.parts for each, other in _pairs(trace, second)) or any(
-            source.key in missing for each in second.stored for source in each.moved):
-        return trace        # what is stored depends on what was there
     free = {key: each for key, each in by_key.items() if each.alone}
     fixed = tuple(_class_guard(source, free[source.key]) if source.key in free else source for source in trace.guards.fixed)
     return replace(trace, guards=replace(trace.guards, fixed=fixed), stored=tuple(
@@ -577,7 +581,7 @@ def _stand_in(kept: KeptValue) -> bool:
         return False
     if array.scope.parent is not None or (kept.before is MISSING and isinstance(kept.source.holder, (list, deque))):
         return False        # no result; an item that was added
-    return rebind(kept.source.read, array.dtype.type(1) if array.scalar else np.zeros(array.shape, array.dtype))
+    return rebind(kept.source.read, stand_in(array.dtype, None if array.scalar else array.shape))
 
 
 def _pairs(one: Trace, again: Trace) -> list[tuple[StoredValue, StoredValue]]:

@@ -168,6 +168,25 @@ def test_what_the_call_before_stored_is_read() -> None:
         for_each(named(STATE.format(number), READ, "s"), check)
 
 
+def test_what_python_decides_by_what_the_call_before_stored() -> None:
+    """A number or an array of the call in place of a Python float: the next call decides by what is there, whatever the trace met."""
+    setup = "s = SimpleNamespace(y=0.2, u=np.array([0.1, 0.2]), v=np.array([1.0, -1.0]), flag=None)"
+    bodies = ["if s.y > 0: s.y = np.sin(x[0])\n    return x[0] if s.y < 0.14 else 2 * x[0]",
+              "while s.y > 0.5: s.y = np.sin(x[0]) - 0.5\n    s.y = np.cos(x[1])\n    return x[0]",
+              "if s.flag: x = x + 1\n    s.flag = x[0] > 1\n    return x[0]",
+              "s.u = x[:2] * 1.0\n    if 0 < max(s.y, 0): s.y = np.sin(s.u[1])\n    else: s.u, s.v = s.v, s.u\n    return s.v.sum() + x[0]"]
+    for body in bodies:
+        function, state = make(setup, body, "vars(s)")
+        plain_function, plain_state = make(setup, body, "vars(s)")
+        compiled = aj.compile(function)
+        for number in (1.0, 2.0, -1.0, 3.0, -0.5, 0.4, 2.0):
+            x = number * np.array([1.0, 2.0, 3.0])
+            np.testing.assert_allclose(compiled(x), plain_function(x), rtol=1e-12, err_msg=body)
+            for name, value in plain_state().items():
+                np.testing.assert_allclose(state()[name] if value is not None else 0.0, value if value is not None else 0.0, rtol=1e-12,
+                                           err_msg=body)
+
+
 def test_new_attributes() -> None:
     rest = "x = x + x.mean() + x.sum() + x.T + x.real + x.dot(x)"
     for holder, state in HOLDERS.items():
