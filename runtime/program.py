@@ -45,14 +45,16 @@ from adjit.tracer.flow.flow_graph import SHARED, EndOfExploration, FlowGraph, Fl
 from adjit.tracer.flow.lifted_numbers import ARGUMENT, READ, STATE, NotLiftable
 from adjit.tracer.guards.argument_containers import argument_at, check_apart, put_at
 from adjit.tracer.guards.printing import printing_once
+from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.guards.side_effects import KeptValue
+from adjit.tracer.guards.snapshot import Snapshot
 from adjit.tracer.guards.source import MISSING, Source, rebind
 from adjit.tracer.guards.stand_ins import ValueWasRead, stand_in
 from adjit.tracer.guards.state_numbers import is_number
 from adjit.tracer.guards.stored_values import StoredValue
 from adjit.tracer.guards.templates import ARGUMENTS, CONSTANT, KEPT, holds_traced
 from adjit.tracer.signature import CallSignature
-from adjit.tracer.trace import KnownArrays, Pairs, Trace, function_name
+from adjit.tracer.trace import KnownArrays, Pairs, Trace, function_name, trace_roots
 from adjit.tracer.user_location import find_user_location, warn_user
 
 if TYPE_CHECKING:
@@ -479,7 +481,8 @@ def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
             raise refused()
         if captured is None and not all(each.is_next for each in trace.kept):
             trace = _check_kept(trace, function_name(fun),
-                                partial(trace_with_tensors, fun, args, kwargs, static_names, signature, arrays, outcomes))
+                                partial(trace_with_tensors, fun, args, kwargs, static_names, signature, arrays, outcomes),
+                                lambda: Snapshot(Reachability(trace_roots(fun, signature)).found))
         trace.restore()     # the program stores it again
         if flow is None or captured is not None:
             break
@@ -506,7 +509,7 @@ def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
     return trace, captured, flow
 
 
-def _check_kept(trace: Trace, name: str, trace_again: Callable[[], tuple[Trace, Captured | None]]) -> Trace:
+def _check_kept(trace: Trace, name: str, trace_again: Callable[[], tuple[Trace, Captured | None]], take: Callable[[], Snapshot]) -> Trace:
     """Raise `TraceError` if the function reads in one call what it stored in the call before: traced once more, it meets a value of the
     trace before, which tells so, or its list gets longer again. If it is the same program then, it does not depend on what is there, but
     for its class: the trace returned has guards for that alone.
@@ -520,6 +523,7 @@ def _check_kept(trace: Trace, name: str, trace_again: Callable[[], tuple[Trace, 
             each.restore()
     stood_in = False
     while True:
+        snapshot = take()
         try:
             with np.errstate(all="ignore"):     # what stands in for a value of the call may be any
                 second, _ = trace_again()
@@ -527,6 +531,7 @@ def _check_kept(trace: Trace, name: str, trace_again: Callable[[], tuple[Trace, 
             again = [by_key[each.source.key] for each in second.kept if each.source.key in by_key and not each.is_next and (
                 each.source.path.startswith("len(") or is_ndarray(each.before))]
         except EscapedArrayError as error:
+            snapshot.restore()
             stand_ins = [] if stood_in else [_stand_in(each) for each in by_key.values()]
             if any(stand_ins):
                 stood_in = True
@@ -534,6 +539,7 @@ def _check_kept(trace: Trace, name: str, trace_again: Callable[[], tuple[Trace, 
             again = [each for each in by_key.values() if each.source.value is error.array] or list(by_key.values())
             location = error.location
         except Exception:
+            snapshot.restore()
             if not stood_in:
                 raise
             return trace        # perhaps because of the content of what stands in

@@ -187,6 +187,19 @@ def test_what_python_decides_by_what_the_call_before_stored() -> None:
                                            err_msg=body)
 
 
+def test_traces_that_end_half_way_leave_nothing_behind() -> None:
+    """A trace that asks for what the call before stored, and cannot have it, has not counted, appended or bound anything."""
+    setup = "s = SimpleNamespace(best=None, total=0.0, n=0, found=[], last=[0.0])"
+    body = ("if s.best is not None: s.total += 0.5; s.n += 1; s.found.append(1); s.last = [2.0]\n"
+            "    s.best = x[0] if s.best is None else min(s.best, x[1])\n    return x[0]")
+    (function, state), (plain_function, plain_state) = (make(setup, body, "vars(s)") for _ in range(2))
+    compiled = aj.compile(function)
+    for number in (1.0, 2.0, -1.0, 3.0):
+        compiled(number * np.ones(2))
+        plain_function(number * np.ones(2))
+        assert state() == plain_state()
+
+
 def test_new_attributes() -> None:
     rest = "x = x + x.mean() + x.sum() + x.T + x.real + x.dot(x)"
     for holder, state in HOLDERS.items():

@@ -38,4 +38,5 @@ def stand_in(dtype: np.dtype[Any], shape: tuple[int, ...] | None) -> Any:
     """A number of NumPy's, or an array, of a class within that of its kind, which raises `ValueWasRead` if its value is asked for."""
     if shape is not None:
         return np.zeros(shape, dtype).view(_class(np.ndarray))
-    return _class(np.bool_)() if dtype.type is np.bool_ else _class(dtype.type)(1)
+    kind: Any = dtype.type
+    return _class(np.bool_)() if kind is np.bool_ else _class(kind)(1)
