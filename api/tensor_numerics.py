@@ -306,7 +306,7 @@ def svd_lowrank(A: Any, q: int = 6, niter: int = 2, M: Any = None) -> tuple[Tens
     if a.shape[-2] < a.shape[-1]:
         u, s, v = svd_lowrank(a.mT, q, niter)
         return v, s, u
-    basis, _ = decompositions.qr(a @ randn(*a.shape[:-2], a.shape[-1], q, dtype=a.dtype))
+    basis, _ = decompositions.qr(a @ randn(*a.shape[:-2], a.shape[-1], q, dtype=a.dtype, device=a.device))
     for _step in range(niter):
         basis, _ = decompositions.qr(a.mT @ basis)
         basis, _ = decompositions.qr(a @ basis)

@@ -484,7 +484,7 @@ class Module(Stateful):
 
     def cuda(self, device: Any = None) -> Self:
         """Move all tensors to the first card, see `to`."""
-        return self.to(device="cuda")
+        return self.to(device="cuda" if device is None else device)
 
     def float(self) -> Self:
         """Convert to float32, see `to`."""

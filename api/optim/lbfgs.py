@@ -141,13 +141,13 @@ class LBFGS(Optimizer):
     def _evaluated(self, closure: Callable[[], Any]) -> tuple[Any, float, Vector]:
         with enable_grad():
             loss = closure()
-        gradients = [np.zeros(param.numel(), param.dtype) if param.grad is None else param.grad.detach().numpy().reshape(-1)
+        gradients = [np.zeros(param.numel(), param.dtype) if param.grad is None else param.grad.detach().numpy(force=True).reshape(-1)
                      for param in self.param_groups[0]["params"]]
         number = float(loss.detach()) if hasattr(loss, "detach") else float(loss)
         return loss, number, np.concatenate(gradients)
 
     def _gather(self) -> Vector:
-        return np.concatenate([param.detach().numpy().reshape(-1) for param in self.param_groups[0]["params"]])
+        return np.concatenate([param.detach().numpy(force=True).reshape(-1) for param in self.param_groups[0]["params"]])
 
     def _scatter(self, vector: Vector) -> None:
         start = 0
@@ -172,7 +172,7 @@ class LBFGS(Optimizer):
 
 def _array(value: Any) -> Any:
     """Content of a tensor, ours or PyTorch's."""
-    return value.detach().numpy() if hasattr(value, "detach") else value
+    return value.detach().numpy(force=True) if hasattr(value, "detach") else value
 
 
 def _direction(gradient: Vector, changes: list[Vector], steps: list[Vector], inverses: list[float], scale: float) -> Vector:

@@ -116,7 +116,7 @@ class AveragedModel(Module):
         super().__init__()
         if avg_fn is not None and multi_avg_fn is not None:
             raise ArgumentError("either avg_fn or multi_avg_fn is given", find_user_location())
-        self.module = copy.deepcopy(model)
+        self.module = copy.deepcopy(model) if device is None else copy.deepcopy(model).to(device)
         self.register_buffer("n_averaged", tensor(0))
         self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
 

@@ -11,7 +11,7 @@ from support.each import for_each
 
 import adjit as aj
 from adjit import distributions, nn
-from adjit.errors import ArgumentError
+from adjit.errors import ArgumentError, UnsupportedError
 from adjit.nn.utils import parametrizations
 
 A = np.arange(12.0, dtype=np.float32).reshape(4, 3)
@@ -110,6 +110,28 @@ def test_statistics_of_batches_that_are_moved() -> None:
     np.testing.assert_allclose(model[0].running_mean.cpu().numpy(), A.mean(0))
 
 
+def test_an_optimiser_that_computes_on_the_cpu() -> None:
+    """LBFGS holds its history as NumPy's arrays: parameters on a card are copied."""
+    found = []
+    for device in ("cuda", "cpu"):
+        w = aj.tensor([3.0, -1.0], device=device, requires_grad=True)
+        optimizer = aj.optim.LBFGS([w], max_iter=3)
+
+        def closure(w: Any = w, optimizer: Any = optimizer) -> Any:
+            optimizer.zero_grad()
+            loss = (w * w).sum()
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+        optimizer.load_state_dict(optimizer.state_dict())
+        optimizer.step(closure)
+        found.append(w.detach().cpu().tolist())
+    assert found[0] == pytest.approx(found[1], abs=1e-6)
+    averaged = aj.optim.swa_utils.AveragedModel(nn.Linear(2, 1), device="cuda")
+    assert all(each.is_cuda for each in averaged.module.parameters())
+
+
 def test_lengths_on_the_cpu() -> None:
     log_probs = np.log(np.full((2, 1, 2), 0.5, np.float32))
     for labels, lengths in ((aj.tensor([[1]]), (aj.tensor([2]), aj.tensor([1]))), (there([[1]]), ([2], [1]))):
@@ -138,6 +160,8 @@ def test_names_of_devices() -> None:
     for name in (x.device, "cuda:0", 0):
         assert aj.compile(lambda x: x + 1, device=name)(x).is_cuda
     assert not aj.compile(lambda x: x + 1, device=aj.device("cpu:0"))(aj.tensor(A)).is_cuda
+    with pytest.raises(UnsupportedError, match="the device cuda:1"):
+        nn.Linear(2, 2).cuda(1)
     for wrong in (lambda: x.to("cude"), lambda: nn.Linear(2, 2).to("cude"), lambda: aj.zeros(2, device="cude")):
         with pytest.raises(ValueError, match="'cude' is no device: devices are named as"):
             wrong()
