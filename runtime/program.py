@@ -48,8 +48,8 @@ from adjit.tracer.guards.printing import printing_once
 from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.guards.side_effects import KeptValue
 from adjit.tracer.guards.snapshot import Snapshot
-from adjit.tracer.guards.source import MISSING, Source, rebind
-from adjit.tracer.guards.stand_ins import ValueWasRead, stand_in
+from adjit.tracer.guards.source import MISSING, rebind
+from adjit.tracer.guards.stand_ins import ValueWasRead, class_guard, stand_in
 from adjit.tracer.guards.state_numbers import is_number
 from adjit.tracer.guards.stored_values import StoredValue
 from adjit.tracer.guards.templates import ARGUMENTS, CONSTANT, KEPT, holds_traced
@@ -573,7 +573,7 @@ def _check_kept(trace: Trace, name: str, trace_again: Callable[[], tuple[Trace, 
     except ValueWasRead:        # a stand-in is a result, or stored
         return trace
     free = {key: each for key, each in by_key.items() if each.alone}
-    fixed = tuple(_class_guard(source, free[source.key]) if source.key in free else source for source in trace.guards.fixed)
+    fixed = tuple(class_guard(source, free[source.key]) if source.key in free else source for source in trace.guards.fixed)
     return replace(trace, guards=replace(trace.guards, fixed=fixed), stored=tuple(
         other if other.moved else each for each, other in _pairs(trace, second)))
 
@@ -596,18 +596,6 @@ def _pairs(one: Trace, again: Trace) -> list[tuple[StoredValue, StoredValue]]:
     for each in one.stored:
         found.append((each, others.pop() if others and others[-1].path == each.path else each))
     return found
-
-
-def _class_guard(source: Source, kept: KeptValue) -> Source:
-    """A source that is the same while a place holds an object of the class that was there, or of one that the function stores there."""
-    value = kept.source.value
-    stored = {np.ndarray, value.dtype.type} if isinstance(value, TracedArray) else {type(value)}
-    return Source(f"the class of {source.path}", partial(_is_one_of, source.read, frozenset({type(source.value), *stored})), True,
-                  source.holder, False)
-
-
-def _is_one_of(read: Callable[[], Any], kinds: frozenset[type]) -> bool:
-    return type(read()) in kinds
 
 
 def _take_back(trace: Trace) -> None:
@@ -679,17 +667,20 @@ def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
         known = KnownArrays(same, (*early, *(wanted or ())), plain_writes, may_take=wanted is not None,
                             numbers=frozenset(state or ()), may_take_numbers=state is not None, needed=needed if may_read else None)
         guarded = flow is not None
+        snapshot = Snapshot(Reachability(trace_roots(fun, signature)).found)
         try:
             trace, captured, flow = _trace_ways(fun, args, kwargs, static_names, signature, known, outcomes, flow)
         except NotLiftable as error:
             reads = {source for source in error.sources if source[0] == READ}
             if not reads:
                 raise
+            snapshot.restore()
             needed |= reads
             outcomes, flow = (), FlowGraph() if guarded else None
             continue
         except Exception as error:      # perhaps because Python needs the numbers
             if known.read and may_read:
+                snapshot.restore()
                 may_read, outcomes, flow = False, (), FlowGraph() if guarded else None
                 continue
             if not state and not isinstance(error, TraceError):
@@ -703,6 +694,7 @@ def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
                 plain_writes = True
             else:
                 raise
+            snapshot.restore()
             continue
         arguments = [param for param in _written(trace) if param < len(signature.leaves)]
         same = find_same(signature.memory(), arguments, signature.traced_paths())

@@ -198,6 +198,14 @@ def test_traces_that_end_half_way_leave_nothing_behind() -> None:
         compiled(number * np.ones(2))
         plain_function(number * np.ones(2))
         assert state() == plain_state()
+    setup = "s = SimpleNamespace(u=[0.1], v=[1.0], n=0, t=0.0)"
+    body = "s.u, s.v = s.v, s.u\n    if x[0] > 1: s.t = s.u[0] - float(s.n)\n    else: s.n += 1\n    return x[0]"
+    (function, state), (plain_function, plain_state) = (make(setup, body, "vars(s)") for _ in range(2))
+    compiled = aj.compile(function)
+    for number in (0.5, 2.0, 0.5, 3.0, 2.0):
+        compiled(number * np.ones(2))
+        plain_function(number * np.ones(2))
+        assert state() == plain_state()
 
 
 def test_new_attributes() -> None:

@@ -6,10 +6,15 @@ graph, so that a number that stood in, whatever it were, would decide in silence
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
+
+from adjit.tracer.array import TracedArray
+from adjit.tracer.guards.side_effects import KeptValue
+from adjit.tracer.guards.source import Source
 
 
 class ValueWasRead(Exception):
@@ -40,3 +45,15 @@ def stand_in(dtype: np.dtype[Any], shape: tuple[int, ...] | None) -> Any:
         return np.zeros(shape, dtype).view(_class(np.ndarray))
     kind: Any = dtype.type
     return _class(np.bool_)() if kind is np.bool_ else _class(kind)(1)
+
+
+def class_guard(source: Source, kept: KeptValue) -> Source:
+    """A source that is the same while a place holds an object of the class that was there, or of one that the function stores there."""
+    value = kept.source.value
+    stored = {np.ndarray, value.dtype.type} if isinstance(value, TracedArray) else {type(value)}
+    return Source(f"the class of {source.path}", partial(_is_one_of, source.read, frozenset({type(source.value), *stored})), True,
+                  source.holder, False)
+
+
+def _is_one_of(read: Callable[[], Any], kinds: frozenset[type]) -> bool:
+    return type(read()) in kinds
