@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from support.each import for_each
 
 import adjit as aj
-from adjit.errors import TraceError
 
 Made = tuple[Callable[[Any], Any], Callable[[], list[Any]]]
 MAKERS: dict[str, tuple[Callable[[], Made], int]] = {}
@@ -313,18 +312,19 @@ def _damped() -> Made:
     return f, lambda: [m.w]
 
 
-def test_what_is_refused_keeps_its_state() -> None:
-    """Another shape in each call."""
+def test_an_array_that_grows_is_as_in_python() -> None:
+    """Another shape in each call, which is traced for it."""
     m, x = SimpleNamespace(w=np.zeros(2)), np.ones(2)
 
+    @aj.compile
     def grows(x: Any) -> Any:
         m.w = np.append(m.w, x.sum())
         return m.w.sum()
 
-    before = m.w
-    with pytest.raises(TraceError, match=r"keeps a value in m\.w and reads it in the next call"):
-        aj.compile(grows)(x)
-    assert m.w is before
+    for call in range(1, 4):
+        assert grows(call * x) == call * (call + 1)
+        np.testing.assert_array_equal(m.w, [0.0, 0.0, *(2.0 * each for each in range(1, call + 1))])
+    assert grows.cache_info().traces == 3
 
 
 @pytest.mark.parametrize("transform", [lambda f: aj.compile(lambda x: aj.grad(f)(x)), aj.grad, aj.value_and_grad])
