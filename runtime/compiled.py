@@ -226,7 +226,7 @@ class CompiledFunction(MadeOfFunction, Generic[P, R]):
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
-        native = self.compile_options.backend == "native"
+        native = self.compile_options.backend in ("native", "cuda")
         bound = (callable_type(BoundCompiledFunction) if native else BoundCompiledFunction)(self, instance)
         self._activate_bound(bound)
         return bound
@@ -782,10 +782,10 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
 def make_compiled(fun: Callable[..., Any], compile_options: CompileOptions) -> CompiledFunction:
     """`fun` compiled, as an object whose calls may go to the fast path; for a module, a module."""
     base: Any = compiled_module.CompiledModule if isinstance(fun, IdentityKeyed) else CompiledFunction
-    if compile_options.backend != "native":
+    if compile_options.backend not in ("native", "cuda"):
         return base(fun, compile_options)
     with no_fork():     # the first call imports: a child forked in the middle of an import would wait for its end forever
         kind: type[CompiledFunction] = callable_type(base)
-        if compile_options.threads != 1 and usable_cores() > 1:
+        if compile_options.backend == "native" and compile_options.threads != 1 and usable_cores() > 1:
             WARM_UP.start()
     return kind(fun, compile_options)

@@ -59,7 +59,7 @@ from adjit.tracer.user_location import find_user_location, warn_user
 
 if TYPE_CHECKING:
     from adjit.runtime.backends import AnyExecutable
-    from adjit.runtime.cuda import device_inputs
+    from adjit.runtime.cuda import device_executable, device_inputs
     from adjit.runtime.debug import op_by_op
     from adjit.runtime.fastcall import program_descriptor
     from adjit.runtime.fastcall.descriptors import ProgramDescriptor
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from adjit.runtime.reports import graph_dump, kernel_texts, memory_report, profile
     from adjit.runtime.reports.profile import Profile
 else:
+    device_executable = LazyModule("adjit.runtime.cuda.device_executable")
     device_inputs = LazyModule("adjit.runtime.cuda.device_inputs")
     op_by_op = LazyModule("adjit.runtime.debug.op_by_op")
     graph_dump = LazyModule("adjit.runtime.reports.graph_dump")
@@ -143,11 +144,14 @@ class Program:
 
     def recorded(self) -> ProgramDescriptor | None:
         """The descriptor for the fast path, made at the first access after all code is ready; None if calls must go through Python."""
-        if not self.is_recorded and isinstance(self.executable, NativeExecutable):
+        executable = self.executable
+        if not self.is_recorded and (isinstance(executable, NativeExecutable) or (
+                self.backend == "cuda" and isinstance(executable, device_executable.DeviceExecutable) and executable.is_direct)):
             changes = self.trace.stored or self.trace.containers or (self.tensors is not None and self.tensors.effects.changes_places)
-            if self.executable.is_alone() or changes or self.effects_wait or self.reads_beside_writes or self.trace.guards.numbers:
+            waits = isinstance(executable, NativeExecutable) and executable.is_alone()
+            if waits or changes or self.effects_wait or self.reads_beside_writes or self.trace.guards.numbers:
                 return None
-            self.record = program_descriptor.make_program_descriptor(self, self.trace, self.executable, self.tensors, self.flow,
+            self.record = program_descriptor.make_program_descriptor(self, self.trace, executable, self.tensors, self.flow,
                                                                     self.least_rows)
         self.is_recorded = True
         return self.record

@@ -53,6 +53,8 @@ class DeviceLeaf:
     """Array in the memory of a device, as an argument of a function that is compiled for this device: `device` is the device's name. Its
     elements are not here, so that only its type is traced."""
 
+    __slots__ = ()
+
     device: str
     shape: tuple[int, ...]
     dtype: Any

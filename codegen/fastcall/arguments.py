@@ -117,6 +117,8 @@ def _write_fits(text: Builder) -> None:
 
         with text.if_(is_kind(Node.ARRAY)):
             text.ret("i1", text.call("i1", "@array_fits", ("ptr", "%node"), ("ptr", "%object"), *CALL_LISTS))
+        with text.if_(is_kind(Node.DEVICE)):
+            text.ret("i1", text.call("i1", "@device_fits", ("ptr", "%node"), ("ptr", "%object"), *CALL_LISTS))
         found = text.load("ptr", "%object", layout.TYPE)
         with text.if_(is_kind(Node.TENSOR)):
             text.ret("i1", text.call("i1", "@tensor_fits", ("ptr", "%node"), ("ptr", "%object"), *CALL_LISTS))

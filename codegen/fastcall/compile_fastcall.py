@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from adjit.codegen.fastcall import arguments as arguments_part
 from adjit.codegen.fastcall import block_pool as blocks_part
+from adjit.codegen.fastcall import device as device_part
 from adjit.codegen.fastcall import object_layout as layout
 from adjit.codegen.fastcall import results as results_part
 from adjit.codegen.fastcall import tensors as tensors_part
 from adjit.codegen.fastcall import ways as ways_part
-from adjit.codegen.fastcall.descriptor_layout import FUNCTION, PROGRAM
+from adjit.codegen.fastcall.descriptor_layout import FUNCTION, LAUNCH, PROGRAM
 from adjit.codegen.llvm.builder import Builder
 from adjit.codegen.llvm.link import CompiledObject
 from adjit.codegen.llvm.object_code import emit_object
@@ -45,10 +46,11 @@ declare void @PyEval_RestoreThread(ptr)
 def fastcall_text(field: int) -> str:
     """The text of the module. `field`: offset, in callable objects, of the address of the FUNCTION descriptor."""
     text = Builder("\n".join([
-        DECLARATIONS, *(part.DECLARATIONS for part in (blocks_part, arguments_part, tensors_part, results_part))]))
+        DECLARATIONS, *(part.DECLARATIONS for part in (blocks_part, arguments_part, tensors_part, device_part, results_part))]))
     blocks_part.write_blocks(text)
     arguments_part.write_arguments(text)
     tensors_part.write_tensors(text)
+    device_part.write_device(text)
     results_part.write_results(text)
     ways_part.write_ways(text)
     _write_in_mode(text)
@@ -83,6 +85,10 @@ def _write_execute(text: Builder) -> None:
              ("i64", "%rows"))
     with text.function("execute", "ptr %function", "ptr %program", *lists, result="ptr"):
         count, results = text.load("i64", "%program", PROGRAM["result_count"]), text.load("ptr", "%program", PROGRAM["results"])
+        launch = text.load("ptr", "%program", PROGRAM["launch"])
+        on_card = text.differ(launch, "null")
+        with text.if_(on_card), text.if_(text.not_(text.call("i1", "@enter_card", ("ptr", text.load("ptr", launch, LAUNCH["card"]))))):
+            text.ret("ptr", _SLOW)
         made = text.call("i1", "@make", ("ptr", "%function"), ("ptr", results), ("i64", count), ("i64", "%rows"), ("ptr", "%objects"),
                          ("ptr", "%places"), ("ptr", "%scalars"))
         with text.if_(text.not_(made)):
@@ -94,7 +100,10 @@ def _write_execute(text: Builder) -> None:
             with text.if_(text.same(arena.value, "null")):
                 text.call("void", "@drop", ("ptr", "%objects"), ("i64", count))
                 text.ret("ptr", _SLOW)
-        status = _run(text, arena.value)
+        status = _run(text, arena.value, on_card)
+        with text.if_(text.compare("slt", status, 0)):      # nothing was launched
+            text.call("void", "@drop", ("ptr", "%objects"), ("i64", count))
+            text.ret("ptr", text.select(text.compare("eq", status, device_part.RETRY), "ptr", _NEXT, "null"))
         with text.if_(text.compare("ne", text.let(f"and i64 {status}, {GUARD_MISSED}"), 0)):
             text.call("void", "@note_miss", ("ptr", "%function"), ("ptr", "%program"), ("i64", status), ("ptr", "%params"),
                       ("ptr", "%places"), ("ptr", arena.value))
@@ -132,19 +141,21 @@ def _count_call(text: Builder) -> None:
         text.store("ptr", "%program", "%function", FUNCTION["last"])
 
 
-def _run(text: Builder, arena: str) -> str:
-    """Status of `adjit_run`. While others may run Python code, the parameters are kept alive."""
+def _run(text: Builder, arena: str, on_card: str) -> str:
+    """Status of `adjit_run`, or of the launch on a card. While others may run Python code, the parameters are kept alive."""
     run, pool = text.load("ptr", "%program", PROGRAM["run"]), text.load("ptr", "%program", PROGRAM["pool"])
     arguments = (("ptr", "%params"), ("ptr", "%places"), ("ptr", arena), ("ptr", pool))
     status, release = text.variable(0), text.compare("ne", text.load("i64", "%program", PROGRAM["release"]), 0)
     with text.if_(_holds_parameters(text)):
         _hold(text, "%given", text.load("i64", "%program", PROGRAM["params"]))
     _hold(text, "%leaves", text.load("i64", "%program", PROGRAM["leaves"]))
+    with text.if_(on_card):
+        status.set(text.call("i64", "@launch", ("ptr", "%program"), ("ptr", "%params"), ("ptr", "%places")))
     with text.if_(release):
         thread = text.call("ptr", "@PyEval_SaveThread")
         status.set(text.call("i64", run, *arguments))
         text.call("void", "@PyEval_RestoreThread", ("ptr", thread))
-    with text.if_(text.not_(release)):
+    with text.if_(text.not_(text.either(release, on_card))):
         status.set(text.call("i64", run, *arguments))
     return status.value
 
@@ -152,7 +163,8 @@ def _run(text: Builder, arena: str) -> str:
 def _holds_parameters(text: Builder) -> str:
     """True if Python code may run between the check of the arguments and the end."""
     finish = text.differ(text.load("ptr", "%program", PROGRAM["finish"]), "null")
-    return text.either(finish, text.compare("ne", text.load("i64", "%program", PROGRAM["release"]), 0))
+    other = text.either(finish, text.differ(text.load("ptr", "%program", PROGRAM["launch"]), "null"))
+    return text.either(other, text.compare("ne", text.load("i64", "%program", PROGRAM["release"]), 0))
 
 
 def _hold(text: Builder, objects: str, count: str) -> None:

@@ -58,6 +58,7 @@ PROGRAM = _descriptor(
     "wanted", "wanted_count",               # WANTED descriptors, by key
     "guarded",                              # FACT descriptors of its guards, in their order
     "misses", "misses_count",               # MISS descriptors
+    "launch",                               # LAUNCH descriptor of a program for a card, or null
 )
 
 
@@ -99,6 +100,7 @@ class Node(IntEnum):
     TENSOR = 9
     NAMED = 10      # a named tuple
     INTEGER = 11    # a Python int that fits into the mantissa of a float
+    DEVICE = 12     # an array in the memory of a card
 
 
 NODE = _descriptor(
@@ -113,7 +115,8 @@ NODE = _descriptor(
     "rank", "shape",    # ARRAY
 )
 """Nodes of kind TENSOR: `object` is the type, `items` the node of the tensor's array, `keys` whether the tensor requires grad, `count` the
-number of the leaf. Nodes of kind NAMED: `object` is the type, `keys` a function that makes a named tuple from a tuple."""
+number of the leaf. Nodes of kind NAMED: `object` is the type, `keys` a function that makes a named tuple from a tuple. Nodes of kind
+DEVICE: `descr` and `shape` are the dtype and the tuple of lengths, `items` the CARD descriptor."""
 
 TENSOR_REF = _descriptor("tensor", "leaf", "gradient")
 """Reference to a tensor: `tensor` itself, or, if that is null, leaf number `leaf`; with `gradient`, to the tensor's gradient."""
@@ -155,7 +158,47 @@ class ResultStorage(IntEnum):
     BLOCK = 1       # a new array, in a block of the pool
     SCALAR = 2
     DONATED = 3     # the array of parameter `param`
+    DEVICE = 4      # a new array in the memory of a card, like the object `descr`; `shape` is the CARD descriptor
+    DEVICE_DONATED = 5      # the array of parameter `param` in the memory of a card; `shape` as above
 
 
 RESULT = _descriptor("storage", "descr", "rank", "shape", "bytes", "param", "per_row", "row_bytes")
 """Result. Of an array of rows, a row takes `per_row` along the first axis, and `row_bytes` bytes."""
+
+CARD_ARRAY = ("buffer", "type", "shape", "dtype", "version", "view")
+"""Slots of an array on a card."""
+
+CARD = _descriptor(
+    "alive",                                # 0 in a process that was forked since
+    "set_context", "launch", "set_parameters", "copy_in", "allocate", "free", "kind_of", "synchronize",     # functions of the driver
+    "context", "stream",
+    "launched",                             # number of the name of the program that was launched last
+    "used",                                 # bytes of results that the fast path made
+    "object", "array_type", "buffer_type",  # the driver, and the types of arrays on it and of their memory
+    *CARD_ARRAY,                            # offsets of slots of an array
+    "driver", "address", "owner",           # offsets of slots of its memory
+)
+
+LAUNCH = _descriptor(
+    "card", "name",                         # CARD descriptor; number of the program's name
+    "bind",                                 # Python function that makes the instance for a list of addresses: bind(address, bytes)
+    "instances", "instances_count", "most", # addresses of INSTANCE descriptors, the one used last first; how many there may be
+    "nodes", "nodes_count",                 # LAUNCH_NODE descriptors
+    "hosts", "hosts_count",                 # HOST_PARAM descriptors
+)
+
+LAUNCH_NODE = _descriptor("relocations", "relocations_count")
+
+RELOCATION = _descriptor("place", "offset", "word")
+"""Word number `word` of a kernel's arguments: address number `place` of the call, of its parameters and then of its results, plus
+`offset`."""
+
+INSTANCE = _descriptor("executable", "key", "nodes")
+"""Instance of a graph: the driver's handle, its addresses of parameters and results, and INSTANCE_NODE descriptors."""
+
+INSTANCE_NODE = _descriptor("handle", "parameters", "words")
+"""Node of an instance: the driver's handle, its structure of parameters, and the words that this points to."""
+
+HOST_PARAM = _descriptor("param", "bytes", "address", "known", "is_known")
+"""Parameter whose content is in the memory of the CPU: it is copied to `address` on the card before each launch; a number, for whose
+content there is memory at `known`, if it is another one than in the call before."""

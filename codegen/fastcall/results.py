@@ -110,6 +110,12 @@ def _write_make(text: Builder) -> None:
                     text.ret("i1", "false")
                 made.set(array)
                 address.set(text.load("ptr", array, layout.DATA))
+            with text.if_(text.compare("eq", storage, int(ResultStorage.DEVICE))):
+                array = text.call("ptr", "@new_device_array", ("ptr", result), ("ptr", address.address))
+                with text.if_(text.same(array, "null")):
+                    text.call("void", "@drop", ("ptr", "%objects"), ("i64", index.counter))
+                    text.ret("i1", "false")
+                made.set(array)
             text.store("ptr", made.value, text.at("%objects", "i64", index.counter))
             text.store("ptr", address.value, text.at("%places", "i64", index.counter))
         text.ret("i1", "true")
@@ -128,10 +134,13 @@ def _write_hand_out(text: Builder) -> None:
                 text.store("ptr", scalar, target)
                 with text.if_(text.same(scalar, "null")):
                     text.ret("i1", "false")
-            with text.if_(text.compare("eq", storage, int(ResultStorage.DONATED))):
+            is_device = text.compare("eq", storage, int(ResultStorage.DEVICE_DONATED))
+            with text.if_(text.either(is_device, text.compare("eq", storage, int(ResultStorage.DONATED)))):
                 donated = text.load("ptr", text.at("%given", "i64", text.load("i64", result, RESULT["param"])))
                 text.call("void", "@Py_IncRef", ("ptr", donated))
                 text.store("ptr", donated, target)
+                with text.if_(is_device):
+                    text.call("void", "@written", ("ptr", donated), ("ptr", text.load("ptr", result, RESULT["shape"])))
         text.ret("i1", "true")
 
 

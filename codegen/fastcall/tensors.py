@@ -9,7 +9,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from adjit.codegen.fastcall import object_layout as layout
-from adjit.codegen.fastcall.descriptor_layout import CONTENT, FUNCTION, GRADIENT_READ, NODE, NUMBER, PROGRAM, TABLE, TENSOR_REF, Descriptor
+from adjit.codegen.fastcall.descriptor_layout import (
+    CONTENT,
+    FUNCTION,
+    GRADIENT_READ,
+    NODE,
+    NUMBER,
+    PROGRAM,
+    TABLE,
+    TENSOR_REF,
+    Descriptor,
+    Node,
+)
 from adjit.codegen.llvm.builder import Builder
 
 DECLARATIONS = """
@@ -55,6 +66,8 @@ def _write_array_of(text: Builder) -> None:
         _unless(text, text.same(_attribute(text, "%tensor", "requires_grad"), "%requires_grad"))
         array = _attribute(text, "%tensor", "array")
         _unless(text, text.differ(array, "null"))
+        with text.if_(text.compare("eq", text.load("i64", "%node", NODE["kind"]), int(Node.DEVICE))):
+            text.ret("i1", text.call("i1", "@device_fits", ("ptr", "%node"), ("ptr", array), *CALL_LISTS))
         text.ret("i1", text.call("i1", "@array_fits", ("ptr", "%node"), ("ptr", array), *CALL_LISTS))
 
 

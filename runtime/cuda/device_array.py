@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -20,19 +19,25 @@ from adjit.tracer.user_location import find_user_location
 
 
 class Buffer:
-    """Memory of a device, freed with its last user."""
+    """Memory of a device, freed with its last user by its `owner`: the fast path has owners of its own."""
 
-    __slots__ = ("__weakref__", "address", "driver")
+    __slots__ = ("address", "driver", "owner")
 
     def __init__(self, driver: AnyDriver, nbytes: int):
         self.driver, self.address = driver, driver.allocate(nbytes)
+        self.owner: Any = _Owner(driver, self.address)
         driver.held[self.address] = nbytes
-        weakref.finalize(self, _free, driver, self.address).atexit = False
 
 
-def _free(driver: AnyDriver, address: int) -> None:
-    driver.held.pop(address, None)      # first: the next one may get the address
-    driver.free(address)
+class _Owner:
+    __slots__ = ("_address", "_driver")
+
+    def __init__(self, driver: AnyDriver, address: int):
+        self._driver, self._address = driver, address
+
+    def __del__(self) -> None:
+        self._driver.held.pop(self._address, None)      # first: the next one may get the address
+        self._driver.free(self._address)
 
 
 class _Flags:
@@ -58,6 +63,8 @@ class DeviceArray(DeviceLeaf):
     Functions that are compiled with `device="cuda"` take and return it without a copy. `np.asarray(array)`, `float(array)` and
     `aj.device_get` wait for the elements and copy them; arithmetic belongs into a compiled function.
     """
+
+    __slots__ = ("__weakref__", "_buffer", "_type", "_version", "_view", "dtype", "shape")
 
     device = "cuda"
     flags = _Flags()
@@ -165,6 +172,11 @@ class DeviceArray(DeviceLeaf):
         made = new(self.driver, self._type)
         self.driver.copy(made.address, self.address, self.nbytes)
         return made
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> DeviceArray:
+        return self.copy()
 
     def block_until_ready(self) -> DeviceArray:
         """Wait until the elements are computed; returns the array."""

@@ -24,7 +24,7 @@ from adjit.runtime import settings
 from adjit.runtime.cuda.device_array import Buffer, DeviceArray, new, put
 from adjit.runtime.cuda.device_loops import run_loop
 from adjit.runtime.cuda.devices import AnyDriver
-from adjit.runtime.cuda.driver import CudaError
+from adjit.runtime.cuda.driver import CudaError, Driver
 from adjit.runtime.cuda.graph import Addresses
 
 if TYPE_CHECKING:
@@ -55,6 +55,13 @@ class DeviceExecutable:
         self._numbers: dict[int, tuple[bytes, DeviceArray]] = {}        # those of the last call, by their parameter
         self._writes = [role in WRITABLE_ROLES for role in planned.param_roles]
         self._launchers: dict[int, Callable[[Addresses], None]] = {}        # by the identity of the step
+
+    @cached_property
+    def is_direct(self) -> bool:
+        """True if a call is one launch of a graph on a card, and nothing else, so that the fast path can run it."""
+        steps = self.program.steps
+        return (isinstance(self.driver, Driver) and not settings.CUDA_SYNC.get() and len(steps) == 1 and isinstance(steps[0], tuple)
+                and all(kind in (ResultKind.DONATED, ResultKind.ARRAY) for kind, *_ in self._returned))
 
     @cached_property
     def code(self) -> _Code:

@@ -130,10 +130,10 @@ def _unused(address: int) -> None:
 class Borrowed(Buffer):
     """Memory that another library owns: it gets it back with the last user here."""
 
-    __slots__ = ()
+    __slots__ = ("__weakref__",)
 
     def __init__(self, driver: AnyDriver, address: int, give_back: Any):
-        self.driver, self.address = driver, address
+        self.driver, self.address, self.owner = driver, address, None
         weakref.finalize(self, _return, driver, give_back).atexit = False
 
 

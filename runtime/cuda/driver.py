@@ -11,9 +11,10 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,10 +23,16 @@ from adjit.codegen.cuda.program import DeviceProgram, Node
 from adjit.codegen.cuda.ptx import ptx_of
 from adjit.codegen.cuda.target import SM_80, SM_90
 from adjit.ir.errors import AdjitError, UnsupportedError
+from adjit.ir.lazy_module import LazyModule
 from adjit.runtime.cuda import graph
 from adjit.runtime.cuda.graph import Addresses, Arguments, LaunchGraph
 from adjit.runtime.reports.memory_blocks import format_bytes
 from adjit.tracer.user_location import find_user_location
+
+if TYPE_CHECKING:
+    from adjit.runtime.cuda import direct_launch
+else:
+    direct_launch = LazyModule("adjit.runtime.cuda.direct_launch")
 
 LIBRARY = "libcuda.so.1"
 _Handle, _Address = c_void_p, c_uint64
@@ -82,35 +89,35 @@ class Driver:
         count, device, context, stream = c_int(), c_int(), _Handle(), _Handle()
         if self._library.cuInit(0) or self._library.cuDeviceGetCount(byref(count)) or not count.value:
             raise UnsupportedError("the driver for NVIDIA GPUs finds no card", find_user_location(), hint=_WITHOUT_CARD)
-        self._call("cuDeviceGet", byref(device), 0)
-        self._call("cuDevicePrimaryCtxRetain", byref(context), device)
+        self.call("cuDeviceGet", byref(device), 0)
+        self.call("cuDevicePrimaryCtxRetain", byref(context), device)
         self.number = 0
         self._context, self._process, self.name = context, os.getpid(), "the card"
         self._enter()
-        self._call("cuStreamCreate", byref(stream), 1)      # does not wait for the default stream
+        self.call("cuStreamCreate", byref(stream), 1)      # does not wait for the default stream
         self._stream = stream
         words = ctypes.create_string_buffer(100)
-        self._call("cuDeviceGetName", words, 100, device)
+        self.call("cuDeviceGetName", words, 100, device)
         self.name = words.value.decode()
         major = self._attribute(_MAJOR, device.value)
         if major < 8:
             raise UnsupportedError(f"{self.name} has compute capability {major}.{self._attribute(_MINOR, device.value)}; 8.0 is needed",
                                    find_user_location(), hint="omit device= to compile for the CPU")
         self.target, version = SM_90 if major >= 9 else SM_80, c_int()
-        self._call("cuDriverGetVersion", byref(version))
+        self.call("cuDriverGetVersion", byref(version))
         self._about = (f"compute capability {major}.{self._attribute(_MINOR, device.value)}, {self._attribute(_PROCESSORS, device.value)} "
                        f"multiprocessors, driver of CUDA {version.value // 1000}.{version.value % 1000 // 10}, code for {self.target.name}")
         self.held: dict[int, int] = {}      # bytes of arrays and working memory, by address
-        self._functions: dict[str, c_void_p] = {}
+        self.functions: dict[str, c_void_p] = {}        # kernels, by name
         self._launching = threading.Lock()
-        self._launched = ""     # name of the program that was launched last, for errors that arrive late
+        self._numbers: dict[str, int] = {}      # of names of programs, for errors that arrive late
         self._pool = _Handle()
-        self._call("cuDeviceGetDefaultMemPool", byref(self._pool), device)
-        self._call("cuMemPoolSetAttribute", self._pool, _RELEASE_THRESHOLD, byref(c_uint64(2**64 - 1)))
+        self.call("cuDeviceGetDefaultMemPool", byref(self._pool), device)
+        self.call("cuMemPoolSetAttribute", self._pool, _RELEASE_THRESHOLD, byref(c_uint64(2**64 - 1)))
 
     def _attribute(self, number: int, device: int) -> int:
         value = c_int()
-        self._call("cuDeviceGetAttribute", byref(value), number, device)
+        self.call("cuDeviceGetAttribute", byref(value), number, device)
         return value.value
 
     def _enter(self) -> None:
@@ -119,10 +126,28 @@ class Driver:
         if os.getpid() != self._process:
             raise UnsupportedError(f"{self.name} was used before this process was forked, and cannot be used in it", find_user_location(),
                                    hint="start processes with multiprocessing.set_start_method(\"spawn\")")
-        self._call("cuCtxSetCurrent", self._context)
+        self.call("cuCtxSetCurrent", self._context)
 
-    def _call(self, name: str, *arguments: object) -> None:
-        status = getattr(self._library, name)(*arguments)
+    def function(self, name: str) -> Any:
+        """A function of the driver, as `ctypes` calls it."""
+        return getattr(self._library, name)
+
+    @property
+    def context(self) -> int:
+        """The handle of the card's context."""
+        return self._context.value or 0
+
+    @cached_property
+    def card(self) -> direct_launch.Card:
+        """What the fast path knows of the card."""
+        return direct_launch.Card(self)
+
+    def call(self, name: str, *arguments: object) -> None:
+        """Call a function of the driver. Raises `CudaError`, or `MemoryError`, with what it reports."""
+        self.check(name, getattr(self._library, name)(*arguments))
+
+    def check(self, name: str, status: int) -> None:
+        """Raise the error of a function of the driver, by the status that it returned; none for 0."""
         if status == _OUT_OF_MEMORY:
             free, total, used, _ = map(format_bytes, self.memory())
             raise MemoryError(f"{self.name} is out of memory: {free} of {total} are free, arrays and programs of this process take {used}")
@@ -131,7 +156,7 @@ class Driver:
             self._library.cuGetErrorString(status, byref(text))
             problem = f"{name}: {(text.value or b'').decode()} ({status})"
             if status in _OF_KERNELS:
-                raise CudaError(f"{problem}, in a kernel that was launched before; the last program launched is {self._launched}",
+                raise CudaError(f"{problem}, in a kernel that was launched before; the last program launched is {self.card.launched}",
                                 hint="ADJIT_CUDA_SYNC=1 waits for each kernel, and names its line; this process has lost the card")
             raise CudaError(problem)
 
@@ -144,7 +169,7 @@ class Driver:
         """Have the driver compile the kernels of a program. `ptx` has that of some, by name."""
         self._enter()
         for kernel in program.kernels.values():
-            if kernel.name not in self._functions:
+            if kernel.name not in self.functions:
                 self._load(kernel, ptx.get(kernel.name) or ptx_of(kernel, self.target))
 
     def _load(self, kernel: Kernel, ptx: str) -> None:
@@ -153,18 +178,18 @@ class Driver:
         values = (c_void_p * 2)(ctypes.addressof(log), len(log))
         module, function = _Handle(), _Handle()
         try:
-            self._call("cuModuleLoadDataEx", byref(module), ptx.encode() + b"\0", 2, ctypes.addressof(options),
+            self.call("cuModuleLoadDataEx", byref(module), ptx.encode() + b"\0", 2, ctypes.addressof(options),
                        ctypes.addressof(values))
         except CudaError as error:
             raise CudaError(f"{error}: {log.value.decode(errors='replace')}") from None
-        self._call("cuModuleGetFunction", byref(function), module, kernel.name.encode())
-        self._functions[kernel.name] = function
+        self.call("cuModuleGetFunction", byref(function), module, kernel.name.encode())
+        self.functions[kernel.name] = function
 
     def allocate(self, nbytes: int) -> int:
         """The address of new memory; raises `MemoryError`."""
         self._enter()
         address = _Address()
-        self._call("cuMemAllocAsync", byref(address), max(nbytes, 1), self._stream)
+        self.call("cuMemAllocAsync", byref(address), max(nbytes, 1), self._stream)
         return address.value
 
     def free(self, address: int) -> None:
@@ -177,7 +202,7 @@ class Driver:
     def copy_in(self, address: int, array: np.ndarray) -> None:
         """Copy a contiguous array to the device, after what was launched before. The array may be changed at once."""
         self._enter()
-        self._call("cuMemcpyHtoDAsync_v2", address, array.ctypes.data, array.nbytes, self._stream)
+        self.call("cuMemcpyHtoDAsync_v2", address, array.ctypes.data, array.nbytes, self._stream)
         kind = c_int()
         if not self._library.cuPointerGetAttribute(byref(kind), _MEMORY_TYPE, array.ctypes.data) and kind.value == _HOST:
             self.synchronize()              # the device reads the array itself; any other one was copied by the driver
@@ -185,18 +210,17 @@ class Driver:
     def copy_out(self, array: np.ndarray, address: int) -> None:
         """Copy from the device to a contiguous array, when all that was launched is done."""
         self._enter()
-        self._call("cuMemcpyDtoHAsync_v2", array.ctypes.data, address, array.nbytes, self._stream)
-        self._call("cuStreamSynchronize", self._stream)
+        self.call("cuMemcpyDtoHAsync_v2", array.ctypes.data, address, array.nbytes, self._stream)
+        self.call("cuStreamSynchronize", self._stream)
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
         """Copy on the device, after what was launched before."""
         self._enter()
-        self._call("cuMemcpyDtoDAsync_v2", target, source, nbytes, self._stream)
+        self.call("cuMemcpyDtoDAsync_v2", target, source, nbytes, self._stream)
 
     def launcher(self, nodes: Sequence[Node]) -> Callable[[Addresses], None]:
         """A function that launches the nodes of a prepared program, without waiting for them: one graph, or the only kernel."""
-        return partial(self._launch, LaunchGraph(nodes, self._functions, self._call, self._stream)) if len(nodes) > 1 else partial(
-            self.run, nodes)
+        return partial(self._launch, LaunchGraph(nodes, self, self._stream)) if len(nodes) > 1 else partial(self.run, nodes)
 
     def _launch(self, graph: LaunchGraph, addresses: Addresses) -> None:
         self._enter()
@@ -208,7 +232,7 @@ class Driver:
         self._enter()
         for node in nodes:
             launch, arguments = node.launch, Arguments((*addresses.of(node.places), *node.launch.numbers))
-            self._call("cuLaunchKernel", self._functions[launch.kernel.name], launch.grid, 1, 1, launch.kernel.threads, 1, 1, 0,
+            self.call("cuLaunchKernel", self.functions[launch.kernel.name], launch.grid, 1, 1, launch.kernel.threads, 1, 1, 0,
                        self._stream, arguments.address, None)
 
     def memory(self) -> tuple[int, int, int, int]:
@@ -217,7 +241,7 @@ class Driver:
         free, total, reserved = c_size_t(), c_size_t(), c_uint64()
         self._library.cuMemGetInfo_v2(byref(free), byref(total))
         self._library.cuMemPoolGetAttribute(self._pool, _RESERVED, byref(reserved))
-        return free.value, total.value, sum(self.held.values()), reserved.value
+        return free.value, total.value, sum(self.held.values()) + self.card.used, reserved.value
 
     def describe(self) -> str:
         """What reports say of the card."""
@@ -227,17 +251,19 @@ class Driver:
     def trim(self) -> None:
         """Give memory that is kept, and that nobody uses, back to the system."""
         self.synchronize()
-        self._call("cuMemPoolTrimTo", self._pool, 0)
+        self.call("cuMemPoolTrimTo", self._pool, 0)
 
     def begin(self, program: str) -> None:
         """Note the name of the program whose launches follow."""
-        self._launched = program
+        if program not in self._numbers:
+            self._numbers[program] = self.card.number_of(program)
+        self.card.begin(self._numbers[program])
 
     def registers(self, kernel: str) -> tuple[int, int]:
         """Registers of a thread of a prepared kernel, and bytes that it spills."""
         found = c_int(), c_int()
         for number, value in zip((_REGISTERS, _LOCAL_BYTES), found, strict=True):
-            self._call("cuFuncGetAttribute", byref(value), number, self._functions[kernel])
+            self.call("cuFuncGetAttribute", byref(value), number, self.functions[kernel])
         return found[0].value, found[1].value
 
     def run_timed(self, nodes: Sequence[Node], addresses: Addresses) -> list[int]:
@@ -245,19 +271,19 @@ class Driver:
         events = [_Handle() for _ in range(len(nodes) + 1)]
         self._enter()
         for event in events:
-            self._call("cuEventCreate", byref(event), 0)
-        self._call("cuEventRecord", events[0], self._stream)
+            self.call("cuEventCreate", byref(event), 0)
+        self.call("cuEventRecord", events[0], self._stream)
         for node, event in zip(nodes, events[1:], strict=True):
             self.run([node], addresses)
-            self._call("cuEventRecord", event, self._stream)
+            self.call("cuEventRecord", event, self._stream)
         self.synchronize()
         spans = []
         for before, after in pairwise(events):
             span = c_float()
-            self._call("cuEventElapsedTime", byref(span), before, after)
+            self.call("cuEventElapsedTime", byref(span), before, after)
             spans.append(int(span.value * 1e6))
         for event in events:
-            self._call("cuEventDestroy_v2", event)
+            self.call("cuEventDestroy_v2", event)
         return spans
 
     def wait_for(self, stream: int) -> None:
@@ -271,12 +297,12 @@ class Driver:
     def _wait(self, first: c_void_p, then: c_void_p) -> None:
         event = _Handle()
         self._enter()
-        self._call("cuEventCreate", byref(event), _NO_TIMING)
-        self._call("cuEventRecord", event, first)
-        self._call("cuStreamWaitEvent", then, event, 0)
-        self._call("cuEventDestroy_v2", event)
+        self.call("cuEventCreate", byref(event), _NO_TIMING)
+        self.call("cuEventRecord", event, first)
+        self.call("cuStreamWaitEvent", then, event, 0)
+        self.call("cuEventDestroy_v2", event)
 
     def synchronize(self) -> None:
         """Wait until all that was launched is done."""
         self._enter()
-        self._call("cuStreamSynchronize", self._stream)
+        self.call("cuStreamSynchronize", self._stream)

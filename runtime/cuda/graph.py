@@ -8,17 +8,16 @@ to come: those under way keep theirs.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from ctypes import POINTER, Structure, byref, c_size_t, c_uint, c_uint64, c_void_p
+from typing import Protocol
 
 from adjit.codegen.cuda.program import CHECKS, WORK, Node
 from adjit.ir.graph import Slot
 
 MAX_INSTANCES = 8
 """Instances of a graph: results get the same memory mostly, and some calls' results live while the next call runs."""
-
-Call = Callable[..., None]
 
 
 class KernelParameters(Structure):
@@ -71,41 +70,51 @@ class Arguments:
         self.address = ctypes.addressof(self._pointers)
 
 
-class LaunchGraph:
-    """Launches of a program as a graph. `call` calls a function of the driver, by name; `functions` are its kernels."""
+class GraphDriver(Protocol):
+    """What graphs need of a driver."""
 
-    def __init__(self, nodes: Sequence[Node], functions: Mapping[str, c_void_p], call: Call, stream: c_void_p):
-        self.nodes, self._functions, self._call, self._stream = nodes, functions, call, stream
-        self._instances: dict[tuple[int, ...], _Instance] = {}      # in the order of their last launches
+    @property
+    def functions(self) -> Mapping[str, c_void_p]:
+        """The prepared kernels, by name."""
+
+    def call(self, name: str, *arguments: object) -> None:
+        """Call a function of the driver, by name."""
+
+
+class LaunchGraph:
+    """Launches of a program as a graph on a stream."""
+
+    def __init__(self, nodes: Sequence[Node], driver: GraphDriver, stream: c_void_p):
+        self.nodes, self._driver, self._stream = nodes, driver, stream
+        self._instances: dict[tuple[int, ...], Instance] = {}      # in the order of their last launches
 
     def launch(self, addresses: Addresses) -> None:
         """Launch all nodes, without waiting for them. Callers take turns."""
         instance = self._instances.pop(addresses.key, None)
         if instance is None:
-            words = [(*addresses.of(node.places), *node.launch.numbers) for node in self.nodes]
             if len(self._instances) < MAX_INSTANCES:
-                instance = _Instance(self.nodes, words, self._functions, self._call)
+                instance = Instance(self.nodes, addresses, self._driver)
             else:
                 instance = self._instances.pop(next(iter(self._instances)))
-                instance.update(words)
+                instance.update(addresses)
         self._instances[addresses.key] = instance
-        self._call("cuGraphLaunch", instance.executable, self._stream)
+        self._driver.call("cuGraphLaunch", instance.executable, self._stream)
 
     def __del__(self) -> None:
         for instance in self._instances.values():
-            with suppress(RuntimeError):        # the driver may have ended before
-                instance.destroy()
+            instance.destroy()
 
 
-class _Instance:
+class Instance:
     """A graph with the addresses of some calls."""
 
-    def __init__(self, nodes: Sequence[Node], words: Sequence[Sequence[int]], functions: Mapping[str, c_void_p], call: Call):
-        self._call, self._handles = call, list[c_void_p]()
+    def __init__(self, nodes: Sequence[Node], addresses: Addresses, driver: GraphDriver):
+        self._nodes, self._call, self._handles = nodes, driver.call, list[c_void_p]()
+        call, functions = driver.call, driver.functions
         self._parameters: list[tuple[KernelParameters, Arguments]] = []
         self._graph, self.executable = c_void_p(), c_void_p()
         call("cuGraphCreate", byref(self._graph), 0)
-        for node, own in zip(nodes, words, strict=True):
+        for node, own in zip(nodes, self._words(addresses), strict=True):
             launch, arguments, handle = node.launch, Arguments(own), c_void_p()
             parameters = KernelParameters(functions[node.name], (c_uint * 3)(launch.grid, 1, 1),
                                           (c_uint * 3)(launch.kernel.threads, 1, 1), 0, arguments.address, None)
@@ -116,13 +125,23 @@ class _Instance:
             self._parameters.append((parameters, arguments))
         call("cuGraphInstantiateWithFlags", byref(self.executable), self._graph, 0)
 
-    def update(self, words: Sequence[Sequence[int]]) -> None:
+    def _words(self, addresses: Addresses) -> list[tuple[int, ...]]:
+        return [(*addresses.of(node.places), *node.launch.numbers) for node in self._nodes]
+
+    def parts(self) -> Iterator[tuple[int, int, int]]:
+        """The handle of each node, and the addresses of its structure of parameters and of the words that this points to."""
+        for handle, (parameters, arguments) in zip(self._handles, self._parameters, strict=True):
+            yield handle.value or 0, ctypes.addressof(parameters), ctypes.addressof(arguments.words)
+
+    def update(self, addresses: Addresses) -> None:
         """Give launches to come other arguments."""
-        for handle, (parameters, arguments), own in zip(self._handles, self._parameters, words, strict=True):
+        for handle, (parameters, arguments), own in zip(self._handles, self._parameters, self._words(addresses), strict=True):
             if arguments.words[:] != list(own):
                 arguments.words[:] = list(own)
                 self._call("cuGraphExecKernelNodeSetParams", self.executable, handle, byref(parameters))
 
     def destroy(self) -> None:
-        self._call("cuGraphExecDestroy", self.executable)
-        self._call("cuGraphDestroy", self._graph)
+        """Have the driver forget the graph, once what was launched is done."""
+        with suppress(RuntimeError):        # the driver may have ended before
+            self._call("cuGraphExecDestroy", self.executable)
+            self._call("cuGraphDestroy", self._graph)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import gc
 import itertools
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from functools import partial
 from threading import local
 from types import FunctionType, MappingProxyType, NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from adjit.codegen.fastcall import object_layout as layout
 from adjit.codegen.fastcall.descriptor_layout import DIGEST, FACT, GUARD, MISS, WANTED, Guard, Node, Space
 from adjit.codegen.native.artifact import Artifact, Parameter
 from adjit.ir.graph import WRITABLE_ROLES
+from adjit.ir.lazy_module import LazyModule
 from adjit.ir.types import SHORT_NAMES
 from adjit.runtime.capture.tensor_program import TensorProgram
 from adjit.runtime.fastcall.descriptors import (
@@ -48,8 +49,17 @@ from adjit.tracer.trace import NumberLeaf, OutLeaf, StaticLeaf, Trace
 from adjit.tracer.trees import TreeSpec
 from adjit.tracer.value_guards import ValueGuard
 
+if TYPE_CHECKING:
+    from adjit.runtime.cuda import direct_launch
+    from adjit.runtime.cuda.device_executable import DeviceExecutable
+else:
+    direct_launch = LazyModule("adjit.runtime.cuda.direct_launch")
 
-def make_program_descriptor(program: object, trace: Trace, executable: NativeExecutable, tensors: TensorProgram | None,
+MakeNode = Callable[..., int]
+"""Makes the node of a parameter, by its description and its number, with options of `array_node`."""
+
+
+def make_program_descriptor(program: object, trace: Trace, executable: NativeExecutable | DeviceExecutable, tensors: TensorProgram | None,
                             flow: object = None, least_rows: int = 0) -> ProgramDescriptor | None:
     """The descriptor of a program; None if the program has a property that the fast path does not support. `flow` is what the points of its
     guards belong to. A program for any number of rows serves `least_rows` and more."""
@@ -64,22 +74,38 @@ def make_program_descriptor(program: object, trace: Trace, executable: NativeExe
         return None
     if artifact.count >= 0 and artifact.count != len(artifact.params) - 1:
         return None
-    rows = artifact.count, least_rows
-    memory = Memory()
+    memory, first = Memory(), _first(signature) + len(trace.guards.arrays)
+    on_card = [False] * len(artifact.params)
+    node: MakeNode = partial(array_node, memory, rows=(artifact.count, least_rows))
+    if not isinstance(executable, NativeExecutable):
+        on_card[:first] = [signature.is_on_device(index) for index in range(len(signature.leaf_keys)) if signature.is_traced(index)] + [
+            False] * len(trace.guards.arrays)
+        if tensors is not None:
+            for content in tensors.effects.contents:
+                on_card[first + content.index] = True
+        node = partial(_device_node, memory, executable, on_card)
     try:
         fields = {
-            **_arguments(memory, signature, artifact.params, rows), **_surroundings(memory, signature, trace.guards, artifact.params),
-            **parameter_fields(memory, artifact.params, artifact.count), **result_fields(memory, artifact.results),
-            **code_fields(memory, executable), **_decisions(memory, trace.value_guards, artifact, flow)}
+            **_arguments(memory, signature, artifact.params, node), **_surroundings(memory, signature, trace.guards, artifact.params),
+            **parameter_fields(memory, artifact.params, artifact.count), **_decisions(memory, trace.value_guards, artifact, flow)}
+        if isinstance(executable, NativeExecutable):
+            fields |= {**result_fields(memory, artifact.results), **code_fields(memory, executable)}
+        else:
+            fields |= direct_launch.launch_fields(memory, executable, on_card, artifact.params, artifact.results)
         if tensors is None:
             fields["tree"] = _result_tree(memory, trace)
         else:
-            nodes = [array_node(memory, param, number, rows=rows) for number, param in enumerate(artifact.params)]
-            first = _first(signature) + len(trace.guards.arrays)
+            nodes = [node(param, number) for number, param in enumerate(artifact.params)]
             fields |= tensor_fields(memory, tensors, len(signature.leaf_keys), nodes[first:first + others])
     except UnsuitedError:
         return None
     return ProgramDescriptor(program, fields, memory, bool(trace.value_guards))
+
+
+def _device_node(memory: Memory, executable: DeviceExecutable, on_card: Sequence[bool], param: Parameter, number: int, **options: Any
+                 ) -> int:
+    """The node of a parameter of a program for a card, which is there, or is copied there in each call."""
+    return direct_launch.device_node(memory, executable, param, number) if on_card[number] else array_node(memory, param, number, **options)
 
 
 MAX_KEYS = 256
@@ -119,10 +145,10 @@ def _first(signature: CallSignature) -> int:
     return sum(map(signature.is_traced, range(len(signature.leaf_keys))))
 
 
-def _arguments(memory: Memory, signature: CallSignature, params: Sequence[Parameter], rows: tuple[int, int]) -> dict[str, int]:
+def _arguments(memory: Memory, signature: CallSignature, params: Sequence[Parameter], node: MakeNode) -> dict[str, int]:
     positional, keywords = signature.tree.children()
     numbers = itertools.count()
-    leaves = (_argument(memory, signature, index, numbers, params, rows) for index in range(len(signature.leaf_keys)))
+    leaves = (_argument(memory, signature, index, numbers, params, node) for index in range(len(signature.leaf_keys)))
     nodes = [_tree(memory, child, leaves) for part in (positional, keywords) for child in part.children()]
     names = [memory.identity(name) for name in keywords.entries()]
     return {"positional": positional.num_children, "keywords": len(names), "names": memory.words(names), "arguments": memory.words(nodes),
@@ -140,7 +166,7 @@ def _tree(memory: Memory, spec: TreeSpec, leaves: Iterator[int]) -> int:
 
 
 def _argument(memory: Memory, signature: CallSignature, index: int, numbers: Iterator[int], params: Sequence[Parameter],
-              rows: tuple[int, int]) -> int:
+              node: MakeNode) -> int:
     key = signature.leaf_keys[index]
     if not signature.is_traced(index):
         kind, value = key[1]
@@ -157,12 +183,14 @@ def _argument(memory: Memory, signature: CallSignature, index: int, numbers: Ite
     if key == ("weak", int):
         return memory.node(Node.INTEGER, index=number, count=len(params))
     if len(key) == 2:
-        return array_node(memory, params[number], number, arrays=bool(key[1]), rows=rows)
+        return node(params[number], number, arrays=bool(key[1]))
     if key[2:] == (np.ndarray,):
-        return array_node(memory, params[number], number, scalars=False)
-    node = array_node(memory, params[number], number, rows=rows)
-    kind, requires_grad = key[2:]
-    return memory.node(Node.TENSOR, object=id(kind), items=node, keys=id(bool(requires_grad)), count=index)
+        return node(params[number], number, scalars=False)
+    made = node(params[number], number)
+    if isinstance(key[2], str):         # the name of a device
+        return made
+    kind, requires_grad, *_ = key[2:]
+    return memory.node(Node.TENSOR, object=id(kind), items=made, keys=id(bool(requires_grad)), count=index)
 
 
 def _surroundings(memory: Memory, signature: CallSignature, trace_guards: TraceGuards, params: Sequence[Parameter]) -> dict[str, int]:

@@ -16,6 +16,7 @@ from adjit.runtime.capture.stored_state import StateNumber
 from adjit.runtime.capture.tensor_effects import TensorRef
 from adjit.runtime.capture.tensor_program import TensorProgram
 from adjit.runtime.fastcall.descriptors import Memory, UnsuitedError, descriptor_words, table_words
+from adjit.tracer.array_wrapper import DeviceLeaf
 
 
 def tensor_fields(memory: Memory, tensors: TensorProgram, leaves: int, nodes: Sequence[int]) -> dict[str, int]:
@@ -44,7 +45,7 @@ def tensor_fields(memory: Memory, tensors: TensorProgram, leaves: int, nodes: Se
 def _finish(tensors: TensorProgram, given: list[Any], results: list[Any], leaves: list[Any]) -> Any:
     """Write back, and return the function's result, for these parameters, results and leaves of the call."""
     if tensors.operation is not None:       # then some parameters are saved for the backward half
-        given = [np.asarray(array) for array in given]
+        given = [array if isinstance(array, DeviceLeaf) else np.asarray(array) for array in given]
     return tensors.finish(given, results, leaves)[0]
 
 

@@ -15,6 +15,11 @@ static int block_count, card_count = 1, launched, reuses;
 static launch_call on_launch;
 typedef struct function { char name[256]; int words; } function;
 
+static char calls[1 << 12];
+static void note(const char *name) { if (strlen(calls) + strlen(name) + 2 < sizeof calls) strcat(strcat(calls, name), " "); }
+#define CALLED note(__func__)
+void fake_calls(char *found) { strcpy(found, calls), calls[0] = 0; }      /* names of functions that were called since */
+
 static int inside(uint64_t address, size_t size) {
     for (int i = 0; i < block_count; i++)
         if (blocks[i].live && address >= (uint64_t)blocks[i].start && address + size <= (uint64_t)blocks[i].start + blocks[i].size) return 1;
@@ -35,9 +40,9 @@ R cuDeviceGetName(char *name, int size, int d) { strncpy(name, "a card that is n
 R cuDeviceGetAttribute(int *v, int a, int d) { *v = a == 75 ? 9 : a == 76 ? 0 : 1; return OK; }
 R cuDriverGetVersion(int *v) { *v = 12040; return OK; }
 R cuDevicePrimaryCtxRetain(H *c, int d) { *c = (H)1; return OK; }
-R cuCtxSetCurrent(H c) { return c == (H)1 ? OK : 201; }
+R cuCtxSetCurrent(H c) { CALLED; return c == (H)1 ? OK : 201; }
 R cuStreamCreate(H *s, unsigned f) { *s = (H)130; return f == 1 ? OK : INVALID_VALUE; }
-R cuStreamSynchronize(H s) { return s != (H)130 ? INVALID_HANDLE : fault && launched + graph_launches > fault_after ? fault : OK; }
+R cuStreamSynchronize(H s) { CALLED; return s != (H)130 ? INVALID_HANDLE : fault && launched + graph_launches > fault_after ? fault : OK; }
 R cuGetErrorString(int e, const char **s) { *s = e == INVALID_VALUE ? "invalid argument" : "error"; return OK; }
 R cuModuleLoadDataEx(H *m, const void *image, unsigned n, int *options, void **values) {
     if (!strstr(image, ".version") || !strstr(image, ".entry") || n != 2 || options[0] != 5 || options[1] != 6 || !values[1]) return INVALID_PTX;
@@ -59,7 +64,7 @@ R cuDeviceGetDefaultMemPool(H *pool, int d) { *pool = (H)3; return d ? 101 : OK;
 R cuMemPoolSetAttribute(H pool, int attribute, void *value) {
     return pool == (H)3 && attribute == 4 && *(uint64_t *)value == UINT64_MAX ? OK : INVALID_VALUE;
 }
-R cuMemAllocAsync(uint64_t *address, size_t size, H s) {
+R cuMemAllocAsync(uint64_t *address, size_t size, H s) { CALLED;
     if (s != (H)130) return INVALID_HANDLE;
     for (int i = block_count; reuses && i--; )
         if (!blocks[i].live && blocks[i].size == size) {
@@ -88,7 +93,7 @@ R cuMemPoolGetAttribute(H pool, int attribute, void *value) {
 }
 R cuMemPoolTrimTo(H pool, size_t keep) { return pool == (H)3 && !keep ? OK : INVALID_VALUE; }
 R cuFuncGetAttribute(int *v, int attribute, H f) { *v = attribute == 4 ? 40 : 0; return f && (attribute == 3 || attribute == 4) ? OK : INVALID_VALUE; }
-R cuMemFreeAsync(uint64_t address, H s) {            /* the memory stays, filled: who reads it sees it */
+R cuMemFreeAsync(uint64_t address, H s) { CALLED;            /* the memory stays, filled: who reads it sees it */
     for (int i = 0; i < block_count; i++)
         if (blocks[i].live && (uint64_t)blocks[i].start == address) {
             memset(blocks[i].start, 0xFF, blocks[i].size);
@@ -97,26 +102,26 @@ R cuMemFreeAsync(uint64_t address, H s) {            /* the memory stays, filled
         }
     return INVALID_VALUE;
 }
-R cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n, H s) {
+R cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n, H s) { CALLED;
     if (!inside(to, n) || s != (H)130) return INVALID_VALUE;
     memcpy((void *)to, from, n);
     return OK;
 }
-R cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n, H s) {
+R cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n, H s) { CALLED;
     if (!inside(from, n) || s != (H)130) return INVALID_VALUE;
     memcpy(to, (void *)from, n);
     return OK;
 }
-R cuPointerGetAttribute(void *value, int attribute, uint64_t address) { return INVALID_VALUE; }     /* memory that nobody registered */
-R cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, H s) {
+R cuPointerGetAttribute(void *value, int attribute, uint64_t address) { CALLED; return INVALID_VALUE; }     /* memory that nobody registered */
+R cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, H s) { CALLED;
     if (!inside(to, n) || !inside(from, n) || s != (H)130) return INVALID_VALUE;
     memmove((void *)to, (void *)from, n);
     return OK;
 }
-R cuLaunchKernel(H f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, H s, void **p, void **extra) {
+R cuLaunchKernel(H f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, H s, void **p, void **extra) { CALLED;
     if (!f || s != (H)130 || !gx || gy != 1 || gz != 1 || !bx || bx > 1024 || by != 1 || bz != 1 || shared || extra) return INVALID_VALUE;
     launched++;
-    on_launch(((function *)f)->name, gx, bx, p);
+    if (on_launch) on_launch(((function *)f)->name, gx, bx, p);
     return OK;
 }
 
@@ -154,7 +159,7 @@ R cuGraphAddKernelNode(H *made, H g, const H *before, size_t count, const kernel
     *made = (H)(intptr_t)++own->count;
     return keep(n, about);
 }
-R cuGraphInstantiateWithFlags(H *e, H g, unsigned long long flags) {
+R cuGraphInstantiateWithFlags(H *e, H g, unsigned long long flags) { CALLED;
     graph *made = malloc(sizeof *made);
     if (((graph *)g)->kind != 1 || flags) return INVALID_VALUE;
     memcpy(made, g, sizeof *made);
@@ -164,19 +169,19 @@ R cuGraphInstantiateWithFlags(H *e, H g, unsigned long long flags) {
     *e = made;
     return OK;
 }
-R cuGraphExecKernelNodeSetParams(H e, H n, const kernel_node *about) {
+R cuGraphExecKernelNodeSetParams(H e, H n, const kernel_node *about) { CALLED;
     graph *own = e;
     int number = (int)(intptr_t)n - 1;
     if (own->kind != 2 || number < 0 || number >= own->count || about->function != own->nodes[number].about.function) return INVALID_VALUE;
     updates++;
     return keep(&own->nodes[number], about);
 }
-R cuGraphLaunch(H e, H s) {
+R cuGraphLaunch(H e, H s) { CALLED;
     graph *own = e;
     char done[NODES] = {0};
     if (s != (H)130 || own->kind != 2) return INVALID_HANDLE;
     graph_launches++;
-    for (int left = own->count; left; ) {
+    for (int left = on_launch ? own->count : 0; left; ) {
         state = state * 1664525 + 1013904223;
         int i = (state >> 8) % own->count, ready = !done[i];
         for (int j = 0; j < own->nodes[i].befores; j++) ready &= done[own->nodes[i].after[j]];

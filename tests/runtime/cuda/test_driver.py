@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import gc
 import shutil
@@ -13,12 +14,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.forks import in_child
 from support.project import ROOT
 
 import adjit as aj
 from adjit.codegen.cuda.emulated import EmulatedKernel
 from adjit.codegen.cuda.kernel import Kernel
-from adjit.errors import UnsupportedError
+from adjit.errors import DonationError, UnsupportedError
 from adjit.runtime.cuda import devices, driver
 from adjit.runtime.cuda.device_array import DeviceArray
 from adjit.runtime.cuda.graph import MAX_INSTANCES
@@ -64,6 +66,7 @@ def card(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ctypes.CDLL
     made = ctypes.CDLL(str(library))
     made.fake_on_launch(callback)
     yield made
+    made.fake_fault(0)
     made.fake_cards(1)
     made.fake_reuse(0)
 
@@ -95,7 +98,7 @@ def test_a_call_is_one_launch_of_a_graph(card: ctypes.CDLL) -> None:
     def step(w: Any, x: Any) -> Any:
         return aj.value_and_grad(lambda w: (np.tanh(x @ w).sum(0) ** 2).sum() + (x @ w).max())(w)
 
-    function, w = aj.compile(step, device="cuda"), aj.device_put(np.linspace(-1, 1, 6).reshape(3, 2))
+    function, w = aj.compile(step, device="cuda", threads=1), aj.device_put(np.linspace(-1, 1, 6).reshape(3, 2))
     x, found, kept = aj.device_put(np.linspace(-1, 1, 12).reshape(4, 3)), set(), []
     before = counts(card)
     for seed in range(MAX_INSTANCES + 4):
@@ -107,8 +110,9 @@ def test_a_call_is_one_launch_of_a_graph(card: ctypes.CDLL) -> None:
     (program,) = function.programs()
     assert len(program.executable.program.launches) > 3
     assert len(found) == 1
-    assert (single, graphs, instances) == (0, MAX_INSTANCES + 4, MAX_INSTANCES)
-    assert updates > 4
+    assert (single, graphs, instances) == (0, MAX_INSTANCES + 4, MAX_INSTANCES + 2)      # two of calls in Python
+    assert updates > 1
+    assert program.runs == 2
     kept.clear()
     card.fake_reuse(1)
     before = counts(card)
@@ -118,6 +122,114 @@ def test_a_call_is_one_launch_of_a_graph(card: ctypes.CDLL) -> None:
     del function, program, value, gradient
     gc.collect()
     assert counts(card)[3] == 0
+
+
+def called(card: ctypes.CDLL) -> list[str]:
+    """The functions of the driver that were called since, in order."""
+    names = ctypes.create_string_buffer(1 << 12)
+    card.fake_calls(names)
+    return names.value.decode().split()
+
+
+def test_calls_of_a_training_step_run_no_python(card: ctypes.CDLL) -> None:
+    """A call of the fast path makes the context current, gets memory for the one new result, copies numbers that are others than before and
+    arrays of NumPy's, and launches the graph."""
+    def step(w: Any, x: Any, rate: Any, rows: Any) -> Any:
+        value, gradient = aj.value_and_grad(lambda w: (np.tanh(x @ w["a"] + w["b"]) ** 2).mean() + rows.sum())(w)
+        return value, {name: w[name] - rate * gradient[name] for name in w}
+
+    there, here = aj.compile(step, device="cuda", donate="w", threads=1), aj.compile(step)
+    card.fake_reuse(1)
+    x, rows = np.linspace(-1, 1, 12).reshape(4, 3), np.arange(3, dtype=np.float32)
+    expected = {"a": np.linspace(-1, 1, 6).reshape(3, 2), "b": np.ones(2)}
+    w, on_card = aj.device_put(expected), aj.device_put(x)
+    given, value = dict(w), None
+    for number, rate in enumerate((0.1, 0.1, 0.1, 0.1, 0.2, 0.2)):
+        del value
+        called(card)
+        value, w = there(w, on_card, rate, rows)
+        calls = called(card)
+        wanted, expected = here(expected, x, rate, rows)
+        assert all(w[name] is given[name] for name in w)
+        np.testing.assert_allclose(np.asarray(value), wanted, rtol=1e-6)
+        for name in w:
+            np.testing.assert_allclose(np.asarray(w[name]), expected[name], rtol=1e-6)
+        if number > 2:      # the first direct call makes an instance of the graph
+            copies = ["cuMemcpyHtoDAsync_v2"] * (1 + (number == 4))
+            assert calls == ["cuCtxSetCurrent", "cuMemAllocAsync", *copies, "cuPointerGetAttribute", "cuGraphLaunch"]
+    (program,) = there.programs()
+    assert (program.runs, there.cache_info().hits, w["a"]._version) == (2, 5, 6)
+    used = aj.cuda.memory().used
+    kept = [there(w, on_card, 0.1, rows)[0] for _ in range(3)]
+    assert aj.cuda.memory().used - used == sum(each.nbytes for each in kept)
+    del kept
+    assert aj.cuda.memory().used == used
+
+
+def test_what_a_direct_call_refuses_goes_through_python(card: ctypes.CDLL) -> None:
+    def step(w: Any, x: Any) -> Any:
+        return w + x, x * 2
+
+    function, x = aj.compile(step, device="cuda", donate="w", threads=1), aj.device_put(np.arange(3.0))
+    w = aj.device_put(np.zeros(3))
+    for _ in range(3):
+        w, doubled = function(w, x)
+    (program,) = function.programs()
+    assert program.runs == 2
+    with pytest.raises(DonationError, match="is the same array as"):
+        function(w, w)
+    view = aj.tensor(np.arange(12.0).reshape(4, 3), device="cuda")[1].array     # a copy that follows its base
+    assert view.is_view
+    assert np.asarray(function(w, view)[1]).tolist() == [6, 8, 10]
+    assert program.runs == 3
+    assert np.asarray(w).tolist() == [3, 7, 11]
+    assert np.asarray(function(w, np.ones(3))[1]).tolist() == [2, 2, 2]         # another signature
+
+    def in_a_fork() -> bool:
+        called(card)
+        with pytest.raises(UnsupportedError, match="was used before this process was forked"):
+            function(w, x)
+        return not called(card)
+
+    assert in_child(in_a_fork) == 0
+    card.fake_fault(700)
+    with pytest.raises(driver.CudaError, match=r"\(700\), in a kernel that .* the last program launched is step"):
+        np.asarray(function(w, x)[0])
+    card.fake_fault(0)
+    for copy_of in (copy.copy, copy.deepcopy):
+        assert np.asarray(copy_of(doubled)).tolist() == np.asarray(doubled).tolist()
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "Adam"])
+def test_captured_training_steps_are_direct(card: ctypes.CDLL, optimizer: str) -> None:
+    def trained(device: str) -> tuple[list[float], list[Any], Any]:
+        aj.manual_seed(0)
+        model = aj.nn.Sequential(aj.nn.Linear(3, 4), aj.nn.Tanh(), aj.nn.Linear(4, 1)).to(device)
+        rule = getattr(aj.optim, optimizer)(model.parameters(), lr=0.1)
+        x = aj.tensor(np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3), device=device)
+
+        @aj.compile(threads=1)
+        def train(x: Any) -> Any:
+            rule.zero_grad()
+            loss = ((model(x) - x[:, :1]) ** 2).mean()
+            loss.backward()
+            rule.step()
+            return loss
+
+        losses = []
+        for number in range(6):
+            if number == 4:
+                rule.param_groups[0]["lr"] = 0.01
+            losses.append(train(x).item())
+        return losses, [parameter.detach().cpu().numpy() for parameter in model.parameters()], train.programs()[0]
+
+    found, expected = trained("cuda"), trained("cpu")
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-5)
+    for a, b in zip(found[1], expected[1], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+    assert found[2].runs == 2
+
+
 
 
 def test_loops_run_through_the_driver(card: ctypes.CDLL) -> None:
@@ -191,7 +303,11 @@ def test_errors_that_arrive_late_name_the_program(card: ctypes.CDLL, monkeypatch
     with pytest.raises(driver.CudaError, match=r"\(700\), in a kernel that .* the last program launched is squared") as caught:
         float(y)
     assert "ADJIT_CUDA_SYNC=1" in str(caught.value)
+    card.fake_fault(0)
     monkeypatch.setenv("ADJIT_CUDA_SYNC", "1")
+    function = aj.compile(squared, device="cuda", threads=1)
+    for _ in range(3):
+        function(x)                 # not on the fast path
     card.fake_fault(700)
     with pytest.raises(driver.CudaError, match="of squared") as caught:
         function(x)
