@@ -22,6 +22,7 @@ from adjit.passes.pipeline import PIPELINE, ROLL, Pass, PassRecord, PipelineResu
 from adjit.passes.tiling.tile_batch import tile_batch
 from adjit.runtime.backends import make_executable
 from adjit.runtime.caches.compile_once import compile_once
+from adjit.runtime.caches.disk_cache import compiler, compiler_files
 from adjit.runtime.caches.graph_cache import find_program, keep_program, program_key
 from adjit.runtime.distributed.agreement import check_collectives, collectives_of
 from adjit.runtime.first_call_notice import begin_stage
@@ -33,8 +34,14 @@ from adjit.runtime.warmup import WARM_UP
 if TYPE_CHECKING:
     from adjit.codegen.native import compile_program
     from adjit.runtime.backends import AnyExecutable
+    from adjit.runtime.cuda import code as device_code
+    from adjit.runtime.cuda import device_executable, devices, driver
 else:
     compile_program = LazyModule("adjit.codegen.native.compile_program")
+    device_code = LazyModule("adjit.runtime.cuda.code")
+    device_executable = LazyModule("adjit.runtime.cuda.device_executable")
+    devices = LazyModule("adjit.runtime.cuda.devices")
+    driver = LazyModule("adjit.runtime.cuda.driver")
 
 MIN_POOL_OPERATIONS = 1_000_000_000
 """Operations of a graph from which its first call waits for the thread pool, which is therefore created while the passes run."""
@@ -94,8 +101,9 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
     if not is_installed("scipy"):
         _check_libraries(graph)
     before: tuple[PassRecord, ...] = ()
-    is_cached = backend == "native" and not verify and on_pass is None
-    if is_cached and passes[:len(ROLL)] == ROLL:      # the text of a loop is shorter than that of its iterations
+    is_cached = (backend == "native" or (backend == "cuda" and isinstance(devices.driver(), driver.Driver))) and not verify and \
+        on_pass is None
+    if is_cached and backend == "native" and passes[:len(ROLL)] == ROLL:      # the text of a loop is shorter than that of its iterations
         rolled = run_rolling(graph, options)
         graph, passes, before = rolled.final, passes[len(ROLL):], rolled.records
 
@@ -104,9 +112,11 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
         return PipelineResult(result.graphs, (*before, *result.records))
 
     key, code = "", None
+    if is_cached and backend == "cuda":
+        return _compile_for_card(graph, options, threads, run_passes, on_pass, [step.name for step in passes], begin)
     if is_cached:
         target = native_target()
-        key = program_key(graph, [step.name for step in passes], options, target)
+        key = program_key(graph, [step.name for step in passes], options, target, compiler())
         code = find_program(key, graph)
         WARM_UP.notify_cache_lookup(missed=code is None)
     with compile_once(key) if key and code is None else nullcontext():
@@ -119,6 +129,22 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
         made = CompiledGraph(pipeline, executable, 0.0, (time.perf_counter() - begin) * 1e3)
     check_collectives(graph, collectives_of(made.pipeline.final) if code is None else code.artifact.collectives)
     return made
+
+
+def _compile_for_card(graph: Graph, options: Options, threads: int, run_passes: Callable[..., PipelineResult],
+                      on_pass: Callable[[str, Graph], None] | None, passes: Sequence[str], begin: float) -> CompiledGraph:
+    card = devices.driver()
+    key = program_key(graph, passes, options, card.target, compiler_files())
+    found = device_code.find_program(key, graph, card.target)
+    if found is not None:
+        planned, launches, ptx = found
+        made = device_executable.DeviceExecutable(planned, card, ptx, launches)
+        return CompiledGraph(DeferredPipeline(run_passes), made, 0.0, (time.perf_counter() - begin) * 1e3)
+    compiled = _compile_new(graph, "cuda", options, threads, run_passes, on_pass, "", begin)
+    assert isinstance(compiled.executable, device_executable.DeviceExecutable)
+    device_code.keep_program(key, compiled.pipeline.final, compiled.executable.launches)
+    check_collectives(graph, collectives_of(compiled.pipeline.final))
+    return compiled
 
 
 def _compile_new(graph: Graph, backend: str, options: Options, threads: int, run_passes: Callable[..., PipelineResult],

@@ -786,6 +786,6 @@ def make_compiled(fun: Callable[..., Any], compile_options: CompileOptions) -> C
         return base(fun, compile_options)
     with no_fork():     # the first call imports: a child forked in the middle of an import would wait for its end forever
         kind: type[CompiledFunction] = callable_type(base)
-        if compile_options.backend == "native" and compile_options.threads != 1 and usable_cores() > 1:
+        if compile_options.backend == "native" and compile_options.threads != 1 and usable_cores() > 1 and not is_tracing():
             WARM_UP.start()
     return kind(fun, compile_options)

@@ -67,6 +67,16 @@ class ValueGuard:
         return _told(self.expected, self.kind)
 
 
+class _Arrays(dict[Value, Any]):
+    """Arrays by value. What is in the memory of a device is copied when it is asked for: most traces decide on nothing."""
+
+    def __getitem__(self, value: Value) -> np.ndarray:
+        array = super().__getitem__(value)
+        if isinstance(array, DeviceLeaf):
+            self[value] = array = array.copied()
+        return array    # type: ignore[no-any-return]
+
+
 class CallValues:
     """Values of the call that is being traced.
 
@@ -81,7 +91,7 @@ class CallValues:
         self.expand = expand
         self._outcomes = tuple(outcomes)
         self._root: GraphBuilder | None = None
-        self._arrays: dict[Value, np.ndarray] = {}
+        self._arrays = _Arrays()
         self._varying: set[Value] = set()       # values that depend on an argument or a captured array
         self._fixed: set[Value] = set()         # values that do not
         self._lifted: dict[Value, Value] = {}
@@ -94,7 +104,7 @@ class CallValues:
 
     def bind(self, param: Value, array: Any) -> None:
         """Set the array for a parameter of the outermost graph."""
-        self._arrays[param] = array.copied() if isinstance(array, DeviceLeaf) else np.asarray(array, param.type.dtype)
+        self._arrays[param] = array if isinstance(array, DeviceLeaf) else np.asarray(array, param.type.dtype)
         self._varying.add(param)
 
     def array(self, value: Value, builder: GraphBuilder) -> np.ndarray:

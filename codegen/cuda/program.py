@@ -8,7 +8,7 @@ a function of Python.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from adjit.codegen.cuda.kernel import Kernel, Launch
@@ -105,11 +105,12 @@ plan, which knows nothing of how a device factors matrices, has none for that.""
 
 class DeviceProgram:
     """A planned graph as nodes. `checks` are the ops whose indices are checked: the word of each is 0, or one more than the number of the
-    first index out of range. `alignments` are bytes of which the addresses of parameters and results of a region are multiples. Raises
-    `UnsupportedError` for an op without code for devices."""
+    first index out of range. `alignments` are bytes of which the addresses of parameters and results of a region are multiples; `lower`
+    returns the launches of an op. Raises `UnsupportedError` for an op without code for devices."""
 
-    def __init__(self, planned: Graph, alignments: Mapping[Slot, int] | None = None):
-        self.assignment = BufferAssignment(planned)
+    def __init__(self, planned: Graph, alignments: Mapping[Slot, int] | None = None,
+                 lower: Callable[[Op, Memory], Sequence[Launch]] = lower_op):
+        self.assignment, self._lower = BufferAssignment(planned), lower
         self.checks: list[Op] = []
         self.nodes: list[Node | HostNode] = []
         self._alignments = alignments or {}
@@ -208,7 +209,7 @@ class DeviceProgram:
         shared = {j: operands.index(slot) for j, slot in enumerate(results)
                   if slot in operands and op.results[j].type.size}
         memory = Memory(shared, [*map(self._alignment, operands)], [*map(self._alignment, results)])
-        for launch in lower_op(op, memory):
+        for launch in self._lower(op, memory):
             places = []
             for pointer in launch.pointers:
                 if pointer.kind == "check":
@@ -237,7 +238,7 @@ class DeviceProgram:
             if op.name != "while_loop":
                 for index, (slot, value) in enumerate(zip(results[:len(results) - len(carried)], region.results, strict=False)):
                     alignments[Slot("result", index)] = math.gcd(self._alignment(slot), value.type.nbytes if op.name == "scan" else 0)
-            yield DeviceProgram(region, alignments)
+            yield DeviceProgram(region, alignments, self._lower)
 
     def _alignment(self, slot: Slot) -> int:
         """Bytes of which the address of a slot is a multiple: buffers themselves begin at multiples of the widest load."""

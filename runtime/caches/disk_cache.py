@@ -74,6 +74,16 @@ def compiler() -> tuple[str, ...]:
     return VERSION, f"llvmlite {llvmlite.__version__}", f"LLVM {'.'.join(map(str, binding.llvm_version_info))}"
 
 
+@cache
+def compiler_files() -> tuple[str, ...]:
+    """As `compiler`, for code that LLVM does not link: LLVM is not loaded, which takes 30 ms, and identified by its file."""
+    import llvmlite
+
+    folder = Path(llvmlite.__file__).parent / "binding"
+    libraries = [(path.name, path.stat()) for path in sorted(folder.glob("*llvmlite*"))]
+    return VERSION, f"llvmlite {llvmlite.__version__}", *(f"{name} {status.st_size} {status.st_mtime_ns}" for name, status in libraries)
+
+
 def sha256(content: bytes) -> str:
     """The hash of the content: 64 hexadecimal digits."""
     import hashlib  # loads OpenSSL, so not at `import adjit`

@@ -25,7 +25,7 @@ from adjit.ir.lazy_module import LazyModule
 from adjit.ir.printer import graph_text
 from adjit.ir.types import short_name
 from adjit.passes.options import Options
-from adjit.runtime.caches.disk_cache import compiler, disk_cache, find_code, sha256
+from adjit.runtime.caches.disk_cache import disk_cache, find_code, sha256
 from adjit.runtime.native.code import NativeCode
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ def compiler_source() -> str:
     return sha256(repr([source for folder in folders for source in sorted(_sources(folder))]).encode())
 
 
-def program_key(graph: Graph, pass_names: Sequence[str], options: Options, target: Target) -> str:
-    """The name of the cache entry for a traced graph."""
-    return sha256("\n".join([*compiler(), compiler_source(), target.name, repr(options), *pass_names, graph_text(graph)]).encode())
+def program_key(graph: Graph, pass_names: Sequence[str], options: Options, target: Target, versions: Sequence[str]) -> str:
+    """The name of the cache entry for a traced graph. `versions` are those of the compiler of its code."""
+    return sha256("\n".join([*versions, compiler_source(), target.name, repr(options), *pass_names, graph_text(graph)]).encode())
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from adjit.ir.ops.guard import GuardMiss, same_outcome
 from adjit.ir.ops.indexing import check_indices
 from adjit.ir.types import TensorType
 from adjit.runtime import settings
+from adjit.runtime.cuda.code import Launches, Lowering
 from adjit.runtime.cuda.device_array import Buffer, DeviceArray, new, put
 from adjit.runtime.cuda.device_loops import run_loop
 from adjit.runtime.cuda.devices import AnyDriver
@@ -41,9 +42,11 @@ class DeviceExecutable:
 
     kernels: Mapping[Op, Code] = {}      # other backends have one per fused op
 
-    def __init__(self, planned: Graph, driver: AnyDriver, ptx: Mapping[str, str] = MappingProxyType({})):
-        """`ptx` has the code of kernels that need not be compiled, by name."""
-        self.program, self.driver = DeviceProgram(planned), driver
+    def __init__(self, planned: Graph, driver: AnyDriver, ptx: Mapping[str, str] = MappingProxyType({}),
+                 launches: Launches | None = None):
+        """`ptx` has the code of kernels that need not be compiled, by name; `launches` are those that a cache had."""
+        self._lowering, self._is_cached = Lowering(launches), launches is not None
+        self.program, self.driver = DeviceProgram(planned, lower=self._lowering), driver
         self.assignment = self.program.assignment
         driver.prepare(self.program, ptx)
         types = {slot.offset: type for slot, type in self.assignment.buffers.items() if slot.space == "result"}
@@ -55,6 +58,16 @@ class DeviceExecutable:
         self._numbers: dict[int, tuple[bytes, DeviceArray]] = {}        # those of the last call, by their parameter
         self._writes = [role in WRITABLE_ROLES for role in planned.param_roles]
         self._launchers: dict[int, Callable[[Addresses], None]] = {}        # by the identity of the step
+
+    @cached_property
+    def lowered(self) -> DeviceProgram:
+        """The program with the text of its kernels, which a program of a cache does not have."""
+        return DeviceProgram(self.assignment.graph) if self._is_cached else self.program
+
+    @property
+    def launches(self) -> Launches:
+        """The launches of each op, for a cache."""
+        return self._lowering.made
 
     @cached_property
     def is_direct(self) -> bool:

@@ -20,11 +20,11 @@ import numpy as np
 
 from adjit.codegen.cuda.kernel import Kernel
 from adjit.codegen.cuda.program import DeviceProgram, Node
-from adjit.codegen.cuda.ptx import ptx_of
 from adjit.codegen.cuda.target import SM_80, SM_90
 from adjit.ir.errors import AdjitError, UnsupportedError
 from adjit.ir.lazy_module import LazyModule
 from adjit.runtime.cuda import graph
+from adjit.runtime.cuda.code import obtain_ptx
 from adjit.runtime.cuda.graph import Addresses, Arguments, LaunchGraph
 from adjit.runtime.reports.memory_blocks import format_bytes
 from adjit.tracer.user_location import find_user_location
@@ -170,7 +170,7 @@ class Driver:
         self._enter()
         for kernel in program.kernels.values():
             if kernel.name not in self.functions:
-                self._load(kernel, ptx.get(kernel.name) or ptx_of(kernel, self.target))
+                self._load(kernel, ptx.get(kernel.name) or obtain_ptx(kernel, self.target))
 
     def _load(self, kernel: Kernel, ptx: str) -> None:
         log = ctypes.create_string_buffer(1 << 14)

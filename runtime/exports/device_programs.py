@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from adjit.codegen.cuda.program import DeviceProgram
-from adjit.codegen.cuda.ptx import ptx_of
 from adjit.codegen.cuda.target import SM_80, SM_90
 from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.artifact import Artifact
@@ -24,6 +23,7 @@ from adjit.ir.graph import Graph
 from adjit.ir.ops.guard import GuardMiss
 from adjit.ir.types import SHORT_NAMES
 from adjit.runtime.cuda import devices
+from adjit.runtime.cuda.code import obtain_ptx
 from adjit.runtime.cuda.device_array import DeviceArray, put
 from adjit.runtime.cuda.device_executable import DeviceExecutable
 from adjit.runtime.cuda.device_inputs import DeviceInputs
@@ -48,7 +48,7 @@ def choose_levels(wanted: str | Sequence[str] | None) -> dict[str, Target]:
 
 def code(program: DeviceProgram, target: Target, digest: str) -> bytes:
     """PTX of all kernels, one after the other, with the digest of what describes them."""
-    kernels = "".join(f"//! kernel {name}\n{ptx_of(kernel, target)}\n" for name, kernel in program.kernels.items())
+    kernels = "".join(f"//! kernel {name}\n{obtain_ptx(kernel, target)}\n" for name, kernel in program.kernels.items())
     return f"// {digest}\n{kernels}".encode()
 
 

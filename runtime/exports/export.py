@@ -149,7 +149,7 @@ def _export(programs: Sequence[Program], described: DescribedWays, file_path: Pa
     manifest = _manifest(programs[0], ways, given, list(chosen))
     digest = description(manifest, parts)
     codes = {name: _code(text, at, digest) for name, (text, at) in texts.items()} if not on_device else {
-        member_of(number, code_member(level)): device_programs.code(program.executable.program, at, digest)    # type: ignore[union-attr, arg-type]
+        member_of(number, code_member(level)): device_programs.code(program.executable.lowered, at, digest)    # type: ignore[union-attr, arg-type]
         for number, program in enumerate(programs) for level, at in chosen.items()}
     write_archive(file_path, manifest, dict(sorted((parts | codes).items())))
     return [file_path]

@@ -24,7 +24,7 @@ def kernel_texts_of(executable: AnyExecutable) -> dict[str, str]:
     if isinstance(executable, NativeExecutable):
         return step_texts(executable)
     if isinstance(executable, device_executable.DeviceExecutable):
-        return {name: _device_text(kernel, executable) for name, kernel in executable.program.kernels.items()}
+        return {name: _device_text(kernel, executable) for name, kernel in executable.lowered.kernels.items()}
     return {use.name: use.kernel.source.text for use in kernel_uses(executable.assignment.graph, executable.kernels)}
 
 

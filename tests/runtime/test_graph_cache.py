@@ -20,7 +20,7 @@ from adjit.ir.parser import parse
 from adjit.passes.options import Options
 from adjit.runtime import compile_graph
 from adjit.runtime.caches import graph_cache
-from adjit.runtime.caches.disk_cache import disk_cache
+from adjit.runtime.caches.disk_cache import compiler, disk_cache
 from adjit.runtime.caches.graph_cache import program_key
 from adjit.runtime.native.code import native_is_supported, native_target
 
@@ -124,7 +124,7 @@ def test_the_key_covers_what_the_code_depends_on(monkeypatch: pytest.MonkeyPatch
     target = native_target()
 
     def key(op: str = "exp", passes: tuple[str, ...] = ("fuse",), options: Options | None = None) -> str:
-        return program_key(parse(text.format(op)), passes, options or Options(), target)
+        return program_key(parse(text.format(op)), passes, options or Options(), target, compiler())
 
     plain = key()
     assert key() == plain

@@ -13,6 +13,7 @@ from adjit.ir.graph import Graph
 from adjit.passes.options import Options
 from adjit.passes.pipeline import run_pipeline
 from adjit.runtime.cuda.device_executable import DeviceExecutable
+from adjit.runtime.cuda.devices import AnyDriver
 from adjit.runtime.cuda.emulated_driver import EmulatedDriver
 
 OPTIONS = Options(only_kernels=True, kernels=DEVICE_RULE)
@@ -38,7 +39,7 @@ def is_refused(case: Case) -> bool:
     return definition.kind is Kind.EXTERNAL or definition.name == "complex_matmul" or of_bools
 
 
-def executable_of(graph: Graph, driver: EmulatedDriver = DRIVER) -> DeviceExecutable:
+def executable_of(graph: Graph, driver: AnyDriver = DRIVER) -> DeviceExecutable:
     return DeviceExecutable(run_pipeline(graph, OPTIONS, True).final, driver)
 
 
