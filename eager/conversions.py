@@ -57,7 +57,8 @@ def install() -> None:
         "resolve_conj": _self, "resolve_neg": _self, "adjoint": _adjoint, "is_conj": _is_false, "is_neg": _is_false,
         "is_distributed": _is_false, "is_signed": _is_signed, "is_same_size": _is_same_size, "is_nonzero": _is_nonzero, "new": _new(0),
         "item": _item, "tolist": _tolist, "numpy": _numpy, "__array__": _array, "__dlpack__": _dlpack, "__dlpack_device__": _dlpack_device,
-        "__bool__": _bool, "__float__": _float, "__complex__": _complex, "__int__": _int, "__index__": _index, "__len__": _len,
+        "__bool__": _bool, "__float__": _float, "__complex__": _complex,
+        "_python_number": _python_number, "__int__": _int, "__index__": _index, "__len__": _len,
         "__iter__": _iter,
         "__format__": _format, "__array_ufunc__": TracedArray.__array_ufunc__, "__array_function__": _array_function,
         "__array_namespace__": array_namespace, "to_device": _to_device,
@@ -235,7 +236,7 @@ def _item(self: Tensor) -> bool | int | float:
 
 def _tolist(self: Tensor) -> Any:
     """Return the elements as nested lists of Python numbers."""
-    return _content(self).tolist()
+    return _content(self).tolist() if self.shape else _item(self)
 
 
 def _nonzero(self: Tensor, as_tuple: bool = False) -> Any:
@@ -392,6 +393,13 @@ def _complex(self: Tensor) -> complex:
     _check_store()
     number = complex(_element(self).item())
     check_number(self, "complex()")
+    return number
+
+
+def _python_number(self: Tensor, kind: type) -> Any:
+    _check_store()
+    number = read_number(_element(self))
+    check_number(self, f"{kind.__name__}()", 3)      # the class that stands for `kind` is in between
     return number
 
 

@@ -17,15 +17,15 @@ from adjit.tracer.user_location import find_user_location, warn_user
 _PREDICATE = re.compile(r"(\w+\s*\.\s*)*is(nan|inf|finite|close)\s*\(")
 
 
-def check_number(tensor: Tensor, what: str) -> None:
-    """Warn if `what`, called by the caller's caller, makes a Python number of a tensor that requires grad.
+def check_number(tensor: Tensor, what: str, depth: int = 2) -> None:
+    """Warn if `what`, called by the caller's caller, `depth` frames up, makes a Python number of a tensor that requires grad.
 
     Raises `NonDifferentiableError` if the number is written into an array (NumPy raises a `ValueError` from that error). Numbers that are
     only printed (`"%.3f" % loss`) or tested (`math.isnan(loss)`) lose nothing, nor do numbers that adjit's own functions read.
     """
     if not modes.grad or not tensor.requires_grad:      # type: ignore[attr-defined]
         return
-    frame = sys._getframe(2)
+    frame = sys._getframe(depth)
     if frame.f_globals.get("__name__", "").partition(".")[0] == "adjit":
         return
     use = _use_of_number(frame.f_code, frame.f_lasti)

@@ -22,6 +22,10 @@ class ArrayWrapper:
         """The array as a traced array of the trace under way."""
         raise NotImplementedError
 
+    def _python_number(self, kind: type) -> Any:
+        """What `kind(x)`, `float` or `int`, gives within the trace under way: a number that calls compute, where that is possible."""
+        raise NotImplementedError
+
     def as_argument(self, traced: Any) -> Any:
         """Argument for a traced function in place of this wrapper, whose content is the parameter `traced`."""
         raise NotImplementedError

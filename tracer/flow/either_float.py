@@ -48,6 +48,9 @@ class _Either(LiftedNumber):
     def is_python(self) -> bool:
         return self._refused()      # type: ignore[no-any-return]
 
+    def __round__(self, digits: Any = None) -> Any:
+        self._refused()
+
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         self._refused()     # `np.real(x)` has the class of `x`
 

@@ -244,6 +244,39 @@ def read_number(array: TracedArray) -> Any:
     return number
 
 
+def is_read_number(x: Any) -> bool:
+    """True for a number that the function read of an array, or computed of such."""
+    return type(x) in _CLASSES.values() and x.is_read     # type: ignore[no-any-return]
+
+
+def as_float(number: LiftedNumber) -> LiftedNumber:
+    """What `float()` makes of a number."""
+    if number.kind is float:
+        return number
+    with emitting(scope_of(number).builder):
+        return _made(float_of(number, number), float, number)
+
+
+def as_integer(number: LiftedNumber) -> LiftedNumber:
+    """What `int()` makes of a number. Of a float the program checks that it is finite, and the integer within 2 ** 52."""
+    with emitting(scope_of(number).builder):
+        if number.kind is not float:
+            value, bound = _integer(number)
+            return _made(value, int, number, bound=bound)
+        return _whole(ops.trunc(number.value), number)
+
+
+def _whole(value: Value, number: LiftedNumber) -> LiftedNumber:
+    """The integer that a whole float is."""
+    _check_size(value, number)
+    return _made(ops.convert(value, dtype=I64), int, number, bound=LARGEST_INTEGER)
+
+
+def _check_size(value: Value, number: LiftedNumber) -> None:
+    most = ops.constant(value=float(LARGEST_INTEGER), dtype=F64, shape=())
+    check(ops.less(ops.abs(value), most), number)
+
+
 def python_kind(number: TracedArray) -> type:
     """Class of the number that a traced scalar stands for."""
     if isinstance(number, LiftedNumber):
@@ -473,6 +506,57 @@ def _positive(a: LiftedNumber) -> LiftedNumber:
     return _made(value, int, a, bound=bound)
 
 
+_SPLIT = float((1 << 27) + 1)
+_MOST_DIGITS = 22       # powers of ten up to this one are floats
+
+
+def _rounded(a: LiftedNumber, digits: int) -> LiftedNumber:
+    """The float next to the decimal number of so many digits that is next to a float, as Python's `round` gives it.
+
+    The scaled number rounds to a half where it is next to one: the error of its product, which Dekker's method gives, says on which side it
+    is. A whole number of at most 2 ** 52, divided by a power of ten that is a float, is the float next to the decimal number.
+    """
+    def constant(value: float) -> Value:
+        return ops.constant(value=value, dtype=F64, shape=())
+
+    size, scale = ops.abs(a.value), float(10 ** digits)
+    scaled = ops.multiply(size, constant(scale))
+    _check_size(scaled, a)
+    (x, x_rest), (y, y_rest) = _halves(size, constant(_SPLIT)), map(constant, _halves_of(scale))
+    error = ops.add(ops.add(ops.subtract(ops.multiply(x, y), scaled), ops.multiply(x, y_rest)), ops.multiply(x_rest, y))
+    error = ops.add(error, ops.multiply(x_rest, y_rest))
+    whole, zero = ops.floor(scaled), constant(0.0)
+    rest, half = ops.subtract(scaled, whole), constant(0.5)
+    odd = ops.not_equal(ops.remainder(whole, constant(2.0)), zero)
+    above = ops.logical_or(ops.greater(error, zero), ops.logical_and(ops.equal(error, zero), odd))
+    up = ops.logical_or(ops.greater(rest, half), ops.logical_and(ops.equal(rest, half), above))
+    nearest = ops.divide(ops.add(whole, ops.convert(up, dtype=F64)), constant(scale))
+    signed = ops.select(ops.less(a.value, zero), ops.negative(nearest), nearest)
+    return _made(ops.select(ops.equal(nearest, zero), ops.multiply(a.value, zero), signed), float, a)      # -0.0 of -0.0001
+
+
+def _halves(x: Value, factor: Value) -> tuple[Value, Value]:
+    """A float as the sum of two of 26 bits, whose products are exact."""
+    large = ops.multiply(x, factor)
+    first = ops.subtract(large, ops.subtract(large, x))
+    return first, ops.subtract(x, first)
+
+
+def _halves_of(x: float) -> tuple[float, float]:
+    large = x * _SPLIT
+    first = large - (large - x)
+    return first, x - first
+
+
+def _round(self: LiftedNumber, digits: Any = None) -> LiftedNumber:
+    if self.kind is not float:
+        return as_integer(self) if digits is None or (type(digits) is int and digits >= 0) else self._refused()   # type: ignore[no-any-return]
+    if digits is not None and not (type(digits) is int and 0 <= digits <= _MOST_DIGITS):
+        self._refused()
+    with emitting(scope_of(self).builder):
+        return _whole(ops.rint(self.value), self) if digits is None else _rounded(self, digits)
+
+
 BINARY: dict[str, Callable[[str, Any, Any], Any]] = {
     **dict.fromkeys(("add", "sub", "mul"), _sum_or_product), **dict.fromkeys(("truediv", "floordiv", "mod"), _quotient),
     "pow": _power, **dict.fromkeys(("and", "or", "xor"), _bits)}
@@ -529,9 +613,10 @@ def _install() -> None:
     for name in REFUSED:
         for prefix in ("", "r", *(("i",) if name != "divmod" else ())):
             setattr(LiftedNumber, f"__{prefix}{name}__", LiftedNumber._refused)
-    for name in ("__getitem__", "__len__", "__iter__", "__invert__", "__round__", "__floor__", "__ceil__", "__trunc__", "__float__",
+    for name in ("__getitem__", "__len__", "__iter__", "__invert__", "__floor__", "__ceil__", "__trunc__", "__float__",
                  "__complex__"):
         setattr(LiftedNumber, name, LiftedNumber._refused)
+    LiftedNumber.__round__ = _round     # type: ignore[attr-defined]
     LiftedNumber.__neg__, LiftedNumber.__pos__, LiftedNumber.__abs__ = _one(_negative), _one(_positive), _one(_absolute)    # type: ignore
 
 

@@ -58,5 +58,5 @@ def _shows(frame: FrameType, steps: list[dis.Instruction], call: dis.Instruction
             user, arguments = consumer_of(steps, index)
             names = call.opname == "CALL_KW"        # lie above the arguments
             if user is not None and user.offset == call.offset and arguments == (call.arg or 0) + names:
-                return without_stand_in(frame.f_globals.get(step.argval, _SHOWING[step.argval])) is _SHOWING[step.argval]
+                return bool(without_stand_in(frame.f_globals.get(step.argval, _SHOWING[step.argval])) == _SHOWING[step.argval])
     return False

@@ -1,25 +1,30 @@
 """`type(x)` while a function is traced: the class of what a traced array, or a container or array that is watched, stands for. And `print`,
-which is quiet in further traces for one call; `len(x)`, which knows that it is a number of rows; and `hasattr(x, "dtype")`, which is False
-for a Python number.
+which is quiet in further traces for one call; `len(x)`, which knows that it is a number of rows; `float(x)` and `int(x)` of tensors, which
+calls compute; and `hasattr(x, "dtype")`, which is False for a Python number.
 
-Python does not ask an object for the result of `type(x)`, and makes an integer of its own of the result of `len(x)`. So for the time of a
-trace the name `type` is bound in the globals of the functions that use it, to an object that is Python's `type` in all else; and so are
-`print`, `hasattr`, `getattr`, and in traces for any number of rows `len`.
+Python does not ask an object for the result of `type(x)`, and makes numbers of its own of the results of `len(x)`, `float(x)` and `int(x)`.
+So for the time of a trace the name `type` is bound in the globals of the functions that use it, to an object that is Python's `type` in
+all else; and so are `print`, `hasattr`, `getattr`, in traces for any number of rows `len`, and where the functions do nothing else with
+these classes than to call them, `float` and `int`.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+
+import numpy as np
 
 from adjit.ir.thread_context import thread
 from adjit.tracer.array import TracedArray
 from adjit.tracer.array_wrapper import ArrayWrapper
+from adjit.tracer.flow.lifted_numbers import LiftedNumber, as_float, as_integer, is_read_number
 from adjit.tracer.guards.printing import printed
 from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.guards.tallies import is_tally
+from adjit.tracer.scope import is_tracing
 
 
 def class_that_stands(x: Any) -> Any:
@@ -33,32 +38,65 @@ def class_that_stands(x: Any) -> Any:
 
 
 class _Asked(type):
-    """Class of what stands for `type`."""
+    """Class of what stands for `own`, a class of Python's, where it is called: with one argument it gives `answer`."""
+
+    own: Any
+    answer: Callable[[Any], Any]
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        return class_that_stands(*args) if len(args) == 1 and not kwargs else type(*args, **kwargs)
+        return cls.answer(*args) if len(args) == 1 and not kwargs else cls.own(*args, **kwargs)
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, type)
+        return isinstance(instance, cls.own)
 
     def __subclasscheck__(cls, subclass: Any) -> bool:
-        return issubclass(subclass, type)
+        return issubclass(subclass, cls.own)
 
     def __eq__(cls, other: object) -> bool:
-        return other is cls or other is type
+        return other is cls or other is cls.own
 
     def __hash__(cls) -> int:
-        return hash(type)
+        return hash(cls.own)
 
     def __or__(cls, other: Any) -> Any:     # type: ignore[override]
-        return type | other
+        return cls.own | other
 
     def __repr__(cls) -> str:
-        return repr(type)
+        return repr(cls.own)
 
 
 class _Type(metaclass=_Asked):
     """What `type` is for the functions of a trace."""
+
+    own, answer = type, class_that_stands
+
+
+class _Float(metaclass=_Asked):
+    """What `float` is for the functions of a trace."""
+
+    own, dtype = float, np.dtype(float)     # another thread may make arrays
+
+    @staticmethod
+    def answer(x: Any) -> Any:
+        """What `float(x)` gives."""
+        return _number_of(x, float, as_float)
+
+
+class _Int(metaclass=_Asked):
+    """What `int` is for the functions of a trace."""
+
+    own, dtype = int, np.dtype(int)
+
+    @staticmethod
+    def answer(x: Any) -> Any:
+        """What `int(x)` gives."""
+        return _number_of(x, int, as_integer)
+
+
+def _number_of(x: Any, own: type, converted: Callable[[LiftedNumber], Any]) -> Any:
+    if issubclass(type(x), ArrayWrapper) and is_tracing():
+        x = x._python_number(own)
+    return converted(x) if is_read_number(x) else own(x)
 
 
 def length_of(obj: Any, /) -> int:
@@ -83,7 +121,8 @@ def _is_of_arrays(obj: Any, name: Any) -> bool:
         class_that_stands(obj), name)
 
 
-_STANDING = {"print": printed, "len": length_of, "type": _Type, "hasattr": has_attribute, "getattr": attribute}
+_CALLED = {"float": _Float, "int": _Int}
+_STANDING = {**_CALLED, "print": printed, "len": length_of, "type": _Type, "hasattr": has_attribute, "getattr": attribute}
 _lock = threading.Lock()
 _users: dict[tuple[int, str], int] = {}     # number of traces under way that bound the name, by identity of the globals
 
@@ -98,6 +137,8 @@ def types_asked(known: Reachability) -> Iterator[None]:
             for name, space in known.asking.values():
                 stands: Any = _STANDING[name]
                 if (name == "type" and known.compares_type) or (name == "len" and thread.context.row_probe is None):
+                    continue
+                if name in _CALLED and (id(space), name) in known.not_only_called:
                     continue
                 if space.setdefault(name, stands) is stands:
                     bound.append((space, name, stands))

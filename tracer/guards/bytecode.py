@@ -451,6 +451,18 @@ def compares_type(code: CodeType) -> bool:
     return any(map(compares_type, nested_code(code)))
 
 
+@lru_cache(maxsize=4096)
+def only_calls(code: CodeType, name: str) -> bool:
+    """True if code, and code within it, does nothing else with a global than to call it with one argument."""
+    steps = instructions(code)
+    for index, step, loaded in loads_of(steps):
+        if loaded == name and step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            user, above = consumer_of(steps, index)
+            if user is None or user.opname != "CALL" or user.arg != 1 or above != 1:
+                return False
+    return _EVALUATING.isdisjoint(code.co_names) and all(only_calls(inner, name) for inner in nested_code(code))
+
+
 def is_call_of(code: CodeType, offset: int, name: str) -> bool:
     """True if the instruction at an offset calls a function or method of this name."""
     steps = instructions(code)

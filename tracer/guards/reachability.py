@@ -61,6 +61,7 @@ from adjit.tracer.guards.bytecode import (
     globals_of,
     imports_of,
     names_of,
+    only_calls,
     optional_attributes,
     stored_by,
     texts_of,
@@ -162,6 +163,7 @@ class Reachability:
         self.names = mentions.names
         self.found = walk.found
         self.codes, self.asking, self.compares_type = walk.codes, walk.asking, walk.compares_type
+        self.not_only_called = walk.not_only_called
         self.stored_variables, self.held, self.tables = walk.stored_variables, walk.held, walk.tables
         self.unguarded, self.followed = walk.unguarded, tuple(walk.seen.values())
         self.calls_libraries = walk.calls_libraries or not mentions.names.isdisjoint(_READERS)
@@ -197,6 +199,7 @@ class _Walk:
         self.scopes: dict[int, dict[str, Any]] = {}     # globals of the functions that evaluate texts
         self.asking: dict[tuple[int, str], tuple[str, dict[str, Any]]] = {}     # globals of those that call `type`, `print`, ...
         self.compares_type = False
+        self.not_only_called: set[tuple[int, str]] = set()      # globals of those that do more with `float` or `int` than to call it
         self.texts: dict[CodeType, None] = {}           # code of these texts
         self.found: list[Source] = []
         self.codes: list[CodeType] = []
@@ -411,6 +414,10 @@ class _Walk:
             self.compares_type = self.compares_type or compares_type(code)
         for name in {"print", "len", "hasattr", "getattr"} & globals_of(code):
             self.asking[id(scope), name] = name, scope
+        for name in {"float", "int"} & globals_of(code):
+            self.asking[id(scope), name] = name, scope
+            if not only_calls(code, name):
+                self.not_only_called.add((id(scope), name))
         self.imports(code, scope)
         if MODULES in names_of(code):
             for text in filter(str.isidentifier, texts_of(code)):

@@ -71,6 +71,22 @@ def smoothed(model: Any, around: Any, x: aj.Tensor) -> float:
     return sum(around.window) / len(around.window)
 
 
+@traces(1)
+def converted(model: Any, around: Any, x: aj.Tensor) -> Any:
+    loss = loss_of(model, x)
+    around.losses.append(float(loss))
+    around.total += int((model(x).argmax(1) == 0).sum()) / len(x)
+    halves = 0.0625 * int(1000 * loss.item()), loss.tolist() * 0.0 - 0.0004
+    rounded = round(loss.item(), 3), round(float(loss)), round(-float(loss), 12)
+    return float(loss), {"rounded": rounded}, [round(x, 3) for x in halves], int("3")
+
+
+@traces(3)      # then step by step: `float` is more than a function here
+def handed_on(model: Any, around: Any, x: aj.Tensor) -> Any:
+    convert = float
+    return convert(loss_of(model, x))
+
+
 @traces(2)      # the sum is an integer first
 def metered(model: Any, around: Any, x: aj.Tensor) -> float:
     around.meter.update(loss_of(model, x).item(), x.size(0))
