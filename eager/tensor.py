@@ -6,6 +6,7 @@ This file holds the content of a tensor. Its methods are in `autograd_methods` (
 from __future__ import annotations
 
 import weakref
+from collections import deque
 from collections.abc import Callable
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -217,7 +218,7 @@ def _opened(data: Any) -> Any:
     if isinstance(data, Tensor):
         _warn_of_lost_gradient(data)
         return data.traced() if is_tracing() else data.array.copied() if isinstance(data.array, DeviceLeaf) else data.array
-    return [_opened(item) for item in data] if isinstance(data, (list, tuple)) else data
+    return [_opened(item) for item in data] if isinstance(data, (list, tuple, deque)) else data
 
 
 def _warn_of_lost_gradient(data: Tensor) -> None:

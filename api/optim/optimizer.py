@@ -40,6 +40,7 @@ class Optimizer(Stateful):
     """
 
     _filled_later: tuple[str, ...] = ("state",)
+    _not_saved: frozenset[str] = frozenset()        # names of state that `state_dict` leaves out
     _hooks_before: list[Callable[..., Any]] | None = None
     _hooks_after: list[Callable[..., Any]] | None = None
 
@@ -213,7 +214,7 @@ class Optimizer(Stateful):
                 numbers[id(param)] = len(numbers)
             groups.append({**copy.deepcopy({key: value for key, value in group.items() if key != "params"}),
                            "params": [numbers[id(param)] for param in group["params"]]})
-        state = {numbers[id(param)]: {name: _copied(value) for name, value in known.items()}
+        state = {numbers[id(param)]: {name: _copied(value) for name, value in known.items() if name not in self._not_saved}
                  for param, known in self.state.items() if id(param) in numbers and known}
         return {"state": dict(sorted(state.items())), "param_groups": groups}
 

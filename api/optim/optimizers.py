@@ -28,7 +28,7 @@ class SGD(Optimizer):
 
     `v = momentum * v + (1 - dampening) * g` (`g` at the first step), `p -= lr * v`, where `g` is the gradient plus `weight_decay * p`;
     with `nesterov`, `p -= lr * (g + momentum * v)`; with `maximize` the gradient is negated.
-    State: `momentum_buffer`; `step`, an int64 tensor of no dimensions, where there is dampening.
+    State: `momentum_buffer`; `step`, an int64 tensor of no dimensions, where there is dampening. Saved is `momentum_buffer` alone.
     Source: Sutskever et al., On the importance of initialization and momentum in deep learning, 2013, as in `torch.optim.SGD`.
 
     >>> import adjit as aj
@@ -39,6 +39,8 @@ class SGD(Optimizer):
     >>> x
     tensor([0., 0.], requires_grad=True)
     """
+
+    _not_saved = frozenset({"step"})      # PyTorch has none: momentum is there from the second step on
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0, dampening: float = 0, weight_decay: float = 0,
                  nesterov: bool = False, *, maximize: bool = False, **unused: Unpack[Implementation]):

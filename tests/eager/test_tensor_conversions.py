@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import operator
 import pickle
+from collections import deque
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,7 @@ def test_dtypes():
 
 def test_promotion_of_floats():
     assert (tensor([1.0]) * 2.5).dtype == np.float32
+    assert tensor(deque([np.float64(1), 2.0])).dtype == np.float64
     assert (tensor([1.0]) + np.float64(1)).dtype == np.float32       # NumPy's numbers count as Python's
     assert (np.ones(1) + tensor([1.0])).dtype == np.float64
     assert isinstance(np.ones(1) + tensor([1.0]), Tensor)
