@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import accumulate
 from math import ceil
 
 from adjit.codegen.llvm.module import Definition
@@ -38,6 +40,7 @@ from adjit.ir.analysis.buffer_assignment import (
     carried_by_panels,
     is_dealt,
     nested_ops,
+    padded_bytes,
     part_bytes,
     region_memory,
 )
@@ -45,7 +48,7 @@ from adjit.ir.analysis.collective_order import table_of
 from adjit.ir.communicator import ENTERED, LEFT
 from adjit.ir.graph import Op, carried_operands
 from adjit.ir.memory_sizes import aligned
-from adjit.ir.ops.panels import PANELS_PER_PART
+from adjit.ir.ops.panels import PANELS_PER_PART, least_rows
 from adjit.ir.ops.traits import CONTROL_FLOW
 
 ASSUMED_TRIP_COUNT = 64
@@ -209,7 +212,7 @@ class _RegionBuilder(StepBuilder):
         part are the results; those of the others lie behind one another in the op's scratch memory, each `nbytes`, at the offsets
         `places`."""
         op, outer = self.op, (self.pool, self.inner_scratch)
-        initial, slices, sizes = (op.attrs[name] for name in ("initial", "slices", "sizes"))
+        initial, slices, sizes, beginnings = (op.attrs[name] for name in ("initial", "slices", "sizes", "beginnings"))
         rows = len(op.results) - len(initial)
         with self.function("step.part", SIGNATURE, result="i64"):
             operands, results, scratch = self.argument_pointers()
@@ -218,10 +221,12 @@ class _RegionBuilder(StepBuilder):
             if dealt:       # a single part has all threads
                 self.pool = self.select(self.compare("eq", used, 1), "ptr", self.pool, "null")
             memory = self.region_scratch(scratch, dealt)
-            whole, begin = self.let(f"udiv i64 {count}, {sizes[0]}"), self.alloca("i64")
+            whole, begin, last = self.let(f"udiv i64 {count}, {sizes[0]}"), self.alloca("i64"), self.alloca("i64")
+            spare = [self.at(scratch, 1, (op.attrs["parts"] - 1) * nbytes + at)
+                     for at in accumulate(padded_bytes(op)[:-1], initial=0)] if op.attrs["padded"] else []
             arrays = [self.arrays(number) for number in range(len(op.regions) - 1)]
             for number, (params, targets) in enumerate(arrays):
-                self.set_pointers(params, [*[None] * (len(initial) + slices), begin, *operands[slices + 1:]])
+                self.set_pointers(params, [*[None] * (len(initial) + slices), begin, last, *operands[slices + 1:]])
                 self.set_pointers(targets, [*[None] * rows, *self.result_pointers(number, memory)[rows:]])
             with self.for_range("%low", "%high", empty=True) as loop:
                 part = loop.counter
@@ -230,8 +235,8 @@ class _RegionBuilder(StepBuilder):
                     is_first = self.compare("eq", part, 0)
                     carried = [self.select(is_first, "ptr", own, self.at(scratch, 1, place, (self.sub(part, 1), nbytes)))
                                for own, place in zip(carried, places, strict=True)]
-                if op.attrs["beginnings"]:
-                    few = self.compare("ult", self.sub(count, 1), sizes[0] - 1)
+                if beginnings:
+                    few = self.compare("ult", self.sub(count, 1), least_rows(sizes, op.attrs["padded"])[-1 - beginnings] - 1)
                     with self.if_(self.not_(few)):
                         self.fill_carried(carried)
                 else:
@@ -241,37 +246,51 @@ class _RegionBuilder(StepBuilder):
                 low, high = (self.mul(self.let(f"udiv i64 {self.mul(whole, at)}, {used}"), sizes[0]) for at in (part, self.add(part, 1)))
                 self.store("i64", low, begin)
                 end = self.select(self.compare("eq", self.add(part, 1), used), "i64", count, high)
-                for number, size in enumerate(sizes):
-                    if number and op.attrs["beginnings"]:
+                self.store("i64", end, last)
+                for number, (size, least) in enumerate(zip(sizes, least_rows(sizes, op.attrs["padded"]), strict=True)):
+                    panel = partial(self.panel, size=size, operands=operands, results=results, carried=carried, begin=begin, end=end,
+                                    memory=memory, spare=spare if least < size else ())
+                    if number >= len(sizes) - beginnings:
                         is_begun = self.compare("ne", self.load("i64", begin), 0)
-                        with self.if_(self.both(few, self.not_(self.either(is_begun, self.compare("slt", count, size))))):
-                            other = len(sizes) + number - 1
-                            self.panel(other, size, operands, results, carried, arrays[other], begin, memory)
-                    self.panels_of_size(number, size, operands, results, carried, arrays[number], begin, end, memory)
+                        with self.if_(self.both(few, self.not_(self.either(is_begun, self.compare("slt", count, least))))):
+                            other = number + beginnings
+                            panel(other, arrays=arrays[other])
+                    with self.loop():
+                        with self.if_(self.compare("slt", self.sub(end, self.load("i64", begin)), least)):
+                            self.break_()
+                        panel(number, arrays=arrays[number])
             self.ret("i64", 0)
         self.pool, self.inner_scratch = outer
 
-    def panels_of_size(self, number: int, size: int, operands: Sequence[str], results: Sequence[str], carried: Sequence[str],
-                       arrays: tuple[str, str], begin: str, end: str, memory: str) -> None:
-        """A loop over the panels of a size from row `begin` to row `end`, which leaves the row behind them in `begin`."""
-        with self.loop():
-            with self.if_(self.compare("sgt", self.add(self.load("i64", begin), size), end)):
-                self.break_()
-            self.panel(number, size, operands, results, carried, arrays, begin, memory)
-
     def panel(self, number: int, size: int, operands: Sequence[str], results: Sequence[str], carried: Sequence[str],
-              arrays: tuple[str, str], begin: str, memory: str) -> None:
-        """A panel from row `begin` on, by the region `number`; leaves the row behind it in `begin`."""
+              arrays: tuple[str, str], begin: str, end: str, memory: str, spare: Sequence[str]) -> None:
+        """A panel from row `begin` on, by the region `number`; leaves the row behind it in `begin`. Of fewer rows up to `end` than a panel
+        has, copies lie in the memory `spare`, if there is any, the last row repeated."""
         op, region, (params, targets) = self.op, self.op.regions[number], arrays
-        carries, position = len(carried), self.load("i64", begin)
-        for index in range(op.attrs["slices"]):
-            row_bytes = region.params[carries + index].type.nbytes // size
-            self.set_pointer(params, carries + index, self.row(operands[index], position, row_bytes))
-        for index in range(len(op.results) - carries):
-            self.set_pointer(targets, index, self.row(results[index], position, region.results[index].type.nbytes // size))
+        carries, slices, position = len(carried), op.attrs["slices"], self.load("i64", begin)
+        types = [value.type for value in (*region.params[carries:carries + slices], *region.results[:len(op.results) - carries])]
+        row_bytes = [type.nbytes // size for type in types]
+        places = [self.row(array, position, nbytes) for array, nbytes in zip((*operands[:slices], *results), row_bytes, strict=False)]
+        used = places
+        if spare:
+            there = self.smaller(self.sub(end, position), size)
+            is_short = self.compare("slt", there, size)
+            used = [self.select(is_short, "ptr", copy, place) for copy, place in zip(spare, places, strict=True)]
+            with self.if_(is_short):
+                for copy, place, nbytes in zip(spare[:slices], places, row_bytes, strict=False):
+                    self.copy(copy, place, self.mul(there, nbytes))
+                    with self.for_range(there, size) as loop:
+                        self.copy(self.row(copy, loop.counter, nbytes), self.row(place, self.sub(there, 1), nbytes), nbytes)
+        for index, pointer in enumerate(used[:slices]):
+            self.set_pointer(params, carries + index, pointer)
+        self.set_pointers(targets, used[slices:])
         self.call_region(number, params, targets, memory)
+        if spare and len(places) > slices:
+            with self.if_(is_short):
+                for copy, place, nbytes in zip(spare[slices:], places[slices:], row_bytes[slices:], strict=True):
+                    self.copy(place, copy, self.mul(there, nbytes))
         self.copy_back(number, carried, memory)
-        self.store("i64", self.add(position, size), begin)
+        self.store("i64", self.add(position, there if spare else size), begin)
 
     def fill_carried(self, carried: Sequence[str]) -> None:
         """Fill the carried values of a part with what they begin with."""
@@ -363,7 +382,7 @@ class _RegionBuilder(StepBuilder):
         """The pointer to a row of an array of rows."""
         return self.at(base, 1, self.mul(position, nbytes))
 
-    def copy(self, to: str, source: str, nbytes: int) -> None:
+    def copy(self, to: str, source: str, nbytes: int | str) -> None:
         if nbytes:
             super().copy(to, source, nbytes)
 

@@ -93,7 +93,7 @@ def _param_storages(op: Op, operands: Sequence[_Storage | None], slots: Sequence
     if op.name == "panels":
         rows = [storage and _Storage(storage.slot, (-(value.type.shape[0] // op.attrs["sizes"][0]), *value.type.shape[1:]))
                 for storage, value in zip(operands[:slices], op.operands[:slices], strict=True)]
-        return [*slots[len(op.results) - len(op.attrs["initial"]):len(op.results)], *rows, None, *operands[slices + 1:]]
+        return [*slots[len(op.results) - len(op.attrs["initial"]):len(op.results)], *rows, None, None, *operands[slices + 1:]]
     carries = op.attrs["carries"]
     carried = slots[len(op.results) - carries:len(op.results)]
     sliced = [storage and _Storage(storage.slot, storage.base_shape or value.type.shape)

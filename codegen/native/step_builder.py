@@ -210,7 +210,7 @@ class StepBuilder(VectorBuilder):
         """Lanes of vectors for `count` elements of `size` bytes: those of the target, or the next power of two below `count`."""
         return min(self.target.lanes(size), power_of_two_below(count))
 
-    def copy(self, target: str, source: str, size: int) -> None:
+    def copy(self, target: str, source: str, size: int | str) -> None:
         """Copy `size` bytes."""
         self.call("void", "@llvm.memcpy.p0.p0.i64", ("ptr", target), ("ptr", source), ("i64", str(size)), ("i1", "false"))
 

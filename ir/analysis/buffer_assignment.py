@@ -128,11 +128,21 @@ def _is_own_update(region: Graph, param: int, result: int) -> bool:
 
 
 def part_bytes(op: Op) -> int:
-    """Bytes of the carried values of the parts of `panels`, behind one another; those of the first part are the results."""
-    if op.name != "panels" or op.attrs["parts"] == 1:
+    """Bytes of the carried values of the parts of `panels`, behind one another, those of the first part being the results, and of the rows
+    of a padded panel."""
+    if op.name != "panels":
         return 0
     parts: int = op.attrs["parts"]
-    return (parts - 1) * sum(aligned(value.type.nbytes) for value in carried_by_panels(op))
+    return (parts - 1) * sum(aligned(value.type.nbytes) for value in carried_by_panels(op)) + sum(padded_bytes(op))
+
+
+def padded_bytes(op: Op) -> list[int]:
+    """Bytes of the rows of the largest padded panel of each array of rows that `panels` take, then of each that they give."""
+    if not op.attrs["padded"]:
+        return []
+    values = (*op.operands[:op.attrs["slices"]], *op.results[:len(op.results) - len(op.attrs["initial"])])
+    largest, size = op.attrs["sizes"][:2]
+    return [aligned(value.type.nbytes // largest * size) for value in values]
 
 
 def carried_by_panels(op: Op) -> tuple[Value, ...]:

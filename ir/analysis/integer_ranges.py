@@ -247,9 +247,9 @@ class _Walk:
         return [region for region, _ in done], [_join(each) for each in zip(*(results for _, results in done), strict=True)]
 
     def panels(self, op: Op, given: list[Range | None]) -> tuple[list[Graph], list[Range | None]]:
-        """Nothing is known of rows and of what is carried; the number of the first row is none that is negative."""
+        """Nothing is known of rows and of what is carried; numbers of rows are none that are negative."""
         slices = op.attrs["slices"]
-        known = [*[None] * (len(op.attrs["initial"]) + slices), (0, MAX_ROWS), *given[slices + 1:]]
+        known = [*[None] * (len(op.attrs["initial"]) + slices), (0, MAX_ROWS), (0, MAX_ROWS), *given[slices + 1:]]
         *bodies, combine = op.regions
         return [*(self.region(region, known)[0] for region in bodies), combine], []
 

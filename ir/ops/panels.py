@@ -18,12 +18,18 @@ from adjit.ir.types import I64, TensorType
 PANEL_SIZES = (64, 8, 1)
 """Rows of panels."""
 
-SIZES_OF_LARGE_SUMS = (64, 16, 4, 1)
-"""Rows of panels of functions with large sums, such as gradients of large layers: each panel reads and writes them, so that few panels
-count. They are more code."""
+SIZES_OF_LARGE_LAYERS = (64, 32, 16, 8, 2, 1)
+"""Rows of panels of functions with large sums, such as gradients of large layers, or products with large matrices: each panel reads them
+all, so that few panels count. They are more code."""
+
+SIZES_OF_NARROW_LAYERS = (256, *SIZES_OF_LARGE_LAYERS)
+"""The same where the numbers of a row are few beside them."""
 
 NARROW_SIZES = (512, *PANEL_SIZES)
 """Rows of panels of functions of few numbers a row: a panel costs 10 ns besides, and 64 rows of a density take 30."""
+
+ROWS_PER_PASS = 4
+"""Rows that take as long to compute as it takes to read large layers: 3 of 784 x 256 (float32), 7 of 1,024 x 1,024."""
 
 MOST_ROWS = 1_000_003
 """Most rows of a call that a program for any number serves: what Python does for more was not seen. It is a prime, so that hardly another
@@ -45,15 +51,15 @@ def row_type(type: TensorType, sizes: Sequence[int], number: int) -> TensorType:
 
 
 def _infer(*types: TensorType, regions: Sequence[Graph], initial: tuple[Any, ...], slices: int, sizes: tuple[int, ...], parts: int,
-           beginnings: int, **attrs: Any) -> tuple[TensorType, ...]:
+           beginnings: int, padded: bool, **attrs: Any) -> tuple[TensorType, ...]:
     carries = len(initial)
     *regions, combine = regions
     if parts < 1:
         raise ShapeError(f"rows in {parts} parts: one is the least")
     if not sizes or sizes[-1] != 1 or list(sizes) != sorted(set(sizes), reverse=True) or len(regions) != len(sizes) + beginnings:
         raise ShapeError(f"panels of {sizes} rows, and {beginnings} that begin, for {len(regions)} regions: sizes fall to 1")
-    if beginnings not in (0, len(sizes) - 1):
-        raise ShapeError(f"{beginnings} regions begin: all sizes but the largest, or none, have one that does")
+    if not 0 <= beginnings < len(sizes):
+        raise ShapeError(f"{beginnings} regions begin, of {len(sizes)} sizes: the largest has none that does")
     if types[slices] != TensorType(I64, ()):
         raise ShapeError(f"the number of rows is {types[slices]}, expected i64[]")
     if any(not type.shape or type.shape[0] % sizes[0] for type in types[:slices]):
@@ -64,8 +70,8 @@ def _infer(*types: TensorType, regions: Sequence[Graph], initial: tuple[Any, ...
         if region is combine:
             given, made = [*carried, *carried], carried
         else:
-            size = number if number < len(sizes) else number - len(sizes) + 1
-            given = [*carried, *(row_type(type, sizes, size) for type in types[:slices]), *types[slices:]]
+            size = number if number < len(sizes) else number - beginnings
+            given = [*carried, *(row_type(type, sizes, size) for type in types[:slices]), types[slices], *types[slices:]]
             made = [*(row_type(type, sizes, size) for type in rows), *carried]
         for found, expected, what in ((region.params, given, "takes"), (region.results, made, "gives")):
             if [value.type for value in found] != expected:
@@ -74,44 +80,69 @@ def _infer(*types: TensorType, regions: Sequence[Graph], initial: tuple[Any, ...
     return (*rows, *carried)
 
 
+def least_rows(sizes: Sequence[int], padded: bool) -> list[int]:
+    """Least rows of a panel of each size: if it may be padded, as many as take longer in smaller panels.
+
+    >>> least_rows((64, 16, 8, 2, 1), True)
+    [64, 12, 4, 2, 1]
+    """
+    if not padded:
+        return list(sizes)
+    took = [rows * (ROWS_PER_PASS + 1) for rows in range(sizes[0])]
+    found = [1]
+    for size in reversed(sizes[1:-1]):
+        least = next((rows for rows in range(size) if took[rows] >= ROWS_PER_PASS + size), size)
+        for rows in range(least, len(took)):
+            took[rows] = ROWS_PER_PASS + size + took[max(0, rows - size)]
+        found.append(least)
+    return [sizes[0], *reversed(found)]
+
+
 def parts_of(count: int, parts: int, sizes: Sequence[int]) -> int:
     """Number of parts of so many rows, at most `parts`. It follows from the number of rows alone."""
     return max(1, min(parts, count // (PANELS_PER_PART * sizes[0])))
 
 
-def panels_of(count: int, sizes: Sequence[int], parts: int = 1) -> Iterator[list[tuple[int, int]]]:
+def panels_of(count: int, sizes: Sequence[int], parts: int = 1, padded: bool = False) -> Iterator[list[tuple[int, int]]]:
     """Number of the size, and first row, of each panel of `count` rows, for each of `parts` parts: as many panels of the largest size as
-    there are, dealt to the parts, and in the last part as many of the next size as there are, and so on.
+    there are, dealt to the parts, and in the last part as many of the next size as there are, and so on. If they are `padded`, the last
+    panel may have fewer rows than its size.
 
     >>> list(panels_of(21, (8, 4, 1), 2))
     [[(0, 0)], [(0, 8), (1, 16), (2, 20)]]
+    >>> list(panels_of(23, (8, 4, 1), padded=True))
+    [[(0, 0), (0, 8), (1, 16), (1, 20)]]
     """
-    whole = count // sizes[0]
+    whole, least = count // sizes[0], least_rows(sizes, padded)
     for part in range(parts):
         begin, end = whole * part // parts * sizes[0], whole * (part + 1) // parts * sizes[0]
         found = [(0, row) for row in range(begin, end, sizes[0])]
         for number, size in enumerate(sizes) if part == parts - 1 else ():
-            while end + size <= count:
+            while count - end >= least[number]:
                 found.append((number, end))
                 end += size
         yield found
 
 
 def run_panels(bodies: Sequence[Body], combine: Body, arrays: Sequence[np.ndarray], rows: Sequence[np.ndarray],
-               initial: Sequence[np.ndarray], slices: int, sizes: Sequence[int], parts: int, per_row: Sequence[int]) -> list[np.ndarray]:
+               initial: Sequence[np.ndarray], slices: int, sizes: Sequence[int], parts: int, per_row: Sequence[int],
+               padded: bool) -> list[np.ndarray]:
     """Run a body for each panel; fills `rows` and returns the last carries, those of the parts combined. `per_row` has the length along
-    the first axis that a row takes, of each array of rows, then of each of the results `rows`."""
+    the first axis that a row takes, of each array of rows, then of each of the results `rows`. The last row is repeated in panels that are
+    `padded`."""
     count, found = int(arrays[slices]), list[Sequence[np.ndarray]]()
-    for panels in panels_of(count, sizes, parts_of(count, parts, sizes)):
+    for panels in panels_of(count, sizes, parts_of(count, parts, sizes), padded):
         carried: Sequence[np.ndarray] = [array.copy() for array in initial]
         for number, begin in panels:
-            end = begin + sizes[number]
-            given = [array[begin * length:end * length] for array, length in zip(arrays[:slices], per_row, strict=False)]
-            begins = len(bodies) > len(sizes) and number and not begin
-            body = bodies[len(sizes) + number - 1] if begins else bodies[number]
-            out = body(*carried, *given, np.asarray(begin, I64), *arrays[slices + 1:])
+            taken = np.minimum(np.arange(begin, begin + sizes[number]), count - 1)
+            end = int(taken[-1]) + 1
+            given = [array.reshape(count, length, *array.shape[1:])[taken].reshape(-1, *array.shape[1:])
+                     for array, length in zip(arrays[:slices], per_row, strict=False)]
+            begins = not begin and number + len(bodies) >= 2 * len(sizes)
+            body = bodies[number + len(bodies) - len(sizes)] if begins else bodies[number]
+            out = body(*carried, *given, np.asarray(begin, I64), np.asarray(end, I64), *arrays[slices + 1:])
             for row, value, length in zip(rows, out, per_row[slices:], strict=False):
-                row[begin * length:end * length] = value
+                row[begin * length:end * length] = value[:(end - begin) * length]
             carried = out[len(rows):]
         found.append(carried)
     return list(reduce(lambda one, two: combine(*one, *two), found))
@@ -123,7 +154,7 @@ def lengths_per_row(op_types: Sequence[TensorType], sizes: Sequence[int]) -> lis
 
 
 def _evaluate(*arrays: np.ndarray, regions: Sequence[Graph], initial: tuple[Any, ...], slices: int, sizes: tuple[int, ...], parts: int,
-              **attrs: Any) -> tuple[np.ndarray, ...]:
+              padded: bool, **attrs: Any) -> tuple[np.ndarray, ...]:
     carries = len(initial)
     results = [value.type for value in regions[0].results[:len(regions[0].results) - carries]]
     taken = [value.type for value in regions[0].params[carries:carries + slices]]
@@ -131,21 +162,22 @@ def _evaluate(*arrays: np.ndarray, regions: Sequence[Graph], initial: tuple[Any,
     per_row, count = lengths_per_row([*taken, *results], sizes), int(arrays[slices])
     rows = [np.empty((count * length, *type.shape[1:]), type.dtype) for type, length in zip(results, per_row[slices:], strict=True)]
     *bodies, combine = [lambda *given, region=region: interpret(region, given) for region in regions]
-    return (*rows, *run_panels(bodies, combine, arrays, rows, begin, slices, sizes, parts, per_row))
+    return (*rows, *run_panels(bodies, combine, arrays, rows, begin, slices, sizes, parts, per_row, padded))
 
 
 panels: OpDefinition = define(
     "panels", Kind.REGION, vjp=None, batch=None,
-    attributes={"initial": tuple, "slices": int, "sizes": tuple, "parts": int, "beginnings": int, "scratch_bytes": int},
+    attributes={"initial": tuple, "slices": int, "sizes": tuple, "parts": int, "beginnings": int, "padded": bool, "scratch_bytes": int},
     regions=2,
     doc="Runs a region for each panel of rows of `slices` arrays: as many panels of `sizes[0]` rows as there are, then of `sizes[1]`, down "
         "to single rows, each size by a region of its own. How many rows there are is data, the operand behind the arrays; types are those "
-        "of `sizes[0]` rows. A region takes the carried values, then its rows of each array, the number of its first row, then the "
-        "other operands as they are; it returns rows, then the carried values for the next panel. They begin filled with the numbers "
-        "`initial`; or, of fewer rows than `sizes[0]`, with what the first panel gives, by one of `beginnings` further regions, which do "
-        "not read what is carried: one for each size but the largest. Many rows are divided into up to `parts` "
-        "parts, which do not wait for each other, and the last region combines the carried values "
-        "of a part with those of the parts before. Results: arrays of all rows, then the carried values after the last part.",
+        "of `sizes[0]` rows. A region takes the carried values, then its rows of each array, the number of its first row, that of the row "
+        "behind the last, then the other operands as they are; it returns rows, then the carried values for the next panel. They begin "
+        "filled with the numbers `initial`; or, of fewer rows, with what the first panel gives, by one of `beginnings` further regions, "
+        "which do not read what is carried: one for each of the smallest sizes. If they are `padded`, the last panel may have fewer rows "
+        "than its size, if that is neither the largest nor 1: the region is given copies of the last row, which its sums leave out. Many "
+        "rows are divided into up to `parts` parts, which do not wait for each other, and the last region combines the carried values of "
+        "a part with those of the parts before. Results: arrays of all rows, then the carried values after the last part.",
     infer=_infer, evaluate=_evaluate, samples=no_samples, region_use=RegionUse.CONTROL_FLOW)
 
 

@@ -22,11 +22,11 @@ from adjit.ir.errors import Location
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Value, is_kept, needed_ops, number_of, updated_results
 from adjit.ir.memory_sizes import aligned
 from adjit.ir.ops.control_flow import COUNT
-from adjit.ir.ops.panels import MOST_PARTS, NARROW_SIZES, PANEL_SIZES, SIZES_OF_LARGE_SUMS
+from adjit.ir.ops.panels import MOST_PARTS, NARROW_SIZES, PANEL_SIZES, SIZES_OF_LARGE_LAYERS, SIZES_OF_NARROW_LAYERS
 from adjit.ir.row_number import emit_number
 from adjit.ir.types import TensorType
 from adjit.passes.panels.linear_sums import with_linear_sums
-from adjit.passes.panels.row_axes import RowGraphs, RowsMixed, is_sum_over_rows, row_operands
+from adjit.passes.panels.row_axes import RowGraphs, Rows, RowsMixed, is_sum_over_rows, row_operands
 
 MAX_PART_BYTES = 1 << 22
 """Most bytes of the sums of all parts of the rows."""
@@ -39,9 +39,15 @@ _OF_KERNELS = (Kind.ELEMENTWISE, Kind.REDUCTION, Kind.MOVEMENT, Kind.CREATION)
 MIN_PARTS = 4
 """Least number of parts: fewer would leave threads idle that work on one panel together, whose sums are that large."""
 
-MIN_BEGINNING_BYTES = 1 << 14
-"""Bytes of sums from which fewer rows than the largest panel begin without zeros to add to. It is more code; zeros are half of the time
-of one row, of gradients of large layers."""
+MIN_LARGE_BYTES = 1 << 14
+"""Bytes of sums, or of what rows are multiplied with, from which they are large."""
+
+MAX_BEGINNING_ROWS = 8
+"""Rows of panels of which the first of large sums has no zeros to add to. It is more code; zeros are half of the time of one row, of
+gradients of large layers."""
+
+MAX_NARROW_LAYER_BYTES = 1 << 25
+"""Most bytes of all rows of a panel of the largest size for `SIZES_OF_NARROW_LAYERS`."""
 
 MAX_LOOPS = 40
 """Loops over the rows, each of which is code for each size of panels. A training step takes 4 for a batch normalisation, and 3 more for
@@ -90,6 +96,7 @@ class _Split:
         self.index = {op: number for number, op in enumerate(graphs.graphs[0].ops)}
         self.needed = set(needed_ops(self.graph.ops, self.graph.results))
         self.sizes: tuple[int, ...] = PANEL_SIZES
+        self.padded = False
         self.level: dict[Value, int] = dict.fromkeys(self.graph.params, 0)
         """Loops that have to run before a value is known, or, of rows, before the loop that computes them."""
         self.sums: list[Op] = []
@@ -101,8 +108,10 @@ class _Split:
                 self._classify(op)
         if self._is_narrow():
             self.sizes = NARROW_SIZES
-        elif _is_large(self.sums):
-            self.sizes = SIZES_OF_LARGE_SUMS
+        elif _is_large(self.sums) or self._has_large_products():
+            nbytes = sum(self.graphs.type_for(value, SIZES_OF_NARROW_LAYERS[0]).nbytes for value in self.rows)
+            self.sizes = SIZES_OF_NARROW_LAYERS if nbytes <= MAX_NARROW_LAYER_BYTES else SIZES_OF_LARGE_LAYERS
+            self.padded = True
         loops = max([1 + self.level[value] for value in self._row_results()] + [1 + self._level_of(op) for op in self.sums], default=0)
         if not loops:
             raise RowsMixed("nothing is computed from the rows")
@@ -118,6 +127,12 @@ class _Split:
         values = {value for op in working for value in (*op.operands, *op.results) if value in self.rows}
         return all(op.definition.kind in _OF_KERNELS for op in working) and all(
             self.graphs.type_for(value, 1).nbytes <= NARROW_BYTES for value in values)
+
+    def _has_large_products(self) -> bool:
+        """True if rows are multiplied with much that they share."""
+        shared = {value for op in self.graph.ops if op in self.needed and op.definition.kind is Kind.CONTRACTION
+                  and op.results[0] in self.rows for value in op.operands if value not in self.rows}
+        return sum(value.type.nbytes for value in shared) > MIN_LARGE_BYTES
 
     def _assigned(self, loops: int) -> list[list[Op]]:
         """Sums of each loop: each sum in the last loop that may compute it, where most of the rows that it needs are computed anyway."""
@@ -290,9 +305,9 @@ class _Emission:
         regions = [self._region(number, [*constants, *body], sums, outputs, rows, list(shared), numbers)
                    for number in range(len(split.sizes))]
         beginnings = [self._region(number, [*constants, *body], sums, outputs, rows, list(shared), numbers, begins=True)
-                      for number in range(1, len(split.sizes)) if _is_large(sums)]
+                      for number, size in enumerate(split.sizes) if size <= MAX_BEGINNING_ROWS and _is_large(sums)]
         results = ops.panels.emit(*operands, regions=[*regions, *beginnings, self._combination(sums)], initial=initial, slices=len(rows),
-                                  sizes=split.sizes, parts=parts, beginnings=len(beginnings), scratch_bytes=0)
+                                  sizes=split.sizes, parts=parts, beginnings=len(beginnings), padded=split.padded, scratch_bytes=0)
         self.row_results.update(zip(returned, results, strict=False))
         self.values.update(zip(kept, results[len(returned):], strict=False))
         for op, value in zip(sums, results[len(outputs):], strict=True):
@@ -337,16 +352,17 @@ class _Emission:
         builder = GraphBuilder(f"{self.builder.name}_{size}{'_begin' * begins}")
         carried = [builder.param(op.result.type, role="carried") for op in sums]
         known = {value: builder.param(graphs.type_for(value, size), value.name) for value in rows}
-        start = builder.param(COUNT, "start")
+        start, end = builder.param(COUNT, "start"), builder.param(COUNT, "end")
+        may_be_short = self.split.padded and 0 < number < len(self.split.sizes) - 1
         known.update((value, builder.param(value.type, value.name)) for value in shared)
         scalars = {op: builder.param(op.result.type.with_shape(())) for op in numbers}
         with emitting(builder):
+            left = ops.subtract(end, start) if may_be_short else None
             for value in graphs.counters:
-                type = graphs.type_for(value, size)
-                known[value] = ops.add(ops.iota(dtype=type.dtype, shape=type.shape, axis=0), _first(start, 1, type))
+                known[value] = _numbers(graphs.type_for(value, size), 0, 1, start, left)
             for op in body:
                 with builder.at(op.loc, op.role):
-                    known.update(zip(op.results, self._of_panel(builder, op, size, known, start, scalars), strict=True))
+                    known.update(zip(op.results, self._of_panel(builder, op, size, known, start, left, scalars), strict=True))
             results: list[Value] = []
             for output in outputs:
                 value = known[output]
@@ -354,17 +370,21 @@ class _Emission:
                 results.append(ops.reshape(value, shape=value.type.shape) if taken else value)
             combined = []
             for op, before in zip(sums, carried, strict=True):
-                added = [known[value] for value in op.operands[_accumulates(op):]]
                 with builder.at(op.loc, op.role):
+                    added = [known[value] for value in op.operands[_accumulates(op):]]
+                    if left is not None:
+                        indices = int(_accumulates(op))     # those of the last row, which are in range
+                        added[indices:] = [_only_there(value, self.rows[each], left, self._identity(op)) if each in self.rows else value
+                                           for value, each in zip(added, op.operands[_accumulates(op):], strict=True)][indices:]
                     first = ops.full_like(before, 0) if begins and _accumulates(op) else before
                     own = graphs.op_for(op, size, [first, *added] if _accumulates(op) else added)
                     builder.append(own)
                     combined.append(own.result if begins or _accumulates(op) else _COMBINE.get(op.name, ops.add)(before, own.result))
             return builder.build([*results, *combined])
 
-    def _of_panel(self, builder: GraphBuilder, op: Op, size: int, known: Mapping[Value, Value], start: Value,
+    def _of_panel(self, builder: GraphBuilder, op: Op, size: int, known: Mapping[Value, Value], start: Value, left: Value | None,
                   scalars: Mapping[Op, Value]) -> Sequence[Value]:
-        """Results of an op for a panel of `size` rows that begins with row `start`."""
+        """Results of an op for a panel of `size` rows that begins with row `start`, of which `left` are there, if some may not be."""
         graphs = self.split.graphs
         type = graphs.type_for(op.results[0], size)
         if op in scalars:
@@ -374,12 +394,34 @@ class _Emission:
             index = operands[1]
             within = ops.subtract(index, _first(start, self.rows[op.operands[0]].length, index.type))
             operands[1] = ops.select(ops.less(index, ops.full_like(index, 0)), index, within)       # negative: out of range
+        rows = self.rows.get(op.results[0])
+        if op.name == "iota" and rows is not None and op.attrs["axis"] == rows.axis:
+            return [_numbers(type, rows.axis, rows.length, start, left)]
         own = graphs.op_for(op, size, operands)
         builder.append(own)
-        rows = self.rows.get(op.results[0])
-        if op.name != "iota" or rows is None or op.attrs["axis"] != rows.axis:
-            return own.results
-        return [ops.add(own.result, _first(start, rows.length, type))]
+        return own.results
+
+
+def _numbers(type: TensorType, axis: int, length: int, start: Value, left: Value | None) -> Value:
+    """The numbers of the elements of a panel that begins with row `start`, where a row takes `length` elements; behind the `left` rows that
+    are there, those of the last, so that they are out of range of nothing."""
+    numbers = ops.iota(dtype=type.dtype, shape=type.shape, axis=axis)
+    if left is not None:
+        own = ops.iota(dtype=COUNT.dtype, shape=type.shape, axis=axis)
+        row = own if length == 1 else ops.floor_divide(own, ops.full_like(own, length))
+        over = ops.maximum(ops.subtract(row, _first(ops.subtract(left, ops.full_like(left, 1)), 1, row.type)), ops.full_like(row, 0))
+        own = ops.subtract(own, over if length == 1 else ops.multiply(over, ops.full_like(over, length)))
+        numbers = own if type.dtype == COUNT.dtype else ops.convert(own, dtype=type.dtype)
+    return ops.add(numbers, _first(start, length, type))
+
+
+def _only_there(value: Value, rows: Rows, left: Value, number: Any) -> Value:
+    """The rows of a panel that are there, and a number in place of the others."""
+    of_rows = TensorType(COUNT.dtype, (value.type.shape[rows.axis],))
+    is_there = ops.less(ops.iota(dtype=COUNT.dtype, shape=of_rows.shape, axis=0), _first(left, rows.length, of_rows))
+    if value.type.rank > 1:
+        is_there = ops.broadcast(is_there, shape=value.type.shape, axes=(rows.axis,))
+    return ops.select(is_there, value, ops.full_like(value, number))
 
 
 def _first(start: Value, length: int, type: TensorType) -> Value:
@@ -402,7 +444,7 @@ def _is_costly(op: Op) -> bool:
 
 
 def _is_large(sums: Sequence[Op]) -> bool:
-    return sum(op.result.type.nbytes for op in sums) > MIN_BEGINNING_BYTES
+    return sum(op.result.type.nbytes for op in sums) > MIN_LARGE_BYTES
 
 
 def _parts(sums: Sequence[Op]) -> int:

@@ -29,9 +29,10 @@ def leaves(result: Any) -> list[np.ndarray]:
     return [np.asarray(leaf) for leaf in flatten(result)[0]]
 
 
-def check(fun: Callable[..., Any], *args: Any, rows: tuple[int, ...], same_bits: bool = False, sizes: tuple[int, ...] = SIZES) -> Any:
+def check(fun: Callable[..., Any], *args: Any, rows: tuple[int, ...], same_bits: bool = False, sizes: tuple[int, ...] = SIZES,
+          backend: str = "native") -> Any:
     """Compare the program for any number of rows of the arguments `rows` to those made for each; returns the compiled function."""
-    any_rows, exact = aj.compile(fun, batch=rows), aj.compile(fun)
+    any_rows, exact = aj.compile(fun, batch=rows), aj.compile(fun, backend=backend)
     for size in sizes:
         given = [arg[:size] if index in rows else arg for index, arg in enumerate(args)]
         for one, two in zip(leaves(any_rows(*given)), leaves(exact(*given)), strict=True):
@@ -418,17 +419,24 @@ def test_sums_of_more_bytes_than_parts_may_have() -> None:
 
 
 def test_few_rows_of_large_sums_begin_without_zeros() -> None:
-    """All ways of sums to begin; sizes with panels of one, two and three sizes."""
-    x, index = RNG.normal(size=(140, 40)), RNG.integers(0, 100, 140)
+    """All ways of sums to begin; sizes with panels of one, two and three sizes, and padded ones, of which no row may be added twice."""
+    x, index, weights = RNG.normal(size=(399, 40)), RNG.integers(0, 100, 399), RNG.normal(size=399)
 
     def sums(x: Any, index: Any) -> Any:
         table = aj.grad(lambda table: np.sum(np.sin(x[:, :20] * table[index])))(np.ones((100, 20)))
-        return x.T @ x, np.prod(1 + x / 99, axis=0), np.max(x, axis=0), np.any(x > 3, axis=0), table, np.cos(x)
+        counted = np.zeros(100, int)
+        np.add.at(counted, index, index)
+        pairs = aj.numpy.arange(2 * len(index)).reshape(-1, 2)
+        numbered = aj.numpy.take(weights, aj.numpy.arange(len(index))) + aj.numpy.take(weights, pairs[:, 1] // 2)
+        own = x[np.arange(len(index)), index % 40]
+        sums = np.sum(own), np.prod(1 + x / 99, axis=0), np.max(x, axis=0), np.any(x > 3)
+        return x.T @ np.tile(x, 2), sums, table, counted, numbered, np.cos(x)
 
-    found = check(sums, x, index, rows=(0, 1), sizes=(1, 3, 4, 5, 15, 16, 21, 63, 64, 65, 140))
+    found = check(sums, x, index, rows=(0, 1), sizes=(1, 2, 3, 7, 15, 53, 67, 255, 399), backend="interpret")
     assert made(found) == 1
     (op,) = [op for op in found.programs()[0].pipeline.final.ops if op.name == "panels"]
     assert op.attrs["beginnings"] == 3
+    assert op.attrs["padded"]
 
 
 @pytest.mark.parametrize("columns", [6, 60])
@@ -441,6 +449,7 @@ def test_panels_run_by_numpy_as_in_machine_code(columns: int) -> None:
         graph = program.pipeline.graphs["traced"]
         for one, two in zip(interpret(graph, (X[:size], np.array(size))), compiled(X[:size]), strict=True):
             assert np.allclose(one, two)
+    assert any(op.attrs.get("padded") for op in graph.ops) == (columns == 60)
 
 
 def test_options_are_checked() -> None:
