@@ -15,14 +15,15 @@ from adjit.eager.capture import current_capture, traced
 from adjit.eager.device import device_of
 from adjit.eager.functional import elementwise
 from adjit.eager.gradient_overrides import detached_value, with_gradient_of
+from adjit.eager.history import check_writable, rebase_history
 from adjit.eager.modes import modes, switches
-from adjit.eager.node import Edge, Node, SavedTensor, edge_of, node_of_view
+from adjit.eager.node import Edge, Node, SavedTensor, edge_of
 from adjit.eager.node_names import raw
 from adjit.eager.operation import Operation
 from adjit.eager.promotion import PROMOTING, promoted, promotes
 from adjit.eager.tensor import Tensor
 from adjit.eager.transfer import moved
-from adjit.eager.views import copy_slices, operation_at, root_of
+from adjit.eager.views import root_of
 from adjit.ir.errors import DTypeError, InPlaceError, ShapeError
 from adjit.ir.graph import Value
 from adjit.ir.types import is_inexact
@@ -74,18 +75,6 @@ def apply_in_place(function: Function, target: Tensor, args: tuple[Any, ...] = (
     else:
         _write(call, target, operands)
     return target
-
-
-def check_writable(target: Tensor) -> None:
-    """Raise `InPlaceError` if a write in place would be lost to the gradient."""
-    if not modes.grad:
-        return
-    root = root_of(target)
-    if root._requires_grad and root._node is None:
-        what = "a leaf that requires grad" if root is target else "a view of a leaf that requires grad"
-        raise InPlaceError(f"{what} is written to in place: a leaf Variable that requires grad is being used in an in-place operation",
-                           find_user_location(),
-                           hint="update it within adjit.no_grad(), or write to a copy: x = x.clone()")
 
 
 @functools.lru_cache(maxsize=1024)
@@ -209,26 +198,10 @@ def _connect(operation: Operation, target: Tensor, operands: list[Any], saved: l
     """Give `target` the node of its new content."""
     if not operation.wanted:
         if target._requires_grad:
-            _rebase_history(target, None, trace)
+            rebase_history(target, None, trace)
         return
     edges: list[Edge | None] = [None] * len(operands)
     for i in operation.wanted:
         edges[i] = edge_of(operands[i])
     node = Node(operation, tuple(edges), list(saved), find_user_location() if modes.anomaly or trace is not None else None, trace)
-    _rebase_history(target, node, trace)
-
-
-def _rebase_history(target: Tensor, node: Node | None, trace: object) -> None:
-    """Set the node of the new content of `target`; each base of the view is then made from the view and from its own old content elsewhere.
-    """
-    while (view := target._view) is not None:
-        parent = view.parent
-        edges: tuple[Edge | None, Edge | None] = (edge_of(parent) if differentiable(parent) else None, None if node is None else (node, 0))
-        wanted = tuple(i for i, edge in enumerate(edges) if edge is not None)
-        content = target.array
-        node = node_of_view(copy_slices(view.graph, view.index, wanted, operation_at(content)), edges,
-                            lambda v=view, content=content: [v.parent.array.value, content.value, *v.positions],    # type: ignore[misc]
-                            trace) if wanted else None
-        target = parent
-    target._node, target._index, target._requires_grad = node, 0, node is not None
-    target._history += 1
+    rebase_history(target, node, trace)

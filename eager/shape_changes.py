@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from adjit.eager import arguments, signatures
 from adjit.eager.apply import apply
 from adjit.eager.capture import current_capture
 from adjit.eager.functional import shapes
-from adjit.eager.in_place import check_writable
+from adjit.eager.history import check_writable
+from adjit.eager.modes import enable_grad, modes
 from adjit.eager.tensor import Tensor
 from adjit.ir.errors import UnsupportedError
 from adjit.tracer.tracebacks import hide_frames
@@ -29,13 +31,17 @@ def becomes_view(name: str, function: Callable[..., Any]) -> Callable[..., Tenso
                                    hint=f"x = x.{name.rstrip('_')}(...) makes a view of it")
         before = Tensor.__new__(type(self))
         vars(before).update(vars(self))
+        is_leaf = self._node is None and self._view is None
         try:
-            view: Tensor = apply(function, (before, *args), kwargs)
+            with nullcontext() if modes.grad or is_leaf else enable_grad():       # the shape is no content: its history goes on
+                view: Tensor = apply(function, (before, *args), kwargs)
         except Exception as error:
             hide_frames(error)
             arguments.check(method, (self, *args), kwargs)
             raise
-        if view is not before:
+        if is_leaf and self._requires_grad:     # under no_grad: it stays a leaf
+            self.array = view.array
+        elif view is not before:
             self.array, self._node, self._index = view.array, view._node, view._index
             self._requires_grad, self._view, self._history = view._requires_grad, view._view, view._history
         return self

@@ -10,6 +10,7 @@ import numpy as np
 from adjit.eager.call import differentiable
 from adjit.eager.capture import current_capture
 from adjit.eager.device import device_of
+from adjit.eager.history import check_writable, rebase_history
 from adjit.eager.modes import modes, no_grad
 from adjit.eager.node import Edge, Node, edge_of
 from adjit.eager.tensor import Tensor, tensor
@@ -27,6 +28,7 @@ class Context:
     def __init__(self) -> None:
         self._saved: list[tuple[Tensor | None, int]] | None = []
         self._constant: set[int] = set()
+        self._dirty: tuple[Tensor, ...] = ()
         self._materialize = True
         self._results: dict[int, Tensor] = {}       # by the tensor that `forward` returned: the tensor that the caller got
 
@@ -39,7 +41,8 @@ class Context:
         self._constant = {id(tensor) for tensor in tensors}
 
     def mark_dirty(self, *tensors: Tensor) -> None:
-        """Mark operands that `forward` has written to: their version counters say so already."""
+        """Mark operands that `forward` has written to, and that it returns: they are the results from then on."""
+        self._dirty = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
         """Choose whether `backward` gets zeros, as it does unless told otherwise, or None for results without a cotangent."""
@@ -48,6 +51,10 @@ class Context:
     def is_constant(self, result: Tensor) -> bool:
         """True if this result of `forward` has no derivative."""
         return id(result) in self._constant
+
+    def is_dirty(self, result: Tensor) -> bool:
+        """True if this result of `forward` is an operand that it wrote to."""
+        return any(result is tensor for tensor in self._dirty)
 
     def contents(self) -> tuple[list[Tensor | None], dict[str, Tensor]]:
         """Return the tensors that were saved, and those among the attributes."""
@@ -92,10 +99,22 @@ def run_forward(function: type[Function], context: Context, args: tuple[Any, ...
     """Return the results of `forward`, without recording anything. If there is a `setup_context`, `forward` takes no context."""
     with no_grad():
         if function.setup_context is Function.setup_context:
-            return function.forward(context, *args)
-        returned = function.forward(*args)
-        function.setup_context(context, args, returned)
-        return returned
+            returned = function.forward(context, *args)
+        else:
+            returned = function.forward(*args)
+            function.setup_context(context, args, returned)
+    _check_dirty(function, context, returned)
+    return returned
+
+
+def _check_dirty(function: type[Function], context: Context, returned: Any) -> None:
+    """Raise `InPlaceError` if operands that `forward` wrote to are no results, or are leaves that require grad."""
+    results = returned if isinstance(returned, tuple) else (returned,)
+    for operand in context._dirty:
+        if not any(operand is result for result in results):
+            raise InPlaceError(f"{function.__name__}.forward does not return a tensor that it marks as dirty: the inputs that are modified "
+                               "in place must all be outputs of the function", find_user_location(), hint="return it from forward")
+        check_writable(operand)
 
 
 def gradients_of(function: type[Function], context: Context, cotangents: list[Tensor | None], arguments: int) -> tuple[Tensor | None, ...]:
@@ -159,7 +178,7 @@ class Function:
         context.needs_input_grad = tuple(index in wanted for index in range(len(args)))
         returned = run_forward(cls, context, args)
         several = returned if isinstance(returned, tuple) else (returned,)
-        results = [item.detach() for item in several]
+        results = [item if context.is_dirty(item) else item.detach() for item in several]
         if wanted:
             edges: list[Edge | None] = [edge_of(arg) if index in wanted else None for index, arg in enumerate(args)]
             active = tuple(is_inexact(item.dtype) and not context.is_constant(item) for item in several)
@@ -170,7 +189,9 @@ class Function:
             node.operands = [_type(args[index]) for index in wanted]
             node.device = device_of(args[wanted[0]].array)
             for index, result in enumerate(results):
-                if active[index]:
+                if context.is_dirty(result):
+                    rebase_history(result, node if active[index] else None, None, index)
+                elif active[index]:
                     result._node, result._index, result._requires_grad = node, index, True
             context._results = {id(item): result for item, result in zip(several, results, strict=True)
                                 if not any(item is arg for arg in args)}

@@ -83,6 +83,8 @@ def _apply_traced(function: type[Function], args: tuple[Any, ...], wanted: tuple
 
     run.__name__ = function.__name__
     results = apply_closure(run, tuple(call.tensors), {})
+    results = tuple(item.copy_(result) if call.context.is_dirty(item) else result
+                    for item, result in zip(call.results, results, strict=True))
     return results if call.several else results[0]
 
 

@@ -315,3 +315,87 @@ def test_backward_is_traced_once() -> None:
             assert [each.tolist() for each in compiled(function, x)] == expected
         if function is Scaled:
             assert counts["scaled"] == before["scaled"] + 1
+
+
+class Doubled(aj.autograd.Function):
+    """Writes to its operand, and says so."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        return x.mul_(2)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+class SumAndProduct(aj.autograd.Function):
+    """Two results, of which the second one is an operand that it writes to."""
+
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.mark_dirty(b)
+        b.mul_(a)
+        ctx.save_for_backward(a, b)
+        return a + 1, b
+
+    @staticmethod
+    def backward(ctx, of_sum, of_product):
+        a, b = ctx.saved_tensors
+        return of_sum + of_product * b / a, of_product * a
+
+
+def whole(x, weights):
+    y = x * 1
+    assert Doubled.apply(y) is y
+    return (y * weights).sum()
+
+
+def of_a_view(x, weights):
+    y = x * 1
+    before, overlapping = y[:2], y[1:]
+    Doubled.apply(before)
+    return (y * weights).sum() + (overlapping * before.sum()).sum()
+
+
+def second_result(x, weights):
+    b = x * 3
+    total, product = SumAndProduct.apply(x, b)
+    assert product is b
+    return (total * b).sum() + (b * weights).sum()
+
+
+def constant_operand(x, weights):
+    b = aj.ones(4)
+    total, _ = SumAndProduct.apply(x, b)
+    return (total + b * b * weights).sum()
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_dirty_operands_are_the_results(is_compiled):
+    weights = aj.arange(4.0)
+    for loss, expected in ((whole, [0, 2, 4, 6]), (of_a_view, [22, 36, 8, 9]), (second_result, [15, 60, 135, 240]),
+                           (constant_operand, [1, 5, 13, 25])):
+        def gradient(x, loss=loss):
+            loss(x, weights).backward()
+            return x.grad
+        x = aj.arange(1.0, 5.0, requires_grad=True)
+        np.testing.assert_allclose((aj.compile(gradient) if is_compiled else gradient)(x).numpy(), expected, err_msg=loss.__name__)
+
+
+def test_dirty_operands_are_refused_if_their_gradient_would_be_lost():
+    class Lost(Doubled):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.mark_dirty(x)
+            return x.mul_(2) * 1
+
+    x = aj.ones(3, requires_grad=True)
+    with pytest.raises(InPlaceError, match="must all be outputs"):
+        Lost.apply(x * 1)
+    with pytest.raises(InPlaceError, match="a leaf Variable that requires grad"):
+        Doubled.apply(x)
+    plain = aj.ones(3)
+    assert Doubled.apply(plain) is plain
+    assert plain.tolist() == [2, 2, 2]

@@ -380,3 +380,20 @@ def test_no_elements_cannot_have_changed(write: Any) -> None:
     write(base[0:0], x)
     base.sum().backward()
     assert x.grad.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_shapes_that_change_without_a_record_keep_their_gradient():
+    leaf = aj.ones(3, requires_grad=True)
+    base = aj.ones(2, 3, requires_grad=True)
+    computed, view = base * 1, base[0]
+    with aj.no_grad():
+        leaf.unsqueeze_(0)
+        computed.t_()
+        view.unsqueeze_(0)
+    assert leaf.requires_grad
+    assert leaf.is_leaf
+    assert leaf.shape == (1, 3)
+    (leaf * 2).sum().backward()
+    assert leaf.grad.tolist() == [[2, 2, 2]]
+    ((computed * aj.arange(6.0).reshape(3, 2)).sum() + view.sum()).backward()
+    assert base.grad.tolist() == [[1, 3, 5], [1, 3, 5]]
