@@ -40,6 +40,7 @@ from adjit.codegen.native.program_code import (
 from adjit.codegen.native.subnormals import BODY, flushing_entry
 from adjit.ir.analysis.buffer_assignment import BufferAssignment, ResultKind
 from adjit.ir.dataclass import dataclass
+from adjit.ir.definition import Kind
 from adjit.ir.graph import Graph, Op, Slot, structural_key
 from adjit.ir.ops.control_flow import display_name
 from adjit.ir.ops.traits import CONTROL_FLOW
@@ -48,7 +49,7 @@ MAX_CALLS_PER_FUNCTION = 128
 """Calls of steps in one function: LLVM takes superlinear time for longer functions."""
 
 POOL_SLOT = Slot("pool", 0)
-"""Slot of the thread pool, which loops and branches pass to the steps in their regions."""
+"""Slot of the thread pool, for ops whose steps launch others: loops and branches, and what is done with large matrices by blocks."""
 
 OnStep = Callable[[Sequence[Definition], StepCode], None]
 
@@ -209,7 +210,7 @@ def _operation(op: Op, assignment: BufferAssignment, leading_dims: LeadingDims, 
     first = {slot: position for position, slot in reversed(list(enumerate(operands)))}
     shared = {j: first[slot] for j, slot in enumerate(results) if slot in first}
     scratch = op.slots[len(op.results)] if len(op.slots) > len(op.results) else None
-    args = (*operands, *results, scratch, *([POOL_SLOT] if op.name in CONTROL_FLOW else []))
+    args = (*operands, *results, scratch, *([POOL_SLOT] if op.name in CONTROL_FLOW or op.definition.kind is Kind.LINALG else []))
     lasting = ("param", "result") if is_region else ("param",)      # memory that is more than a result of a call that fails
     check_first = op.name == "take" and results[0].space in lasting
     key = structural_key(op), tuple(shared.items()), tuple(strided.items()), check_first

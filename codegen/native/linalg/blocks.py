@@ -13,15 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from adjit.codegen.gemm.lower import SYMBOL, TABLE, write_product
+from adjit.codegen.gemm.lower import write_product
 from adjit.codegen.gemm.product import Product
-from adjit.codegen.llvm.module import Definition, Function
+from adjit.codegen.llvm.module import Definition
 from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.arrays.strided_copy import Axis, Move, write_move
 from adjit.codegen.native.linalg.lapack_step import LapackStep
-from adjit.codegen.native.program_code import StepCode
+from adjit.codegen.native.matmul import matmul_step
+from adjit.codegen.native.program_code import LAUNCH, Call, StepCode, launch_function
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op
+from adjit.ir.memory_sizes import ALIGNMENT
 
 PACKING = "step.packing"
 """Constant with the offset of the memory for packed panels in scratch memory."""
@@ -62,7 +64,9 @@ class BlockStep(LapackStep):
 
     def __init__(self, op: Op, target: Target, operations: float):
         super().__init__(op, target, operations)
-        self._products: dict[Product, str] = {}
+        self._products: dict[Product, Call] = {}
+        self._places = self.scratch_bytes       # of the pointers to the matrices of a product
+        self.scratch_bytes += ALIGNMENT
         self._packing_bytes = 0
 
     def finished(self) -> tuple[StepCode, ...]:
@@ -81,25 +85,34 @@ class BlockStep(LapackStep):
         product = Product(rows, inner, columns, dtype, transpose_a, transpose_b, lda, ldb, ldc, adds=adds)
         if product not in self._products:
             self._products[product] = self._define(product)
+        step = self._products[product]
+        places = self.at("%scratch", 1, self._places)
+        for number, matrix in enumerate((a, b, c)):
+            self.store("ptr", matrix, self.at(places, "ptr", number))
         packing = self.at("%scratch", 1, self.load("i64", self.use(f"@{PACKING}"), align=8))
-        self.call("void", f"@{self._products[product]}", ("ptr", a), ("ptr", b), ("ptr", c), ("ptr", packing))
+        given = ("ptr", places), *([] if step.parallel else [("i64", 0)]), ("i64", step.code.tasks), ("ptr", packing)
+        if step.parallel:
+            self.shared[LAUNCH] = launch_function()
+            self.call("i64", f"@{LAUNCH}", ("ptr", self.pool), ("ptr", self.use(f"@{step.function}")), *given)
+        else:
+            self.call("i64", f"@{step.function}", *given)
 
-    def _define(self, product: Product) -> str:
-        """The name of a function for a product."""
-        written = write_product(product, self.target)
+    def _define(self, product: Product) -> Call:
+        """The step of a product within this one, which other threads may share."""
+        code = matmul_step(write_product(product, self.target), 2)
         number = len(self._products)
-        name, table = f"step.product{number}", f"step.plan{number}"
-        for definition in written.own.values():
-            renamed = definition.renamed(TABLE, table).renamed(SYMBOL, name)
-            if isinstance(renamed, Function):
-                lines = [line.replace("%low", "0").replace("%high", str(written.plan.tasks)) for line in renamed.lines]
-                renamed = Function(name, "ptr %A, ptr %B, ptr %C, ptr %scratch", lines, returned=renamed.returned, uses=renamed.uses,
-                                   attributes="noinline nounwind")
+        for definition in code.functions:
+            renamed = definition.renamed("step", f"step.product{number}")
             self.functions[renamed.name] = renamed
-        self.shared.update(written.shared)
-        self._declarations |= written.declarations
-        self._packing_bytes = max(self._packing_bytes, written.scratch_bytes)
-        return name
+        self.shared.update(code.shared)
+        self._declarations |= code.declarations
+        self._packing_bytes = max(self._packing_bytes, code.scratch_bytes)
+        return Call(f"step.product{number}", code, (), -1, "")
+
+    @property
+    def pool(self) -> str:
+        """The thread pool, behind the operands, the results and the slot for memory of the op."""
+        return self.place(len(self.op.operands) + len(self.op.results) + 1)
 
     # -- parts of matrices
 
