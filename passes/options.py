@@ -49,6 +49,7 @@ class Options:
     kernels        sizes by which kernels are cut. Set by the backend.
     from_end       True if code of ops with indices counts negative ones from the end: nothing else has to. Set by the backend.
     complex_products  True if there is code for products of complex numbers as they are in memory. Set by the backend.
+    inverses       True if there is code for inverses that finds the factors that suit a matrix. Set by the backend.
     segments       number of segments of the forward half: what a later segment reads is saved, all else is computed again, segment by
                    segment. None: `memory_budget` decides. Set by the pipeline, which looks for what fits a budget.
     flush_subnormals  True if native programs flush subnormal numbers to zero. Constant folding in passes does not depend on it.
@@ -63,4 +64,5 @@ class Options:
     kernels: KernelRule = CPU_RULE
     from_end: bool = False
     complex_products: bool = False
+    inverses: bool = False
     segments: int | None = None

@@ -36,6 +36,7 @@ from adjit.passes.regions import in_regions
 from adjit.passes.schedule import schedule
 from adjit.passes.simplify.common_subexpressions import eliminate_common_subexpressions, merge_repeats
 from adjit.passes.simplify.dead_code import eliminate_dead_code
+from adjit.passes.simplify.lone_inverses import free_lone_inverses
 from adjit.passes.simplify.loops import simplify_loops
 from adjit.passes.simplify.select_branches import describe_selected, select_branches
 from adjit.passes.simplify.simplify import simplify
@@ -124,6 +125,7 @@ SIMPLIFY: tuple[Pass, ...] = (
 )
 
 LOWER: tuple[Pass, ...] = (
+    Pass("free_lone_inverses", free_lone_inverses, Stage.OPTIMIZED),
     Pass("prove_indices", prove_indices, Stage.OPTIMIZED, local=False),
     Pass("index_from_end", index_from_end, Stage.OPTIMIZED),
     Pass("tile_batch", tile_batch, Stage.OPTIMIZED, describe_tiles, local=False),

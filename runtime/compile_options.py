@@ -64,7 +64,7 @@ class CompileOptions:
         rolls = settings.ROLL_LOOPS.get() if self.roll_loops is None else self.roll_loops
         return Options(self.memory_budget, native, core_cache_bytes() if native else None, self.flush_subnormals and native,
                        RollingRule() if rolls else None, self.saved_dtype, from_end=native,
-                       complex_products=native)
+                       complex_products=native, inverses=native)
 
 
 def device_kind(device: Any) -> Any:

@@ -60,7 +60,7 @@ LOWERINGS: dict[str, str] = {
     **dict.fromkeys(("argpartition", "partition"), "arrays.sorting.lower_partition"),
     **dict.fromkeys(("fft", "rfft", "irfft"), "arrays.fourier.lower_fourier"),
     "matmul": "arrays.naive_matmul.lower_naive_matmul", "complex_matmul": "matmul.lower_complex_matmul",
-    **{name: f"linalg.factors.lower_{name}" for name in ("cholesky", "lu", "lu_inverse", "lu_solve", "triangular_solve")},
+    **{name: f"linalg.factors.lower_{name}" for name in ("cholesky", "lu", "inverse", "lu_inverse", "lu_solve", "triangular_solve")},
     **{name: f"linalg.decompositions.lower_{name}" for name in ("column_order", "eigh", "qr", "qr_raw", "svd", "svdvals")},
     **{name: f"linalg.systems.lower_{name}" for name in ("banded_solve", "sylvester")},
     "eig": "linalg.eigenvalues.lower_eig", "eigvals": "linalg.eigenvalues.lower_eig",

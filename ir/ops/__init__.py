@@ -62,7 +62,7 @@ from adjit.ir.ops.elementwise_math import (
     tanh,
 )
 from adjit.ir.ops.external import external
-from adjit.ir.ops.factors import cholesky, lu, lu_inverse, lu_solve, triangular_solve
+from adjit.ir.ops.factors import cholesky, inverse, lu, lu_inverse, lu_solve, triangular_solve
 from adjit.ir.ops.fourier import fft, irfft, rfft
 from adjit.ir.ops.guard import guard
 from adjit.ir.ops.indexing import scatter_add, scatter_add_along_axis, scatter_set, take, take_along_axis
@@ -96,8 +96,8 @@ __all__ = [
     "concatenate", "cond", "conj", "constant", "convert", "convolution", "convolution_kernel_gradient", "cos", "cosh", "cummax",
     "cummin", "cumprod", "cumsum", "custom_call", "digamma", "divide", "effect", "effects_end", "eig", "eigh", "eigvals", "eigvalsh",
     "equal", "erf", "erfc", "erfcx", "erfinv", "exp", "exp2", "expm1", "external", "fft", "flip", "floor", "floor_divide", "fmax",
-    "fmin", "free", "full_like", "fused", "greater", "greater_equal", "guard", "hypot", "i0e", "i1e", "imag", "invert", "iota", "irfft",
-    "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal", "lgamma", "log", "log10", "log1p", "log2", "logaddexp",
+    "fmin", "free", "full_like", "fused", "greater", "greater_equal", "guard", "hypot", "i0e", "i1e", "imag", "inverse", "invert", "iota",
+    "irfft", "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal", "lgamma", "log", "log10", "log1p", "log2", "logaddexp",
     "logical_and", "logical_not", "logical_or", "logical_xor", "lu", "lu_inverse", "lu_solve", "matmul", "matmul_epilogue", "maximum",
     "minimum", "multiply", "negative", "not_equal", "pad", "panels", "partition", "philox", "power", "qr", "qr_raw", "real",
     "reciprocal", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "relu", "remainder", "reshape",

@@ -332,3 +332,24 @@ lu_inverse: OpDefinition = define(
     doc="The transposed inverse of a, by the factors and swaps of `lu`. These count as constants: the derivative is that in a, which is "
         "not read. NaN if the matrix is singular.",
     infer=_infer_lu_inverse, evaluate=_evaluate_lu_inverse, vjp=_lu_inverse_vjp, samples=_lu_inverse_samples)
+
+
+def _evaluate_inverse(a: np.ndarray, *, transposed: bool) -> np.ndarray:
+    factors, pivots, _ = _evaluate_lu(a)
+    found = _evaluate_lu_inverse(a, factors, pivots)
+    return found if transposed else np.ascontiguousarray(found.swapaxes(-1, -2))
+
+
+def _inverse_samples() -> Iterator[Sample]:
+    for transposed in (False, True):
+        for sample in matrix_samples((4, 4), (2, 3, 3), (1, 1)):
+            yield Sample(sample.arrays, {"transposed": transposed})
+        yield Sample((positive_definite(2, 4, 4),), {"transposed": transposed})
+        yield Sample((np.array([[1.0, 2.0], [2.0, 1.0]]),), {"transposed": transposed})
+
+
+inverse: OpDefinition = define(
+    "inverse", Kind.LINALG, arity=1, attributes={"transposed": bool}, external=(LAPACK, "dgetri"),
+    doc="The inverse of a, or its transpose, where nothing is differentiated any more, and the factors that it takes are nobody else's: "
+        "those of Cholesky if the matrix is symmetric and positive definite. NaN if it is singular.",
+    infer=lambda a, transposed: _infer_cholesky(a), evaluate=_evaluate_inverse, vjp=None, samples=_inverse_samples)

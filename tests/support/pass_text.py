@@ -1,8 +1,9 @@
 """Before/after text of passes: from their docstrings and from the files in `tests/passes/text`, and arrays to run such graphs on.
 
-A file holds cases, separated by lines of `=`. A case is: a line `// title`; a line `// run: pass, pass` and, where they are needed,
-`// approximately: why` (results may differ in rounding or in the sign of a zero), `// memory_budget: N`, `// stage: NAME` (that the graphs
-obey; that of the last pass by default); the graph before; a line of `-`; the graph after. `pytest --update-golden` rewrites the last part.
+A file holds cases, separated by lines of `=`. A case is: a line `// title`; a line `// run: pass, pass` and, where they are needed, `//
+approximately: why` (results may differ in rounding or in the sign of a zero), `// memory_budget: N`, `// inverses: yes`, `// stage: NAME`
+(that the graphs obey; that of the last pass by default); the graph before; a line of `-`; the graph after. `pytest --update-golden`
+rewrites the last part.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Case:
     stage: Stage
     approximately: bool = False
     options: Options = field(default_factory=lambda: Options(only_kernels=True, cache_bytes=1 << 20, rolling=RollingRule(4, 8),
-                                                             saved_dtype=F16, from_end=True, complex_products=True))
+                                                             saved_dtype=F16, from_end=True, complex_products=True, inverses=True))
     path: Path | None = None
 
     def run(self) -> Graph:
@@ -76,7 +77,7 @@ def file_cases(path: Path) -> list[Case]:
         passes = tuple(note["run"].split(", "))
         stage = Stage[note["stage"].upper()] if "stage" in note else STAGES[passes[-1]]
         budget = note.get("memory_budget")
-        options = Options(None if budget is None else float(budget) if "." in budget else int(budget))
+        options = Options(None if budget is None else float(budget) if "." in budget else int(budget), inverses="inverses" in note)
         cases.append(Case(f"{path.stem}-{title}", passes, before, after, stage, "approximately" in note, options, path))
     return cases
 

@@ -21,12 +21,16 @@ from adjit.codegen.native.arrays.strided_copy import Axis, Move, write_move
 from adjit.codegen.native.linalg.lapack_step import LapackStep
 from adjit.codegen.native.matmul import matmul_step
 from adjit.codegen.native.program_code import LAUNCH, Call, StepCode, launch_function
+from adjit.codegen.native.step_builder import literal
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op
 from adjit.ir.memory_sizes import ALIGNMENT
 
 PACKING = "step.packing"
 """Constant with the offset of the memory for packed panels in scratch memory."""
+
+TURNED_ROWS = 8
+"""Rows that are compared with columns at once."""
 
 
 def block_width(size: int) -> int:
@@ -199,12 +203,11 @@ class BlockStep(LapackStep):
                 self.multiply(panel, inverse, below, rest, count, count, n, count, count, transpose_b=True)
                 self.copy_part(below, panel, rest, count, count, n)
 
-    def lu(self, a: str, factors: str, swaps: str) -> None:
-        """Write the transposed LU factors of a matrix, and the swaps of rows, counted from 1."""
+    def lu(self, factors: str, swaps: str) -> None:
+        """Overwrite a transposed matrix with its transposed LU factors, and write the swaps of rows, counted from 1."""
         n = self.op.operands[0].type.shape[-1]
         width = block_width(n)
         info, inverse, beside = self.numbers(1, 4), self.numbers(width * width), self.numbers(n * width)
-        self.turn(a, factors, n, n)
         for start in range(0, n, width):
             count = min(width, n - start)
             here, rest, local = self.cell(factors, start, start, n), n - start - count, self.at(swaps, "i32", start)
@@ -223,18 +226,75 @@ class BlockStep(LapackStep):
                               rest, count, rest, count, n, n, adds=True)
                 self.negate(beside, panel, rest, count, count, n)
 
+    def may_be_positive(self, a: str) -> str:
+        """True if a matrix equals its transpose, and its diagonal is positive."""
+        n = self.op.result.type.shape[-1]
+        width = min(n, TURNED_ROWS)
+        strip, result = self.numbers(width * n), self.variable(1)
+        with self.for_range(0, n) as row:
+            here = self.load(self.real, self.at(a, self.size, (row.counter, n + 1)), align=self.size)
+            with self.if_(self.let(f"fcmp ule {self.real} {here}, {literal(0.0, self.precision)}")):
+                result.set(0)
+                self.break_()
+        with self.if_(self.compare("ne", result.value, 0)), self.for_range(0, n, width) as loop:
+            start = self.smaller(loop.counter, n - width)
+            self.turn(self.at(a, self.size, start), strip, n, width, source_columns=n)
+            rows = self.at(a, self.size, (start, n))
+            for place, lanes in self.blocks(width * n, self.width(width * n, self.size)):
+                type = f"<{lanes} x {self.real}>"
+                pair = [self.load(type, self.at(matrix, self.size, place), align=self.size) for matrix in (rows, strip)]
+                differ = self.let(f"bitcast <{lanes} x i1> {self.let(f'fcmp une {type} {pair[0]}, {pair[1]}')} to i{lanes}")
+                with self.if_(self.compare("ne", differ, 0, f"i{lanes}")):
+                    result.set(0)
+            with self.if_(self.compare("eq", result.value, 0)):
+                self.break_()
+        return self.compare("ne", result.value, 0)
+
+    def symmetric_inverse(self, a: str, inverse: str, working: str, info: str) -> None:
+        """Write the inverse of a symmetric matrix, if it is positive definite, else a number other than 0 to `info`: by the inverse of
+        the Cholesky factor, W, as Wᵀ W."""
+        n = self.op.result.type.shape[-1]
+        self.cholesky(a, inverse, info)
+        with self.if_(self.compare("eq", self.load("i32", info), 0, "i32")):
+            factor = Triangle(inverse, n, lower=True)
+            blocks, _ = self.inverses(factor)
+            self.invert_lower(factor, blocks, working)
+            count = 2 * factor.width
+            for start in range(0, n, count):
+                rows = min(count, n - start)
+                line = self.cell(inverse, start, 0, n)
+                self.multiply(self.cell(working, start, start, n), self.cell(working, start, 0, n), line, rows, n - start, start + rows,
+                              n, n, n, transpose_a=True)
+                if start:
+                    self.turn(line, self.cell(inverse, 0, start, n), rows, start, n, n)
+            self.mirror(inverse, count)
+
+    def invert_lower(self, lower: Triangle, blocks: str, x: str) -> None:
+        """Write minus the inverse of a lower triangle, with zeros above it."""
+        n = lower.size
+        self.zero(x, n * n)
+        with self.for_range(0, n) as row:
+            self.store(self.real, self.one, self.at(x, self.size, (row.counter, n + 1)))
+        group = 4 * lower.width     # of columns: between its diagonal and its end, zeros are multiplied
+        for first in range(0, n, group):
+            self.divide(lower, blocks, self.at(x, self.size, first), min(group, n - first), n, first)
+
+    def mirror(self, matrix: str, width: int) -> None:
+        """Copy the lower triangle of each block on the diagonal, of `width` rows, to its upper one."""
+        n = self.op.result.type.shape[-1]
+        with self.for_range(0, n) as row:
+            start = self.sub(row.counter, self.let(f"urem i64 {row.counter}, {width}"))
+            with self.for_range(start, row.counter, empty=True) as column:
+                value = self.load(self.real, self.at(self.at(matrix, self.size, (row.counter, n)), self.size, column.counter))
+                self.store(self.real, value, self.at(self.at(matrix, self.size, (column.counter, n)), self.size, row.counter))
+
     def lu_inverse(self, factors: str, inverse: str, pivots: str) -> str:
         """Write the transposed inverse of a matrix. Returns whether that was possible: whether no pivot is zero."""
         n = self.op.result.type.shape[-1]
         lower, upper = Triangle(factors, n, lower=True), Triangle(factors, n, lower=False, unit=True)
         blocks, good = self.inverses(lower)
         with self.if_(good):
-            self.zero(inverse, n * n)
-            with self.for_range(0, n) as row:
-                self.store(self.real, self.one, self.at(inverse, self.size, (row.counter, n + 1)))
-            group = 4 * lower.width     # of columns: between its diagonal and its end, zeros are multiplied
-            for first in range(0, n, group):
-                self.divide(lower, blocks, self.at(inverse, self.size, first), min(group, n - first), n, first)
+            self.invert_lower(lower, blocks, inverse)
             blocks, _ = self.inverses(upper)
             self.divide(upper, blocks, inverse, n, n)
             line = self.numbers(n)

@@ -16,10 +16,10 @@ from adjit.ir.graph import Op
 
 Shared = Mapping[int, int]
 
-MIN_SIZE = {"cholesky": 80, "lu": 72, "lu_inverse": 48, "triangular_solve": 48, "lu_solve": 48}
+MIN_SIZE = {"cholesky": 80, "lu": 72, "lu_inverse": 48, "inverse": 80, "triangular_solve": 48, "lu_solve": 48}
 """Rows from which our own blocks are faster than OpenBLAS, by op: of 100, 400 and 1000 rows they take, for float64 on a Zen 4 with one
 thread, 0.85, 0.80 and 0.82 of the time for Cholesky factors, 0.78, 0.73 and 0.83 for LU factors, 0.53, 0.50 and 0.39 for an inverse, 0.49,
-0.56 and 0.78 for triangular systems of as many right-hand sides."""
+0.56 and 0.78 for triangular systems of as many right-hand sides. `inverse` begins with factors of Cholesky or LU."""
 
 MIN_UNKNOWNS = 48 * 48
 """Unknowns of a triangular system from which blocks are faster, unless there is one right-hand side."""
@@ -99,10 +99,10 @@ def lower_lu(op: Op, shared: Shared, target: Target) -> tuple[StepCode, ...]:
     text = BlockStep(op, target, 2.0 * rows * columns * count / (3 if rows == columns else 1.5))
     with text.each_matrix() as (a, factors, pivots, order):
         info, swaps = text.numbers(1, 4), text.numbers(count, 4)
+        text.turn(a, factors, rows, columns)
         if rows == columns and by_blocks(text, rows):
-            text.lu(a, factors, swaps)
+            text.lu(factors, swaps)
         else:
-            text.turn(a, factors, rows, columns)
             text.lapack("getrf", rows, columns, factors, rows, swaps, info)
         text.integers_at(swaps, pivots, count, -1, widen=True)
         with text.for_range(0, rows) as row:
@@ -147,21 +147,83 @@ def lower_lu_inverse(op: Op, shared: Shared, target: Target) -> tuple[StepCode, 
     size = op.result.type.shape[-1]
     text = BlockStep(op, target, 4.0 / 3.0 * size ** 3)
     with text.each_matrix() as (_, factors, pivots, inverse):
-        info, swaps, working = text.numbers(1, 4), text.numbers(size, 4), text.numbers(size * BLOCK)
+        swaps = text.numbers(size, 4)
         text.integers_at(pivots, swaps, size, 1, widen=False)
-        finite = text.finite_sum(factors, size * size)
-        with text.if_(finite):
-            if by_blocks(text, size):
-                good = text.lu_inverse(factors, inverse, pivots)
-                text.store("i32", text.let(f"zext i1 {text.not_(good)} to i32"), info)
-            else:
-                text.copy(inverse, factors, size * size * text.size)
-                text.lapack("getri", size, inverse, size, swaps, working, size * BLOCK, info)
-            with text.unless_failed(info, (inverse, text.parts_each * size * size)):
-                pass
-        with text.if_(text.not_(finite)):       # `getri` loses infinities and NaN where systems of equations, which NumPy solves, do not
-            text.zero(inverse, size * size)
-            with text.for_range(0, size) as row:
-                text.store(text.real, text.one, text.at(inverse, text.size, (row.counter, size + 1)))
-            text.lapack("getrs", "N", size, size, factors, size, swaps, inverse, size, info)
+        _invert(text, size, factors, pivots, swaps, inverse)
     return text.finished()
+
+
+def _invert(text: BlockStep, size: int, factors: str, pivots: str, swaps: str, inverse: str) -> None:
+    """Write the transposed inverse, by LU factors and swaps of rows, counted from 0 and, 32 bits wide, from 1."""
+    info, working = text.numbers(1, 4), text.numbers(size * BLOCK)
+    finite = text.finite_sum(factors, size * size)
+    with text.if_(finite):
+        if by_blocks(text, size):
+            good = text.lu_inverse(factors, inverse, pivots)
+            text.store("i32", text.let(f"zext i1 {text.not_(good)} to i32"), info)
+        else:
+            text.copy(inverse, factors, size * size * text.size)
+            text.lapack("getri", size, inverse, size, swaps, working, size * BLOCK, info)
+        with text.unless_failed(info, (inverse, text.parts_each * size * size)):
+            pass
+    with text.if_(text.not_(finite)):
+        _invert_by_systems(text, size, factors, swaps, inverse)
+
+
+def _invert_by_systems(text: BlockStep, size: int, factors: str, swaps: str, inverse: str) -> None:
+    """Write the transposed inverse of what is not finite: `getri` loses infinities and NaN where systems of equations, which NumPy solves,
+    do not."""
+    info = text.numbers(1, 4)
+    text.zero(inverse, size * size)
+    with text.for_range(0, size) as row:
+        text.store(text.real, text.one, text.at(inverse, text.size, (row.counter, size + 1)))
+    text.lapack("getrs", "N", size, size, factors, size, swaps, inverse, size, info)
+
+
+def lower_inverse(op: Op, shared: Shared, target: Target) -> tuple[StepCode, ...]:
+    """The step of `inverse`. If the matrix is finite, the transposed one is inverted, where the inverse is not to be transposed."""
+    size = op.result.type.shape[-1]
+    text = BlockStep(op, target, 2.0 * size ** 3)
+    with text.each_matrix() as (a, inverse):
+        info, factors = text.numbers(1, 4), text.numbers(size * size)
+        swaps, pivots = text.numbers(size, 4), text.numbers(size, 8)
+        text.store("i32", 1, info)
+        if not text.is_complex:
+            with text.if_(text.may_be_positive(a)):
+                _invert_positive(text, size, a, inverse, factors, info)
+        with text.if_(text.compare("ne", text.load("i32", info), 0, "i32")):
+            finite = "true"
+            if not op.attrs["transposed"]:
+                finite = text.finite_sum(a, size * size)
+                with text.if_(text.not_(finite)):
+                    text.turn(a, factors, size, size)
+                    text.lapack("getrf", size, size, factors, size, swaps, info)
+                    _invert_by_systems(text, size, factors, swaps, inverse)
+                    text.copy(factors, inverse, size * size * text.size)
+                    text.turn(factors, inverse, size, size)
+            with text.if_(finite):
+                if op.attrs["transposed"]:
+                    text.turn(a, factors, size, size)
+                else:
+                    text.copy(factors, a, size * size * text.size)
+                if by_blocks(text, size):
+                    text.lu(factors, swaps)
+                else:
+                    text.lapack("getrf", size, size, factors, size, swaps, info)
+                text.integers_at(swaps, pivots, size, -1, widen=True)
+                _invert(text, size, factors, pivots, swaps, inverse)
+    return text.finished()
+
+
+def _invert_positive(text: BlockStep, size: int, a: str, inverse: str, working: str, info: str) -> None:
+    """Write the inverse of a symmetric matrix; `info` is not 0 if it is not positive definite, or the inverse is not finite."""
+    if by_blocks(text, size):
+        text.symmetric_inverse(a, inverse, working, info)
+    else:
+        text.copy(inverse, a, size * size * text.size)
+        text.lapack("potrf", "U", size, inverse, size, info)
+        with text.if_(text.compare("eq", text.load("i32", info), 0, "i32")):
+            text.lapack("potri", "U", size, inverse, size, info)
+            text.mirror(inverse, size)
+    finite = text.finite_sum(inverse, size * size)
+    text.store("i32", text.select(finite, "i32", text.load("i32", info), 1), info)

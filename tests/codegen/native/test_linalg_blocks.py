@@ -66,6 +66,24 @@ def test_triangular_systems(dtype: type, tolerance: float) -> None:
         np.testing.assert_allclose(x, wanted, rtol=tolerance, atol=tolerance * np.abs(wanted).max())
 
 
+@pytest.mark.parametrize("size", [7, SIZE])
+def test_inverses_without_factors(size: int) -> None:
+    """By Cholesky factors where a matrix is symmetric and positive definite: the inverse is then exactly symmetric."""
+    a, ways = GENERAL[0, :size, :size], [aj.compile(np.linalg.inv), aj.compile(lambda a: np.linalg.inv(a) ** 2 @ np.ones(size))]
+    positive, indefinite = a @ a.T + np.eye(size), a + a.T + 3 * np.diag(np.abs(np.diag(a)))
+    broken = positive.copy()
+    broken[0, -1] += 1.0
+    for matrix in (a, positive, indefinite, broken, 1e-100 * positive):
+        found, wanted = ways[0](matrix), np.linalg.inv(matrix)
+        np.testing.assert_allclose(found, wanted, atol=1e-10 * np.abs(wanted).max())
+        np.testing.assert_allclose(ways[1](matrix), wanted ** 2 @ np.ones(size), rtol=1e-8)
+        assert np.array_equal(found, found.T) == (matrix is positive or matrix[0, 0] < 1e-90)
+    assert "inverse %a {transposed=false}" in ways[0].ir("planned")
+    assert np.isnan(ways[0](np.ones((size, size)))).all()
+    positive[1, 1] = np.inf
+    np.testing.assert_array_equal(np.isfinite(ways[0](positive)), np.isfinite(np.linalg.inv(positive)))
+
+
 def test_what_is_not_finite(lu: Callable[..., Any]) -> None:
     """A column of zeros gives a determinant of 0 and no inverse, NaN stays where it is; other matrices of the stack are not touched."""
     a = GENERAL.copy()
@@ -94,9 +112,13 @@ def test_what_is_not_finite(lu: Callable[..., Any]) -> None:
 
 
 def test_bits_do_not_depend_on_threads(lu: Callable[..., Any]) -> None:
-    stack = np.concatenate([POSITIVE, GENERAL])
-    results = [aj.compile(lambda a, b: (np.linalg.inv(a), np.linalg.cholesky(b)), threads=threads)(stack, POSITIVE) for threads in (1, 2)]
+    """Whether the matrices of a stack are dealt to threads, or the products of a single large one."""
+    stack, large = np.concatenate([POSITIVE, GENERAL]), RANDOM.normal(size=(300, 300))
+    functions = [aj.compile(lambda a, b, large: (np.linalg.inv(a), np.linalg.cholesky(b), np.linalg.inv(large)), threads=threads)
+                 for threads in (1, 2)]
+    results = [[function(stack, POSITIVE, large) for _ in range(2)][1] for function in functions]       # the first may have no pool
     assert all(one.tobytes() == other.tobytes() for one, other in zip(*results, strict=True))
+    assert "adjit.launch" in functions[0].kernels()["shared functions"]
 
 
 def test_blocks() -> None:

@@ -93,6 +93,7 @@ CHECKS: dict[str, Callable[..., tuple[np.ndarray, np.ndarray]]] = {
     "lu": unpacked,
     "lu_solve": lambda a, factors, order, b, x, transpose: ((turned(a) if transpose else a) @ x, b),
     "lu_inverse": lambda a, factors, pivots, x: (turned(x), np.linalg.inv(a)),
+    "inverse": lambda a, x, transposed: (turned(x) if transposed else x, np.linalg.inv(a)),
     "qr": qr_pair,
     "qr_raw": lambda a, packed, scales: (adjoint(triangle(turned(packed), False)[..., :min(a.shape[-2:]), :])
                                          @ triangle(turned(packed), False)[..., :min(a.shape[-2:]), :], adjoint(a) @ a),
