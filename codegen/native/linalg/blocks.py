@@ -94,12 +94,12 @@ class BlockStep(LapackStep):
         for number, matrix in enumerate((a, b, c)):
             self.store("ptr", matrix, self.at(places, "ptr", number))
         packing = self.at("%scratch", 1, self.load("i64", self.use(f"@{PACKING}"), align=8))
-        given = ("ptr", places), *([] if step.parallel else [("i64", 0)]), ("i64", step.code.tasks), ("ptr", packing)
         if step.parallel:
             self.shared[LAUNCH] = launch_function()
-            self.call("i64", f"@{LAUNCH}", ("ptr", self.pool), ("ptr", self.use(f"@{step.function}")), *given)
+            self.call("i64", f"@{LAUNCH}", ("ptr", self.pool), ("ptr", self.use(f"@{step.function}")), ("ptr", places),
+                      ("i64", step.code.tasks), ("ptr", packing))
         else:
-            self.call("i64", f"@{step.function}", *given)
+            self.call("i64", f"@{step.function}", ("ptr", places), ("i64", 0), ("i64", step.code.tasks), ("ptr", packing))
 
     def _define(self, product: Product) -> Call:
         """The step of a product within this one, which other threads may share."""
