@@ -32,9 +32,9 @@ from adjit.tracer.array_checks import check_array
 from adjit.tracer.functions.composites import stop_gradient
 from adjit.tracer.reentrancy import isolated_from_handlers
 from adjit.tracer.registry import FUNCTIONS
+from adjit.tracer.results import StaticLeaf, collect_results
 from adjit.tracer.row_count import plain_shape
 from adjit.tracer.scope import Scope, entered, is_tracing
-from adjit.tracer.trace import StaticLeaf, collect_results
 from adjit.tracer.trees import unflatten
 from adjit.tracer.user_location import find_user_location
 from adjit.tracer.value_guards import CallValues

@@ -19,8 +19,9 @@ from adjit.ir.types import is_inexact
 from adjit.runtime.transform_arguments import describe, match_leaves
 from adjit.tracer.array import TracedArray, as_traced
 from adjit.tracer.array_wrapper import find_wrapper
+from adjit.tracer.region_trace import RegionTrace, region_key, trace_region
 from adjit.tracer.scope import Scope, active_scope, entered
-from adjit.tracer.trace import RegionTrace, is_tracing, region_key, trace_region
+from adjit.tracer.trace import is_tracing
 from adjit.tracer.tracebacks import hide_frames
 from adjit.tracer.trees import flatten, optree, structure_text, unflatten
 from adjit.tracer.user_location import find_user_location

@@ -18,7 +18,7 @@ from adjit.runtime.number_lists import stacked_lists, unstacked_lists
 from adjit.runtime.transform_arguments import Arguments, choose_arguments, describe
 from adjit.tracer.array import TracedArray, as_traced, held_traced, wrap
 from adjit.tracer.array_wrapper import ArrayWrapper
-from adjit.tracer.trace import RegionTrace, trace_region
+from adjit.tracer.region_trace import RegionTrace, trace_region
 from adjit.tracer.trees import TreeSpec, flatten, unflatten
 from adjit.tracer.user_location import find_user_location, return_location
 

@@ -53,8 +53,8 @@ from adjit.tracer.guards.stand_ins import ValueWasRead, class_guard, stand_in
 from adjit.tracer.guards.state_numbers import is_number
 from adjit.tracer.guards.stored_values import StoredValue
 from adjit.tracer.guards.templates import ARGUMENTS, CONSTANT, KEPT, holds_traced
-from adjit.tracer.signature import CallSignature
-from adjit.tracer.trace import KnownArrays, Pairs, Trace, function_name, trace_roots
+from adjit.tracer.signature import CallSignature, function_name
+from adjit.tracer.trace import KnownArrays, Pairs, Trace, trace_roots
 from adjit.tracer.user_location import find_user_location, warn_user
 
 if TYPE_CHECKING:

@@ -27,8 +27,9 @@ from adjit.runtime.transformed_function import TransformedFunction
 from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.functions import composites
+from adjit.tracer.region_trace import trace_region
 from adjit.tracer.registry import FUNCTIONS
-from adjit.tracer.trace import is_tracing, trace_region
+from adjit.tracer.trace import is_tracing
 from adjit.tracer.tracebacks import user_frames_only
 from adjit.tracer.trees import flatten, optree, structure_text, unflatten
 from adjit.tracer.user_location import find_user_location, return_location

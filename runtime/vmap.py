@@ -24,7 +24,8 @@ from adjit.runtime.transform_arguments import argument_names, describe
 from adjit.runtime.transforms import transform
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.array_wrapper import ArrayWrapper
-from adjit.tracer.trace import NumberLeaf, StaticLeaf, trace_region
+from adjit.tracer.region_trace import trace_region
+from adjit.tracer.results import NumberLeaf, StaticLeaf
 from adjit.tracer.trees import NAMESPACE, Tree, flatten, is_static, optree, paths, structure_text, unflatten
 from adjit.tracer.user_location import find_user_location
 

@@ -19,8 +19,8 @@ from adjit.ir.types import TensorType, is_inexact
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.lowering import convert
+from adjit.tracer.results import check_result
 from adjit.tracer.scope import Scope, active_scope, entered
-from adjit.tracer.trace import check_result
 from adjit.tracer.trees import Tree, TreeSpec, flatten, paths, structure_text
 from adjit.tracer.user_location import find_user_location, return_location, warn_user
 

@@ -368,3 +368,10 @@ def _describe_structure(old: CallSignature, new: CallSignature) -> str:
     words = ([f"{', '.join(added)} added"] if added else []) + ([f"{', '.join(gone)} gone"] if gone else [])
     otherwise = f"from {structure_text(old.tree)} to {structure_text(new.tree)}"
     return "the structure of the arguments changed: " + ("; ".join(words) or otherwise)
+
+
+def function_name(fun: Any) -> str:
+    """Return the name for the graph of a function."""
+    while isinstance(fun, partial):
+        fun = fun.func
+    return getattr(fun, "__name__", type(fun).__name__)

@@ -22,7 +22,7 @@ from adjit.runtime.transforms import stop_gradient
 from adjit.tracer.array import wrap
 from adjit.tracer.functions.creation import arange, eye
 from adjit.tracer.libraries import has_lapack
-from adjit.tracer.trace import inlined_once_traced
+from adjit.tracer.region_trace import inlined_once_traced
 
 
 def pure_vjp(fun: Callable[..., Any]) -> custom_vjp[..., Any]:

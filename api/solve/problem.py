@@ -20,7 +20,8 @@ from adjit.runtime.number_lists import stacked_lists
 from adjit.runtime.transform_arguments import describe
 from adjit.runtime.transforms import transform
 from adjit.tracer.array import as_traced, wrap
-from adjit.tracer.trace import StaticLeaf, trace_region
+from adjit.tracer.region_trace import trace_region
+from adjit.tracer.results import StaticLeaf
 from adjit.tracer.trees import Tree, flatten, optree, paths, unflatten
 from adjit.tracer.user_location import find_user_location, return_location
 

@@ -25,8 +25,10 @@ from adjit.runtime.capture.stored_state import Slot, StateNumber, changes_of, nu
 from adjit.tracer.array import TracedArray, as_traced, without_labels
 from adjit.tracer.array_wrapper import ArrayWrapper, DeviceLeaf
 from adjit.tracer.guards.argument_containers import containers_in
+from adjit.tracer.results import NumberLeaf, OutLeaf, StaticLeaf, check_result, with_known_keys
 from adjit.tracer.scope import Scope, active_scope
-from adjit.tracer.trace import NumberLeaf, OutLeaf, StaticLeaf, Trace, check_result, function_name, with_known_keys
+from adjit.tracer.signature import function_name
+from adjit.tracer.trace import Trace
 from adjit.tracer.trees import TreeSpec, flatten, unflatten
 from adjit.tracer.user_location import find_user_location
 

@@ -17,8 +17,8 @@ from adjit.runtime.capture.tensor_effects import TensorRef
 from adjit.runtime.exports.interface_data import ExportedParameter, Interface
 from adjit.runtime.exports.trees import Leaf, TreeDescription, describe_tree, leaf_paths
 from adjit.runtime.program import Program
+from adjit.tracer.results import NumberLeaf, StaticLeaf
 from adjit.tracer.signature import CallSignature, parameter_names
-from adjit.tracer.trace import NumberLeaf, StaticLeaf
 from adjit.tracer.trees import as_name, unflatten
 
 

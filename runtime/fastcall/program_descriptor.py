@@ -44,8 +44,9 @@ from adjit.tracer.guards.content import ContentGuard, form_of, native_digest
 from adjit.tracer.guards.source import MISSING, Source, own_attributes, pairs_of, read_cell, read_item, read_slot
 from adjit.tracer.guards.trace_guards import TraceGuards
 from adjit.tracer.guards.type_slots import slots_of
+from adjit.tracer.results import NumberLeaf, OutLeaf, StaticLeaf
 from adjit.tracer.signature import CallSignature
-from adjit.tracer.trace import NumberLeaf, OutLeaf, StaticLeaf, Trace
+from adjit.tracer.trace import Trace
 from adjit.tracer.trees import TreeSpec
 from adjit.tracer.value_guards import ValueGuard
 

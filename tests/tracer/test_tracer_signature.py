@@ -14,8 +14,9 @@ import adjit as aj
 from adjit.ir import ops
 from adjit.ir.errors import TraceError, UnsupportedError
 from adjit.ir.verifier import verify
+from adjit.tracer.region_trace import trace_region
 from adjit.tracer.signature import describe_difference, flatten_call
-from adjit.tracer.trace import is_tracing, trace_function, trace_region, wrap
+from adjit.tracer.trace import is_tracing, trace_function, wrap
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 
