@@ -6,11 +6,9 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,39 +20,27 @@ from adjit.ir.analysis.buffer_assignment import arena_bytes
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.errors import TraceError, UnsupportedError
-from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, graph_key, needed_ops
+from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, needed_ops
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.guard import GuardMiss, Outcome, same_outcome
 from adjit.ir.thread_context import thread
 from adjit.ir.waiting_effects import no_effects, waiting_effects
 from adjit.runtime import settings
-from adjit.runtime.caches.transform_cache import keeps_its_own, kept
 from adjit.runtime.capture.compiled_operation import Half
-from adjit.runtime.capture.tensor_program import Captured, TensorProgram, lower_with_tensors, trace_with_tensors, with_updates
+from adjit.runtime.capture.tensor_program import Captured, TensorProgram, lower_with_tensors, with_updates
 from adjit.runtime.compile_graph import Pipeline, compile_graph
 from adjit.runtime.compile_options import CompileOptions, for_device
 from adjit.runtime.debug import watch
 from adjit.runtime.inputs import Inputs
 from adjit.runtime.native.executable import NativeExecutable
+from adjit.runtime.traces.trace_call import trace_call
 from adjit.runtime.written_arrays import check_captured, check_read, find_read, find_same
-from adjit.tracer.array import WRITTEN, TracedArray, TracedNDArray
-from adjit.tracer.array_checks import is_ndarray
-from adjit.tracer.array_errors import EscapedArrayError
 from adjit.tracer.array_wrapper import ArrayWrapper
-from adjit.tracer.flow.flow_graph import SHARED, EndOfExploration, FlowGraph, FlowMismatch, TraceAgain
-from adjit.tracer.flow.lifted_numbers import ARGUMENT, READ, STATE, NotLiftable
+from adjit.tracer.flow.flow_graph import FlowGraph
 from adjit.tracer.guards.argument_containers import argument_at, check_apart, put_at
-from adjit.tracer.guards.printing import printing_once
-from adjit.tracer.guards.reachability import Reachability
-from adjit.tracer.guards.side_effects import KeptValue
-from adjit.tracer.guards.snapshot import Snapshot
-from adjit.tracer.guards.source import MISSING, rebind
-from adjit.tracer.guards.stand_ins import ValueWasRead, class_guard, stand_in
-from adjit.tracer.guards.state_numbers import is_number
-from adjit.tracer.guards.stored_values import StoredValue
-from adjit.tracer.guards.templates import ARGUMENTS, CONSTANT, KEPT, holds_traced
+from adjit.tracer.guards.templates import ARGUMENTS, KEPT
 from adjit.tracer.signature import CallSignature, function_name
-from adjit.tracer.trace import KnownArrays, Pairs, Trace, trace_roots
+from adjit.tracer.trace import Pairs, Trace
 from adjit.tracer.user_location import find_user_location, warn_user
 
 if TYPE_CHECKING:
@@ -252,14 +238,14 @@ class Program:
         if captured is not None and (self.trace.writes or self.trace.same) and self._same(signature, captured) != self.trace.same:
             return None
         if captured is not None and self.reads_beside_writes and find_read(
-                signature.memory(), [param for param in _written(self.trace) if param < len(signature.leaves)],
+                signature.memory(), [param for param in self.trace.written_params() if param < len(signature.leaves)],
                 self.trace.guards.read_by_python()):
             return None
         return captured
 
     def _same(self, signature: CallSignature, captured: Sequence[np.ndarray]) -> Pairs:
         """The parameters that are the same array in this call, where the program writes to it."""
-        return find_same((*signature.memory(), *captured), _written(self.trace), self.inputs.paths)
+        return find_same((*signature.memory(), *captured), self.trace.written_params(), self.inputs.paths)
 
     def may_hold_again(self) -> bool:
         """True if only flags and numbers changed in the state that the function reads: such values may change back."""
@@ -351,26 +337,6 @@ class Program:
         return arrays, arrays
 
 
-MIN_EXPLORED = 2
-"""Decisions of other iterations from which on a trace that explores them is worth its time."""
-
-MAX_EXPLORATIONS = 4
-"""Traces for one program that explore: of an `if` within an `if`, each goes one more way, in all iterations."""
-
-MAX_LIFTS = 4
-"""Traces for one program in which variables become part of the state."""
-
-MAX_FORWARDED = 3
-"""Traces for one program in which Python is led past rounds of loops."""
-
-MAX_BRANCHES = 1000
-"""Decisions of a function none of which comes back to another, above which its ways stay ways. A sum over 500 paths that end early has
-1,800: as branches of one program they take 28 s to trace, explore and compile, and the next call goes another way; a way takes 7 s."""
-
-MAX_TRACES = 4
-"""Traces for one program: each has the branches and loops of the one before."""
-
-
 @gc_paused()
 def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], signature: CallSignature,
                     compile_options: CompileOptions, reason: str, update_in_place: bool = True,
@@ -416,8 +382,9 @@ def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
         if trace.writes:
             paths = [*signature.traced_paths(), *captured_paths(trace)]
             memory = [*signature.memory(), *trace.captured]
-            check_captured(memory, _written(trace), paths, len(signature.leaves))
-            check_read(memory, [param for param in _written(trace) if param < len(signature.leaves)], paths, trace.guards.read_by_python())
+            check_captured(memory, trace.written_params(), paths, len(signature.leaves))
+            check_read(memory, [param for param in trace.written_params() if param < len(signature.leaves)], paths,
+                       trace.guards.read_by_python())
         program = _lower(trace, captured, signature, compile_options, reason, update_in_place, threads, folder, verify, begin)
     except BaseException:
         if captured is not None:
@@ -425,300 +392,6 @@ def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
         raise
     program.flow = flow
     return program
-
-
-def _trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], static_names: frozenset[str],
-                signature: CallSignature, arrays: KnownArrays, outcomes: Sequence[Outcome],
-                flow: FlowGraph | None) -> tuple[Trace, Captured | None, FlowGraph | None]:
-    """Trace `fun`; again, as long as the ways that were recorded meet as branches, or come back as loops."""
-    left, lifts, forwards, explorations, repeated = MAX_TRACES, MAX_LIFTS, MAX_FORWARDED, MAX_EXPLORATIONS, False
-    while left:
-        left -= 1
-        known = flow is not None and bool(flow.blocks)
-        if flow is not None:
-            flow.has_ways = known
-        points = 0 if flow is None else flow.begin()
-        if flow is not None:
-            flow.lifts_early = lifts > 0 and not flow.changes_state
-        try:
-            trace, captured = trace_with_tensors(fun, args, kwargs, static_names, signature, arrays, () if known else outcomes, flow)
-        except (Exception, FlowMismatch, NotLiftable, TraceAgain) as error:
-            if isinstance(error, TraceAgain):
-                assert flow is not None
-                left, lifts, repeated = left + 1, lifts - (not flow.changes_state and flow.lift_more()), False
-                continue
-            if flow is not None and flow.guided:        # values do not go with the decisions on a way that the call does not go
-                flow.guides = False
-                left += 1
-                continue
-            if isinstance(error, NotLiftable):
-                if any(source[0] in (ARGUMENT, READ) for source in error.sources):
-                    raise
-                if flow is None or any(source[0] == STATE for source in error.sources):
-                    raise TraceError("Python needs a number that is state") from None       # which is no input then
-                flow = flow.unlifted(error.sources)
-                flow.guides = True      # an error on the way was of the variable
-                left += 1       # there is an end to variables
-                continue
-            if flow is not None and flow.lifted:
-                flow = flow.unlifted(flow.lifted_contents() or None)
-                left += 1
-                continue
-            if flow is not None and flow.unshared_types:
-                flow = flow.unlifted({SHARED})
-                left += 1
-                continue
-            if not known and not isinstance(error, FlowMismatch):
-                raise
-            flow = None         # something decides that the points do not show: guards alone are right in any case
-            continue
-        if flow is not None and flow.forwarded:
-            if captured is not None:
-                captured.undo()
-            forwards -= 1
-            flow.guides = forwards > 0 and captured is None and (forwards == MAX_FORWARDED - 1 or flow.met_again)
-            left, repeated = left + 1, not flow.guides
-            continue
-        refused = next((each.refusal for each in trace.kept if each.refusal is not None), None)
-        if captured is not None and refused is not None:
-            _take_back(trace)
-            raise refused()
-        if captured is None and not all(each.is_next for each in trace.kept):
-            trace = _check_kept(trace, function_name(fun),
-                                partial(trace_with_tensors, fun, args, kwargs, static_names, signature, arrays, outcomes),
-                                lambda: Snapshot(Reachability(trace_roots(fun, signature)).found))
-        trace.restore()     # the program stores it again
-        if flow is None or captured is not None:
-            break
-        if lifts and not flow.changes_state and flow.lift_more():
-            left, lifts, forwards, repeated = left + 1, lifts - 1, MAX_FORWARDED, False
-            continue
-        if flow.changes_state:
-            if not flow.structured:
-                return trace, captured, None
-            flow = None
-            continue
-        if repeated and not flow.structured and len(flow.types) > points:
-            return trace, captured, None        # no point is met again, as each run makes a class of its own
-        repeated = True
-        if len(flow.blocks) > MAX_BRANCHES and not flow.structured and not flow.has_cycles():
-            return trace, captured, None
-        explorations -= 0 if flow.unstructured else _explore(      # more ways of what does not meet as branches do help none
-            flow, explorations, partial(trace_with_tensors, fun, args, kwargs, static_names, signature, arrays, (), flow))
-        if flow.again:
-            left, lifts, repeated = left + 1, lifts - (not flow.changes_state and flow.lift_more()), False
-            continue
-        if not flow.learned():
-            break
-    return trace, captured, flow
-
-
-def _check_kept(trace: Trace, name: str, trace_again: Callable[[], tuple[Trace, Captured | None]], take: Callable[[], Snapshot]) -> Trace:
-    """Raise `TraceError` if the function reads in one call what it stored in the call before: traced once more, it meets a value of the
-    trace before, which tells so, or its list gets longer again. If it is the same program then, it does not depend on what is there, but
-    for its class: the trace returned has guards for that alone.
-
-    What the function had stored is taken away then: a value of a trace is an error for whoever reads it.
-    """
-    by_key = {each.source.key: each for each in trace.kept if not each.is_next}
-    location, second = None, None
-    for each in trace.kept:
-        if each.is_next:
-            each.restore()
-    stood_in = False
-    while True:
-        snapshot = take()
-        try:
-            with np.errstate(all="ignore"):     # what stands in for a value of the call may be any
-                second, _ = trace_again()
-            second.restore()
-            again = [by_key[each.source.key] for each in second.kept if each.source.key in by_key and not each.is_next and (
-                each.source.path.startswith("len(") or is_ndarray(each.before))]
-        except EscapedArrayError as error:
-            snapshot.restore()
-            stand_ins = [] if stood_in else [_stand_in(each) for each in by_key.values()]
-            if any(stand_ins):
-                stood_in = True
-                continue
-            again = [each for each in by_key.values() if each.source.value is error.array] or list(by_key.values())
-            location = error.location
-        except Exception:
-            snapshot.restore()
-            if not stood_in:
-                raise
-            return trace        # perhaps because of the content of what stands in
-        break
-    if again:
-        _take_back(trace)
-        location = again[0].location or location or find_user_location()
-        value = WRITTEN[id(again[0].source.value)][1] if id(again[0].source.value) in WRITTEN else again[0].source.value
-        if isinstance(value, TracedArray) and value.scope.parent is not None:
-            raise TraceError(f"{name} keeps a value of a function that is differentiated, mapped or looped over in {again[0].source.path}, "
-                             "and reads it in the next call: such values end with that function", location,
-                             hint="return it from that function (has_aux=True of aj.grad, a result of aj.vmap, a carry of a loop), and "
-                                  "store it outside of it")
-        raise TraceError(
-            f"{name} keeps a value in {again[0].source.path} and reads it in the next call: a compiled function keeps no values between "
-            "calls but arrays whose shape and dtype stay, and numbers", location,
-            hint="pass the value as an argument and return the new one; or make an array outside of the function and write to its elements "
-                 "(state[:] = value)")
-    try:
-        if second is None or not _is_same(trace, second):
-            refused = next((each.refusal for each in trace.kept if each.refusal is not None), None)
-            if refused is not None:
-                _take_back(trace)
-                raise refused()
-            return trace
-        numbers = {each.source.path for each in trace.kept if each.refusal is not None}
-        missing = {each.source.key for each in trace.kept if each.before is MISSING}
-        if not all(other.moved or each.path in numbers or each.parts == other.parts for each, other in _pairs(trace, second)) or any(
-                source.key in missing for each in second.stored for source in each.moved):
-            return trace        # what is stored depends on what was there
-    except ValueWasRead:        # a stand-in is a result, or stored
-        return trace
-    free = {key: each for key, each in by_key.items() if each.alone}
-    fixed = tuple(class_guard(source, free[source.key]) if source.key in free else source for source in trace.guards.fixed)
-    return replace(trace, guards=replace(trace.guards, fixed=fixed), stored=tuple(
-        other if other.moved else each for each, other in _pairs(trace, second)))
-
-
-def _stand_in(kept: KeptValue) -> bool:
-    """Bind an array or a number of NumPy's where the function stored one of the trace, and there was none of its type before (nothing,
-    0.0): what the next call finds there. False if the function did not store one."""
-    stored = kept.source.value
-    array = WRITTEN[id(stored)][1] if id(stored) in WRITTEN else stored
-    if not isinstance(array, TracedArray) or not (array.scalar or isinstance(array, TracedNDArray)) or not holds_traced(kept.source.read()):
-        return False
-    if array.scope.parent is not None or (kept.before is MISSING and isinstance(kept.source.holder, (list, deque))):
-        return False        # no result; an item that was added
-    return rebind(kept.source.read, stand_in(array.dtype, None if array.scalar else array.shape))
-
-
-def _pairs(one: Trace, again: Trace) -> list[tuple[StoredValue, StoredValue]]:
-    """What a trace stores, each with the value of another trace; itself for a number that this one does not store."""
-    found, others = [], list(reversed(again.stored))
-    for each in one.stored:
-        found.append((each, others.pop() if others and others[-1].path == each.path else each))
-    return found
-
-
-def _take_back(trace: Trace) -> None:
-    """Give the places of kept values what they held before the trace."""
-    trace.restore()
-    for each in reversed(trace.kept):
-        each.restore()
-
-
-def _is_same(one: Trace, again: Trace) -> bool:
-    """True if two traces of a function for one call do the same; in the second one a number that the first one stored may be there."""
-    stored, numbers = [[each.path for each in trace.stored] for trace in (one, again)], {
-        each.source.path for each in one.kept if each.refusal is not None}
-    named = {index for index, _, _ in one.guards.captured}
-    same_captures = len(one.captured) == len(again.captured) and all(
-        first is second or (index not in named and first.dtype == second.dtype and first.tobytes() == second.tobytes())
-        for index, (first, second) in enumerate(zip(one.captured, again.captured, strict=True)))
-    expected = [path for path in stored[0] if path not in numbers or path in stored[1]]
-    if stored[1] != expected or any(_made_of(each) != _made_of(other) for each, other in _pairs(one, again)):
-        return False
-    return one.out_tree == again.out_tree and one.out_leaves == again.out_leaves and same_captures and (
-        graph_key(one.graph) == graph_key(again.graph))
-
-
-def _made_of(stored: StoredValue) -> list[object]:
-    """What a stored value is made of, whatever the constants are."""
-    return [kind if kind is CONSTANT else (kind, number) for kind, number in stored.parts]
-
-
-def _explore(flow: FlowGraph, most: int, trace: Callable[[], object]) -> int:
-    """Trace the ways that this call does not go, but that it goes in other iterations of the same loops: `if x[i] > 0` in a loop over i is
-    known after one call. What is recorded on the way becomes no program. Returns the number of traces, at most `most`."""
-    worth = flow.worth_exploring()
-    for count in range(most):
-        if worth < MIN_EXPLORED:
-            return count
-        try:
-            with flow.exploration():
-                trace()
-        except (Exception, FlowMismatch, NotLiftable, EndOfExploration, TraceAgain):
-            return count + 1    # values do not go with the decisions: any error may come of it
-        before, worth = worth, flow.worth_exploring()
-        if worth > (0.75 * before if count else before):        # the first one finds decisions within decisions
-            return count + 1
-    return most
-
-
-ANYWHERE = "anywhere"
-"""Place of numbers of tensors which says that Python needs them, without that it is known where."""
-
-
-@printing_once()
-def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], static_names: frozenset[str],
-           signature: CallSignature, outcomes: Sequence[Outcome],
-           flow: FlowGraph | None) -> tuple[Trace, Captured | None, FlowGraph | None]:
-    """Trace `fun`; again, if the first trace shows that it writes to an array that is passed twice, or that was read in another way before.
-    """
-    same: Pairs = ()
-    early: tuple[np.ndarray, ...] = ()
-    wanted: tuple[np.ndarray, ...] | None = ()
-    plain_writes = False
-    owner = getattr(fun, "__func__", fun)       # holds what is kept; other callables would be held
-    state: set[str] | None = set()              # paths of numbers; None if Python needs them
-    needed: set[Any] = set()                    # places where Python needs numbers of tensors
-    if keeps_its_own(owner):
-        state, needed = kept(owner, "numbers of state", set), kept(owner, "numbers that Python needs", set)
-    may_read = ANYWHERE not in needed
-    while True:
-        known = KnownArrays(same, (*early, *(wanted or ())), plain_writes, may_take=wanted is not None,
-                            numbers=frozenset(state or ()), may_take_numbers=state is not None, needed=needed if may_read else None)
-        guarded = flow is not None
-        snapshot = Snapshot(Reachability(trace_roots(fun, signature)).found)
-        try:
-            trace, captured, flow = _trace_ways(fun, args, kwargs, static_names, signature, known, outcomes, flow)
-        except NotLiftable as error:
-            reads = {source for source in error.sources if source[0] == READ}
-            if not reads:
-                raise
-            snapshot.restore()
-            needed |= reads
-            outcomes, flow = (), FlowGraph() if guarded else None
-            continue
-        except Exception as error:      # perhaps because Python needs the numbers
-            if known.read and may_read:
-                snapshot.restore()
-                may_read, outcomes, flow = False, (), FlowGraph() if guarded else None
-                continue
-            if not state and not isinstance(error, TraceError):
-                raise
-            flow = None
-            if state:
-                state = None
-            elif wanted:
-                wanted = None
-            elif known.taken and not plain_writes:
-                plain_writes = True
-            else:
-                raise
-            snapshot.restore()
-            continue
-        arguments = [param for param in _written(trace) if param < len(signature.leaves)]
-        same = find_same(signature.memory(), arguments, signature.traced_paths())
-        if trace.wanted_numbers is None:        # what is bound in a place is not what the next call can read there
-            state = flow = None
-            if captured is not None:
-                captured.undo()
-            continue
-        if state is not None:       # also those that become numbers of another class, which the next call finds
-            state |= trace.wanted_numbers | {each.source.path for each in trace.kept if is_number(each.before)}
-        if same == trace.same and not trace.early and (wanted is None or not trace.wanted) and not trace.wanted_numbers:
-            if not may_read:
-                needed.add(ANYWHERE)
-            return trace, captured, flow
-        flow = None     # it knows the arrays as they were taken before
-        early = (*early, *trace.early)
-        if wanted is not None:
-            wanted = (*wanted, *(array for array in trace.wanted if not any(array is other for other in early)))
-        if captured is not None:
-            captured.undo()
 
 
 def _lower(trace: Trace, captured: Captured | None, signature: CallSignature, compile_options: CompileOptions, reason: str,
@@ -782,11 +455,6 @@ def with_donations(graph: Graph, signature: CallSignature, donate: frozenset[str
 def captured_paths(trace: Trace) -> list[str]:
     known = {index: source.path for index, source, _ in trace.guards.captured}
     return [known.get(i, f"captured array {i}") for i in range(len(trace.captured))]
-
-
-def _written(trace: Trace) -> frozenset[int]:
-    """The parameters whose memory a trace writes to; for a trace of arguments that are the same array, also these."""
-    return frozenset((*(param for param, _ in trace.writes), *(param for pair in trace.same for param in pair)))
 
 
 def _argument(path: str) -> str:

@@ -126,6 +126,10 @@ class Trace:
     containers: tuple[ContainerChange, ...] = ()    # what each call changes in lists, dicts and dataclasses that were passed to it
     returned: Returned = ()    # where in the result these are, each with its path among the arguments
 
+    def written_params(self) -> frozenset[int]:
+        """The parameters whose memory the function writes to; of arguments that are the same array, all."""
+        return frozenset((*(param for param, _ in self.writes), *(param for pair in self.same for param in pair)))
+
     def rebuild(self, results: Sequence[Any]) -> Tree:
         """Build the function's result from one array for each result of the graph."""
         return unflatten(self.out_tree, (results[leaf] if isinstance(leaf, int) else leaf.number(results[leaf.index])

@@ -35,8 +35,9 @@ from adjit.runtime.capture.tensor_program import Captured, TensorProgram, with_u
 from adjit.runtime.compile_graph import DeferredPipeline, compile_graph
 from adjit.runtime.compile_options import CompileOptions
 from adjit.runtime.inputs import Inputs
-from adjit.runtime.program import Milliseconds, Program, captured_paths, compile_program, trace_call, with_donations
+from adjit.runtime.program import Milliseconds, Program, captured_paths, compile_program, with_donations
 from adjit.runtime.rows.row_signature import SizedPrograms, call_with_rows
+from adjit.runtime.traces.trace_call import trace_call
 from adjit.tracer.row_count import NO_ROWS, RowProbe, probing
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.trace import Trace

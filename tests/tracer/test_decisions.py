@@ -12,7 +12,7 @@ import pytest
 
 import adjit as aj
 from adjit.ir import interpreter
-from adjit.runtime import program
+from adjit.runtime.traces import trace_ways
 from adjit.tracer import value_guards
 from adjit.tracer.flow.flow_graph import EndOfExploration, FlowGraph
 
@@ -394,7 +394,7 @@ def test_views_are_read_anew_behind_a_branch() -> None:
 
 
 def test_very_many_branches_stay_ways(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program, "MAX_BRANCHES", 5)
+    monkeypatch.setattr(trace_ways, "MAX_BRANCHES", 5)
     compiled = aj.compile(independent_branches, backend="interpret")
     for x in (np.ones(6), np.arange(6.0) - 2.5, -np.ones(6)):
         np.testing.assert_allclose(compiled(x), independent_branches(x))

@@ -1,0 +1,1 @@
+"""Traces of one call: made again until they show what one trace alone cannot."""
