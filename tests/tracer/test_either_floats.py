@@ -11,7 +11,7 @@ import pytest
 from support.numpy_comparison import check_gradients
 
 import adjit as aj
-from adjit.runtime import program
+from adjit.runtime.traces import trace_ways
 
 CALLS = [np.array(signs) * (1.5, 0.25, 0.5) for signs in ((1, 1, 1), (-1, 1, 1), (1, 1, -1), (-1, 1, -1), (-1, -1, 1), (1, -1, -1))]
 SINGLE = np.arange(3, dtype=np.float32) / 3
@@ -146,13 +146,13 @@ def in_a_cell(x):
 @pytest.fixture
 def traces(monkeypatch) -> list[str]:
     """An item for each trace."""
-    made, own = [], program.trace_with_tensors
+    made, own = [], trace_ways.trace_with_tensors
 
     def trace(fun: Callable[..., Any], *args: Any) -> Any:
         made.append(fun.__name__)
         return own(fun, *args)
 
-    monkeypatch.setattr(program, "trace_with_tensors", trace)
+    monkeypatch.setattr(trace_ways, "trace_with_tensors", trace)
     return made
 
 

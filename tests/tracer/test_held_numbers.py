@@ -14,7 +14,7 @@ from support.numpy_comparison import check_values
 from support.random_numpy_programs import CALLS, Line, RandomProgram, random_numpy_program, runs
 
 import adjit as aj
-from adjit.runtime import program
+from adjit.runtime.traces import trace_ways
 
 
 class Count:
@@ -199,8 +199,8 @@ def test_points_that_no_trace_comes_by_again_are_given_up(monkeypatch: pytest.Mo
         traces += 1
         return trace_with_tensors(*arguments)
 
-    trace_with_tensors = program.trace_with_tensors
-    monkeypatch.setattr(program, "trace_with_tensors", counting)
+    trace_with_tensors = trace_ways.trace_with_tensors
+    monkeypatch.setattr(trace_ways, "trace_with_tensors", counting)
     compiled = aj.compile(function)
     for number, a in enumerate((9.0, 5.0, 1000.0), 1):
         assert compiled(a) == function(a)

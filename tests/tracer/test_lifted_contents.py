@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import adjit as aj
-from adjit.runtime import program
+from adjit.runtime.traces import trace_ways
 
 
 def flipped(beta, draws):
@@ -145,8 +145,8 @@ def count_traces(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
         traced.append(None)
         return trace(*arguments)
 
-    trace = program.trace_with_tensors
-    monkeypatch.setattr(program, "trace_with_tensors", counting)
+    trace = trace_ways.trace_with_tensors
+    monkeypatch.setattr(trace_ways, "trace_with_tensors", counting)
     return lambda: len(traced)
 
 
