@@ -1,7 +1,7 @@
 """The array standard (https://data-apis.org/array-api) on tensors and traced arrays.
 
 Its suite, array-api-tests, is in no package registry: with `ARRAY_API_TESTS` set to a clone of it, with its submodule, it runs here, but
-for the tests in `tests/support/array_api_fails.txt`, each of which has its reason.
+for the tests in `tests/support/array_api_fails.txt`, each of which has its reason. `test_array_api_functions.py` calls each function.
 """
 
 from __future__ import annotations
