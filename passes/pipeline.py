@@ -33,6 +33,7 @@ from adjit.passes.options import Options
 from adjit.passes.order_effects import order_effects
 from adjit.passes.prove_indices import prove_indices
 from adjit.passes.regions import in_regions
+from adjit.passes.round_products import describe_products, round_products
 from adjit.passes.schedule import schedule
 from adjit.passes.simplify.common_subexpressions import eliminate_common_subexpressions, merge_repeats
 from adjit.passes.simplify.dead_code import eliminate_dead_code
@@ -133,6 +134,7 @@ LOWER: tuple[Pass, ...] = (
     Pass("divide_sums", divide_sums, Stage.OPTIMIZED),
     Pass("share_padding", share_padding, Stage.OPTIMIZED),
     Pass("share_rolls", share_rolls, Stage.OPTIMIZED),
+    Pass("round_products", round_products, Stage.OPTIMIZED, describe_products),
     Pass("fuse_kernels", fuse_kernels, Stage.FUSED),
     Pass("fuse_epilogues", fuse_epilogues, Stage.FUSED, describe_epilogues, local=False),
     Pass("absorb_slices", absorb_slices, Stage.FUSED),

@@ -29,6 +29,7 @@ else:
     devices = LazyModule("adjit.runtime.cuda.devices")
 
 DEVICES = ("cpu", "cuda")
+PRECISIONS = ("highest", "high", "tf32", "bf16")
 Names = str | int | Iterable[str | int]
 Rows = Names | Mapping[str | int, int]
 
@@ -38,7 +39,7 @@ class CompileOptions:
     """The options in effect. `backend` is "native", "numba" or "interpret"; `static` and `donate` are names of arguments. A program that
     `repeats` runs a function again for its derivative: what that stores outside was stored before. `batch` names the arguments that are
     arrays of any number of rows, and the program `keeps_rows` between loops over them in memory of the call. A function that `follows` is
-    compiled for the device of its tensors and arrays, for the CPU if none is on one."""
+    compiled for the device of its tensors and arrays, for the CPU if none is on one. `matmul_precision` is for devices alone."""
 
     static: frozenset[str] = frozenset()
     donate: frozenset[str] = frozenset()
@@ -54,12 +55,14 @@ class CompileOptions:
     batch: frozenset[str] = frozenset()
     keeps_rows: bool = True
     follows: bool = False
+    matmul_precision: str = "highest"
 
     @property
     def pass_options(self) -> Options:
         """Options of the passes."""
         if self.device == "cuda":
-            return Options(self.memory_budget, True, saved_dtype=self.saved_dtype, kernels=DEVICE_RULE)
+            return Options(self.memory_budget, True, saved_dtype=self.saved_dtype, kernels=DEVICE_RULE,
+                           matmul_precision=self.matmul_precision)
         native = self.backend == "native"
         rolls = settings.ROLL_LOOPS.get() if self.roll_loops is None else self.roll_loops
         return Options(self.memory_budget, native, core_cache_bytes() if native else None, self.flush_subnormals and native,
@@ -76,7 +79,8 @@ def device_kind(device: Any) -> Any:
 
 def make_compile_options(fun: Callable[..., Any], static: Names, donate: Names, backend: str, device: str | None, threads: int | None,
                  memory_budget: int | float | None, flush_subnormals: bool, roll_loops: bool | None = None,
-                         saved_dtype: Any = None, shadow: float = 0.0, batch: Rows = ()) -> CompileOptions:
+                         saved_dtype: Any = None, shadow: float = 0.0, batch: Rows = (),
+                         matmul_precision: str = "highest") -> CompileOptions:
     """The options for `fun`. Raises `ValueError`, `TypeError` or `UnsupportedError`, which names the invalid option and the reason."""
     settings.check()
     static_names, donated_names = _argument_names(fun, "static", static), _argument_names(fun, "donate", donate)
@@ -96,9 +100,12 @@ def make_compile_options(fun: Callable[..., Any], static: Names, donate: Names, 
                                hint="use backend='native', or 'auto'")
     if roll_loops is not None and not isinstance(roll_loops, bool):
         raise TypeError(f"roll_loops= takes True, False or None, got {roll_loops!r}")
+    if matmul_precision not in PRECISIONS:
+        raise ArgumentError(f"unknown matmul_precision {matmul_precision!r}; the choices are {', '.join(PRECISIONS)}", find_user_location())
     chosen = _device_backend(backend, flush_subnormals, shadow) if device == "cuda" else _choose_backend(backend)
     return CompileOptions(static_names, donated_names, chosen, device or "cpu", threads, memory_budget, bool(flush_subnormals), roll_loops,
-                          _half_dtype(saved_dtype), shadow=_share(shadow), batch=rows, follows=device is None and backend == "auto")
+                          _half_dtype(saved_dtype), shadow=_share(shadow), batch=rows, follows=device is None and backend == "auto",
+                          matmul_precision=matmul_precision)
 
 
 def for_device(options: CompileOptions) -> CompileOptions:

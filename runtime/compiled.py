@@ -670,7 +670,7 @@ class _Decorator(Protocol):
 def compile(fun: CompiledKind, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str | None = ...,
             threads: int | None = ..., memory_budget: int | float | None = ..., flush_subnormals: bool = ...,
             roll_loops: bool | None = ..., saved_dtype: Any = ..., shadow: float = ...,
-            batch: Rows = ...,
+            batch: Rows = ..., matmul_precision: str = ...,
             mode: str | None = ..., fullgraph: bool = ..., dynamic: bool | None = ...) -> CompiledKind: ...
 
 
@@ -679,7 +679,7 @@ def compile(fun: np.ufunc, *, static: Names = ..., donate: Names = ..., backend:
             threads: int | None = ..., memory_budget: int | float | None = ...,
             flush_subnormals: bool = ..., roll_loops: bool | None = ..., saved_dtype: Any = ...,
             shadow: float = ...,
-            batch: Rows = ...,
+            batch: Rows = ..., matmul_precision: str = ...,
             mode: str | None = ..., fullgraph: bool = ..., dynamic: bool | None = ...) -> CompiledFunction[..., Any]: ...
 
 
@@ -687,7 +687,7 @@ def compile(fun: np.ufunc, *, static: Names = ..., donate: Names = ..., backend:
 def compile(fun: Callable[P, R], *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str | None = ...,
             threads: int | None = ..., memory_budget: int | float | None = ..., flush_subnormals: bool = ...,
             roll_loops: bool | None = ..., saved_dtype: Any = ..., shadow: float = ...,
-            batch: Rows = ...,
+            batch: Rows = ..., matmul_precision: str = ...,
             mode: str | None = ..., fullgraph: bool = ..., dynamic: bool | None = ...) -> CompiledFunction[P, R]: ...
 
 
@@ -695,7 +695,7 @@ def compile(fun: Callable[P, R], *, static: Names = ..., donate: Names = ..., ba
 def compile(fun: None = None, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str | None = ...,
             threads: int | None = ..., memory_budget: int | float | None = ..., flush_subnormals: bool = ...,
             roll_loops: bool | None = ..., saved_dtype: Any = ..., shadow: float = ...,
-            batch: Rows = ...,
+            batch: Rows = ..., matmul_precision: str = ...,
             mode: str | None = ..., fullgraph: bool = ..., dynamic: bool | None = ...) -> _Decorator: ...
 
 
@@ -703,7 +703,8 @@ def compile(fun: None = None, *, static: Names = ..., donate: Names = ..., backe
 def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate: Names = (), backend: str = "auto",
             device: str | None = None, threads: int | None = None, memory_budget: int | float | None = None,
             flush_subnormals: bool = False, roll_loops: bool | None = None, saved_dtype: Any = None, shadow: float = 0.0,
-            batch: Rows = (), mode: str | None = None, fullgraph: bool = True, dynamic: bool | None = None) -> Any:
+            batch: Rows = (), matmul_precision: str = "highest", mode: str | None = None, fullgraph: bool = True,
+            dynamic: bool | None = None) -> Any:
     """Compile a function of NumPy arrays, or a method: a decorator, with or without arguments.
 
     Arrays, NumPy scalars, tensors and floats among the arguments are traced. A bool, int, str, None, enum, callable or dtype, and every
@@ -747,6 +748,10 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
     copied there at each call, and those of `aj.device_put` are used as they are. What has no code there is refused with its line. Without
     `device` a function is compiled for where its tensors and arrays are: for the card if one of them is there, else for the CPU.
 
+    `matmul_precision` says how many digits a card keeps of float32 in products of matrices: "highest" keeps all. "tf32" rounds both factors
+    to 11 digits in base 2, "bf16" to 8, for arithmetic that is many times as fast; "high" takes three products of 11 digits, which keep
+    about 21. Sums are float32. It is a permission: products with fewer than 8 rows or columns keep all digits, and so do all on the CPU.
+
     `mode`, `fullgraph` and `dynamic` are options of `torch.compile`, and change nothing: programs are whole, and each is for the shapes of
     its arguments.
 
@@ -768,7 +773,7 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
         return functools.partial(
             compile, static=static, donate=donate, backend=backend, device=device, threads=threads, memory_budget=memory_budget,
             flush_subnormals=flush_subnormals, roll_loops=roll_loops, saved_dtype=saved_dtype,
-            shadow=shadow, batch=batch)
+            shadow=shadow, batch=batch, matmul_precision=matmul_precision)
     if isinstance(fun, (staticmethod, classmethod)):
         raise TypeError(f"compile cannot decorate a {type(fun).__name__}: put @{type(fun).__name__} above @compile")
     if not callable(fun):
@@ -776,7 +781,8 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
     if isinstance(fun, CompiledFunction):
         fun = fun.fun
     return make_compiled(fun, make_compile_options(
-        fun, static, donate, backend, device, threads, memory_budget, flush_subnormals, roll_loops, saved_dtype, shadow, batch))
+        fun, static, donate, backend, device, threads, memory_budget, flush_subnormals, roll_loops, saved_dtype, shadow, batch,
+        matmul_precision))
 
 
 def make_compiled(fun: Callable[..., Any], compile_options: CompileOptions) -> CompiledFunction:

@@ -17,16 +17,26 @@ from functools import cache
 
 import numpy as np
 
-from adjit.codegen.cuda.emulator_text import ERRORS, MAX_SHARED_BYTES, STACK_BYTES, TABLE, emulator_text
+from adjit.codegen.cuda.emulator_text import (
+    ERRORS,
+    FUNCTIONS,
+    MAX_SHARED_BYTES,
+    STACK_BYTES,
+    TABLE,
+    WORDS,
+    emulator_text,
+)
 from adjit.codegen.cuda.kernel import Kernel
 from adjit.codegen.cuda.target import MAX_THREADS
+from adjit.codegen.cuda.text import FOUR_FLOATS
 from adjit.codegen.llvm.link import CompiledObject, LoadedKernel, load
 from adjit.codegen.llvm.object_code import emit_object
 from adjit.codegen.llvm.target import Target, host_target
 from adjit.codegen.process.off_main_thread import off_main_thread
 
 _RENAMED = {"llvm.nvvm.read.ptx.sreg.tid.x": "thread", "llvm.nvvm.read.ptx.sreg.ctaid.x": "block", "llvm.nvvm.barrier0": "barrier",
-            "llvm.nvvm.shfl.sync.bfly.i32": "shuffle"}
+            "llvm.nvvm.shfl.sync.bfly.i32": "shuffle", "llvm.nvvm.f2tf32.rna": "tf32", "llvm.nvvm.ff2bf16x2.rn": "bf16",
+            "llvm.nvvm.mma.m16n8k8.row.col.tf32": "mma_tf32", "llvm.nvvm.mma.m16n8k16.row.col.bf16": "mma_bf16"}
 """Functions of the emulator in place of intrinsics."""
 
 _PREFIX = "adjit_emulated."
@@ -64,7 +74,10 @@ def text_for_processor(kernel: Kernel) -> str:
                       for i, type in enumerate(types))
     passed = ", ".join(f"{type} %a{i}" for i, type in enumerate(types))
     declared = [f"declare i32 @{_PREFIX}thread()", f"declare i32 @{_PREFIX}block()", f"declare void @{_PREFIX}barrier()",
-                f"declare i32 @{_PREFIX}shuffle(i32, i32, i32, i32)", f"declare void @{_PREFIX}access(ptr, i64, i64, i1)"]
+                f"declare i32 @{_PREFIX}shuffle(i32, i32, i32, i32)", f"declare void @{_PREFIX}access(ptr, i64, i64, i1)",
+                f"declare i32 @{_PREFIX}tf32(float)", f"declare <2 x bfloat> @{_PREFIX}bf16(float, float)",
+                *(f"declare {FOUR_FLOATS} @{_PREFIX}mma_{kind}({', '.join([*['i32'] * WORDS, *['float'] * 4])})"
+                  for kind in ("tf32", "bf16"))]
     return "\n".join([*declared, text, f"define void @{kernel.name}.entry(ptr %arguments) {{\n{loads}\n"
                       f"  call void @{kernel.name}({passed})\n  ret void\n}}\n"])
 
@@ -78,9 +91,8 @@ class _Emulator:
         llvm.initialize_native_target()
         llvm.initialize_native_asmparser()
         self._code = load(CompiledObject(emit_object(emulator_text(), _host()), TABLE))
-        names = ("thread", "block", "barrier", "shuffle", "access", "shared", "launch")
-        addresses = (ctypes.c_int64 * len(names)).from_address(self._code.address)
-        self.symbols = {f"{_PREFIX}{name}": address for name, address in zip(names, addresses, strict=True)}
+        addresses = (ctypes.c_int64 * len(FUNCTIONS)).from_address(self._code.address)
+        self.symbols = {f"{_PREFIX}{name}": address for name, address in zip(FUNCTIONS, addresses, strict=True)}
         words, pointer = ctypes.c_int64, ctypes.c_void_p
         self._launch = ctypes.CFUNCTYPE(words, *[pointer] * 2, *[words] * 3, *[pointer] * 3, *[words] * 3, pointer)(
             self.symbols.pop(f"{_PREFIX}launch"))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from adjit.codegen.cuda.target import MAX_THREADS, WARP
+from adjit.codegen.cuda.text import FOUR_FLOATS
 from adjit.codegen.llvm.builder import Builder, Value
 
 STACK_BYTES = 1 << 16
@@ -12,15 +15,21 @@ MAX_SHARED_BYTES = 227 << 10
 TABLE = "adjit_emulator"
 """Symbol of the addresses of the emulator's functions."""
 
+WORDS = 6
+"""Most words that a lane shows the others of its warp at a time: those of both factors of a product of the warp."""
+
 MISSED_BARRIER, MISSED_SHUFFLE, OUTSIDE, UNALIGNED, STUCK = range(1, 6)
 ERRORS = {
     MISSED_BARRIER: "a barrier that some threads of the block do not reach",
-    MISSED_SHUFFLE: "a shuffle that some lanes of the warp do not reach",
+    MISSED_SHUFFLE: "a shuffle or product that some lanes of the warp do not reach",
     OUTSIDE: "an access outside of the memory of the launch, or a write to memory that is only read",
     UNALIGNED: "an access that is not aligned", STUCK: "threads wait for different things"}
 
 _ROUNDS_WITHOUT_PROGRESS = 4
 """Rounds through all threads without one that gets anywhere, after which threads wait for different things."""
+
+FUNCTIONS = ("thread", "block", "barrier", "shuffle", "access", "tf32", "bf16", "mma_tf32", "mma_bf16", "shared", "launch")
+"""What the table has the addresses of, in order."""
 
 _HEAD = f'''
 module asm ".text"
@@ -53,13 +62,13 @@ declare void @adjit_emulator_begin()
 @warp_arrived = internal global [{WARP} x i64] zeroinitializer
 @warp_turn = internal global [{WARP} x i64] zeroinitializer
 @warp_left = internal global [{WARP} x i64] zeroinitializer
-@words = internal global [{2 * MAX_THREADS} x i32] zeroinitializer
+@words = internal global [{2 * MAX_THREADS * WORDS} x i32] zeroinitializer
 @entry = internal global ptr null
 @arguments = internal global ptr null
 @ranges = internal global ptr null
 @fault = internal global [3 x i64] zeroinitializer
 @shared = internal global [{MAX_SHARED_BYTES} x i8] zeroinitializer, align 64
-@{TABLE} = constant [7 x ptr] [ptr @thread, ptr @block, ptr @barrier, ptr @shuffle, ptr @access, ptr @shared, ptr @launch]
+@{TABLE} = constant [{len(FUNCTIONS)} x ptr] [{", ".join(f"ptr @{name}" for name in FUNCTIONS)}]
 '''
 """A switch saves the registers that calls keep, and the stack pointer. The first switch to a thread returns to its beginning."""
 
@@ -90,6 +99,7 @@ def emulator_text() -> str:
     _registers(text)
     _threads(text)
     _waiting(text)
+    _products(text)
     _access(text)
     _launch(text)
     words = "\n".join(f"@{name} = internal global i64 0" for name in _WORDS)
@@ -165,24 +175,88 @@ def _waiting(text: _Text) -> None:
         _wait_for(text, "@turn", turn)
     with text.function("shuffle", ("i32", "%mask"), ("i32", "%word"), ("i32", "%distance"), ("i32", "%clamp"), result="i32",
                        attributes=SLOW):
-        own = text.word("now")
-        warp = text.lshr(own, 5)
-        with text.if_(text.compare("ne", text.load("i64", text.cell("warp_left", warp)), WARP)):
-            text.call("void", "@fail", ("i64", MISSED_SHUFFLE), ("i64", 0))
-        text.put("idle", 0)
-        place = text.cell("warp_turn", warp)
-        turn = text.load("i64", place)
-        mine = text.add(text.shl(text.let(f"and i64 {turn}, 1"), MAX_THREADS.bit_length() - 1), own)     # two turns have words of their own
-        text.store("i32", "%word", text.cell("words", mine, "i32"))
-        arrived = text.add(text.load("i64", text.cell("warp_arrived", warp)), 1)
-        last = text.compare("eq", arrived, WARP)
-        text.store("i64", text.select(last, "i64", 0, arrived), text.cell("warp_arrived", warp))
-        with text.if_(last):
-            text.store("i64", text.add(turn, 1), place)
-        with text.if_(text.not_(last)):
-            _wait_for(text, place, turn)
+        mine = _shown(text, ["%word"])
         other = text.let(f"xor i64 {mine}, {text.convert('zext', 'i32', '%distance', 'i64')}")
-        text.ret("i32", text.load("i32", text.cell("words", other, "i32")))
+        text.ret("i32", text.load("i32", _word(text, other, 0)))
+
+
+def _word(text: _Text, lane: Value, number: int) -> str:
+    """The place of a word that a lane shows."""
+    return text.at("@words", "i32", (lane, WORDS), number)
+
+
+def _shown(text: _Text, words: Sequence[Value]) -> str:
+    """Show words to the other lanes, and wait until all lanes of the warp have shown theirs; returns this thread's number in `@words`."""
+    own = text.word("now")
+    warp = text.lshr(own, 5)
+    with text.if_(text.compare("ne", text.load("i64", text.cell("warp_left", warp)), WARP)):
+        text.call("void", "@fail", ("i64", MISSED_SHUFFLE), ("i64", 0))
+    text.put("idle", 0)
+    place = text.cell("warp_turn", warp)
+    turn = text.load("i64", place)
+    mine = text.add(text.shl(text.let(f"and i64 {turn}, 1"), MAX_THREADS.bit_length() - 1), own)     # two turns have words of their own
+    for number, word in enumerate(words):
+        text.store("i32", word, _word(text, mine, number))
+    arrived = text.add(text.load("i64", text.cell("warp_arrived", warp)), 1)
+    last = text.compare("eq", arrived, WARP)
+    text.store("i64", text.select(last, "i64", 0, arrived), text.cell("warp_arrived", warp))
+    with text.if_(last):
+        text.store("i64", text.add(turn, 1), place)
+    with text.if_(text.not_(last)):
+        _wait_for(text, place, turn)
+    return mine
+
+
+def _products(text: _Text) -> None:
+    """Numbers in fewer digits, and products of 16 rows by 8 columns of a warp. PTX does not say in which order a card adds their terms, nor
+    how it rounds the sums; here each element is a chain of fused multiply-adds in the order of the inner index."""
+    with text.function("tf32", ("float", "%x"), result="i32", attributes=FAST):        # ties to the larger number, by size
+        bits = text.convert("bitcast", "float", "%x", "i32")
+        nearest = text.let(f"and i32 {text.let(f'add i32 {bits}, 4096')}, -8192")
+        finite = text.compare("ne", text.let(f"and i32 {bits}, 2139095040"), 2139095040, "i32")
+        nan = text.let("fcmp uno float %x, %x")
+        text.ret("i32", text.select(nan, "i32", 2147475456, text.select(finite, "i32", nearest, bits)))
+    with text.function("bf16", ("float", "%high"), ("float", "%low"), result="<2 x bfloat>", attributes=FAST):
+        pair = "poison"
+        for lower, operand in enumerate(("%low", "%high")):
+            pair = text.let(f"insertelement <2 x i16> {pair}, i16 {_bf16_bits(text, operand)}, i32 {lower}")
+        text.ret("<2 x bfloat>", text.convert("bitcast", "<2 x i16>", pair, "<2 x bfloat>"))
+    for name in ("tf32", "bf16"):
+        parameters = [*((("i32", f"%w{number}")) for number in range(WORDS)), *(("float", f"%c{number}") for number in range(4))]
+        with text.function(f"mma_{name}", *parameters, result=FOUR_FLOATS, attributes=SLOW):
+            mine = _shown(text, [f"%w{number}" for number in range(WORDS)])
+            lane, warp = text.let(f"and i64 {mine}, {WARP - 1}"), text.let(f"and i64 {mine}, {-WARP}")
+            rows = text.add(warp, text.let(f"and i64 {lane}, 28"))                          # the lanes of this lane's rows of a factor
+            columns = text.add(warp, text.shl(text.let(f"and i64 {lane}, 3"), 3))           # and of its columns
+            sums = [f"%c{number}" for number in range(4)]
+            for place in range(8):
+                half, of = divmod(place, 4)
+                left = [text.load("i32", _word(text, text.add(rows, of), 2 * half + down)) for down in range(2)]
+                right = [text.load("i32", _word(text, text.add(columns, 4 * across + of), 4 + half)) for across in range(2)]
+                numbers = (zip(*(_numbers(text, name, word) for word in words), strict=True) for words in (left, right))
+                for x, y in zip(*numbers, strict=True):
+                    sums = [text.call("float", "@llvm.fma.f32", ("float", x[number // 2]), ("float", y[number % 2]), ("float", total))
+                            for number, total in enumerate(sums)]
+            whole = "poison"
+            for number, total in enumerate(sums):
+                whole = text.let(f"insertvalue {FOUR_FLOATS} {whole}, float {total}, {number}")
+            text.ret(FOUR_FLOATS, whole)
+
+
+def _bf16_bits(text: _Text, x: str) -> str:
+    """The bits of the nearest bfloat16; ties to even."""
+    bits = text.convert("bitcast", "float", x, "i32")
+    odd = text.let(f"and i32 {text.let(f'lshr i32 {bits}, 16')}, 1")
+    below = text.let(f"add i32 {bits}, 32767")
+    nearest = text.let(f"lshr i32 {text.let(f'add i32 {below}, {odd}')}, 16")
+    return text.convert("trunc", "i32", text.select(text.let(f"fcmp uno float {x}, {x}"), "i32", 32767, nearest), "i16")
+
+
+def _numbers(text: _Text, name: str, word: str) -> list[str]:
+    """The numbers of a word of a factor."""
+    masks = (-8192,) if name == "tf32" else (0, -65536)
+    words = [text.let(f"and i32 {word}, {mask}") if mask else text.let(f"shl i32 {word}, 16") for mask in masks]
+    return [text.convert("bitcast", "i32", each, "float") for each in words]
 
 
 def _access(text: _Text) -> None:

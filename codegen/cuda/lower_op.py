@@ -15,7 +15,7 @@ from adjit.codegen.cuda.arrays.systems import lower_banded_solve
 from adjit.codegen.cuda.arrays.windows import lower_convolution, lower_kernel_gradient, lower_windows
 from adjit.codegen.cuda.fused import lower_alone, lower_fused
 from adjit.codegen.cuda.kernel import Launch
-from adjit.codegen.cuda.products import lower_matmul, lower_matmul_epilogue
+from adjit.codegen.cuda.matmul import lower_matmul, lower_matmul_epilogue
 from adjit.codegen.cuda.writer import Memory
 from adjit.ir.definition import Kind
 from adjit.ir.errors import UnsupportedError

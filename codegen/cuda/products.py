@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any, Protocol
 
-from adjit.codegen.cuda.arrays.movement import fill
 from adjit.codegen.cuda.kernel import Launch, Pointer
 from adjit.codegen.cuda.target import DEVICE_RULE, MAX_LOAD_BYTES
 from adjit.codegen.cuda.text import SHARED, widest
@@ -18,7 +18,6 @@ from adjit.codegen.cuda.writer import KernelWriter, Memory
 from adjit.codegen.native.kernels.builder import Index
 from adjit.ir.analysis.kernel_schedule import schedule_kernel
 from adjit.ir.dataclass import dataclass
-from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Graph, Op, Value
 from adjit.ir.types import is_complex, short_name
 
@@ -51,64 +50,72 @@ class Tiling:
         return self.side**2
 
     @property
+    def sums(self) -> int:
+        """Elements of the result of a thread."""
+        return self.own**2
+
+    @property
     def pad(self) -> int:
         """Elements from a row of a tile to the next, in shared memory: neighbours along the inner index are in different banks."""
         return self.tile + VECTOR
 
 
+class AnyTiling(Protocol):
+    """Rows and columns of a tile, groups of threads among which the inner index is divided, threads of a group, sums of a thread."""
+
+    @property
+    def tile(self) -> int: ...
+    @property
+    def groups(self) -> int: ...
+    @property
+    def members(self) -> int: ...
+    @property
+    def sums(self) -> int: ...
+
+
 LARGE, MEDIUM, SMALL = Tiling(128, 8, 1), Tiling(64, 4, 1), Tiling(32, 4, 4)
 
 
-def choose_tiling(rows: int, columns: int, batch: int) -> Tiling:
-    """The largest tiles of which there are enough."""
-    for tiling in (LARGE, MEDIUM):
-        if batch * -(-rows // tiling.tile) * -(-columns // tiling.tile) >= ENOUGH_TILES:
-            return tiling
-    return SMALL
-
-
-def lower_matmul(op: Op, memory: Memory) -> list[Launch]:
-    """The launches of a product."""
-    return _lower(op, op, Graph("product", (op.result,), (), (op.result,)), memory)
-
-
-def lower_matmul_epilogue(op: Op, memory: Memory) -> list[Launch]:
-    """The launches of a product whose elements further ops change before they are stored."""
-    (region,) = op.regions
-    product = next(inner for inner in region.ops if inner.name == "matmul")
-    rest = Graph(region.name, (product.result, *region.params[2:]), tuple(inner for inner in region.ops if inner is not product),
-                 region.results)
-    return _lower(op, product, rest, memory)
-
-
-def _lower(op: Op, product: Op, epilogue: Graph, memory: Memory) -> list[Launch]:
-    type = product.result.type
-    if type.dtype.kind not in "fiu" or type.is_half:
-        raise UnsupportedError(f"products of {short_name(type.dtype)} have no code for the device 'cuda' yet", op.loc,
-                               hint="omit device= to compile for the CPU")
-    inner = product.operands[0].type.shape[-2 if product.attrs["transpose_a"] else -1]
-    if not type.size or not inner:
-        return fill(op, 0, memory)
-    return [ProductWriter(op, product, epilogue, memory, inner).write()]
+def choose_tiling(tilings: Sequence[AnyTiling], rows: int, columns: int, batch: int) -> AnyTiling:
+    """The first tiles, of those from large to small, of which there are enough; else the last."""
+    return next((tiling for tiling in tilings if batch * -(-rows // tiling.tile) * -(-columns // tiling.tile) >= ENOUGH_TILES), tilings[-1])
 
 
 class ProductWriter(KernelWriter):
-    """Writer of the kernel of one product, or of a batch of products."""
+    """Writer of the kernel of one product, or of a batch of products. `run` is the number of neighbours in a row of the result that a
+    thread has."""
+
+    tilings: Sequence[AnyTiling] = (LARGE, MEDIUM, SMALL)
+    run = VECTOR
+    tiling: Any
 
     def __init__(self, op: Op, product: Op, epilogue: Graph, memory: Memory, inner: int):
         *_, rows, columns = product.result.type.shape
         batch = product.result.type.size // (rows * columns)
-        self.tiling = t = choose_tiling(rows, columns, batch)
+        self.tiling = t = choose_tiling(self.tilings, rows, columns, batch)
         schedule = schedule_kernel(epilogue, batch * rows, columns, DEVICE_RULE)
         values = [value.type.dtype for value in (*epilogue.params, *epilogue.results)]
         most = widest(max(dtype.itemsize for dtype in values), columns, memory.alignment)
-        vector = 1 if any(map(is_complex, values)) else min(VECTOR, most)
+        vector = 1 if any(map(is_complex, values)) else min(self.run, most)
         super().__init__(schedule, memory, t.groups * t.members, vector, 0)
         self.op, self.product, self.type = op, product, product.result.type
         self.rows, self.columns, self.inner, self.batch = rows, columns, inner, batch
         self.dtype = self.type.dtype
         self.depth = DEPTH_BYTES // self.dtype.itemsize if self.dtype.itemsize > 2 else 16
         self.element_type = self.text.element(self.dtype)
+
+    @property
+    def half(self) -> int:
+        """Elements of a tile in shared memory."""
+        return int(self.depth * self.tiling.pad)
+
+    def factor(self, is_left: bool, *given: Any) -> Factor:
+        """One operand, by the arguments of `Given`."""
+        return Given(self, *given)
+
+    def prepare(self) -> None:
+        """Compute what all steps along the inner index need."""
+        self.coordinates = self._coordinates()
 
     def write(self) -> Launch:
         text, product, t = self.text, self.product, self.tiling
@@ -131,11 +138,11 @@ class ProductWriter(KernelWriter):
         self.member = text.let(f"and i64 {thread}, {t.members - 1}") if t.groups > 1 else thread
         self.group: Index = text.lshr(thread, t.members.bit_length() - 1) if t.groups > 1 else 0
         transposed = product.attrs["transpose_a"], not product.attrs["transpose_b"]
-        given = [_Given(self, self._moved(a, text.mul(matrix, text.mul(rows, inner))), self.memory.operands[0], row0, rows, self.rows,
-                        transposed[0], inner),
-                 _Given(self, self._moved(b, text.mul(matrix, text.mul(inner, columns))), self.memory.operands[1], column0, columns,
-                        self.columns, transposed[1], inner)]
-        half = self.depth * t.pad               # elements of a tile in shared memory
+        given = [self.factor(True, self._moved(a, text.mul(matrix, text.mul(rows, inner))), self.memory.operands[0], row0, rows, self.rows,
+                             transposed[0], inner),
+                 self.factor(False, self._moved(b, text.mul(matrix, text.mul(inner, columns))), self.memory.operands[1], column0, columns,
+                             self.columns, transposed[1], inner)]
+        half = self.half
         self.start = text.reserve_shared(4 * half * t.groups * self.dtype.itemsize)
         own = text.times(self.group, 4 * half)
 
@@ -146,25 +153,27 @@ class ProductWriter(KernelWriter):
             first = text.plus(chunk, text.times(self.group, self.depth))
             return [name for each in given for name in each.load(first)]
 
-        def store(names: Sequence[str], buffer: Index) -> None:
-            count = len(names) // 2
-            for each, tile, number in zip(given, tiles(buffer), range(2), strict=True):
-                each.store(names[number * count:(number + 1) * count], tile)
+        def store(chunk: Index, names: Sequence[str], buffer: Index) -> None:
+            first = text.plus(chunk, text.times(self.group, self.depth))
+            split = given[0].count
+            for each, tile, own_names in zip(given, tiles(buffer), (names[:split], names[split:]), strict=True):
+                each.store(first, own_names, tile)
 
-        store(load(0), 0)
+        self.prepare()
+        store(0, load(0), 0)
         text.barrier()
         zero = (self.element_type, text.literal(0, self.dtype))
         chunk = t.groups * self.depth
-        with text.for_range(0, inner, chunk, [*[zero] * t.own**2, ("i64", "0")]) as loop:
+        with text.for_range(0, inner, chunk, [*[zero] * t.sums, ("i64", "0")]) as loop:
             next = text.add(loop.counter, chunk)
             goes_on = text.compare("slt", next, inner)
-            with text.if_(goes_on, [zero] * (2 * given[0].count)) as ahead:
+            with text.if_(goes_on, [zero] * (given[0].count + given[1].count)) as ahead:
                 ahead.following = load(next)
             *sums, buffer = loop.values
             sums = self._multiplied(sums, tiles(buffer))
             other = text.sub(2 * half, buffer)
             with text.where(goes_on):
-                store(ahead.values, other)
+                store(next, ahead.values, other)
             text.barrier()
             loop.following = [*sums, other]
         totals = list(loop.values[:-1])
@@ -172,7 +181,7 @@ class ProductWriter(KernelWriter):
             self._store_all(result, target, totals, (row0, column0), matrix, (rows, columns))
             return self.launch("product", self.batch * tiles_m * tiles_n)
         with text.where(text.compare("ne", self.group, 0)):
-            first = text.times(text.plus(self.group, -1), t.own**2 * t.members)
+            first = text.times(text.plus(self.group, -1), t.sums * t.members)
             place = self._shared(text.plus(first, self.member))
             for number, name in enumerate(totals):
                 self._put_shared([name], place, number * t.members)
@@ -181,7 +190,7 @@ class ProductWriter(KernelWriter):
             place = self._shared(self.member)
             for group in range(t.groups - 1):
                 for number, name in enumerate(totals):
-                    (part,) = self._get_shared(1, place, (group * t.own**2 + number) * t.members)
+                    (part,) = self._get_shared(1, place, (group * t.sums + number) * t.members)
                     totals[number] = text.let(f"{'fadd' if self.dtype.kind == 'f' else 'add'} {self.element_type} {name}, {part}")
             self._store_all(result, target, totals, (row0, column0), matrix, (rows, columns))
         return self.launch("product", self.batch * tiles_m * tiles_n)
@@ -210,7 +219,7 @@ class ProductWriter(KernelWriter):
         """The sums with the products of both tiles."""
         text, own = self.text, self.tiling.own
         places = [[self._shared(text.plus(tile, start)) for start in self._own(coordinate)]
-                  for tile, coordinate in zip(tiles, self._coordinates(), strict=True)]
+                  for tile, coordinate in zip(tiles, self.coordinates, strict=True)]
         found = list(sums)
         for k in range(self.depth):
             left, right = ([name for start in starts for name in self._get_shared(VECTOR, start, k * self.tiling.pad)]
@@ -258,16 +267,13 @@ class ProductWriter(KernelWriter):
     def _store_all(self, result: Value, target: str, totals: Sequence[str], first: tuple[Index, Index], matrix: str,
                    sizes: tuple[str, str]) -> None:
         """Compute the epilogue of this thread's elements, and store what comes out."""
-        text, own = self.text, self.tiling.own
-        (rows, columns), base = sizes, text.mul(matrix, sizes[0])
-        down, across = ([text.plus(start, place) for place in self._own(coordinate)]
-                        for start, coordinate in zip(first, self._coordinates(), strict=True))
-        for i in range(own):
-            row = str(text.plus(down[i // VECTOR], i % VECTOR))
+        text, rows_of, starts = self.text, *self._places(first)
+        (rows, columns), base, own = sizes, text.mul(matrix, sizes[0]), self.run * len(starts)
+        for i, row in enumerate(rows_of):
             is_row = text.compare("slt", row, rows)
             start = text.let(f"mul nsw i64 {text.plus(base, row)}, {columns}")
             for j in range(0, own, self.vector):
-                column = str(text.plus(across[j // VECTOR], j % VECTOR))
+                column = str(text.plus(starts[j // self.run], j % self.run))
                 with text.where(is_row, text.compare("slt", column, columns)), self.scope():
                     place = text.let(f"add nsw i64 {start}, {column}")
                     self.row, self.starts, self.row_starts = row, [column], [place]
@@ -277,49 +283,84 @@ class ProductWriter(KernelWriter):
                     names = [self.need(result, at) for at in range(self.vector)]
                     text.write(names, target, result.type.dtype, place, self.width_alignment(result.type.dtype))
 
+    def _places(self, first: tuple[Index, Index]) -> tuple[list[str], list[Index]]:
+        """The rows of this thread, and the first of each run of its columns; `first` are those of the tile."""
+        text = self.text
+        down, across = ([text.plus(start, place) for place in self._own(coordinate)]
+                        for start, coordinate in zip(first, self.coordinates, strict=True))
+        return [str(text.plus(row, at)) for row in down for at in range(VECTOR)], across
 
-class _Given:
+
+class Factor(Protocol):
+    """One operand of a product: `count` elements are on their way with each thread."""
+
+    count: int
+
+    def load(self, first: Index) -> list[str]:
+        """The elements that this thread takes along, for inner indices from `first` on, and any others in place of those outside."""
+
+    def store(self, first: Index, names: Sequence[str], tile: Index) -> None:
+        """Put them into shared memory, and 0 in place of those outside: what is waited for is used here, not where it is loaded."""
+
+
+class Given:
     """One operand of a product: where its tiles are, and what of them each thread takes along. Neighbouring threads read neighbouring
     elements, vectors of them where all rows begin at multiples of their size; what lies outside of the matrix is 0."""
 
     def __init__(self, writer: ProductWriter, pointer: str, alignment: int, outer0: Index, outer: str, outer_size: int, transposed: bool,
                  inner: str):
         w, t, text = writer, writer.tiling, writer.text
-        self.writer, self.pointer, self.transposed, self.outer, self.inner = w, pointer, transposed, outer, inner
+        self.writer, self.transposed, self.outer = w, transposed, outer
         self.count = t.tile * w.depth // t.members
         row = outer_size if transposed else w.inner
         self.width = min(widest(w.dtype.itemsize, row, alignment), VECTOR, self.count)
         wide = (t.tile if transposed else w.depth) // self.width            # vectors of a row of the tile in memory
-        self.at: list[tuple[str, str, Index, str]] = []                     # along the inner index, along the other, the place; inside
+        self.at: list[tuple[Index, str, Ahead]] = []                        # the place in the tile; inside; what is loaded
+        low, high = text.let(f"and i64 {w.member}, {wide - 1}"), text.lshr(w.member, wide.bit_length() - 1)
+        low = str(text.times(low, self.width))
         for part in range(self.count // self.width):
-            number = text.plus(w.member, part * t.members)
-            high, low = text.lshr(number, wide.bit_length() - 1), text.let(f"and i64 {number}, {wide - 1}")
-            low = str(text.times(low, self.width))
-            k, along = (high, low) if transposed else (low, high)
+            line = str(text.plus(high, part * (t.members // wide)))
+            k, along = (line, low) if transposed else (low, line)
             o = str(text.plus(outer0, along))
             base = text.plus(text.mul(k, outer), o) if transposed else text.plus(text.mul(o, inner), k)
-            self.at.append((k, along, base, text.compare("slt", o, outer)))
+            is_outer = text.compare("slt", o, outer)
+            self.at.append((text.plus(text.times(k, t.pad), along), is_outer, Ahead(w, pointer, k, str(base), is_outer, inner)))
 
     def load(self, first: Index) -> list[str]:
-        """The elements that this thread takes along, for inner indices from `first` on."""
         w, text = self.writer, self.writer.text
-        dtype, names = w.dtype, list[str]()
-        zero, step = text.literal(0, dtype), text.mul(first, self.outer) if self.transposed else first
-        for k, _, base, is_outer in self.at:
-            inside = text.both(is_outer, text.compare("slt", text.plus(first, k), self.inner))
-            place = text.select(inside, "i64", text.plus(base, step), 0)
-            values = w.load(self.pointer, dtype, place, self.width, self.width * dtype.itemsize)
-            names += [text.select(inside, w.element_type, value, zero) for value in values]
-        return names
+        step = text.mul(first, self.outer) if self.transposed else first
+        return [name for _, _, ahead in self.at for name in ahead.load(w, first, step, self.width)]
 
-    def store(self, names: Sequence[str], tile: Index) -> None:
-        """Put them into shared memory, with the inner index first."""
+    def store(self, first: Index, names: Sequence[str], tile: Index) -> None:
         w, text, width = self.writer, self.writer.text, self.width
-        for number, (k, along, _, _) in enumerate(self.at):
-            own = names[number * width:(number + 1) * width]
-            place = w._shared(text.plus(text.plus(text.times(k, w.tiling.pad), along), tile))
+        for number, (at, is_outer, ahead) in enumerate(self.at):
+            own = ahead.or_zero(w, first, names[number * width:(number + 1) * width], is_outer)
+            place = w._shared(text.plus(at, tile))
             if self.transposed:
                 w._put_shared(own, place)
                 continue
             for offset, name in enumerate(own):
                 w._put_shared([name], place, offset * w.tiling.pad)
+
+
+class Ahead:
+    """Neighbours in memory that a thread loads in each step, at inner indices from `k` on. Those that are outside of the matrix are others,
+    from where it begins or this thread's first ones, until `or_zero`: so a step adds one number to the address."""
+
+    def __init__(self, writer: ProductWriter, pointer: str, k: str, base: str, is_outer: str, inner: str):
+        text = writer.text
+        place = text.select(text.both(is_outer, text.compare("slt", k, inner)), "i64", base, 0)
+        self.pointer = text.place(pointer, writer.dtype, place)
+        writer.constants.add(self.pointer)
+        self.below = text.sub(inner, k)
+
+    def load(self, writer: ProductWriter, first: Index, step: Index, width: int) -> list[str]:
+        text, dtype = writer.text, writer.dtype
+        step = text.select(text.compare("slt", first, self.below), "i64", step, 0)
+        return writer.load(self.pointer, dtype, step, width, width * dtype.itemsize)
+
+    def or_zero(self, writer: ProductWriter, first: Index, names: Sequence[str], is_outer: str) -> list[str]:
+        """What was loaded, and 0 in place of elements outside of the matrix."""
+        text = writer.text
+        inside, zero = text.both(is_outer, text.compare("slt", first, self.below)), text.literal(0, writer.dtype)
+        return [text.select(inside, writer.element_type, name, zero) for name in names]

@@ -25,6 +25,9 @@ GLOBAL, SHARED = 1, 3
 SLOT_BYTES = 8
 """Bytes of an element in shared memory, whatever its type."""
 
+FOUR_FLOATS = "{float, float, float, float}"
+"""What a lane holds of a product of a warp: two neighbours in two rows."""
+
 Combine = Callable[[str, str], str]
 
 

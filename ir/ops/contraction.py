@@ -10,7 +10,7 @@ import numpy as np
 
 from adjit.ir.batching import batched_operands, emit_again, reshaped, spread_all
 from adjit.ir.definition import Kind, OpDefinition, Sample, define
-from adjit.ir.errors import ShapeError
+from adjit.ir.errors import DTypeError, ShapeError
 from adjit.ir.graph import Attributes, Op, Value
 from adjit.ir.ops.arithmetic import multiply
 from adjit.ir.ops.broadcasting import broadcast
@@ -25,21 +25,49 @@ def _rows_and_columns(type: TensorType, transposed: bool) -> tuple[int, int]:
     return (columns, rows) if transposed else (rows, columns)
 
 
-def _infer_matmul(a: TensorType, b: TensorType, *, transpose_a: bool, transpose_b: bool) -> TensorType:
+PRECISIONS = ("tf32x3", "tf32", "bf16")
+"""Marks of a product of float32, of which it has one at most. Its factors are rounded to 11 digits in base 2 (tf32), to 8 (bf16), or to
+sums of two numbers of 11 digits (tf32x3), of whose products the smallest is left out. What is multiplied then is exact, and added in
+float32."""
+
+
+def _infer_matmul(a: TensorType, b: TensorType, *, transpose_a: bool, transpose_b: bool, **marks: bool) -> TensorType:
     require_dtype(a, b)
+    if marks and a.dtype != F32:
+        raise DTypeError(f"products of {a.dtype} are not rounded: {', '.join(marks)}")
     if a.rank < 2 or b.rank < 2:
         raise ShapeError(f"matrices are needed, got {a} and {b}")
     if a.shape[:-2] != b.shape[:-2]:
         raise ShapeError(f"batches of different shapes: {a} and {b}")
     (rows, inner_a), (inner_b, columns) = _rows_and_columns(a, transpose_a), _rows_and_columns(b, transpose_b)
     if inner_a != inner_b:
-        marks = (" transposed" if transpose_a else ""), (" transposed" if transpose_b else "")
-        raise ShapeError(f"inner sizes differ, {inner_a} and {inner_b}: {a}{marks[0]} times {b}{marks[1]}")
+        words = (" transposed" if transpose_a else ""), (" transposed" if transpose_b else "")
+        raise ShapeError(f"inner sizes differ, {inner_a} and {inner_b}: {a}{words[0]} times {b}{words[1]}")
     return a.with_shape((*a.shape[:-2], rows, columns))
 
 
-def _evaluate_matmul(a: np.ndarray, b: np.ndarray, *, transpose_a: bool, transpose_b: bool) -> np.ndarray:
-    return np.asarray(np.matmul(a.swapaxes(-1, -2) if transpose_a else a, b.swapaxes(-1, -2) if transpose_b else b))
+def _evaluate_matmul(a: np.ndarray, b: np.ndarray, *, transpose_a: bool, transpose_b: bool, **marks: bool) -> np.ndarray:
+    a, b = a.swapaxes(-1, -2) if transpose_a else a, b.swapaxes(-1, -2) if transpose_b else b
+    if not marks:
+        return np.asarray(np.matmul(a, b))
+    (x, rest_x), (y, rest_y) = (_rounded(factor, 8 if "bf16" in marks else 11) for factor in (a, b))
+    if "tf32x3" not in marks:
+        return np.asarray(np.matmul(x, y))
+    return np.asarray(np.matmul(rest_x, y) + np.matmul(x, rest_y) + np.matmul(x, y))
+
+
+def _rounded(x: np.ndarray, digits: int) -> tuple[np.ndarray, np.ndarray]:
+    """float32 to the nearest number of so many digits in base 2, and what is left, to the nearest one too. Ties go to the larger of two
+    numbers, by size, as a card rounds to 11 digits; to the even one of 8 digits."""
+    def nearest(x: np.ndarray) -> np.ndarray:
+        bits, dropped = x.view(np.uint32), 24 - digits
+        half = (1 << dropped - 1) - ((bits >> dropped & 1) ^ 1 if digits == 8 else 0)
+        return np.where(np.isfinite(x), (bits + np.uint32(half) >> dropped << dropped).view(F32), x)
+
+    x = np.ascontiguousarray(x)
+    whole = nearest(x)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return whole, nearest(np.where(np.isfinite(whole), x - whole, F32.type(0)))
 
 
 def _matmul_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value, ...], attrs: Attributes) -> tuple[Value, ...]:
@@ -118,7 +146,7 @@ def _matmul_samples() -> Iterator[Sample]:
 
 
 matmul: OpDefinition = define(
-    "matmul", Kind.CONTRACTION, arity=2, attributes={"transpose_a": bool, "transpose_b": bool},
+    "matmul", Kind.CONTRACTION, arity=2, attributes={"transpose_a": bool, "transpose_b": bool}, marks=PRECISIONS,
     doc="The matrix product over the last two dimensions, each operand transposed first where asked; the others are a batch.",
     infer=_infer_matmul, evaluate=_evaluate_matmul, vjp=_matmul_vjp, samples=_matmul_samples, batch=_batch_matmul,
     terms=lambda shapes, result, attrs: shapes[0][-2 if attrs["transpose_a"] else -1])

@@ -44,7 +44,8 @@ class Case:
     stage: Stage
     approximately: bool = False
     options: Options = field(default_factory=lambda: Options(only_kernels=True, cache_bytes=1 << 20, rolling=RollingRule(4, 8),
-                                                             saved_dtype=F16, from_end=True, complex_products=True, inverses=True))
+                                                             saved_dtype=F16, from_end=True, complex_products=True, inverses=True,
+                                                             matmul_precision="tf32"))
     path: Path | None = None
 
     def run(self) -> Graph:

@@ -91,7 +91,8 @@ def parse(text: str) -> tuple[dict[str, Function], dict[str, np.ndarray]]:
 
 
 def body(f: Function, text: str) -> None:
-    for raw in re.split(r"(?<=[;:])|(?<=\n)", text.replace("\t", " ")):
+    text = re.sub(r"\bmma[^;]*;", lambda match: " ".join(match[0].split()), text.replace("\t", " "))       # of several lines
+    for raw in re.split(r"(?<=[;:])|(?<=\n)", text):
         line = raw.strip().rstrip(";").strip()
         if not line or line in "{}":
             continue
@@ -219,7 +220,7 @@ class _Run:
                 if done.all():
                     return
                 if held.any():
-                    raise PTXError(f"{self.f.name}: a shuffle that some lanes of the warp do not reach\n"
+                    raise PTXError(f"{self.f.name}: a shuffle or product that some lanes of the warp do not reach\n"
                                    f"    at: {self.f.code[self.pc[held][0]][4]}")
                 self.release(done, waiting)
                 continue
@@ -228,7 +229,7 @@ class _Run:
                 raise PTXError(f"{self.f.name}: the end without ret")
             mask = ready & (self.pc == pc)
             opcode, predicate, negated, operands, line = self.f.code[pc]
-            if opcode.startswith("shfl"):
+            if opcode.startswith(("shfl", "mma")):
                 mask = ~done & ~waiting & (self.pc == pc)
                 whole = np.repeat(mask.reshape(-1, WARP).all(1), WARP)
                 held = (held | mask) & ~whole
@@ -323,6 +324,8 @@ class _Run:
                 self.memory(parts, operands, mask)
             elif kind == "shfl":
                 self.shuffle(operands, mask)
+            elif kind == "mma":
+                self.product_of_warp(parts, operands, mask)
             elif kind == "mov":
                 self.move(operands, type, mask)
             elif kind == "setp":
@@ -330,7 +333,8 @@ class _Run:
             elif kind == "selp":
                 write(operands[0], np.where(read(operands[3], "pred"), read(operands[1], type), read(operands[2], type)), mask)
             elif kind == "cvt":
-                write(operands[0], self.convert(parts, read(operands[1], type)), mask)
+                write(operands[0], self.narrow(parts, *(read(o, type) for o in operands[1:])) if parts[-2] in ("tf32", "bf16x2")
+                      else self.convert(parts, read(operands[1], type)), mask)
             elif kind == "fma":
                 write(operands[0], fma(*(read(o, type) for o in operands[1:]), type), mask)
             elif kind == "mad":
@@ -392,6 +396,47 @@ class _Run:
             top = x.astype(np.float64) >= high
             return np.where(top, info.max, np.where(top, 0, inside).astype(target))
         return x.astype(target)
+
+    @staticmethod
+    def narrow(parts: list[str], *numbers: np.ndarray) -> np.ndarray:
+        """float32 in fewer digits: 11, ties to the larger by size; or two in 8 digits, ties to even, the second in the lower half."""
+        words = []
+        for x in numbers:
+            bits = x.view(np.uint32).astype(np.uint64)
+            if parts[-2] == "tf32":
+                rounded = np.where(np.isinf(x), bits, (bits + 0x1000) & ~np.uint64(0x1fff))
+                words.append(np.where(np.isnan(x), 0x7fffe000, rounded))
+            else:
+                rounded = (bits + 0x7fff + (bits >> np.uint64(16) & np.uint64(1))) >> np.uint64(16)
+                words.append(np.where(np.isnan(x), 0x7fff, rounded))
+        return (words[0] if len(words) == 1 else words[0] << np.uint64(16) | words[1]).astype(np.uint32)
+
+    def product_of_warp(self, parts: list[str], operands: list[str], mask: np.ndarray) -> None:
+        """D = A B + C of 16 rows and 8 columns, 8 words along the inner index; the terms are added in their order. (Fragments of a lane:
+        PTX manual, "Matrix Fragments for mma.m16n8k8" and "mma.m16n8k16".)"""
+        names = [[name.strip() for name in operand[1:-1].split(",")] for operand in operands]
+        kind, warps = parts[parts.index("f32") + 1], self.lanes // WARP
+        a, b = (np.stack([self.read(name, "b32") for name in group]).reshape(len(group), warps, WARP) for group in names[1:3])
+        c = np.stack([self.read(name, "f32") for name in names[3]])
+        lane = np.arange(WARP)
+        line, number = lane // 4, lane % 4
+        total = c.reshape(4, warps, WARP)
+        if kind == "tf32" and ((a & 0x1fff).any() or (b & 0x1fff).any()):
+            raise PTXError("a factor of more than 11 digits")
+        for word in range(8):
+            half, of = divmod(word, 4)
+            left = [a[2 * half + down][:, 4 * line + of] for down in range(2)]
+            right = [b[half][:, 4 * (2 * number + across) + of] for across in range(2)]
+            for part in range(1 if kind == "tf32" else 2):
+                x, y = ([self.numbers_of(kind, word, part) for word in side] for side in (left, right))
+                total = np.stack([fma(x[k // 2], y[k % 2], total[k], "f32") for k in range(4)])
+        for name, value in zip(names[0], total.reshape(4, self.lanes), strict=True):
+            self.write(name, value, mask)
+
+    @staticmethod
+    def numbers_of(kind: str, words: np.ndarray, part: int) -> np.ndarray:
+        bits = words if kind == "tf32" else words & np.uint32(0xffff0000) if part else words << np.uint32(16)
+        return np.ascontiguousarray(bits).view(np.float32)
 
     def move(self, operands: list[str], type: str, mask: np.ndarray) -> None:
         target, source = operands

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from adjit.codegen.cuda.emulated import EmulatedKernel, EmulationError
-from adjit.codegen.cuda.text import KernelText
+from adjit.codegen.cuda.text import FOUR_FLOATS, KernelText
 from adjit.ir.types import F32, F64
 from adjit.runtime.native.code import native_is_supported
 
@@ -42,6 +42,11 @@ def misses_a_shuffle(text: KernelText, source: str, target: str, thread: str) ->
         text.write([text.exchanged("0x0000000000000000", F32, 1)], target, F32, thread)
 
 
+def misses_a_product_of_the_warp(text: KernelText, source: str, target: str, thread: str) -> None:
+    with text.where(half_of_threads(text, thread)):
+        text.call(FOUR_FLOATS, "@llvm.nvvm.mma.m16n8k8.row.col.tf32", *[("i32", 0)] * 6, *[("float", "0x0000000000000000")] * 4)
+
+
 def writes_to_an_operand(text: KernelText, source: str, target: str, thread: str) -> None:
     text.write(text.read(target, F32, thread), source, F32, thread)
 
@@ -70,7 +75,8 @@ def waits_for_different_things(text: KernelText, source: str, target: str, threa
 
 @pytest.mark.parametrize(("body", "message"), [
     (misses_a_barrier, "a barrier that some threads of the block do not reach"),
-    (misses_a_shuffle, "a shuffle that some lanes of the warp do not reach|threads wait for different things"),
+    (misses_a_shuffle, "a shuffle or product that some lanes of the warp do not reach|threads wait for different things"),
+    (misses_a_product_of_the_warp, "a shuffle or product that some lanes of the warp do not reach|threads wait for different things"),
     (writes_to_an_operand, "outside of the memory of the launch, or a write to memory that is only read: block 0, thread 0, 0 bytes"),
     (reads_behind_the_end, "outside of the memory .* thread 63, 256 bytes from where parameter 0 begins"),
     (reads_before_the_beginning, "outside of the memory .* thread 0, -4 bytes from where parameter 0 begins"),
