@@ -23,7 +23,6 @@ from adjit.eager.call import (
     replaced,
 )
 from adjit.eager.capture import current_capture, traced
-from adjit.eager.device import DeviceRuntime
 from adjit.eager.functional import elementwise
 from adjit.eager.modes import modes, switches
 from adjit.eager.node import Edge, Node, SavedTensor, edge_of
@@ -31,7 +30,7 @@ from adjit.eager.node_names import STRIDED, VIEW_FUNCTIONS
 from adjit.eager.operation import Operation
 from adjit.eager.promotion import PROMOTING, promoted, promotes
 from adjit.eager.tensor import Tensor, new_object, new_tensor
-from adjit.eager.views import MOVEMENTS, View, copy_slices, root_of
+from adjit.eager.views import View, root_of
 from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.errors import IndexingError, UnsupportedError
@@ -209,7 +208,10 @@ def _one_view(operation: Operation, base: Any, array: np.ndarray, index: int = 0
 
 def _copied_view(operation: Operation, operands: Sequence[Any], array: DeviceLeaf, index: int) -> Tensor:
     """Make the tensor of an operation that takes a view of a tensor on a device: a copy, as arrays there are contiguous, which follows its
-    base, and whose writes go to the base."""
+    base, and whose writes go to the base. It is a copy and no more where PyTorch copies."""
+    layout = operation.layouts[index]
+    if layout is None:
+        return new_tensor(array)
     base, others = operands[0], [operand.array if isinstance(operand, Tensor) else operand for operand in operands[1:]]
     memory, view = base.array, View(base, operation, index)
 
@@ -217,9 +219,9 @@ def _copied_view(operation: Operation, operands: Sequence[Any], array: DeviceLea
         return run_arrays(operation, [memory, *others])[index]
 
     def write() -> None:
-        memory.assign(copy_slices(view.graph, index, (), DeviceRuntime.operation).run(memory, array)[0])
+        memory.assign(run_arrays(layout.write, [memory, *others, array])[0])
 
-    array.follow(memory, read, write if all(op.name in MOVEMENTS for op in view.graph.ops) else None)
+    array.follow(memory, read, write if layout.writable else None, layout.steps)
     made = new_tensor(array)
     made._writes, made._view = base._writes, view
     return made

@@ -19,7 +19,7 @@ from adjit.eager.node_names import node_name
 from adjit.eager.operation import Operation, counted, without_locations
 from adjit.eager.size import Size
 from adjit.eager.tensor import Tensor
-from adjit.eager.views import root_of
+from adjit.eager.views import layouts_of, root_of
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.errors import AdjitError, ArgumentError, IndexingError, Location
 from adjit.ir.graph import Value
@@ -29,6 +29,7 @@ from adjit.passes.autodiff.differentiate import differentiate
 from adjit.passes.options import Options
 from adjit.tracer.array import TracedArray, wrap
 from adjit.tracer.array_checks import check_array
+from adjit.tracer.array_wrapper import DeviceLeaf
 from adjit.tracer.functions.composites import stop_gradient
 from adjit.tracer.reentrancy import isolated_from_handlers
 from adjit.tracer.registry import FUNCTIONS
@@ -243,6 +244,8 @@ def find_call(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, An
     if switches.devices and not is_tracing():
         device = common_device(operand.array for operand in operands if isinstance(operand, Tensor))
         key = key if device is None else (*key, device)
+    if is_view and (thread.context.device if device is None else device) == "cuda":
+        key = (*key, _steps(operands[0]))       # a view of it is a copy there, or not, by where its elements are
     counts = thread.context.row_probe is not None
     call = None if counts else known_calls.get(key)
     if call is None:
@@ -292,8 +295,10 @@ def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping
     scope = Scope(builder)
     scope.as_pytorch = True
     scope.values = None if is_tracing() else values
+    layouts: tuple[Any, ...] = ()
+    lays_out = is_view and thread.context.device == "cuda"
     with entered(scope):
-        params = []
+        params: list[TracedArray] = []
         for operand in operands:
             if _is_weak(operand):
                 params.append(wrap(builder.param(TensorType(C128 if np.iscomplexobj(operand) else F64, ())), weak=True))
@@ -301,18 +306,28 @@ def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping
                 params.append(wrap(builder.param(operand.value.type), weak=True))
             else:
                 scalar = issubclass(type(operand), np.generic)
-                params.append(wrap(builder.param(TensorType(operand.dtype, plain_shape(operand.shape))), scalar=scalar, writable=False))
+                params.append(wrap(builder.param(TensorType(operand.dtype, plain_shape(operand.shape))), scalar=scalar,
+                                   writable=lays_out and not params, strides=_steps(operand) if lays_out and not params else None))
             if scope.values is not None:
                 values.bind(params[-1].value, operand.array if isinstance(operand, Tensor) else operand)
         arrays = iter(params)
         new_args = replaced(args, arrays, dynamic)
         new_kwargs = {name: replaced(arg, arrays, dynamic) for name, arg in kwargs.items()}
-        found, tree, leaves = collect_results(function(*new_args, **new_kwargs))
+        made = function(*new_args, **new_kwargs)
+        found, tree, leaves = collect_results(made)
         region = without_locations(builder.build(found))
+        if lays_out:
+            layouts = layouts_of(builder, [made] if isinstance(made, TracedArray) else made, params[0])
     weak = frozenset(index for index, operand in enumerate(operands) if _is_weak(operand))
     make: Callable[..., Operation] = Operation if device is None else DeviceRuntime.operation
     operation = make(name, region, len(found), wanted, weak, force_requires_grad=not constant, views=is_view and device is None)
+    operation.layouts = layouts
     return Call(operation, tree, leaves, is_view, tuple(capture.array for capture in scope.captures.values()))
+
+
+def _steps(operand: Any) -> Any:
+    """Strides of a view on a device; None for arrays in C order."""
+    return operand.array.view_steps if isinstance(operand, Tensor) and isinstance(operand.array, DeviceLeaf) else None
 
 
 def _is_weak(operand: Any) -> bool:

@@ -177,21 +177,16 @@ def _cpu(self: Tensor) -> Tensor:
 def _is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
     """True if the elements are in row-major order in memory without gaps."""
     array = self.array
-    if isinstance(array, DeviceLeaf):
-        return True
-    if not isinstance(array, TracedArray):
+    if not isinstance(array, (TracedArray, DeviceLeaf)):
         return array.flags.c_contiguous        # type: ignore[no-any-return]
     pairs = zip(array.shape, array.steps, contiguous_strides(array.shape), strict=True)
-    return not array.size or all(size == 1 or stride == packed for size, stride, packed in pairs)
+    return 0 in array.shape or all(size == 1 or stride == packed for size, stride, packed in pairs)
 
 
 def _stride(self: Tensor, dim: int | None = None) -> Any:
     """Distance of neighbours, in elements, along each dimension, or along one."""
     array = self.array
-    if isinstance(array, DeviceLeaf):
-        strides = contiguous_strides(array.shape)
-    else:
-        strides = array.steps if isinstance(array, TracedArray) else tuple(step // array.itemsize for step in array.strides)
+    strides = array.steps if isinstance(array, (TracedArray, DeviceLeaf)) else tuple(step // array.itemsize for step in array.strides)
     return tuple(strides) if dim is None else strides[dim]
 
 

@@ -50,6 +50,7 @@ class Operation:
     unexpanded  the original graph, if it calls functions with a rule of their own, or checkpoints: it is inlined into the graph of a
                 capture, for derivatives of that graph; None for all other operations.
     has_rules   True if the graph calls functions with a rule of their own. The halves still contain the calls made by rules.
+    layouts     for each result that is a view on a device, where it lies (`eager/views.py`); None for results that are copies.
 
     `seeded` are the results that may have a cotangent; None for all. `force_requires_grad`: results require grad also if they do not
     depend on the differentiated operands. `views`: results are views of the first operand, if they can be.
@@ -57,6 +58,7 @@ class Operation:
 
     recomputed = SAVES_OPERANDS
     saved_dtype: np.dtype | None = None
+    layouts: tuple[Any, ...] = ()
 
     def __init__(self, name: str, region: Graph, results: int, wanted: tuple[int, ...], weak: frozenset[int] = frozenset(),
                  seeded: Container[int] | None = None, force_requires_grad: bool = False, views: bool = False):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Iterable
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from adjit.eager.device import DeviceRuntime
@@ -14,15 +14,65 @@ from adjit.ir.emitter import emitting
 from adjit.ir.graph import Graph, Value
 from adjit.ir.types import is_complex
 from adjit.passes.autodiff.reverse_ad import pull_back, run_forward
+from adjit.passes.options import Options
+from adjit.passes.simplify.dead_code import eliminate_dead_code
 from adjit.tracer.array import TracedArray
 from adjit.tracer.array_wrapper import DeviceLeaf
+from adjit.tracer.lowering import Strides, reshape
 
 if TYPE_CHECKING:
     from adjit.eager.tensor import Tensor
 
 
-MOVEMENTS = frozenset(("transpose", "reshape", "slice", "real", "imag", "concatenate"))
-"""Ops of views that have each element of their base once at most."""
+class Layout:
+    """Where a view on a device lies, whose elements are a copy there: `steps`, the strides in elements that it has in PyTorch. Result
+    number `index` of the graph `written` is the content of its base after a write to the view; the graph takes the operands of the view
+    operation, then new contents, of which the one at `content` is this view's. No graph: elements repeat, and are not written to."""
+
+    def __init__(self, steps: Strides, written: Graph | None, operands: int, content: int, index: int):
+        self.steps, self._written, self._places = steps, written, (operands, content, index)
+
+    def again(self, steps: Strides) -> Layout:
+        """The layout of the same view of a base with other strides."""
+        return Layout(steps, self._written, *self._places)
+
+    @property
+    def writable(self) -> bool:
+        """True if no element repeats."""
+        return self._written is not None
+
+    @cached_property
+    def write(self) -> Operation:
+        """Operation (operands of the view operation, new content of the view) -> new content of its base, bits unchanged."""
+        whole, (operands, content, index) = self._written, self._places
+        assert whole is not None
+        alone = eliminate_dead_code(whole.with_ops(whole.ops, (whole.results[index],)), Options())
+        params = (*alone.params[:operands], alone.params[content])
+        return DeviceRuntime.operation("CopySlices", Graph("copy_slices", params, alone.ops, alone.results), 1, ())     # type: ignore[no-any-return]
+
+
+def layouts_of(builder: GraphBuilder, made: Iterable[Any], first: TracedArray) -> tuple[Layout | None, ...]:
+    """Layouts of the traced arrays that a function has `made` of the parameter `first`, in their order; None for copies."""
+    operands = len(builder.params)
+    written: list[Value] = []
+    found: list[tuple[int, int, int] | bool] = []
+    for array in made:
+        is_view = isinstance(array, TracedArray) and (array is first or array.alias is not None)
+        if is_view and array.writable:
+            found.append((operands, len(builder.params), len(written)))
+            written.append(_base_after(array, builder.param(array.value.type)))
+        else:
+            found.append(is_view)
+    whole = builder.build(written)
+    return tuple(None if place is False else Layout(array.steps, None, 0, 0, 0) if place is True else Layout(array.steps, whole, *place)
+                 for array, place in zip(made, found, strict=True))
+
+
+def _base_after(array: TracedArray, content: Value) -> Value:
+    """The content of the array at the end of a chain of views, after a write to one."""
+    while (view := array.alias) is not None:
+        array, content = view.base, reshape(view.write(view.content(), content), view.base.shape)
+    return content
 
 
 class View:

@@ -62,6 +62,7 @@ class DeviceLeaf:
     device: str
     shape: tuple[int, ...]
     dtype: Any
+    view_steps: tuple[int, ...] | None      # strides that a view has in PyTorch, in elements; None for arrays in C order
 
     @property
     def ndim(self) -> int:
@@ -95,9 +96,15 @@ class DeviceLeaf:
         """Bytes of all elements."""
         raise NotImplementedError
 
-    def follow(self, base: Self, read: Callable[[], Any], write: Callable[[], None] | None) -> None:
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Strides, in elements, that a tensor of this content has in PyTorch: those of the view that it stands for."""
+        raise NotImplementedError
+
+    def follow(self, base: Self, read: Callable[[], Any], write: Callable[[], None] | None, steps: tuple[int, ...]) -> None:
         """Stand for a view of `base`, as a copy: `read` makes its content anew, before it is used, if the base was written to; `write`
-        writes its content to the base. Without `write`, as of a view that repeats elements, it cannot be written to."""
+        writes its content to the base. Without `write`, as of a view that repeats elements, it cannot be written to. `steps` are the
+        strides of the view, in elements."""
         raise NotImplementedError
 
     def written(self) -> None:

@@ -15,7 +15,7 @@ from adjit.eager.functional.shapes import get_view
 from adjit.eager.modes import set_grad_enabled
 from adjit.eager.operation import Operation
 from adjit.eager.tensor import Tensor
-from adjit.eager.views import operation_at
+from adjit.eager.views import Layout, operation_at
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Graph
@@ -84,7 +84,9 @@ def find_alias(tensor: Tensor, capture: Capture, returned: Container[int], add: 
                                 bool(current.requires_grad)))      # type: ignore[attr-defined]
             current = view.parent
         elif view is not None:
-            steps.append(partial(_view_again, view.name, view.graph, view.index, bool(current.requires_grad)))      # type: ignore[attr-defined]
+            layouts = view.operation.layouts
+            layout = layouts[view.index].again(current.array.steps) if layouts and layouts[view.index] is not None else None
+            steps.append(partial(_view_again, view.name, view.graph, view.index, bool(current.requires_grad), layout))      # type: ignore[attr-defined]
             current = view.parent
         elif id(current) in capture.shared and id(current) not in capture.entries:
             _, source, again = capture.shared[id(current)]
@@ -128,13 +130,15 @@ def _is_certain(tensor: Tensor) -> bool:
     return tensor.array.alias is None or bool(tensor.array.alias.certain)
 
 
-def _view_again(name: str, graph: Graph, index: int, recorded: bool, base: Tensor) -> Tensor:
-    return run(_view(name, graph, index, recorded and differentiable(base), operation_at(base.array)), [base], True)[0]
+def _view_again(name: str, graph: Graph, index: int, recorded: bool, layout: Layout | None, base: Tensor) -> Tensor:
+    return run(_view(name, graph, index, recorded and differentiable(base), layout, operation_at(base.array)), [base], True)[0]
 
 
 @lru_cache(maxsize=4096)
-def _view(name: str, graph: Graph, index: int, recorded: bool, make: Callable[..., Operation]) -> Operation:
-    return make(name, graph.with_ops(graph.ops, (graph.results[index],)), 1, (0,) if recorded else (), views=make is Operation)
+def _view(name: str, graph: Graph, index: int, recorded: bool, layout: Layout | None, make: Callable[..., Operation]) -> Operation:
+    made = make(name, graph.with_ops(graph.ops, (graph.results[index],)), 1, (0,) if recorded else (), views=make is Operation)
+    made.layouts = (layout,)
+    return made
 
 
 def _require_grad(leaf: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from adjit.ir.types import TensorType
 from adjit.runtime.arena import check_size
 from adjit.runtime.cuda.devices import AnyDriver
 from adjit.tracer.array_wrapper import DeviceLeaf
+from adjit.tracer.lowering import contiguous_strides
 from adjit.tracer.scope import active_scope
 from adjit.tracer.user_location import find_user_location
 
@@ -64,7 +65,7 @@ class DeviceArray(DeviceLeaf):
     `aj.device_get` wait for the elements and copy them; arithmetic belongs into a compiled function.
     """
 
-    __slots__ = ("__weakref__", "_buffer", "_type", "_version", "_view", "dtype", "shape")
+    __slots__ = ("__weakref__", "_buffer", "_type", "_version", "_view", "dtype", "shape", "view_steps")
 
     device = "cuda"
     flags = _Flags()
@@ -74,6 +75,7 @@ class DeviceArray(DeviceLeaf):
         self.shape, self.dtype = type.shape, type.dtype
         self._version = 0                   # count of writes
         self._view: _View | None = None
+        self.view_steps: tuple[int, ...] | None = None
 
     @property
     def address(self) -> int:
@@ -81,10 +83,17 @@ class DeviceArray(DeviceLeaf):
         self._follow_base()
         return self._buffer.address
 
-    def follow(self, base: DeviceArray, read: Callable[[], Any], write: Callable[[], None] | None) -> None:
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Strides, in elements, that a tensor of this content has in PyTorch: those of the view that it stands for."""
+        return contiguous_strides(self.shape) if self.view_steps is None else self.view_steps
+
+    def follow(self, base: DeviceArray, read: Callable[[], Any], write: Callable[[], None] | None, steps: tuple[int, ...]) -> None:
         """Stand for a view of `base`, as a copy: `read` makes its content anew, before it is used, if the base was written to; `write`
-        writes its content to the base. Without `write`, as of a view that repeats elements, it cannot be written to."""
+        writes its content to the base. Without `write`, as of a view that repeats elements, it cannot be written to. `steps` are the
+        strides of the view, in elements."""
         self._view = _View(base, read, write, base._version)
+        self.view_steps = None if steps == contiguous_strides(self.shape) else steps
 
     def _follow_base(self) -> None:
         view = self._view

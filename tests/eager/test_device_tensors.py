@@ -17,7 +17,7 @@ from support.pytorch_programs import GOLDEN, run
 
 import adjit as aj
 from adjit import nn
-from adjit.errors import ArgumentError, InPlaceError, UnsupportedError
+from adjit.errors import ArgumentError, InPlaceError, ShapeError, UnsupportedError
 from adjit.runtime.cuda import devices
 
 EXPECTED = json.loads(GOLDEN.read_text())
@@ -389,3 +389,39 @@ def test_a_script_that_chooses_its_device() -> None:
     assert eager["kinds"] == [0.0, 0.0, 1.0, 0.0]           # bfloat16, on the CPU, is_cuda, parameters on the CPU
     np.testing.assert_allclose(compiled["losses"], eager["losses"], rtol=1e-4)
     np.testing.assert_allclose(eager["losses"], EXPECTED["devices"]["losses"], rtol=1e-2)      # float16 products
+
+
+WRITES: dict[str, Callable[[Any], Any]] = {
+    "item": lambda x: x.__setitem__(0, 1), "column": lambda x: x[:, 1].fill_(1), "view": lambda x: x.view(-1)[2].copy_(x[1, 1]),
+    "diagonal": lambda x: x.t().diagonal().copy_(x[0, :2].clone()), "unbind": lambda x: x.unbind(1)[2].zero_(),
+    "data": lambda x: x.data[1].detach()[0:2].fill_(1), "unfold": lambda x: x.unfold(1, 2, 2)[0].zero_(),
+}
+
+
+def _write_to_view(write: Callable[[Any], Any], dtype: Any) -> None:
+    found = []
+    for device in ("cuda", "cpu"):
+        x = aj.tensor([[3, 0, -2, 5], [7, 1, 0, 0]]).to(dtype).to(device)
+        write(x)
+        found.append(x.tolist())
+    assert found[0] == found[1]
+
+
+def test_writes_through_views_of_integers_and_masks() -> None:
+    for_each({name: (write, aj.bool if name == "item" else aj.int64) for name, write in WRITES.items()}, _write_to_view, share=4)
+
+
+def test_layouts_of_views_are_those_of_pytorch() -> None:
+    """What copies in PyTorch is a copy on a device, too, though each view is one there: strides are known."""
+    x = aj.arange(6.0, device="cuda").reshape(2, 3)
+    turned, expanded = x.t(), x[:, None].expand(-1, 2, -1)
+    assert [each.stride() for each in (turned, x[:, 1], expanded, x.view(3, 2).t()[0])] == [(1, 3), (3,), (3, 0, 1), (2,)]
+    assert [each.is_contiguous() for each in (x, turned, x[1], expanded)] == [True, False, True, False]
+    with pytest.raises(ShapeError, match="view size is not compatible"):
+        turned.view(-1)
+    copies = [turned.contiguous(), turned.flatten(), expanded.reshape(-1, 3)]
+    copies[0] += 1
+    x.zero_()
+    assert [each.tolist()[1] for each in copies] == [[2.0, 5.0], 3.0, [0.0, 1.0, 2.0]]
+    x.reshape(3, 2)[0] = 7
+    assert x.tolist() == [[7.0, 7.0, 0.0], [0.0, 0.0, 0.0]]
