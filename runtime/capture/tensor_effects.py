@@ -164,10 +164,12 @@ class CapturedFunction:
             with marks_taken_back(self.capture):
                 result = self.__wrapped__(*args, **kwargs)
             root.returned = containers_in(result, root.containers)
+            leaves, tree = flatten(result)      # a dict of a module that it returns holds what was stored, which is taken back
             stored = list(take_stores(self._before, self.capture, self._filled_later, self._numbers))
         finally:
             for number in self.numbers:
                 number.slot.table[number.slot.key] = self._before.value_of(number.slot.table, number.slot.key)
+        result = unflatten(tree, leaves) if stored else result
         self.slots = [slot for slot, _ in stored]
         counts = Counter(id(value) for value in self._before.held())
         held: dict[int, tuple[Tensor, list[Slot]]] = {}

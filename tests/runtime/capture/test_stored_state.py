@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import copy
 import math
 from collections.abc import Callable
 from typing import Any
@@ -276,6 +277,31 @@ def test_activations_that_hooks_keep(trains: bool) -> None:
         return [*found, *saver.means, *gradients, model[0].weight.grad], step
 
     as_eagerly(run, 2 if trains else 1)     # a second time there are gradients to add to
+
+
+def test_a_dict_that_is_filled_and_returned_holds_what_was_stored() -> None:
+    class Features(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.found = {"0": aj.zeros(1), "1": aj.zeros(1)}
+            self.layers = nn.Sequential(nn.Linear(2, 2), nn.Tanh())
+            for name, layer in self.layers.named_children():
+                layer.register_forward_hook(lambda _, __, output, name=name: self.found.update({name: output}))
+
+        def forward(self, x: aj.Tensor) -> Any:
+            self.layers(x)
+            return self.found, [self.found["1"].sum()]
+
+    eager = Features()
+    compiled = copy.deepcopy(eager.layers), Features()
+    compiled[1].layers.load_state_dict(compiled[0].state_dict())
+    compiled[1].compile(backend="interpret")
+    for call in range(3):
+        x = aj.ones(1, 2) * (call + 1)
+        expected, found = eager(x), compiled[1](x)
+        assert repr([{k: v.tolist() for k, v in found[0].items()}, found[1][0].tolist()]) == repr(
+            [{k: v.tolist() for k, v in expected[0].items()}, expected[1][0].tolist()])
+        assert [compiled[1].found[name] is found[0][name] for name in "01"] == [True, True]
 
 
 class Collecting(nn.Module):
