@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from functools import cache
 from itertools import chain
 from operator import is_
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,8 @@ import numpy as np
 from adjit.eager.capture import is_number
 from adjit.eager.state import Stateful
 from adjit.eager.tensor import Tensor
+from adjit.tracer.guards.bytecode import EVERYTHING, names_of
+from adjit.tracer.guards.module_owner import ModuleOwner, owner_of_class
 from adjit.tracer.guards.source import same
 
 _SCALARS = (bool, int, float, complex, str, bytes, type(None), np.generic)
@@ -23,12 +27,15 @@ class StateGuard:
 
     `varying` are the entries that may change: numbers that a program reads at every call. An entry is the identity of the dict, the key,
     and, for a tuple, the index in it. Of the entries in `free`, without an index, the tensors may be others: a program stores to them.
-    Lists with an identity in `unread` may hold anything.
+    Lists with an identity in `unread` may hold anything; so may lists, dicts and sets in attributes of modules that are not among `names`,
+    those that the traced code mentions: a policy's `saved_actions`, which the loop around it fills.
     """
 
     def __init__(self, roots: Iterable[Any], varying: Collection[tuple[int, str, int | None]] = (),
-                 free: Collection[tuple[int, Any]] = (), unread: Collection[int] = ()):
+                 free: Collection[tuple[int, Any]] = (), unread: Collection[int] = (), names: Set[str] | None = None):
         self._free = frozenset(free)
+        self._names = None if names is None or not names.isdisjoint(_ALL) else names
+        self._unnamed: set[tuple[int, str]] = set()
         self._dicts: list[tuple[dict[Any, Any], tuple[Any, ...], tuple[Any, ...], str]] = []
         self._lists: list[tuple[list[Any], tuple[Any, ...], str]] = []
         self._sets: list[tuple[set[Any], frozenset[Any], str]] = []
@@ -104,6 +111,8 @@ class StateGuard:
                    for (key, now), then_key, then in zip(table.items(), keys, values, strict=True))
 
     def _may_change(self, table: dict[Any, Any], key: Any, now: Any, then: Any) -> bool:
+        if (id(table), key) in self._unnamed and type(now) is type(then):
+            return True
         if self._free and (id(table), key) in self._free and _same_but_for_tensors(now, then):
             return True
         indices = self._varying.get((id(table), key)) if isinstance(key, str) else None
@@ -152,7 +161,7 @@ class StateGuard:
             self._seen.add(id(value))
             self._dicts.append((value, tuple(value), tuple(value.values()), path))
             for key, item in list(value.items()):
-                if (id(value), key) not in self._free:
+                if (id(value), key) not in self._free and (id(value), key) not in self._unnamed:
                     self._visit(item, f"{path}.{key}" if isinstance(key, str) else path)
         elif isinstance(value, (list, tuple)):
             self._seen.add(id(value))
@@ -165,7 +174,26 @@ class StateGuard:
         elif isinstance(value, Stateful):
             self._seen.add(id(value))
             self._seen.update(id(vars(value)[name]) for name in value._outside_of_traces if name in vars(value))
+            of_class: Any = type(value)
+            if self._names is not None and hasattr(of_class, "forward"):
+                self._unnamed.update((id(vars(value)), name) for name, item in vars(value).items() if type(item) in (list, dict, set)
+                                     and name not in self._names and not _is_named_by_ours(of_class, name))
             self._visit(vars(value), path)
+
+
+_ALL = frozenset({EVERYTHING, "copy", "deepcopy"})
+"""Names of code that may read all attributes of a module."""
+
+
+def _function_of(member: Any) -> Any:
+    return getattr(member, "fget", None) or getattr(member, "__func__", member)
+
+
+@cache
+def _is_named_by_ours(kind: Any, name: str) -> bool:
+    """True if a method of ours, of a class of modules or of one that it is derived from, mentions an attribute."""
+    return any(name in names_of(method.__code__) for base in kind.__mro__ if owner_of_class(base) is ModuleOwner.OURS
+               for method in map(_function_of, vars(base).values()) if isinstance(method, FunctionType))
 
 
 def _same(now: Any, then: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Sequence
+from collections.abc import Callable, Collection, Container, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -515,12 +515,12 @@ def tensor_positions(all_leaves: Sequence[Any]) -> tuple[int, ...]:
 
 
 def make_effects(function: CapturedFunction, params: Sequence[Value], roots: Sequence[Any], reached: Container[int],
-                 trace: Trace, varying: bool = True) -> Effects:
+                 trace: Trace, names: Set[str] | None = None, varying: bool = True) -> Effects:
     """The effects of a trace. `params` are its parameters after the arguments and the captured arrays. With `varying`, numbers of
-    optimisers may change from call to call.
+    optimisers may change from call to call. `names` are those that the code mentions, None for all.
 
     `reached` holds the identities of the captured objects. A captured tensor that is also an argument must remain that argument.
     """
     numbers = [*(function.capture.numbers if varying else ()), *((*number.slot.place, None) for number in function.numbers)]
     free = {slot.place for slot in function.slots}
-    return Effects(function, params, StateGuard(roots, numbers, free, trace.unread), reached, trace.out_leaves)
+    return Effects(function, params, StateGuard(roots, numbers, free, trace.unread, names), reached, trace.out_leaves)

@@ -152,7 +152,7 @@ def _trace(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, An
     name_tensors(capture, [*arguments, *(("self", value) for value in held_by(fun)), *((item.path, item.value) for item in sources)])
     reached = {id(source.value) for source in trace.guards.fixed}
     varying = reach.names.isdisjoint(_READING_NUMBERS)
-    effects = make_effects(function, trace.graph.params[known:], watched, reached, trace, varying)
+    effects = make_effects(function, trace.graph.params[known:], watched, reached, trace, reach.names, varying)
     try:
         _check_escaped(function, before)
     except TraceError:

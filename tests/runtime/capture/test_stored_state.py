@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import copy
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -302,6 +303,29 @@ def test_a_dict_that_is_filled_and_returned_holds_what_was_stored() -> None:
         assert repr([{k: v.tolist() for k, v in found[0].items()}, found[1][0].tolist()]) == repr(
             [{k: v.tolist() for k, v in expected[0].items()}, expected[1][0].tolist()])
         assert [compiled[1].found[name] is found[0][name] for name in "01"] == [True, True]
+
+
+def test_lists_of_a_module_that_no_code_of_the_function_names_may_change() -> None:
+    class Policy(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.saved: list[Any] = []
+            self.read, self.named = [1.0], [2.0]
+            self.layer = nn.Linear(1, 1)
+
+        def forward(self, x: aj.Tensor) -> Any:
+            return self.layer(x) + sum(self.read) + operator.attrgetter("named")(self)[-1]
+
+    policy = Policy()
+    policy.layer.load_state_dict({"weight": np.zeros((1, 1)), "bias": np.zeros(1)})
+    policy.compile(backend="interpret")
+    for call in range(3):
+        policy.saved.append(policy(aj.ones(1)))
+        policy.saved = policy.saved if call else [*policy.saved]
+    assert policy._compiled.cache_info().traces == 1
+    policy.read.append(3.0)
+    policy.named.append(4.0)
+    assert policy(aj.ones(1)).item() == 8.0
 
 
 class Collecting(nn.Module):
