@@ -43,6 +43,11 @@ class GraphBuilder:
         self._origin[value] = None
         return value
 
+    @property
+    def is_differentiated(self) -> bool:
+        """True if the graph, or one around it, will be differentiated."""
+        return bool(self.differentiated) or (self.parent is not None and self.parent.is_differentiated)
+
     def owns(self, value: Value) -> bool:
         return value in self._origin
 

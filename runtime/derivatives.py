@@ -19,6 +19,7 @@ from adjit.runtime.transform_arguments import Arguments, choose_arguments, descr
 from adjit.tracer.array import TracedArray, as_traced, held_traced, wrap
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.region_trace import RegionTrace, trace_region
+from adjit.tracer.scope import active_scope
 from adjit.tracer.trees import TreeSpec, flatten, unflatten
 from adjit.tracer.user_location import find_user_location, return_location
 
@@ -125,8 +126,15 @@ def trace_primal(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         aux_leaves, aux_tree = flatten(aux)
         return [_float_output(leaf, what, fun) for leaf in out_leaves], unflatten(aux_tree, map(_opened, aux_leaves))
 
+    outer = active_scope()
+    memos = None if outer is None else outer.root.memos
+    if memos is not None:
+        memos.clear_caches(fun)
+    hits = 0 if memos is None else len(memos.hits)
     region = trace_region(flat, tuple(map(as_traced, arguments.leaves)), {}, name=describe(fun), writable=True,
                           hands_writes_on=pulled_once, differentiated=True)
+    if memos is not None and memos.hits[hits:] and outer is not None:
+        memos.check(memos.hits[hits:], region.graph, region.operands, outer.builder, region.argument_count, trees[-1].num_leaves, what)
     outputs = tuple(value.type for value in region.graph.results[:trees[-1].num_leaves])
     return Primal(arguments, region, trees[-1], outputs)
 

@@ -127,6 +127,10 @@ class TracedArray:
             self._version = view.owner._version
         return self._value
 
+    def last_value(self) -> Value | None:
+        """Its value at the end of its trace; None for a view that was not read anew after a write."""
+        return self._value if self.alias is None or self._version == self.alias.owner._version else None
+
     def hand_on(self, value: Value, scope: Scope) -> None:
         """Make the array, of a region that was traced, one of its own in an outer scope, with the value there."""
         self._value, self.scope, self.alias, self._steps, self.layout_known = value, scope, None, None, True
@@ -427,6 +431,8 @@ class TracedArray:
         truth: bool = self._known("bool", "the truth value", "choose elementwise with np.where(condition, a, b), or between two functions "
                                   "with aj.cond; loop with aj.while_loop; or make the decision on a static argument (static= of "
                                   "aj.compile) or on a shape")
+        if self.scope.root.memos is not None:
+            self.scope.root.memos.note(self.value, active_scope(), truth)
         return truth
 
     def __int__(self) -> int:

@@ -123,6 +123,7 @@ class Scope:
         self.generators: list[Any] = []     # of random numbers, which the function names; of the outermost scope
         self.module_attributes: list[tuple[ModuleType, str]] = []       # of libraries, which it may store; of the outermost scope
         self.added: Callable[[], Mapping[str, int]] = dict      # what the function has added to outside, and how often; of the outermost
+        self.memos: Any = None          # what the function reads and stores, and hits of memos there; of the outermost scope
         self.counted = False                                   # whether it is one of the `open_traces`
 
     def note_write(self, array: Any) -> None:
@@ -279,7 +280,8 @@ def entered(scope: Scope) -> Iterator[Scope]:
             finally:
                 del scopes[depth:]
     finally:
-        scope.open, scope.flow = False, None        # the recorder knows the scope: a reference cycle, with the arguments of the call
+        scope.open = False
+        scope.flow = scope.memos = None     # they know the scope: a reference cycle, with the arguments of the call
         if scope.counted:
             with _lock:
                 open_traces.value -= 1

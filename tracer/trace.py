@@ -15,7 +15,7 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import DTypeError, Refusal, TraceError
 from adjit.ir.graph import Graph, Value
-from adjit.tracer.array import TracedArray, TracedNDArray, unwrap, wrap
+from adjit.tracer.array import WRITTEN, TracedArray, TracedNDArray, unwrap, wrap
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_errors import write_refused
 from adjit.tracer.array_wrapper import ArrayWrapper
@@ -42,6 +42,7 @@ from adjit.tracer.guards.bytecode import EVERYTHING
 from adjit.tracer.guards.container_log import ContainerLog, logging_containers
 from adjit.tracer.guards.content import ContentGuard, fingerprint
 from adjit.tracer.guards.function_caches import clean_caches
+from adjit.tracer.guards.memos import Memos
 from adjit.tracer.guards.module_owner import module_of
 from adjit.tracer.guards.nondeterminism import nondeterminism_reported
 from adjit.tracer.guards.other_attributes import OtherAttributes
@@ -246,6 +247,7 @@ class _FunctionTrace:
         self.trees = StateTrees(self.before, paths, may_take, self.scope.outside)
         self.places.before.update({key: self.before[key] for key in self.places.before.keys() & self.before.keys()})
         self.numbers = StateNumbers(self.before, paths, self.scope, may_take, self.trees)
+        self.scope.memos = None if self.call_values is None else Memos(self.scope, self.known, self.numbers, may_take)
         found = self.known.found
         with self.trees.bound(), self.numbers.bound(self.before), \
                 logging_access(source.value for source in found if _has_numbers(source.value)) as self.observation, \
@@ -351,6 +353,8 @@ class _FunctionTrace:
             if flow.exploring or flow.forwarded:        # this call does not go the way that was traced
                 self.undo([each for each in (*self.kept, *self.taken_back) if holds_traced(each.source.value) or is_ndarray(each.before)])
         self.numbers.wanted |= self.trees.wanted
+        if self.scope.memos is not None:
+            self.numbers.wanted |= self.scope.memos.wanted
         if self.numbers.wanted or self.state.wanted or self.trees.failed:
             self.undo((*self.kept, *self.taken_back))
             self.kept, self.taken_back = (), []
@@ -455,13 +459,13 @@ def _store_values(scope: Scope, places: StoredPlaces, after: Reachability, log: 
         return False
     scope.root.keep_wrapper = None      # there is no program that would make them
     try:
-        stores = stores_of(places, log, after, scope, ())
+        stores = stores_of(places, log, after, scope, (), of_regions=True)
         if stores.others and scope.wrappers:
             return False
         _, _, changed = check_side_effects(places.before, after, places, stores.keys, log.depending(), log.missed(),
                                            log.depending() & stores.numbers, stores.kept, scope.outside(), lambda *_: False)
         again, _ = stored_again([source for source in changed if id(source.holder) not in stores.numbers], stores.make)
-        results = [_result_of(values.array(unwrap(array), scope.builder)) for array in stores.make.arrays]
+        results = [_value_in_call(values, array, scope) for array in stores.make.arrays]
     except (TraceError, UnknownValueError):
         return False
     places.take_back(after, stores.keys)
@@ -473,9 +477,16 @@ def _store_values(scope: Scope, places: StoredPlaces, after: Reachability, log: 
     return True
 
 
-def _result_of(value: np.ndarray) -> Any:
-    """What a call gives for a value of the trace."""
-    return value[()] if not value.shape else np.array(value)
+def _value_in_call(values: CallValues, stored: Any, scope: Scope) -> Any:
+    """What a call stores for an array of the trace, or of a region of it that has ended. Raises `UnknownValueError` if it is not known."""
+    array = WRITTEN[id(stored)][1] if id(stored) in WRITTEN else stored
+    of_region = isinstance(array, TracedArray) and array.scope is not scope
+    at = array.scope.builder if of_region else scope.builder
+    value = array.last_value() if of_region else unwrap(stored)
+    if value is None or not isinstance(at, GraphBuilder):
+        raise UnknownValueError
+    found = values.array(value, at)
+    return found[()] if not found.shape else np.array(found)
 
 
 def _read_through_views(scope: Scope) -> tuple[np.ndarray, ...]:

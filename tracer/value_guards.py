@@ -118,7 +118,7 @@ class CallValues:
         stack = [(value, builder)]
         while stack:
             wanted, at = stack[-1]
-            op, owner, outer = (None, None, None) if wanted in self._arrays else self._maker(wanted, at)
+            op, owner, outer = (None, None, None) if wanted in self._arrays else self.maker(wanted, at)
             if op is not None and owner is not None:
                 missing = [(operand, owner) for operand in op.operands if operand not in self._arrays]
                 if not missing:
@@ -142,7 +142,7 @@ class CallValues:
             if wanted in self._varying or wanted in self._fixed:
                 stack.pop()
                 continue
-            op, owner, outer = self._maker(wanted, at)
+            op, owner, outer = self.maker(wanted, at)
             if op is not None:
                 sources = [(operand, owner) for operand in op.operands]
             elif outer is not None and owner.parent is not None:
@@ -217,7 +217,7 @@ class CallValues:
         stack = [(value, builder)]
         while stack:
             wanted, at = stack[-1]
-            op, owner, outer = (None, at, None) if wanted in known else self._maker(wanted, at)
+            op, owner, outer = (None, at, None) if wanted in known else self.maker(wanted, at)
             example = None if wanted in known else owner.example_of.get(wanted)
             if wanted in known:
                 stack.pop()
@@ -256,7 +256,7 @@ class CallValues:
                 continue
             seen.add(current)
             try:
-                op, owner, outer = self._maker(current, at)
+                op, owner, outer = self.maker(current, at)
             except UnknownValueError:
                 return False
             if current in owner.differentiated:
@@ -269,7 +269,7 @@ class CallValues:
                 stack.append((owner.example_of[current], owner.parent))
         return False
 
-    def _maker(self, value: Value, builder: GraphBuilder) -> tuple[Op | None, GraphBuilder, Value | None]:
+    def maker(self, value: Value, builder: GraphBuilder) -> tuple[Op | None, GraphBuilder, Value | None]:
         """The op that makes a value, or the outer value that a parameter stands for; and the builder of its graph."""
         at: GraphBuilder | None = builder
         while at is not None and not at.owns(value):
@@ -303,7 +303,7 @@ class CallValues:
             if wanted in self._lifted:
                 stack.pop()
                 continue
-            op, owner, outer = self._maker(wanted, at)
+            op, owner, outer = self.maker(wanted, at)
             if owner is self._root:
                 self._lifted[wanted] = wanted
             elif op is None:

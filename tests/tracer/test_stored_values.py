@@ -405,6 +405,31 @@ def test_a_call_that_raises_leaves_what_it_stored_before(backend):
         assert plainly(found()) == plainly(expected())
 
 
+def test_a_differentiated_call_that_raises_leaves_its_values():
+    """Those of the derivative's function are known; those of a loop are not, and leave what was there."""
+    held = SimpleNamespace(total=np.zeros(2), last=0.0, seen=[], pair=(0.0, 1))
+
+    def f(x):
+        held.total = held.total + x
+        held.last = np.sum(x)
+        held.seen.append(x * 2)
+        held.pair = (x[0], 2)
+        raise ValueError
+
+    def loop(x):
+        def body(carry, y):
+            held.last = carry + y
+            raise ValueError
+        return aj.scan(body, x[0], x)[0]
+
+    for count, function in enumerate((aj.value_and_grad(f), aj.compile(aj.grad(f)), aj.grad(loop)), 1):
+        with pytest.raises(ValueError, match=r"^$"):
+            function(np.array([1.0, 2.0]))
+        done = min(count, 2)
+        assert plainly(held) == plainly(SimpleNamespace(total=np.array([1.0, 2.0]) * done, last=np.float64(3.0),
+                                                        seen=[np.array([2.0, 4.0])] * done, pair=(np.float64(1.0), 2)))
+
+
 @pytest.mark.parametrize("count", [0, 30_000])
 def test_a_module_may_have_many_other_names(count):
     """What is from outside is known, however much there is."""

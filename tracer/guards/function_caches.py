@@ -15,11 +15,15 @@ from adjit.tracer.user_location import find_user_location
 _CACHED: type = type(lru_cache(len))
 
 
+def caches_among(values: Iterable[Any]) -> list[Any]:
+    """The cached functions among values."""
+    return list({id(value): value for value in values if type(value) is _CACHED}.values())
+
+
 def clean_caches(sources: Iterable[Source]) -> None:
     """Let no cache among these sources keep a value of the trace. Raises `TraceError` where a later call would find one that it does
     not compute itself: the result of a cached function whose arguments do not depend on the call."""
-    wrappers = {id(source.value): source.value for source in sources if type(source.value) is _CACHED}
-    kept = next(iter([wrapper for wrapper in map(_clean, wrappers.values()) if wrapper is not None]), None)
+    kept = next(iter([wrapper for wrapper in map(_clean, caches_among(source.value for source in sources)) if wrapper is not None]), None)
     if kept is not None:
         raise TraceError(f"{kept.__qualname__} is a cached function, and its cache keeps a value of this call, which does not depend on "
                          "its arguments: later calls would have to find it there", find_user_location(),

@@ -59,7 +59,7 @@ class StateNumbers:
     their paths."""
 
     def __init__(self, sources: Mapping[Key, Source], paths: Collection[str], scope: Scope, may_take: bool, trees: StateTrees):
-        self._paths, self._scope, self._may_take, self._trees = paths, scope, may_take, trees
+        self.paths, self._scope, self._may_take, self._trees = paths, scope, may_take, trees
         self._bound: dict[Key, _Bound] = {}
         self.wanted: set[str] = set()
         for key, source in sources.items() if paths else ():
@@ -98,6 +98,10 @@ class StateNumbers:
         """The numbers that stand-ins stand for, by the identity of these."""
         return {id(bound.stand_in): sources[bound.source.key].held for bound in self._bound.values()}
 
+    def places(self) -> dict[int, str]:
+        """Places of the inputs, by the identity of the captured arrays that they are."""
+        return {id(bound.array): bound.source.path for bound in self._bound.values()}
+
     def inputs(self) -> dict[Key, NumberInput]:
         """The inputs, by the key of their place."""
         order = {identity: index for index, identity in enumerate(self._scope.captures)}
@@ -113,7 +117,7 @@ class StateNumbers:
             return False
         if source.key in self._bound:
             return True
-        if self._may_take and source.path not in self._paths:
+        if self._may_take and source.path not in self.paths:
             self.wanted.add(source.path)
             return True
         return False

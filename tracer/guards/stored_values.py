@@ -200,12 +200,13 @@ class Stores(NamedTuple):
     others: tuple[Source, ...] = ()
 
 
-def stores_of(places: StoredPlaces, log: ContainerLog, after: Reachability, scope: Scope, results: Sequence[Any]) -> Stores:
-    """Describe what a trace stored; `results` are the arrays that the function returns."""
+def stores_of(places: StoredPlaces, log: ContainerLog, after: Reachability, scope: Scope, results: Sequence[Any],
+              of_regions: bool = False) -> Stores:
+    """Describe what a trace stored; `results` are the arrays that the function returns. `of_regions`: see `TemplateMaker`."""
     log.leave_out(partial(_is_put_back, places.before.values()))
     stored = places.stored(after)
     counted = places.end_tallies(log)
-    make = TemplateMaker(scope.outside(), places.before.values(), results, scope)
+    make = TemplateMaker(scope.outside(), places.before.values(), results, scope, of_regions)
     if not stored and not log.changes and not counted:
         keys = {key for key, source in after.by_key().items() if places.has(source)}
         return Stores((), make, frozenset(keys), frozenset(), frozenset())

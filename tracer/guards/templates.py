@@ -45,10 +45,11 @@ class TemplateMaker:
     """Makes templates. `outside` are the objects that are older than the trace, by identity, `sources` the places where arrays are bound,
     and `results` the arrays that the function returns. Others of `scope` that it stored become `arrays`, further results. `made` holds
     the objects that calls make anew, and their tables of attributes, by identity. `parts` say what the values are made of, and `moved`
-    are the places whose values of the call before are stored in other places."""
+    are the places whose values of the call before are stored in other places. With `of_regions` those of regions are among the `arrays`."""
 
-    def __init__(self, outside: Collection[int], places: Collection[Source], results: Sequence[Any], scope: Scope | None):
-        self.outside, self.places, self.scope = outside, places, scope
+    def __init__(self, outside: Collection[int], places: Collection[Source], results: Sequence[Any], scope: Scope | None,
+                 of_regions: bool = False):
+        self.outside, self.places, self.scope, self._of_regions = outside, places, scope, of_regions
         self.sources = {id(source.value): source for source in places}
         self.parts: list[Part] = []
         self.moved: list[Source] = []
@@ -133,8 +134,9 @@ class TemplateMaker:
                 self.moved += places
                 self.parts.append((CONSTANT, MOVED))
                 return lambda *_: places[0].read()
-            self.parts.append((CONSTANT, "dead"))
-            return lambda *_: array
+            if not self._of_regions:
+                self.parts.append((CONSTANT, "dead"))
+                return lambda *_: array
         if id(value) not in self._results and id(value) not in self._of_arrays:
             place = len(self.arrays)
             self.arrays.append(value)
