@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import copy
 import math
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -314,7 +313,7 @@ def test_lists_of_a_module_that_no_code_of_the_function_names_may_change() -> No
             self.layer = nn.Linear(1, 1)
 
         def forward(self, x: aj.Tensor) -> Any:
-            return self.layer(x) + sum(self.read) + operator.attrgetter("named")(self)[-1]
+            return self.layer(x) + sum(self.read) + self.named[-1]
 
     policy = Policy()
     policy.layer.load_state_dict({"weight": np.zeros((1, 1)), "bias": np.zeros(1)})
