@@ -52,8 +52,8 @@ class Options:
     inverses       True if there is code for inverses that finds the factors that suit a matrix. Set by the backend.
     segments       number of segments of the forward half: what a later segment reads is saved, all else is computed again, segment by
                    segment. None: `memory_budget` decides. Set by the pipeline, which looks for what fits a budget.
-    matmul_precision  digits of products of float32: "highest" (all of them), "high", "tf32" or "bf16", for devices that have arithmetic for
-                   those. Programs for the CPU have "highest".
+    matmul_precision  digits of products of float32 on devices, which have arithmetic for fewer: "highest" (all of them), "high", "tf32" or
+                   "bf16". None for the CPU.
     flush_subnormals  True if native programs flush subnormal numbers to zero. Constant folding in passes does not depend on it.
     """
 
@@ -68,4 +68,4 @@ class Options:
     complex_products: bool = False
     inverses: bool = False
     segments: int | None = None
-    matmul_precision: str = "highest"
+    matmul_precision: str | None = None
