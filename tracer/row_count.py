@@ -153,6 +153,19 @@ class _Tracked:
         note_read("arithmetic")
         return pow(self.number, other, modulus)
 
+    def __rpow__(self, other: Any) -> Any:
+        if type(other) is float:
+            return _computed("power", operator.pow, other, self)
+        note_read("arithmetic")
+        return pow(other, self.number)
+
+    def __abs__(self) -> Any:
+        ends = bounds(self.expression)
+        if ends is None or ends[0] < 0 < ends[1]:
+            note_read("arithmetic")
+            return abs(self.number)
+        return self if ends[0] >= 0 else -self
+
     def __neg__(self) -> Any:
         return _computed("negative", operator.neg, self)
 
@@ -181,6 +194,9 @@ class RowCount(_Tracked):
 
     def __mod__(self, other: Any) -> Any:
         return self._divided(other, operator.mod)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
 
     def _divided(self, other: Any, compute: Callable[[Any, Any], Any]) -> Any:
         """Quotient or remainder, which are known where a multiple of the number of rows is divided, or both are such multiples."""
@@ -234,6 +250,13 @@ class RowScalar(_Tracked):
     """Float of NumPy's that is computed from the number of rows: an array of float32 becomes float64 with it."""
 
     __slots__ = ()
+
+
+def converted_rows(number: Any, kind: type) -> Any:
+    """`float(number)` or `int(number)` of a number that is computed from the number of rows."""
+    if kind is float:
+        return _computed("multiply", lambda one, two: float(one * two), 1.0, number)      # Python's, of NumPy's as well
+    return number if type(number) is RowCount else int(number)
 
 
 def of_rows(name: str, replacement: Callable[..., Any]) -> Callable[..., Any]:

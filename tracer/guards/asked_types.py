@@ -1,6 +1,6 @@
 """`type(x)` while a function is traced: the class of what a traced array, or a container or array that is watched, stands for. And `print`,
-which is quiet in further traces for one call; `len(x)`, which knows that it is a number of rows; `float(x)` and `int(x)` of tensors, which
-calls compute; and `hasattr(x, "dtype")`, which is False for a Python number.
+which is quiet in further traces for one call; `len(x)`, which knows that it is a number of rows; `float(x)` and `int(x)` of such numbers,
+and of tensors, which calls compute; and `hasattr(x, "dtype")`, which is False for a Python number.
 
 Python does not ask an object for the result of `type(x)`, and makes numbers of its own of the results of `len(x)`, `float(x)` and `int(x)`.
 So for the time of a trace the name `type` is bound in the globals of the functions that use it, to an object that is Python's `type` in
@@ -24,6 +24,7 @@ from adjit.tracer.flow.lifted_numbers import LiftedNumber, as_float, as_integer,
 from adjit.tracer.guards.printing import printed
 from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.guards.tallies import is_tally
+from adjit.tracer.row_count import converted_rows, is_tracked
 from adjit.tracer.scope import is_tracing
 
 
@@ -94,6 +95,8 @@ class _Int(metaclass=_Asked):
 
 
 def _number_of(x: Any, own: type, converted: Callable[[LiftedNumber], Any]) -> Any:
+    if is_tracked(x):
+        return converted_rows(x, own)
     if issubclass(type(x), ArrayWrapper) and is_tracing():
         x = x._python_number(own)
     return converted(x) if is_read_number(x) else own(x)

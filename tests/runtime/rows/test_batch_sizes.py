@@ -91,13 +91,17 @@ COUNTS: dict[str, Callable[..., Any]] = {
     "powers": lambda x: (x * len(x) ** 0.5, x * len(x) ** -1, x / x.shape[0] ** 0.3, x * np.power(len(x), -0.2)),
     "logarithms": lambda x: (np.sum(x) * np.log(len(x)), x - math.log(x.shape[0]), x * np.log2(1 + len(x)), x * math.log10(len(x)),
                              x * math.exp(1 / len(x)), math.sqrt(math.log(2 + len(x))) + x),
+    "conversions": lambda x: (x * float(len(x)) / 3, x / int(x.shape[0]), x.astype(np.float32) * float(np.float64(len(x)) / 3),
+                              x * divmod(len(x), 7)[1], x * abs(1 - len(x))),
+    "powers of numbers": lambda x: x / (1 - 0.999 ** len(x)),
     "dtypes": lambda x: (x.astype(np.float32) * (1 / len(x)), x.astype(np.float32) * (np.float64(1.5) / len(x))),
 }
 
 
 @pytest.mark.parametrize("name", COUNTS)
 def test_arithmetic_with_the_number_of_rows(name: str) -> None:
-    assert made(check(COUNTS[name], X, rows=(0,), same_bits=name in ("powers and products", "quotients", "dtypes"), sizes=SIZES[1:])) == 1
+    same_bits = name in ("powers and products", "quotients", "dtypes", "conversions")
+    assert made(check(COUNTS[name], X, rows=(0,), same_bits=same_bits, sizes=SIZES[1:])) == 1
 
 
 def test_len_is_pythons_own_outside_of_the_trace() -> None:
