@@ -30,7 +30,7 @@ from adjit.eager.node_names import STRIDED, VIEW_FUNCTIONS
 from adjit.eager.operation import Operation
 from adjit.eager.promotion import PROMOTING, promoted, promotes
 from adjit.eager.tensor import Tensor, new_object, new_tensor
-from adjit.eager.views import View, root_of
+from adjit.eager.views import View, operation_at, root_of
 from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.errors import IndexingError, UnsupportedError
@@ -219,7 +219,7 @@ def _copied_view(operation: Operation, operands: Sequence[Any], array: DeviceLea
         return run_arrays(operation, [memory, *others])[index]
 
     def write() -> None:
-        memory.assign(run_arrays(layout.write, [memory, *others, array])[0])
+        memory.assign(run_arrays(layout.write(operation_at(memory)), [memory, *others, array])[0])
 
     array.follow(memory, read, write if layout.writable else None, layout.steps)
     made = new_tensor(array)
@@ -305,7 +305,7 @@ def _unsilenced(run: Callable[..., Any], arrays: Sequence[Any]) -> Any:
 def _raised(error: Exception) -> NoReturn:
     if isinstance(error, IndexError) and not isinstance(error, IndexingError) and not was_raised_by_host(error):
         raise IndexingError(str(error), find_user_location()) from error
-    if isinstance(error, UnsupportedError) and error.location is None:
+    if isinstance(error, (IndexingError, UnsupportedError)) and error.location is None:
         error.location = find_user_location()
     raise error
 

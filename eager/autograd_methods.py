@@ -20,7 +20,7 @@ from adjit.eager.node import Edge, Handle, Node, edge_of, follow_writes
 from adjit.eager.tensor import Tensor, as_tensor, new_tensor
 from adjit.eager.tensor import tensor as make_tensor
 from adjit.eager.transfer import moved
-from adjit.ir.errors import DTypeError, NonDifferentiableError, ShapeError, TraceError, UnsupportedError
+from adjit.ir.errors import ArgumentError, DTypeError, NonDifferentiableError, ShapeError, TraceError, UnsupportedError
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.types import is_complex, is_inexact
 from adjit.tracer.array import TracedArray, view_of
@@ -94,6 +94,10 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
                              hint=f"convert it: gradient.to({str(self.dtype)!r})")
         if value.shape != self.shape:
             raise ShapeError(f"the gradient of a tensor of shape {self.shape} has the same shape, got {value.shape}", find_user_location())
+        if device_of(value.array) is not device_of(self.array):
+            raise ArgumentError(f"the gradient of a tensor on {device_of(self.array)} is there, too, got one on {device_of(value.array)} "
+                                "(attempting to assign a gradient located on another device)", find_user_location(),
+                                hint=f"move it: gradient.to({str(device_of(self.array))!r})")
     capture = current_capture()
     if capture is not None:
         capture.write_gradient(self)

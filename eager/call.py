@@ -244,7 +244,7 @@ def find_call(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, An
     if switches.devices and not is_tracing():
         device = common_device(operand.array for operand in operands if isinstance(operand, Tensor))
         key = key if device is None else (*key, device)
-    if is_view and (thread.context.device if device is None else device) == "cuda":
+    if is_view and (thread.context.device if device is None else device) != "cpu":
         key = (*key, _steps(operands[0]))       # a view of it is a copy there, or not, by where its elements are
     counts = thread.context.row_probe is not None
     call = None if counts else known_calls.get(key)
@@ -296,7 +296,7 @@ def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping
     scope.as_pytorch = True
     scope.values = None if is_tracing() else values
     layouts: tuple[Any, ...] = ()
-    lays_out = is_view and thread.context.device == "cuda"
+    lays_out = is_view and thread.context.device != "cpu"
     with entered(scope):
         params: list[TracedArray] = []
         for operand in operands:

@@ -189,7 +189,7 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
     entries = index if type(index) is tuple else (index,)
     if hashable_index(entries) is not None:
         apply_in_place(elementwise.assign, apply(shapes.get_view, (self, entries)), (_as_content(self, value),))
-    elif len(entries) == 1 and _is_mask_of(entries[0], self) and not np.ndim(value.array if isinstance(value, Tensor) else value):
+    elif len(entries) == 1 and _is_mask_of(entries[0], self) and not (value.ndim if isinstance(value, Tensor) else np.ndim(value)):
         apply_in_place(elementwise.masked_fill, self, (_beside(self, entries[0]), value))
     else:
         view, chosen = _split(self, entries)

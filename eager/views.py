@@ -41,14 +41,22 @@ class Layout:
         """True if no element repeats."""
         return self._written is not None
 
-    @cached_property
-    def write(self) -> Operation:
+    def write(self, make: Callable[..., Operation]) -> Operation:
         """Operation (operands of the view operation, new content of the view) -> new content of its base, bits unchanged."""
+        return _write_operation(self._graph, make)
+
+    @cached_property
+    def _graph(self) -> Graph:
         whole, (operands, content, index) = self._written, self._places
         assert whole is not None
         alone = eliminate_dead_code(whole.with_ops(whole.ops, (whole.results[index],)), Options())
         params = (*alone.params[:operands], alone.params[content])
-        return DeviceRuntime.operation("CopySlices", Graph("copy_slices", params, alone.ops, alone.results), 1, ())     # type: ignore[no-any-return]
+        return Graph("copy_slices", params, alone.ops, alone.results)
+
+
+@lru_cache(maxsize=4096)
+def _write_operation(graph: Graph, make: Callable[..., Operation]) -> Operation:
+    return make("CopySlices", graph, 1, ())
 
 
 def layouts_of(builder: GraphBuilder, made: Iterable[Any], first: TracedArray) -> tuple[Layout | None, ...]:

@@ -138,7 +138,9 @@ def expand(x: Array, sizes: Sizes) -> Array:
                          "existing size at non-singleton dimensions)", find_user_location(),
                          hint="only dimensions of size 1 are repeated; -1 stands for the size of an existing one; new ones come first")
     shape = (*sizes[:new], *(have if size == -1 else size for have, size in zip(x.shape, sizes[new:], strict=True)))
-    return x[...] if shape == x.shape else np.broadcast_to(x, shape)
+    if math.prod(shape) == x.size:      # no element repeats: it can be written to
+        return x[...] if shape == x.shape else np.reshape(x, shape)
+    return np.broadcast_to(x, shape)
 
 
 def repeat(x: Array, sizes: Sizes) -> Array:

@@ -15,7 +15,7 @@ from adjit.runtime.arena import check_size
 from adjit.runtime.cuda.devices import AnyDriver
 from adjit.tracer.array_wrapper import DeviceLeaf
 from adjit.tracer.lowering import contiguous_strides
-from adjit.tracer.scope import active_scope
+from adjit.tracer.scope import active_scope, is_tracing
 from adjit.tracer.user_location import find_user_location
 
 
@@ -269,6 +269,9 @@ class MissingMethodError(UnsupportedError, AttributeError):
 
 
 def _not_here(what: str, kind: type[UnsupportedError] = UnsupportedError) -> UnsupportedError:
+    if is_tracing():
+        return kind(f"an array in the memory of a device is read in a traced function ({what})", find_user_location(),
+                    hint="pass it to the function as an argument")
     return kind(f"{what} of an array on a device is computed in compiled functions alone", find_user_location(),
                 hint="pass it to a function that is compiled with device='cuda', or copy the array with aj.device_get")
 

@@ -11,7 +11,7 @@ from support.each import for_each
 
 import adjit as aj
 from adjit import distributions, nn
-from adjit.errors import ArgumentError, UnsupportedError
+from adjit.errors import ArgumentError, IndexingError, UnsupportedError
 from adjit.nn.utils import parametrizations
 
 A = np.arange(12.0, dtype=np.float32).reshape(4, 3)
@@ -81,6 +81,12 @@ def test_indices_on_the_cpu() -> None:
         written[index] = value
         expected[index] = value
         np.testing.assert_array_equal(written.cpu().numpy(), expected.numpy())
+    written, expected = there(), aj.tensor(A)
+    for each in (written, expected):
+        each[each > 4] = each[each > 4] * 2
+    assert written.tolist() == expected.tolist()
+    with pytest.raises(IndexingError, match=r"(?s)out of bounds for axis 0 with size 4.*test_more_device_tensors"):
+        there()[rows + 2]
     back = aj.tensor(A)
     back[1] = there(A[0])
     np.testing.assert_array_equal(back[1].numpy(), A[0])
@@ -139,6 +145,14 @@ def test_lengths_on_the_cpu() -> None:
 
 
 def test_conversions() -> None:
+    x = there()
+    x[:2].unsqueeze(0).expand(1, 2, 3).zero_()
+    assert x.tolist() == [[0.0] * 3, [0.0] * 3, *A[2:].tolist()]
+    with pytest.raises(ArgumentError, match="the gradient of a tensor on cuda:0 is there, too, got one on cpu"):
+        there().requires_grad_().grad = aj.tensor(A)
+    held = aj.device_put(A)
+    with pytest.raises(UnsupportedError, match=r"(?s)is read in a traced function .*pass it to the function as an argument"):
+        aj.compile(lambda x: x + held, device="cuda")(held)
     x = there()
     copied = x.clone().requires_grad_().numpy(force=True)
     np.testing.assert_array_equal(copied, A)
