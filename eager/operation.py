@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from functools import cached_property, reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import Role, VerificationError
 from adjit.ir.graph import Graph, Value, walk
+from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.traits import CALLS, SAVES_OPERANDS
 from adjit.ir.thread_context import thread
 from adjit.ir.types import is_inexact
@@ -29,13 +30,16 @@ from adjit.passes.autodiff.differentiate import differentiate, expand_vjps
 from adjit.passes.autodiff.partition.split_joint import Partition, SavedValue, split_joint
 from adjit.passes.autodiff.reverse_ad import pull_back, run_forward, zeros_like
 from adjit.passes.options import Options
-from adjit.passes.prove_indices import prove_indices
-from adjit.passes.simplify.common_subexpressions import eliminate_common_subexpressions
 from adjit.passes.simplify.dead_code import eliminate_dead_code
-from adjit.passes.simplify.simplify import simplify
+
+if TYPE_CHECKING:
+    from adjit.passes import prove_indices
+    from adjit.passes.simplify import clean_up
+else:
+    clean_up = LazyModule("adjit.passes.simplify.clean_up")
+    prove_indices = LazyModule("adjit.passes.prove_indices")
 
 _OPTIONS = Options()
-_CLEANUP_PASSES = (simplify, eliminate_common_subexpressions, simplify, eliminate_dead_code)
 
 
 class Operation:
@@ -101,7 +105,7 @@ class Operation:
     def lower(self, graph: Graph, weak: frozenset[int]) -> Any:
         """Lower a half to a function of ndarrays. Indices that are within their axis whatever the data are not checked."""
         opened = self.opened(graph)
-        proven = prove_indices(opened, _OPTIONS)
+        proven = prove_indices.prove_indices(opened, _OPTIONS)
         return compile_graph(opened if proven is opened else _clean_up(proven), weak)
 
     def opened(self, graph: Graph) -> Graph:
@@ -251,9 +255,7 @@ class _Counted:
 
 def _clean_up(graph: Graph) -> Graph:
     """The graph without what does nothing. In a trace that counts rows, numbers stay that are special for this number of rows alone."""
-    for step in _CLEANUP_PASSES if thread.context.row_probe is None else (eliminate_dead_code,):
-        graph = step(graph, _OPTIONS)
-    return graph
+    return (clean_up.clean_up if thread.context.row_probe is None else eliminate_dead_code)(graph, _OPTIONS)
 
 
 def _join(graph: Graph, wanted: Sequence[int], given: Sequence[bool], force_requires_grad: bool, saved_dtype: np.dtype | None

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from adjit.codegen.llvm.target import is_installed
 from adjit.codegen.process.gc_pause import gc_paused
@@ -18,8 +18,6 @@ from adjit.ir.graph import Graph, external_op
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.verifier import Stage
 from adjit.passes.options import Options
-from adjit.passes.pipeline import PIPELINE, ROLL, Pass, PassRecord, PipelineResult, run_pipeline, run_rolling
-from adjit.passes.tiling.tile_batch import tile_batch
 from adjit.runtime.backends import make_executable
 from adjit.runtime.caches.compile_once import compile_once
 from adjit.runtime.caches.disk_cache import compiler, compiler_files
@@ -33,11 +31,14 @@ from adjit.runtime.warmup import WARM_UP
 
 if TYPE_CHECKING:
     from adjit.codegen.native import compile_program
+    from adjit.passes import pipeline as pass_pipeline
+    from adjit.passes.pipeline import Pass, PassRecord, PipelineResult
     from adjit.runtime.backends import AnyExecutable
     from adjit.runtime.cuda import code as device_code
     from adjit.runtime.cuda import device_executable, devices, driver
 else:
     compile_program = LazyModule("adjit.codegen.native.compile_program")
+    pass_pipeline = LazyModule("adjit.passes.pipeline")
     device_code = LazyModule("adjit.runtime.cuda.code")
     device_executable = LazyModule("adjit.runtime.cuda.device_executable")
     devices = LazyModule("adjit.runtime.cuda.devices")
@@ -70,7 +71,7 @@ class DeferredPipeline:
         return self._result.final
 
 
-Pipeline = PipelineResult | DeferredPipeline
+Pipeline: TypeAlias = "PipelineResult | DeferredPipeline"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +86,14 @@ class CompiledGraph:
 
 @off_main_thread
 def compile_graph(graph: Graph, backend: str, options: Options, threads: int, verify: bool,
-                  on_pass: Callable[[str, Graph], None] | None = None, passes: Sequence[Pass] = PIPELINE,
+                  on_pass: Callable[[str, Graph], None] | None = None, passes: Sequence[Pass] = (),
                   stage: Stage = Stage.TRACED) -> CompiledGraph:
-    """Compile a graph that is at `stage`. The arguments are those of `run_pipeline`.
+    """Compile a graph that is at `stage`. The arguments are those of `run_pipeline`; without `passes` it runs all.
 
     A native program is looked up on disk by its graph, unless passes are to be verified or reported.
     """
     with gc_paused():
-        return _compile(graph, backend, options, threads, verify, on_pass, passes, stage)
+        return _compile(graph, backend, options, threads, verify, on_pass, passes or pass_pipeline.PIPELINE, stage)
 
 
 def _compile(graph: Graph, backend: str, options: Options, threads: int, verify: bool,
@@ -100,16 +101,17 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
     begin = time.perf_counter()
     if not is_installed("scipy"):
         _check_libraries(graph)
+    roll = pass_pipeline.ROLL
     before: tuple[PassRecord, ...] = ()
     is_cached = (backend == "native" or (backend == "cuda" and isinstance(devices.driver(), driver.Driver))) and not verify and \
         on_pass is None
-    if is_cached and backend == "native" and passes[:len(ROLL)] == ROLL:      # the text of a loop is shorter than that of its iterations
-        rolled = run_rolling(graph, options)
-        graph, passes, before = rolled.final, passes[len(ROLL):], rolled.records
+    if is_cached and backend == "native" and passes[:len(roll)] == roll:      # the text of a loop is shorter than that of its iterations
+        rolled = pass_pipeline.run_rolling(graph, options)
+        graph, passes, before = rolled.final, passes[len(roll):], rolled.records
 
     def run_passes(on_pass: Callable[[str, Graph], None] | None = on_pass) -> PipelineResult:
-        result = run_pipeline(graph, options, verify, on_pass, passes, stage)
-        return PipelineResult(result.graphs, (*before, *result.records))
+        result = pass_pipeline.run_pipeline(graph, options, verify, on_pass, passes, stage)
+        return pass_pipeline.PipelineResult(result.graphs, (*before, *result.records))
 
     key, code = "", None
     if is_cached and backend == "cuda":
@@ -177,5 +179,5 @@ def _after_pass(overlapped: compile_program.OverlappedCodegen | None, on_pass: C
     check_cancelled()
     if on_pass is not None:
         on_pass(step, graph)
-    if overlapped is not None and step == tile_batch.__name__:      # after this pass, products are final
+    if overlapped is not None and step == "tile_batch":      # after this pass, products are final
         overlapped.start_products(graph)

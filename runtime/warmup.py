@@ -23,10 +23,11 @@ from adjit.runtime.native.threads import TEAM_CODE
 POLL_S = 0.001
 """Seconds between two checks for a first call in progress."""
 
-COMPILER_MODULES = tuple(f"adjit.codegen.{name}" for name in (
+COMPILER_MODULES = "adjit.passes.pipeline", *(f"adjit.codegen.{name}" for name in (
     "native.merge_functions", "native.compile_program", "native.kernels.scalar_templates", "native.kernels.writer", "native.kernels.fused",
     "vector_math.exponential", "vector_math.logarithmic", "gemm.lower", "native.matmul", "vector_math.hyperbolic"))
-"""Modules that only compilation needs, for most programs; each takes a fraction of a millisecond, or up to two, to import."""
+"""Modules that only compilation needs, for most programs; each takes a fraction of a millisecond, or up to two, to import, the passes
+some 20."""
 
 
 class WarmUp:

@@ -30,13 +30,12 @@ from adjit.passes.autodiff.partition.choose_saved_values import choose_saved_val
 from adjit.passes.autodiff.partition.narrow_saved_values import narrow_values
 from adjit.passes.autodiff.partition.split_joint import Partition, split_joint
 from adjit.passes.options import Options
-from adjit.passes.simplify.common_subexpressions import eliminate_common_subexpressions
-from adjit.passes.simplify.dead_code import eliminate_dead_code
-from adjit.passes.simplify.simplify import simplify
 
 if TYPE_CHECKING:
     from adjit.passes.autodiff import reverse_control_flow
+    from adjit.passes.simplify import clean_up
 else:
+    clean_up = LazyModule("adjit.passes.simplify.clean_up")
     reverse_control_flow = LazyModule("adjit.passes.autodiff.reverse_control_flow")
 
 
@@ -120,14 +119,12 @@ def partition_region(region: Graph, wrt: Sequence[int], seeded: Sequence[int], s
         cotangents = run_backward(builder, forward, seeds, totals)
         gradients = [value if (value := cotangents[index]) is not None else zeros_like(params[index]) for index in wrt]
     joint = builder.build((*forward.results, *gradients))
-    for clean in _CLEANUP:
-        joint = clean(joint, _OPTIONS)
+    joint = choose_saved_values(clean_up.clean_up(joint, _OPTIONS), _OPTIONS)
     joint = narrow_values(joint, saved_dtype, joint.params[:stored])
     return split_joint(joint, len(params), len(region.results), narrow_params=saved_dtype is not None)
 
 
 _OPTIONS = Options()
-_CLEANUP = (simplify, eliminate_common_subexpressions, simplify, eliminate_dead_code, choose_saved_values)
 
 
 def append_copy(builder: GraphBuilder, op: Op, operands: tuple[Value, ...], regions: tuple[Graph, ...],

@@ -14,7 +14,6 @@ from adjit.eager.operation import Operation
 from adjit.ir.graph import Graph
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.verifier import Stage
-from adjit.passes.pipeline import HALF, JOINT, PassRecord, PipelineResult, run_pipeline
 from adjit.runtime import settings
 from adjit.runtime.compile_graph import compile_graph
 from adjit.runtime.compile_options import CompileOptions
@@ -23,8 +22,11 @@ from adjit.runtime.inputs import Inputs
 from adjit.tracer.array_checks import as_content
 
 if TYPE_CHECKING:
+    from adjit.passes import pipeline as pass_pipeline
+    from adjit.passes.pipeline import PassRecord, PipelineResult
     from adjit.runtime.cuda import device_inputs
 else:
+    pass_pipeline = LazyModule("adjit.passes.pipeline")
     device_inputs = LazyModule("adjit.runtime.cuda.device_inputs")
 
 
@@ -33,7 +35,7 @@ class Half:
 
     def __init__(self, graph: Graph, compile_options: CompileOptions, verify: bool, threads: int):
         compiled = compile_graph(graph, compile_options.backend, compile_options.pass_options, threads, verify,
-                                 passes=HALF, stage=Stage.ADJOINT)
+                                 passes=pass_pipeline.HALF, stage=Stage.ADJOINT)
         self.pipeline, self.executable = compiled.pipeline, compiled.executable
         paths = [value.name or f"saved {index}" for index, value in enumerate(graph.params)]
         self.inputs: Inputs | device_inputs.DeviceInputs
@@ -76,8 +78,8 @@ class CompiledOperation(Operation):
         return half     # type: ignore[no-any-return]
 
     def optimize(self, joint: Graph) -> Graph:
-        passes = () if self.has_rules else JOINT       # these passes would inline calls whose rules derivatives of the halves need
-        self.joint = run_pipeline(joint, self.compile_options.pass_options, self.verify, passes=passes, stage=Stage.TRACED)
+        passes = () if self.has_rules else pass_pipeline.JOINT     # these would inline calls whose rules derivatives of the halves need
+        self.joint = pass_pipeline.run_pipeline(joint, self.compile_options.pass_options, self.verify, passes=passes, stage=Stage.TRACED)
         return self.joint.final
 
     def lower(self, graph: Graph, weak: frozenset[int]) -> Half:

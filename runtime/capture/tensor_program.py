@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,12 +19,12 @@ from adjit.eager.tensor import Tensor
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import TraceError
 from adjit.ir.graph import Graph
+from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.guard import Outcome
 from adjit.ir.verifier import Stage
 from adjit.passes.autodiff.differentiate import differentiate
 from adjit.passes.autodiff.partition.split_joint import SavedValue
 from adjit.passes.options import Options
-from adjit.passes.pipeline import HALF, PipelineResult, run_rolling
 from adjit.runtime.capture.compiled_operation import CompiledOperation
 from adjit.runtime.capture.state_guard import StateGuard, filled_later, numbers_filled_in, stateful_in
 from adjit.runtime.capture.stored_state import ChangedNumbers, Slot
@@ -43,6 +43,11 @@ from adjit.tracer.trace import KnownArrays, Trace, trace_function, trace_roots
 from adjit.tracer.user_location import find_user_location, line_that_changes
 from adjit.tracer.value_guards import CallValues
 
+if TYPE_CHECKING:
+    from adjit.passes import pipeline as pass_pipeline
+    from adjit.passes.pipeline import PipelineResult
+else:
+    pass_pipeline = LazyModule("adjit.passes.pipeline")
 
 @dataclass(slots=True)
 class TensorProgram:
@@ -223,13 +228,13 @@ def lower_with_tensors(graph: Graph, captured: Captured, trace: Trace, compile_o
     if operation is None:
         return tensors, forward, compile_graph(forward, compile_options.backend, compile_options.pass_options, threads, verify, on_pass)
     half = compile_graph(operation.opened(forward), compile_options.backend, compile_options.pass_options, threads, verify, on_pass,
-                         HALF, Stage.ADJOINT)
+                         pass_pipeline.HALF, Stage.ADJOINT)
     joint = operation.joint
     assert joint is not None
 
     def both() -> PipelineResult:
         graphs = {**half.pipeline.graphs, "traced": graph, "adjoint": joint.graphs.get("adjoint", joint.final)}
-        return PipelineResult(graphs, (*operation.records, *joint.records, *half.pipeline.records))
+        return pass_pipeline.PipelineResult(graphs, (*operation.records, *joint.records, *half.pipeline.records))
 
     return tensors, forward, replace(half, pipeline=DeferredPipeline(both))
 
@@ -241,7 +246,7 @@ def _operation(graph: Graph, effects: Effects, number: Mapping[Any, int], compil
     wanted = tuple(sorted(number[value] for value in effects.differentiable))
     if not seeded or not wanted:
         return None
-    rolled = run_rolling(graph, compile_options.pass_options, verify)
+    rolled = pass_pipeline.run_rolling(graph, compile_options.pass_options, verify)
     graph = rolled.final
     operation = CompiledOperation("CompiledBackward", graph, len(graph.results), wanted, seeded, compile_options, verify, threads)
     if operation.wanted or not effects.reached:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.whole_pipeline import replace_passes
 
 import adjit as aj
 from adjit.codegen.llvm.link import CompiledObject
@@ -18,7 +19,6 @@ from adjit.codegen.native import compile_program
 from adjit.codegen.native.compile_program import OverlappedCodegen
 from adjit.ir.parser import parse
 from adjit.passes.options import Options
-from adjit.runtime import compile_graph
 from adjit.runtime.caches import graph_cache
 from adjit.runtime.caches.disk_cache import compiler, disk_cache
 from adjit.runtime.caches.graph_cache import program_key
@@ -44,8 +44,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def work(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What was done to compile: "passes", "LLVM"."""
     done: list[str] = []
-    run_pipeline, finish, compile_text = compile_graph.run_pipeline, OverlappedCodegen.finish, compile_program.compile_program_text
-    monkeypatch.setattr(compile_graph, "run_pipeline", lambda *args: done.append("passes") or run_pipeline(*args))
+    finish, compile_text = OverlappedCodegen.finish, compile_program.compile_program_text
+    run_pipeline = replace_passes(monkeypatch, lambda *args: done.append("passes") or run_pipeline(*args))
     monkeypatch.setattr(OverlappedCodegen, "finish", lambda *args: done.append("LLVM") or finish(*args))
     monkeypatch.setattr(compile_program, "compile_program_text", lambda *args: done.append("LLVM") or compile_text(*args))
     return done

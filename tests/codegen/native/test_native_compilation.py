@@ -19,6 +19,7 @@ import pytest
 from support.compiler_threads import wait_for_compilers
 from support.llvm_definitions import definitions_of
 from support.project import TESTS
+from support.whole_pipeline import replace_passes
 
 import adjit as aj
 from adjit.codegen.llvm import object_code, partition_module
@@ -40,7 +41,6 @@ from adjit.codegen.process import fork_safety, switch_interval
 from adjit.codegen.process.fork_safety import no_fork, no_fork_for
 from adjit.codegen.process.switch_interval import short_switch_interval
 from adjit.ir.graph import Graph
-from adjit.runtime import compile_graph
 from adjit.runtime.caches.disk_cache import DiskCache
 from adjit.runtime.native import code as native_code
 from adjit.runtime.native.code import NativeCode, native_is_supported
@@ -132,7 +132,7 @@ def test_kernels_of_products_are_begun_before_the_passes_are_over_and_made_once(
     monkeypatch.setattr(KERNEL_STORE, "_made", {})
     monkeypatch.setenv("ADJIT_CACHE_SIZE", "0")
     events: list[str] = []
-    add, run_passes = object_code.Emission.add, compile_graph.run_pipeline
+    add = object_code.Emission.add
 
     def add_and_tell(emission: Emission, module: Module) -> int:
         events.append(module.text)
@@ -144,7 +144,7 @@ def test_kernels_of_products_are_begun_before_the_passes_are_over_and_made_once(
         return result
 
     monkeypatch.setattr(object_code.Emission, "add", add_and_tell)
-    monkeypatch.setattr(compile_graph, "run_pipeline", run_and_tell)
+    run_passes = replace_passes(monkeypatch, run_and_tell)
     kernel = re.compile(r"(?m)^define [^\n]*@(adjit_(?:tile|turn|copy|dots|multiply)[\w.]*)\(")
 
     aj.compile(aj.grad(loss, (1, 2, 3)), backend="native", threads=2)(*[array + 2 for array in ARRAYS])
@@ -312,10 +312,9 @@ def test_a_long_program_waits_for_the_thread_pool() -> None:
 
 def test_the_thread_pool_of_a_large_graph_is_begun_before_the_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[str] = []
-    run_passes = compile_graph.run_pipeline
     monkeypatch.setenv("ADJIT_CACHE_SIZE", "0")
     monkeypatch.setattr(native_code.TEAM_CODE, "start", lambda: begun.append("pool"))
-    monkeypatch.setattr(compile_graph, "run_pipeline", lambda *args: begun.append("passes") or run_passes(*args))
+    run_passes = replace_passes(monkeypatch, lambda *args: begun.append("passes") or run_passes(*args))
 
     def begun_first(size: int, threads: int) -> str:
         begun.clear()

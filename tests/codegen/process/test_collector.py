@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.forks import in_child
+from support.whole_pipeline import replace_passes
 
 import adjit as aj
 from adjit.codegen.process import fork_safety
@@ -17,7 +18,6 @@ from adjit.codegen.process import gc_pause as collector_module
 from adjit.codegen.process.gc_pause import gc_paused
 from adjit.ir.graph import Graph
 from adjit.passes.options import Options
-from adjit.runtime import compile_graph
 
 
 @pytest.fixture(autouse=True)
@@ -106,13 +106,12 @@ def test_a_child_that_was_forked_meanwhile_collects() -> None:
 def test_backward_halves_are_compiled_without_forks(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is locked in the midst of a compilation would stay locked in the child, whoever asked for it."""
     inside = []
-    run = compile_graph.run_pipeline
 
     def passes(*arguments: object) -> object:
         inside.append(threading.get_ident() in fork_safety._guard.active)
         return run(*arguments)
 
-    monkeypatch.setattr(compile_graph, "run_pipeline", passes)
+    run = replace_passes(monkeypatch, passes)
     weight = aj.tensor(np.ones(3), requires_grad=True)
     aj.compile(lambda x: (x * weight).tanh().sum())(aj.tensor(np.ones(3))).backward()
     assert len(inside) > 1
@@ -121,13 +120,12 @@ def test_backward_halves_are_compiled_without_forks(monkeypatch: pytest.MonkeyPa
 
 def test_nothing_is_collected_while_passes_run(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    run = compile_graph.run_pipeline
 
     def passes(graph: Graph, options: Options, *rest: object) -> object:
         seen.append(gc.isenabled())
         return run(graph, options, *rest)
 
-    monkeypatch.setattr(compile_graph, "run_pipeline", passes)
+    run = replace_passes(monkeypatch, passes)
     assert aj.compile(lambda x: np.tanh(x) + 0.125)(np.zeros(3)).shape == (3,)
     assert seen == [False]
     assert gc.isenabled()
