@@ -428,7 +428,7 @@ def test_a_program_in_the_disk_cache_is_not_compiled_again(card: ctypes.CDLL, tm
     before = results()
     texts = aj.compile(squared, device="cuda").kernels(x)
     for name, function in (("adjit.runtime.cuda.code.ptx_of", never), ("adjit.runtime.cuda.code.lower_op", never),
-                           ("adjit.runtime.compile_graph.run_pipeline", never), ("adjit.runtime.cuda.devices._made", {}),
+                           ("adjit.passes.pipeline.run_pipeline", never), ("adjit.runtime.cuda.devices._made", {}),
                            ("adjit.runtime.cuda.code.find_program", _FIND_PROGRAM)):
         monkeypatch.setattr(name, function)
     assert results() == before
