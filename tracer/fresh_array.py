@@ -22,6 +22,7 @@ import gc
 import weakref
 from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
+from dataclasses import field
 from functools import cache, partial
 from typing import Any
 
@@ -694,7 +695,8 @@ class KnownArrays:
     alone, which then holds for their content only. `taken`: set by the trace if it took arrays over. `may_take`: whether it may ask for
     another trace in which further arrays are early. `numbers` are the paths of numbers outside that are inputs, and `may_take_numbers`
     whether there may be more. `needed` are the places at which Python needs the number of a tensor itself; None if it may at any. `read`:
-    set by the trace if numbers of tensors are part of the program.
+    set by the trace if numbers of tensors are part of the program. `written`: filled by the trace with arrays from outside that Python
+    wrote to, each with its content before.
     """
 
     same: Pairs = ()
@@ -706,6 +708,7 @@ class KnownArrays:
     may_take_numbers: bool = True
     needed: Set[object] | None = None
     read: bool = False
+    written: dict[int, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
 
 @contextmanager

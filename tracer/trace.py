@@ -250,7 +250,7 @@ class _FunctionTrace:
         self.scope.memos = None if self.call_values is None else Memos(self.scope, self.known, self.numbers, may_take)
         found = self.known.found
         with self.trees.bound(), self.numbers.bound(self.before), \
-                logging_access(source.value for source in found if _has_numbers(source.value)) as self.observation, \
+                logging_access((source.value for source in found if _has_numbers(source.value)), self.arrays.written) as self.observation, \
                 nondeterminism_reported(self.roots, found) as self.scope.generators, numpy_functions().in_force(), scipy_functions(), \
                 fresh_arrays(self.scope, self.arrays):
             yield
@@ -439,7 +439,7 @@ def _stores_watched(scope: Scope, places: StoredPlaces, roots: Sequence[Any], co
             flow.changes_state = flow.changes_state or bool(places.stored(after)) or bool(log.changes) or bool(places.counted)
         again = again or traces_again or getattr(error, "traces_again", False) or (scope.known_arrays is not None
                                                                                    and scope.known_arrays.read)
-        if again or isinstance(error, Refusal) or not _store_values(scope, places, after, log):
+        if again or isinstance(error, Refusal) or not isinstance(error, Exception) or not _store_values(scope, places, after, log):
             places.take_back(after)
             log.end_tallies()
             log.restore()
@@ -465,11 +465,14 @@ def _store_values(scope: Scope, places: StoredPlaces, after: Reachability, log: 
         _, _, changed = check_side_effects(places.before, after, places, stores.keys, log.depending(), log.missed(),
                                            log.depending() & stores.numbers, stores.kept, scope.outside(), lambda *_: False)
         again, _ = stored_again([source for source in changed if id(source.holder) not in stores.numbers], stores.make)
+        contents = [(taken.array, values.array(taken.cell.value, scope.builder)) for taken in scope.taken.values() if taken.cell.written]
         results = [_value_in_call(values, array, scope) for array in stores.make.arrays]
     except (TraceError, UnknownValueError):
         return False
     places.take_back(after, stores.keys)
     log.restore(stores.numbers)
+    for array, content in contents:
+        np.ndarray.view(array, np.ndarray)[...] = content
     made: dict[int, Any] = {}
     stored = [(each, each.value(results, made)) for each in (*stores.values, *again)]
     for each, value in stored:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.ir.errors import TraceError
+from adjit.ir.errors import Refusal, TraceError
 from adjit.ir.ops.guard import Outcome
 from adjit.runtime.caches.transform_cache import keeps_its_own, kept
 from adjit.runtime.capture.tensor_program import Captured
@@ -43,23 +43,27 @@ def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
         state, needed = kept(owner, "numbers of state", set), kept(owner, "numbers that Python needs", set)
     may_read = ANYWHERE not in needed
     while True:
-        known = KnownArrays(same, (*early, *(wanted or ())), plain_writes, may_take=wanted is not None,
-                            numbers=frozenset(state or ()), may_take_numbers=state is not None, needed=needed if may_read else None)
-        guarded = flow is not None
         snapshot = Snapshot(Reachability(trace_roots(fun, signature)).found)
+        known = KnownArrays(same, (*early, *(wanted or ())), plain_writes, may_take=wanted is not None,
+                            numbers=frozenset(state or ()), may_take_numbers=state is not None, needed=needed if may_read else None,
+                            written=snapshot.written)
+        guarded = flow is not None
         try:
             trace, captured, flow = trace_ways(fun, args, kwargs, static_names, signature, known, outcomes, flow)
         except NotLiftable as error:
+            snapshot.restore()
             reads = {source for source in error.sources if source[0] == READ}
             if not reads:
                 raise
-            snapshot.restore()
             needed |= reads
             outcomes, flow = (), FlowGraph() if guarded else None
             continue
-        except Exception as error:      # perhaps because Python needs the numbers
-            if known.read and may_read:
-                snapshot.restore()
+        except BaseException as error:
+            if isinstance(error, Refusal) or not isinstance(error, Exception) or state or (known.read and may_read):
+                snapshot.restore()      # Python keeps what a function did before it raised an exception of its own
+            if not isinstance(error, Exception):
+                raise
+            if known.read and may_read:         # perhaps because Python needs the numbers
                 may_read, outcomes, flow = False, (), FlowGraph() if guarded else None
                 continue
             if not state and not isinstance(error, TraceError):
@@ -73,7 +77,6 @@ def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
                 plain_writes = True
             else:
                 raise
-            snapshot.restore()
             continue
         arguments = [param for param in trace.written_params() if param < len(signature.leaves)]
         same = find_same(signature.memory(), arguments, signature.traced_paths())

@@ -381,6 +381,7 @@ def test_each_call_stores_what_python_stores(number, numbers):
 def test_a_call_that_raises_leaves_what_it_stored_before(backend):
     def make():
         log, stats, held, lists, calls = [], {"n": 0}, SimpleNamespace(n=0, last=None), defaultdict(list), 0
+        total = np.zeros(2)
 
         def f(x):
             nonlocal calls
@@ -390,11 +391,13 @@ def test_a_call_that_raises_leaves_what_it_stored_before(backend):
             held.n += 2
             held.last = [x]
             lists["a"].append(3)
+            total[0] += x
+            held.total = total * 2
             if x > 1:
                 log.append("large")
                 raise ValueError(x.shape)
             return x
-        return f, lambda: (log, stats, held, lists, calls)
+        return f, lambda: (log, stats, held, lists, calls, total)
 
     (plain, expected), (traced, found) = make(), make()
     compiled = aj.compile(traced, backend=backend)
@@ -428,6 +431,34 @@ def test_a_differentiated_call_that_raises_leaves_its_values():
         done = min(count, 2)
         assert plainly(held) == plainly(SimpleNamespace(total=np.array([1.0, 2.0]) * done, last=np.float64(3.0),
                                                         seen=[np.array([2.0, 4.0])] * done, pair=(np.float64(1.0), 2)))
+
+
+@pytest.mark.parametrize("error", [aj.errors.UnsupportedError, KeyboardInterrupt])
+def test_a_call_that_is_refused_or_interrupted_leaves_nothing(error):
+    def make():
+        return SimpleNamespace(n=0, t=0.5, first=np.zeros(2), second=np.ones(2), log=[], sums=np.zeros(2), last=None)
+
+    def f(x):
+        held.n += 1
+        held.t += x
+        held.sums[...] += 1
+        held.first[0] = 7.0
+        held.first, held.second = held.second, held.first
+        held.log.append(x)
+        held.last = len(held.log) * 1.0
+        if error is KeyboardInterrupt:
+            raise error
+        return np.busday_count(x * held.n, held.t)
+
+    held, compiled = make(), aj.compile(f, backend="interpret")
+    for _ in range(2):
+        with pytest.raises(error):
+            compiled(1.0)
+        assert plainly(held) == plainly(make())
+    compiled = aj.compile(lambda x: held.log.append(x) or held, backend="interpret")
+    with pytest.raises(aj.errors.UnsupportedError, match="returns a"):
+        compiled(1.0)
+    assert plainly(held) == plainly(make())
 
 
 @pytest.mark.parametrize("count", [0, 30_000])

@@ -91,11 +91,13 @@ def _is_mine(array: Any) -> bool:
 class AccessLog(UseLog):
     """Accesses to the observed arrays, by identity: `read` holds the arrays whose content Python read; `checksums` the content, before the
     first access, of the arrays that were read or written. `forms` are the forms of the arrays whose shape, dtype or memory layout Python
-    read, before the first access, and `viewed` the arrays that more was read of than shape and dtype, or that views were made of.
+    read, before the first access, and `viewed` the arrays that more was read of than shape and dtype, or that views were made of. Who takes
+    back what the function does finds arrays that it wrote to in `written`, each with its content before.
     """
 
-    def __init__(self, arrays: Iterable[np.ndarray]) -> None:
+    def __init__(self, arrays: Iterable[np.ndarray], written: dict[int, tuple[np.ndarray, np.ndarray]]) -> None:
         super().__init__()
+        self.written = written
         self.read: set[int] = set()
         self.checksums: dict[int, int] = {}
         self.forms: dict[int, tuple[Any, ...]] = {}
@@ -123,6 +125,8 @@ class AccessLog(UseLog):
                     self.checksums[id(array)] = fingerprint(array)
                 if not written:
                     self.read.add(id(array))
+                elif id(array) not in self.written:
+                    self.written[id(array)] = array, np.array(_plain(array))
             array = _BASE.__get__(array) if isinstance(array, np.ndarray) else None
 
     def note_form(self, array: Any, viewed: bool) -> None:
@@ -350,6 +354,7 @@ def _observed_class(kind: Any) -> type | None:
     return made
 
 
-def logging_access(arrays: Iterable[np.ndarray]) -> AbstractContextManager[AccessLog]:
+def logging_access(arrays: Iterable[np.ndarray], written: dict[int, tuple[np.ndarray, np.ndarray]] | None = None
+                   ) -> AbstractContextManager[AccessLog]:
     """Observe these arrays within the block. Arrays of classes that cannot be observed count as read."""
-    return _observations.logging(AccessLog(arrays), _observed_class)
+    return _observations.logging(AccessLog(arrays, {} if written is None else written), _observed_class)

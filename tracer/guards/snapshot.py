@@ -1,4 +1,4 @@
-"""What places and containers outside of a function hold before a trace that may end half way, so that nothing of it is left behind."""
+"""What places, containers and arrays outside of a function hold before a trace that may end half way: nothing of it is left behind."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from adjit.tracer.guards.source import Source, rebind
 
 _KINDS = (list, deque, dict, set)
 
 
 class Snapshot:
-    """The objects that `sources` and containers among them hold now."""
+    """The objects that `sources` and containers among them hold now, and the elements of arrays in `written`, which traces fill."""
 
     def __init__(self, sources: Iterable[Source]):
+        self.written: dict[int, tuple[np.ndarray, np.ndarray]] = {}     # arrays that were written to meanwhile, with what they held
         self._places = [(source, source.held) for source in sources]
         self._containers = {id(source.value): (source.value, source.value.copy()) for source, _ in self._places
                             if type(source.value) in _KINDS}
@@ -28,6 +31,9 @@ class Snapshot:
         for source, held in self._places:
             if source.is_bound() and _read(source) is not held:
                 rebind(source.read, held)
+        for array, content in self.written.values():
+            np.ndarray.view(array, np.ndarray)[...] = content
+        self.written.clear()
 
 
 def _same(container: Any, content: Any) -> bool:
