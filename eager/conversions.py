@@ -15,7 +15,7 @@ from adjit.eager import signatures
 from adjit.eager.apply import apply
 from adjit.eager.capture import current_capture, traced
 from adjit.eager.device import CPU, CUDA, device, device_of, names_device
-from adjit.eager.functional import elementwise, shapes
+from adjit.eager.functional import elementwise, order_statistics, shapes
 from adjit.eager.gradient_overrides import detached_value
 from adjit.eager.lost_gradients import check_number
 from adjit.eager.modes import switches
@@ -31,6 +31,7 @@ from adjit.tracer.array_wrapper import DeviceLeaf
 from adjit.tracer.flow.lifted_numbers import read_number
 from adjit.tracer.foreign_arrays import is_on_card
 from adjit.tracer.functions import creation
+from adjit.tracer.functions.searching import count_of_bins
 from adjit.tracer.lowering import contiguous_strides
 from adjit.tracer.methods import array_namespace
 from adjit.tracer.promotion import dtype_argument
@@ -50,7 +51,7 @@ def install() -> None:
     members: dict[str, Callable[..., Any]] = {
         "to": _to, "astype": _astype, "type": _type, "cuda": _cuda, "type_as": _type_as, "cpu": _cpu,
         "contiguous": _contiguous, "copy": _copy,
-        "nonzero": _nonzero, "argwhere": _argwhere, "nonzero_static": _nonzero_static, "unique": _unique,
+        "nonzero": _nonzero, "argwhere": _argwhere, "nonzero_static": _nonzero_static, "unique": _unique, "bincount": _bincount,
         "unique_consecutive": _unique_consecutive,
         "get_device": _get_device, "to_dense": _self,
         "is_inference": _is_false, "is_pinned": _is_false, "is_shared": _is_false, "pin_memory": _self,
@@ -292,6 +293,24 @@ def _unique_consecutive(self: Tensor, return_inverse: bool = False, return_count
     inverse = np.reshape(np.cumsum(starts) - 1, self.shape if dim is None else (self.shape[dim],))
     counts = np.diff(np.concatenate([first, np.full(1, len(rows), np.int64)]))
     return _with_counts(values, inverse, counts, return_inverse, return_counts)
+
+
+def _bincount(self: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
+    """Number of times, or the sum of weights, of each integer of a vector, up to the largest one. Raises `ShapeError` for other shapes,
+    `ArgumentError` for negative elements, `DTypeError` for those that are no integers."""
+    if self.ndim != 1:
+        raise ShapeError(f"bincount takes a vector, got the shape {self.shape}", find_user_location())
+    if self.dtype.kind not in "iu":
+        raise DTypeError(f"bincount counts integers, got {self.dtype}", find_user_location(), hint="convert them, x.long()")
+    content, length = _found_by_host(self), operator.index(minlength)
+    if length < 0:
+        raise ArgumentError(f"bincount: minlength is not negative, got {length}", find_user_location())
+    if self.numel():        # type: ignore[attr-defined]
+        if not is_tracing() and content.min() < 0:
+            raise ArgumentError("bincount of negative elements (bincount only supports 1-d non-negative integral inputs)",
+                                find_user_location())
+        length = count_of_bins(content, length) if is_tracing() else max(length, int(content.max()) + 1)
+    return apply(order_statistics.bincount, (self, weights, length))       # type: ignore[no-any-return]
 
 
 def _with_counts(values: Tensor, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool) -> Any:

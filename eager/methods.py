@@ -90,7 +90,7 @@ _OWN_METHODS: dict[str, Any] = {name: function for names, function in {
     "index_fill": statistics.index_fill, "index_copy": statistics.index_copy,
     "median": order.median, "nanmedian": order.nanmedian, "kthvalue": order.kthvalue, "mode": order.mode, "msort": order.msort,
     "quantile": order.quantile, "nanquantile": order.nanquantile, "cummax": order.cummax, "cummin": order.cummin,
-    "logcumsumexp": order.logcumsumexp, "aminmax": order.aminmax, "histc": order.histc, "bincount": order.bincount, "renorm": order.renorm,
+    "logcumsumexp": order.logcumsumexp, "aminmax": order.aminmax, "histc": order.histc, "renorm": order.renorm,
     "cov": order.cov, "corrcoef": order.corrcoef, "stft": spectra.stft, "istft": spectra.istft, "narrow_copy": shapes.narrow_copy,
     "addbmm": matmul.addbmm, "addr": matmul.addr, "vdot": matmul.vdot, "kron": matmul.kron, "cross": matmul.cross, "dist": matmul.dist,
     "split_with_sizes unsafe_split_with_sizes": shapes.split_with_sizes,

@@ -10,9 +10,10 @@ from adjit.eager.functional.elementwise import floating
 from adjit.eager.functional.indexing import argsort, sort
 from adjit.eager.functional.reductions import ValuesAndIndices, amax, amin
 from adjit.ir.errors import ShapeError
-from adjit.ir.types import I64, is_float
+from adjit.ir.types import F32, F64, I64, is_float
 from adjit.tracer import lowering
 from adjit.tracer.array import as_traced, wrap
+from adjit.tracer.functions.searching import added_in_bins
 from adjit.tracer.functions.shapes import normalize_axis
 from adjit.tracer.user_location import find_user_location
 
@@ -167,12 +168,16 @@ def histc(x: Array, bins: int = 100, min: float = 0, max: float = 0) -> Array:
     return counts.astype(x.dtype)
 
 
-def bincount(x: Array, weights: Array = None, minlength: int = 0) -> Array:
-    """Number of times, or the sum of weights, of each integer of a vector."""
+def bincount(x: Array, weights: Array, length: int) -> Array:
+    """Number of times, or the sum of weights, of each of `length` integers in a vector. Sums are of float64, or rounded to float32."""
     x = as_traced(x)
-    if x.ndim != 1:
-        raise ShapeError(f"bincount takes a vector, got the shape {x.shape}", find_user_location())
-    return np.bincount(x, weights, minlength)
+    if weights is None:
+        return added_in_bins(x, wrap(lowering.constant(1, I64, x.shape)), length)
+    given = as_traced(weights)
+    if given.shape != x.shape:
+        raise ShapeError(f"bincount: {x.size} integers and weights of the shape {given.shape}", find_user_location())
+    sums = added_in_bins(x, given.astype(F64), length)
+    return sums.astype(given.dtype) if given.dtype == F32 else sums
 
 
 def renorm(x: Array, p: float, dim: int, maxnorm: float) -> Array:

@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import adjit as aj
+from adjit.eager.call import known_calls
 from adjit.eager.conversions import from_dlpack
 from adjit.eager.tensor import Tensor, tensor
 from adjit.errors import DTypeError, NonDifferentiableError, ShapeError, UnsupportedError
@@ -204,3 +206,22 @@ def test_numpy_writes_files_of_tensors(tmp_path: Path) -> None:
             np.testing.assert_array_equal(found, [[1.0, 2.0]])
     with pytest.raises(NonDifferentiableError, match="requires grad is converted"):
         np.save(tmp_path / "one.npy", values.requires_grad_())
+
+
+def test_bincount_has_as_many_elements_as_the_largest_integer_asks_for() -> None:
+    def count(x: Tensor, weights: Tensor) -> tuple[Tensor, ...]:
+        return aj.bincount(x), x.bincount(weights), aj.bincount(x, weights, minlength=4)
+
+    compiled, weights = aj.compile(count, backend="interpret"), tensor([0.5, 1.0, 2.0])
+    for numbers in ([0, 2, 2], [1, 0, 2], [5, 1, 1]):
+        for found in (count(tensor(numbers), weights), compiled(tensor(numbers), weights)):
+            expected = np.bincount(numbers), np.bincount(numbers, weights.numpy()), np.bincount(numbers, weights.numpy(), 4)
+            assert [each.tolist() for each in found] == [each.tolist() for each in expected]
+            assert [each.dtype for each in found] == [np.int64, np.float32, np.float32]
+    assert compiled.cache_info().traces == 2
+    before = len(known_calls)
+    aj.bincount(tensor([2, 0, 1]))      # a call that is known
+    assert len(known_calls) == before
+    for wrong, error in (([-1, 0], ValueError), ([0.5], DTypeError), ([[1]], ShapeError)):
+        with pytest.raises(error, match="bincount"):
+            aj.bincount(tensor(wrong))

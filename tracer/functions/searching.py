@@ -130,13 +130,18 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> TracedArray:
         if added.shape != index.shape:
             raise ValueError("The weights and list don't have the same length.")
     if known is not None and not isinstance(known, ArrayValue) and index.size:
-        length = _count_of_bins(index, length)
+        length = count_of_bins(index, length)
+    return added_in_bins(index, added, length)
+
+
+def added_in_bins(index: TracedArray, added: TracedArray, length: int) -> TracedArray:
+    """Sums of the elements of `added` for each of `length` indices."""
     base = lowering.constant(0, added.dtype, (length,))
     places = lowering.convert(index.value, I64)
     return wrap(ops.scatter_add(base, places, added.value, axis=0) if index.size else base, scalar=False)
 
 
-def _count_of_bins(x: TracedArray, length: int) -> int:
+def count_of_bins(x: TracedArray, length: int) -> int:
     """Number of elements of a bincount of traced numbers: `length`, or more where a number is not less."""
     refusal = ("bincount of traced numbers: the length of the result depends on values", "give minlength=, a length that is large enough")
     try:
