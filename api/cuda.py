@@ -12,9 +12,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from adjit.eager.device import is_cuda
-from adjit.ir.errors import UnsupportedError
+from adjit.eager.device import card_number
+from adjit.eager.modes import modes
+from adjit.ir.errors import ArgumentError, UnsupportedError
 from adjit.ir.lazy_module import LazyModule
+from adjit.tracer.user_location import find_user_location
 
 if TYPE_CHECKING:
     from adjit.runtime.cuda import devices
@@ -22,8 +24,8 @@ else:
     devices = LazyModule("adjit.runtime.cuda.devices")
 
 __all__ = [
-    "Memory", "current_device", "device_count", "empty_cache", "get_device_name", "is_available", "manual_seed", "manual_seed_all",
-    "mem_get_info", "memory", "memory_allocated", "memory_reserved", "set_device", "synchronize",
+    "Memory", "current_device", "device", "device_count", "empty_cache", "get_device_name", "is_available", "manual_seed",
+    "manual_seed_all", "mem_get_info", "memory", "memory_allocated", "memory_reserved", "set_device", "synchronize",
 ]
 
 
@@ -41,54 +43,84 @@ def is_available() -> bool:
 
 
 def device_count() -> int:
-    """Return the number of cards that are used: the first one, or none.
+    """Return the number of cards; with `ADJIT_CUDA=emulated:2` there are two.
 
-    >>> device_count() in (0, 1)
-    True
+    >>> import os
+    >>> os.environ["ADJIT_CUDA"] = "emulated"          # where there is no card
+    >>> device_count()
+    1
     """
-    return int(is_available())
+    return devices.count()
 
 
 def current_device() -> int:
-    """Return 0, the number of the card that is used. Raises `UnsupportedError` if there is none.
+    """Return the number of the card that "cuda" stands for in this thread. Raises `UnsupportedError` if there is none.
 
     >>> import os
     >>> os.environ["ADJIT_CUDA"] = "emulated"          # where there is no card
     >>> current_device()
     0
     """
-    devices.driver()
-    return 0
+    devices.driver(modes.card)
+    return modes.card
 
 
 def set_device(device: Any) -> None:
-    """Accept the first card, `0` or "cuda:0"; raises `UnsupportedError` for others.
+    """Have "cuda" stand for a card, by its number or name, in this thread. Raises `UnsupportedError` for one that is not there.
 
     >>> set_device(0)
     """
-    is_cuda(device)
+    number = card_number(device)
+    if number is None:
+        raise ArgumentError(f"{device!r} is no card", find_user_location(), hint="name one by its number, or as \"cuda:1\"")
+    modes.card = number
+
+
+class device:
+    """Context within which "cuda" stands for a card, by its number or name.
+
+    >>> with device(0):
+    ...     pass
+    """
+
+    def __init__(self, device: Any):
+        self._number, self._before = card_number(device), modes.card
+
+    def __enter__(self) -> None:
+        self._before = modes.card
+        if self._number is not None:
+            modes.card = self._number
+
+    def __exit__(self, *_: object) -> None:
+        modes.card = self._before
+
+
+def _driver(device: Any) -> devices.AnyDriver:
+    """The driver of a card, of the current one for None."""
+    number = card_number("cuda" if device is None else device)
+    return devices.driver(modes.card if number is None else number)
 
 
 def get_device_name(device: Any = None) -> str:
-    """Return the name of the card. Raises `UnsupportedError` if there is none.
+    """Return the name of a card, by default of the current one. Raises `UnsupportedError` if it is not there.
 
     >>> import os
     >>> os.environ["ADJIT_CUDA"] = "emulated"          # where there is no card
     >>> get_device_name()
     'emulated device'
     """
-    return devices.driver().name
+    return _driver(device).name
 
 
 def synchronize(device: Any = None) -> None:
-    """Wait until all that was launched is computed; errors of kernels are raised here at the latest. Raises `UnsupportedError` if there is
-    no card.
+    """Wait until all that was launched on a card, by default the current one, is computed; errors of kernels are raised here at the latest.
+    Raises `UnsupportedError` if it is not there.
 
     >>> import os
     >>> os.environ["ADJIT_CUDA"] = "emulated"          # where there is no card
     >>> synchronize()
     """
-    devices.driver().synchronize()
+    _driver(device).synchronize()
 
 
 class Memory(NamedTuple):
@@ -106,7 +138,7 @@ class Memory(NamedTuple):
 
 
 def memory(device: Any = None) -> Memory:
-    """Return how much of the card's memory is free and in use. Raises `UnsupportedError` if there is no card.
+    """Return how much of the memory of a card, by default the current one, is free and in use. Raises `UnsupportedError` if there is none.
 
     >>> import os, numpy as np, adjit as aj
     >>> os.environ["ADJIT_CUDA"] = "emulated"          # where there is no card
@@ -115,7 +147,7 @@ def memory(device: Any = None) -> Memory:
     >>> memory().used - before
     8000
     """
-    return Memory(*devices.driver().memory())
+    return Memory(*_driver(device).memory())
 
 
 def memory_reserved(device: Any = None) -> int:
@@ -126,7 +158,7 @@ def memory_reserved(device: Any = None) -> int:
     >>> memory_reserved() >= memory_allocated()
     True
     """
-    return memory().reserved
+    return memory(device).reserved
 
 
 def memory_allocated(device: Any = None) -> int:
@@ -139,7 +171,7 @@ def memory_allocated(device: Any = None) -> int:
     >>> memory_allocated() - before
     8000
     """
-    return memory().used
+    return memory(device).used
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
@@ -151,16 +183,16 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
     >>> 0 < free < everything
     True
     """
-    return memory()[:2]
+    return memory(device)[:2]
 
 
 def empty_cache() -> None:
-    """Give memory that is reserved, and not in use, back to the system, for other processes; without a card return at once.
+    """Give memory that is reserved on cards, and not in use, back to the system, for other processes; without a card return at once.
 
     >>> empty_cache()
     """
-    if is_available():
-        devices.driver().trim()
+    for driver in devices.made():
+        driver.trim()
 
 
 def manual_seed(seed: int) -> None:

@@ -69,7 +69,7 @@ def load(f: Any, map_location: Any = None, weights_only: bool = True, *, sha256:
     >>> aj.load(path)(np.arange(3.0))
     array([0., 2., 4.])
     """
-    there = isinstance(map_location, (str, int)) and is_cuda(map_location)
+    there = map_location if isinstance(map_location, (str, int)) and is_cuda(map_location) else None
     is_open = hasattr(f, "read")
     if not is_open and not os.path.isfile(f):
         return load_program(f, sha256=sha256)       # the error says what it is
@@ -95,11 +95,11 @@ def load(f: Any, map_location: Any = None, weights_only: bool = True, *, sha256:
     return _moved(pytorch_files.read_checkpoint(content, name), there)
 
 
-def _moved(found: Any, there: bool) -> Any:
-    """What was read, its tensors on the first card if they are to be `there`."""
-    for leaf in flatten(found)[0] if there else ():
+def _moved(found: Any, there: Any) -> Any:
+    """What was read, its tensors on the card `there`, unless that is None."""
+    for leaf in flatten(found)[0] if there is not None else ():
         if isinstance(leaf, Tensor):
-            leaf.array = on_device(leaf.array)
+            leaf.array = on_device(leaf.array, there)
     return found
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from adjit.dtypes import preserve_format
 from adjit.eager.apply import apply
-from adjit.eager.device import CPU, CUDA, device_of
+from adjit.eager.device import CPU, device_of
 from adjit.eager.generator import Generator, next_key
 from adjit.eager.modes import modes
 from adjit.eager.tensor import Tensor, as_tensor, new_tensor, own_tensor, tensor
@@ -150,7 +150,7 @@ def full_like(input: Any, fill_value: Any, dtype: Any = None, requires_grad: boo
 
 def _beside(like: Tensor, device: Any) -> Any:
     """The device that is asked for, or that of another tensor; None for the CPU, where tensors are made."""
-    return device if device is not None or is_tracing() or device_of(like.array) is CPU else CUDA
+    return device if device is not None or is_tracing() or device_of(like.array) is CPU else device_of(like.array)
 
 
 # -- sequences of numbers

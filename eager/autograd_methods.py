@@ -11,7 +11,7 @@ import numpy as np
 from adjit.eager import signatures
 from adjit.eager.apply import apply, machine_code
 from adjit.eager.capture import current_capture, traced
-from adjit.eager.device import CPU, CUDA, device_of
+from adjit.eager.device import CPU, device_of
 from adjit.eager.engine import backward as run_backward
 from adjit.eager.formatting import tensor_repr
 from adjit.eager.gradient_overrides import separate_history, with_gradient_of
@@ -397,7 +397,7 @@ def _repr(self: Tensor) -> str:
         return f"<placeholder for a tensor {kind}, in a function that is traced>"
     node = _grad_fn(self)
     where = device_of(array)
-    return tensor_repr(array.copied() if where is CUDA else array, None if node is None else node.name(),
+    return tensor_repr(array.copied() if isinstance(array, DeviceLeaf) else array, None if node is None else node.name(),
                        self._requires_grad and node is None, type(self)._prefix, None if where is CPU else where)
 
 

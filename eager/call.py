@@ -319,7 +319,7 @@ def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping
         if lays_out:
             layouts = layouts_of(builder, [made] if isinstance(made, TracedArray) else made, params[0])
     weak = frozenset(index for index, operand in enumerate(operands) if _is_weak(operand))
-    make: Callable[..., Operation] = Operation if device is None else DeviceRuntime.operation
+    make: Callable[..., Operation] = Operation if device is None else DeviceRuntime.operation(device)
     operation = make(name, region, len(found), wanted, weak, force_requires_grad=not constant, views=is_view and device is None)
     operation.layouts = layouts
     return Call(operation, tree, leaves, is_view, tuple(capture.array for capture in scope.captures.values()))

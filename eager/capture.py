@@ -234,7 +234,7 @@ def check_place(array: Any) -> None:
     """Raise `ArgumentError` if the content of a tensor is not where the program under way is to run; numbers are copied there."""
     device = thread.context.device
     if isinstance(array, DeviceLeaf):
-        check_device_program()
+        check_device_program(array.device)
     if device != "cpu" and is_ndarray(array) and array.ndim:
         raise ArgumentError(f"Expected all tensors to be on the same device: a tensor of shape {array.shape} is on the CPU, and "
                             f"the function is compiled for {device!r}", find_user_location(), hint=f"move it: x.to({device!r})")

@@ -33,8 +33,8 @@ def apply_closure(function: Callable[..., Any], args: tuple[Any, ...], kwargs: M
     contents = [leaf.array for leaf in flatten((args, dict(kwargs)))[0] if isinstance(leaf, Tensor)]
     try:
         return _apply_closure_on(common_device(contents), function, args, kwargs)
-    except OnDevice:         # the closure reads tensors on a device
-        return _apply_closure_on("cuda", function, args, kwargs)
+    except OnDevice as error:         # the closure reads tensors on a device
+        return _apply_closure_on(error.place, function, args, kwargs)
 
 
 def _apply_closure_on(device: str | None, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -77,7 +77,7 @@ def _apply_closure_on(device: str | None, function: Callable[..., Any], args: tu
     ordered = [operands[param] for param in graph.params]
     weak = frozenset(index for index, operand in enumerate(ordered) if isinstance(operand, TracedArray) and operand.weak)
     wanted = tuple(index for index, operand in enumerate(ordered) if differentiable(operand)) if modes.grad else ()
-    make: Callable[..., Operation] = Operation if device is None else DeviceRuntime.operation
+    make: Callable[..., Operation] = Operation if device is None else DeviceRuntime.operation(device)
     operation = make(node_name(function, args, dict(kwargs)), graph, len(graph.results), wanted, weak)
     made = execute(operation, ordered)
     for entry, content in zip(written, made[len(arrays):], strict=True):

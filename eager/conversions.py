@@ -14,7 +14,7 @@ import numpy as np
 from adjit.eager import signatures
 from adjit.eager.apply import apply
 from adjit.eager.capture import current_capture, traced
-from adjit.eager.device import CPU, CUDA, device, device_of, names_device
+from adjit.eager.device import CPU, device, device_of, names_device
 from adjit.eager.functional import elementwise, order_statistics, shapes
 from adjit.eager.gradient_overrides import detached_value
 from adjit.eager.lost_gradients import check_number
@@ -109,7 +109,8 @@ def _to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: b
         memory_format: Any = None) -> Tensor:
     """Convert the tensor to another dtype, `to(np.float64)`, or to the dtype of another tensor, `to(other)`; itself if it has that dtype.
 
-    `to("cuda")` copies it to the first card, `to("cpu")` back; itself if it is there. Raises `UnsupportedError` for other devices.
+    `to("cuda")` copies it to the current card, `to("cuda:1")` to the second, `to("cpu")` back; itself if it is there. Raises
+    `UnsupportedError` for other devices.
     """
     for arg in args:
         if isinstance(arg, Tensor):
@@ -161,7 +162,7 @@ _TYPES = {**{name: np.dtype(dtype).name for name, dtype in _DTYPES.items()}, "by
 
 
 def _cuda(self: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
-    """Return the tensor on the first card: itself if it is there. Raises `UnsupportedError` if there is none."""
+    """Return the tensor on a card, the current one if none is named: itself if it is there. Raises `UnsupportedError` if there is none."""
     return moved(self, "cuda" if device is None else device)
 
 
@@ -524,7 +525,7 @@ def _is_floating_point(self: Tensor) -> bool:
 
 def _is_cuda(self: Tensor) -> bool:
     """True if the tensor is on a card."""
-    return device_of(self.array) is CUDA
+    return device_of(self.array) is not CPU
 
 
 def _is_cpu(self: Tensor) -> bool:
@@ -559,7 +560,8 @@ def _is_nonzero(self: Tensor) -> bool:
 
 def _get_device(self: Tensor) -> int:
     """Number of the card that the tensor is on; -1 for the CPU."""
-    return 0 if device_of(self.array) is CUDA else -1
+    number = device_of(self.array).index
+    return -1 if number is None else number
 
 
 def _output_number(self: Tensor) -> int:

@@ -1,4 +1,4 @@
-"""Devices by PyTorch's names. Tensors are in the memory of the CPU, or in that of the first card."""
+"""Devices by PyTorch's names. Tensors are in the memory of the CPU, or in that of a card."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 
-import numpy as np
-
-from adjit.eager.modes import switches
+from adjit.eager.modes import modes, switches
 from adjit.ir.errors import ArgumentError, UnsupportedError
 from adjit.ir.thread_context import thread
 from adjit.tracer.array import TracedArray
@@ -29,8 +27,8 @@ class device(str):
     """Name of a device, as programs write it: a kind, `type`, and a number, `index`, or None; a number alone is a card's. It is a
     text, equal to "cpu" or "cuda:1".
 
-    Raises `ValueError` for a kind that PyTorch does not know. Tensors and modules can be on "cpu" and on "cuda", the first card: giving
-    another device to a function or a method raises `UnsupportedError` there.
+    Raises `ValueError` for a kind that PyTorch does not know. Tensors and modules can be on "cpu" and on cards, "cuda:1": giving another
+    device, or a card that is not there, to a function or a method raises `UnsupportedError` there. "cuda" is the current card.
 
     >>> device("cuda:1")
     device(type='cuda', index=1)
@@ -65,29 +63,60 @@ class device(str):
 
 
 CPU, CUDA = device("cpu"), device("cuda:0")
+_cards = [CUDA]
+
+
+def card(number: int) -> device:
+    """The device of a card: the same object each time."""
+    while len(_cards) <= number:
+        _cards.append(device(f"cuda:{len(_cards)}"))
+    return _cards[number]
+
+
+def place_of(number: int) -> str:
+    """The name of a card as programs keep it: "cuda" is the first one, whatever the current one is."""
+    return f"cuda:{number}" if number else "cuda"
+
+
+def number_of(place: str) -> int:
+    """The number of a card by the name that programs keep."""
+    return int(place.partition(":")[2] or 0)
 
 
 class DeviceRuntime:
-    """What `runtime` does for tensors on a device: `put` copies an array there, `operation` makes an operation that runs there, `capsule`
-    one of DLPack's for a consumer's stream."""
+    """What `runtime` does for tensors on a device: `put` copies an array to a card, by its number, `operation` is what makes the operations
+    that run on a card, by its name, `capsule` makes one of DLPack's for a consumer's stream, `count` is the number of cards."""
 
-    put: Callable[[np.ndarray], DeviceLeaf]
-    operation: Callable[..., Any]
+    put: Callable[[Any, int], DeviceLeaf]
+    operation: Callable[[str], Callable[..., Any]]
     capsule: Callable[..., Any]
+    count: Callable[[], int]
+
+
+def card_number(given: Any) -> int | None:
+    """The number of a card by its name, that of the current card for "cuda"; None for the CPU, and for None. Raises `UnsupportedError` for
+    a card that is not there, and for other devices, `ValueError` for names of none."""
+    if given is None or given is CPU or given in ("cpu", "cpu:0"):
+        return None
+    given = named(given)
+    if given == "cuda":
+        return modes.card
+    if given == "cuda:0":
+        return 0
+    if isinstance(given, str) and device(given).type == "cuda":     # `device` names the kinds for one that is none of them
+        number, count = number_of(given), DeviceRuntime.count()
+        if number < count:
+            return number
+        cards = "is one card" if count == 1 else f"are {count} cards"
+        raise UnsupportedError(f"the device {given}: there {cards} here", find_user_location(),
+                               hint="cards are numbered from 0; aj.cuda.device_count() says how many there are")
+    raise UnsupportedError(f"the device {given}: tensors are in the memory of the CPU, or of a card, \"cuda\"",
+                           find_user_location(), hint="leave the device out, or choose it by aj.cuda.is_available()")
 
 
 def is_cuda(given: Any) -> bool:
-    """True for the name of the first card, False for that of the CPU, and for None; raises `UnsupportedError` for other devices,
-    `ValueError` for names of none."""
-    if given is None or given is CPU or given in ("cpu", "cpu:0"):
-        return False
-    given = named(given)
-    if given in ("cuda", "cuda:0"):
-        return True
-    if isinstance(given, str):
-        device(given)       # names the kinds for one that is none of them
-    raise UnsupportedError(f"the device {given}: tensors are in the memory of the CPU, or of the first card, \"cuda\"",
-                           find_user_location(), hint="leave the device out, or choose it by aj.cuda.is_available()")
+    """True for the name of a card, False for that of the CPU, and for None; raises the errors of `card_number`."""
+    return card_number(given) is not None
 
 
 def check_device(given: Any) -> None:
@@ -98,21 +127,36 @@ def check_device(given: Any) -> None:
 
 
 class OnDevice(ArgumentError):
-    """A trace for the CPU met a tensor on a device. A function that is compiled for no device in particular is traced for this one then."""
+    """A trace for the CPU met a tensor on a device, at `place`. A function that is compiled for no device in particular is traced for this
+    one then."""
+
+    place = "cuda"
 
 
-def check_device_program() -> None:
-    """Raise `OnDevice` if a tensor on a device is used or made while a function is traced for the CPU."""
-    if thread.context.device == "cpu":
-        raise OnDevice("a tensor on the device cuda:0 is used in a function that is compiled for the CPU", find_user_location(),
-                              hint="compile it with device=\"cuda\", or move the tensor: x.cpu()")
+def check_device_program(place: str) -> None:
+    """Raise `OnDevice` if a tensor at a place is used or made while a function is traced for the CPU, `ArgumentError` if it is traced for
+    another card."""
+    here = thread.context.device
+    if here == "cpu":
+        error = OnDevice(f"a tensor on the device {card(number_of(place))} is used in a function that is compiled for the CPU",
+                         find_user_location(), hint=f"compile it with device=\"{place}\", or move the tensor: x.cpu()")
+        error.place = place
+        raise error
+    if here != place:
+        raise _two_devices(card(number_of(here)), card(number_of(place)))
+
+
+def _two_devices(first: str, second: str) -> ArgumentError:
+    return ArgumentError(f"Expected all tensors to be on the same device, but found at least two devices, {first} and {second}!",
+                         find_user_location(), hint=f"move the other one, too: x.to(\"{first if second == 'cpu' else second}\")")
 
 
 def device_of(array: Any) -> device:
     """Where the content of a tensor is; of a traced one, where the program runs."""
     if isinstance(array, TracedArray):
-        return CUDA if thread.context.device == "cuda" else CPU
-    return CUDA if isinstance(array, DeviceLeaf) else CPU
+        place = thread.context.device
+        return CPU if place == "cpu" else card(number_of(place))
+    return card(number_of(array.device)) if isinstance(array, DeviceLeaf) else CPU
 
 
 def host_content(array: Any) -> Any:
@@ -120,25 +164,28 @@ def host_content(array: Any) -> Any:
     return array.copied() if isinstance(array, DeviceLeaf) else array
 
 
-def on_device(content: np.ndarray) -> DeviceLeaf:
-    """A copy of an array on the first card. From now on operations look where their operands are."""
+def on_device(content: Any, where: Any = "cuda") -> DeviceLeaf:
+    """A copy of an array, in the memory of the CPU or of a card, on a card. From now on operations look where their operands are."""
     switches.devices = True
-    return DeviceRuntime.put(content)
+    number = card_number(where)
+    assert number is not None
+    return DeviceRuntime.put(content, number)
 
 
 def common_device(contents: Iterable[Any]) -> str | None:
-    """The device of an operation: that of all operands but numbers, "cuda", or None for the CPU. Raises `ArgumentError` if they are on two.
-    """
-    here = there = False
+    """The place of an operation: that of all operands but numbers on the CPU, or None for the CPU. Raises `ArgumentError` if they are on
+    two."""
+    here, there = False, None
     for content in contents:
         if isinstance(content, DeviceLeaf):
-            there = True
+            if there is not None and there != content.device:
+                raise _two_devices(card(number_of(there)), card(number_of(content.device)))
+            there = content.device
         elif is_ndarray(content) and content.ndim:
             here = True
     if here and there:
-        raise ArgumentError("Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!",
-                          find_user_location(), hint="move the other one, too: x.to(\"cuda\")")
-    return "cuda" if there else None
+        raise _two_devices(card(number_of(there)), CPU)
+    return there
 
 
 def names_device(given: Any) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 
 from adjit.eager import tensor_arithmetic
 from adjit.eager.capture import current_capture
-from adjit.eager.device import on_device
+from adjit.eager.device import device_of, on_device
 from adjit.eager.modes import enable_grad, modes, no_grad, switches
 from adjit.eager.node import AccumulateGrad, Edge, Node, unpack
 from adjit.eager.tensor import Tensor, new_tensor
@@ -104,7 +104,7 @@ class DeviceArrays(Arrays):
             super().accumulate(variable, cotangent)
         elif variable._grad is None:
             own = array if fresh and isinstance(array, DeviceLeaf) else array.copy()
-            variable._grad = new_tensor(own if isinstance(own, DeviceLeaf) else on_device(own))
+            variable._grad = new_tensor(own if isinstance(own, DeviceLeaf) else on_device(own, device_of(variable.array)))
         elif variable._grad._requires_grad:
             variable._grad = tensor_arithmetic.add(variable._grad, new_tensor(array))
         else:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from adjit.eager.apply import apply
-from adjit.eager.device import CPU, CUDA, is_cuda
+from adjit.eager.device import CPU, card, card_number
 from adjit.eager.in_place import apply_in_place
 from adjit.eager.modes import no_grad
 from adjit.eager.tensor import Tensor, as_tensor, own_tensor
@@ -40,8 +40,9 @@ class Generator:
     device = CPU
 
     def __init__(self, device: Any = None, seed: int = 0):
-        if is_cuda(device):
-            self.device = CUDA
+        number = card_number(device)
+        if number is not None:
+            self.device = card(number)
         self.key: Tensor = own_tensor(np.array(seed & _MASK, np.uint64))
         self.counter: Tensor = own_tensor(np.array(0, np.uint64))
 

@@ -27,6 +27,7 @@ class _Modes(threading.local):
     autocast: np.dtype[Any] | None = None
     autocast_device = "cpu"
     default_float = np.dtype(np.float32)        # of all threads
+    card = 0
 
     @property
     def key(self) -> object:
@@ -51,7 +52,7 @@ modes = _Modes()
 """Modes of this thread. `modes.grad`: operations are recorded. `modes.anomaly`: nodes record the line, and backward looks
 for NaN. `modes.autocast`: the dtype in which products of float32 matrices on `modes.autocast_device` are
 computed. `modes.default_float`: the dtype of tensors of
-Python floats.
+Python floats. `modes.card`: the number of the card that "cuda" stands for.
 """
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adjit.eager.device import check_device, check_device_program, is_cuda, on_device
+from adjit.eager.device import card, card_number, check_device, check_device_program, is_cuda, on_device, place_of
 from adjit.eager.modes import modes, switches
 from adjit.eager.size import Size
 from adjit.ir import ops
@@ -133,11 +133,13 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False, device: An
     if isinstance(data, Tensor) and isinstance(data.array, DeviceLeaf) and (device is None or is_cuda(device)) and not is_tracing():
         _warn_of_lost_gradient(data)
         there: Tensor = data.detach() if dtype is None else data.detach().to(dtype)     # type: ignore[attr-defined]
-        made = new_tensor(there.array.copy())
+        number = card_number(there.array.device if device is None else device)
+        assert number is not None
+        made = new_tensor(there.array.copy() if place_of(number) == there.array.device else on_device(there.array, card(number)))
     else:
         made = new_tensor(_content(data, dtype, copy=True))
         if is_cuda(device):
-            made = new_tensor(made_on_device(made.array))
+            made = new_tensor(made_on_device(made.array, device))
     made.requires_grad = requires_grad      # type: ignore[attr-defined]
     return made
 
@@ -155,7 +157,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     if isinstance(data, Tensor):
         return data.to(dtype=dtype, device=device)      # type: ignore[no-any-return]
     content = _content(data, dtype, copy=False)
-    return new_tensor(made_on_device(content) if is_cuda(device) else content)
+    return new_tensor(made_on_device(content, device) if is_cuda(device) else content)
 
 
 def _wrapped(data: Any) -> Any:
@@ -191,11 +193,13 @@ def _content(data: Any, dtype: Any, copy: bool) -> Any:
     return _constant(content, copy) if is_tracing() else content
 
 
-def made_on_device(content: Any) -> Any:
-    """Content of a new tensor on a device: within a trace itself, if the program runs there."""
+def made_on_device(content: Any, device: Any) -> Any:
+    """Content of a new tensor on a card: within a trace itself, if the program runs there."""
     if not is_tracing():
-        return on_device(content)
-    check_device_program()
+        return on_device(content, device)
+    number = card_number(device)
+    assert number is not None
+    check_device_program(place_of(number))
     return content
 
 

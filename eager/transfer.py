@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from adjit.eager.call import differentiable
-from adjit.eager.device import CPU, CUDA, check_device_program, device_of, is_cuda, on_device
+from adjit.eager.device import CPU, card, card_number, check_device_program, device_of, on_device, place_of
 from adjit.eager.modes import modes
 from adjit.eager.tensor import Tensor, new_tensor
 from adjit.eager.user_function import Function
@@ -28,14 +28,15 @@ class Transfer(Function):
 
 
 def moved(tensor: Tensor, device: Any) -> Tensor:
-    """The tensor on a device, "cpu" or "cuda": itself if it is there, or for None. Within a compiled function all tensors are where its
+    """The tensor on a device, "cpu" or a card: itself if it is there, or for None. Within a compiled function all tensors are where its
     program runs; raises `OnDevice` or `UnsupportedError` there for another device."""
-    wanted = CUDA if is_cuda(device) else CPU
+    number = card_number(device)
+    wanted = CPU if number is None else card(number)
     if device is None or device_of(tensor.array) is wanted:
         return tensor
     if is_tracing():
-        if wanted is CUDA:
-            check_device_program()
+        if number is not None:
+            check_device_program(place_of(number))
         raise UnsupportedError(f"a tensor is moved to {wanted} in a function that is compiled for {tensor.device}", find_user_location(),
                                hint="move tensors before the call, and results after it")
     if modes.grad and differentiable(tensor):
@@ -44,7 +45,7 @@ def moved(tensor: Tensor, device: Any) -> Tensor:
 
 
 def _copied(tensor: Tensor, device: str) -> Tensor:
-    return new_tensor(on_device(tensor.array) if device == CUDA else tensor.array.copied())
+    return new_tensor(tensor.array.copied() if device == CPU else on_device(tensor.array, device))
 
 
 def move_content(tensor: Tensor, device: Any) -> None:

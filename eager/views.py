@@ -128,7 +128,7 @@ def root_of(tensor: Tensor) -> Tensor:
 
 def operation_at(array: Any) -> Callable[..., Operation]:
     """What makes operations that run where an array is."""
-    return DeviceRuntime.operation if isinstance(array, DeviceLeaf) else Operation
+    return DeviceRuntime.operation(array.device) if isinstance(array, DeviceLeaf) else Operation
 
 
 @lru_cache(maxsize=4096)

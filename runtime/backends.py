@@ -30,13 +30,13 @@ def native_executable(planned: Graph, target: Target, threads: int = 1, flush_su
 
 
 def make_executable(backend: str, optimized: Graph, planned: Graph, threads: int, flush_subnormals: bool = False,
-                    overlapped: OverlappedCodegen | None = None) -> AnyExecutable:
-    """The executable of a graph; `optimized` is the graph before fusion. Raises `UnsupportedError` for an op that the backend has no code
-    for."""
+                    overlapped: OverlappedCodegen | None = None, card: int = 0) -> AnyExecutable:
+    """The executable of a graph; `optimized` is the graph before fusion, `card` the number of the one that it is for. Raises
+    `UnsupportedError` for an op that the backend has no code for."""
     if backend == "interpret":
         return executable.Interpretation(optimized, planned)
     if backend == "native":
         return native_executable(planned, native_target(), threads, flush_subnormals, overlapped)
     if backend == "cuda":
-        return device_executable.DeviceExecutable(planned, devices.driver())
+        return device_executable.DeviceExecutable(planned, devices.driver(card))
     return executable.Executable(planned, kernels.compile_kernels(planned), threads)

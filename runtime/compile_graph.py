@@ -87,23 +87,24 @@ class CompiledGraph:
 @off_main_thread
 def compile_graph(graph: Graph, backend: str, options: Options, threads: int, verify: bool,
                   on_pass: Callable[[str, Graph], None] | None = None, passes: Sequence[Pass] = (),
-                  stage: Stage = Stage.TRACED) -> CompiledGraph:
-    """Compile a graph that is at `stage`. The arguments are those of `run_pipeline`; without `passes` it runs all.
+                  stage: Stage = Stage.TRACED, card: int = 0) -> CompiledGraph:
+    """Compile a graph that is at `stage`. The arguments are those of `run_pipeline`; without `passes` it runs all. `card` is the
+    number of the one that the backend "cuda" is for.
 
     A native program is looked up on disk by its graph, unless passes are to be verified or reported.
     """
     with gc_paused():
-        return _compile(graph, backend, options, threads, verify, on_pass, passes or pass_pipeline.PIPELINE, stage)
+        return _compile(graph, backend, options, threads, verify, on_pass, passes or pass_pipeline.PIPELINE, stage, card)
 
 
 def _compile(graph: Graph, backend: str, options: Options, threads: int, verify: bool,
-             on_pass: Callable[[str, Graph], None] | None, passes: Sequence[Pass], stage: Stage) -> CompiledGraph:
+             on_pass: Callable[[str, Graph], None] | None, passes: Sequence[Pass], stage: Stage, card: int) -> CompiledGraph:
     begin = time.perf_counter()
     if not is_installed("scipy"):
         _check_libraries(graph)
     roll = pass_pipeline.ROLL
     before: tuple[PassRecord, ...] = ()
-    is_cached = (backend == "native" or (backend == "cuda" and isinstance(devices.driver(), driver.Driver))) and not verify and \
+    is_cached = (backend == "native" or (backend == "cuda" and isinstance(devices.driver(card), driver.Driver))) and not verify and \
         on_pass is None
     if is_cached and backend == "native" and passes[:len(roll)] == roll:      # the text of a loop is shorter than that of its iterations
         rolled = pass_pipeline.run_rolling(graph, options)
@@ -115,7 +116,7 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
 
     key, code = "", None
     if is_cached and backend == "cuda":
-        return _compile_for_card(graph, options, threads, run_passes, on_pass, [step.name for step in passes], begin)
+        return _compile_for_card(graph, options, threads, run_passes, on_pass, [step.name for step in passes], begin, card)
     if is_cached:
         target = native_target()
         key = program_key(graph, [step.name for step in passes], options, target, compiler())
@@ -124,7 +125,7 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
     with compile_once(key) if key and code is None else nullcontext():
         code = find_program(key, graph) if key and code is None else code       # another process may have put it there
         if code is None:
-            made = _compile_new(graph, backend, options, threads, run_passes, on_pass, key, begin)
+            made = _compile_new(graph, backend, options, threads, run_passes, on_pass, key, begin, card)
     if code is not None:
         pipeline = DeferredPipeline(run_passes)
         executable = NativeExecutable(code, lambda: pipeline.final, threads)
@@ -134,15 +135,15 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
 
 
 def _compile_for_card(graph: Graph, options: Options, threads: int, run_passes: Callable[..., PipelineResult],
-                      on_pass: Callable[[str, Graph], None] | None, passes: Sequence[str], begin: float) -> CompiledGraph:
-    card = devices.driver()
+                      on_pass: Callable[[str, Graph], None] | None, passes: Sequence[str], begin: float, number: int) -> CompiledGraph:
+    card = devices.driver(number)
     key = program_key(graph, passes, options, card.target, compiler_files())
     found = device_code.find_program(key, graph, card.target)
     if found is not None:
         planned, launches, ptx = found
         made = device_executable.DeviceExecutable(planned, card, ptx, launches)
         return CompiledGraph(DeferredPipeline(run_passes), made, 0.0, (time.perf_counter() - begin) * 1e3)
-    compiled = _compile_new(graph, "cuda", options, threads, run_passes, on_pass, "", begin)
+    compiled = _compile_new(graph, "cuda", options, threads, run_passes, on_pass, "", begin, number)
     assert isinstance(compiled.executable, device_executable.DeviceExecutable)
     device_code.keep_program(key, compiled.pipeline.final, compiled.executable.launches)
     check_collectives(graph, collectives_of(compiled.pipeline.final))
@@ -150,7 +151,7 @@ def _compile_for_card(graph: Graph, options: Options, threads: int, run_passes: 
 
 
 def _compile_new(graph: Graph, backend: str, options: Options, threads: int, run_passes: Callable[..., PipelineResult],
-                 on_pass: Callable[[str, Graph], None] | None, key: str, begin: float) -> CompiledGraph:
+                 on_pass: Callable[[str, Graph], None] | None, key: str, begin: float, card: int) -> CompiledGraph:
     """Compile a graph that the disk cache does not have under `key`; without a key it is not kept there either."""
     target = native_target() if key else None
     if key and threads > 1 and cost_of(graph).operations >= MIN_POOL_OPERATIONS:
@@ -161,7 +162,7 @@ def _compile_new(graph: Graph, backend: str, options: Options, threads: int, run
         passed = time.perf_counter()
         check_cancelled()
         begin_stage("machine code", result.graphs["optimized"])
-        made = make_executable(backend, result.graphs["optimized"], result.final, threads, options.flush_subnormals, overlapped)
+        made = make_executable(backend, result.graphs["optimized"], result.final, threads, options.flush_subnormals, overlapped, card)
     if key and isinstance(made, NativeExecutable):
         keep_program(key, made.code)
     return CompiledGraph(result, made, (passed - begin) * 1e3, (time.perf_counter() - passed) * 1e3)

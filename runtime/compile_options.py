@@ -11,6 +11,7 @@ import numpy as np
 
 from adjit.codegen.cuda.target import DEVICE_RULE
 from adjit.codegen.llvm.target import is_installed
+from adjit.eager.device import card_number, named, number_of, place_of
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import ArgumentError, UnsupportedError
 from adjit.ir.lazy_module import LazyModule
@@ -58,9 +59,14 @@ class CompileOptions:
     matmul_precision: str = "highest"
 
     @property
+    def card(self) -> int:
+        """The number of the card that programs are compiled for, if they are."""
+        return number_of(self.device)
+
+    @property
     def pass_options(self) -> Options:
         """Options of the passes."""
-        if self.device == "cuda":
+        if self.device != "cpu":
             return Options(self.memory_budget, True, saved_dtype=self.saved_dtype, kernels=DEVICE_RULE,
                            matmul_precision=self.matmul_precision)
         native = self.backend == "native"
@@ -70,14 +76,20 @@ class CompileOptions:
                        complex_products=native, inverses=native)
 
 
-def device_kind(device: Any) -> Any:
-    """A device by its kind, where tensors name it with its number: "cuda" for "cuda:0" and 0, "cpu" for "cpu:0"."""
-    if device == "cpu:0":
-        return "cpu"
-    return "cuda" if device == "cuda:0" or (type(device) is int and device == 0) else device
+def known_place(device: Any) -> str | None:
+    """A device by the name that programs keep, "cpu", or "cuda" for the first card; None for None. Raises `ArgumentError` for what is no
+    device of programs, `UnsupportedError` for a card that is not there."""
+    kind = str(named(device)).partition(":")[0]
+    if device is not None and kind not in DEVICES:
+        raise ArgumentError(f"unknown device {device!r}; the choices are {', '.join(DEVICES)}", find_user_location())
+    try:
+        number = card_number(device)
+    except ValueError as error:
+        raise ArgumentError(str(error), find_user_location()) from None
+    return place_of(number) if number is not None else None if device is None else "cpu"
 
 
-def make_compile_options(fun: Callable[..., Any], static: Names, donate: Names, backend: str, device: str | None, threads: int | None,
+def make_compile_options(fun: Callable[..., Any], static: Names, donate: Names, backend: str, device: str | int | None, threads: int | None,
                  memory_budget: int | float | None, flush_subnormals: bool, roll_loops: bool | None = None,
                          saved_dtype: Any = None, shadow: float = 0.0, batch: Rows = (),
                          matmul_precision: str = "highest") -> CompileOptions:
@@ -90,9 +102,7 @@ def make_compile_options(fun: Callable[..., Any], static: Names, donate: Names, 
     rows = _argument_names(fun, "batch", _names_of_rows(batch))
     if rows & static_names:
         raise ArgumentError(f"an argument cannot be static and have rows: {', '.join(sorted(rows & static_names))}", find_user_location())
-    device = device_kind(device)
-    if device is not None and device not in DEVICES:
-        raise ArgumentError(f"unknown device {device!r}; the choices are {', '.join(DEVICES)}", find_user_location())
+    place = known_place(device)
     _check_threads(threads)
     check_budget(memory_budget)
     if flush_subnormals and backend in ("numba", "interpret"):
@@ -102,15 +112,16 @@ def make_compile_options(fun: Callable[..., Any], static: Names, donate: Names, 
         raise TypeError(f"roll_loops= takes True, False or None, got {roll_loops!r}")
     if matmul_precision not in PRECISIONS:
         raise ArgumentError(f"unknown matmul_precision {matmul_precision!r}; the choices are {', '.join(PRECISIONS)}", find_user_location())
-    chosen = _device_backend(backend, flush_subnormals, shadow) if device == "cuda" else _choose_backend(backend)
-    return CompileOptions(static_names, donated_names, chosen, device or "cpu", threads, memory_budget, bool(flush_subnormals), roll_loops,
+    on_card = place not in (None, "cpu")
+    chosen = _device_backend(backend, flush_subnormals, shadow) if on_card else _choose_backend(backend)
+    return CompileOptions(static_names, donated_names, chosen, place or "cpu", threads, memory_budget, bool(flush_subnormals), roll_loops,
                           _half_dtype(saved_dtype), shadow=_share(shadow), batch=rows, follows=device is None and backend == "auto",
                           matmul_precision=matmul_precision)
 
 
-def for_device(options: CompileOptions) -> CompileOptions:
-    """The options for the first card. Raises `UnsupportedError` for options that programs there do not have."""
-    return replace(options, device="cuda", backend=_device_backend("auto", options.flush_subnormals, options.shadow))
+def for_device(options: CompileOptions, place: str) -> CompileOptions:
+    """The options for a card. Raises `UnsupportedError` for options that programs there do not have."""
+    return replace(options, device=place, backend=_device_backend("auto", options.flush_subnormals, options.shadow))
 
 
 def function_name(fun: Callable[..., Any]) -> str:

@@ -51,7 +51,7 @@ from adjit.tracer.user_location import find_user_location, warn_user
 if TYPE_CHECKING:
     from adjit.runtime import compiled_module
     from adjit.runtime.capture import compiled_operation
-    from adjit.runtime.cuda import dlpack, transfer
+    from adjit.runtime.cuda import devices, dlpack, transfer
     from adjit.runtime.debug import shadow
     from adjit.runtime.exports import callable_forms, export, native_callable, onnx_file
     from adjit.runtime.fastcall import eager_call, step_functions
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from adjit.runtime.rows import row_program
 else:
     compiled_operation = LazyModule("adjit.runtime.capture.compiled_operation")
+    devices = LazyModule("adjit.runtime.cuda.devices")
     dlpack = LazyModule("adjit.runtime.cuda.dlpack")
     transfer = LazyModule("adjit.runtime.cuda.transfer")
     compiled_module = LazyModule("adjit.runtime.compiled_module")
@@ -93,10 +94,11 @@ if native_is_supported():
     machine_code.prepare = lambda: eager_call.known_call()
     KernelCompiler.add_rows = staticmethod(lambda *arguments: row_functions.add_rows(*arguments))
 
-DeviceRuntime.put = staticmethod(lambda array: transfer.put(array))
+DeviceRuntime.put = staticmethod(lambda array, number: transfer.put(array, number))
+DeviceRuntime.count = staticmethod(lambda: devices.count())
 DeviceLeaf.borrowed = staticmethod(lambda value, path: transfer.borrowed(value, path))      # type: ignore[method-assign]
 DeviceRuntime.capsule = staticmethod(lambda array, stream, versioned: dlpack.capsule(array, stream, versioned))
-DeviceRuntime.operation = staticmethod(lambda *arguments, **options: compiled_operation.DeviceOperation(*arguments, **options))
+DeviceRuntime.operation = staticmethod(lambda place: compiled_operation.operation_on(place))
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")      # parameters of a method, without its instance
@@ -667,7 +669,7 @@ class _Decorator(Protocol):
 
 
 @overload
-def compile(fun: CompiledKind, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str | None = ...,
+def compile(fun: CompiledKind, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str | int | None = ...,
             threads: int | None = ..., memory_budget: int | float | None = ..., flush_subnormals: bool = ...,
             roll_loops: bool | None = ..., saved_dtype: Any = ..., shadow: float = ...,
             batch: Rows = ..., matmul_precision: str = ...,
@@ -675,7 +677,7 @@ def compile(fun: CompiledKind, *, static: Names = ..., donate: Names = ..., back
 
 
 @overload
-def compile(fun: np.ufunc, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str | None = ...,
+def compile(fun: np.ufunc, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str | int | None = ...,
             threads: int | None = ..., memory_budget: int | float | None = ...,
             flush_subnormals: bool = ..., roll_loops: bool | None = ..., saved_dtype: Any = ...,
             shadow: float = ...,
@@ -684,7 +686,7 @@ def compile(fun: np.ufunc, *, static: Names = ..., donate: Names = ..., backend:
 
 
 @overload
-def compile(fun: Callable[P, R], *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str | None = ...,
+def compile(fun: Callable[P, R], *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str | int | None = ...,
             threads: int | None = ..., memory_budget: int | float | None = ..., flush_subnormals: bool = ...,
             roll_loops: bool | None = ..., saved_dtype: Any = ..., shadow: float = ...,
             batch: Rows = ..., matmul_precision: str = ...,
@@ -692,7 +694,7 @@ def compile(fun: Callable[P, R], *, static: Names = ..., donate: Names = ..., ba
 
 
 @overload
-def compile(fun: None = None, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str | None = ...,
+def compile(fun: None = None, *, static: Names = ..., donate: Names = ..., backend: str = ..., device: str | int | None = ...,
             threads: int | None = ..., memory_budget: int | float | None = ..., flush_subnormals: bool = ...,
             roll_loops: bool | None = ..., saved_dtype: Any = ..., shadow: float = ...,
             batch: Rows = ..., matmul_precision: str = ...,
@@ -701,7 +703,7 @@ def compile(fun: None = None, *, static: Names = ..., donate: Names = ..., backe
 
 @user_frames_only       # type: ignore[misc]
 def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate: Names = (), backend: str = "auto",
-            device: str | None = None, threads: int | None = None, memory_budget: int | float | None = None,
+            device: str | int | None = None, threads: int | None = None, memory_budget: int | float | None = None,
             flush_subnormals: bool = False, roll_loops: bool | None = None, saved_dtype: Any = None, shadow: float = 0.0,
             batch: Rows = (), matmul_precision: str = "highest", mode: str | None = None, fullgraph: bool = True,
             dynamic: bool | None = None) -> Any:
@@ -744,9 +746,10 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
     `explain()` says where and why. Names or positions alone say the same. Only the native backend has such programs; with others the option
     has no effect.
 
-    `device="cuda"` compiles for the first NVIDIA GPU: results are arrays on the device (`np.asarray(y)` copies one), arrays of NumPy's are
-    copied there at each call, and those of `aj.device_put` are used as they are. What has no code there is refused with its line. Without
-    `device` a function is compiled for where its tensors and arrays are: for the card if one of them is there, else for the CPU.
+    `device="cuda"` compiles for an NVIDIA GPU, the current one, `"cuda:1"` or 1 for the second: results are arrays there (`np.asarray(y)`
+    copies one), arrays of NumPy's are copied there at each call, and those of `aj.device_put` are used as they are. What has no code there
+    is refused with its line. Without `device` a function is compiled for where its tensors and arrays are: for a card if one of them is
+    there, else for the CPU.
 
     `matmul_precision` says how many digits a card keeps of float32 in products of matrices: "highest" keeps all. "tf32" rounds both factors
     to 11 digits in base 2, "bf16" to 8, for arithmetic that is many times as fast; "high" takes three products of 11 digits, which keep

@@ -349,9 +349,11 @@ def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
     """
     if compile_options.device == "cpu":
         if compile_options.follows and signature.on_devices():
-            compile_options = for_device(compile_options)
+            compile_options = for_device(compile_options, signature.on_devices()[0][1])
         else:
             _check_for_cpu(fun, signature)
+    if compile_options.device != "cpu":
+        _check_for_card(fun, signature, compile_options.device)
     threads = compile_options.threads or settings.THREADS.get()
     folder, verify = settings.DUMP.get(), settings.VERIFY.get()
     begin = time.perf_counter()
@@ -359,10 +361,10 @@ def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
     outer, thread.context.device = thread.context.device, compile_options.device
     try:
         trace, captured, flow = trace_call(fun, args, kwargs, compile_options.static, signature, outcomes, ways)
-    except OnDevice:
+    except OnDevice as error:
         if not compile_options.follows or compile_options.device != "cpu":
             raise
-        there = for_device(compile_options)
+        there = for_device(compile_options, error.place)
         return compile_program(fun, args, kwargs, signature, there, reason, update_in_place, outcomes, guarded, flow)
     finally:
         thread.context.device = outer
@@ -406,7 +408,8 @@ def _lower(trace: Trace, captured: Captured | None, signature: CallSignature, co
     tensors = None
     if captured is None:
         graph, _ = with_updates(graph, trace.writes if update_in_place else ())
-        compiled = compile_graph(graph, compile_options.backend, compile_options.pass_options, threads, verify, on_pass)
+        compiled = compile_graph(graph, compile_options.backend, compile_options.pass_options, threads, verify, on_pass,
+                                 card=compile_options.card)
     else:
         tensors, graph, compiled = lower_with_tensors(graph, captured, trace, compile_options, verify, threads, update_in_place, on_pass)
     budget = compile_options.memory_budget
@@ -431,6 +434,15 @@ def _check_for_cpu(fun: Callable[..., Any], signature: CallSignature) -> None:
     for path, device in signature.on_devices():
         raise UnsupportedError(f"{path} is on the device {device!r}, and {function_name(fun)} is compiled for the CPU",
                                find_user_location(), hint=f"compile it with device={device!r}, or pass aj.device_get({path})")
+
+
+def _check_for_card(fun: Callable[..., Any], signature: CallSignature, place: str) -> None:
+    """Raise `UnsupportedError` for an argument in the memory of another card than the program is for."""
+    for path, device in signature.on_devices():
+        if device != place:
+            raise UnsupportedError(f"{path} is on the device {device!r}, and {function_name(fun)} is compiled for {place!r}",
+                                   find_user_location(),
+                                   hint=f"copy it there: aj.device_put({path}, {place!r}); a tensor by .to({place!r})")
 
 
 def _check_for_device(trace: Trace, signature: CallSignature, device: str) -> None:

@@ -52,6 +52,13 @@ def _flag(text: str) -> bool:
     return words[text.lower()]
 
 
+def _cards(text: str) -> str:
+    kind, _, count = text.partition(":")
+    if text != "auto" and (kind != "emulated" or (":" in text and not (count.isdecimal() and 1 <= int(count) <= 64))):
+        raise ValueError("expected auto, emulated, or emulated:2 for two devices")
+    return text
+
+
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise ValueError("expected an integer that is at least 1")
@@ -107,8 +114,9 @@ TRACEBACK = Setting("ADJIT_TRACEBACK", _one_of("user", "full"), lambda: "user",
                     "frames that errors show: user, those of your own code; full, those of adjit too")
 ROLL_LOOPS = Setting("ADJIT_ROLL_LOOPS", _flag, lambda: True, "0: Python loops stay unrolled in compiled programs")
 WAYS = Setting("ADJIT_WAYS", _positive, lambda: 64, "ways through its decisions on values that a function keeps for one signature")
-CUDA = Setting("ADJIT_CUDA", _one_of("auto", "emulated"), lambda: "auto",
-               "emulated: device='cuda' is a device that this processor emulates, to test without a card; default, auto: the first card")
+CUDA = Setting("ADJIT_CUDA", _cards, lambda: "auto",
+               "emulated: device='cuda' is a device that this processor emulates, to test without a card, emulated:2: there are two; "
+               "default, auto: the cards that there are")
 CUDA_SYNC = Setting("ADJIT_CUDA_SYNC", _flag, lambda: False,
                     "1: programs on a device wait for each kernel, so that an error of one names its line")
 DEBUG = Setting("ADJIT_DEBUG", _flag, lambda: False, "1: programs compiled from now on say which matrices cannot be factored, and why")

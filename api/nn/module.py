@@ -451,7 +451,7 @@ class Module(Stateful):
         """Convert all floating-point parameters, their gradients, and floating-point buffers to a dtype, or that of a tensor; returns the
         module. Arguments are those of `Tensor.to`: `to(np.float64)`, `to(device)`, `to(device, np.float64)`.
 
-        The tensors stay the same objects, with new memory, on the device "cuda" or "cpu"; `UnsupportedError` is raised for others.
+        The tensors stay the same objects, with new memory, on a card, "cuda", or "cpu"; `UnsupportedError` is raised for others.
         """
         for arg in args:
             if names_device(arg):
@@ -483,7 +483,7 @@ class Module(Stateful):
         return self.to(device="cpu")
 
     def cuda(self, device: Any = None) -> Self:
-        """Move all tensors to the first card, see `to`."""
+        """Move all tensors to a card, the current one if none is named, see `to`."""
         return self.to(device="cuda" if device is None else device)
 
     def float(self) -> Self:

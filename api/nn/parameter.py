@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager.device import is_cuda, on_device
+from adjit.eager.device import device_of, is_cuda, on_device
 from adjit.eager.modes import modes
 from adjit.eager.tensor import Tensor, as_tensor, note_wrapper, own_tensor
 from adjit.ir.errors import ShapeError
@@ -68,7 +68,8 @@ class _Uninitialized(Tensor):
     def materialize(self, shape: tuple[int, ...], device: Any = None, dtype: Any = None) -> None:
         """Become an ordinary parameter or buffer of zeros, of this shape."""
         made = np.zeros(shape, self.array.dtype if dtype is None else dtype_argument(dtype))
-        self.array = on_device(made) if is_cuda(device) or isinstance(self.array, DeviceLeaf) else made
+        where = device_of(self.array) if device is None and isinstance(self.array, DeviceLeaf) else device
+        self.array = on_device(made, where) if is_cuda(where) else made
         self.__class__ = Parameter if isinstance(self, Parameter) else Tensor       # type: ignore[assignment]
 
     @property
@@ -96,7 +97,7 @@ class UninitializedParameter(_Uninitialized, Parameter):
 
     def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None):
         Parameter.__init__(self, np.zeros(0, modes.default_float if dtype is None else dtype_argument(dtype)), requires_grad)
-        self.array = on_device(self.array) if is_cuda(device) else self.array
+        self.array = on_device(self.array, device) if is_cuda(device) else self.array
 
 
 class UninitializedBuffer(_Uninitialized):
@@ -108,5 +109,5 @@ class UninitializedBuffer(_Uninitialized):
 
     def __init__(self, requires_grad: bool = False, device: Any = None, dtype: Any = None):
         made = own_tensor(np.zeros(0, modes.default_float if dtype is None else dtype_argument(dtype)))
-        self.array, self._writes = on_device(made.array) if is_cuda(device) else made.array, made._writes
+        self.array, self._writes = on_device(made.array, device) if is_cuda(device) else made.array, made._writes
         self.requires_grad = requires_grad

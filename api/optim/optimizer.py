@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from adjit.eager.capture import current_capture, made_in_trace
-from adjit.eager.device import CUDA, device_of, on_device
+from adjit.eager.device import CPU, device_of, on_device
 from adjit.eager.foreach_update import update_in_place
 from adjit.eager.modes import enable_grad, no_grad
 from adjit.eager.node import Handle
@@ -195,8 +195,8 @@ class Optimizer(Stateful):
             made = make(np.array(self._initial(group, name), np.float64))
         else:
             made = make(np.full(self._shape(param, name), self._initial(group, name), state_dtype(param.dtype)))
-        if make is new_tensor and device_of(param.array) is CUDA:
-            made.array = on_device(made.array)
+        if make is new_tensor and device_of(param.array) is not CPU:
+            made.array = on_device(made.array, device_of(param.array))
         capture = current_capture()
         if capture is not None and make is new_tensor:
             capture.on_failure(lambda: _forget(self.state, param, name))

@@ -5,7 +5,8 @@ The pass that chooses saved values within one program also chooses the values th
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,7 +36,7 @@ class Half:
 
     def __init__(self, graph: Graph, compile_options: CompileOptions, verify: bool, threads: int):
         compiled = compile_graph(graph, compile_options.backend, compile_options.pass_options, threads, verify,
-                                 passes=pass_pipeline.HALF, stage=Stage.ADJOINT)
+                                 passes=pass_pipeline.HALF, stage=Stage.ADJOINT, card=compile_options.card)
         self.pipeline, self.executable = compiled.pipeline, compiled.executable
         paths = [value.name or f"saved {index}" for index, value in enumerate(graph.params)]
         self.inputs: Inputs | device_inputs.DeviceInputs
@@ -89,14 +90,21 @@ class CompiledOperation(Operation):
         return CompiledOperation(name, graph, len(graph.results), wanted, None, self.compile_options, self.verify, self.threads, weak)
 
 
-_ON_DEVICE = CompileOptions(backend="cuda", device="cuda")
-
-
 class DeviceOperation(Operation):
-    """An operation on tensors of a device: its halves are compiled for it."""
+    """An operation on tensors of a card: its halves are compiled for it."""
+
+    def __init__(self, place: str, *arguments: Any, **options: Any):
+        self._options = CompileOptions(backend="cuda", device=place)
+        super().__init__(*arguments, **options)
 
     def lower(self, graph: Graph, weak: frozenset[int]) -> Half:
-        return Half(self.opened(graph), _ON_DEVICE, settings.VERIFY.get(), 1)
+        return Half(self.opened(graph), self._options, settings.VERIFY.get(), 1)
 
     def again(self, name: str, graph: Graph, wanted: tuple[int, ...], weak: frozenset[int]) -> Operation:
-        return DeviceOperation(name, graph, len(graph.results), wanted, weak, force_requires_grad=True)
+        return operation_on(self._options.device)(name, graph, len(graph.results), wanted, weak, force_requires_grad=True)
+
+
+@cache
+def operation_on(place: str) -> Callable[..., Operation]:
+    """What makes operations for a card, by its name."""
+    return partial(DeviceOperation, place)

@@ -297,7 +297,11 @@ class _Content:
     requires_grad: bool
     dtype: np.dtype
     shape: tuple[int, ...]
-    on_device: bool
+    place: str | None       # the name of the card that it is on
+
+
+def _place(array: Any) -> str | None:
+    return array.device if isinstance(array, DeviceLeaf) else None
 
 
 class Effects:
@@ -332,11 +336,11 @@ class Effects:
         self.slot_refs = tuple(dict.fromkeys(ref for ref, _ in self.identical if ref.slot is not None))
         self.contents = tuple(
             _Content(number[entry.value], function.ref(entry), entry.requires_grad, entry.value.type.dtype, entry.value.type.shape,
-                     isinstance(entry.before["array"], DeviceLeaf))
+                     _place(entry.before["array"]))
             for entry in capture.entries.values() if entry.value in number)
         self._looked_up = tuple(
             (content.index, None if content.ref.gradient else content.ref.tensor, content.ref, content.requires_grad, content.shape,
-             content.dtype, content.on_device) for content in self.contents)
+             content.dtype, content.place) for content in self.contents)
         self.hooks = tuple((function.ref(entry), tuple(entry.before.get("_hooks") or ())) for entry in entries
                            if entry.requires_grad) if capture.gradients else ()
         numbers: list[Hyperparameter | StateNumber] = [*capture.numbers.values(), *function.numbers]
@@ -367,13 +371,13 @@ class Effects:
     def current(self, all_leaves: Sequence[Any]) -> list[Any] | None:
         """The current parameters after the arguments and the captured arrays; None if the program is no longer valid."""
         found: list[Any] = [None] * self.count
-        for index, tensor, ref, requires_grad, shape, dtype, on_device in self._looked_up:
+        for index, tensor, ref, requires_grad, shape, dtype, place in self._looked_up:
             if tensor is None:
                 tensor = ref.find(all_leaves)
             if tensor is None or tensor._requires_grad != requires_grad:
                 return None
             array = tensor.array
-            if array.shape != shape or array.dtype != dtype or isinstance(array, DeviceLeaf) is not on_device:
+            if array.shape != shape or array.dtype != dtype or _place(array) != place:
                 return None
             found[index] = array
         for index, number in self.numbers:

@@ -226,9 +226,10 @@ def lower_with_tensors(graph: Graph, captured: Captured, trace: Trace, compile_o
     operands = tuple(effects.refs.get(value) for value in trace.graph.params)
     tensors = TensorProgram(effects, operation, order, operands, captured.undo)
     if operation is None:
-        return tensors, forward, compile_graph(forward, compile_options.backend, compile_options.pass_options, threads, verify, on_pass)
+        return tensors, forward, compile_graph(forward, compile_options.backend, compile_options.pass_options, threads, verify, on_pass,
+                                               card=compile_options.card)
     half = compile_graph(operation.opened(forward), compile_options.backend, compile_options.pass_options, threads, verify, on_pass,
-                         pass_pipeline.HALF, Stage.ADJOINT)
+                         pass_pipeline.HALF, Stage.ADJOINT, compile_options.card)
     joint = operation.joint
     assert joint is not None
 

@@ -67,7 +67,6 @@ class DeviceArray(DeviceLeaf):
 
     __slots__ = ("__weakref__", "_buffer", "_type", "_version", "_view", "dtype", "shape", "view_steps")
 
-    device = "cuda"
     flags = _Flags()
 
     def __init__(self, buffer: Buffer, type: TensorType):
@@ -131,13 +130,18 @@ class DeviceArray(DeviceLeaf):
     def _store(self, content: Any) -> None:
         self._version += 1
         if isinstance(content, DeviceArray):
-            self.driver.copy(self._buffer.address, content.address, self.nbytes)
+            _copy(self, content)
         else:
             self.driver.copy_in(self._buffer.address, np.ascontiguousarray(content, self.dtype))
 
     @property
     def driver(self) -> AnyDriver:
         return self._buffer.driver
+
+    @property
+    def device(self) -> str:        # type: ignore[override]
+        """The name of the card: "cuda" for the first one, "cuda:1" for the second."""
+        return self._buffer.driver.place
 
     @property
     def ndim(self) -> int:
@@ -289,6 +293,23 @@ for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"
     setattr(DeviceArray, f"__r{_name}__", _refusing(f"__r{_name}__"))
 for _name in ("neg", "pos", "abs", "invert", "lt", "le", "gt", "ge", "eq", "ne", "getitem", "setitem", "iter"):
     setattr(DeviceArray, f"__{_name}__", _refusing(f"__{_name}__"))
+
+
+def _copy(target: DeviceArray, source: DeviceArray) -> None:
+    """Copy elements from one array to another, on this card or on another one."""
+    here, there = target.driver, source.driver
+    if here is there:
+        here.copy(target._buffer.address, source.address, target.nbytes)
+    else:
+        here.copy_from(target._buffer.address, there, source.address, target.nbytes)     # type: ignore[arg-type]
+
+
+def moved(driver: AnyDriver, array: DeviceArray) -> DeviceArray:
+    """A copy of an array on a card."""
+    made = new(driver, array._type)
+    if array.nbytes:
+        _copy(made, array)
+    return made
 
 
 def put(driver: AnyDriver, array: np.ndarray) -> DeviceArray:

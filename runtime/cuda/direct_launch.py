@@ -46,7 +46,7 @@ MAX_COPIED_BYTES = 1 << 20
 _FUNCTIONS = {"set_context": "cuCtxSetCurrent", "launch": "cuGraphLaunch", "set_parameters": "cuGraphExecKernelNodeSetParams",
               "copy_in": "cuMemcpyHtoDAsync_v2", "allocate": "cuMemAllocAsync", "free": "cuMemFreeAsync",
               "kind_of": "cuPointerGetAttribute", "synchronize": "cuStreamSynchronize"}
-_SLOTS = {**{name: vars(DeviceArray)[name if name in ("shape", "dtype") else f"_{name}"] for name in CARD_ARRAY},
+_SLOTS = {**{name: vars(DeviceArray)[name if name in vars(DeviceArray) else f"_{name}"] for name in CARD_ARRAY},
           **{name: vars(Buffer)[name] for name in ("driver", "address", "owner")}}
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from adjit.codegen.cuda.kernel import Kernel
 from adjit.codegen.cuda.program import DeviceProgram, Node
 from adjit.codegen.cuda.target import SM_80, SM_90
+from adjit.eager.device import place_of
 from adjit.ir.errors import AdjitError, UnsupportedError
 from adjit.ir.lazy_module import LazyModule
 from adjit.runtime.cuda import graph
@@ -47,6 +48,7 @@ _SIGNATURES: dict[str, tuple[object, ...]] = {
     "cuMemAllocAsync": (POINTER(_Address), c_size_t, _Handle), "cuMemFreeAsync": (_Address, _Handle),
     "cuMemcpyHtoDAsync_v2": (_Address, c_void_p, c_size_t, _Handle), "cuMemcpyDtoHAsync_v2": (c_void_p, _Address, c_size_t, _Handle),
     "cuPointerGetAttribute": (c_void_p, c_int, c_uint64),
+    "cuMemcpyPeerAsync": (_Address, _Handle, _Address, _Handle, c_size_t, _Handle),
     "cuMemcpyDtoDAsync_v2": (_Address, _Address, c_size_t, _Handle),
     "cuStreamCreate": (POINTER(_Handle), c_uint), "cuStreamSynchronize": (_Handle,),
     "cuLaunchKernel": (_Handle, *[c_uint] * 7, _Handle, c_void_p, c_void_p),
@@ -75,23 +77,40 @@ class CudaError(AdjitError, RuntimeError):
     """An error that the driver reports."""
 
 
-class Driver:
-    """The first card, with a stream of its own."""
+def _opened() -> tuple[Any, int]:
+    """The driver's library, and the number of cards. Raises `OSError` if there is no library."""
+    library = ctypes.CDLL(LIBRARY)
+    for name, types in _SIGNATURES.items():
+        function = getattr(library, name)
+        function.argtypes, function.restype = types, c_int
+    count = c_int()
+    failed = library.cuInit(0) or library.cuDeviceGetCount(byref(count))
+    return library, 0 if failed else count.value
 
-    def __init__(self) -> None:
+
+def card_count() -> int:
+    """The number of cards; 0 without a driver."""
+    try:
+        return _opened()[1]
+    except OSError:
+        return 0
+
+
+class Driver:
+    """A card, by its number, with a stream of its own."""
+
+    def __init__(self, number: int = 0) -> None:
         try:
-            self._library = ctypes.CDLL(LIBRARY)
+            self._library, count = _opened()
         except OSError as error:
             raise UnsupportedError(f"there is no driver for NVIDIA GPUs here: {error}", find_user_location(), hint=_WITHOUT_CARD) from None
-        for name, types in _SIGNATURES.items():
-            function = getattr(self._library, name)
-            function.argtypes, function.restype = types, c_int
-        count, device, context, stream = c_int(), c_int(), _Handle(), _Handle()
-        if self._library.cuInit(0) or self._library.cuDeviceGetCount(byref(count)) or not count.value:
-            raise UnsupportedError("the driver for NVIDIA GPUs finds no card", find_user_location(), hint=_WITHOUT_CARD)
-        self.call("cuDeviceGet", byref(device), 0)
+        if number >= count:
+            raise UnsupportedError(f"the driver for NVIDIA GPUs finds no card{f' with the number {number}' if count else ''}",
+                                   find_user_location(), hint=_WITHOUT_CARD)
+        device, context, stream = c_int(), _Handle(), _Handle()
+        self.call("cuDeviceGet", byref(device), number)
         self.call("cuDevicePrimaryCtxRetain", byref(context), device)
-        self.number = 0
+        self.number, self.place = number, place_of(number)
         self._context, self._process, self.name = context, os.getpid(), "the card"
         self._enter()
         self.call("cuStreamCreate", byref(stream), 1)      # does not wait for the default stream
@@ -218,6 +237,13 @@ class Driver:
         self._enter()
         self.call("cuMemcpyDtoDAsync_v2", target, source, nbytes, self._stream)
 
+    def copy_from(self, target: int, other: Driver, source: int, nbytes: int) -> None:
+        """Copy from the memory of another card, after what was launched on both; what is launched there later waits for the copy."""
+        other._order(other._stream, self, self._stream)
+        self._enter()
+        self.call("cuMemcpyPeerAsync", target, self._context, source, other._context, nbytes, self._stream)
+        self._order(self._stream, other, other._stream)
+
     def launcher(self, nodes: Sequence[Node]) -> Callable[[Addresses], None]:
         """A function that launches the nodes of a prepared program, without waiting for them: one graph, or the only kernel."""
         return partial(self._launch, LaunchGraph(nodes, self, self._stream)) if len(nodes) > 1 else partial(self.run, nodes)
@@ -288,18 +314,21 @@ class Driver:
 
     def wait_for(self, stream: int) -> None:
         """Have what is launched from now on wait for what was launched on another stream."""
-        self._wait(c_void_p(stream), self._stream)
+        self._order(c_void_p(stream), self, self._stream)
 
     def let_wait(self, stream: int) -> None:
         """Have what is launched on another stream from now on wait for what was launched here."""
-        self._wait(self._stream, c_void_p(stream))
+        self._order(self._stream, self, c_void_p(stream))
 
-    def _wait(self, first: c_void_p, then: c_void_p) -> None:
+    def _order(self, first: c_void_p, other: Driver, then: c_void_p) -> None:
+        """Have what is launched from now on on a stream of a card wait for what was launched on a stream of this one."""
         event = _Handle()
         self._enter()
         self.call("cuEventCreate", byref(event), _NO_TIMING)
         self.call("cuEventRecord", event, first)
+        other._enter()
         self.call("cuStreamWaitEvent", then, event, 0)
+        self._enter()
         self.call("cuEventDestroy_v2", event)
 
     def synchronize(self) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 from adjit.codegen.cuda.emulated import EmulatedKernel, EmulationError
 from adjit.codegen.cuda.program import DeviceProgram, HostNode, Node, conflict
 from adjit.codegen.cuda.target import SM_90
+from adjit.eager.device import place_of
 from adjit.runtime.arena import allocate
 from adjit.runtime.cuda.graph import Addresses
 
@@ -28,13 +29,14 @@ _UNWRITTEN = 0xFF
 
 
 class EmulatedDriver:
-    """The emulated device. `seed` begins the sequence of orders."""
+    """An emulated device, by its number. `seed` begins the sequence of orders."""
 
-    name, number = "emulated device", 0
+    name = "emulated device"
     target = SM_90
     stream: int | None = None
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, number: int = 0, seed: int = 0) -> None:
+        self.number, self.place = number, place_of(number)
         self._random = random.Random(seed)
         self._memory: dict[int, np.ndarray] = {}
         self.held: dict[int, int] = {}      # bytes of arrays and working memory, by address
@@ -69,6 +71,10 @@ class EmulatedDriver:
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
         """Copy on the device."""
+        ctypes.memmove(target, source, nbytes)
+
+    def copy_from(self, target: int, other: EmulatedDriver, source: int, nbytes: int) -> None:
+        """Copy from the memory of another device."""
         ctypes.memmove(target, source, nbytes)
 
     def launcher(self, nodes: Sequence[Node]) -> Callable[[Addresses], None]:

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from adjit.eager.device import number_of
 from adjit.ir.errors import ArgumentError, UnsupportedError
 from adjit.ir.types import in_native_order
-from adjit.runtime.compile_options import device_kind
+from adjit.runtime.compile_options import known_place
 from adjit.runtime.cuda import device_array, devices, dlpack
 from adjit.tracer.array_checks import check_array
 from adjit.tracer.foreign_arrays import is_on_card, type_name
@@ -17,13 +18,13 @@ from adjit.tracer.trees import flatten, unflatten
 from adjit.tracer.user_location import find_user_location
 
 
-def device_put(tree: Any, device: str = "cuda") -> Any:
-    """Copy the arrays of a tree to a device.
+def device_put(tree: Any, device: str | int = "cuda") -> Any:
+    """Copy the arrays of a tree to a device, "cuda", which is the current card, or "cuda:1".
 
     `tree` is an array, or a list, dict, tuple or dataclass of arrays; arrays that are on the device already stay what they are, and leaves
-    that are no arrays, Python's numbers among them, too. Arrays of PyTorch's and CuPy's on the card are taken without a copy. Returns the
-    tree with a `DeviceArray` in place of each array of NumPy's. Raises `UnsupportedError` if there is no device, `DTypeError` for a dtype
-    that programs do not have.
+    that are no arrays, Python's numbers among them, too. Arrays of another card are copied from there; arrays of PyTorch's and CuPy's on a
+    card are taken without a copy. Returns the tree with a `DeviceArray` in place of each array of NumPy's. Raises `UnsupportedError` if
+    there is no such device, `DTypeError` for a dtype that programs do not have.
 
     >>> import os, numpy as np, adjit as aj
     >>> os.environ["ADJIT_CUDA"] = "emulated"          # where there is no card
@@ -33,25 +34,29 @@ def device_put(tree: Any, device: str = "cuda") -> Any:
     >>> aj.device_get(weights)
     {'w': array([1., 1., 1.])}
     """
-    if device_kind(device) != "cuda":
+    place = known_place(device)
+    if place in (None, "cpu"):
         raise ArgumentError(f"unknown device {device!r}; the choices are cuda", find_user_location())
-    devices.driver()
+    number = number_of(place)
+    devices.driver(number)
     leaves, spec = flatten(tree)
-    return unflatten(spec, [put(leaf) if isinstance(leaf, (np.ndarray, np.generic)) else
+    return unflatten(spec, [put(leaf, number) if isinstance(leaf, (np.ndarray, np.generic, device_array.DeviceArray)) else
                             borrowed(leaf, lambda: "the array") if is_on_card(leaf) else leaf for leaf in leaves])
 
 
-def put(array: Any) -> device_array.DeviceArray:
-    """A copy of one array on the device."""
+def put(array: Any, number: int) -> device_array.DeviceArray:
+    """A copy of one array on a card; an array that is there itself."""
+    if isinstance(array, device_array.DeviceArray):
+        return array if array.driver.number == number else device_array.moved(devices.driver(number), array)
     check_array(array, "the array", find_user_location())
-    return device_array.put(devices.driver(), np.asarray(array, in_native_order(array.dtype), order="C"))
+    return device_array.put(devices.driver(number), np.asarray(array, in_native_order(array.dtype), order="C"))
 
 
 def borrowed(value: Any, path: Callable[[], str]) -> device_array.DeviceArray:
     """An array on the memory of an array of another library that is on the card. Raises `UnsupportedError` if there is none."""
     kind = type_name(type(value))
     try:
-        driver = devices.driver()
+        driver = devices.driver(value.__dlpack_device__()[1] if devices.driver().stream is not None else 0)
     except UnsupportedError as error:
         raise UnsupportedError(f"the argument {path()} is a {kind} in the memory of a device, and {error.message}", find_user_location(),
                                hint="copy it to the CPU first (.cpu(), jax.device_get)") from None

@@ -77,7 +77,8 @@ def _plain(array: np.ndarray) -> np.ndarray:
 def run_compiled(graph: Graph, arrays: Arrays, options: CompileOptions, threads: int) -> list[np.ndarray]:
     """Results of the program of a differentiated graph."""
     graph = Graph(graph.name, graph.params, graph.ops, graph.results)       # nothing is donated
-    compiled = compile_graph(graph, options.backend, options.pass_options, threads, False, passes=HALF, stage=Stage.ADJOINT)
+    compiled = compile_graph(graph, options.backend, options.pass_options, threads, False, passes=HALF, stage=Stage.ADJOINT,
+                             card=options.card)
     given = [np.array(array) for array in arrays]
     inputs = Inputs(graph, [f"parameter {number}" for number in range(len(given))])
     return [np.asarray(array) for array in compiled.executable.run(inputs.prepare(given, given), given)]

@@ -83,7 +83,7 @@ def make_program_descriptor(program: object, trace: Trace, executable: NativeExe
             False] * len(trace.guards.arrays)
         if tensors is not None:
             for content in tensors.effects.contents:
-                on_card[first + content.index] = True
+                on_card[first + content.index] = content.place is not None
         node = partial(_device_node, memory, executable, on_card)
     try:
         fields = {

@@ -26,6 +26,8 @@ static int inside(uint64_t address, size_t size) {
     return 0;
 }
 void fake_on_launch(launch_call call) { on_launch = call; }
+static int card;            /* whose context is current */
+#define STREAM ((H)(intptr_t)(130 + 100 * card))
 void fake_reuse(int on) { reuses = on; }           /* freed memory is given out again, as a pool does */
 void fake_cards(int count) { card_count = count; }
 int fake_live(void) { int n = 0; for (int i = 0; i < block_count; i++) n += blocks[i].live; return n; }
@@ -35,14 +37,14 @@ void fake_fault(int status) { fault = status, fault_after = launched + graph_lau
 
 R cuInit(unsigned flags) { return flags ? INVALID_VALUE : OK; }
 R cuDeviceGetCount(int *count) { *count = card_count; return OK; }
-R cuDeviceGet(int *d, int n) { *d = n; return n ? 101 : OK; }
+R cuDeviceGet(int *d, int n) { *d = n; return n >= card_count ? 101 : OK; }
 R cuDeviceGetName(char *name, int size, int d) { strncpy(name, "a card that is none", size); return OK; }
 R cuDeviceGetAttribute(int *v, int a, int d) { *v = a == 75 ? 9 : a == 76 ? 0 : 1; return OK; }
 R cuDriverGetVersion(int *v) { *v = 12040; return OK; }
-R cuDevicePrimaryCtxRetain(H *c, int d) { *c = (H)1; return OK; }
-R cuCtxSetCurrent(H c) { CALLED; return c == (H)1 ? OK : 201; }
-R cuStreamCreate(H *s, unsigned f) { *s = (H)130; return f == 1 ? OK : INVALID_VALUE; }
-R cuStreamSynchronize(H s) { CALLED; return s != (H)130 ? INVALID_HANDLE : fault && launched + graph_launches > fault_after ? fault : OK; }
+R cuDevicePrimaryCtxRetain(H *c, int d) { *c = (H)(intptr_t)(1 + d); return OK; }
+R cuCtxSetCurrent(H c) { CALLED; card = (int)(intptr_t)c - 1; return card >= 0 && card < card_count ? OK : 201; }
+R cuStreamCreate(H *s, unsigned f) { *s = STREAM; return f == 1 ? OK : INVALID_VALUE; }
+R cuStreamSynchronize(H s) { CALLED; return s != STREAM ? INVALID_HANDLE : fault && launched + graph_launches > fault_after ? fault : OK; }
 R cuGetErrorString(int e, const char **s) { *s = e == INVALID_VALUE ? "invalid argument" : "error"; return OK; }
 R cuModuleLoadDataEx(H *m, const void *image, unsigned n, int *options, void **values) {
     if (!strstr(image, ".version") || !strstr(image, ".entry") || n != 2 || options[0] != 5 || options[1] != 6 || !values[1]) return INVALID_PTX;
@@ -60,12 +62,12 @@ R cuModuleGetFunction(H *f, H m, const char *name) {
     *f = made;
     return OK;
 }
-R cuDeviceGetDefaultMemPool(H *pool, int d) { *pool = (H)3; return d ? 101 : OK; }
+R cuDeviceGetDefaultMemPool(H *pool, int d) { *pool = (H)3; return d >= card_count ? 101 : OK; }
 R cuMemPoolSetAttribute(H pool, int attribute, void *value) {
     return pool == (H)3 && attribute == 4 && *(uint64_t *)value == UINT64_MAX ? OK : INVALID_VALUE;
 }
 R cuMemAllocAsync(uint64_t *address, size_t size, H s) { CALLED;
-    if (s != (H)130) return INVALID_HANDLE;
+    if (s != STREAM) return INVALID_HANDLE;
     for (int i = block_count; reuses && i--; )
         if (!blocks[i].live && blocks[i].size == size) {
             *address = (uint64_t)blocks[i].start;
@@ -103,23 +105,28 @@ R cuMemFreeAsync(uint64_t address, H s) { CALLED;            /* the memory stays
     return INVALID_VALUE;
 }
 R cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n, H s) { CALLED;
-    if (!inside(to, n) || s != (H)130) return INVALID_VALUE;
+    if (!inside(to, n) || s != STREAM) return INVALID_VALUE;
     memcpy((void *)to, from, n);
     return OK;
 }
 R cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n, H s) { CALLED;
-    if (!inside(from, n) || s != (H)130) return INVALID_VALUE;
+    if (!inside(from, n) || s != STREAM) return INVALID_VALUE;
     memcpy(to, (void *)from, n);
     return OK;
 }
 R cuPointerGetAttribute(void *value, int attribute, uint64_t address) { CALLED; return INVALID_VALUE; }     /* memory that nobody registered */
 R cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, H s) { CALLED;
-    if (!inside(to, n) || !inside(from, n) || s != (H)130) return INVALID_VALUE;
+    if (!inside(to, n) || !inside(from, n) || s != STREAM) return INVALID_VALUE;
+    memmove((void *)to, (void *)from, n);
+    return OK;
+}
+R cuMemcpyPeerAsync(uint64_t to, H own, uint64_t from, H other, size_t n, H s) { CALLED;
+    if (!inside(to, n) || !inside(from, n) || s != STREAM || own != (H)(intptr_t)(1 + card) || other == own) return INVALID_VALUE;
     memmove((void *)to, (void *)from, n);
     return OK;
 }
 R cuLaunchKernel(H f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, H s, void **p, void **extra) { CALLED;
-    if (!f || s != (H)130 || !gx || gy != 1 || gz != 1 || !bx || bx > 1024 || by != 1 || bz != 1 || shared || extra) return INVALID_VALUE;
+    if (!f || s != STREAM || !gx || gy != 1 || gz != 1 || !bx || bx > 1024 || by != 1 || bz != 1 || shared || extra) return INVALID_VALUE;
     launched++;
     if (on_launch) on_launch(((function *)f)->name, gx, bx, p);
     return OK;
@@ -179,7 +186,7 @@ R cuGraphExecKernelNodeSetParams(H e, H n, const kernel_node *about) { CALLED;
 R cuGraphLaunch(H e, H s) { CALLED;
     graph *own = e;
     char done[NODES] = {0};
-    if (s != (H)130 || own->kind != 2) return INVALID_HANDLE;
+    if (s != STREAM || own->kind != 2) return INVALID_HANDLE;
     graph_launches++;
     for (int left = on_launch ? own->count : 0; left; ) {
         state = state * 1664525 + 1013904223;

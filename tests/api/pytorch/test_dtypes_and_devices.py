@@ -124,7 +124,7 @@ def test_a_program_that_asks_for_cards_goes_on_with_the_cpu() -> None:
     lambda: aj.zeros(1).cuda(1), lambda: aj.zeros(1).to("mps")])
 @pytest.mark.usefixtures("no_card")
 def test_devices_that_are_not_there(call: Any) -> None:
-    with pytest.raises(UnsupportedError, match=r"no driver for NVIDIA GPUs|the device (cuda:1|mps): tensors are in") as caught:
+    with pytest.raises(UnsupportedError, match=r"no driver for NVIDIA|the device (cuda:1: there are 0|mps: tensors)") as caught:
         call()
     assert "aj.cuda.is_available()" in str(caught.value)
 

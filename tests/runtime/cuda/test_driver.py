@@ -205,6 +205,8 @@ def test_what_a_direct_call_refuses_goes_through_python(card: ctypes.CDLL) -> No
     with pytest.raises(driver.CudaError, match=r"\(700\), in a kernel that .* the last program launched is step"):
         np.asarray(function(w, x)[0])
     card.fake_fault(0)
+    (made,) = {type(function(w, x)[1]) for _ in range(2)}
+    assert all(hasattr(doubled, name) for name in made.__slots__)       # of an array that the fast path made
     for copy_of in (copy.copy, copy.deepcopy):
         assert np.asarray(copy_of(doubled)).tolist() == np.asarray(doubled).tolist()
 
@@ -271,6 +273,23 @@ def test_memory_is_freed_with_its_last_user(card: ctypes.CDLL) -> None:
     del array
     gc.collect()
     assert card.fake_live() == before
+
+
+def test_copies_between_cards_wait_for_both(card: ctypes.CDLL) -> None:
+    card.fake_cards(2)
+    x = np.arange(3.0)
+    first = aj.device_put(x)
+    before = len(waits(card))
+    second = aj.device_put(first, "cuda:1")
+    assert waits(card)[before:] == [(230, 130), (130, 230)]
+    assert np.asarray(second).tolist() == x.tolist()
+    function = aj.compile(squared, threads=1)
+    for given in (first, second, first, second, second, first):
+        assert float(function(given)) == pytest.approx(5 + np.tanh(2))
+    with pytest.raises(UnsupportedError, match="y is on the device 'cuda:1'"):
+        aj.compile(lambda x, y: x + y)(first, second)
+    assert [program.runs for program in function.programs()] == [2, 2]
+    assert aj.cuda.device_count() == 2
 
 
 def test_errors_of_the_driver(card: ctypes.CDLL) -> None:
