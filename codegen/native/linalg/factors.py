@@ -16,10 +16,10 @@ from adjit.ir.graph import Op
 
 Shared = Mapping[int, int]
 
-MIN_SIZE = {"cholesky": 80, "lu": 72, "lu_inverse": 48, "inverse": 80, "triangular_solve": 48, "lu_solve": 48}
+MIN_SIZE = {"cholesky": 80, "lu": 72, "lu_inverse": 48, "inverse": 48, "triangular_solve": 48, "lu_solve": 48}
 """Rows from which our own blocks are faster than OpenBLAS, by op: of 100, 400 and 1000 rows they take, for float64 on a Zen 4 with one
 thread, 0.85, 0.80 and 0.82 of the time for Cholesky factors, 0.78, 0.73 and 0.83 for LU factors, 0.53, 0.50 and 0.39 for an inverse, 0.49,
-0.56 and 0.78 for triangular systems of as many right-hand sides. `inverse` begins with factors of Cholesky or LU."""
+0.56 and 0.78 for triangular systems of as many right-hand sides. `inverse` is of symmetric matrices: 50 and 75 rows take 0.75 and 0.65."""
 
 MIN_UNKNOWNS = 48 * 48
 """Unknowns of a triangular system from which blocks are faster, unless there is one right-hand side."""
@@ -29,9 +29,9 @@ TURNED = range(48, 80)
 1.5 of the time; complex matrices were not measured."""
 
 
-def by_blocks(text: LapackStep, size: int) -> bool:
-    """True if our own blocks are faster."""
-    return not text.is_complex and size >= MIN_SIZE[text.op.name]
+def by_blocks(text: LapackStep, size: int, name: str = "") -> bool:
+    """True if our own blocks are faster for the op of the step, or for a part of it that another op has this `name` for."""
+    return not text.is_complex and size >= MIN_SIZE[name or text.op.name]
 
 
 def lower_cholesky(op: Op, shared: Shared, target: Target) -> tuple[StepCode, ...]:
@@ -158,7 +158,7 @@ def _invert(text: BlockStep, size: int, factors: str, pivots: str, swaps: str, i
     info, working = text.numbers(1, 4), text.numbers(size * BLOCK)
     finite = text.finite_sum(factors, size * size)
     with text.if_(finite):
-        if by_blocks(text, size):
+        if by_blocks(text, size, "lu_inverse"):
             good = text.lu_inverse(factors, inverse, pivots)
             text.store("i32", text.let(f"zext i1 {text.not_(good)} to i32"), info)
         else:
@@ -206,7 +206,7 @@ def lower_inverse(op: Op, shared: Shared, target: Target) -> tuple[StepCode, ...
                     text.turn(a, factors, size, size)
                 else:
                     text.copy(factors, a, size * size * text.size)
-                if by_blocks(text, size):
+                if by_blocks(text, size, "lu"):
                     text.lu(factors, swaps)
                 else:
                     text.lapack("getrf", size, size, factors, size, swaps, info)
