@@ -122,6 +122,31 @@ def test_counting_makes_no_trace_of_its_own() -> None:
     assert compiled.cache_info().traces == gradient.cache_info().traces == 1
 
 
+def test_what_other_ways_count_makes_no_trace_of_its_own() -> None:
+    state, table, numbers = SimpleNamespace(up=0, down=0), {"up": 0, "down": 0}, [0, 0]
+
+    def f(x: Any) -> Any:
+        if x[0] < 0:
+            state.down += 1
+            table["down"] += 1
+            numbers[0] += 1
+        else:
+            state.up += 1
+            table["up"] += 2
+            numbers[1] += 1
+        return x * 2
+
+    compiled = aj.compile(f, backend="interpret")
+    for x in (1.0, -1.0, 1.0, 1.0, -1.0, -1.0, -1.0, 1.0, -1.0):
+        compiled(np.array([x]))
+    assert (vars(state), table, numbers) == ({"up": 4, "down": 5}, {"up": 8, "down": 5}, [5, 4])
+    assert compiled.cache_info().traces == 2
+    table["up"], state.up = 0.5, 0.5        # a number of another class is no other program for the way that does not count it
+    compiled(np.array([-1.0]))
+    compiled(np.array([1.0]))
+    assert (state.up, table["up"], state.down) == (1.5, 2.5, 6)
+
+
 def test_a_file_does_not_count(tmp_path: Any) -> None:
     state = SimpleNamespace(n=0)
 

@@ -105,6 +105,7 @@ class StoredPlaces:
         self._marked: dict[Key, Source] = {}
         self._tallied: dict[Key, Source] = {}
         self.counted: list[tuple[Source, Any]] = []     # numbers that were added to, and what each call adds
+        self.uncounted: set[Key] = set()        # those that other ways add to
 
     def has(self, source: Source) -> bool:
         """True if a source is such a place."""
@@ -149,7 +150,9 @@ class StoredPlaces:
             for key, source in self._tallied.items():
                 now = source.read()
                 rebind(source.read, source.held)
-                if now is not source.value and not (is_tally(now) and now.place == key and not now.steps):
+                if now is source.value or (is_tally(now) and now.place == key and not now.steps):
+                    self.uncounted.add(key)
+                else:
                     self.counted.append((source, now))
             self._tallied.clear()
             for key, source in list(self._marked.items()):
@@ -208,10 +211,10 @@ def stores_of(places: StoredPlaces, log: ContainerLog, after: Reachability, scop
     counted = places.end_tallies(log)
     make = TemplateMaker(scope.outside(), places.before.values(), results, scope, of_regions)
     if not stored and not log.changes and not counted:
-        keys = {key for key, source in after.by_key().items() if places.has(source)}
-        return Stores((), make, frozenset(keys), frozenset(), frozenset())
+        keys = {key for key, source in after.by_key().items() if places.has(source) or _is_uncounted(source, log)}
+        return Stores((), make, frozenset(keys | places.uncounted), frozenset(), frozenset())
     others: list[Source] = []
-    values, keys, repeatable = [], set[Key](), log.repeatable()
+    values, keys, repeatable = [], set(places.uncounted), log.repeatable()
     for key, source in sorted(stored.items(), key=lambda item: _order(item[1])):
         try:
             values.append(stored_value(source, make))
@@ -242,11 +245,18 @@ def stores_of(places: StoredPlaces, log: ContainerLog, after: Reachability, scop
         if len(made) == len(changes):
             break
     for key, source in {**places.before, **after.by_key()}.items():
-        if (places.has(source) and key not in stored) or id(source.holder) in make.made or (
+        if (places.has(source) and key not in stored) or id(source.holder) in make.made or _is_uncounted(source, log) or (
                 id(source.holder) in repeatable and log.is_stored(source)) or (
                 id(source.holder) in numbers and log.is_stored_first(source)):
             keys.add(key)
     return Stores((*values, *made), make, frozenset(keys), frozenset(numbers), frozenset(kept & numbers), tuple(others))
+
+
+def _is_uncounted(source: Source, log: ContainerLog) -> bool:
+    """True for a number in a container of numbers that are only added to, of which the trace read nothing: other ways may add to it."""
+    identity = id(source.holder)
+    return identity in log.counting and not log.reads.get(identity) and identity not in log.asked and is_counted(source.value) and (
+        getattr(source.read, "func", None) is read_item)
 
 
 def _is_put_back(sources: Collection[Source], change: Change) -> bool:
