@@ -618,7 +618,7 @@ class CompiledFunction(MadeOfFunction, Generic[P, R]):
                         raise NotLiftable(frozenset((ARGUMENT, str(index)) for index in integers[signature.tree])) from None
                     program.about_rows = "" if self._rows is None else self._rows.why_refused(signature)
             self._cache.keep(signature, program)
-            self._cache.limits.traced(outcomes)
+            self._cache.limits.traced(program, outcomes)
             if self._cache.traces - self._cache.limits.traces == TRACES_BEFORE_WARNING and not outcomes:
                 reports.warn_of_traces(function_name(self.fun), TRACES_BEFORE_WARNING, program.reason)
             captured = program.traced_with(signature)

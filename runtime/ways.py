@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import weakref
+from collections import Counter, deque
 from collections.abc import Sequence
 
 from adjit.ir.errors import Location
+from adjit.ir.graph import walk
 from adjit.ir.ops.guard import Outcome
 from adjit.runtime import settings
 from adjit.runtime.program import Program
@@ -13,6 +15,14 @@ from adjit.tracer.user_location import warn_user
 
 MAX_NUMBERS = 3
 """Values of a float that Python asked for, at one place, that become programs: nearly every call has another one."""
+
+LARGE_OPS = 500
+"""Ops of a program, with those of its loops and branches, that take a second to compile: a call that is traced and interpreted takes a
+tenth of that (Monte-Carlo paths whose payoffs are appended to a list: 2.0 and 0.6 s; with their gradient 8 and 0.9 s)."""
+FEW_LARGE = 3
+"""Such programs, one behind the other, that no other call could use, until further ones are no program."""
+CALLS_FOR_ONE = 8
+"""Calls without a program in place of which one might have been compiled: so many then make one."""
 
 
 class WayLimits:
@@ -22,10 +32,22 @@ class WayLimits:
         self.traces = 0
         self._hits = 0          # of the function's cache, when the last way was traced
         self._warned = False
+        self._large = deque[weakref.ref[Program]](maxlen=FEW_LARGE)     # the last programs, if they are large
+        self._waiting = 0       # calls since then that became none
 
-    def traced(self, outcomes: Sequence[Outcome]) -> None:
-        """Count a trace for a call that missed a guard."""
+    def traced(self, program: Program, outcomes: Sequence[Outcome]) -> None:
+        """Count a trace, which is for a call that missed a guard if there are outcomes."""
         self.traces += bool(outcomes)
+        self._waiting = 0
+        if sum(1 for _ in walk(program.planned)) < LARGE_OPS:
+            self._large.clear()
+        else:
+            self._large.append(weakref.ref(program))
+
+    def _is_used_once(self) -> bool:
+        """True if the last programs were large, and each served the call that it was traced for alone."""
+        programs = [program for reference in self._large if (program := reference()) is not None]
+        return len(programs) == FEW_LARGE and all(program.calls <= 1 for program in programs)
 
     def may_grow(self, name: str, ways: Sequence[Program], outcomes: Sequence[Outcome], hits: int) -> bool:
         """True if the way of a call of function `name`, whose first guards have these `outcomes`, becomes a program; else it is run step by
@@ -45,6 +67,13 @@ class WayLimits:
             location, count = _splits_most(ways)
             self._warn(name, f"it went {len(ways)} ways, of which {count} part here", location,
                        "write it with np.where, aj.cond or aj.while_loop; or set ADJIT_WAYS, if there are a few more")
+            return False
+        if self._is_used_once() and self._waiting < CALLS_FOR_ONE:
+            self._waiting += 1
+            location = missed.location if missed is not None else None
+            self._warn(name, "large programs for the ways of calls before were used for one call each, and part here", location,
+                       "write to arrays of a known size in place of lists that grow with the values (np.where(alive, payoff, 0.0)), "
+                       "or use aj.cond or aj.while_loop")
             return False
         self._hits = hits
         return True

@@ -18,6 +18,7 @@ from support.random_decisions import outcome, random_arguments, random_program
 
 import adjit as aj
 from adjit.ir.errors import ArgumentError, TraceError
+from adjit.runtime import ways
 from adjit.runtime.fastcall.descriptors import MAX_PROGRAMS
 
 RNG = np.random.default_rng(3)
@@ -364,3 +365,23 @@ def test_guards_are_missed_in_the_order_of_python(backend: str) -> None:
     numbers = [int(number) for number in re.findall(r"guard .*number=(\d+)", compiled.ir("planned", np.int64(5)))]
     assert numbers == sorted(numbers)
     assert len(numbers) >= 2
+
+
+def test_large_programs_that_no_other_call_uses(monkeypatch):
+    """Behind three of them, calls of other ways run step by step, of which every ninth makes a program; one that is used ends that."""
+    monkeypatch.setattr(ways, "LARGE_OPS", 1)
+
+    def f(x):
+        return x * int(x[0])
+
+    compiled = aj.compile(f, backend="interpret")
+
+    def traces_after(number):
+        x = np.array([float(number), 2.0])
+        assert compiled(x).tolist() == f(x).tolist()
+        return compiled.cache_info().traces
+
+    assert [traces_after(number) for number in range(3)] == [1, 2, 3]
+    with pytest.warns(UserWarning, match=r"(?s)used for one call each.*test_value_guards"):
+        assert traces_after(3) == 3
+    assert [traces_after(number) for number in (4, 5, 6, 7, 8, 9, 10, 11, 12, 11, 20)] == [*[3] * 7, 4, 4, 4, 5]
