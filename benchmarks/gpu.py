@@ -144,7 +144,42 @@ def wide_mlp(divisor: int) -> tuple[Case, int]:
     return _training((4096 // divisor,) * 4, 4096 // divisor), 0
 
 
-def _training(sizes: tuple[int, ...], batch: int) -> Case:
+def wide_mlp_tf32(divisor: int) -> tuple[Case, int]:
+    """The same step with products of factors that are rounded to 11 digits (TF32)."""
+    return _training((4096 // divisor,) * 4, 4096 // divisor, "tf32"), 0
+
+
+def product(divisor: int) -> tuple[Case, int]:
+    """A product of matrices of 4,096 by 4,096, float32."""
+    return _product(4096 // divisor, "highest"), 0
+
+
+def product_high(divisor: int) -> tuple[Case, int]:
+    """The same in three products of factors of 11 digits; PyTorch's "high" is TF32."""
+    return _product(4096 // divisor, "high"), 0
+
+
+def product_tf32(divisor: int) -> tuple[Case, int]:
+    """The same of factors that are rounded to 11 digits (TF32)."""
+    return _product(4096 // divisor, "tf32"), 0
+
+
+def _product(size: int, precision: str) -> Case:
+    rng = np.random.default_rng(0)
+    arrays = tuple(rng.standard_normal((size, size), np.float32) for _ in range(2))
+    return _functions(lambda xp, x, y: x @ y, arrays, precision)
+
+
+def _in_precision(torch: Any, precision: str, call: Callable[[], Any]) -> Callable[[], Any]:
+    """A call by PyTorch with products in as many digits: of all calls, it has one switch for them."""
+    def switched() -> Any:
+        torch.set_float32_matmul_precision("highest" if precision == "highest" else "high")
+        return call()
+
+    return switched
+
+
+def _training(sizes: tuple[int, ...], batch: int, precision: str = "highest") -> Case:
     rng = np.random.default_rng(0)
     x, t = rng.standard_normal((batch, sizes[0]), np.float32), rng.integers(0, sizes[-1], batch)
 
@@ -163,31 +198,40 @@ def _training(sizes: tuple[int, ...], batch: int) -> Case:
             optimizer.step()
             return loss
 
+        if lib is aj:
+            ours = aj.compile(step, matmul_precision=precision)
+            return lambda: ours(given, labels)
         compiled = lib.compile(step)
-        return lambda: compiled(given, labels)
+        return _in_precision(lib, precision, lambda: compiled(given, labels))
 
     torch = _torch()
     return {"adjit": make(aj)} | ({} if torch is None else {"torch.compile": make(torch)})
 
 
-def _functions(function: Callable[..., Any], arrays: tuple[np.ndarray, ...]) -> Case:
-    compiled, there = aj.compile(lambda *given: function(np, *given), device="cuda"), aj.device_put(arrays)
+def _functions(function: Callable[..., Any], arrays: tuple[np.ndarray, ...], precision: str = "highest") -> Case:
+    compiled = aj.compile(lambda *given: function(np, *given), device="cuda", matmul_precision=precision)
+    there = aj.device_put(arrays)
     case: Case = {"adjit": lambda: compiled(*there)}
     torch, jax = _torch(), _jax()
     if torch is not None:
         tensors = [torch.tensor(array, device="cuda") for array in arrays]
         generated = torch.compile(lambda *given: function(torch, *given))
-        case["torch.compile"] = lambda: generated(*tensors)
+        case["torch.compile"] = _in_precision(torch, precision, lambda: generated(*tensors))
     if jax is not None:
         import jax.numpy as jnp
 
-        jitted, given = jax.jit(lambda *given: function(jnp, *given)), [jnp.asarray(array) for array in arrays]
+        def with_digits(*given: Any) -> Any:
+            with jax.default_matmul_precision({"high": "TF32_TF32_F32_X3", "tf32": "tensorfloat32"}.get(precision, precision)):
+                return function(jnp, *given)
+
+        jitted, given = jax.jit(with_digits), [jnp.asarray(array) for array in arrays]
         case["JAX"] = lambda: jitted(*given)
     return case
 
 
 WORKLOADS: dict[str, Callable[[int], tuple[Case, int]]] = {
-    "adam": adam, "chain": chain, "softmax": softmax, "layer_norm": layer_norm, "mlp": mlp, "wide_mlp": wide_mlp}
+    "adam": adam, "chain": chain, "softmax": softmax, "layer_norm": layer_norm, "mlp": mlp, "wide_mlp": wide_mlp,
+    "wide_mlp_tf32": wide_mlp_tf32, "product": product, "product_high": product_high, "product_tf32": product_tf32}
 
 
 def _torch() -> Any:

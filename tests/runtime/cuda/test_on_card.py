@@ -67,6 +67,18 @@ def test_random_nests_of_loops(seed: int) -> None:
     compare(seed, 2, device="cuda")
 
 
+@pytest.mark.parametrize(("precision", "error"), [("high", 1e-5), ("tf32", 1e-3), ("bf16", 1e-2)])
+def test_products_in_fewer_digits(precision: str, error: float) -> None:
+    """Bits may be others than those of the emulated device: cards add in an order of their own. They are the same in every run."""
+    rng = np.random.default_rng(5)
+    for rows, inner, columns in ((33, 50, 18), (1024, 512, 2048)):
+        x, w = rng.standard_normal((rows, inner), np.float32), rng.standard_normal((inner, columns), np.float32)
+        product, exact = aj.compile(lambda x, w: x @ w, device="cuda", matmul_precision=precision), x.astype(float) @ w
+        first, second = (np.asarray(product(x, w)) for _ in range(2))
+        assert same_bits(first, second)
+        assert np.abs(first - exact).max() < error * np.abs(exact).max()
+
+
 def test_a_bad_index_leaves_the_card_as_it_was() -> None:
     function, w = aj.compile(lambda w, x, i: (w + 1, x[i]), device="cuda", donate="w"), aj.device_put(np.zeros(3))
     with pytest.raises(IndexingError):
