@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from adjit.codegen.cuda.arrays.positions import element_number, offsets_of
@@ -16,11 +17,19 @@ from adjit.codegen.native.arrays.movement import copy_of, moves_of
 from adjit.codegen.native.arrays.strided_copy import Axis, Move, simplified
 from adjit.ir.graph import Op
 
+UPDATES = frozenset(("add_slice", "update_slice"))
+"""Ops whose moves write to one place in order."""
+
+MOST_MOVES = 8
+"""Most moves of one launch: each is a part of its code."""
+
 
 def lower_movement(op: Op, memory: Memory) -> list[Launch]:
     """The launches of a movement op or a constant, in order."""
-    moves = [single for moves in moves_of(op, memory.shared) for move in moves for single in _one_by_one(move)]
-    return [_launch(op, move, memory) for move in moves if move.count]
+    moves = [single for moves in moves_of(op, memory.shared) for move in moves for single in _one_by_one(move) if single.count]
+    if op.name not in UPDATES:          # each element is written once, so the order does not matter
+        return [_launch_of(op, moves[start:start + MOST_MOVES], memory) for start in range(0, len(moves), MOST_MOVES)]
+    return [_launch(op, move, memory) for move in moves]
 
 
 def base_of(op: Op, memory: Memory) -> list[Launch]:
@@ -78,33 +87,50 @@ def _widened(move: Move, alignment: int) -> Move:
 
 
 def _launch(op: Op, move: Move, memory: Memory) -> Launch:
-    alignment = math.gcd(memory.results[0], *([] if move.bits is not None else [memory.operands[move.operand]]))
-    move = _widened(simplified(move), alignment)
+    return _launch_of(op, [move], memory)
+
+
+def _launch_of(op: Op, moves: Sequence[Move], memory: Memory) -> Launch:
+    """The launch that makes moves of which none reads or writes what another one writes, each by blocks of its own."""
     text = KernelText(FLAT_THREADS)
-    pointers = []
-    source = ""
-    if move.bits is None:
-        source = text.pointer("read")
-        pointers.append(Pointer("operand", move.operand, op.operands[move.operand].type.nbytes))
-    target = text.pointer("update" if move.added else "write")
-    pointers.append(Pointer("result", 0, op.result.type.nbytes))
-    count, first, start = text.number(), text.number(), text.number()
+    target = text.pointer("update" if moves[0].added else "write")
+    pointers, numbers, blocks = [Pointer("result", 0, op.result.type.nbytes)], list[int](), 0
     number = element_number(text)
-    with text.where(text.compare("slt", number, count)):
-        sizes = [axis.size for axis in move.axes]
-        from_, to = offsets_of(text, number, sizes, [[axis.source for axis in move.axes], [axis.target for axis in move.axes]])
-        cell = move.added or (f"i{8 * move.size}" if move.size <= 8 else "<2 x i64>")
-        align = min(move.size, alignment)
-        place = _place(text, target, cell, text.plus(to, start))
-        value = _bits(move)
-        if move.bits is None:
-            value = text.let(f"load {cell}, ptr addrspace({GLOBAL}) {_place(text, source, cell, text.plus(from_, first))}, align {align}"
-                             ", !invariant.load !9")
-        if move.added:
-            before = text.let(f"load {cell}, ptr addrspace({GLOBAL}) {place}, align {align}")
-            value = text.let(f"{'fadd' if cell in ('float', 'double') else 'add'} {cell} {before}, {value}")
-        text.do(f"store {cell} {value}, ptr addrspace({GLOBAL}) {place}, align {align}")
-    return Launch(text.kernel("move"), -(-move.count // FLAT_THREADS), tuple(pointers), (move.count, move.source, move.target))
+    sources: dict[int, str] = {}
+    for move in moves:
+        alignment = math.gcd(memory.results[0], *([] if move.bits is not None else [memory.operands[move.operand]]))
+        move = _widened(simplified(move), alignment)
+        if move.bits is None and move.operand not in sources:
+            sources[move.operand] = text.pointer("read")
+            pointers.append(Pointer("operand", move.operand, op.operands[move.operand].type.nbytes))
+        count, first, start = text.number(), text.number(), text.number()
+        numbers += (move.count, move.source, move.target)
+        own = number
+        if len(moves) > 1:
+            before = text.number()
+            numbers.append(blocks * FLAT_THREADS)
+            own = text.sub(number, before)
+        with text.where(text.compare("sge", own, 0) if len(moves) > 1 else "", text.compare("slt", own, count)):
+            _make(text, move, alignment, sources.get(move.operand, ""), target, own, first, start)
+        blocks += -(-move.count // FLAT_THREADS)
+    return Launch(text.kernel("move"), blocks, tuple(pointers), tuple(numbers))
+
+
+def _make(text: KernelText, move: Move, alignment: int, source: str, target: str, number: str, first: str, start: str) -> None:
+    """Move element `number`."""
+    sizes = [axis.size for axis in move.axes]
+    from_, to = offsets_of(text, number, sizes, [[axis.source for axis in move.axes], [axis.target for axis in move.axes]])
+    cell = move.added or (f"i{8 * move.size}" if move.size <= 8 else "<2 x i64>")
+    align = min(move.size, alignment)
+    place = _place(text, target, cell, text.plus(to, start))
+    value = _bits(move)
+    if move.bits is None:
+        value = text.let(f"load {cell}, ptr addrspace({GLOBAL}) {_place(text, source, cell, text.plus(from_, first))}, align {align}"
+                         ", !invariant.load !9")
+    if move.added:
+        before = text.let(f"load {cell}, ptr addrspace({GLOBAL}) {place}, align {align}")
+        value = text.let(f"{'fadd' if cell in ('float', 'double') else 'add'} {cell} {before}, {value}")
+    text.do(f"store {cell} {value}, ptr addrspace({GLOBAL}) {place}, align {align}")
 
 
 def _bits(move: Move) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +19,11 @@ from adjit.codegen.cuda.program import DeviceProgram
 from adjit.codegen.cuda.ptx import ptx_of
 from adjit.codegen.cuda.target import SM_80, SM_90
 from adjit.errors import UnsupportedError
+from adjit.ir.builder import trace_graph
 from adjit.ir.definition import Kind, OpDefinition, Rounding, Sample
 from adjit.ir.interpreter import interpret
+from adjit.ir.ops import concatenate, pad
+from adjit.ir.types import F64, TensorType
 from adjit.passes.pipeline import run_pipeline
 from adjit.runtime.native.code import native_is_supported
 
@@ -56,6 +60,19 @@ def check(definition: OpDefinition, sample: Sample) -> None:
 
 def program_of(definition: OpDefinition, sample: Sample) -> DeviceProgram:
     return DeviceProgram(run_pipeline(sample_graph(definition, sample), OPTIONS, True).final)
+
+
+def test_arrays_are_joined_by_one_launch() -> None:
+    """Of up to eight arrays of any shapes, and so are an array and what it is padded with; updates wait for what they update."""
+    def joined(*arrays: Any) -> list[Any]:
+        return [concatenate(*arrays, axis=0), pad(arrays[0], low=(1, 0), high=(2, 3), interior=(0, 0), value=7.0)]
+
+    shapes = [(2, 6), (3, 6), (0, 6), (3, 6), (1, 6)]
+    graph = trace_graph("joined", [TensorType(F64, shape) for shape in shapes], joined)
+    arrays = [np.random.default_rng(i).random(shape) for i, shape in enumerate(shapes)]
+    for found, expected in zip(run_on_device(graph, arrays), interpret(graph, arrays), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert len(DeviceProgram(run_pipeline(graph, OPTIONS, True).final).nodes) == 2
 
 
 def test_what_is_refused_is_what_the_page_says() -> None:
