@@ -669,13 +669,30 @@ def _leaf_only(self: Tensor, what: str) -> None:
 
 
 def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
-    """Make a leaf with a copy of the content, of the gradient, and of attributes that the user set."""
+    """Make a leaf with a copy of the content, of the gradient, and of attributes that the user set; tensors on one memory have copies on
+    one memory."""
     _leaf_only(self, "a deep copy")
     content = wrap(detached_value(traced(self).value), scalar=False) if is_tracing() else self.array
     content = content.copy() if isinstance(content, DeviceLeaf) else content
     made = _rebuilt(type(self), content, self.requires_grad, *copy.deepcopy((self.grad, _own_attributes(self)), memo))
+    if is_ndarray(content):
+        made.array = _copied(content, memo)
+        made._writes = memo.setdefault(id(self._writes), made._writes)
     memo[id(self)] = made
     return made
+
+
+def _copied(array: np.ndarray, memo: dict[int, Any]) -> np.ndarray:
+    """A copy of an array, in the copy of the memory that it is a part of."""
+    base = array
+    while is_ndarray(base.base):
+        base = base.base
+    if not base.flags.forc or 0 in array.strides:
+        return np.array(array)
+    if id(base) not in memo:
+        memo[id(base)] = base.copy(order="K")
+    offset = array.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+    return np.ndarray(array.shape, array.dtype, memo[id(base)], offset, array.strides)
 
 
 def _own_attributes(self: Tensor) -> dict[str, Any]:

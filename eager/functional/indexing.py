@@ -29,7 +29,9 @@ def index_select(x: Array, dim: int, index: Array) -> Array:
     index = as_traced(index)
     if index.ndim > 1:
         raise ShapeError(f"index_select: the index is a vector, got the shape {index.shape}", find_user_location())
-    return np.take(as_traced(x), np.reshape(index, (-1,)), axis=dim)
+    x = as_traced(x)
+    found = np.take(x, np.reshape(index, (-1,)), axis=dim)
+    return found if x.ndim else found.reshape(())
 
 
 def index_add(x: Array, dim: int, index: Array, source: Array, alpha: Any = 1) -> Array:

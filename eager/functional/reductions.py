@@ -27,8 +27,10 @@ class ValuesAndIndices(NamedTuple):
         return f"ValuesAndIndices(\nvalues={self.values!r},\nindices={self.indices!r})"
 
 
-def _axes(dim: Any) -> Any:
-    return tuple(dim) if isinstance(dim, list) else dim
+def _axes(dim: Any, x: Array = None) -> Any:
+    """Dimensions as axes of NumPy's. A tensor of no dimension has one for PyTorch, over which there is nothing to do."""
+    dim = tuple(dim) if isinstance(dim, list) else dim
+    return None if x is not None and not x.ndim and dim in (0, -1, (0,), (-1,)) else dim
 
 
 def _accumulated(x: Array, dtype: Any) -> Any:
@@ -49,7 +51,8 @@ def sum(x: Array, dim: Dim = None, keepdim: bool = False, dtype: Any = None) -> 
 
 def mean(x: Array, dim: Dim = None, keepdim: bool = False, dtype: Any = None) -> Array:
     """The mean over `dim`, of floats or complex numbers; of integers only with `dtype`."""
-    return np.mean(inexact(x, "mean") if dtype is None else as_traced(x), axis=_axes(dim), keepdims=keepdim, dtype=dtype)
+    x = inexact(x, "mean") if dtype is None else as_traced(x)
+    return np.mean(x, axis=_axes(dim, x), keepdims=keepdim, dtype=dtype)
 
 
 def prod(x: Array, dim: Dim = None, keepdim: bool = False, dtype: Any = None) -> Array:
@@ -66,7 +69,8 @@ def var(x: Array, dim: Any = None, unbiased: bool = True, keepdim: bool = False,
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     divisor = correction if correction is not None else int(unbiased)
-    return np.var(inexact(x, "var"), axis=_axes(dim), keepdims=keepdim, ddof=divisor)
+    x = inexact(x, "var")
+    return np.var(x, axis=_axes(dim, x), keepdims=keepdim, ddof=divisor)
 
 
 def std(x: Array, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None) -> Array:
@@ -132,13 +136,15 @@ def count_nonzero(x: Array, dim: Dim = None) -> Array:
 def cumsum(x: Array, dim: int | None = None, dtype: Any = None) -> Array:
     """Cumulative sums of the elements, of bools and integers in int64; of the flattened array without `dim`."""
     x = as_traced(x)
-    return np.cumsum(x, axis=dim, dtype=_accumulated(x, dtype))
+    sums = np.cumsum(x, axis=dim, dtype=_accumulated(x, dtype))
+    return sums if x.ndim else sums.reshape(())
 
 
 def cumprod(x: Array, dim: int | None = None, dtype: Any = None) -> Array:
     """Cumulative products of the elements, of bools and integers in int64; of the flattened array without `dim`."""
     x = as_traced(x)
-    return np.cumprod(x, axis=dim, dtype=_accumulated(x, dtype))
+    products = np.cumprod(x, axis=dim, dtype=_accumulated(x, dtype))
+    return products if x.ndim else products.reshape(())
 
 
 def trace(x: Array) -> Array:
@@ -148,7 +154,8 @@ def trace(x: Array) -> Array:
 
 def logsumexp(x: Array, dim: Dim = None, keepdim: bool = False) -> Array:
     """`log(sum(exp(x)))` over `dim`, without overflow."""
-    return composites.logsumexp(as_traced(x), _axes(dim), keepdims=keepdim)
+    x = as_traced(x)
+    return composites.logsumexp(x, _axes(dim, x), keepdims=keepdim)
 
 
 def softmax(x: Array, dim: int = -1, dtype: Any = None) -> Array:

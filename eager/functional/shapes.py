@@ -242,7 +242,8 @@ def of_one_dtype(tensors: Sequence[Array]) -> list[Array]:
 
 def flip(x: Array, dims: Any) -> Array:
     """Reverse the order of elements along `dims`."""
-    return np.flip(as_traced(x), tuple(dims) if isinstance(dims, (tuple, list)) else dims)
+    x, dims = as_traced(x), tuple(dims) if isinstance(dims, (tuple, list)) else dims
+    return np.flip(x, () if not x.ndim and dims in (0, -1, (0,), (-1,)) else dims)
 
 
 def roll(x: Array, shifts: int | Sizes, dims: int | Sizes | None = None) -> Array:

@@ -225,3 +225,23 @@ def test_bincount_has_as_many_elements_as_the_largest_integer_asks_for() -> None
     for wrong, error in (([-1, 0], ValueError), ([0.5], DTypeError), ([[1]], ShapeError)):
         with pytest.raises(error, match="bincount"):
             aj.bincount(tensor(wrong))
+
+
+def test_deep_copies_share_memory_as_their_originals_do():
+    x = aj.arange(6.0).reshape(2, 3)
+    row, whole, column, repeated = copy.deepcopy((x[0], x, x[:, 1], x[0].expand(2, 3)))
+    whole.fill_(7.0)
+    assert (row.tolist(), column.tolist(), x.tolist()) == ([7, 7, 7], [7, 7], [[0, 1, 2], [3, 4, 5]])
+    repeated[0] = 5.0
+    assert repeated.tolist() == [[5, 5, 5], [0, 1, 2]]
+
+
+def test_a_tensor_of_no_dimension_has_one_for_pytorch():
+    x = aj.tensor(3.0, requires_grad=True)
+    for name in ("cumsum", "cumprod", "mean", "logsumexp", "flip", "sum", "softmax"):
+        found = getattr(x, name)(0)
+        assert (found.shape, found.item()) == ((), 1.0 if name == "softmax" else 3.0), name
+    assert np.isnan(x.detach().std(0).item())
+    assert x.index_select(0, aj.tensor([0])).shape == ()
+    x.cumsum(-1).backward()
+    assert x.grad.item() == 1.0
