@@ -472,8 +472,9 @@ def view_as_complex(input: Any) -> Tensor:
 # -- random
 
 
-def normal(mean: Any, std: Any = 1.0, size: Any = None, *, dtype: Any = None, generator: Generator | None = None) -> Tensor:
-    """Draw numbers of normal distributions: of means and standard deviations for each, or `normal(mean, std, size)` of one.
+def normal(mean: Any, std: Any = 1.0, size: Any = None, *, dtype: Any = None, generator: Generator | None = None,
+           device: Any = None) -> Tensor:
+    """Draw numbers of normal distributions: of means and standard deviations for each, or `normal(mean, std, size)` of one, on a `device`.
 
     >>> import adjit as aj
     >>> aj.normal(aj.zeros(3), 0.1).shape, aj.normal(0.0, 1.0, (2,)).shape
@@ -481,10 +482,10 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, dtype: Any = None, ge
     """
     check_parameter("normal", "std", std, ">= 0")
     if size is not None:
-        return randn(size, dtype=dtype, generator=generator) * std + mean
+        return randn(size, dtype=dtype, generator=generator, device=device) * std + mean
     shape = np.broadcast_shapes(np.shape(mean), np.shape(std))
     given = [each for each in (mean, std) if isinstance(each, Tensor)]
-    device = next((each.device for each in given if each.is_cuda), None)
+    device = next((each.device for each in given if each.is_cuda), None) if device is None else device
     of = given[0].dtype if given and dtype is None else dtype
     return (randn(shape, dtype=of, device=device, generator=generator) * std + mean).detach()
 

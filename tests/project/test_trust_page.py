@@ -109,12 +109,12 @@ def test_what_is_while_it_compiles() -> None:
     assert run("""
         import gc, signal, threading
         import numpy as np, adjit as aj
-        from adjit.runtime import compile_graph
-        run_pipeline = compile_graph.run_pipeline
+        from adjit.passes import pipeline
+        run_pipeline = pipeline.run_pipeline
         def watched(*arguments):
             print(signal.getsignal(signal.SIGINT) is signal.default_int_handler, gc.isenabled(), threading.get_ident() == main)
             return run_pipeline(*arguments)
-        compile_graph.run_pipeline = watched
+        pipeline.run_pipeline = watched
         main = threading.get_ident()
         signal.signal(signal.SIGINT, signal.default_int_handler)
         aj.compile(lambda x: np.sin(x) * 2)(np.ones(3))

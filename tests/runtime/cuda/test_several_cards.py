@@ -93,6 +93,7 @@ def test_tensors_move_between_cards_and_are_not_mixed() -> None:
     assert z.cpu().tolist() == X.tolist()
     assert aj.zeros_like(x).device == aj.as_tensor(X, device=1).device == x.detach()[0].device == "cuda:1"
     assert aj.tensor(x.detach(), device="cuda:0").get_device() == 0
+    assert aj.normal(0.0, 1.0, (3,), device=1).device == "cuda:1"
     view = x.detach()[0]
     view.mul_(2)
     assert x[0].tolist() == (2 * X[0]).tolist()
