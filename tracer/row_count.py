@@ -178,7 +178,7 @@ class _Tracked:
             return NotImplemented
         function, numbers = _ARITHMETIC.get(ufunc), all(map(_is_number, inputs))
         if function is not None and numbers and method == "__call__" and not kwargs:
-            return _computed(function, ufunc, *inputs)
+            return _computed(function, ufunc, *inputs, depth=0)        # the tracer may call NumPy's functions in place of the user's code
         if function is None or numbers:
             note_read(f"np.{ufunc.__name__}", 0)        # what cuts off, such as np.minimum, shows at no size traced
         return getattr(ufunc, method)(*map(_plain, inputs), **kwargs)
@@ -256,7 +256,10 @@ def converted_rows(number: Any, kind: type) -> Any:
     """`float(number)` or `int(number)` of a number that is computed from the number of rows."""
     if kind is float:
         return _computed("multiply", lambda one, two: float(one * two), 1.0, number)      # Python's, of NumPy's as well
-    return number if type(number) is RowCount else int(number)
+    if type(number) is RowCount:
+        return number
+    note_read("int()", 0)
+    return int(number.number)
 
 
 def of_rows(name: str, replacement: Callable[..., Any]) -> Callable[..., Any]:
@@ -272,7 +275,7 @@ _ARITHMETIC = {np.add: "add", np.subtract: "subtract", np.multiply: "multiply", 
 _KINDS: dict[type, type[_Tracked]] = {int: RowCount, float: RowRatio, np.float64: RowScalar}
 
 
-def _computed(function: str, compute: Callable[..., Any], *operands: Any) -> Any:
+def _computed(function: str, compute: Callable[..., Any], *operands: Any, depth: int = 3) -> Any:
     """The result of arithmetic: of an array's method, or of numbers, whose result remembers what it was computed from."""
     if not all(map(_is_number, operands)):
         return NotImplemented
@@ -280,7 +283,7 @@ def _computed(function: str, compute: Callable[..., Any], *operands: Any) -> Any
     known = all(is_tracked(operand) or type(operand) in _KINDS for operand in operands)
     expression = combined(function, *map(_expression_of, operands)) if known else 0
     if not known or type(result) not in _KINDS or bounds(expression) is None:
-        note_read("arithmetic", 3)
+        note_read("arithmetic", depth)
         return result
     return _made(result, expression)
 

@@ -14,6 +14,7 @@ from adjit.ir.definition import Kind
 from adjit.ir.errors import Location
 from adjit.ir.graph import Graph, Op, Value, number_of, producers, structural_key
 from adjit.ir.ops.indexing import OUTSIDE
+from adjit.ir.ops.traits import CONTROL_FLOW
 from adjit.ir.row_number import Expression, expression_of, number_for, rounded
 from adjit.ir.types import U64, Shape, TensorType
 from adjit.passes.tiling.slice_rules import OperandAxes, infer_operand_axes, summed_axes
@@ -85,6 +86,10 @@ def align(graphs: Sequence[Graph], sizes: Sequence[int], counters: Sequence[int]
     and `known` numbers that Python computed from how many there are. Raises `RowsMixed` if the graphs are not the same op by op, or differ
     in more than numbers of rows."""
     if len({len(graph.ops) for graph in graphs}) > 1:
+        loop = next((op for op in graphs[0].ops if op.name in CONTROL_FLOW
+                     and any(length and length % sizes[0] == 0 for value in op.operands for length in value.type.shape)), None)
+        if loop is not None:        # of which more or less is computed ahead
+            raise RowsMixed(f"{loop.name} runs a graph of its own on the rows", loop.loc)
         loc = next((ops[0].loc for ops in zip(*(graph.ops for graph in graphs), strict=False)
                     if len({(op.name, op.loc) for op in ops}) > 1), None)
         raise RowsMixed("other operations run for other numbers of rows", loc)

@@ -42,6 +42,10 @@ MIN_PARTS = 4
 MIN_LARGE_BYTES = 1 << 14
 """Bytes of sums, or of what rows are multiplied with, from which they are large."""
 
+MAX_OPS_OF_MANY_SIZES = 300
+"""Ops of a function from which there are but three sizes of panels, each of which is code for all of them: 1,300 ops of a loop of 100 steps
+took 4.4 s to compile for seven."""
+
 MAX_BEGINNING_ROWS = 8
 """Rows of panels of which the first of large sums has no zeros to add to. It is more code; zeros are half of the time of one row, of
 gradients of large layers."""
@@ -110,7 +114,8 @@ class _Split:
             self.sizes = NARROW_SIZES
         elif _is_large(self.sums) or self._has_large_products():
             nbytes = sum(self.graphs.type_for(value, SIZES_OF_NARROW_LAYERS[0]).nbytes for value in self.rows)
-            self.sizes = SIZES_OF_NARROW_LAYERS if nbytes <= MAX_NARROW_LAYER_BYTES else SIZES_OF_LARGE_LAYERS
+            if len(self.needed) <= MAX_OPS_OF_MANY_SIZES:
+                self.sizes = SIZES_OF_NARROW_LAYERS if nbytes <= MAX_NARROW_LAYER_BYTES else SIZES_OF_LARGE_LAYERS
             self.padded = True
         loops = max([1 + self.level[value] for value in self._row_results()] + [1 + self._level_of(op) for op in self.sums], default=0)
         if not loops:
@@ -305,7 +310,8 @@ class _Emission:
         regions = [self._region(number, [*constants, *body], sums, outputs, rows, list(shared), numbers)
                    for number in range(len(split.sizes))]
         beginnings = [self._region(number, [*constants, *body], sums, outputs, rows, list(shared), numbers, begins=True)
-                      for number, size in enumerate(split.sizes) if size <= MAX_BEGINNING_ROWS and _is_large(sums)]
+                      for number, size in enumerate(split.sizes)
+                      if size <= MAX_BEGINNING_ROWS and len(split.sizes) > len(PANEL_SIZES) and _is_large(sums)]
         results = ops.panels.emit(*operands, regions=[*regions, *beginnings, self._combination(sums)], initial=initial, slices=len(rows),
                                   sizes=split.sizes, parts=parts, beginnings=len(beginnings), padded=split.padded, scratch_bytes=0)
         self.row_results.update(zip(returned, results, strict=False))

@@ -91,7 +91,7 @@ COUNTS: dict[str, Callable[..., Any]] = {
     "powers": lambda x: (x * len(x) ** 0.5, x * len(x) ** -1, x / x.shape[0] ** 0.3, x * np.power(len(x), -0.2)),
     "logarithms": lambda x: (np.sum(x) * np.log(len(x)), x - math.log(x.shape[0]), x * np.log2(1 + len(x)), x * math.log10(len(x)),
                              x * math.exp(1 / len(x)), math.sqrt(math.log(2 + len(x))) + x),
-    "conversions": lambda x: (x * float(len(x)) / 3, x / int(x.shape[0]), x.astype(np.float32) * float(np.float64(len(x)) / 3),
+    "conversions": lambda x: (x * float(len(x)) / 3, x / int(x.shape[0]), x.astype(np.float32) * float(np.sqrt(len(x))),
                               x * divmod(len(x), 7)[1], x * abs(1 - len(x))),
     "powers of numbers": lambda x: x / (1 - 0.999 ** len(x)),
     "dtypes": lambda x: (x.astype(np.float32) * (1 / len(x)), x.astype(np.float32) * (np.float64(1.5) / len(x))),
@@ -318,17 +318,19 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     "rows beside rows": (lambda x: x[1:] - x[:-1], "rows"),
     "products of rows": (lambda x: x @ x.T, "is not that of rows"),
     "sums of rows so far": (lambda x: np.cumsum(x, axis=0), "cumsum computes rows from other rows"),
-    "in order": (lambda x: np.sort(x, axis=0), "sort computes rows from other rows"),
+    "in order": (lambda x: np.sort(x, axis=0), "sort is another one for another number of rows"),
     "transposed": (lambda x: x.T * 2, "another axis"),
     "a decision": (lambda x: x if np.sum(x) > 1e9 else -x, "decides on values"),
     "the size": (lambda x: (x, x.shape[0]), "returns"),
     "half of the rows": (lambda x: np.sum(x[:x.shape[0] // 2]), "is not that of rows"),
-    "half of the rows as a shape": (lambda x: x * np.ones(x.shape[0] // 2).size, "Python uses the number of rows itself"),
+    "half of the rows as a shape": (lambda x: x * np.ones(x.shape[0] // 2).size, "a number depends on the number of rows"),
     "beyond exact floats": (lambda x: np.sum(x) / x.shape[0] ** 3, "Python uses the number of rows itself"),
     "a division by what may be zero": (lambda x: np.sum(x) * (1.0 / (x.shape[0] - 5)), "Python uses the number of rows itself"),
     "a cut size": (lambda x: np.sum(x) / np.minimum(x.shape[0], 200_000), "Python uses the number of rows itself, for np.minimum"),
     "no rows": (lambda x: np.ones(3) * x.shape[1], "nothing is computed from the rows"),
     "a loop of the program": (lambda x: aj.fori_loop(0, 3, lambda _, carry: np.tanh(carry + x), x), "scan runs a graph of its own"),
+    "a loop of which few rows are computed ahead": (
+        lambda x: aj.scan(lambda carry, row: (np.tanh(carry + np.sin(row)), None), x[:, 0], x.T)[0], "scan runs a graph of its own"),
     "a cosine of the size": (lambda x: np.sum(x) / np.cos(x.shape[0]), "Python uses the number of rows itself, for np.cos"),
     "a logarithm of what may be zero": (lambda x: np.sum(x) * np.log(x.shape[0] - 5.0), "Python uses the number of rows itself"),
 }
@@ -412,6 +414,23 @@ def test_any_number_of_threads_has_the_same_bits() -> None:
         assert all(np.allclose(one, two, rtol=1e-10) for one, two in zip(first, leaves(exact(*given)), strict=True)), size
     with pytest.raises(IndexError, match="index 9 is out of bounds for axis 0 with size 6"):
         compiled[1](W, x, y, np.where(np.arange(20_000) == 19_000, 9, index))
+
+
+def test_functions_of_many_operations_have_few_sizes_of_panels() -> None:
+    """What a loop over rows does is code for each size."""
+    def steps(w: Any, x: Any) -> Any:
+        carry = x
+        for _ in range(60):
+            carry = np.tanh(carry @ w + x)
+        return carry
+
+    w = RNG.normal(size=(50, 50)) / 9
+    x = RNG.normal(size=(29, 50))
+    compiled = aj.compile(lambda x: steps(w, steps(w, x)), batch=0)
+    for size in (7, 29):
+        assert np.allclose(compiled(x[:size]), steps(w, steps(w, x[:size])))
+    (op,) = [op for op in compiled.programs()[0].pipeline.final.ops if op.name == "panels"]
+    assert (op.attrs["sizes"], op.attrs["padded"]) == ((64, 8, 1), True)
 
 
 def test_sums_of_more_bytes_than_parts_may_have() -> None:
