@@ -30,7 +30,7 @@ from adjit.eager.node_names import STRIDED, VIEW_FUNCTIONS
 from adjit.eager.operation import Operation
 from adjit.eager.promotion import PROMOTING, promoted, promotes
 from adjit.eager.tensor import Tensor, new_object, new_tensor
-from adjit.eager.views import View, operation_at, root_of
+from adjit.eager.views import PartView, View, operation_at, root_of
 from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.errors import IndexingError, UnsupportedError
@@ -213,7 +213,7 @@ def _copied_view(operation: Operation, operands: Sequence[Any], array: DeviceLea
     if layout is None:
         return new_tensor(array)
     base, others = operands[0], [operand.array if isinstance(operand, Tensor) else operand for operand in operands[1:]]
-    memory, view = base.array, View(base, operation, index)
+    memory, view = base.array, PartView(base, operation, index, tuple(others)) if others else View(base, operation, index)
 
     def read() -> Any:
         return run_arrays(operation, [memory, *others])[index]

@@ -8,12 +8,12 @@ from typing import Any, NoReturn
 import numpy as np
 
 from adjit.eager.apply import apply, apply_in_python, machine_code
-from adjit.eager.call import hashable_index
+from adjit.eager.call import differentiable, hashable_index
 from adjit.eager.capture import traced
 from adjit.eager.device import CPU, device_of
 from adjit.eager.functional import elementwise, shapes
 from adjit.eager.in_place import apply_in_place
-from adjit.eager.modes import switches
+from adjit.eager.modes import modes, switches
 from adjit.eager.tensor import Tensor
 from adjit.eager.transfer import moved
 from adjit.ir.errors import IndexingError
@@ -33,6 +33,8 @@ def get_item(self: Tensor, index: Any) -> Tensor:
     entries = index if type(index) is tuple else (index,)
     basic = entries if type(index) is int else hashable_index(entries)
     if basic is not None:
+        if isinstance(self.array, DeviceLeaf):
+            return _part(self, entries)
         known = machine_code.call
         made = None if known is None else known(shapes.get_view, self, basic)
         return apply_in_python(shapes.get_view, (self, entries)) if made is None else made
@@ -47,6 +49,32 @@ def get_item(self: Tensor, index: Any) -> Tensor:
 
 
 _WHOLE = slice(None)
+_EXACT = 1 << 53        # up to which each integer is a float64
+
+
+def _part(self: Tensor, entries: tuple[Any, ...]) -> Tensor:
+    """`self[entries]` of a tensor on a device, for integers, slices, None and an ellipsis. As programs are compiled there, the integers are
+    operands, unless a gradient wants the view: a program for each place is faster then, and those that are out of range raise here."""
+    shape = self.array.shape
+    taken = sum(item is not None and item is not Ellipsis for item in entries)
+    if is_tracing() or taken > len(shape) or entries.count(Ellipsis) > 1 or (modes.grad and differentiable(self)):
+        return apply(shapes.get_view, (self, entries))
+    parts: list[Any] = []
+    starts: list[np.int64] = []
+    for item in entries:
+        size = 0 if item is Ellipsis or item is None else shape[sum(part is not None for part in parts)]
+        if item is Ellipsis:
+            parts += [()] * (len(shape) - taken)
+        elif item is None or item == _WHOLE:
+            parts.append(None if item is None else ())
+        else:
+            span = range(size)[item if isinstance(item, slice) else slice(item, item + 1 or None)]
+            out_of_range = type(item) is int and not -size <= item < size
+            if out_of_range or not span or span.step < 0:       # an error, no elements, or a reverse order
+                return apply(shapes.get_view, (self, entries))
+            parts.append((len(span) if isinstance(item, slice) else None, span.step))
+            starts.append(np.int64(span.start))
+    return apply(shapes.get_part, (self, tuple(parts), *starts)) if starts else apply(shapes.get_view, (self, entries))
 
 
 def _split(self: Tensor, entries: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
@@ -108,6 +136,16 @@ def _beside(self: Tensor, index: Any) -> Any:
 def _as_content(self: Tensor, value: Any) -> Any:
     """A value on the device of the tensor that it is written to."""
     return moved(value, device_of(self.array)) if switches.devices and isinstance(value, Tensor) and not is_tracing() else value
+
+
+def _number(self: Tensor, value: Any) -> Any:
+    """A number of Python's that is written to a tensor on a device, as an operand: one program for all numbers."""
+    kind, own = type(value), self.dtype
+    if is_tracing() or kind not in (int, float):
+        return value
+    if own.kind == "f" and (kind is float or abs(value) <= _EXACT):
+        return np.float64(value)
+    return np.int64(value) if kind is int and own.kind == "i" and np.iinfo(own).min <= value <= np.iinfo(own).max else value
 
 
 def _item(item: Any) -> Any:
@@ -188,7 +226,10 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
     """Assign `self[index] = value`: the memory is written to, and the graph records the new content."""
     entries = index if type(index) is tuple else (index,)
     if hashable_index(entries) is not None:
-        apply_in_place(elementwise.assign, apply(shapes.get_view, (self, entries)), (_as_content(self, value),))
+        if isinstance(self.array, DeviceLeaf):
+            apply_in_place(elementwise.assign, _part(self, entries), (_number(self, _as_content(self, value)),))
+        else:
+            apply_in_place(elementwise.assign, apply(shapes.get_view, (self, entries)), (_as_content(self, value),))
     elif len(entries) == 1 and _is_mask_of(entries[0], self) and not (value.ndim if isinstance(value, Tensor) else np.ndim(value)):
         apply_in_place(elementwise.masked_fill, self, (_beside(self, entries[0]), value))
     else:

@@ -26,7 +26,7 @@ def raw(function: Any) -> Callable[..., Any]:
 
 
 VIEW_FUNCTIONS: frozenset[Callable[..., Any]] = frozenset({
-    shapes.get_view, shapes.get_view_at, shapes.view, shapes.view_dtype, shapes.reshape, shapes.flatten, shapes.unflatten,
+    shapes.get_view, shapes.get_view_at, shapes.get_part, shapes.view, shapes.view_dtype, shapes.reshape, shapes.flatten, shapes.unflatten,
     shapes.unsqueeze, shapes.squeeze, shapes.permute,
     shapes.transpose, shapes.t, shapes.movedim, shapes.expand, shapes.narrow, shapes.select, shapes.split, shapes.chunk, shapes.unbind,
     shapes.unfold, shapes.at_least, shapes.sum_to_size, einsum_of_one,
@@ -103,6 +103,11 @@ def _index(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     return "UnsqueezeBackward0" if last is None else "SliceBackward0" if isinstance(last, slice) else "SelectBackward0"
 
 
+def _part(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    last = [part for part in args[1] if part != ()][-1]
+    return "UnsqueezeBackward0" if last is None else "SelectBackward0" if last[0] is None else "SliceBackward0"
+
+
 def _clamp(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     bounds = [_argument(args, kwargs, 1, "min", "a_min"), _argument(args, kwargs, 2, "max", "a_max")]
     return f"ClampBackward{0 if any(map(_is_array, bounds)) else 1}"
@@ -126,7 +131,7 @@ _NAMES: dict[str, Name] = {
     "sum": _reduction("Sum", 0, 1), "mean": _reduction("Mean", 0, 1), "prod": _reduction("Prod", 0, 1),
     "max": _reduction("Max", 1, 0), "min": _reduction("Min", 1, 0), "norm": "LinalgVectorNormBackward0",
     "matmul": _product, "linear": _linear, "outer": "MulBackward0",
-    **dict.fromkeys(("get_view", "get_view_at"), _index), "getitem": "IndexBackward0", "get_item": "IndexBackward0",
+    **dict.fromkeys(("get_view", "get_view_at"), _index), "get_part": _part, "getitem": "IndexBackward0", "get_item": "IndexBackward0",
     "take_along_axis": "GatherBackward0",
     "reshape": "ViewBackward0", "flatten": "ViewBackward0", "unflatten": "ViewBackward0", "ravel": "ViewBackward0",
     "squeeze": lambda args, kwargs: f"SqueezeBackward{0 if _argument(args, kwargs, 1, 'dim', 'axis') is None else 1}",

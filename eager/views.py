@@ -18,7 +18,7 @@ from adjit.passes.options import Options
 from adjit.passes.simplify.dead_code import eliminate_dead_code
 from adjit.tracer.array import TracedArray
 from adjit.tracer.array_wrapper import DeviceLeaf
-from adjit.tracer.lowering import Strides, reshape
+from adjit.tracer.lowering import Strides, constant, reshape
 
 if TYPE_CHECKING:
     from adjit.eager.tensor import Tensor
@@ -117,6 +117,24 @@ class View:
     def root(self) -> Tensor:
         """Tensor at the end of the chain of views."""
         return root_of(self.parent)
+
+
+class PartView(View):
+    """View on a device at integers that its operation takes as operands, of value `places`; constants in the graph of the view."""
+
+    __slots__ = ("places",)
+
+    def __init__(self, parent: Tensor, operation: Operation, index: int, places: tuple[Any, ...]):
+        super().__init__(parent, operation, index)
+        self.places = places
+
+    @property
+    def graph(self) -> Graph:
+        builder, whole = GraphBuilder(self.operation.graph.name), self.operation.graph
+        base = builder.param(whole.params[0].type)
+        with emitting(builder):
+            places = [constant(int(place), value.type.dtype) for place, value in zip(self.places, whole.params[1:], strict=True)]
+            return builder.build(builder.inline(whole, (base, *places)))
 
 
 def root_of(tensor: Tensor) -> Tensor:

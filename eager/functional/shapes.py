@@ -39,6 +39,45 @@ def get_view_at(x: Array, index: tuple[Any, ...]) -> Array:
     return get_view(x, tuple(wrap(as_traced(item).value, scalar=True) if hasattr(item, "dtype") else item for item in index))
 
 
+def get_part(x: Array, parts: tuple[Any, ...], *starts: Array) -> Array:
+    """`x[index]` for a basic index, as `get_view`, whose integers are operands: one operation for all places. Each of `parts` is a new axis
+    (None), a whole one (()), or a number of elements, some apart, from the next of `starts` on; None elements are one, without its axis."""
+    view: Array = as_traced(x)
+    axis, places = 0, iter(starts)
+    for part in parts:
+        if part is None:
+            view = np.expand_dims(view, axis)
+        elif part:
+            size, step = part
+            view = _part_of_axis(view, axis, next(places), 1 if size is None else size, step)
+            if size is None:
+                view = np.squeeze(view, axis)
+                continue
+        axis += 1
+    return view
+
+
+def _part_of_axis(x: Array, axis: int, start: Array, size: int, step: int) -> Array:
+    whole = x.shape[axis]
+    first: Array = np.clip(as_traced(start), 0, whole - (size - 1) * step - 1)     # it is in range: nothing has to check it
+    chosen = (first + wrap(ops.iota(dtype=I64, shape=(size,), axis=0)) * step).value
+    column = tuple(-1 if other == axis else 1 for other in range(x.ndim))
+
+    def read(value: Value) -> Value:
+        return ops.take(value, chosen, axis=axis)
+
+    def write(base: Value, value: Value) -> Value:
+        distance = wrap(ops.iota(dtype=I64, shape=(whole,), axis=0)) - first
+        number = distance if step == 1 else distance // step
+        inside = (distance >= 0) & (number < size)
+        inside = inside if step == 1 else inside & (distance % step == 0)
+        nearest: Array = np.clip(number, 0, size - 1)
+        written: Array = np.where(np.reshape(inside, column), wrap(ops.take(value, nearest.value, axis=axis)), wrap(base))
+        return written.value        # type: ignore[no-any-return]
+
+    return view_of(x, read, write, (*x.steps[:axis], x.steps[axis] * step, *x.steps[axis + 1:]))
+
+
 def reshape(x: Array, shape: Sizes) -> Array:
     """The same elements in row-major order; one size may be -1."""
     return np.reshape(as_traced(x), tuple(shape))

@@ -18,6 +18,7 @@ from support.pytorch_programs import GOLDEN, run
 import adjit as aj
 from adjit import nn
 from adjit.errors import ArgumentError, InPlaceError, ShapeError, UnsupportedError
+from adjit.runtime.capture.compiled_operation import Half as CompiledHalf
 from adjit.runtime.cuda import devices
 
 EXPECTED = json.loads(GOLDEN.read_text())
@@ -425,3 +426,23 @@ def test_layouts_of_views_are_those_of_pytorch() -> None:
     assert [each.tolist()[1] for each in copies] == [[2.0, 5.0], 3.0, [0.0, 1.0, 2.0]]
     x.reshape(3, 2)[0] = 7
     assert x.tolist() == [[7.0, 7.0, 0.0], [0.0, 0.0, 0.0]]
+
+
+def test_places_and_numbers_are_operands() -> None:
+    """A loop over places compiles no more than one place does: the integers of an index and the number are operands."""
+    made, compiled = [], CompiledHalf.__init__
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CompiledHalf, "__init__", lambda half, *given: (made.append(1), compiled(half, *given))[1])
+        x, y = (aj.zeros(4, 8, device=device) for device in ("cuda", "cpu"))
+        for each in (x, y):
+            for k in range(1, 4):
+                each[k % 4, 2 * k - 1:2 * k + 2:2] = k / 3
+                each[-k] += 1
+        assert len(made) <= 7
+    assert x.tolist() == y.tolist()
+    w = aj.ones(8, device="cuda", requires_grad=True)
+    row = x[2]
+    row.copy_(w * 3)                    # a gradient arrives at a view at a place that is an operand
+    x[1] = w * 2
+    (x[1:3] ** 2).sum().backward()
+    assert w.grad.tolist() == [26.0] * 8
