@@ -50,8 +50,8 @@ from adjit.tracer.guards.printing import note_trace
 from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.guards.shown_while_traced import warn_of_what_is_shown
 from adjit.tracer.guards.side_effects import KeptValue, check_side_effects, restore, take_back_traced
-from adjit.tracer.guards.source import MISSING, elsewhere, names_in, rebind
-from adjit.tracer.guards.state_arrays import StateArrays
+from adjit.tracer.guards.source import MISSING, names_in, rebind
+from adjit.tracer.guards.state_arrays import StateArrays, shared_arrays
 from adjit.tracer.guards.state_numbers import StateNumbers, asks_for_array
 from adjit.tracer.guards.state_trees import StateTrees
 from adjit.tracer.guards.stored_values import (
@@ -291,8 +291,6 @@ class _FunctionTrace:
             self.written[len(self.arguments) + number] = taken.cell
             self.updates.append((id(taken.array), taken.cell.value))
         self.after = after = Reachability(self.roots, known, scope.host_functions)
-        for source in elsewhere(known.found, after.found):
-            self.before[source.key] = self.places.before[source.key] = source
         for source, found in self.others_bound.changed(known, after):
             after.found.append(found)
             if source.value is not MISSING:
@@ -334,7 +332,8 @@ class _FunctionTrace:
         rebound = {each.source.key for each in self.kept if each.is_next}
         guards = make_guards(self.before, after, self.captures, self.own | self.stores.keys | inputs.keys(), read, forms, viewed, rebound,
                              self.trees)
-        self.guards = replace(guards, fixed=(*guards.fixed, *self.stores.others, *self.others),
+        shared = shared_arrays(self.before.values(), self.places.may_be, self.stores.make.arrays_moved)
+        self.guards = replace(guards, fixed=(*guards.fixed, *shared, *self.stores.others, *self.others),
                               numbers=tuple({each.capture: each for each in inputs.values()}.values()),
                               distinct=bool(rebound) and any(map(compares_objects, after.codes)))
 

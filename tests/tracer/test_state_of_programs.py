@@ -163,6 +163,35 @@ def test_what_the_call_before_stored_changes_places() -> None:
     check("class S: prev = cur = None\ns = S()", PREVIOUS[0], "vars(s)")
 
 
+def test_one_array_in_several_places_until_the_first_call() -> None:
+    """`previous` and `current` begin as one array: a trace cannot tell which of them is stored in the other."""
+    setup = "z = np.zeros(3)\n" + STATE.format("z")
+    bodies = ("s.prev, s.cur = s.cur, x * 2", "s.prev = s.cur; s.cur = s.cur * 0.5 + x; x = s.cur - s.prev",
+              "s.table['prev'] = s.table['cur']; s.table['cur'] = x * 2",
+              "s.pair[1] = s.pair[0]; s.pair[0] = x * 2; x = s.pair[0] - s.pair[1]",
+              "s.last = s.cur; s.cur = aj.grad(lambda w: w @ w)(s.cur + x)")
+    for_each(named(setup, bodies, "s"), check)
+
+
+AGENTS = """
+class A:
+    v, w, o = 0.0, 0.0, None
+    def __init__(self): self.v = self.w = 0.0; self.seen = []
+a, b = A(), A()
+a.o, b.o = b, a
+s = SimpleNamespace(now=None, cur=a, new=b, pool=[a, b], ring=deque([a, b]))
+"""
+MOVED = [       # objects from outside that change their places, and what is stored in them by the new one
+    "s.now = s.pool[int(x[0]) % 2]; s.now.v = x.sum()", "s.new.v = x.sum(); s.cur, s.new = s.new, s.cur",
+    "s.pool.append(s.pool.pop(0)); s.pool[0].v = x.sum()", "s.ring.rotate(1); s.ring[0].v = x.sum()",
+    "s.cur.v = s.cur.v + x.sum(); s.cur = s.cur.o", "s.now = s.pool[0]; s.now.seen.append(x.sum())"]
+
+
+def test_objects_that_change_their_places() -> None:
+    state = "[(e.v, e.w, e.seen) for e in (a, b)], [e in (a,) for e in (s.now, s.cur, s.new, *s.pool, *s.ring)]"
+    for_each(named(AGENTS, MOVED, state), check)
+
+
 def test_what_the_call_before_stored_is_read() -> None:
     for number in ("0.0", "np.float64(0)"):
         for_each(named(STATE.format(number), READ, "s"), check)

@@ -77,6 +77,7 @@ from adjit.tracer.guards.source import (
     NO_ATTRIBUTES,
     Source,
     attribute_reader,
+    by_first_paths,
     checksum,
     function_behind,
     has_attributes,
@@ -149,8 +150,8 @@ class Reachability:
     """
 
     def __init__(self, roots: Sequence[Any], known: Reachability | None = None, host: Sequence[Any] = ()):
-        """Follow `roots`. `known`: sources that were reached before from the same roots; their names are looked for from the beginning.
-        `host`: functions that the program calls, so that what they read is no part of the trace."""
+        """Follow `roots`. `known`: sources that were reached before from the same roots, which keep their paths; their names are looked for
+        from the beginning. `host`: functions that the program calls, so that what they read is no part of the trace."""
         mentions = Mentions() if known is None or host else known.mentions
         hidden = tuple(part for function in host for part in _parts_of(function))
         while True:
@@ -161,7 +162,7 @@ class Reachability:
             mentions = walk.mentions()
         self.mentions: Mentions = mentions
         self.names = mentions.names
-        self.found = walk.found
+        self.found: list[Source] = walk.found if known is None else by_first_paths(known.found, walk.found)
         self.codes, self.asking, self.compares_type = walk.codes, walk.asking, walk.compares_type
         self.not_only_called = walk.not_only_called
         self.stored_variables, self.held, self.tables = walk.stored_variables, walk.held, walk.tables

@@ -198,21 +198,26 @@ def read_slot(slot: MemberDescriptorType, value: Any) -> Any:
         return MISSING
 
 
-def elsewhere(before: Iterable[Source], after: Iterable[Source]) -> Iterator[Source]:
-    """Yield the sources from `before` that are found `after` by another path, with this path: an object changed its place."""
-    places = {place: source for source in before if (place := _place_of(source)) is not None}
+def by_first_paths(before: Iterable[Source], after: Iterable[Source]) -> list[Source]:
+    """The sources behind a trace, those of places that were there `before` by the path that they had: an object may be found by another one
+    now, and what is stored in it is in the same place."""
+    places: dict[Any, str] = {place: source.path for source in before if (place := _place_of(source)) is not None}
     known = {source.key for source in before}
-    for source in after:
-        place = None if source.key in known else _place_of(source)
-        if place in places:
-            yield places[place]._replace(path=source.path)
+    return [source if source.key in known else source._replace(path=places.get(_place_of(source), source.path)) for source in after]
 
 
 def _place_of(source: Source) -> tuple[Any, ...] | None:
-    """What is equal for sources of one attribute or item, whatever their paths; None for others."""
+    """What is equal for sources of one attribute or item, or of the length or keys of one container, whatever their paths; None for
+    others."""
     read = source.read
-    named = isinstance(read, partial) and read.func in (getattr, read_item) and is_scalar(read.args[1])
-    return (read.func, id(source.holder), read.args[1], type(read.args[1])) if isinstance(read, partial) and named else None
+    if not isinstance(read, partial):
+        return None
+    if read.func in (len, tuple) and len(read.args) == 1:
+        return read.func, id(read.args[0]), source.path.endswith("[...]")
+    if read.func is read_slot:
+        return read.func, id(read.args[1]), id(read.args[0])
+    named = read.func in (getattr, read_item) and is_scalar(read.args[1])
+    return (read.func, id(source.holder), read.args[1], type(read.args[1])) if named else None
 
 
 def read_within(read: Callable[[], Any], step: Callable[..., Any], name: Any) -> Any:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -64,3 +67,22 @@ class StateArrays:
             return True
         read = self._read_anyway or id(array) in self._observation.read or id(array) in self._observation.viewed
         return id(array) in self._scope.captures and not read
+
+
+def shared_arrays(sources: Iterable[Source], may_store: Callable[[Source], bool], moved: Collection[int]) -> Iterator[Source]:
+    """Guards of arrays that several places hold, where the function may store in one of them, or what it stores elsewhere is such an array,
+    by identity among `moved`: that they hold one array still. While they do, a trace of `previous = current; current = new` cannot tell the
+    places apart, nor that the first store changed anything."""
+    places: dict[int, list[Source]] = {}
+    for source in sources:
+        if is_ndarray(source.value):
+            places.setdefault(id(source.value), []).append(source)
+    for identity, held in places.items():
+        if len(held) > 1 and (identity in moved or any(map(may_store, held))):
+            reads = tuple(source.read for source in held)
+            yield Source(" is ".join(source.path for source in held), partial(_hold_one, reads), True, held[0].holder, False)
+
+
+def _hold_one(reads: tuple[Callable[[], Any], ...]) -> bool:
+    first = reads[0]()
+    return all(is_(read(), first) for read in reads[1:])

@@ -95,6 +95,8 @@ class StoredPlaces:
                 stored |= both[0]
                 read |= both[1]
                 texts |= texts_of(code)
+        self._stored = frozenset(name for code in known.codes for _, name in stored_and_read(code)[0])
+        self._fills = any(map(changes_containers, known.codes))
         self._reset = frozenset[Name]().union(*(reset_by(code) for code in known.codes if code.co_name != "__init__"))
         modules = {source.path for source in known.found if _is_module_of_library(source.value)} - {
             source.path for source in known.found if not _is_module_of_library(source.value)}
@@ -117,6 +119,10 @@ class StoredPlaces:
     def is_reset(self, source: Source) -> bool:
         """True if the function sets a place anew, and does more than to add to it."""
         return _name_of(source) in self._reset
+
+    def may_be(self, source: Source) -> bool:
+        """True if the function may store in a place, whatever it reads there."""
+        return not self._stored.isdisjoint(names_in(source.path)) or (self._fills and base_of(type(source.holder)) is not None)
 
     def _is_compared(self, source: Source) -> bool:
         """True for what an object holds that may be an operand of `==`, where this does more than to ask whether it is the other one.

@@ -45,7 +45,8 @@ class TemplateMaker:
     """Makes templates. `outside` are the objects that are older than the trace, by identity, `sources` the places where arrays are bound,
     and `results` the arrays that the function returns. Others of `scope` that it stored become `arrays`, further results. `made` holds
     the objects that calls make anew, and their tables of attributes, by identity. `parts` say what the values are made of, and `moved`
-    are the places whose values of the call before are stored in other places. With `of_regions` those of regions are among the `arrays`."""
+    are the places whose values of the call before are stored in other places; so are arrays from outside, `arrays_moved`, by identity.
+    With `of_regions` those of regions are among the `arrays`."""
 
     def __init__(self, outside: Collection[int], places: Collection[Source], results: Sequence[Any], scope: Scope | None,
                  of_regions: bool = False):
@@ -53,6 +54,7 @@ class TemplateMaker:
         self.sources = {id(source.value): source for source in places}
         self.parts: list[Part] = []
         self.moved: list[Source] = []
+        self.arrays_moved: set[int] = set()
         self.arrays: list[Any] = []
         self.first = len(results)       # number of the first of them; the caller says so once all results are known
         self._of_arrays: dict[int, int] = {}
@@ -74,6 +76,7 @@ class TemplateMaker:
             return lambda results, made: made[number] if number in made else self._templates[number](results, made)
         if id(value) in self.outside and id(value) in self.sources and is_ndarray(value):       # also one that the trace writes to
             read = self.sources[id(value)].read
+            self.arrays_moved.add(id(value))
             self.parts.append((CONSTANT, MOVED))
             return lambda *_: read()
         if isinstance(value, TracedArray) or (type(value) in FRESH and contains_traced(value)) or id(value) in WRITTEN:
