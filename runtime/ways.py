@@ -10,6 +10,7 @@ from adjit.ir.errors import Location
 from adjit.ir.graph import walk
 from adjit.ir.ops.guard import Outcome
 from adjit.runtime import settings
+from adjit.runtime.compile_graph import DeferredPipeline
 from adjit.runtime.program import Program
 from adjit.tracer.user_location import warn_user
 
@@ -39,7 +40,7 @@ class WayLimits:
         """Count a trace, which is for a call that missed a guard if there are outcomes."""
         self.traces += bool(outcomes)
         self._waiting = 0
-        if sum(1 for _ in walk(program.planned)) < LARGE_OPS:
+        if isinstance(program.pipeline, DeferredPipeline) or sum(1 for _ in walk(program.planned)) < LARGE_OPS:     # found on disk: quick
             self._large.clear()
         else:
             self._large.append(weakref.ref(program))
