@@ -777,8 +777,10 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
             compile, static=static, donate=donate, backend=backend, device=device, threads=threads, memory_budget=memory_budget,
             flush_subnormals=flush_subnormals, roll_loops=roll_loops, saved_dtype=saved_dtype,
             shadow=shadow, batch=batch, matmul_precision=matmul_precision)
-    if isinstance(fun, (staticmethod, classmethod)):
+    if isinstance(fun, (staticmethod, classmethod, property)):
         raise TypeError(f"compile cannot decorate a {type(fun).__name__}: put @{type(fun).__name__} above @compile")
+    if inspect.iscoroutinefunction(fun):
+        raise TypeError(f"compile takes a function that returns arrays, and {function_name(fun)} is async: compile what it calls")
     if not callable(fun):
         raise TypeError(f"compile takes a function, got {fun!r}")
     if isinstance(fun, CompiledFunction):

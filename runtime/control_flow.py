@@ -159,6 +159,10 @@ def cond(pred: Any, true_fun: Callable[[*Ts], R], false_fun: Callable[[*Ts], R],
     >>> float(cond(True, np.sin, np.cos, 0.0))
     0.0
     """
+    for branch in (true_fun, false_fun):
+        if not callable(branch):
+            raise TypeError(f"cond takes functions as branches, got a {branch.__class__.__name__}: cond(p, lambda: x, lambda: y); "
+                            "numpy.where(p, x, y) chooses between values")
     if not is_tracing():
         return true_fun(*operands) if bool(pred) else false_fun(*operands)
     if issubclass(type(pred), (bool, np.bool_)):

@@ -42,7 +42,7 @@ def choose_arguments(fun: Callable[..., Any], args: Sequence[Any], argnums: Sequ
         if not -len(args) <= number < len(args):
             raise NonDifferentiableError(
                 f"{transform}: argnums names argument {number}, but {name} was called with {len(args)} positional arguments",
-                find_user_location(), hint="pass the argument by position; keyword arguments are not differentiated")
+                find_user_location(), hint="pass it by position; arguments passed by keyword are differentiated by name: argnames='x'")
         positions.append(number % len(args))
     if len(set(positions)) < len(positions):
         raise NonDifferentiableError(f"{transform}: argnums {tuple(argnums)} names an argument twice", find_user_location())

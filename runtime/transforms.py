@@ -196,6 +196,8 @@ def vjp(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     >>> pullback(np.array([1.0, 10.0]))
     (array([ 3., 40.]), array([ 1., 20.]))
     """
+    if not primals:
+        raise TypeError("vjp takes the function and its arguments: value, pullback = vjp(f, x)")
     numbers = tuple(range(len(primals)))
     forward, backward = _programs(fun, numbers, "vjp", has_aux)
     if is_tracing() and not any(isinstance(leaf, ArrayWrapper) for leaf in flatten(primals)[0]):
@@ -261,6 +263,8 @@ def hvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     >>> hvp(lambda x: np.sum(x ** 3), (np.array([1.0, 2.0]),), (np.array([1.0, 1.0]),))
     array([ 6., 12.])
     """
+    if not isinstance(primals, (tuple, list)):
+        raise TypeError(f"hvp takes a tuple of arguments, and one of directions: hvp(f, (x,), (v,)), got a {type(primals).__name__}")
     _, product = jvp(grad(fun, tuple(range(len(primals)))), primals, tangents)
     return product[0] if len(primals) == 1 else product
 
@@ -376,8 +380,11 @@ def argument_numbers(argnums: Argnums) -> int | tuple[int, ...]:
         return operator.index(argnums)      # type: ignore[arg-type]
     except TypeError:
         names = isinstance(argnums, str) or (isinstance(argnums, (tuple, list)) and all(isinstance(name, str) for name in argnums))
+        is_argument = isinstance(argnums, float) or hasattr(argnums, "dtype")
         raise TypeError(f"argnums takes positions of arguments, an int or a tuple of ints, not {argnums!r}"
-                        + (f"; names go to argnames={argnums!r}" if names else "")) from None
+                        + (f"; names go to argnames={argnums!r}" if names else "")
+                        + ("; a transform takes the function, and gives one that takes the arguments: grad(f)(x)" if is_argument else "")
+                        ) from None
 
 
 def as_tuple(numbers: int | tuple[int, ...]) -> tuple[int, ...]:

@@ -79,6 +79,8 @@ def vmap(fun: Function | None = None, in_axes: Any = 0, out_axes: Any = 0, axis_
     if fun is None:
         return functools.partial(vmap, in_axes=in_axes, out_axes=out_axes, axis_size=axis_size)
     entries, spec = flatten((in_axes, out_axes))
+    if any(hasattr(entry, "shape") and entry.shape for entry in entries):
+        raise TypeError("vmap takes the function, and gives one that takes the arguments: vmap(f)(x); in_axes is an array here")
     for entry in entries:
         if isinstance(entry, bool) or not hasattr(entry, "__index__"):
             raise TraceError(f"vmap of {describe(fun)}: an axis of in_axes or out_axes is {entry!r}", find_user_location(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -51,8 +52,13 @@ _READERS = {
 """Remedies for functions of NumPy that read the memory of their arguments, by name: they are in C, so that no frame names them."""
 
 
+_DRAW = re.compile(r"\b(random|rng|generator)\.\w+\(")
+
+
 def remedy_for_readers(location: Location | None) -> str:
     """What to write in place of a function that reads the memory of a traced array on the user's line."""
     line = "" if location is None else location.source()
+    if _DRAW.search(line):
+        return "draw by a key, aj.random.normal(key, shape) * scale + mean; or draw standard numbers outside, and pass them"
     return next((remedy for name, remedy in _READERS.items() if f"{name}(" in line), "use functions of NumPy: this one reads the memory of "
                 "its arguments, which a traced array does not have")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.ir.errors import UnsupportedError
+from adjit.ir.errors import TraceError, UnsupportedError
 from adjit.ir.types import dtype_kind
 from adjit.tracer.array import PythonBool, TracedArray, wrap
 from adjit.tracer.caught_errors import is_caught
@@ -265,13 +265,18 @@ def _deepcopy(self: TracedArray, memo: Any = None) -> TracedArray:
     return _copy(self, "K")
 
 
+def _pickled(self: TracedArray, protocol: int = 0) -> Any:
+    raise TraceError("a traced array is pickled, and it has no values while the function is traced", find_user_location(),
+                     hint="return it, and pickle what the compiled function gives")
+
+
 def install() -> None:
     """Give `TracedArray` its operators and methods."""
     members: dict[str, Callable[..., Any]] = {
         "astype": _astype, "reshape": _reshape, "transpose": _transpose, "copy": _copy, "flatten": _flatten, "fill": _fill,
         "sort": _sort, "partition": _partition, "compress": _compress, "conj": _conjugate, "conjugate": _conjugate,
         "__divmod__": _divmod, "__round__": _round, "view": _view,
-        "__rdivmod__": _rdivmod, "__copy__": _deepcopy, "__deepcopy__": _deepcopy,
+        "__rdivmod__": _rdivmod, "__reduce_ex__": _pickled, "__copy__": _deepcopy, "__deepcopy__": _deepcopy,
         "__array_namespace__": array_namespace,
     }
     for name, ufunc in _BINARY.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -32,6 +33,10 @@ _OF_VALUES = ("read-only", "Singular matrix", "positive definite", "converge", "
 iterates over a traced one, would end the loop."""
 
 
+_STAND_IN = re.compile(r", got '1(\.0)?'$")
+"""Words of an error about what stands in for an argument."""
+
+
 class _Succeeded(Exception):
     """What stands for the error of a function of NumPy that has none."""
 
@@ -54,7 +59,7 @@ def as_numpy_raises(error: Exception, function: Callable[..., Any] | None, args:
         return error
     if is_caught_as_numpys(type(error)) or is_caught_as_numpys(type(theirs)):
         return type(theirs)(*theirs.args).with_traceback(error.__traceback__)
-    message, ours = str(theirs).strip(), error.message if isinstance(error, AdjitError) else str(error)
+    message, ours = _STAND_IN.sub("", str(theirs).strip()), error.message if isinstance(error, AdjitError) else str(error)
     first, *rest = ours.split("\n")
     rest = [line.strip() for line in rest if line.strip() not in message]
     own = [first] if first not in message and message not in first else []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import GeneratorType
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ import numpy as np
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Value
-from adjit.tracer.array import TracedArray, unwrap, without_labels
+from adjit.tracer.array import TracedArray, contains_traced, unwrap, without_labels
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.flow.lifted_numbers import LiftedNumber
 from adjit.tracer.pending_number import PendingNumber
@@ -91,10 +93,25 @@ def arrays_in(result: Tree, written: Sequence[tuple[int, Value]]) -> list[Any]:
 
 def check_result(leaf: Any, tree: TreeSpec, index: int) -> None:
     """Raise `UnsupportedError` if leaf number `index` of a result cannot be part of a result."""
-    if isinstance(leaf, (TracedArray, np.ndarray, float, complex, np.generic)) or is_static(leaf):
+    if isinstance(leaf, (TracedArray, np.ndarray, float, complex, np.generic)):
+        return
+    if is_static(leaf):
+        if callable(leaf) and _holds_traced(leaf):
+            raise UnsupportedError(f"the function returns a {type(leaf).__name__} that holds a traced array, at result{paths(tree)[index]}",
+                                   find_user_location(), hint="return the array, and make the function of it outside of the compiled one")
         return
     if isinstance(leaf, PendingNumber):
         leaf.refuse()
     kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}"
     raise UnsupportedError(f"the function returns a {kind} at result{paths(tree)[index]}, neither an array nor a tree of arrays",
                            find_user_location(), hint="return arrays, numbers, or dicts, lists, tuples and dataclasses of them")
+
+
+def _holds_traced(function: Any) -> bool:
+    """True if a function, or another callable object, can use a traced array later: then its trace has ended."""
+    held = [*(getattr(function, "__defaults__", None) or ()), *getattr(function, "__dict__", {}).values(), *getattr(function, "args", ()),
+            *getattr(function, "keywords", {}).values(), getattr(function, "__self__", None)]
+    for cell in getattr(function, "__closure__", None) or ():
+        with suppress(ValueError):      # an empty one
+            held.append(cell.cell_contents)
+    return any(isinstance(each, GeneratorType) or contains_traced((each,)) for each in held)

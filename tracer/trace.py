@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
-from adjit.ir.errors import DTypeError, Refusal, TraceError
+from adjit.ir.errors import AdjitError, DTypeError, Refusal, TraceError
 from adjit.ir.graph import Graph, Value
 from adjit.tracer.array import WRITTEN, TracedArray, TracedNDArray, unwrap, wrap
 from adjit.tracer.array_checks import is_ndarray
@@ -429,6 +429,8 @@ def _stores_watched(scope: Scope, places: StoredPlaces, roots: Sequence[Any], co
             scope.added = partial(places.added, log)
             yield log
     except BaseException as error:
+        if not isinstance(error, AdjitError):
+            _settle(error, scope)
         flow = None if scope.root.values is None else scope.root.values.flow
         after = Reachability(roots, places.known, scope.host_functions)
         again = flow is not None and (
@@ -448,6 +450,26 @@ def _stores_watched(scope: Scope, places: StoredPlaces, roots: Sequence[Any], co
         raise
     finally:
         scope.added = dict
+
+
+def _settle(error: BaseException, scope: Scope) -> None:
+    """Give an exception of the user's the numbers of this call in place of traced ones, which end with the trace."""
+    values, builder = scope.root.values, scope.builder
+    if values is None or not isinstance(builder, GraphBuilder):
+        return
+
+    def number(held: Any) -> Any:
+        if not isinstance(held, TracedArray):
+            return held
+        with suppress(TraceError, UnknownValueError):
+            result = _result_of(values.array(unwrap(held), builder))
+            return result.item() if held.weak else result
+        return held
+
+    if any(isinstance(held, TracedArray) for held in error.args):
+        error.args = tuple(map(number, error.args))
+    for name, held in vars(error).items():
+        vars(error)[name] = number(held)
 
 
 def _store_values(scope: Scope, places: StoredPlaces, after: Reachability, log: ContainerLog) -> bool:
@@ -559,6 +581,9 @@ def _in_order(graph: Graph, signature: CallSignature, captured: Sequence[Value])
     return replace(graph, params=params, param_roles=tuple(roles[value] for value in params))
 
 
+_WANTS_NUMBER = ("__bool__ should return bool", "returned non-float (type Traced", "returned non-int (type Traced")
+"""Words of Python's errors about methods of the user's classes."""
+
 _WANTS_MEMORY = ("must be numpy.ndarray, not TracedND", "TracedNDArray to numpy.ndarray", "bytes-like object is required, not 'TracedND")
 """Words of errors of functions in C that read the memory of their arguments."""
 
@@ -578,6 +603,9 @@ def _call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any
                 hint = "for scipy.sparse.linalg.factorized(A) call splu(A).solve" if is_solver else "call it by aj.pure_callback"
                 raise TraceError(f"a function that is written in C takes NumPy's own arrays, and got a traced one ({text})",
                                  location_of(error) or find_user_location(), hint=hint) from error
+            if any(words in text for words in _WANTS_NUMBER):
+                error.add_note("Python takes no traced array from such a method: write bool(...), float(...) or int(...) around what it "
+                               "returns, which asks for the number of this call")
             if "TracedNDArray'" in text and "'str'" not in text and "'NoneType'" not in text:
                 error.add_note("A traced array, which stands for a NumPy array, met an object that takes none. Convert what another "
                                "library holds outside of the compiled function: np.asarray(a)")

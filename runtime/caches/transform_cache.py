@@ -30,7 +30,7 @@ class _Store:
 _others: OrderedDict[Any, _Store] = OrderedDict()
 
 
-def kept(fun: Callable[..., Any], key: Hashable, make: Callable[[], T]) -> T:
+def kept(fun: Callable[..., Any], key: str | tuple[Any, ...], make: Callable[[], T]) -> T:
     """`make()` at the first call for this function and key, afterwards the same object.
 
     Python functions, and those of transforms, hold their own cached transforms, so both are freed at the same time. For other callables
@@ -38,7 +38,7 @@ def kept(fun: Callable[..., Any], key: Hashable, make: Callable[[], T]) -> T:
     `TypeError` if `fun` is not callable.
     """
     if not callable(fun):
-        raise TypeError(f"a transform takes a function, got {fun!r}")
+        raise TypeError(f"{key if isinstance(key, str) else key[0]} takes a function as its first argument, got {fun!r}")
     made = _store(fun).made
     if key not in made:
         made[key] = make()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import pickle
 import re
 import statistics
 from pathlib import Path
@@ -423,3 +424,60 @@ def test_permutations_by_numpys_generators_name_ours() -> None:
     rng = np.random.default_rng(0)
     with pytest.raises(UnsupportedError, match=r"adjit\.random\.permutation\(key, x\)"):
         aj.compile(lambda x: rng.permutation(x))(np.ones(3))
+
+
+class OfMethods:
+    def __init__(self, held):
+        self.held = held
+
+    def __bool__(self):
+        return self.held > 0
+
+    def __float__(self):
+        return self.held
+
+
+def squares(x):
+    return np.sum(x * x)
+
+
+async def later(x):
+    return x
+
+
+def test_what_is_typed_wrong_says_what_to_type():
+    x, generator = np.arange(3.0), np.random.default_rng(0)
+    for call, kind, words in (
+        (lambda: aj.grad(squares, x), TypeError, r"grad\(f\)\(x\)"),
+        (lambda: aj.vmap(squares, x), TypeError, r"vmap\(f\)\(x\)"),
+        (lambda: aj.vjp(squares), TypeError, r"pullback = vjp\(f, x\)"),
+        (lambda: aj.hvp(squares, x, x), TypeError, r"hvp\(f, \(x,\), \(v,\)\)"),
+        (lambda: aj.grad(squares)(x=x), aj.errors.NonDifferentiableError, "argnames='x'"),
+        (lambda: aj.scan(0.0, squares, x), TypeError, "scan takes a function as its first argument"),
+        (lambda: aj.cond(True, x, x), TypeError, "cond takes functions as branches, got a ndarray"),
+        (lambda: aj.compile(property(squares)), TypeError, "put @property above @compile"),
+        (lambda: aj.compile(later), TypeError, "later is async"),
+        (lambda: aj.compile(lambda x: generator.normal(x, 1))(x), TraceError, r"draw by a key, aj\.random\.normal"),
+        (lambda: aj.compile(lambda x: pickle.dumps(x))(x), TraceError, "pickle what the compiled function gives"),
+        (lambda: aj.compile(lambda n: np.zeros(n))(2.0), aj.errors.DTypeError, "single integer\n"),
+        (lambda: aj.compile(lambda k: lambda x: x * k)(3.0), UnsupportedError, "returns a function that holds a traced array"),
+    ):
+        with pytest.raises(kind, match=words):
+            call()
+    for function in (lambda x: 1.0 if OfMethods(x) else 2.0, lambda x: float(OfMethods(x))):
+        with pytest.raises(TypeError) as caught:
+            aj.compile(function)(3.0)
+        assert "write bool(...), float(...)" in caught.value.__notes__[0]
+
+
+def test_exceptions_hold_the_numbers_of_the_call():
+    def f(x):
+        error = ValueError("too large", x, np.float64(x) * 2, x * np.ones(2))
+        error.number = x
+        raise error
+
+    with pytest.raises(ValueError, match="too large") as caught:
+        aj.compile(f, backend="interpret")(3.0)
+    _, number, double, both = caught.value.args
+    assert (number, type(number), double, caught.value.number) == (3.0, float, 6.0, 3.0)
+    np.testing.assert_array_equal(both, [3, 3])
