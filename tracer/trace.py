@@ -454,15 +454,15 @@ def _stores_watched(scope: Scope, places: StoredPlaces, roots: Sequence[Any], co
 
 def _settle(error: BaseException, scope: Scope) -> None:
     """Give an exception of the user's the numbers of this call in place of traced ones, which end with the trace."""
-    values, builder = scope.root.values, scope.builder
-    if values is None or not isinstance(builder, GraphBuilder):
+    values = scope.root.values
+    if values is None:
         return
 
     def number(held: Any) -> Any:
         if not isinstance(held, TracedArray):
             return held
         with suppress(TraceError, UnknownValueError):
-            result = _result_of(values.array(unwrap(held), builder))
+            result = _value_in_call(values, held, scope)
             return result.item() if held.weak else result
         return held
 
