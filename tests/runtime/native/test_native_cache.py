@@ -13,7 +13,7 @@ import pytest
 
 import adjit as aj
 from adjit.codegen.llvm.target import host_targets
-from adjit.runtime.caches import graph_cache
+from adjit.runtime import compile_graph
 from adjit.runtime.native import code as native_code
 from adjit.runtime.native.code import native_is_supported
 
@@ -47,7 +47,7 @@ def test_a_hit_and_a_miss_are_told() -> None:
 
 def test_another_llvm_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     origin()
-    for module in (native_code, graph_cache):
+    for module in (native_code, compile_graph):
         monkeypatch.setattr(module, "compiler", lambda: ("0.1.0", "llvmlite 0.99", "LLVM 99.0.0"))
     assert "compiled: not in the disk cache" in origin()
     monkeypatch.undo()
