@@ -444,3 +444,5 @@ def test_places_and_numbers_are_operands() -> None:
     row.copy_(w * 3)                    # a gradient arrives at a view at a place that is an operand
     x.sum().backward()
     assert w.grad.tolist() == [3.0] * 8
+    (w.flip(0)[::2] * 2).sum().backward()       # a pad between elements is filled before they are written
+    assert w.grad.tolist() == [3.0, 5.0] * 4

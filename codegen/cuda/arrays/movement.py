@@ -26,10 +26,12 @@ MOST_MOVES = 8
 
 def lower_movement(op: Op, memory: Memory) -> list[Launch]:
     """The launches of a movement op or a constant, in order."""
-    moves = [single for moves in moves_of(op, memory.shared) for move in moves for single in _one_by_one(move) if single.count]
-    if op.name not in UPDATES:          # each element is written once, so the order does not matter
-        return [_launch_of(op, moves[start:start + MOST_MOVES], memory) for start in range(0, len(moves), MOST_MOVES)]
-    return [_launch(op, move, memory) for move in moves]
+    launches: list[Launch] = []
+    for step in moves_of(op, memory.shared):        # a pad between elements fills first, and the elements overwrite
+        moves = [single for move in step for single in _one_by_one(move) if single.count]
+        most = 1 if op.name in UPDATES else MOST_MOVES      # in a step of others each element is written once, in any order
+        launches += [_launch_of(op, moves[start:start + most], memory) for start in range(0, len(moves), most)]
+    return launches
 
 
 def base_of(op: Op, memory: Memory) -> list[Launch]:
