@@ -57,6 +57,8 @@ from adjit.tracer.guards.state_trees import StateTrees
 from adjit.tracer.guards.stored_values import (
     StoredPlaces,
     StoredValue,
+    bound_methods,
+    check_bound,
     containers_changed_by,
     kept_as_they_are,
     library_attributes,
@@ -258,7 +260,8 @@ class _FunctionTrace:
     def run(self) -> None:
         """Run the function, and check what it leaves to no program."""
         scope, known = self.scope, self.known
-        containers = containers_changed_by(known)
+        self.bound = bound_methods(known)
+        containers = [*containers_changed_by(known), *(container for _, container, _ in self.bound)]
         with _stores_watched(scope, self.places, self.roots, containers, self.observation, bool(self.numbers)) as self.log, \
                 types_asked(known):
             self.log.numbers = self.numbers.numbers(self.before)
@@ -300,6 +303,7 @@ class _FunctionTrace:
         """Find what the function stored, and collect the results of the graph: of the function, stored arrays, contents of written ones.
         Raises `TraceError` for what calls cannot store."""
         scope, log, after = self.scope, self.log, self.after
+        check_bound(self.bound, log)
         self.state = StateArrays(scope, self.observation, self.arrays, after, self.numbers, self.trees)
         filled = changed_arguments(self.nodes, self.traced, self.given, self.signature)
         self.stores = stores = stores_of(self.places, log, after, scope, arrays_in(self.result, self.updates))

@@ -192,6 +192,19 @@ def test_objects_that_change_their_places() -> None:
     for_each(named(AGENTS, MOVED, state), check)
 
 
+def test_methods_that_were_bound_before() -> None:
+    """Such methods change containers unseen: what they add to lists is found, the rest is refused, with the container as it was."""
+    setup = "log, tot, ring = [1.0], {'s': 0.0}, deque([], 2)\nadd, put, get, keep = log.append, tot.__setitem__, tot.get, ring.append"
+    state = "(log, tot, list(ring))"
+    bodies = "add(x.sum()); tot['s'] = tot['s'] + x[0]", "add(x.sum())", "keep(x.sum())", "r = get('s'); tot['s'] = r + x[0]; x = x + r"
+    for_each(named(setup, bodies, state), check)
+    for body, name in (("put('s', x[0])", "dict by put"), ("add(x[0]); log.append(x[1])", "list by add")):
+        function, now = make(setup, body, state)
+        with pytest.raises(AdjitError, match=f"changes a {name}, a method that was bound before"):
+            aj.compile(function)(np.ones(3))
+        assert now() == [[1.0], {"s": 0.0}, []], body
+
+
 def test_what_the_call_before_stored_is_read() -> None:
     for number in ("0.0", "np.float64(0)"):
         for_each(named(STATE.format(number), READ, "s"), check)

@@ -125,6 +125,25 @@ class ContainerLog(UseLog):
         elif base is deque or (base is list and name not in _APPENDING):
             written.clear()         # items are at other places now
 
+    def note_bound(self, container: Any, name: str) -> bool:
+        """Log what a method that was bound to a container before the trace did to it unseen: that it added items to a list or a deque, or
+        read. False if it changed the container otherwise."""
+        number = id(container)
+        if number not in self.kinds:
+            return True
+        kind: Any = self.kinds[number][1]
+        base: Any = base_of(kind)
+        if name not in _BLIND[base]:
+            self.note_read(container, ALL, asked=True)
+        if self._is_complete(number):
+            return True
+        items, then = list(base.__iter__(container)), self.before[number]
+        if base not in (list, deque) or any(change.container is container for change in self.changes) or not (
+                len(items) > len(then) and all(map(is_, items, then))):
+            return False
+        self.note_change(container, base, "extend", (items[len(then):],))
+        return True
+
     def counted(self, container: Any, base: Any, args: tuple[Any, ...]) -> Any:
         """A tally of the number at a key that the function did not store; None if there is none."""
         number, keys = id(container), _keys(base, args)

@@ -31,6 +31,7 @@ from types import (
     MappingProxyType,
     MemberDescriptorType,
     MethodType,
+    MethodWrapperType,
     ModuleType,
     SimpleNamespace,
 )
@@ -335,6 +336,8 @@ class _Walk:
                 yield Source(f"{path}.__self__", partial(getattr, value, "__self__"), value.__self__, value)
             elif not isinstance(value.__self__, (ModuleType, type)):
                 self.follow(value.__self__, path)
+        elif isinstance(value, MethodWrapperType):      # table.__setitem__, bound
+            self.follow(value.__self__, path)
         elif isinstance(value, (attrgetter, methodcaller)):
             self.names |= {name for text in value.__reduce__()[1] if isinstance(text, str) for name in text.split(".")}
         elif isinstance(value, ModuleType):

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from types import CellType, ModuleType
+from types import BuiltinFunctionType, CellType, MethodWrapperType, ModuleType
 from typing import Any, NamedTuple
 
 from adjit.ir.errors import TraceError
@@ -340,6 +340,24 @@ def containers_changed_by(known: Reachability) -> list[Any]:
     return [value for path, value in (*found, *known.held)
             if not filled.isdisjoint(names_in(path)) or not any(is_ndarray(item) or isinstance(item, ArrayWrapper) for item in (
                 value.values() if isinstance(value, dict) else value))]
+
+
+def bound_methods(known: Reachability) -> list[tuple[str, Any, str]]:
+    """Methods that were bound to containers before a trace (`add = log.append`): path, container, and name of each."""
+    return [(source.path, source.value.__self__, source.value.__name__) for source in known.found
+            if isinstance(source.value, (BuiltinFunctionType, MethodWrapperType)) and base_of(type(source.value.__self__))]
+
+
+def check_bound(methods: Sequence[tuple[str, Any, str]], log: ContainerLog) -> None:
+    """Log what methods that were bound before the trace did to their containers. Raises `TraceError` for one that did more than to add
+    items to a list."""
+    for path, container, name in methods:
+        if not log.note_bound(container, name):
+            kind = type(container).__name__
+            log.restore([id(container)])
+            raise TraceError(f"the compiled function changes a {kind} by {path}, a method that was bound before: later calls would not "
+                             "change it again", find_user_location(),
+                             hint=f"call the method of the {kind} in the function: place.{name}(...)")
 
 
 def _name_of(source: Source) -> Name | None:
