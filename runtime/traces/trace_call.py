@@ -49,7 +49,7 @@ def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
                             written=snapshot.written)
         guarded = flow is not None
         try:
-            trace, captured, flow = trace_ways(fun, args, kwargs, static_names, signature, known, outcomes, flow)
+            trace, captured, flow = trace_ways(fun, args, kwargs, static_names, signature, known, outcomes, flow, snapshot)
         except NotLiftable as error:
             snapshot.restore()
             reads = {source for source in error.sources if source[0] == READ}

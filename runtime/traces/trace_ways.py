@@ -39,19 +39,20 @@ MAX_TRACES = 4
 
 def trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], static_names: frozenset[str],
                signature: CallSignature, arrays: KnownArrays, outcomes: Sequence[Outcome],
-               flow: FlowGraph | None) -> tuple[Trace, Captured | None, FlowGraph | None]:
-    """Trace `fun`, and return the last trace, with the ways that are known; None for these if guards alone are right."""
+               flow: FlowGraph | None, start: Snapshot) -> tuple[Trace, Captured | None, FlowGraph | None]:
+    """Trace `fun`, and return the last trace, with the ways that are known; None for these if guards alone are right. `start` is what each
+    trace begins with."""
     make = partial(trace_with_tensors, fun, args, kwargs, static_names, signature, arrays)
-    return _Ways(make, flow, outcomes, function_name(fun), lambda: Snapshot(Reachability(trace_roots(fun, signature)).found)).trace()
+    return _Ways(make, flow, outcomes, function_name(fun), lambda: Snapshot(Reachability(trace_roots(fun, signature)).found), start).trace()
 
 
 class _Ways:
     """The ways that are known, and how many traces of each kind are left. `make(outcomes, flow)` makes a trace, `snapshot` notes what the
-    function reaches."""
+    function reaches, which `start` has from before the first trace."""
 
     def __init__(self, make: Callable[..., tuple[Trace, Captured | None]], flow: FlowGraph | None, outcomes: Sequence[Outcome], name: str,
-                 snapshot: Callable[[], Snapshot]):
-        self.make, self.flow, self.outcomes, self.name, self.snapshot = make, flow, outcomes, name, snapshot
+                 snapshot: Callable[[], Snapshot], start: Snapshot):
+        self.make, self.flow, self.outcomes, self.name, self.snapshot, self.start = make, flow, outcomes, name, snapshot, start
         self.left, self.lifts, self.forwards, self.explorations = MAX_TRACES, MAX_LIFTS, MAX_FORWARDED, MAX_EXPLORATIONS
         self.repeated = False       # whether the last trace should have shown all
 
@@ -68,6 +69,7 @@ class _Ways:
             except (Exception, FlowMismatch, NotLiftable, TraceAgain) as error:
                 if not self.recovers(error, known):
                     raise
+                self.start.restore()    # also what the function had stored before it raised an exception of its own
                 continue
             if flow is not None and flow.forwarded:
                 self.forward(flow, captured)

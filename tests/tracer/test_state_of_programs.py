@@ -229,6 +229,18 @@ def test_what_python_decides_by_what_the_call_before_stored() -> None:
                                            err_msg=body)
 
 
+def test_a_call_that_raises_changes_state_once() -> None:
+    """Where a call before went another way, and the trace is made again without what is known of the ways."""
+    setup = "s = SimpleNamespace(v=-2.0, t=(0.0, 1.0))"
+    body = "if x[0] > 0: return 0\n    s.t = (s.v * 0.5, s.t[0])\n    if s.v < 0: raise ValueError('bad')"
+    function, state = make(setup, body, "s.t")
+    compiled = aj.compile(function)
+    compiled(np.ones(3))
+    with pytest.raises(ValueError, match="bad"):
+        compiled(-np.ones(3))
+    assert state() == [-1.0, 0.0]
+
+
 def test_traces_that_end_half_way_leave_nothing_behind() -> None:
     """A trace that asks for what the call before stored, and cannot have it, has not counted, appended or bound anything."""
     setup = "s = SimpleNamespace(best=None, total=0.0, n=0, found=[], last=[0.0])"
