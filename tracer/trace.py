@@ -337,7 +337,7 @@ class _FunctionTrace:
         guards = make_guards(self.before, after, self.captures, self.own | self.stores.keys | inputs.keys(), read, forms, viewed, rebound,
                              self.trees)
         shared = shared_arrays(self.before.values(), self.places.may_be, self.stores.make.arrays_moved)
-        self.guards = replace(guards, fixed=(*guards.fixed, *shared, *self.stores.others, *self.others),
+        self.guards = replace(guards, fixed=(*guards.fixed, *shared, *self.stores.make.viewed, *self.stores.others, *self.others),
                               numbers=tuple({each.capture: each for each in inputs.values()}.values()),
                               distinct=bool(rebound) and any(map(compares_objects, after.codes)))
 

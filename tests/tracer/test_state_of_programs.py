@@ -229,6 +229,22 @@ def test_what_python_decides_by_what_the_call_before_stored() -> None:
                                            err_msg=body)
 
 
+def test_views_that_are_stored() -> None:
+    """A view of an array from outside stays one; of an array that the same call writes to, it is refused."""
+    setup = "s = SimpleNamespace(buf=np.zeros(4), win=None)"
+    check(setup, "s.win = s.buf[1:3]; x = x + s.buf.sum()", "(s.win[:].tolist(), s.buf)")
+    function, state = make(setup, "s.win = s.buf[1:3]", "s.buf")
+    aj.compile(function, backend="interpret")(np.ones(3))
+    view = function.__globals__["s"].win
+    view[:] = 5.0
+    assert state() == [0.0, 5.0, 5.0, 0.0]
+
+    function, state = make(setup, "if s.win is not None: s.win[:] = x[0]\n    s.buf[0] = x[0]; s.win = s.buf[1:3]", "(s.buf, s.win)")
+    with pytest.raises(AdjitError, match="stores a view of an array from outside that it writes to"):
+        aj.compile(function, backend="interpret")(np.ones(3))
+    assert state() == [[0.0] * 4, None]
+
+
 def test_a_call_that_raises_changes_state_once() -> None:
     """Where a call before went another way, and the trace is made again without what is known of the ways."""
     setup = "s = SimpleNamespace(v=-2.0, t=(0.0, 1.0))"

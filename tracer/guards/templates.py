@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from adjit.ir.builder import GraphBuilder
+from adjit.ir.errors import TraceError
 from adjit.tracer.array import FRESH, WRITTEN, TracedArray, contains_traced
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_wrapper import ArrayWrapper
@@ -19,6 +21,7 @@ from adjit.tracer.guards.source import MISSING, Source, is_scalar, own_attribute
 from adjit.tracer.guards.tallies import counted_again, is_tally
 from adjit.tracer.pending_number import PendingNumber
 from adjit.tracer.scope import Scope
+from adjit.tracer.user_location import find_user_location
 
 Template = Callable[[Sequence[Any], dict[int, Any]], Any]
 """Function of the results of a call, and of the objects that were made for it, by number."""
@@ -55,6 +58,7 @@ class TemplateMaker:
         self.parts: list[Part] = []
         self.moved: list[Source] = []
         self.arrays_moved: set[int] = set()
+        self.viewed: list[Source] = []      # places of arrays of which a view is stored: the guards say that they hold them still
         self.arrays: list[Any] = []
         self.first = len(results)       # number of the first of them; the caller says so once all results are known
         self._of_arrays: dict[int, int] = {}
@@ -79,6 +83,11 @@ class TemplateMaker:
             self.arrays_moved.add(id(value))
             self.parts.append((CONSTANT, MOVED))
             return lambda *_: read()
+        if is_ndarray(value) and (held := self._holding(value)) is not None:
+            view = np.ndarray.view(value, np.ndarray)
+            self.viewed.append(held)
+            self.parts.append((CONSTANT, MOVED))
+            return lambda *_: view.view()
         if isinstance(value, TracedArray) or (type(value) in FRESH and contains_traced(value)) or id(value) in WRITTEN:
             return self._array(value)
         if is_scalar(value) and type(value).__module__ in ("builtins", "numpy"):
@@ -110,6 +119,12 @@ class TemplateMaker:
                 del self._numbers[identity], self.made[identity]
             raise
 
+    def _holding(self, value: np.ndarray) -> Source | None:
+        """The place of an array from outside whose memory an array is a view of: writes through it are writes to that array."""
+        root = _owner(value)
+        return None if root is value else next((source for source in self.places if is_ndarray(source.value) and id(
+            source.value) in self.outside and _owner(source.value) is root), None)
+
     def end(self) -> None:
         """Let go of what the trace stored, once all templates are made."""
         self.made.clear()
@@ -140,6 +155,12 @@ class TemplateMaker:
             if not self._of_regions:
                 self.parts.append((CONSTANT, "dead"))
                 return lambda *_: array
+        if not self._of_regions and isinstance(array, TracedArray) and array.alias is not None and self.scope is not None and any(
+                array.alias.base is taken.cell for taken in self.scope.taken.values()):
+            made_at = array.scope.builder.made_at(array.value) if isinstance(array.scope.builder, GraphBuilder) else None
+            raise TraceError("the compiled function stores a view of an array from outside that it writes to: in later calls it would not "
+                             "follow the array", made_at or find_user_location(),
+                             hint="store a copy, a[1:3].copy(), or take the view where it is used")
         if id(value) not in self._results and id(value) not in self._of_arrays:
             place = len(self.arrays)
             self.arrays.append(value)
@@ -213,6 +234,13 @@ def holds_traced(value: Any) -> bool:
     if isinstance(value, dict):
         return any(map(holds_traced, value.values()))
     return isinstance(value, (TracedArray, ArrayWrapper)) or id(value) in WRITTEN
+
+
+def _owner(array: np.ndarray) -> np.ndarray:
+    """The array that owns the memory of an array."""
+    while isinstance(base := np.ndarray.base.__get__(array), np.ndarray):       # type: ignore[attr-defined]
+        array = base
+    return array
 
 
 def slots_of_class(kind: type) -> list[MemberDescriptorType]:
