@@ -183,7 +183,8 @@ CASES: list[tuple[OpDefinition, list[str], dict[str, Any], type[AdjitError], str
     (ops.iota, [], {"dtype": F64, "shape": (2,), "axis": 1}, ShapeError, "axis 1 is out of range for f64[2]"),
     (ops.iota, [], {"dtype": BOOL, "shape": (2,), "axis": 0}, DTypeError, "an integer or float dtype is needed, got bool[2]"),
     *((op, ["f64[2,3,4]"], attrs, ShapeError, "square matrices are needed, got f64[2,3,4]") for op, attrs in (
-        (ops.cholesky, {}), (ops.eigh, {"lower": True}), (ops.eigvalsh, {"lower": True}), (ops.eig, {}), (ops.eigvals, {}))),
+        (ops.cholesky, {}), (ops.inverse, {"transposed": False}), (ops.eigh, {"lower": True}),
+        (ops.eigvalsh, {"lower": True}), (ops.eig, {}), (ops.eigvals, {}))),
     *((op, ["f64[2,0]"], attrs, ShapeError, "matrices with elements are needed, got f64[2,0]") for op, attrs in (
         (ops.lu, {}), (ops.qr, {"complete": False}), (ops.qr_raw, {}),
         (ops.column_order, {}), (ops.svd, {"full": False}), (ops.svdvals, {}))),
