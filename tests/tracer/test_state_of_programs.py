@@ -184,7 +184,8 @@ s = SimpleNamespace(now=None, cur=a, new=b, pool=[a, b], ring=deque([a, b]))
 MOVED = [       # objects from outside that change their places, and what is stored in them by the new one
     "s.now = s.pool[int(x[0]) % 2]; s.now.v = x.sum()", "s.new.v = x.sum(); s.cur, s.new = s.new, s.cur",
     "s.pool.append(s.pool.pop(0)); s.pool[0].v = x.sum()", "s.ring.rotate(1); s.ring[0].v = x.sum()",
-    "s.cur.v = s.cur.v + x.sum(); s.cur = s.cur.o", "s.now = s.pool[0]; s.now.seen.append(x.sum())"]
+    "s.cur.v = s.cur.v + x.sum(); s.cur = s.cur.o", "s.now = s.pool[0]; s.now.seen.append(x.sum())",
+    "s.pool[0].v = x.sum(); s.pool[0] = s.cur = s.new = b; s.ring.clear(); b.o = b"]
 
 
 def test_objects_that_change_their_places() -> None:

@@ -200,10 +200,18 @@ def read_slot(slot: MemberDescriptorType, value: Any) -> Any:
 
 def by_first_paths(before: Iterable[Source], after: Iterable[Source]) -> list[Source]:
     """The sources behind a trace, those of places that were there `before` by the path that they had: an object may be found by another one
-    now, and what is stored in it is in the same place."""
+    now, and what is stored in it is in the same place. What was stored in objects that nothing leads to any more is among them."""
+    before = list(before)
     places: dict[Any, str] = {place: source.path for source in before if (place := _place_of(source)) is not None}
     known = {source.key for source in before}
-    return [source if source.key in known else source._replace(path=places.get(_place_of(source), source.path)) for source in after]
+    found = [source if source.key in known else source._replace(path=places.get(_place_of(source), source.path)) for source in after]
+    holders = {id(source.holder) for source in found}
+    for source in before:       # of objects that nothing leads to now
+        if id(source.holder) not in holders and not source.inherited and _place_of(source) is not None:
+            now = source.read()
+            if now is not source.value and now is not MISSING:
+                found.append(source._replace(value=now))
+    return found
 
 
 def _place_of(source: Source) -> tuple[Any, ...] | None:
