@@ -748,15 +748,13 @@ def compile(fun: Callable[..., Any] | None = None, *, static: Names = (), donate
 
     `device="cuda"` compiles for an NVIDIA GPU, the current one, `"cuda:1"` or 1 for the second: results are arrays there (`np.asarray(y)`
     copies one), arrays of NumPy's are copied there at each call, and those of `aj.device_put` are used as they are. What has no code there
-    is refused with its line. Without `device` a function is compiled for where its tensors and arrays are: for a card if one of them is
-    there, else for the CPU.
+    is refused with its line. Without `device` it is compiled for where its tensors and arrays are: a card if one is there, else the CPU.
 
     `matmul_precision` says how many digits a card keeps of float32 in products of matrices: "highest" keeps all. "tf32" rounds both factors
     to 11 digits in base 2, "bf16" to 8, for arithmetic that is many times as fast; "high" takes three products of 11 digits, which keep
     about 21. Sums are float32. It is a permission: products with fewer than 8 rows or columns keep all digits, and so do all on the CPU.
 
-    `mode`, `fullgraph` and `dynamic` are options of `torch.compile`, and change nothing: programs are whole, and each is for the shapes of
-    its arguments.
+    `mode`, `fullgraph` and `dynamic` are options of `torch.compile`, and change nothing: programs are whole, each for its shapes.
 
     Raises `ValueError` or `TypeError` for invalid arguments, `UnsupportedError` for a backend or device that is not available, or does not
     support an option. The call raises `DonationError` before anything is written if a donated buffer cannot be used, and, with nothing
