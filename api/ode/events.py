@@ -19,6 +19,9 @@ from adjit.tracer.user_location import find_user_location
 Function = Callable[..., Any]
 State = dict[str, Any]
 
+EVENTS = 16
+"""Times of an event that does not end the integration, unless the user says how many."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Found:
@@ -42,7 +45,7 @@ class Events:
         self.key = self.functions, most, self.terminal, self.direction
 
     @classmethod
-    def of(cls, events: Any, most: int) -> Events:
+    def of(cls, events: Any, most: int | None) -> Events:
         functions = () if events is None else (events,) if callable(events) else tuple(events)
         if not all(map(callable, functions)):
             raise TraceError("solve_ivp: events are functions of (t, y), or a list of them", find_user_location())
@@ -50,7 +53,10 @@ class Events:
             if terminal is not None and (not isinstance(terminal, (bool, int, np.bool_, np.integer)) or terminal < 0):
                 raise TraceError(f"solve_ivp: terminal is {terminal!r}", find_user_location(),
                                  hint="True, False, or how often the event occurs until it ends the integration")
-        return cls(functions, most)
+        made = cls(functions, most or EVENTS)
+        if most is None and all(made.terminal):
+            made = cls(functions, max(made.terminal, default=1))
+        return made
 
     def bound(self, functions: Sequence[Function]) -> BoundEvents:
         return BoundEvents(self, functions)
@@ -117,6 +123,10 @@ class BoundEvents:
             regular = flag & (slope != 0)
             part = part - np.where(regular, left, 0.0) / np.where(regular, slope, 1.0)
         return np.clip(part, 0.0, 1.0)
+
+    def are_complete(self, last: State) -> Any:
+        """True if no event occurred more often than there are places."""
+        return np.all(last["counts"] <= self.events.most) if self.functions else np.asarray(True)
 
     def results(self, last: State, unravel: Function) -> tuple[Any, Any]:
         if not self.functions:

@@ -25,7 +25,7 @@ from adjit.solve.problem import Problem, Vectors, run
 from adjit.tracer.array import TracedArray, as_traced
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.tracebacks import user_frames_only
-from adjit.tracer.trees import flatten
+from adjit.tracer.trees import flatten, unflatten
 from adjit.tracer.user_location import find_user_location, return_location
 
 Function = Callable[..., Any]
@@ -40,9 +40,9 @@ class OdeResult:
     """Outcome of `solve_ivp`; a tree.
 
     `t`, `y`: the times that were asked for, and the states there, with times as first axis of each array; without `t_eval` the last time
-    and state. `success`: True if the end of the interval or a terminal event was reached. `nsteps`: steps that were tried; `nfev`:
-    evaluations of the right-hand side in them. `t_events`, `y_events`: for each event its times, NaN behind the last one, and the states.
-    `sol`: the solution as a function of time, or None.
+    and state. `success`: True if the end of the interval or a terminal event was reached, and all events are there. `nsteps`: steps that
+    were tried; `nfev`: evaluations of the right-hand side in them. `t_events`, `y_events`: for each event its times, NaN behind the last
+    one, and the states. `sol`: the solution as a function of time, or None.
 
     >>> import numpy as np
     >>> found = solve_ivp(lambda t, y: -y, (0.0, 1.0), 1.0, t_eval=np.array([0.5, 1.0]))
@@ -63,7 +63,7 @@ class OdeResult:
 @user_frames_only
 def solve_ivp(fun: Function, t_span: tuple[Any, Any], y0: Any, method: str = "RK45", t_eval: Any = None, dense_output: bool = False,
               events: Any = None, args: tuple[Any, ...] = (), *, rtol: float = 1e-3, atol: Any = 1e-6, first_step: float | None = None,
-              max_step: float = np.inf, max_steps: int = 10_000, max_events: int = 1, gradient: str = "steps") -> OdeResult:
+              max_step: float = np.inf, max_steps: int = 10_000, max_events: int | None = None, gradient: str = "steps") -> OdeResult:
     """The solution of y' = fun(t, y, *args) from `y0` at `t_span[0]` to `t_span[1]`, which may be before; as `scipy.integrate.solve_ivp`.
 
     `y0` is a number, an array, or a tree of them, and becomes float64; `fun` returns the like. `method`: "RK45", of Dormand and Prince,
@@ -72,8 +72,10 @@ def solve_ivp(fun: Function, t_span: tuple[Any, Any], y0: Any, method: str = "RK
     within steps. Its ends may be any numbers of the interval.
 
     `events`: a function `event(t, y, *args)` of a number, or a list of such, with the attributes `terminal` and `direction` of SciPy's:
-    the times at which it is zero. `max_events` times of each are returned. A terminal event ends the integration; states at later times of
-    `t_eval` are NaN. `dense_output` returns the solution as a function of time, which takes memory for `max_steps` steps.
+    the times at which it is zero: all of them, outside of compiled functions. In one `max_events` times of each are returned, 16 unless
+    told otherwise, or as many as end the integration; NaN follows the last, and `success` is False if there were more. A terminal event
+    ends the integration; states at later times of `t_eval` are NaN. `dense_output` returns the solution as a function of time, which takes
+    memory for `max_steps` steps.
 
     `gradient="steps"` differentiates the steps, to any order, from checkpoints: the derivative of what is computed. "adjoint" solves the
     adjoint equations backward in time: first derivatives in reverse mode, in the memory of a state, as accurate as the tolerances; without
@@ -123,7 +125,26 @@ def solve_ivp(fun: Function, t_span: tuple[Any, Any], y0: Any, method: str = "RK
 
     result: OdeResult = run(fun, "solve_ivp", (method, dense_output, found.key, max_steps, gradient), solve, tuple(t_span), y0, t_eval,
                             tuple(args), rtol, atol, first_step, max_step)
-    return result
+    if max_events is not None or not found.functions or not all(type(times) is np.ndarray for times in result.t_events):
+        return result
+    most = found.most
+    while not result.success and not np.isnan([times[-1] for times in result.t_events]).all():      # there may be more
+        most *= 4
+        result = solve_ivp(fun, t_span, y0, method, t_eval, dense_output, events, args, rtol=rtol, atol=atol, first_step=first_step,
+                           max_step=max_step, max_steps=max_steps, max_events=most)
+    return _without_rest(result)
+
+
+def _without_rest(result: OdeResult) -> OdeResult:
+    """A result whose events end with the last one."""
+    counts = [int(np.count_nonzero(~np.isnan(times))) for times in result.t_events]
+    return dataclasses.replace(result, t_events=[times[:n] for times, n in zip(result.t_events, counts, strict=True)],
+                               y_events=[_first(n, tree) for n, tree in zip(counts, result.y_events, strict=True)])
+
+
+def _first(count: int, tree: Any) -> Any:
+    leaves, spec = flatten(tree)
+    return unflatten(spec, [states[:count] for states in leaves])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,7 +252,8 @@ def integrate(f: Function, begin: Any, end: Any, y: Any, times: Any, vectors: Ve
     else:
         t, found = times, unravel(last["ys"] if count else np.zeros((0, y.shape[0]), dtype))
     evaluations = method.evaluations * last["steps"] + 2
-    return OdeResult(t, found, last["stop"] & ~last["failed"], last["steps"], evaluations, t_events, y_events, sol)
+    success = last["stop"] & ~last["failed"] & events.are_complete(last)
+    return OdeResult(t, found, success, last["steps"], evaluations, t_events, y_events, sol)
 
 
 def _step(f: Function, s: State, end: Any, forward: Any, settings: Settings, events: Any) -> State:

@@ -152,6 +152,16 @@ def test_events() -> None:
     swings = solve_ivp(lambda t, y: [y[1], -y[0]], (0.0, 20.0), [1.0, 0.0], events=sixth_zero, max_events=8, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(swings.t_events[0] / np.pi, [0.5, 1.5, 2.5, 3.5, 4.5, 5.5, np.nan, np.nan], rtol=1e-8)
     np.testing.assert_allclose(swings.t, 5.5 * np.pi, rtol=1e-8)
+    for count, time in ((2, 5.0), (40, 125.0)):      # all of them, as SciPy; in a program as many as there are places
+        def crossings(omega: Any, time: float = time) -> Any:
+            return solve_ivp(lambda t, y: [y[1], -y[0]], (0.0, time), [0.0, omega], events=lambda t, y: y[0] - 0.5, rtol=1e-9, atol=1e-9)
+
+        found, inside = crossings(1.0), aj.compile(crossings)(1.0)
+        theirs = scipy_solve_ivp(lambda t, y: [y[1], -y[0]], (0.0, time), [0.0, 1.0], events=lambda t, y: y[0] - 0.5, rtol=1e-9, atol=1e-9)
+        assert found.t_events[0].shape == theirs.t_events[0].shape == (count,)
+        np.testing.assert_allclose(found.t_events[0], theirs.t_events[0], rtol=1e-6)
+        assert found.y_events[0].shape == (count, 2)
+        assert (bool(found.success), bool(inside.success), inside.t_events[0].shape) == (True, count <= 16, (16,))
     flight = aj.value_and_grad(lambda v: solve_ivp(ball, (0.0, 100.0), [0.0, v], events=hit, rtol=1e-8, atol=1e-8).t)
     np.testing.assert_allclose(flight(10.0), (20 / 9.81, 2 / 9.81), rtol=1e-10)
 
