@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable
 
 from adjit.ir.graph import Value
-from adjit.ir.ops.arithmetic import add, divide, floor, multiply, negative, reciprocal, rint, sign, square, subtract
+from adjit.ir.ops import external_elliptic  # noqa: F401   it states them
+from adjit.ir.ops.arithmetic import add, divide, floor, multiply, negative, reciprocal, sign, square, subtract
 from adjit.ir.ops.comparison import equal, less
 from adjit.ir.ops.complex_numbers import complex, imag, real
 from adjit.ir.ops.creation import full_like
@@ -425,102 +426,6 @@ def _spence_slope(y: Value, x: Value) -> Value:
 
 _function("spence", _spence_slope)
 
-# -- elliptic integrals, by Carlson's symmetric ones (DLMF 19.25), which do not cancel
-
-
-def _rd(x: Value, y: Value, z: Value) -> Value:
-    return call("elliprd", x, y, z)
-
-
-def _complete_d(m: Value) -> Value:
-    """(K - E) / m."""
-    return scaled(_rd(_number(m, 0.0), one_minus(m), _number(m, 1.0)), 1.0 / 3.0)
-
-
-def _incomplete_d(phi: Value, m: Value) -> Value:
-    """(F - E) / m: that of the angle within half a turn, and twice the complete one for each turn."""
-    turns = rint(scaled(phi, 1.0 / math.pi))
-    angle = subtract(phi, scaled(turns, math.pi))
-    s, c = sin(angle), cos(angle)
-    part = scaled(multiply(multiply(s, square(s)), _rd(square(c), one_minus(multiply(m, square(s))), _number(m, 1.0))), 1.0 / 3.0)
-    return add(part, scaled(multiply(turns, _complete_d(m)), 2.0))
-
-
-def _delta(phi: Value, m: Value) -> Value:
-    return sqrt(one_minus(multiply(m, square(sin(phi)))))
-
-
-def _f_slope(f: Value, phi: Value, m: Value) -> Value:
-    """Derivative of F(phi, m) in m."""
-    return divide(subtract(subtract(f, _incomplete_d(phi, m)), divide(multiply(sin(phi), cos(phi)), _delta(phi, m))),
-                  scaled(one_minus(m), 2.0))
-
-
-_function("ellipk", lambda y, m: divide(subtract(y, _complete_d(m)), scaled(one_minus(m), 2.0)))
-_function("ellipkm1", lambda y, p: divide(subtract(scaled(_rd(_number(p, 0.0), p, _number(p, 1.0)), 1.0 / 3.0), y), scaled(p, 2.0)))
-_function("ellipe", lambda y, m: scaled(_complete_d(m), -0.5))
-_function("ellipkinc", lambda y, phi, m: reciprocal(_delta(phi, m)), _f_slope)
-_function("ellipeinc", lambda y, phi, m: _delta(phi, m), lambda y, phi, m: scaled(_incomplete_d(phi, m), -0.5))
-
-
-def _amplitude_slope(u: Value, m: Value) -> Value:
-    """Derivative of the amplitude in m, as F(amplitude, m) = u."""
-    phi = call("ellipj", u, m, output=3)
-    return negative(multiply(_f_slope(u, phi, m), call("ellipj", u, m, output=2)))
-
-
-def _jacobi(output: int) -> Callable[[Value, Value], Value]:
-    return lambda u, m: call("ellipj", u, m, output=output)
-
-
-_sn, _cn, _dn = (_jacobi(output) for output in range(3))
-_functions(
-    "ellipj", 2,       # DLMF 22.13.1
-    (lambda y, u, m: multiply(_cn(u, m), _dn(u, m)), lambda y, u, m: multiply(_cn(u, m), _amplitude_slope(u, m))),
-    (lambda y, u, m: negative(multiply(_sn(u, m), _dn(u, m))), lambda y, u, m: negative(multiply(_sn(u, m), _amplitude_slope(u, m)))),
-    (lambda y, u, m: negative(multiply(m, multiply(_sn(u, m), _cn(u, m)))),
-     lambda y, u, m: negative(divide(add(scaled(square(_sn(u, m)), 0.5), multiply(multiply(m, multiply(_sn(u, m), _cn(u, m))),
-                                                                                 _amplitude_slope(u, m))), y))),
-    (lambda y, u, m: _dn(u, m), lambda y, u, m: _amplitude_slope(u, m)))
-
-
-def _rd_mixed(y: Value, x: Value, z: Value, other: Value) -> Value:
-    """Derivative of R_D(x, other, z) in x: by Euler and Poisson's equation (DLMF 19.18.5), from R_F, whose derivative it is."""
-    return divide(subtract(y, _rd(other, z, x)), scaled(subtract(z, x), 2.0))
-
-
-def _rd_last(d: Value, x: Value, y: Value, z: Value) -> Value:
-    """Derivative of R_D in z: the function is homogeneous of degree -3 / 2."""
-    total = add(multiply(x, _rd_mixed(d, x, z, y)), multiply(y, _rd_mixed(d, y, z, x)))
-    return negative(divide(add(scaled(d, 1.5), total), z))
-
-
-_function("elliprf", lambda f, x, y, z: scaled(_rd(y, z, x), -1.0 / 6.0), lambda f, x, y, z: scaled(_rd(z, x, y), -1.0 / 6.0),
-          lambda f, x, y, z: scaled(_rd(x, y, z), -1.0 / 6.0))        # DLMF 19.18.1
-
-
-def _rg_slope(x: Value, y: Value, z: Value) -> Value:
-    """Derivative of R_G in x, from DLMF 19.21.9, 19.21.11 and the homogeneity of degree 1 / 2."""
-    return subtract(scaled(call("elliprf", x, y, z), 0.25), scaled(multiply(x, _rd(y, z, x)), 1.0 / 12.0))
-
-
-def _rj_slope(j: Value, x: Value, y: Value, z: Value, p: Value) -> Value:
-    """Derivative of R_J in x: partial fractions of the integral's 1 / ((t + x) (t + p))."""
-    return divide(subtract(j, _rd(y, z, x)), scaled(subtract(p, x), 2.0))
-
-
-def _rj_last(j: Value, x: Value, y: Value, z: Value, p: Value) -> Value:
-    """Derivative of R_J in p: the function is homogeneous of degree -3 / 2."""
-    total = add(multiply(x, _rj_slope(j, x, y, z, p)), multiply(y, _rj_slope(j, y, z, x, p)))
-    return negative(divide(add(scaled(j, 1.5), add(total, multiply(z, _rj_slope(j, z, x, y, p)))), p))
-
-
-_function("elliprg", lambda g, x, y, z: _rg_slope(x, y, z), lambda g, x, y, z: _rg_slope(y, z, x), lambda g, x, y, z: _rg_slope(z, x, y))
-_function("elliprj", _rj_slope, lambda j, x, y, z, p: _rj_slope(j, y, z, x, p), lambda j, x, y, z, p: _rj_slope(j, z, x, y, p), _rj_last)
-_function("elliprd", lambda d, x, y, z: _rd_mixed(d, x, z, y), lambda d, x, y, z: _rd_mixed(d, y, z, x), _rd_last)
-_function("elliprc", lambda c, x, y: divide(subtract(c, reciprocal(sqrt(x))), scaled(subtract(y, x), 2.0)),
-          lambda c, x, y: divide(subtract(c, divide(sqrt(x), y)), scaled(subtract(x, y), 2.0)))
-
 # -- hypergeometric functions: DLMF 13.3.15, 13.3.22, 15.5.1
 
 PARAMETER = "the derivative in a parameter has no closed form"
@@ -606,22 +511,6 @@ _function("eval_sh_jacobi", DEGREE, PARAMETER, PARAMETER, _of_lower_degree(
     lambda n, p, q, x: n, lambda n, p, q, x: call("eval_sh_jacobi", n, plus(p, 2.0), plus(q, 1.0), x)))
 _function("lpmv", DEGREE, DEGREE, lambda y, m, v, x: divide(       # DLMF 14.10.5
     subtract(multiply(multiply(v, x), y), multiply(add(v, m), call("lpmv", m, plus(v, -1.0), x))), plus(square(x), -1.0)))
-
-# -- the arithmetic-geometric mean, by the complete integral of the first kind (DLMF 19.8.5)
-
-
-def _mean_slope(mean: Value, a: Value, b: Value) -> Value:
-    """Derivative of pi / 4 (a + b) / K(m) in a, with m = ((a - b) / (a + b))^2."""
-    total = add(a, b)
-    ratio = divide(subtract(a, b), total)
-    m = square(ratio)
-    k = call("ellipk", m)
-    slope = divide(subtract(k, _complete_d(m)), scaled(one_minus(m), 2.0))
-    inner = divide(multiply(scaled(multiply(slope, ratio), 4.0), b), multiply(k, total))
-    return scaled(divide(one_minus(inner), k), 0.25 * math.pi)
-
-
-_function("agm", _mean_slope, lambda mean, a, b: _mean_slope(mean, b, a))
 
 # -- Voigt's profile, by the Faddeeva function
 

@@ -170,6 +170,32 @@ def test_derivatives_in_parameters() -> None:
         np.testing.assert_allclose(found, wanted, rtol=2e-9, err_msg=f"{name} {at}")
 
 
+OF_EQUAL_ARGUMENTS = (
+    ("elliprc", 0, (1.0, 1.0), -1 / 6), ("elliprc", 1, (1.0, 1.000000001), -0.3333333329333333),
+    ("elliprc", 0, (3.0, -1.0), -0.01014108490909782), ("elliprd", 0, (1.0, 2.0, 1.0), -0.2306075997535376),
+    ("elliprd", 2, (1.0, 2.0, 1.000000000001), -0.6918227992594024), ("elliprd", 0, (1.0, 1.000001, 1.0005), -0.2998392567216899),
+    ("elliprd", 1, (2000.0, 0.001, 0.001), -8385.25281933128), ("elliprd", 2, (0.0, 2.0, 2.0), -0.4685853098838902),
+    ("elliprd", 0, (2.0, 3.0, 2.003), -0.04556254793474453), ("elliprj", 0, (1.0, 2.0, 3.0, 1.0), -0.1510798431258454),
+    ("elliprj", 3, (1.0, 1.0, 2.0, 1.000000001), -0.4612151988615536), ("elliprj", 1, (0.0, 5.0, 5.0001, 5.002), -0.01580043470967928),
+    ("elliprj", 3, (1.0, 1.0, 1.0, 1.0), -0.6), ("elliprg", 2, (0.0, 0.0, 4.0), 0.125),
+    ("ellipkinc", 1, (1e-4, 0.3), 1.666666667833334e-13),
+    ("ellipkinc", 1, (0.5, 1.0), 0.02506756659521003), ("agm", 0, (1.0, 1.0), 0.5))
+OF_EQUAL_ARGUMENTS_TWICE = (
+    ("elliprd", 0, (1.0, 2.0, 1.0), 0.242070586198), ("elliprd", 2, (1.0, 1.0, 1.0), 1.60714285714), ("elliprc", 0, (1.0, 1.0), 0.15))
+
+
+def test_derivatives_of_elliptic_integrals_where_arguments_are_near_each_other() -> None:
+    """Against mpmath in 50 digits."""
+    def slopes(points: Any) -> list[Any]:
+        return [aj.grad(getattr(scipy.special, name), place)(*at) for (name, place, *_), at in zip(OF_EQUAL_ARGUMENTS, points, strict=True)]
+
+    found = aj.compile(slopes, backend="interpret")([at for *_, at, _ in OF_EQUAL_ARGUMENTS])
+    np.testing.assert_allclose(found, [wanted for *_, wanted in OF_EQUAL_ARGUMENTS], rtol=1e-11)
+    for name, place, at, wanted in OF_EQUAL_ARGUMENTS_TWICE:
+        second = aj.compile(aj.grad(aj.grad(getattr(scipy.special, name), place), place), backend="interpret")
+        np.testing.assert_allclose(second(*at), wanted, rtol=1e-8, err_msg=f"{name} {at}")
+
+
 def test_derivatives_in_parameters_at_the_edges() -> None:
     """0 where a share is 0 or 1 whatever the parameter."""
     x = np.array([0.0, np.inf, 1e-200, 800.0])
