@@ -10,7 +10,7 @@ import numpy as np
 from adjit.ir.errors import ArgumentError, UnsupportedError
 from adjit.ir.types import real_dtype
 from adjit.linalg import rules
-from adjit.linalg.decompositions import eigh, svd
+from adjit.linalg.decompositions import svd
 from adjit.linalg.functions import floating as as_float
 from adjit.linalg.functions import norm, solve_triangular, stands_for
 from adjit.runtime.transforms import stop_gradient
@@ -27,37 +27,74 @@ def _inverted(s: Any, bound: Any) -> Any:
 
 
 @rules.pure_vjp
-def _pseudoinverse(a: Any, bound: Any) -> Any:
-    """Pseudoinverse of a tall matrix, singular values up to `bound` times the largest one left out. The rule holds where the rank is
-    constant (Golub and Pereyra, 1973)."""
-    u, s, vh = svd(a, full_matrices=False)
+def _pseudoinverse(a: Any, bound: Any, hermitian: bool) -> Any:
+    """Pseudoinverse of a tall or Hermitian matrix, singular values up to `bound` times the largest one left out."""
+    u, s, vh = svd(a, full_matrices=False, hermitian=hermitian)
     inverted = _inverted(s, bound * np.max(s, axis=-1, keepdims=True))
     return (rules.adjoint(vh) * inverted[..., None, :]) @ rules.adjoint(u)
 
 
-def _pseudoinverse_forward(a: Any, bound: Any) -> tuple[Any, Any]:
-    p = _pseudoinverse(a, bound)
-    return p, (a, p)
+def _pseudoinverse_forward(a: Any, bound: Any, hermitian: bool) -> tuple[Any, Any]:
+    p = _pseudoinverse(a, bound, hermitian)
+    return p, (a, bound, hermitian, p)
 
 
-def _pseudoinverse_backward(residuals: Any, cotangent: Any) -> tuple[Any, None]:
-    """Of dP = -P dA P + (1 - P A) dAᴴ Pᴴ P + P Pᴴ dAᴴ (1 - A P)."""
-    a, p = residuals
-    turned = rules.adjoint(cotangent)
-    square, inner = p @ rules.adjoint(p), p @ turned
-    found = turned @ square - a @ (inner @ square) + rules.adjoint(p) @ (inner - inner @ (p @ a))
-    return found - rules.adjoint(p) @ cotangent @ rules.adjoint(p), None
+def _pseudoinverse_backward(residuals: Any, cotangent: Any) -> tuple[Any, None, None]:
+    """Of dP = -P dA P + Rᴴ with R = Pᴴ P dA (1 - P A) + (1 - A P) dA P Pᴴ, where nothing is left out but zeros: the rank is constant then
+    (Golub and Pereyra, "The differentiation of pseudo-inverses and nonlinear least squares problems whose variables separate", 1973).
+
+    A matrix C = A - A P A that is left out turns the vectors that are kept. P is an odd function of singular values, 1 / s or 0, so what
+    mixes a kept value s and another one t has quotients of differences (Daleckii and Krein) of the values s, -s, t, -t: R / s² becomes
+    (R + Rᴴ t / s) / (s² - t²), which is the X of X - Pᴴ Xᴴ C - C Xᴴ Pᴴ = R.
+    """
+    a, bound, hermitian, p = residuals
+    turned, projector = rules.adjoint(cotangent), p @ a
+    inner = p @ turned
+    found = (turned - a @ inner) @ (p @ rules.adjoint(p)) + rules.adjoint(p) @ (inner - inner @ projector - rules.adjoint(inner))
+    return _turned(a, bound, hermitian, p, a - a @ projector, found), None, None
+
+
+_pseudoinverse.defvjp(_pseudoinverse_forward, _pseudoinverse_backward)
+
+
+@rules.pure_vjp
+def _turned(a: Any, bound: Any, hermitian: bool, p: Any, c: Any, r: Any) -> Any:
+    """X of X - Pᴴ Xᴴ C - C Xᴴ Pᴴ = R, for the pseudoinverse P of A and what it leaves out, C. By the singular vectors of A, in which it is
+    a pair of equations for each kept value and each other one. X is R, to the bit, where C is 0."""
+    u, s, vh = svd(a, full_matrices=False, hermitian=hermitian)
+    kept = s > bound * np.max(s, axis=-1, keepdims=True)
+    pairs = kept[..., :, None] & ~kept[..., None, :]
+    high, low = np.where(kept, s, 1.0)[..., :, None], np.where(kept, 0.0, s)[..., None, :]
+    ratio = np.where(pairs, low / high, 0.0)
+    weight = ratio / np.where(pairs, (high - low) / high * (1.0 + ratio), 1.0)
+    ratio, weight = ratio + _t(ratio), weight + _t(weight)
+    inside = rules.adjoint(u) @ r @ rules.adjoint(vh)
+    return r + u @ (weight * (ratio * inside + rules.adjoint(inside))) @ vh
+
+
+def _turned_forward(a: Any, bound: Any, hermitian: bool, p: Any, c: Any, r: Any) -> tuple[Any, Any]:
+    x = _turned(a, bound, hermitian, p, c, r)
+    return x, (a, bound, hermitian, p, c, x)
+
+
+def _turned_backward(residuals: Any, cotangent: Any) -> tuple[Any, ...]:
+    """The equations are symmetric; A counts as constant, as factors of a system do."""
+    a, bound, hermitian, p, c, x = residuals
+    y = _turned(a, bound, hermitian, p, c, cotangent)
+    left_out = rules.adjoint(c)
+    of_p = rules.adjoint(x @ (left_out @ y) + y @ (left_out @ x))
+    return None, None, None, of_p, x @ (p @ y) + y @ (p @ x), y
+
+
+_turned.defvjp(_turned_forward, _turned_backward)
 
 
 def _t(a: Any) -> Any:
     return np.swapaxes(a, -2, -1)
 
 
-_pseudoinverse.defvjp(_pseudoinverse_forward, _pseudoinverse_backward)
-
-
 def _pseudoinverse_of(a: Any, bound: Any) -> Any:
-    return _t(_pseudoinverse(_t(a), bound)) if a.shape[-2] < a.shape[-1] else _pseudoinverse(a, bound)
+    return _t(_pseudoinverse(_t(a), bound, False)) if a.shape[-2] < a.shape[-1] else _pseudoinverse(a, bound, False)
 
 
 def _bound(a: Any, rcond: Any, default: float) -> Any:
@@ -73,7 +110,7 @@ def _default_bound(a: Any) -> float:
 
 @stands_for(np.linalg.pinv)
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
-    """Equivalent of `numpy.linalg.pinv`. The derivative is that for matrices of the same rank.
+    """Equivalent of `numpy.linalg.pinv`. The derivative is that for a constant number of singular values above the bound.
 
     `rcond` is 1e-15 in NumPy, and so it is here; `torch.linalg.pinv` has `rtol=eps * max(m, n)` instead.
 
@@ -90,8 +127,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
         default = 1e-15 if rtol is None else _default_bound(x)
         bound = _bound(x, rcond if rtol is None else rtol, default)
         if hermitian:
-            w, v = eigh(x)
-            return (v * _signed_inverse(w, bound)[..., None, :]) @ rules.adjoint(v)
+            return _pseudoinverse(rules.hermitian(rules.from_triangle(x), lower=True), bound, True)
         return _pseudoinverse_of(x, bound)
     if x.ndim != 2:
         raise UnsupportedError("pinv of several matrices without LAPACK", find_user_location(), hint="call it for one after the other")
@@ -101,13 +137,9 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
     return result.T if wide else result
 
 
-def _signed_inverse(w: Any, bound: Any) -> Any:
-    return np.sign(w) * _inverted(np.abs(w), bound * np.max(np.abs(w), axis=-1, keepdims=True))
-
-
 @stands_for(np.linalg.lstsq)
 def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
-    """Equivalent of `numpy.linalg.lstsq`. The derivative of the solution is that for matrices of the same rank.
+    """Equivalent of `numpy.linalg.lstsq`. The derivative of the solution is that for a constant rank.
 
     Whether there are sums of squared residuals depends on the rank: a decision on values, which the program guards. Where a program cannot
     decide on values (in `vmap`, bodies of loops and branches) they are there for any rank, where there are more equations than unknowns.

@@ -53,6 +53,13 @@ def from_triangle(a: Any) -> Any:
 from_triangle.defvjp(lambda a: (from_triangle(a), None), lambda _, cotangent: (0.5 * (cotangent + adjoint(cotangent)),))
 
 
+def hermitian(a: Any, lower: bool) -> Any:
+    """Matrix of which one triangle is given, and the real parts of the diagonal."""
+    diagonal = np.real(np.where(np.eye(a.shape[-1], dtype=bool), a, np.zeros_like(a)))
+    half = np.tril(a, -1) if lower else np.triu(a, 1)
+    return half + adjoint(half) + diagonal
+
+
 @pure_vjp
 def _lower_factor(a: Any) -> Any:
     return cholesky_factor(a)

@@ -175,6 +175,27 @@ def test_derivatives_without_full_rank() -> None:
     assert aj.grad(lambda a: np.linalg.norm(a, "nuc"))(np.zeros((2, 2))).shape == (2, 2)
 
 
+def test_singular_values_that_are_left_out() -> None:
+    """Others than 0 are left out, and turn the vectors of those that are kept: two orders, equal values, stacks, complex numbers."""
+    def weights(a: Any) -> Any:
+        tall, wide = np.linalg.pinv(a, 0.45), np.linalg.lstsq(a[0].T, np.arange(3.0), 0.45)[0]
+        return weighted(tall.real, tall.imag, wide.imag)
+
+    def derivatives(a: Any) -> Any:
+        return aj.value_and_grad(weights)(a), aj.hvp(weights, (a,), (along,))
+
+    random = np.random.default_rng(7)
+    along, pair, basis = (random.normal(size=shape) + 1j * random.normal(size=shape) for shape in ((2, 4, 3), (2, 4, 3), (2, 3, 3)))
+    a = (np.linalg.qr(pair).Q * np.array([[5.0, 4.0, 2.0], [3.0, 3.0, 1.0]])[:, None]) @ np.linalg.qr(basis).Q
+    compiled, step = aj.compile(derivatives, backend="interpret"), 1e-6 * along
+    ((_, gradient), product), ((up, above), _), ((down, below), _) = map(compiled, (a, a + step, a - step))
+    np.testing.assert_allclose(np.sum(np.conjugate(gradient) * along).real, (up - down) / 2e-6, rtol=1e-7)
+    curvature = np.sum(np.conjugate(above - below) * along).real / 2e-6
+    np.testing.assert_allclose(np.sum(np.conjugate(product) * along).real, curvature, rtol=1e-6)
+    equal = aj.grad(lambda a: weighted(np.linalg.pinv(a, hermitian=True)))(np.diag([2.0, 2.0, 3.0]))
+    assert equal[0, 1] == pytest.approx(-np.cos([1.0, 3.0]).mean() / 4, rel=1e-12)
+
+
 @pytest.mark.parametrize("name", ["qr wide", "svd tall", "eigh", "pinv"])
 def test_forward_mode(name: str) -> None:
     function, a = DERIVATIVES[name]

@@ -14,7 +14,7 @@ from adjit.linalg import decompositions, rules
 from adjit.linalg import functions as systems
 from adjit.linalg.functions import floating, square
 from adjit.runtime.transforms import stop_gradient
-from adjit.scipy.linalg.systems import from_bands, hermitian, matrix_transpose
+from adjit.scipy.linalg.systems import from_bands, matrix_transpose
 from adjit.scipy.mirror import mirrors
 from adjit.tracer.array import wrap
 from adjit.tracer.functions.creation import arange
@@ -48,7 +48,7 @@ def eigh(a: Any, b: Any = None, *, lower: bool = True, eigvals_only: bool = Fals
     if b is not None:
         b, triangle = square(b, "eigh"), "L"
         factor = rules.lower_factor(b if lower else rules.adjoint(b))
-        inner = hermitian(a, lower)
+        inner = rules.hermitian(a, lower)
         if type == 1:
             half = systems.solve_triangular(factor, inner, lower=True)
             inner = rules.adjoint(systems.solve_triangular(factor, rules.adjoint(half), lower=True))

@@ -61,7 +61,7 @@ def _solve(a: Any, b: Any, kind: str | None, lower: bool, transposed: bool = Fal
     if kind in ("sym", "symmetric"):
         a = np.tril(a) + matrix_transpose(np.tril(a, -1)) if lower else np.triu(a) + matrix_transpose(np.triu(a, 1))
     if kind in ("her", "hermitian"):
-        a = hermitian(a, lower)
+        a = rules.hermitian(a, lower)
     if kind in ("diagonal", "tridiagonal"):
         beside = 0 if kind == "diagonal" else 1
         a = np.triu(np.tril(a, beside), -beside)
@@ -153,7 +153,7 @@ def pinvh(a: Any, atol: Any = None, rtol: Any = None, lower: bool = True, return
     array([[0.5, 0. ],
            [0. , 0. ]])
     """
-    return _pinv(hermitian(rules.from_triangle(square(a, "pinvh")), lower), atol=atol, rtol=rtol, return_rank=return_rank)
+    return _pinv(rules.hermitian(rules.from_triangle(square(a, "pinvh")), lower), atol=atol, rtol=rtol, return_rank=return_rank)
 
 
 _pinv: Callable[..., Any] = pinv.__wrapped__        # type: ignore[attr-defined]
@@ -168,13 +168,6 @@ def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, chec
     5.0
     """
     return systems.norm(a, ord, axis, keepdims)
-
-
-def hermitian(a: Any, lower: bool) -> Any:
-    """Matrix of which one triangle is given, and the real parts of the diagonal."""
-    diagonal = np.real(np.where(np.eye(a.shape[-1], dtype=bool), a, np.zeros_like(a)))
-    half = np.tril(a, -1) if lower else np.triu(a, 1)
-    return half + rules.adjoint(half) + diagonal
 
 
 @_scipy
