@@ -218,8 +218,8 @@ def _copied_view(operation: Operation, operands: Sequence[Any], array: DeviceLea
     def read() -> Any:
         return run_arrays(operation, [memory, *others])[index]
 
-    def write() -> None:
-        memory.assign(run_arrays(layout.write(operation_at(memory)), [memory, *others, array])[0])
+    def write(content: DeviceLeaf) -> None:
+        memory.assign(run_arrays(layout.write(operation_at(memory)), [memory, *others, content])[0])
 
     array.follow(memory, read, write if layout.writable else None, layout.steps)
     made = new_tensor(array)

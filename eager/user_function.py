@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,7 +32,8 @@ class Context:
         self._constant: set[int] = set()
         self._dirty: tuple[Tensor, ...] = ()
         self._materialize = True
-        self._results: dict[int, Tensor] = {}       # by the tensor that `forward` returned: the tensor that the caller got
+        self._results: dict[int, int] = {}      # by the identity of a saved tensor: the number of the result that it is
+        self._node: Callable[[], Node | None] = lambda: None
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Save operands or results for `saved_tensors`."""
@@ -71,7 +74,28 @@ class Context:
             if saved is not None and saved._writes[0] != version and saved.array.size:
                 raise InPlaceError(f"a tensor of shape {saved.shape} that a function saved was written to in place", find_user_location(),
                                    hint="save a clone(), or do not write to it")
-        return tuple(saved if saved is None else self._results.get(id(saved), saved) for saved, _ in self._saved)
+        return tuple(self._with_history(saved) for saved, _ in self._saved)
+
+    def connect(self, node: Node, results: Mapping[int, int]) -> None:
+        """Note the node of the call, and the numbers of its differentiable `results`, by the identity of what `forward` returned. The
+        context holds neither the node nor its results: the node holds the context, and memory would wait for the collector of cycles."""
+        self._node = weakref.ref(node)
+        assert self._saved is not None
+        for place, (saved, version) in enumerate(self._saved):
+            if id(saved) in results:
+                own = saved.detach() if saved is not None and self.is_dirty(saved) else saved
+                self._saved[place] = own, version
+                self._results[id(own)] = results[id(saved)]
+        self._dirty = ()
+
+    def _with_history(self, saved: Tensor | None) -> Tensor | None:
+        """A saved tensor; one that is a result with the history of that result."""
+        index, node = self._results.get(id(saved)), self._node()
+        if saved is None or index is None or node is None:
+            return saved
+        made: Tensor = saved.detach()
+        made._node, made._index, made._requires_grad = node, index, True
+        return made
 
 
 class FunctionNode(Node):
@@ -193,8 +217,8 @@ class Function:
                     rebase_history(result, node if active[index] else None, None, index)
                 elif active[index]:
                     result._node, result._index, result._requires_grad = node, index, True
-            context._results = {id(item): result for item, result in zip(several, results, strict=True)
-                                if not any(item is arg for arg in args)}
+            context.connect(node, {id(item): index for index, item in enumerate(several) if active[index] and (
+                context.is_dirty(item) or not any(item is arg for arg in args))})
         return tuple(results) if isinstance(returned, tuple) else results[0]
 
     @classmethod

@@ -101,10 +101,10 @@ class DeviceLeaf:
         """Strides, in elements, that a tensor of this content has in PyTorch: those of the view that it stands for."""
         raise NotImplementedError
 
-    def follow(self, base: Self, read: Callable[[], Any], write: Callable[[], None] | None, steps: tuple[int, ...]) -> None:
+    def follow(self, base: Self, read: Callable[[], Any], write: Callable[[Any], None] | None, steps: tuple[int, ...]) -> None:
         """Stand for a view of `base`, as a copy: `read` makes its content anew, before it is used, if the base was written to; `write`
-        writes its content to the base. Without `write`, as of a view that repeats elements, it cannot be written to. `steps` are the
-        strides of the view, in elements."""
+        writes its content, the array, to the base. Without `write`, as of a view that repeats elements, it cannot be written to. `steps`
+        are the strides of the view, in elements."""
         raise NotImplementedError
 
     def written(self) -> None:

@@ -54,7 +54,7 @@ class _View:
 
     base: DeviceArray
     read: Callable[[], Any]
-    write: Callable[[], None] | None
+    write: Callable[[DeviceArray], None] | None
     seen: int
 
 
@@ -87,10 +87,11 @@ class DeviceArray(DeviceLeaf):
         """Strides, in elements, that a tensor of this content has in PyTorch: those of the view that it stands for."""
         return contiguous_strides(self.shape) if self.view_steps is None else self.view_steps
 
-    def follow(self, base: DeviceArray, read: Callable[[], Any], write: Callable[[], None] | None, steps: tuple[int, ...]) -> None:
+    def follow(self, base: DeviceArray, read: Callable[[], Any], write: Callable[[DeviceArray], None] | None,
+               steps: tuple[int, ...]) -> None:
         """Stand for a view of `base`, as a copy: `read` makes its content anew, before it is used, if the base was written to; `write`
-        writes its content to the base. Without `write`, as of a view that repeats elements, it cannot be written to. `steps` are the
-        strides of the view, in elements."""
+        writes its content, the array, to the base. Without `write`, as of a view that repeats elements, it cannot be written to. `steps`
+        are the strides of the view, in elements."""
         self._view = _View(base, read, write, base._version)
         self.view_steps = None if steps == contiguous_strides(self.shape) else steps
 
@@ -124,7 +125,7 @@ class DeviceArray(DeviceLeaf):
         self._version += 1
         view = self._view
         if view is not None and view.write is not None:
-            view.write()
+            view.write(self)
             view.seen = view.base._version
 
     def _store(self, content: Any) -> None:

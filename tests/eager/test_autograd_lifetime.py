@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tracemalloc
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -184,20 +184,65 @@ def _training_step(x: Any) -> None:
         optimizer.step()
 
 
-@pytest.mark.parametrize("program", [_elementwise, _views_and_writes, _second_order, _gradients_with_a_graph, _training_step])
-def test_no_reference_cycles(program: Callable[[Any], None]) -> None:
-    x = parameter(3, 4)
-    for _ in range(2):
-        program(x)
-        x.grad = None
-    gc.collect()
-    gc.disable()
-    for _ in range(5):
-        program(x)
-        x.grad = None
-    found = gc.collect()
-    gc.enable()
-    assert found == 0
+class _Doubled(aj.autograd.Function):
+    """Writes to its operand and saves it, as functions that save memory do."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.mark_dirty(x)
+        x.mul_(2)
+        ctx.save_for_backward(x)
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        x, = ctx.saved_tensors
+        return grad * 2 + 0 * x
+
+
+class _Exponential(aj.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        result = x.exp()
+        ctx.save_for_backward(result)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        result, = ctx.saved_tensors
+        return grad * result
+
+
+def _functions_of_users(x: Any) -> None:
+    _Exponential.apply(_Doubled.apply(x * 1))
+    y = _Exponential.apply(_Doubled.apply(x * 1))
+    (first,) = aj.autograd.grad(y.sum(), x, create_graph=True)
+    first.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 4 * np.exp(2 * x.numpy(force=True)))
+
+
+def _views_on_a_device(x: Any) -> None:
+    there = x.detach().to("cuda")
+    there[0] += 1
+    there.reshape(4, 3)[1:] *= 2
+
+
+def test_no_reference_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADJIT_CUDA", "emulated")
+    for program in (_elementwise, _views_and_writes, _second_order, _gradients_with_a_graph, _training_step, _functions_of_users,
+                    _views_on_a_device):
+        x = parameter(3, 4)
+        for _ in range(2):
+            program(x)
+            x.grad = None
+        gc.collect()
+        gc.disable()
+        for _ in range(5):
+            program(x)
+            x.grad = None
+        found = gc.collect()
+        gc.enable()
+        assert found == 0, program.__name__
 
 
 def test_a_chain_of_100_000_nodes() -> None:
