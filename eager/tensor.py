@@ -20,8 +20,9 @@ from adjit.ir import ops
 from adjit.ir.errors import ShapeError
 from adjit.ir.types import complex_dtype, is_float, is_inexact
 from adjit.tracer.array import TracedArray, as_traced, contains_traced, wrap
-from adjit.tracer.array_checks import check_array
+from adjit.tracer.array_checks import check_array, is_ndarray
 from adjit.tracer.array_wrapper import ArrayWrapper, DeviceLeaf
+from adjit.tracer.guards.array_access import is_from_outside
 from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.scope import is_tracing
@@ -218,10 +219,13 @@ def _constant(content: np.ndarray, own: bool) -> TracedArray:
 
 
 def _opened(data: Any) -> Any:
-    """Replace the tensors in nested lists by their content; within a trace by their traced arrays."""
+    """Replace the tensors in nested lists by their content; within a trace by traced arrays, as arrays from outside: each call reads them.
+    """
     if isinstance(data, Tensor):
         _warn_of_lost_gradient(data)
         return data.traced() if is_tracing() else data.array.copied() if isinstance(data.array, DeviceLeaf) else data.array
+    if is_ndarray(data) and is_from_outside(data):
+        return as_traced(data)
     return [_opened(item) for item in data] if isinstance(data, (list, tuple, deque)) else data
 
 

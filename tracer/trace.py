@@ -564,7 +564,7 @@ def _contents(reach: Reachability, observation: AccessLog, scope: Scope) -> dict
     contents: dict[int, ContentGuard] = {}
     everything = reach.calls_libraries or EVERYTHING in reach.stored
     written = observation.checksums.keys() if scope.plain_writes else observation.checksums.keys() & scope.captures.keys()
-    taken = {id(array) for each in scope.taken.values() for array, _ in each.classes} - observation.read
+    taken = set() if reach.reads_memory else {id(array) for each in scope.taken.values() for array, _ in each.classes} - observation.read
     for source in reach.found:
         array = source.value
         if id(array) not in taken and _has_numbers(array) and (everything or id(array) in observation.read or id(array) in written

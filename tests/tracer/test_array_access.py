@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import sys
 import threading
 from collections.abc import Callable
+from hashlib import md5
+from struct import unpack
+from types import SimpleNamespace
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pytest
 
 import adjit as aj
+from adjit.ir.errors import TraceError
 from adjit.tracer.guards.array_access import logging_access
 from adjit.tracer.guards.content import ContentGuard
 from adjit.tracer.trace import trace_function
@@ -66,6 +72,36 @@ def test_what_python_reads_is_compared(name: str, backend: str) -> None:
         y[:] = content
         for _ in range(3):
             assert compiled(W) == pytest.approx(read(W, y), rel=1e-12)
+
+
+def test_functions_in_c_read_arrays() -> None:
+    """Also those that the tracer replaces, functions by another name than their module's, and arrays that stand for traced ones."""
+    state = SimpleNamespace(y=data())
+    reads = [lambda: max(state.y), lambda: min(state.y), lambda: math.fsum(state.y), lambda: math.dist(state.y, W), lambda: crc32(state.y),
+             lambda: float(unpack("ddd", state.y)[0]), lambda: int.from_bytes(md5(state.y).digest()[:4], "big"),
+             lambda: aj.tensor(state.y)[0].item(), lambda: float(aj.tensor([state.y, state.y])[1, 0])]
+
+    def add(w: np.ndarray) -> np.ndarray:
+        checksum = crc32(state.y)
+        state.y += w
+        return w * checksum
+
+    def put(w: np.ndarray) -> np.ndarray:
+        checksum = crc32(state.y)
+        state.y = state.y + w
+        return w * checksum
+
+    compiled = [aj.compile(lambda w, read=read: w * read(), backend="interpret") for read in reads]
+    for content in ([1.0, 2.0, 4.0], [10.0, 20.0, 60.0], [0.5, 2.0, 60.0]):
+        state.y[:] = content
+        for function, read in zip(compiled, reads, strict=True):
+            np.testing.assert_array_equal(function(W), W * read())
+    adding = aj.compile(add, backend="interpret")
+    for _ in range(3):
+        expected = W * crc32(state.y)
+        np.testing.assert_array_equal(adding(W), expected)
+    with pytest.raises(TraceError, match="written in C"):
+        aj.compile(put, backend="interpret")(W)
 
 
 ONLY_INPUTS: dict[str, Callable[[np.ndarray, np.ndarray], Any]] = {

@@ -81,10 +81,11 @@ def is_new_view(array: Any) -> bool:
 
 def _is_taken(array: Any, values: Any) -> bool:
     """True if an observed array, to which these values are about to be written, stands for a traced array now."""
-    return _is_mine(array) and not _is_internal() and writing.take_over(array, values)
+    return is_from_outside(array) and not _is_internal() and writing.take_over(array, values)
 
 
-def _is_mine(array: Any) -> bool:
+def is_from_outside(array: Any) -> bool:
+    """True for an array that a trace of this thread observes, or a view of one."""
     return type(array) in ORIGINAL_CLASS and bool(_observations.of_this_thread())
 
 
@@ -167,8 +168,9 @@ def _is_internal() -> bool:
     return False
 
 
-_BETWEEN = frozenset({__name__, "adjit.tracer.fresh_array", "adjit.tracer.fresh_functions", "adjit.tracer.interception"})
-"""Modules whose functions are called in place of NumPy's."""
+_BETWEEN = frozenset({__name__, "adjit.tracer.fresh_array", "adjit.tracer.fresh_functions", "adjit.tracer.interception",
+                      "adjit.tracer.math_functions"})
+"""Modules whose functions are called in place of NumPy's, and of others that read arrays."""
 
 _INTERNAL = ("adjit.tracer", "adjit.eager", "adjit.ir", "adjit.runtime")
 
@@ -294,7 +296,7 @@ def _logging_member(name: str, own: Any) -> Any:
 
     def read(self: Any) -> Any:
         _note(self)
-        return writing.elements(self) if name == "flat" and _is_mine(self) and not _is_internal() else getattr(_plain(self), name)
+        return writing.elements(self) if name == "flat" and is_from_outside(self) and not _is_internal() else getattr(_plain(self), name)
 
     def write(self: Any, value: Any) -> None:
         if name == "flat" and _is_taken(self, (value,)):

@@ -113,9 +113,15 @@ _DATA_MODULES = frozenset({"configparser", "multiprocessing.sharedctypes", *(f"n
     "chebyshev", "hermite", "hermite_e", "laguerre", "legendre", "polynomial"))})
 _VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 _READERS = _words("""
-    memoryview bytes bytearray pickle hashlib struct zlib ctypes put place putmask copyto fill vectorize frompyfunc nditer ndenumerate
-    broadcast frombuffer asmatrix matrix bmat recarray rec ndarray fromiter full random default_rng""")
-"""Names of functions and classes that read arrays in C, which is not logged."""
+    put place putmask copyto fill vectorize frompyfunc nditer ndenumerate broadcast asmatrix matrix bmat recarray rec ndarray fromiter full
+    random default_rng""")
+"""Names of functions and classes of NumPy's that read arrays in C, which is not logged."""
+
+_MEMORY_READERS = _words("memoryview bytes bytearray BytesIO from_bytes frombuffer")
+"""Names of functions and classes that read the memory of any object: also of an array that stands for a traced one."""
+
+_MEMORY_MODULES = _words("array base64 binascii bz2 codecs ctypes gzip hashlib hmac lzma marshal pickle struct zlib")
+"""Modules of the standard library whose functions and classes do; those in C have an underscore before the name."""
 
 _SEEING = frozenset({"__getitem__", "__setitem__"})
 _ANSWERING = frozenset({"__getattr__", "__getattribute__"})
@@ -144,7 +150,8 @@ class Reachability:
     """Sources that some functions and objects reach.
 
     `found` are the sources, `codes` the code of the user's functions. `unguarded` are objects, with their paths, that may change in ways
-    that only their library's code could tell. `calls_libraries`: the code names functions that are not followed, and may read any array.
+    that only their library's code could tell. `calls_libraries`: the code names functions that are not followed, and may read any array;
+    `reads_memory`: also an array that stands for a traced one.
     `stored`: names of values that are stored into items, see `stored_by`. `stored_variables`: globals that the code binds. `held`: lists of
     modules and optimisers, with their paths. `followed` are the objects whose attributes and items are sources,
     `tables` those of the user, and namespaces, with their paths and tables of attributes.
@@ -168,7 +175,8 @@ class Reachability:
         self.not_only_called = walk.not_only_called
         self.stored_variables, self.held, self.tables = walk.stored_variables, walk.held, walk.tables
         self.unguarded, self.followed = walk.unguarded, tuple(walk.seen.values())
-        self.calls_libraries = walk.calls_libraries or not mentions.names.isdisjoint(_READERS)
+        self.reads_memory = walk.reads_memory or not mentions.names.isdisjoint(_MEMORY_READERS)
+        self.calls_libraries = walk.calls_libraries or self.reads_memory or not mentions.names.isdisjoint(_READERS)
         holding = {source.path for source in walk.found if isinstance(source.value, (list, dict))} - {
             source.path for source in walk.found if not isinstance(source.value, (list, dict))}
         self.stored = frozenset[str]().union(*(
@@ -209,7 +217,7 @@ class _Walk:
         self.held: list[tuple[str, list[Any]]] = []
         self.tables: list[tuple[Any, str, Mapping[str, Any]]] = []
         self.unguarded: dict[str, Any] = {}
-        self.calls_libraries = False
+        self.calls_libraries = self.reads_memory = False
         self.kinds: set[type] = set()
         self.asked_modules: set[str] = set()
         self.seen: dict[int, Any] = {}
@@ -238,6 +246,7 @@ class _Walk:
             if len(self.found) > MAX_SOURCES:
                 self.unguarded.setdefault(path, value)
                 return
+            self.reads_memory = self.reads_memory or _reads_memory(value)
             for source in self.sources(value, path):
                 self.add(source)
 
@@ -722,6 +731,13 @@ def _referent(proxy: Any) -> Any:
         return proxy.__init__.__self__
     except ReferenceError:
         return MISSING
+
+
+def _reads_memory(value: Any) -> bool:
+    """True for what the modules define that read the memory of objects: modules, functions, classes, and objects of these."""
+    module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None) if isinstance(
+        value, (FunctionType, BuiltinFunctionType, type)) else module_of(type(value))
+    return isinstance(module, str) and module.partition(".")[0].lstrip("_") in _MEMORY_MODULES
 
 
 def _requires_grad(reference: weakref.ref[Any]) -> Any:

@@ -30,6 +30,7 @@ class StateArrays:
                  trees: StateTrees):
         self._scope, self._observation, self._may_take, self._numbers, self._trees = scope, observation, arrays.may_take, numbers, trees
         self._read_anyway = after.calls_libraries or EVERYTHING in after.stored
+        self._reads_memory = after.reads_memory
         self.wanted: list[np.ndarray] = []
 
     def is_next(self, source: Source, then: Any) -> bool:
@@ -64,7 +65,7 @@ class StateArrays:
 
     def _is_input(self, array: np.ndarray) -> bool:
         if id(array) in self._scope.taken:
-            return True
+            return not self._reads_memory
         read = self._read_anyway or id(array) in self._observation.read or id(array) in self._observation.viewed
         return id(array) in self._scope.captures and not read
 
