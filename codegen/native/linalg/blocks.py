@@ -18,7 +18,7 @@ from adjit.codegen.gemm.product import Product
 from adjit.codegen.llvm.module import Definition
 from adjit.codegen.llvm.target import Target
 from adjit.codegen.native.arrays.strided_copy import Axis, Move, write_move
-from adjit.codegen.native.linalg.lapack_step import LapackStep
+from adjit.codegen.native.linalg.small import SmallStep
 from adjit.codegen.native.matmul import matmul_step
 from adjit.codegen.native.program_code import LAUNCH, Call, StepCode, launch_function
 from adjit.codegen.native.step_builder import literal
@@ -63,7 +63,7 @@ class Triangle:
             yield (start, count, 0, start) if self.lower else (start, count, start + count, self.size - start - count)
 
 
-class BlockStep(LapackStep):
+class BlockStep(SmallStep):
     """A builder of a step that works by blocks."""
 
     def __init__(self, op: Op, target: Target, operations: float):
@@ -297,12 +297,5 @@ class BlockStep(LapackStep):
             self.invert_lower(lower, blocks, inverse)
             blocks, _ = self.inverses(upper)
             self.divide(upper, blocks, inverse, n, n)
-            line = self.numbers(n)
-            with self.for_range(0, n) as loop:
-                last = self.sub(n - 1, loop.counter)
-                other = self.load("i64", self.at(pivots, "i64", last))
-                rows = [self.at(inverse, self.size, (row, n)) for row in (last, other)]
-                with self.if_(self.compare("ne", last, other)):
-                    for to, source in ((line, rows[0]), (rows[0], rows[1]), (rows[1], line)):
-                        self.copy(to, source, n * self.size)
+            self.swap_back(inverse, n, pivots)
         return good

@@ -42,10 +42,13 @@ def lower_cholesky(op: Op, shared: Shared, target: Target) -> tuple[StepCode, ..
         info = text.numbers(1, 4)
         if by_blocks(text, size):
             text.cholesky(a, factor, info)
-        elif size in TURNED and not text.is_complex:
+        elif text.is_small(size) or (size in TURNED and not text.is_complex):
             matrix = text.numbers(size * size)
             text.turn(a, matrix, size, size)
-            text.lapack("potrf", "L", size, matrix, size, info)
+            if text.is_small(size):
+                text.small_cholesky(matrix, size, info)
+            else:
+                text.lapack("potrf", "L", size, matrix, size, info)
             text.turn(matrix, factor, size, size)
         else:
             text.copy(factor, a, size * size * text.size)
@@ -70,6 +73,12 @@ def lower_triangular_solve(op: Op, shared: Shared, target: Target) -> tuple[Step
 def _solve(text: BlockStep, a: str, x: str, rows: int, columns: int, lower: bool, transpose: bool, unit: bool) -> None:
     """Overwrite `x` with the solution of a x = x, for a triangle `a` of columns. What is not finite is left to BLAS: in products it would
     meet the zeros of the inverses."""
+    if text.is_small(rows):
+        if columns == 1:
+            text.small_solve(a, x, rows, lower=lower, transpose=transpose, unit=unit)
+        else:
+            text.small_solve_matrix(a, x, rows, columns, lower=lower, transpose=transpose, unit=unit)
+        return
     if columns == 1 or rows * columns < MIN_UNKNOWNS or not by_blocks(text, rows):
         _solve_by_blas(text, a, x, rows, columns, lower, transpose, unit)
         return
@@ -100,8 +109,8 @@ def lower_lu(op: Op, shared: Shared, target: Target) -> tuple[StepCode, ...]:
     with text.each_matrix() as (a, factors, pivots, order):
         info, swaps = text.numbers(1, 4), text.numbers(count, 4)
         text.turn(a, factors, rows, columns)
-        if rows == columns and by_blocks(text, rows):
-            text.lu(factors, swaps)
+        if rows == columns:
+            _factor(text, factors, swaps, rows, info)
         else:
             text.lapack("getrf", rows, columns, factors, rows, swaps, info)
         text.integers_at(swaps, pivots, count, -1, widen=True)
@@ -114,6 +123,16 @@ def lower_lu(op: Op, shared: Shared, target: Target) -> tuple[StepCode, ...]:
             text.store("i64", second, here)
             text.store("i64", first, there)
     return text.finished()
+
+
+def _factor(text: BlockStep, matrix: str, swaps: str, size: int, info: str) -> None:
+    """Overwrite a square matrix of columns with its LU factors."""
+    if text.is_small(size):
+        text.small_lu(matrix, swaps, size)
+    elif by_blocks(text, size, "lu"):
+        text.lu(matrix, swaps)
+    else:
+        text.lapack("getrf", size, size, matrix, size, swaps, info)
 
 
 def lower_lu_solve(op: Op, shared: Shared, target: Target) -> tuple[StepCode, ...]:
@@ -158,8 +177,9 @@ def _invert(text: BlockStep, size: int, factors: str, pivots: str, swaps: str, i
     info, working = text.numbers(1, 4), text.numbers(size * BLOCK)
     finite = text.finite_sum(factors, size * size)
     with text.if_(finite):
-        if by_blocks(text, size, "lu_inverse"):
-            good = text.lu_inverse(factors, inverse, pivots)
+        small = text.is_small(size)
+        if small or by_blocks(text, size, "lu_inverse"):
+            good = text.small_lu_inverse(factors, inverse, size, pivots) if small else text.lu_inverse(factors, inverse, pivots)
             text.store("i32", text.let(f"zext i1 {text.not_(good)} to i32"), info)
         else:
             text.copy(inverse, factors, size * size * text.size)
@@ -206,10 +226,7 @@ def lower_inverse(op: Op, shared: Shared, target: Target) -> tuple[StepCode, ...
                     text.turn(a, factors, size, size)
                 else:
                     text.copy(factors, a, size * size * text.size)
-                if by_blocks(text, size, "lu"):
-                    text.lu(factors, swaps)
-                else:
-                    text.lapack("getrf", size, size, factors, size, swaps, info)
+                _factor(text, factors, swaps, size, info)
                 text.integers_at(swaps, pivots, size, -1, widen=True)
                 _invert(text, size, factors, pivots, swaps, inverse)
     return text.finished()

@@ -38,7 +38,7 @@ OPERATIONS_PER_NS, NS_PER_MATRIX = 10.0, 500.0
 class LapackStep(StepBuilder):
     """A builder of the step of `op`, which does `operations` floating-point operations for each matrix."""
 
-    def __init__(self, op: Op, target: Target, operations: float):
+    def __init__(self, op: Op, target: Target, operations: float, ns_per_matrix: float = NS_PER_MATRIX):
         super().__init__(target)
         self.op = op
         self.stack = op.operands[0].type.shape[:-2]
@@ -48,7 +48,7 @@ class LapackStep(StepBuilder):
         self.parts_each = 2 if self.is_complex else 1
         self.size, self.real_size, self.real = dtype.itemsize, self.precision.itemsize, element_type(self.precision)
         operations *= 4 if self.is_complex else 1
-        self.work = math.prod(self.stack) * (operations / OPERATIONS_PER_NS * self.real_size / 8 + NS_PER_MATRIX)
+        self.work = math.prod(self.stack) * (operations / OPERATIONS_PER_NS * self.real_size / 8 + ns_per_matrix)
         self.one = literal(1.0, self.precision)
         self.split_of_stack = split_iterations((math.prod(self.stack),), self.work)
 

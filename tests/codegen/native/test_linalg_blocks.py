@@ -66,6 +66,53 @@ def test_triangular_systems(dtype: type, tolerance: float) -> None:
         np.testing.assert_allclose(x, wanted, rtol=tolerance, atol=tolerance * np.abs(wanted).max())
 
 
+@pytest.mark.parametrize(("dtype", "tolerance"), DTYPES)
+def test_small_matrices_without_lapack(dtype: type, tolerance: float) -> None:
+    """Columns of vectors and single rows; each way to divide by a triangle; a stack in which one matrix fails."""
+    def results(a: Any, b: Any, vector: Any, positive: Any) -> Any:
+        lower = np.linalg.cholesky(positive)
+        triangles = [wrap(ops.triangular_solve(wrapped(a), wrapped(side), lower=low, transpose=turned, unit=unit))
+                     for side in (b, vector) for low, turned, unit in ways]
+        return np.linalg.slogdet(a), np.linalg.solve(a, b), np.linalg.solve(a, vector), lower, triangles
+
+    def wrapped(array: Any) -> Any:
+        return array.value
+
+    ways = [(lower, turned, lower) for lower, turned in itertools.product((False, True), repeat=2)]
+    for size in (1, 11):
+        given = 0.3 * RANDOM.normal(size=(3, size, size)) / size ** 0.5 + np.eye(size)[RANDOM.permutation(size)]
+        given[0] = 0.3 * given[0] + np.eye(size)
+        b, vector = RANDOM.normal(size=(3, size, 5)), RANDOM.normal(size=(3, size, 1))
+        positive = given @ given.swapaxes(1, 2) + np.eye(size)
+        positive[1, -1, -1] = -1.0
+        function = aj.compile(results)
+        slogdet, x, y, factor, triangles = function(given.astype(dtype), b.astype(dtype), vector.astype(dtype), positive.astype(dtype))
+        for found, wanted in zip((*slogdet, x, y), (*np.linalg.slogdet(given), np.linalg.solve(given, b), np.linalg.solve(given, vector)),
+                                 strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=10 * tolerance, atol=10 * tolerance * np.abs(wanted).max())
+        assert np.isnan(factor[1]).all()
+        for index in (0, 2):
+            np.testing.assert_allclose(factor[index], np.linalg.cholesky(positive[index]), atol=tolerance)
+        for number, found in enumerate(triangles):
+            low, turned, unit = ways[number % 4]
+            wanted = linalg.solve_triangular(given[0], (b, vector)[number // 4][0], lower=low, trans=int(turned), unit_diagonal=unit)
+            np.testing.assert_allclose(found[0], wanted, rtol=tolerance, atol=tolerance * np.abs(wanted).max())
+        program = function.program(function.fun, (given.astype(dtype), b.astype(dtype), vector.astype(dtype), positive.astype(dtype)), {})
+        text = "".join(definition.text for definition in program.executable.program.definitions)
+        assert not any(name in text for name in ("getrf", "potrf", "trsm", "trsv"))
+
+
+def test_gradient_of_a_small_determinant() -> None:
+    """By the inverse from factors; of a matrix without one it is NaN, and those beside it are not touched."""
+    a = RANDOM.normal(size=(3, 6, 6))
+    found = aj.compile(aj.grad(lambda a: np.sum(np.linalg.slogdet(a)[1])))(a)
+    np.testing.assert_allclose(found, np.linalg.inv(a).swapaxes(1, 2), rtol=1e-10)
+    a[1] = 0.0
+    broken = aj.compile(aj.grad(lambda a: np.sum(np.linalg.slogdet(a)[1])))(a)
+    assert np.isnan(broken[1]).all()
+    np.testing.assert_array_equal(broken[[0, 2]], found[[0, 2]])
+
+
 @pytest.mark.parametrize("size", [7, SIZE])
 def test_inverses_without_factors(size: int) -> None:
     """By Cholesky factors where a matrix is symmetric and positive definite: the inverse is then exactly symmetric."""
