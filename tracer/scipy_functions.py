@@ -34,9 +34,6 @@ _ONLY = {"sparse": ("block_array", "block_diag", "bmat", "diags", "diags_array",
          "spatial": (), "spatial.transform": (),
          "sparse.linalg": ("bicg", "bicgstab", "cg", "factorized", "gmres", "lgmres", "minres", "norm", "splu", "spsolve")}
 """Modules of which few functions have a rule."""
-_METHODS = ("pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf", "mean", "var", "std", "entropy", "median",
-            "interval", "support", "stats", "moment", "__call__")
-_OF_VECTORS = ("multivariate_normal", "multivariate_t", "dirichlet", "multinomial")
 _INTERPOLATORS = ("Akima1DInterpolator", "BSpline", "BarycentricInterpolator", "CubicHermiteSpline", "CubicSpline", "KroghInterpolator",
                   "LinearNDInterpolator", "NearestNDInterpolator", "PPoly", "PchipInterpolator", "RBFInterpolator",
                   "RegularGridInterpolator", "interp1d")
@@ -156,19 +153,27 @@ FUNCTIONS["remedy for scipy"] = _remedy
 # -- distributions
 
 def _add_distributions(functions: Interception, module: Any) -> None:
-    bases = (*module.rv_continuous.__mro__[:-1], module.rv_discrete)
-    for base, method in itertools.product(bases, _METHODS):
-        if type(found := vars(base).get(method)) is FunctionType:
-            functions.add(found, _of_distribution(method))
+    kinds = [type(getattr(module, name, None)) for name in module.__all__]
+    for method, found in _methods(*dict.fromkeys(base for kind in kinds if issubclass(kind, module.rv_continuous.__mro__[1])
+                                                 for base in kind.__mro__[:-1])):
+        functions.add(found, _of_distribution(method))
     for method in ("evaluate", "logpdf"):
         functions.add(vars(module.gaussian_kde)[method], _of_kernels(method == "logpdf"))
-    for name, method in itertools.product(_OF_VECTORS, _METHODS):
-        kind = type(getattr(module, name))
-        frozen = vars(sys.modules[kind.__module__])[f"{name}_frozen"]
-        if type(found := vars(kind).get(method)) is FunctionType:
-            functions.add(found, _of_vectors(name, method))
-        if type(found := vars(frozen).get(method)) is FunctionType:
-            functions.add(found, _of_frozen_vectors(name, method))
+    of_vectors = type(module.dirichlet).__mro__[1]
+    for name, kind in zip(module.__all__, kinds, strict=True):
+        if issubclass(kind, of_vectors):
+            frozen = vars(sys.modules[kind.__module__]).get(f"{name}_frozen", object)
+            for method, found in _methods(kind):
+                functions.add(found, _of_vectors(name, method))
+            for method, found in _methods(frozen):
+                functions.add(found, _of_frozen_vectors(name, method))
+
+
+def _methods(*kinds: type) -> Iterator[tuple[str, FunctionType]]:
+    """Public methods that classes define, and calls; but for `rvs`: its draws warn (`tracer.libraries`)."""
+    for name, found in itertools.chain.from_iterable(vars(kind).items() for kind in kinds):
+        if type(found) is FunctionType and name != "rvs" and (name == "__call__" or not name.startswith("_")):
+            yield name, found
 
 
 def _of_distribution(method: str) -> Callable[[Function], Function]:
@@ -180,9 +185,6 @@ def _of_distribution(method: str) -> Callable[[Function], Function]:
                 if type(getattr(sys.modules["scipy.stats"], name, None)) is not type(self):
                     raise UnsupportedError(f"the distribution {name} is not one of SciPy's own, and has no rule for traced arrays",
                                            find_user_location(), hint="write its density in NumPy")
-                if name not in _ours("stats").__all__:
-                    raise UnsupportedError(f"scipy.stats.{name} has no rule for traced arrays: {_reasons().REASONS['stats'][name]}",
-                                           find_user_location(), hint="write its density in NumPy, or call it by aj.pure_callback")
                 return getattr(getattr(_ours("stats"), name), method)(*opened(args), **opened(kwargs))
             return own(self, *args, **kwargs)
         return call
@@ -217,7 +219,7 @@ def _of_frozen_vectors(name: str, method: str) -> Callable[[Function], Function]
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
             if _are_ours(args, kwargs):
                 function = getattr(getattr(_ours("stats"), name), method)
-                parameters = list(inspect.signature(function).parameters)[1:]
+                parameters = [key for key in list(inspect.signature(function).parameters)[1:] if key not in kwargs and hasattr(self, key)]
                 return function(*opened(args), **opened(kwargs), **{key: getattr(self, key) for key in parameters})
             return own(self, *args, **kwargs)
         return call

@@ -13,7 +13,7 @@ import numpy as np
 
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.spelling import nearest
-from adjit.scipy.reasons import DESIGN, INSTEAD, MADE, NOT_YET, REASONS
+from adjit.scipy.reasons import DESIGN, INSTEAD, MADE, METHODS, NOT_YET, REASONS, REMEDIES
 from adjit.tracer.array import as_traced, contains_traced
 from adjit.tracer.array_wrapper import find_wrapper
 from adjit.tracer.dispatch import dispatched
@@ -74,6 +74,16 @@ def _as_tuples(x: Any) -> Any:
     return tuple(map(_as_tuples, x)) if isinstance(x, (list, tuple)) else x
 
 
+def outside_scipys(module: str, name: str, function: Callable[P, Any]) -> Callable[P, Any]:
+    """Make a function that serves in traces SciPy's own of this name for plain arguments outside of a trace."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+        return (getattr(scipys(module), name) if is_plain(*args, **kwargs) else function)(*args, **kwargs)
+
+    return call
+
+
 def without_rule(module: str, public: list[str]) -> Callable[[str], Any]:
     """Make the `__getattr__` of a module: what else SciPy's module has. Functions of it take plain arrays only."""
 
@@ -90,21 +100,59 @@ def without_rule(module: str, public: list[str]) -> Callable[[str], Any]:
         ufunc = getattr(found, "__wrapped__", None)
         if isinstance(ufunc, np.ufunc):
             return ufunc        # with SCIPY_ARRAY_API=1 it lies behind a function that asks arrays for their namespace
-        return _for_plain_arrays(found, f"scipy.{module}.{name}", REASONS.get(module, {}).get(name, NOT_YET))
+        reason = REASONS.get(module, {}).get(name, NOT_YET)
+        kind = _for_plain_arrays if hasattr(found, "__name__") else PlainObject
+        return kind(found, f"scipy.{module}.{name}", reason)
 
     return find
+
+
+class PlainObject:
+    """Object of SciPy's, such as a distribution, that has no rule: it and its methods take plain arrays only."""
+
+    def __init__(self, theirs: Any, name: str, reason: str) -> None:
+        self._theirs, self._name, self._reason = theirs, name, reason
+        self.__doc__ = theirs.__doc__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return _for_plain_arrays(self._theirs, self._name, self._reason)(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):        # copies and pickles ask before there is anything
+            raise AttributeError(name)
+        return attribute_of(self._theirs, name, f"{self._name}.{name}", self._reason)
+
+    def __dir__(self) -> list[str]:
+        return dir(self._theirs)
+
+    def __repr__(self) -> str:
+        return f"<{self._name} of plain arrays>"
+
+
+def attribute_of(theirs: Any, name: str, full_name: str, reason: str | None = None) -> Any:
+    """Attribute of an object of SciPy's that ours does not have: its methods take plain arrays only. Raises `AttributeError` if SciPy's has
+    none of this name either."""
+    found = getattr(theirs, name)
+    if isinstance(found, type) or not callable(found):
+        return found
+    return _for_plain_arrays(found, full_name, METHODS.get(name, NOT_YET) if reason is None else reason)
 
 
 def _for_plain_arrays(function: Callable[P, Any], name: str, reason: str) -> Callable[P, Any]:
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> Any:
         if find_wrapper(args, kwargs) is not None or any(map(contains_traced, (*args, *kwargs.values()))):
-            because = "" if reason == NOT_YET else f": {reason}"
-            of_numbers = ("; or have its arguments static, aj.compile(f, static=\"cutoff\"): each value of them is a program then"
-                          if reason in (DESIGN, MADE) else "")
-            outside = f"call it on plain arrays outside of the compiled function{of_numbers}"
-            raise UnsupportedError(f"{name} has no rule for traced arrays and tensors{because}", find_user_location(),
-                                   hint=INSTEAD.get(function.__name__, outside))
+            raise no_rule(name, reason)
         return function(*args, **kwargs)
 
     return call
+
+
+def no_rule(name: str, reason: str) -> UnsupportedError:
+    """Refusal of traced arguments, by the full name of a function of SciPy's."""
+    because = "" if reason == NOT_YET else f": {reason}"
+    of_numbers = ("; or have its arguments static, aj.compile(f, static=\"cutoff\"): each value of them is a program then"
+                  if reason in (DESIGN, MADE) else "")
+    outside = f"call it on plain arrays outside of the compiled function{of_numbers}"
+    return UnsupportedError(f"{name} has no rule for traced arrays and tensors{because}", find_user_location(),
+                            hint=INSTEAD.get(name.rpartition(".")[2], REMEDIES.get(reason, outside)))

@@ -15,6 +15,7 @@ CHECKS = "it answers a question about plain arrays"
 PLOTS = "it draws a picture"
 SCATTERED = "scattered points are triangulated or searched through"
 LOWER = "it gives access to a library of C or Fortran"
+ABSENT = "a distribution that `adjit.scipy.stats` does not have"
 NOT_YET = "not supported"
 
 _ROOTS = "adjit.solve.root finds roots as part of the program"
@@ -22,6 +23,8 @@ _MINIMA = "adjit.solve.bfgs, newton and lbfgsb minimise as part of the program, 
 _INTEGRALS = "adjit.scipy.integrate.fixed_quad takes such functions: Gauss's rule, n points"
 _EQUATIONS = "adjit.ode.solve_ivp solves initial value problems as part of the program"
 _FITS = "adjit.solve.lm fits as part of the program, with derivatives of the solution"
+_LIKELIHOOD = "minimise -np.sum(logpdf) of the data by adjit.solve.bfgs, or by SciPy's minimize with aj.value_and_grad and jac=True"
+_DRAWS = "draw numbers with adjit.random from a key, and transform them: loc + scale * normal(key, shape), or ppf of uniform(key, shape)"
 
 INSTEAD = {
     **dict.fromkeys(("quad", "quad_vec", "dblquad", "tplquad", "nquad", "cubature", "tanhsinh"), _INTEGRALS),
@@ -29,8 +32,19 @@ INSTEAD = {
     **dict.fromkeys(("root", "root_scalar", "fsolve", "brentq", "brenth", "bisect", "ridder", "newton", "toms748"), _ROOTS),
     **dict.fromkeys(("curve_fit", "least_squares", "leastsq"), _FITS),
     "fixed_point": "adjit.solve.fixed_point iterates as part of the program",
+    "rvs": _DRAWS, **dict.fromkeys(("fit", "fit_loc_scale"), _LIKELIHOOD), "expect": _INTEGRALS,
 }
 """What to call in place of a function that calls a Python function, where the program needs its result within."""
+
+REMEDIES = {ABSENT: "write its density in NumPy, or call it by aj.pure_callback"}
+"""What to do where all names with one reason have the same remedy."""
+
+METHODS = {
+    "rvs": RANDOM, **dict.fromkeys(("fit", "fit_loc_scale"), "it searches for the parameters that fit best"),
+    "expect": "it calls a Python function until it is content",
+    **dict.fromkeys(("cdf", "logcdf"), "it has no closed form, and SciPy integrates it by random points"),
+}
+"""Why methods of distributions take plain arrays alone."""
 
 PARTS = {
     "sparse.csgraph": "graphs are of plain numbers: keep the edges of the path or tree that SciPy finds, and add up their traced weights",
@@ -154,13 +168,13 @@ _TEXT = {
         RANDOM: "bootstrap ortho_group random_correlation random_table sobol_indices special_ortho_group uniform_direction unitary_group",
         CONTENT: "binned_statistic binned_statistic_2d binned_statistic_dd cumfreq ecdf mode relfreq sigmaclip trim1 trimboth",
         "of distributions as objects": "abs exp log make_distribution order_statistic truncate",
-        "a distribution that `adjit.scipy.stats` does not have": "alpha argus betanbinom boltzmann cosine "
-            "crystalball dirichlet_multinomial dpareto_lognorm "
-            "gausshyper genexpon genhalflogistic genhyperbolic geninvgauss invwishart irwinhall jf_skew_t "
-            "kappa4 ksone kstwo kstwobign landau levy_l levy_stable matrix_normal matrix_t "
+        ABSENT: "alpha argus betanbinom boltzmann cosine "
+            "crystalball dpareto_lognorm "
+            "gausshyper genexpon genhalflogistic genhyperbolic geninvgauss irwinhall jf_skew_t "
+            "kappa4 ksone kstwo kstwobign landau levy_l levy_stable matrix_t "
             "multivariate_hypergeom ncf nchypergeom_fisher nchypergeom_wallenius nct nhypergeom normal_inverse_gamma "
             "norminvgauss pearson3 poisson_binom powerlognorm rdist recipinvgauss rel_breitwigner skellam "
-            "studentized_range truncweibull_min tukeylambda vonmises_fisher vonmises_line wishart wrapcauchy yulesimon zipfian",
+            "studentized_range truncweibull_min tukeylambda vonmises_line wrapcauchy yulesimon zipfian",
         NOT_YET: "describe differential_entropy directional_stats "
                  "kstat kstatvar lmoment obrientransform quantile "
                  "scoreatpercentile tmax tmean tmin trapezoid tsem tstd tvar "

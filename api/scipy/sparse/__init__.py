@@ -16,12 +16,27 @@ elements are has to be known while tracing.
 
 from __future__ import annotations
 
-from adjit.scipy.sparse.matrices import SparseArray, diags, diags_array, kron, make, moving, spdiags
+from importlib import import_module
+from typing import Any
+
+from adjit.scipy.mirror import outside_scipys, without_rule
+from adjit.scipy.sparse import matrices
+from adjit.scipy.sparse.matrices import SparseArray, make, moving
 from adjit.scipy.sparse.matrices import as_sparse as as_sparse
 from adjit.scipy.sparse.matrices import product as matmul
 
 __all__ = ["SparseArray", "block_array", "block_diag", "bmat", "diags", "diags_array", "hstack", "kron", "make", "matmul", "spdiags",
            "tril", "triu", "vstack"]
 
-block_array, block_diag, bmat, hstack, tril, triu, vstack = map(
-    moving, ("block_array", "block_diag", "bmat", "hstack", "tril", "triu", "vstack"))
+block_array, block_diag, bmat, hstack, tril, triu, vstack = (
+    outside_scipys("sparse", name, moving(name)) for name in ("block_array", "block_diag", "bmat", "hstack", "tril", "triu", "vstack"))
+diags, diags_array, kron, spdiags = (
+    outside_scipys("sparse", function.__name__, function)
+    for function in (matrices.diags, matrices.diags_array, matrices.kron, matrices.spdiags))
+
+_others = without_rule("sparse", __all__)
+
+
+def __getattr__(name: str) -> Any:
+    """Import `linalg` when it is first used; return what else SciPy's module has under this name, for plain arrays."""
+    return import_module("adjit.scipy.sparse.linalg") if name == "linalg" else _others(name)

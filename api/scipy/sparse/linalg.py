@@ -11,13 +11,20 @@ from adjit.ir.errors import UnsupportedError
 from adjit.ir.types import is_complex
 from adjit.runtime.compiled import compile
 from adjit.runtime.pure_callback import pure_callback
-from adjit.scipy.mirror import scipys
+from adjit.scipy.mirror import outside_scipys, scipys, without_rule
 from adjit.scipy.sparse.matrices import SparseArray, as_sparse, is_sparse
 from adjit.tracer.array import TracedArray, as_traced
 from adjit.tracer.functions.indexing import fixed
 from adjit.tracer.user_location import find_user_location
 
 __all__ = ["bicg", "bicgstab", "cg", "factorized", "gmres", "lgmres", "minres", "norm", "splu", "spsolve"]
+
+_others = without_rule("sparse.linalg", __all__)
+
+
+def __getattr__(name: str) -> Any:
+    """Return what else SciPy's module has under this name, for plain arrays."""
+    return _others(name)
 
 
 def spsolve(A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) -> Any:
@@ -138,3 +145,10 @@ def _iterated(name: str, A: Any, b: Any, x0: Any, options: dict[str, Any]) -> tu
 
     x, info = pure_callback(solve, ((b.shape, dtype), ((), np.int64)), b, x0, *([data] if traced else []), vjp=compile(derivative))
     return x, info
+
+
+def _outside_scipys(name: str) -> Any:
+    return outside_scipys("sparse.linalg", name, globals()[name])
+
+
+globals().update({name: _outside_scipys(name) for name in __all__})

@@ -23,7 +23,15 @@ from typing import Any
 from adjit.scipy.mirror import without_rule
 from adjit.scipy.stats import discrete, on_an_interval, on_the_line, positive, transformed, weibull_and_pareto
 from adjit.scipy.stats.distribution import Distribution
-from adjit.scipy.stats.multivariate import dirichlet, multinomial, multivariate_normal, multivariate_t
+from adjit.scipy.stats.multivariate import (
+    dirichlet,
+    dirichlet_multinomial,
+    multinomial,
+    multivariate_normal,
+    multivariate_t,
+    vonmises_fisher,
+)
+from adjit.scipy.stats.of_matrices import invwishart, matrix_normal, wishart
 from adjit.scipy.stats.summaries import (
     boxcox,
     boxcox_llf,
@@ -82,7 +90,8 @@ _CLASSES: dict[str, type[Distribution]] = {
 globals().update({name: make(name) for name, make in _CLASSES.items()})
 
 __all__ = [
-    *sorted(_CLASSES), "dirichlet", "multinomial", "multivariate_normal", "multivariate_t", "boxcox", "boxcox_llf", "circmean",
+    *sorted(_CLASSES), "dirichlet", "dirichlet_multinomial", "invwishart", "matrix_normal", "multinomial", "multivariate_normal",
+    "multivariate_t", "vonmises_fisher", "wishart", "boxcox", "boxcox_llf", "circmean",
     "circstd", "circvar", "energy_distance", "entropy", "gmean", "gstd", "gzscore", "hmean", "iqr", "kurtosis", "median_abs_deviation",
     "moment", "pmean", "sem", "skew", "trim_mean", "variation", "wasserstein_distance", "yeojohnson", "yeojohnson_llf", "zmap",
     "zscore",

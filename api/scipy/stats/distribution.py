@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from adjit.ir.errors import UnsupportedError
+from adjit.ir.spelling import nearest
 from adjit.ir.types import F64, is_float
-from adjit.scipy.mirror import is_plain, scipys
+from adjit.scipy.mirror import attribute_of, is_plain, no_rule, scipys
+from adjit.scipy.reasons import METHODS, NOT_YET
 from adjit.tracer.array import as_traced, contains_traced
+from adjit.tracer.array_wrapper import find_wrapper
 from adjit.tracer.dispatch import dispatched
 from adjit.tracer.functions.composites import stop_gradient
 from adjit.tracer.promotion import as_operand, common_dtype
@@ -33,6 +36,10 @@ class Distribution:
     """Default values of shape parameters."""
     of_variable: tuple[str, ...] = ()
     """Public functions of a variable."""
+    of_parameters: tuple[str, ...] = ("mean", "var", "std", "entropy", "median", "support")
+    """Public functions of the parameters alone."""
+    of_number: tuple[str, ...] = ("interval", "moment")
+    """Public functions of something else that is not traced, and of the parameters."""
     placed: tuple[str, ...] = ("loc", "scale")
     variable = "x"
     if TYPE_CHECKING:
@@ -44,7 +51,7 @@ class Distribution:
         self.name = name
         for public in (*self.of_variable, "interval"):
             setattr(self, public, self._entry(public, True))
-        for public in _OF_PARAMETERS:
+        for public in self.of_parameters:
             setattr(self, public, self._entry(public, False))
 
     def _entry(self, public: str, of_variable: bool) -> Callable[..., Any]:
@@ -52,10 +59,7 @@ class Distribution:
         defaults = {**self.defaults, "loc": 0, "scale": 1}
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            theirs = scipys_function(self.name, public) if is_plain(*args, **kwargs) else None
-            if theirs is not None and not any(map(_is_of_another_precision, (*args, *kwargs.values()))):
-                return theirs(*args, **kwargs)
-            return within(*args, **kwargs)
+            return (plain_function(self.name, public, args, kwargs) or within)(*args, **kwargs)
 
         def compute(*args: Any, **kwargs: Any) -> Any:
             if len(args) > len(names):
@@ -98,6 +102,16 @@ class Distribution:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Frozen:
         return Frozen(self, args, kwargs)
+
+    freeze = __call__
+
+    def held(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Attribute of a distribution that holds these parameters; None if there is none of this name."""
+        return None
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what else SciPy's distribution has under this name, for plain arrays."""
+        return of_scipy(self.__dict__.get("name", ""), name)
 
     def __repr__(self) -> str:
         return f"<adjit.scipy.stats.{self.name}>"
@@ -167,21 +181,48 @@ class Frozen:
         self.dist, self.args, self.kwds = distribution, args, kwargs
 
     def __getattr__(self, name: str) -> Any:
-        function = getattr(self.dist, name, None)
-        if function is None or name not in (*self.dist.of_variable, *_OF_NUMBER, *_OF_PARAMETERS, "stats"):
-            there = (each for each in (*self.dist.of_variable, *_OF_PARAMETERS, *_OF_NUMBER, "stats") if hasattr(self.dist, each))
-            instead = "; random numbers are drawn with adjit.random" if name == "rvs" else f"; there are {', '.join(there)}"
-            raise AttributeError(f"a distribution has no attribute {name!r}{instead}")
-        args, kwds = self.args, self.kwds
+        if name.startswith("_"):        # copies and pickles ask before there is anything
+            raise AttributeError(name)
+        distribution, args, kwds = self.dist, self.args, self.kwds
         if name == "stats":
-            return lambda moments="mv": function(*args, moments=moments, **kwds)
-        if name in _OF_PARAMETERS:
-            return functools.partial(function, *args, **kwds)
-        return lambda *variable, **given: function(*variable, *args, **given, **kwds)
+            return lambda moments="mv": distribution.stats(*args, moments=moments, **kwds)
+        if name in distribution.of_parameters:
+            return functools.partial(getattr(distribution, name), *args, **kwds)
+        if name in (*distribution.of_variable, *distribution.of_number):
+            function = getattr(distribution, name)
+            return lambda *variable, **given: function(*variable, *args, **given, **kwds)
+        if (held := distribution.held(name, args, kwds)) is not None:
+            return held
+        if find_wrapper(args, kwds) is None and not any(map(contains_traced, (*args, *kwds.values()))):
+            return of_scipy(distribution.name, name, args, kwds)
+        found = of_scipy(distribution.name, name)
+        if not callable(found):
+            raise no_rule(f"scipy.stats.{distribution.name}(...).{name}", NOT_YET)
+
+        def refuse(*args: Any, **kwargs: Any) -> Any:
+            raise no_rule(f"scipy.stats.{distribution.name}.{name}", METHODS.get(name, NOT_YET))
+
+        return refuse
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self.dist.of_variable, *self.dist.of_parameters, *self.dist.of_number, "stats"})
 
 
-_OF_PARAMETERS = ("mean", "var", "std", "entropy", "median", "support")
-_OF_NUMBER = ("interval", "moment")
+def of_scipy(distribution: str, name: str, args: tuple[Any, ...] | None = None, kwds: dict[str, Any] | None = None) -> Any:
+    """Attribute of SciPy's distribution, or of the one with these parameters, that ours does not have: its methods take plain arrays only.
+    Raises `AttributeError` if there is none, or no SciPy."""
+    if name.startswith("_"):
+        raise AttributeError(name)
+    try:
+        theirs = getattr(scipys("stats"), distribution)
+    except UnsupportedError:
+        raise AttributeError(f"adjit.scipy.stats.{distribution} has no attribute {name!r} without SciPy", name=name, obj=None) from None
+    if args is not None:
+        theirs = theirs(*args, **(kwds or {}))
+    if not hasattr(theirs, name):
+        there = sorted(each for each in dir(theirs) if not each.startswith("_"))
+        raise AttributeError(f"scipy.stats.{distribution} has no attribute {name!r}{nearest(name, there)}", name=name, obj=None)
+    return attribute_of(theirs, name, f"scipy.stats.{distribution}.{name}")
 
 
 @functools.cache
@@ -191,6 +232,13 @@ def scipys_function(name: str, public: str) -> Callable[..., Any] | None:
         return getattr(getattr(scipys("stats"), name, None), public, None)
     except UnsupportedError:
         return None
+
+
+def plain_function(name: str, public: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., Any] | None:
+    """SciPy's function of a distribution, if it is to be called with these arguments: plain ones outside of a trace, of float64."""
+    if not is_plain(*args, **kwargs) or any(map(_is_of_another_precision, (*args, *kwargs.values()))):
+        return None
+    return scipys_function(name, public)
 
 
 def _is_of_another_precision(x: Any) -> bool:

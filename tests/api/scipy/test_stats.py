@@ -217,33 +217,6 @@ def test_arguments_as_in_scipy() -> None:
         _ = stats.norm(1.0).pmf
 
 
-def test_normal_distribution_of_vectors() -> None:
-    generator = np.random.default_rng(0)
-    x, mean, root = generator.normal(size=(5, 3)), generator.normal(size=3), generator.normal(size=(3, 3))
-    cov = root @ root.T + np.eye(3)
-    for arguments in ((x, mean, cov), (x[0], mean, cov), (x, None, cov), (x, mean, np.array([1.0, 2.0, 3.0])), (x, mean, 2.0),
-                      (x[:, 0], 0.5, 2.0), (0.3, 0.5, 2.0)):
-        theirs = scipy.stats.multivariate_normal
-        np.testing.assert_allclose(stats.multivariate_normal.logpdf(*arguments), theirs.logpdf(*arguments), rtol=1e-12)
-        np.testing.assert_allclose(stats.multivariate_normal.pdf(*arguments), theirs.pdf(*arguments), rtol=1e-12)
-    slope = aj.grad(lambda mean: np.sum(stats.multivariate_normal.logpdf(x, mean, cov)))(mean)
-    np.testing.assert_allclose(slope, np.linalg.solve(cov, (x - mean).sum(0)), rtol=1e-10)
-
-
-def test_distributions_of_vectors() -> None:
-    x, loc, shape = np.array([[0.3, -1.0], [2.0, 0.5]]), np.array([0.1, 0.2]), np.array([[2.0, 0.3], [0.3, 1.0]])
-    shares, alpha, counts = np.array([0.2, 0.3, 0.5]), np.array([1.5, 0.7, 2.0]), np.array([[1.0, 2.0, 3.0], [2.0, 2.0, 1.0]])
-    for name, function, given in (("multivariate_t", "logpdf", (x, loc, shape, 3.5)), ("multivariate_t", "pdf", (x[0], loc, shape, 3.5)),
-                                  ("dirichlet", "logpdf", (shares, alpha)), ("dirichlet", "pdf", (shares[:2], alpha)),
-                                  ("dirichlet", "mean", (alpha,)), ("dirichlet", "var", (alpha,)),
-                                  ("multinomial", "logpmf", (counts, 6, shares)), ("multinomial", "pmf", (counts[0], 6, shares))):
-        ours, theirs = (getattr(getattr(module, name), function) for module in (stats, scipy.stats))
-        np.testing.assert_allclose(aj.compile(ours, backend="interpret")(*given), theirs(*given), rtol=1e-12)
-    aj.check_grads(lambda a: stats.dirichlet.logpdf(shares, a), (alpha,))
-    aj.check_grads(lambda loc, df: np.sum(stats.multivariate_t.logpdf(x, loc, shape, df)), (loc, 3.5))
-    aj.check_grads(lambda p: stats.multinomial.logpmf(counts[0], 6, p), (shares,))
-
-
 def test_plain_arrays_are_scipys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Outside of a trace SciPy answers, in a tenth of the time; float32 and tensors stay what they are."""
     x = np.linspace(-1, 1, 5)
