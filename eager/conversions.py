@@ -29,6 +29,7 @@ from adjit.tracer.array_checks import check_array, is_ndarray
 from adjit.tracer.array_errors import write_refused
 from adjit.tracer.array_wrapper import DeviceLeaf
 from adjit.tracer.flow.lifted_numbers import read_number
+from adjit.tracer.flow.printed_texts import mark_of_text
 from adjit.tracer.foreign_arrays import is_on_card
 from adjit.tracer.functions import creation
 from adjit.tracer.functions.searching import count_of_bins
@@ -446,9 +447,11 @@ def _iter(self: Tensor) -> Iterator[Tensor]:
 
 
 def _format(self: Tensor, form: str) -> str:
+    if is_tracing() and not (form and self.shape) and (mark := mark_of_text(self, form)):
+        return mark
     if self.shape or (not form and is_tracing()):
         return object.__format__(self, form)
-    return format(_element(self).item(), form)
+    return format(_item(self), form)
 
 
 _WRITERS = (np.save, np.savez, np.savez_compressed, np.savetxt)

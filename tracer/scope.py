@@ -96,6 +96,9 @@ class Scope:
         self.frozen: dict[int, tuple[np.ndarray, int]] = {}    # arrays whose content decided a shape
         self.wrappers: list[weakref.ref[ArrayWrapper]] = []           # made around its arrays; of the outermost scope
         self.keep_wrapper: Callable[[Any], int] | None = None         # has calls make one again; of the outermost scope
+        self.print: Callable[..., bool] | None = None          # has calls print what `print` is given; of the outermost scope
+        self.texts: list[Any] = []                             # of values, which calls print; of the outermost scope
+        self.printed: set[Location | None] = set()             # where calls print; of the outermost scope
         self.shared: dict[Any, Any] = {}                       # traces that serve many calls, by `region_key`; of the outermost scope
         self.host_functions: list[Any] = []                    # of `pure_callback`, which the program calls; of the outermost scope
         self.fresh: list[weakref.ref[np.ndarray]] = []         # arrays that the function made; of the outermost scope

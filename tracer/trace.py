@@ -321,6 +321,7 @@ class _FunctionTrace:
         self.values, self.out_tree, self.out_leaves = collect_results(self.result, self.updates, stores.make.arrays)
         stores.make.end()
         scope.keep_wrapper = None       # it holds the scope
+        scope.texts.clear()
         self.values_stored = (*stores.values, *again, *kept_as_they_are(after, self.own, scope.outside()))
 
     def make_guards(self) -> None:
@@ -375,7 +376,7 @@ class _FunctionTrace:
         """Build the graph, whose captured parameters have the names of their places. Raises `TraceError` for one that was written to."""
         _warn_of_unguarded(self.after, self.function)
         if self.call_values is not None:
-            warn_of_what_is_shown(self.after.codes, [guard.location for guard in self.call_values.guards])
+            warn_of_what_is_shown(self.after.codes, [guard.location for guard in self.call_values.guards], self.scope.printed)
         for index, source, _ in reversed(self.guards.captured):
             self.captures[index].value.name = as_name(source.path)
         for capture in self.captures:

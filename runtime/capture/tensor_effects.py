@@ -22,6 +22,7 @@ from adjit.ir.types import F64, I64, TensorType
 from adjit.runtime.capture.aliases import Alias, find_alias, in_order
 from adjit.runtime.capture.state_guard import StateGuard
 from adjit.runtime.capture.stored_state import Slot, StateNumber, changes_of, number_in_trace, take_stores, tensors_in
+from adjit.runtime.debug.effects import print_in_program
 from adjit.tracer.array import TracedArray, as_traced, without_labels
 from adjit.tracer.array_wrapper import ArrayWrapper, DeviceLeaf
 from adjit.tracer.guards.argument_containers import containers_in
@@ -112,7 +113,7 @@ class CapturedFunction:
         scope = active_scope()
         assert scope is not None
         self._wrappers = scope.root.wrappers
-        scope.root.keep_wrapper = self._keep
+        scope.root.keep_wrapper, scope.root.print = self._keep, print_in_program
         entries = self.capture.entries
         result, self.tree = flatten(with_known_keys(self._run(scope, args, kwargs)))
         result = without_labels(result)

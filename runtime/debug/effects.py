@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from adjit.eager.tensor import Tensor, new_tensor
 from adjit.ir import ops
 from adjit.ir.errors import ArgumentError
 from adjit.ir.host_functions import HostFunction, make_handle
@@ -21,7 +22,9 @@ from adjit.ir.waiting_effects import run_effect
 from adjit.runtime.custom_vjp import custom_vjp
 from adjit.tracer.array import TracedArray, as_traced, contains_traced
 from adjit.tracer.array_wrapper import ArrayWrapper
-from adjit.tracer.guards.printing import without_stand_in
+from adjit.tracer.flow.lifted_numbers import NotLiftable, is_read_number
+from adjit.tracer.flow.printed_texts import PrintedText, pieces_of
+from adjit.tracer.guards.printing import text_of, without_stand_in
 from adjit.tracer.scope import active_scope
 from adjit.tracer.trace import is_tracing
 from adjit.tracer.tracebacks import user_frames_only
@@ -79,6 +82,43 @@ def print(text: str, /, *args: Any, **values: Any) -> None:
         builtins.print(text.format(*args, **values))
 
     _run("print", show, args, values, text)
+
+
+def print_in_program(*args: Any, sep: Any = None, end: Any = None, file: Any = None, flush: Any = False) -> bool:
+    """Have the program print what `print` is given in a trace, if tensors or texts of values are among that; returns whether it will.
+
+    Raises `NotLiftable` for texts that no program prints: into a file that the function has opened, for instance.
+    """
+    if not any(isinstance(arg, Tensor) or is_read_number(arg) or (isinstance(arg, str) and len(pieces_of(arg)) > 1) for arg in args):
+        return False
+    texts = [[arg] if isinstance(arg, (TracedArray, Tensor)) else pieces_of(text_of(arg)) for arg in args]
+    found = [piece for pieces in texts for piece in pieces if not isinstance(piece, str)]
+    streams = {id(stream): name for name, stream in (("stdout", None), ("stdout", sys.stdout), ("stderr", sys.stderr))}
+    if id(file) not in streams or not all(option is None or type(option) in (str, bool) for option in (sep, end, flush)):
+        needed = frozenset(piece.source for piece in found if isinstance(piece, PrintedText))
+        if needed:
+            raise NotLiftable(needed)
+        return False
+    values = [piece.value if isinstance(piece, PrintedText) else piece for piece in found]
+    forms = [[piece if isinstance(piece, str) else (piece.form,) if isinstance(piece, PrintedText) else () for piece in pieces]
+             for pieces in texts]
+    make = [new_tensor if isinstance(value, Tensor) else np.ndarray.item if is_read_number(value) else None for value in values]
+    options, stream = {"sep": sep, "end": end, "flush": flush}, streams[id(file)]
+
+    def show(*arrays: Any) -> None:
+        following = iter([array if made is None else made(np.asarray(array)) for made, array in zip(make, arrays, strict=True)])
+        lines = ["".join(piece if isinstance(piece, str) else _text(next(following), *piece) for piece in pieces) for pieces in forms]
+        builtins.print(*lines, file=getattr(sys, stream), **options)
+
+    _run("print", show, tuple(values), {}, repr((forms, stream, options)))
+    scope = active_scope()
+    assert scope is not None
+    scope.root.printed.add(find_user_location())
+    return True
+
+
+def _text(value: Any, form: str | None = None) -> str:
+    return str(value) if form is None else format(value, form)
 
 
 @user_frames_only

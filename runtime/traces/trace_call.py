@@ -14,7 +14,8 @@ from adjit.runtime.capture.tensor_program import Captured
 from adjit.runtime.traces.trace_ways import trace_ways
 from adjit.runtime.written_arrays import find_same
 from adjit.tracer.flow.flow_graph import FlowGraph
-from adjit.tracer.flow.lifted_numbers import READ, NotLiftable
+from adjit.tracer.flow.lifted_numbers import NotLiftable
+from adjit.tracer.flow.printed_texts import READ
 from adjit.tracer.guards.printing import printing_once
 from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.guards.snapshot import Snapshot

@@ -11,7 +11,8 @@ from adjit.ir.ops.guard import Outcome
 from adjit.runtime.capture.tensor_program import Captured, trace_with_tensors
 from adjit.runtime.traces.kept_values import check_kept, take_back
 from adjit.tracer.flow.flow_graph import SHARED, EndOfExploration, FlowGraph, FlowMismatch, TraceAgain
-from adjit.tracer.flow.lifted_numbers import ARGUMENT, READ, STATE, NotLiftable
+from adjit.tracer.flow.lifted_numbers import ARGUMENT, STATE, NotLiftable
+from adjit.tracer.flow.printed_texts import READ
 from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.guards.snapshot import Snapshot
 from adjit.tracer.signature import CallSignature, function_name

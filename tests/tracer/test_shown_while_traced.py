@@ -93,6 +93,19 @@ def without_decisions(x: Any) -> Any:
     return x
 
 
+class Optimizer:
+    def step(self) -> None:
+        LOG.debug("step")
+
+
+def step(x: Any) -> Any:
+    """Has the name of a method that it calls."""
+    Optimizer().step()
+    if x.sum() > 2:
+        x = x * 2
+    return x
+
+
 def beside_a_decision(x: Any, verbose: bool = True) -> Any:
     if verbose:
         print("begin")
@@ -125,7 +138,7 @@ def warned(function: Callable[[Any], Any]) -> list[str]:
 @pytest.mark.parametrize(("function", "begin"), [
     (in_a_branch, "in_a_branch prints"), (in_the_other_branch, "in_the_other_branch warns"), (in_a_loop, "in_a_loop logs"),
     (before_a_break, "before_a_break prints"), (nested, "nested prints"), (by_others, "printed prints"), (by_a_method, "tell logs"),
-    (within, "inner prints"), (without_decisions, ""), (beside_a_decision, ""), (in_each_call, "")])
+    (within, "inner prints"), (without_decisions, ""), (step, ""), (beside_a_decision, ""), (in_each_call, "")])
 def test_what_is_shown_where_values_decide_causes_one_warning(function: Callable[[Any], Any], begin: str) -> None:
     messages = warned(function)
     assert len(messages) == bool(begin)

@@ -26,6 +26,7 @@ from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, F64, I64, LARGEST_INTEGER, dtype_kind
 from adjit.tracer.array import FRESH, ORDINARY, PLAIN, PythonBool, TracedArray, wrap
 from adjit.tracer.flow.flow_graph import Source
+from adjit.tracer.flow.printed_texts import READ, mark_of_text
 from adjit.tracer.fresh_array import depth_of, root_of, written
 from adjit.tracer.scope import Scope, active_scope, is_within_batch
 from adjit.tracer.user_location import find_user_location, is_ours
@@ -97,6 +98,9 @@ class LiftedNumber(TracedArray):
 
     def __bool__(self) -> bool:
         return super().__bool__() if self.kind is bool else bool(_compare("ne", self, 0))
+
+    def __format__(self, form: str) -> str:
+        return mark_of_text(self, form) or super().__format__(form)
 
     def __hash__(self) -> int:
         return self._refused()      # type: ignore[no-any-return]
@@ -213,10 +217,6 @@ def lifted_input(value: Value, scope: Scope, source: Source, kind: type) -> Lift
 def lifted_float(value: Value, scope: Scope, sources: frozenset[Source]) -> LiftedNumber:
     """Make the lifted number of a float."""
     return _LiftedFloat(value, scope, sources)
-
-
-READ = "read"
-"""First part of the sources of numbers that the function reads of arrays: `loss.item()`."""
 
 
 def read_number(array: TracedArray) -> Any:

@@ -27,6 +27,8 @@ _NO_OPERANDS = frozenset({"LOAD_CONST", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FA
                           "LOAD_CLOSURE", "PUSH_NULL", "KW_NAMES", "PRECALL", "NOP", "CACHE", "EXTENDED_ARG"})
 _MADE_FROM = {"FORMAT_SIMPLE": 1, "FORMAT_WITH_SPEC": 2, "CONVERT_VALUE": 1, "BINARY_OP": 2}
 _COLLECTING = frozenset({"BUILD_STRING", "BUILD_TUPLE", "BUILD_LIST"})
+_COMPUTING = {"COMPARE_OP": 2, "CONTAINS_OP": 2, "IS_OP": 2, "UNARY_NEGATIVE": 1, "UNARY_NOT": 1, "UNARY_INVERT": 1}
+"""Operands of instructions that give no text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,15 @@ def use_of_text(frame: FrameType | None) -> str:
     return "used"
 
 
-def _use_in(frame: FrameType) -> str:
-    """What becomes of the result of the instruction that a frame is at. Whatever is not understood is "used"."""
+def is_printed_as_it_is(frame: FrameType) -> bool:
+    """True if the text that the code of `frame` makes is an argument of `print` in a trace, as it is or as a part of an f-string, a sum or
+    the result of `str.format`: nothing counts its letters, or fills it up to a width."""
+    return _use_in(frame, whole=True) == "printed"
+
+
+def _use_in(frame: FrameType, whole: bool = False) -> str:
+    """What becomes of the result of the instruction that a frame is at. Whatever is not understood is "used", and with `whole` whatever
+    does more to it than to put other texts beside it."""
     flow = flow_of(frame.f_code) if READABLE else None
     if flow is None:
         return "used"
@@ -78,15 +87,25 @@ def _use_in(frame: FrameType) -> str:
         if place is not None and below > place:
             continue
         if instruction.opname in ("CALL", "CALL_KW"):
-            use = _use_by(stack[below:below + 2]) if below + 2 <= len(stack) else "used"
-            if use:
+            called = stack[below:below + 2]
+            if whole and place is not None:
+                return "printed" if any(each is printing.printed for each in called) else "used"
+            if len(called) < 2:
+                return "used"
+            if use := _use_by(called):
                 return use
+        elif whole and place is not None and instruction.opname != "BUILD_STRING" and not _is_sum(instruction):
+            return "used"
         elif instruction.opname == "POP_TOP":
             return "shown"
-        elif place is None and instruction.opname not in (*_MADE_FROM, *_COLLECTING, "FORMAT_VALUE"):
+        elif instruction.opname in _COMPUTING or (place is None and instruction.opname not in (*_MADE_FROM, *_COLLECTING, "FORMAT_VALUE")):
             return "used"
         place = below
     return "used"
+
+
+def _is_sum(instruction: dis.Instruction) -> bool:
+    return instruction.opname == "BINARY_OP" and instruction.argrepr in ("+", "+=")
 
 
 def _operands(instruction: dis.Instruction) -> int | None:
@@ -98,6 +117,8 @@ def _operands(instruction: dis.Instruction) -> int | None:
         return number
     if name in ("CALL", "CALL_KW"):     # before Python 3.12 another instruction takes the arguments
         return 1 - dis.stack_effect(instruction.opcode, instruction.arg)
+    if name in _COMPUTING:
+        return _COMPUTING[name]
     return {"FORMAT_VALUE": 1 + bool(number & 4), "LOAD_ATTR": 1, "LOAD_METHOD": 1, "BINARY_SUBSCR": 2, "POP_TOP": 1}.get(name)
 
 

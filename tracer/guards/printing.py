@@ -1,4 +1,5 @@
-"""`print` while a function is traced: quiet in further traces for one call, and where Python is led where the call does not go."""
+"""`print` while a function is traced: left to the calls of the program where it shows tensors, quiet in further traces for one call, and
+where Python is led where the call does not go."""
 
 from __future__ import annotations
 
@@ -39,11 +40,18 @@ def note_trace() -> None:
 
 @wraps(print)
 def printed(*args: Any, **kwargs: Any) -> None:
-    """Python's `print`, but in a trace that is made again for a call, or leads Python where the call does not go."""
+    """Python's `print`, but in a trace that is made again for a call, or leads Python where the call does not go; or whose calls print."""
     scope = active_scope()
+    if scope is not None and scope.root.print is not None and scope.root.print(*args, **kwargs):
+        return
     flow = None if scope is None or scope.root.values is None else scope.root.values.flow
     if scope is None or not (_traces.made or (flow is not None and (flow.exploring or flow.guided))):
         builtins.print(*args, **kwargs)
+
+
+def text_of(arg: Any) -> str:
+    """What `print` shows of an argument: of what is traced within it, in this module, type and shape."""
+    return str(arg)
 
 
 def without_stand_in(function: Any) -> Any:

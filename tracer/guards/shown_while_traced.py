@@ -5,7 +5,7 @@ traced, and not in those that run the program.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from types import CodeType
 from typing import NamedTuple
@@ -32,8 +32,10 @@ class _Shown(NamedTuple):
 _warned: set[_Shown] = set()
 
 
-def warn_of_what_is_shown(codes: Sequence[CodeType], decisions: Sequence[Location | None]) -> None:
-    """Warn, once for each line, where a function whose code is `codes` decides on values whether, or how often, something is shown."""
+def warn_of_what_is_shown(codes: Sequence[CodeType], decisions: Sequence[Location | None], printed: Iterable[Location | None] = ()) -> None:
+    """Warn, once for each line, where a function whose code is `codes` decides on values whether, or how often, something is shown; but for
+    lines at which the program itself has `printed`."""
+    shown_by_program = {(_name(each.file), each.line) for each in printed if each is not None}
     decided = {(_name(each.file), each.line) for each in decisions if each is not None}
     every = {inner: None for code in codes for inner in _with_nested(code)} if decided else {}
     shown = {code: dict.fromkeys(_shown_by(code)) for code in every}        # at each offset, also by what is called there
@@ -46,12 +48,12 @@ def warn_of_what_is_shown(codes: Sequence[CodeType], decisions: Sequence[Locatio
     for _ in every:
         count = sum(map(len, shown.values()))
         for code, offset, callee in calls:
-            shown[code].update(((offset, what), None) for _, what in shown[callee])
+            shown[code].update({(offset, what): None for _, what in shown[callee]})       # which may be its own
         if count == sum(map(len, shown.values())):
             break
     for code, found in shown.items():
         for offset, what in found:
-            if what not in _warned and any(
+            if what not in _warned and (_name(what.file), what.line) not in shown_by_program and any(
                     (_name(code.co_filename), line) in decided for line in lines_that_decide(code, offset)):
                 _warned.add(what)
                 warnings.warn_explicit(

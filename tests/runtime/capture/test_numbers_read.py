@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 import warnings
 from collections import deque
 from collections.abc import Callable
@@ -122,6 +123,29 @@ def needed(model: Any, around: Any, x: aj.Tensor) -> Any:
     return f"{loss:.3f}"
 
 
+@traces(1)
+def printed(model: Any, around: Any, x: aj.Tensor) -> None:
+    loss, correct = loss_of(model, x), (x > 0).sum()
+    print(f"loss {loss:.4f}, {loss.item():8.3e}", loss.item(), loss.detach(), "of", 3, end="!\n")
+    print("loss: " + f"{loss}", "{:.2f} {}".format(float(loss), correct), f"{correct.item():3d} {int(correct) / 6:.1%}", sep="|")  # noqa: UP032
+    for row in model(x).detach():
+        print(f"{row}", f"{row[0]:.3f}")
+        row += 1.0
+    if correct.item() > 1:
+        print(f"{correct.item()} are positive", file=sys.stdout)
+
+
+@traces(3)
+def printed_in_another_way(model: Any, around: Any, x: aj.Tensor) -> None:
+    text = f"{loss_of(model, x):.4f}"
+    print(text, f"{text:>9}")
+
+
+@traces(3)      # files of the function are no place for calls
+def printed_into_a_file(model: Any, around: Any, x: aj.Tensor) -> None:
+    print(f"{loss_of(model, x):.4f}", file=around.file)
+
+
 @traces(3)
 def an_index(model: Any, around: Any, x: aj.Tensor) -> Any:
     row = x[:, 0].argmax().item()
@@ -136,7 +160,8 @@ def test_numbers_are_those_of_eager_steps(name: str) -> None:
         model = nn.Linear(2, 2)
         model.load_state_dict({"weight": np.array([[1.0, 2.0], [-1.0, 0.5]]), "bias": np.zeros(2)})
         model.last = 0.0
-        around = SimpleNamespace(losses=[], window=deque([5.0, 6.0], 2), total=0.0, best=9.0, meter=Meter(), names="abc")
+        around = SimpleNamespace(losses=[], window=deque([5.0, 6.0], 2), total=0.0, best=9.0, meter=Meter(), names="abc",
+                                 file=io.StringIO())
 
         def of_batch(x: aj.Tensor, model: Any = model, around: Any = around) -> Any:
             return step(model, around, x)
@@ -145,7 +170,7 @@ def test_numbers_are_those_of_eager_steps(name: str) -> None:
         with warnings.catch_warnings(), redirect_stdout(io.StringIO()) as out:
             warnings.simplefilter("ignore")     # that some run step by step
             results = [run(aj.tensor(np.random.default_rng(seed).standard_normal((3, 2)).astype("f"))) for seed in range(5)]
-        outside = {**vars(around), "meter": vars(around.meter), "window": [*around.window]}
+        outside = {**vars(around), "meter": vars(around.meter), "window": [*around.window], "file": around.file.getvalue()}
         found.append((repr(results), repr(outside), repr(model.last), repr(model.weight), out.getvalue()))
     assert found[1] == found[0]
     assert run.cache_info().traces == count
