@@ -58,6 +58,11 @@ class TensorRef:
     def _place(self) -> object:
         return None if self.slot is None else (*self.slot.place, self.slot.path)
 
+    @property
+    def known(self) -> Tensor | None:
+        """The tensor, if it is the same in every call."""
+        return self.tensor if self.argument is None and self.slot is None and not self.gradient else None
+
     def find(self, all_leaves: Sequence[Any]) -> Any:
         """The tensor; None if a gradient does not exist, or at a slot is none."""
         if self.slot is not None:
@@ -368,6 +373,10 @@ class Effects:
         self.gradients = tuple((owner, None if ref is None else _number(refs[ref])) for owner, ref in function.gradients)
         self.writes = tuple((function.ref(entry), entry.value, _number(refs[ref])) for entry, ref in function.writes)
         self.single = self.tree.is_leaf()
+        self._known_writes = tuple((ref.known, written) for ref, _, written in self.writes if ref.known is not None)
+        self._found_writes = tuple((ref, written) for ref, _, written in self.writes if ref.known is None)
+        self._owners = tuple((ref.known, ref, gradient) for ref, gradient in self.gradients)
+        self._has_refs = any(type(leaf) is TensorRef for leaf in self.leaves)
 
     def current(self, all_leaves: Sequence[Any]) -> list[Any] | None:
         """The current parameters after the arguments and the captured arrays; None if the program is no longer valid."""
@@ -452,10 +461,12 @@ class Effects:
                connect: Callable[[dict[int, Tensor]], None] | None) -> tuple[Any, list[Any]]:
         """Write back, and return the function's result, and tensors that are stored outside. `connect` adds new tensors that have
         gradients, by the number of their result, to the dynamic graph."""
-        targets = [ref.find(all_leaves) for ref, _, _ in self.writes]
-        leaves = [leaf.find(all_leaves) if type(leaf) is TensorRef else leaf for leaf in self.leaves]
-        kept = [leaf.find(all_leaves) if type(leaf) is TensorRef else leaf for leaf in self.kept]
-        bases = [alias.base.find(all_leaves) if type(alias.base) is TensorRef else None for alias in self.aliases]
+        targets = [(ref.find(all_leaves), written) for ref, written in self._found_writes]
+        leaves: Sequence[Any] = self.leaves
+        if self._has_refs:
+            leaves = [leaf.find(all_leaves) if type(leaf) is TensorRef else leaf for leaf in leaves]
+        kept = [leaf.find(all_leaves) if type(leaf) is TensorRef else leaf for leaf in self.kept] if self.kept else ()
+        bases = [alias.base.find(all_leaves) if type(alias.base) is TensorRef else None for alias in self.aliases] if self.aliases else ()
         for ref, requires_grad in self.switched:
             ref.find(all_leaves)._requires_grad = requires_grad
         made: dict[int, Tensor] = {}
@@ -466,16 +477,17 @@ class Effects:
             connect({number: tensor for number, tensor in made.items() if self.tensors[number]})
         for number in self.new_leaves:
             made[number]._requires_grad = True
-        for owner, gradient in self.gradients:
-            owner.find(all_leaves)._grad = None if gradient is None else made[gradient]
-        for target, (_, _, written) in zip(targets, self.writes, strict=True):
-            content = results[written]
-            if content is not target.array:
-                assign(target.array, content)
-            target._writes[0] += 1
+        for owner, ref, gradient in self._owners:
+            (ref.find(all_leaves) if owner is None else owner)._grad = None if gradient is None else made[gradient]
+        for writes in (self._known_writes, targets):
+            for target, written in writes:
+                content = results[written]
+                if content is not target.array:
+                    assign(target.array, content)
+                target._writes[0] += 1
         for alias, base in zip(self.aliases, bases, strict=True):
             made[alias.number] = alias.take(made[alias.base] if base is None else base, results)
-        outside = [self._leaf(leaf, made, results) for leaf in kept] if kept else kept
+        outside = [self._leaf(leaf, made, results) for leaf in kept]
         if self.single:
             return self._leaf(leaves[0], made, results), outside
         found = unflatten(self.tree, [self._leaf(leaf, made, results) for leaf in leaves])
