@@ -30,7 +30,8 @@ with gc_paused():       # of all these modules a collection would free nothing, 
     from adjit.ir.version import VERSION as __version__
     from adjit.pytorch_modules import install as install_modules
     from adjit.runtime.batched_map import map
-    from adjit.runtime.compiled import CompiledFunction, compile
+    from adjit.runtime.compile_function import compile
+    from adjit.runtime.compiled import CompiledFunction
     from adjit.runtime.control_flow import cond, fori_loop, scan, while_loop
     from adjit.runtime.custom_vjp import custom_vjp
     from adjit.runtime.jacobians import hessian, jacfwd, jacobian, jacrev

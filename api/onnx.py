@@ -8,7 +8,8 @@ from typing import Any
 
 from adjit.eager.modes import no_grad
 from adjit.ir.errors import ExportError, UnsupportedError
-from adjit.runtime.compiled import CompiledFunction, compile
+from adjit.runtime.compile_function import compile
+from adjit.runtime.compiled import CompiledFunction
 from adjit.tracer.tracebacks import user_frames_only
 from adjit.tracer.user_location import find_user_location
 

@@ -28,7 +28,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, colu
 
 from adjit import fit
 from adjit.runtime.caches.transform_cache import kept
-from adjit.runtime.compiled import compile
+from adjit.runtime.compile_function import compile
 
 __all__ = ["Estimator"]
 

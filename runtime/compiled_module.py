@@ -27,7 +27,7 @@ class CompiledModule(CompiledFunction[..., Any]):
     It passes for an instance of the module's class, and its `vars` are those of the module: tools that inspect modules see the original.
 
     >>> from adjit.nn import Linear, Module, Sequential
-    >>> from adjit.runtime.compiled import compile
+    >>> from adjit.runtime.compile_function import compile
     >>> model = Sequential(compile(Linear(3, 2)))
     >>> isinstance(model[0], Module), list(model.state_dict())
     (True, ['0.weight', '0.bias'])

@@ -19,7 +19,7 @@ from adjit.ir.errors import DTypeError, ShapeError, TraceError, UnsupportedError
 from adjit.ir.graph import Graph, Value, number_of
 from adjit.ir.types import BOOL, I64, TensorType, is_inexact
 from adjit.runtime.caches.transform_cache import kept
-from adjit.runtime.compiled import compile
+from adjit.runtime.compile_function import compile
 from adjit.runtime.transform_arguments import describe
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.array_wrapper import ArrayWrapper

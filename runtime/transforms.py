@@ -20,7 +20,8 @@ from adjit.ir.types import is_complex
 from adjit.runtime.as_typed import as_typed
 from adjit.runtime.bound_function import BoundCompiledFunction
 from adjit.runtime.caches.transform_cache import kept
-from adjit.runtime.compiled import CompiledFunction, compile, make_compiled
+from adjit.runtime.compile_function import compile
+from adjit.runtime.compiled import CompiledFunction, make_compiled
 from adjit.runtime.derivatives import Primal, trace_primal, traced_values
 from adjit.runtime.transform_arguments import describe, match_leaves
 from adjit.runtime.transformed_function import TransformedFunction

@@ -15,7 +15,8 @@ import numpy as np
 from adjit import optim
 from adjit.cli import info
 from adjit.nn import functional
-from adjit.runtime.compiled import CompiledFunction, compile
+from adjit.runtime.compile_function import compile
+from adjit.runtime.compiled import CompiledFunction
 from adjit.runtime.transforms import value_and_grad
 
 Program = tuple[CompiledFunction, Callable[[], Any]]

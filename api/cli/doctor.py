@@ -16,7 +16,7 @@ from adjit.codegen.llvm.target import host_targets
 from adjit.ir.errors import UnsupportedError
 from adjit.runtime import settings
 from adjit.runtime.caches.disk_cache import DiskCache
-from adjit.runtime.compiled import compile
+from adjit.runtime.compile_function import compile
 from adjit.runtime.cuda import devices
 from adjit.runtime.transforms import value_and_grad
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from adjit.ir.errors import ArgumentError
 from adjit.runtime.bound_function import BoundCompiledFunction
-from adjit.runtime.compiled import CompiledFunction, compile
+from adjit.runtime.compile_function import compile
+from adjit.runtime.compiled import CompiledFunction
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from adjit.ir.errors import ArgumentError, DTypeError, ShapeError, TraceError
 from adjit.ir.lazy_module import LazyModule
 from adjit.runtime.caches.transform_cache import kept
-from adjit.runtime.compiled import compile
+from adjit.runtime.compile_function import compile
 from adjit.runtime.jacobians import hessian, jacobian
 from adjit.runtime.parameter_vectors import ravel_pytree
 from adjit.runtime.transform_arguments import describe

@@ -22,7 +22,8 @@ from adjit.ir.types import is_float
 from adjit.nn.backward_hooks import BackwardHooks
 from adjit.nn.parameter import Buffer, Parameter
 from adjit.nn.state import IncompatibleKeys, load_into
-from adjit.runtime.compiled import CompiledFunction, compile
+from adjit.runtime.compile_function import compile
+from adjit.runtime.compiled import CompiledFunction
 from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.scope import is_tracing
 from adjit.tracer.tracebacks import hide_frames

@@ -10,7 +10,8 @@ from typing import Any
 from adjit.ir.errors import ArgumentError
 from adjit.ir.graph import Graph
 from adjit.runtime.bound_function import BoundCompiledFunction
-from adjit.runtime.compiled import CompiledFunction, compile
+from adjit.runtime.compile_function import compile
+from adjit.runtime.compiled import CompiledFunction
 from adjit.runtime.program import Program
 from adjit.runtime.reports.reports import check_stage
 from adjit.tracer.trace import Trace

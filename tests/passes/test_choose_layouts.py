@@ -20,7 +20,7 @@ from adjit.ir.types import TensorType
 from adjit.ir.verifier import Stage, verify
 from adjit.passes.choose_layouts import choose_layouts
 from adjit.passes.options import Options
-from adjit.runtime.compiled import compile
+from adjit.runtime.compile_function import compile
 from adjit.runtime.transforms import value_and_grad
 
 I64 = np.dtype(np.int64)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.backends import BACKENDS
 
 from adjit import numpy
-from adjit.runtime.compiled import compile
+from adjit.runtime.compile_function import compile
 
 SHAPES = ((4, 3), (4, 3), (3,), (), (1, 3))
 LARGEST = 3000

@@ -13,7 +13,8 @@ import pytest
 
 from adjit import grad, scan
 from adjit.runtime.caches.program_cache import CacheInfo
-from adjit.runtime.compiled import CompiledFunction, compile
+from adjit.runtime.compile_function import compile
+from adjit.runtime.compiled import CompiledFunction
 
 
 def double(x, flag=True):

@@ -24,7 +24,8 @@ from adjit.ir.errors import ShapeError, TraceError, UnsupportedError
 from adjit.ir.parser import parse
 from adjit.nn import Linear
 from adjit.runtime import compile_options
-from adjit.runtime.compiled import CompiledFunction, compile
+from adjit.runtime.compile_function import compile
+from adjit.runtime.compiled import CompiledFunction
 from adjit.runtime.native.code import native_is_supported
 from adjit.runtime.numba.threads import POOL
 

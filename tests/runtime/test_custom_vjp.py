@@ -12,7 +12,7 @@ from adjit import autograd
 from adjit.eager.tensor import tensor
 from adjit.ir.errors import AdjitError, DTypeError, NonDifferentiableError, ShapeError, TraceError
 from adjit.ir.graph import walk
-from adjit.runtime.compiled import compile
+from adjit.runtime.compile_function import compile
 from adjit.runtime.custom_vjp import custom_vjp
 from adjit.runtime.jacobians import hessian
 from adjit.runtime.transforms import checkpoint, grad, jvp, value_and_grad, vjp

@@ -20,7 +20,8 @@ from llvmlite import binding
 from adjit.codegen.llvm.link import CompiledObject
 from adjit.runtime.caches import cache_size, disk_cache
 from adjit.runtime.caches.disk_cache import DiskCache, Lookup
-from adjit.runtime.compiled import CompiledFunction, compile
+from adjit.runtime.compile_function import compile
+from adjit.runtime.compiled import CompiledFunction
 
 KEY, OTHER = "a" * 64, "b" * 64
 COMPILED = CompiledObject(bytes(range(256)) * 4, "entry")
@@ -399,7 +400,7 @@ def test_without_a_usable_folder_everything_works(monkeypatch: pytest.MonkeyPatc
 PROGRAM = textwrap.dedent("""
     import sys
     import numpy as np
-    from adjit.runtime.compiled import compile
+    from adjit.runtime.compile_function import compile
 
     @compile
     def f(x):

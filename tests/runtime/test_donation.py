@@ -14,7 +14,8 @@ from support.compiler_threads import wait_for_compilers
 from adjit import optim
 from adjit.ir.errors import DonationError
 from adjit.nn.functional import cross_entropy
-from adjit.runtime.compiled import CompiledFunction, compile
+from adjit.runtime.compile_function import compile
+from adjit.runtime.compiled import CompiledFunction
 from adjit.runtime.transforms import value_and_grad
 from adjit.tracer.trees import flatten
 

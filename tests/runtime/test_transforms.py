@@ -19,7 +19,7 @@ from support.tracing import counted_runs
 
 import adjit as aj
 from adjit.ir.errors import AdjitError, DTypeError, NonDifferentiableError, ShapeError, TraceError
-from adjit.runtime.compiled import compile
+from adjit.runtime.compile_function import compile
 from adjit.runtime.exports.load import load
 from adjit.runtime.jacobians import hessian, jacobian
 from adjit.runtime.native.code import native_is_supported

@@ -9,7 +9,7 @@ import numpy as np
 
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.types import is_complex
-from adjit.runtime.compiled import compile
+from adjit.runtime.compile_function import compile
 from adjit.runtime.pure_callback import pure_callback
 from adjit.scipy.mirror import outside_scipys, scipys, without_rule
 from adjit.scipy.sparse.matrices import SparseArray, as_sparse, is_sparse

@@ -18,7 +18,7 @@ from adjit.passes.options import Options
 from adjit.passes.pipeline import LOWER, PIPELINE, run_pipeline
 from adjit.passes.tiling.tile_batch import tile_batch
 from adjit.runtime import compile_options
-from adjit.runtime.compiled import compile
+from adjit.runtime.compile_function import compile
 from adjit.tracer.trace import trace_function
 from adjit.tracer.trees import flatten
 

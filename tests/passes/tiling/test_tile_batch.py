@@ -25,7 +25,7 @@ from adjit.passes.tiling.cost_model import may_save_traffic
 from adjit.passes.tiling.groups import DefUses
 from adjit.passes.tiling.tile_batch import tile_batch
 from adjit.runtime import compile_options
-from adjit.runtime.compiled import compile
+from adjit.runtime.compile_function import compile
 from adjit.runtime.transforms import value_and_grad
 from adjit.tracer.trace import trace_function
 from adjit.tracer.trees import flatten

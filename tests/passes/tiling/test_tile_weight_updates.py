@@ -21,7 +21,8 @@ from adjit.passes.options import Options
 from adjit.passes.pipeline import LOWER, PIPELINE, run_pipeline
 from adjit.passes.tiling.tile_weight_updates import describe_updates, tile_weight_updates
 from adjit.runtime import compile_options
-from adjit.runtime.compiled import CompiledFunction, compile
+from adjit.runtime.compile_function import compile
+from adjit.runtime.compiled import CompiledFunction
 from adjit.runtime.transforms import value_and_grad
 from adjit.tracer.trace import trace_function
 
