@@ -20,7 +20,7 @@ from adjit.ir.verifier import Stage
 from adjit.passes.options import Options
 from adjit.runtime.backends import make_executable
 from adjit.runtime.caches.compile_once import compile_once
-from adjit.runtime.caches.disk_cache import compiler, compiler_files
+from adjit.runtime.caches.disk_cache import compiler
 from adjit.runtime.caches.graph_cache import find_program, keep_program, program_key
 from adjit.runtime.distributed.agreement import check_collectives, collectives_of
 from adjit.runtime.first_call_notice import begin_stage
@@ -86,40 +86,43 @@ class CompiledGraph:
 
 @off_main_thread
 def compile_graph(graph: Graph, backend: str, options: Options, threads: int, verify: bool,
-                  on_pass: Callable[[str, Graph], None] | None = None, passes: Sequence[Pass] = (),
+                  on_pass: Callable[[str, Graph], None] | None = None, passes: str = "PIPELINE",
                   stage: Stage = Stage.TRACED, card: int = 0) -> CompiledGraph:
-    """Compile a graph that is at `stage`. The arguments are those of `run_pipeline`; without `passes` it runs all. `card` is the
-    number of the one that the backend "cuda" is for.
+    """Compile a graph that is at `stage`. The arguments are those of `run_pipeline`; `passes` is the name of passes in
+    `passes/pipeline.py`, which takes 20 ms to import and is not needed for a program on disk. `card` is the number of the one that the
+    backend "cuda" is for.
 
     A native program is looked up on disk by its graph, unless passes are to be verified or reported.
     """
     with gc_paused():
-        return _compile(graph, backend, options, threads, verify, on_pass, passes or pass_pipeline.PIPELINE, stage, card)
+        return _compile(graph, backend, options, threads, verify, on_pass, passes, stage, card)
 
 
 def _compile(graph: Graph, backend: str, options: Options, threads: int, verify: bool,
-             on_pass: Callable[[str, Graph], None] | None, passes: Sequence[Pass], stage: Stage, card: int) -> CompiledGraph:
+             on_pass: Callable[[str, Graph], None] | None, passes: str, stage: Stage, card: int) -> CompiledGraph:
     begin = time.perf_counter()
     if not is_installed("scipy"):
         _check_libraries(graph)
-    roll = pass_pipeline.ROLL
     before: tuple[PassRecord, ...] = ()
     is_cached = (backend == "native" or (backend == "cuda" and isinstance(devices.driver(card), driver.Driver))) and not verify and \
         on_pass is None
-    if is_cached and backend == "native" and passes[:len(roll)] == roll:      # the text of a loop is shorter than that of its iterations
+    is_rolled = is_cached and backend == "native" and passes == "PIPELINE"       # the text of a loop is shorter than that of its iterations
+    if is_rolled:
         rolled = pass_pipeline.run_rolling(graph, options)
-        graph, passes, before = rolled.final, passes[len(roll):], rolled.records
+        graph, before = rolled.final, rolled.records
 
     def run_passes(on_pass: Callable[[str, Graph], None] | None = on_pass) -> PipelineResult:
-        result = pass_pipeline.run_pipeline(graph, options, verify, on_pass, passes, stage)
+        steps: Sequence[Pass] = getattr(pass_pipeline, passes)
+        steps = steps[len(pass_pipeline.ROLL):] if is_rolled else steps
+        result = pass_pipeline.run_pipeline(graph, options, verify, on_pass, steps, stage)
         return pass_pipeline.PipelineResult(result.graphs, (*before, *result.records))
 
     key, code = "", None
     if is_cached and backend == "cuda":
-        return _compile_for_card(graph, options, threads, run_passes, on_pass, [step.name for step in passes], begin, card)
+        return _compile_for_card(graph, options, threads, run_passes, on_pass, passes, begin, card)
     if is_cached:
         target = native_target()
-        key = program_key(graph, [step.name for step in passes], options, target, compiler())
+        key = program_key(graph, passes, options, target, compiler())
         code = find_program(key, graph)
         WARM_UP.notify_cache_lookup(missed=code is None)
     with compile_once(key) if key and code is None else nullcontext():
@@ -135,9 +138,9 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
 
 
 def _compile_for_card(graph: Graph, options: Options, threads: int, run_passes: Callable[..., PipelineResult],
-                      on_pass: Callable[[str, Graph], None] | None, passes: Sequence[str], begin: float, number: int) -> CompiledGraph:
+                      on_pass: Callable[[str, Graph], None] | None, passes: str, begin: float, number: int) -> CompiledGraph:
     card = devices.driver(number)
-    key = program_key(graph, passes, options, card.target, compiler_files())
+    key = program_key(graph, passes, options, card.target, compiler())
     found = device_code.find_program(key, graph, card.target)
     if found is not None:
         planned, launches, ptx = found

@@ -65,23 +65,23 @@ def environment() -> str:
 
 
 @cache
-@off_main_thread
 def compiler() -> tuple[str, ...]:
-    """The versions that object code depends on, besides its source text and its target."""
-    import llvmlite
-    from llvmlite import binding
-
-    return VERSION, f"llvmlite {llvmlite.__version__}", f"LLVM {'.'.join(map(str, binding.llvm_version_info))}"
-
-
-@cache
-def compiler_files() -> tuple[str, ...]:
-    """As `compiler`, for code that LLVM does not link: LLVM is not loaded, which takes 30 ms, and identified by its file."""
+    """What object code depends on, besides its source text and its target. LLVM is identified by its file: loading it takes 50 ms, which
+    code on disk does not need."""
     import llvmlite
 
     folder = Path(llvmlite.__file__).parent / "binding"
     libraries = [(path.name, path.stat()) for path in sorted(folder.glob("*llvmlite*"))]
     return VERSION, f"llvmlite {llvmlite.__version__}", *(f"{name} {status.st_size} {status.st_mtime_ns}" for name, status in libraries)
+
+
+@off_main_thread
+def compiler_versions() -> tuple[str, ...]:
+    """Names and versions of the compiler, for people."""
+    import llvmlite
+    from llvmlite import binding
+
+    return f"llvmlite {llvmlite.__version__}", f"LLVM {'.'.join(map(str, binding.llvm_version_info))}"
 
 
 def sha256(content: bytes) -> str:

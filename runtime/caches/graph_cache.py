@@ -41,9 +41,9 @@ def compiler_source() -> str:
     return sha256(repr([source for folder in folders for source in sorted(_sources(folder))]).encode())
 
 
-def program_key(graph: Graph, pass_names: Sequence[str], options: Options, target: Target, versions: Sequence[str]) -> str:
-    """The name of the cache entry for a traced graph. `versions` are those of the compiler of its code."""
-    return sha256("\n".join([*versions, compiler_source(), target.name, repr(options), *pass_names, graph_text(graph)]).encode())
+def program_key(graph: Graph, passes: str, options: Options, target: Target, versions: Sequence[str]) -> str:
+    """The name of the cache entry for a traced graph. `passes` is the name of those that compile it, `versions` those of the compiler."""
+    return sha256("\n".join([*versions, compiler_source(), target.name, repr(options), passes, graph_text(graph)]).encode())
 
 
 @dataclass(frozen=True, slots=True)

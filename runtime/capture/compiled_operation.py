@@ -36,7 +36,7 @@ class Half:
 
     def __init__(self, graph: Graph, compile_options: CompileOptions, verify: bool, threads: int):
         compiled = compile_graph(graph, compile_options.backend, compile_options.pass_options, threads, verify,
-                                 passes=pass_pipeline.HALF, stage=Stage.ADJOINT, card=compile_options.card)
+                                 passes="HALF", stage=Stage.ADJOINT, card=compile_options.card)
         self.pipeline, self.executable = compiled.pipeline, compiled.executable
         paths = [value.name or f"saved {index}" for index, value in enumerate(graph.params)]
         self.inputs: Inputs | device_inputs.DeviceInputs

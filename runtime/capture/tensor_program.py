@@ -229,7 +229,7 @@ def lower_with_tensors(graph: Graph, captured: Captured, trace: Trace, compile_o
         return tensors, forward, compile_graph(forward, compile_options.backend, compile_options.pass_options, threads, verify, on_pass,
                                                card=compile_options.card)
     half = compile_graph(operation.opened(forward), compile_options.backend, compile_options.pass_options, threads, verify, on_pass,
-                         pass_pipeline.HALF, Stage.ADJOINT, compile_options.card)
+                         "HALF", Stage.ADJOINT, compile_options.card)
     joint = operation.joint
     assert joint is not None
 

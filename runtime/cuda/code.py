@@ -18,7 +18,7 @@ from adjit.ir.graph import Graph, Op
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.printer import print_graph
 from adjit.ir.types import short_name
-from adjit.runtime.caches.disk_cache import compiler_files, disk_cache, sha256
+from adjit.runtime.caches.disk_cache import compiler, disk_cache, sha256
 
 if TYPE_CHECKING:
     import json
@@ -59,7 +59,7 @@ def find_ptx(kernel: Kernel, target: Target) -> str | None:
 
 def _key(kernel: Kernel, target: Target) -> str:
     """The name of a kernel's entry: kernels are named by their content."""
-    return sha256(json.dumps([*compiler_files(), "ptx", target.name, *target.features, kernel.name]).encode())
+    return sha256(json.dumps([*compiler(), "ptx", target.name, *target.features, kernel.name]).encode())
 
 
 def keep_program(key: str, planned: Graph, launches: Launches) -> None:

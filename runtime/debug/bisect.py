@@ -19,7 +19,6 @@ from adjit.ir.printer import print_graph
 from adjit.ir.types import SHORT_NAMES, is_inexact, short_name
 from adjit.ir.verifier import Stage
 from adjit.ir.version import VERSION
-from adjit.passes.pipeline import HALF
 from adjit.passes.regions import contains
 from adjit.runtime.compile_graph import compile_graph
 from adjit.runtime.debug.compare import difference, distance
@@ -77,7 +76,7 @@ def _plain(array: np.ndarray) -> np.ndarray:
 def run_compiled(graph: Graph, arrays: Arrays, options: CompileOptions, threads: int) -> list[np.ndarray]:
     """Results of the program of a differentiated graph."""
     graph = Graph(graph.name, graph.params, graph.ops, graph.results)       # nothing is donated
-    compiled = compile_graph(graph, options.backend, options.pass_options, threads, False, passes=HALF, stage=Stage.ADJOINT,
+    compiled = compile_graph(graph, options.backend, options.pass_options, threads, False, passes="HALF", stage=Stage.ADJOINT,
                              card=options.card)
     given = [np.array(array) for array in arrays]
     inputs = Inputs(graph, [f"parameter {number}" for number in range(len(given))])

@@ -26,7 +26,8 @@ from adjit.ir.ops.collectives import NAMES as COLLECTIVES
 from adjit.ir.ops.control_flow import nested_graphs
 from adjit.ir.ops.traits import HOST_CALLS
 from adjit.ir.printer import print_graph
-from adjit.runtime.caches.disk_cache import compiler
+from adjit.ir.version import VERSION
+from adjit.runtime.caches.disk_cache import compiler_versions
 from adjit.runtime.exports.archive import PROGRAM, TENSORS, code_member, description, member_of, write_archive
 from adjit.runtime.exports.interface import DescribedWays, Interface, describe_ways
 from adjit.runtime.exports.library import c_program, choose_levels, write_library
@@ -163,7 +164,7 @@ def _code(text: str, target: Target, digest: str) -> bytes:
     llvm.initialize_native_asmparser()      # for the `cpuid` and `xgetbv` instructions
     text += f'\n{runs_text(target)}\n@adjit_description = constant [{len(digest)} x i8] c"{digest}"'
     code = compile_program_text(text, target).object_code
-    link_image(code, (ENTRY, RUNS_SYMBOL))         # check now that `load` can link it
+    link_image((code,), (ENTRY, RUNS_SYMBOL))         # check now that `load` can link it
     return code
 
 
@@ -180,10 +181,9 @@ def _arguments(interface: Interface, wanted: Names) -> list[str]:
 
 
 def _manifest(program: Program, ways: Sequence[Mapping[str, Any]], given: Sequence[str], levels: Sequence[str]) -> dict[str, Any]:
-    version, *compilers = compiler()
     return {
-        "adjit": version, "compiler": compilers, "system": "x86_64-linux-gnu", "levels": list(levels), "source": source_digest(program),
-        "ways": ways, "given": list(given)}
+        "adjit": VERSION, "compiler": compiler_versions(), "system": "x86_64-linux-gnu", "levels": list(levels),
+        "source": source_digest(program), "ways": ways, "given": list(given)}
 
 
 def source_digest(program: Program) -> str:

@@ -265,7 +265,7 @@ def _code(way: ExportedWay, file_path: Path) -> tuple[str, NativeCode]:
         content = way.codes.get(level)
         if content is not None and _is_allowed(target):
             try:
-                image = link_image(content, (ENTRY, RUNS_SYMBOL))
+                image = link_image((content,), (ENTRY, RUNS_SYMBOL))
             except ValueError as error:
                 raise ExportError(f"the code for {level} in {file_path} cannot be linked: {error}",
                                   hint="export the program again") from None

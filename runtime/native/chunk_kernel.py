@@ -16,7 +16,6 @@ from adjit.ir.graph import Graph
 from adjit.ir.thread_context import run_detached
 from adjit.ir.verifier import Stage
 from adjit.passes.options import Options
-from adjit.passes.pipeline import HALF
 from adjit.runtime.arena import allocate, data_address
 from adjit.runtime.compile_graph import compile_graph
 from adjit.runtime.native.executable import NativeExecutable
@@ -26,7 +25,8 @@ from adjit.runtime.native.executable import NativeExecutable
 def _compiled(graph: Graph) -> NativeExecutable:
     """The program of a graph, one for all shapes of arrays that are cut into such chunks."""
     with no_fork():
-        executable = run_detached(partial(compile_graph, graph, "native", Options(), 1, False, passes=HALF, stage=Stage.ADJOINT)).executable
+        compile = partial(compile_graph, graph, "native", Options(), 1, False, passes="HALF", stage=Stage.ADJOINT)
+        executable = run_detached(compile).executable
     assert isinstance(executable, NativeExecutable)
     return executable
 

@@ -14,7 +14,6 @@ from adjit.ir.graph import Graph
 from adjit.ir.thread_context import run_detached
 from adjit.ir.verifier import Stage
 from adjit.passes.options import Options
-from adjit.passes.pipeline import HALF
 from adjit.runtime import settings
 from adjit.runtime.compile_graph import compile_graph
 from adjit.runtime.native.executable import NativeExecutable
@@ -31,7 +30,7 @@ def compile_program(graph: Graph) -> Program:
 @lru_cache(maxsize=1024)
 def _compiled(graph: Graph) -> Program:
     with no_fork():
-        executable = run_detached(partial(compile_graph, graph, "native", Options(), settings.THREADS.get(), False, passes=HALF,
+        executable = run_detached(partial(compile_graph, graph, "native", Options(), settings.THREADS.get(), False, passes="HALF",
                                           stage=Stage.ADJOINT)).executable
     if isinstance(executable, NativeExecutable):
         executable.keeps_memory = executable.code.artifact.arena_bytes <= MAX_KEPT_BYTES

@@ -29,7 +29,7 @@ from adjit.ir.verifier import Stage
 from adjit.passes.options import Options
 from adjit.passes.panels.row_axes import RowGraphs, RowsMixed, align
 from adjit.passes.panels.split_rows import RowProgram, split_rows
-from adjit.passes.pipeline import AFTER_DERIVATIVES, DERIVATIVES, PIPELINE, PipelineResult, run_pipeline
+from adjit.passes.pipeline import DERIVATIVES, PIPELINE, PipelineResult, run_pipeline
 from adjit.runtime import settings
 from adjit.runtime.capture.tensor_program import Captured, TensorProgram, with_updates
 from adjit.runtime.compile_graph import DeferredPipeline, compile_graph
@@ -107,8 +107,8 @@ def programs_for(fun: Callable[..., Any], signature: CallSignature, compile_opti
 def _compile(first: SizedTrace, program: RowProgram, least: int, signature: CallSignature, compile_options: CompileOptions, reason: str,
              threads: int, verify: bool, begin: float) -> Program:
     traced = time.perf_counter()
-    compiled = compile_graph(program.graph, compile_options.backend, compile_options.pass_options, threads, verify, None, AFTER_DERIVATIVES,
-                             Stage.ADJOINT)
+    compiled = compile_graph(program.graph, compile_options.backend, compile_options.pass_options, threads, verify, None,
+                             "AFTER_DERIVATIVES", Stage.ADJOINT)
     pipeline = DeferredPipeline(lambda: _with_traced(compiled.pipeline, program.graph))
     took = (time.perf_counter() - traced) * 1e3
     milliseconds = Milliseconds((traced - begin) * 1e3, took - compiled.backend_milliseconds, compiled.backend_milliseconds)

@@ -23,7 +23,7 @@ from adjit.codegen.process.fork_safety import _guard, llvmlite_lock
 from adjit.codegen.process.off_main_thread import check_cancelled, off_main_thread, release_off_main_thread
 from adjit.ir.emitter import emitters
 from adjit.runtime import compile_graph
-from adjit.runtime.caches.disk_cache import compiler
+from adjit.runtime.caches.disk_cache import compiler_versions
 from adjit.runtime.native.code import native_is_supported
 from adjit.tracer.scope import active_scope, open_traces
 from adjit.tracer.trace import trace_function
@@ -165,7 +165,7 @@ def test_an_interrupted_compilation_stops_between_two_passes(backend: str, monke
 
 def test_who_is_within_a_call_of_llvmlite_does_it_alone() -> None:
     """As in a destructor that such a call runs: another thread would wait for the lock for ever."""
-    compiler()
+    compiler_versions()
     lock = llvmlite_lock()
     with lock:
         assert off_main_thread(threading.get_ident)() == threading.get_ident()

@@ -195,4 +195,4 @@ def test_damaged_object_code_is_refused_or_harmless() -> None:
     good = b"\x7fELF\x02\x01"
     for content in (b"", good, good + bytes(58), good + bytes(10) + b"\x01\x00\x3e\x00" + bytes(200)):
         with pytest.raises(ValueError, match=r"object|ELF|damaged"):
-            link_image(content, ("adjit_run",))
+            link_image((content,), ("adjit_run",))
