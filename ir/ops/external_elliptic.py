@@ -9,7 +9,7 @@ from collections.abc import Callable
 from adjit.ir.graph import Value
 from adjit.ir.ops.arithmetic import abs, add, divide, multiply, negative, reciprocal, rint, square, strong_multiply, subtract
 from adjit.ir.ops.comparison import less
-from adjit.ir.ops.complex_numbers import complex, imag, real
+from adjit.ir.ops.complex_numbers import complex, real
 from adjit.ir.ops.creation import full_like
 from adjit.ir.ops.elementwise_math import cos, one_minus, plus, scaled, sin, sqrt
 from adjit.ir.ops.external_table import FUNCTIONS, Derivative, ExternalFunction, call
@@ -157,26 +157,22 @@ def _rg_slope(x: Value, y: Value, z: Value) -> Value:
     return select(alone, scaled(reciprocal(sqrt(select(alone, x, _number(x, 1.0)))), 0.25), general)
 
 
-def _off_cut(y: Value) -> tuple[Value, Value]:
-    """Where y is not on the negative axis, on which R_C(x, y) is a principal value and R_D is not known; y there, else 1."""
-    if is_complex(y.type.dtype):
-        on_axis = less(abs(imag(y)), _number(imag(y), 1e-300))
-        below = logical_and(on_axis, less(real(y), _number(imag(y), 0.0)))
-    else:
-        below = less(y, _number(y, 0.0))
-    return below, select(below, _number(y, 1.0), y)
+def _rc_slope(x: Value, y: Value, quotient: Value, symmetric: Callable[[Value], Value]) -> Value:
+    """A derivative of R_C(x, y) = R_F(x, y, y), by R_D; for y < 0, where R_C is a principal value, and for complex numbers, by the quotient
+    over x - y."""
+    if is_complex(x.type.dtype):
+        return divide(quotient, subtract(x, y))
+    below = less(y, _number(y, 0.0))
+    apart = select(below, subtract(x, y), _number(y, 1.0))
+    return select(below, divide(quotient, apart), symmetric(select(below, _number(y, 1.0), y)))
 
 
 def _rc_first(c: Value, x: Value, y: Value) -> Value:
-    below, safe = _off_cut(y)
-    cut = divide(subtract(c, reciprocal(sqrt(x))), scaled(subtract(y, select(below, x, add(y, _number(y, 1.0)))), 2.0))
-    return select(below, cut, scaled(_rd(safe, safe, x), -1.0 / 6.0))
+    return _rc_slope(x, y, scaled(subtract(reciprocal(sqrt(x)), c), 0.5), lambda y: scaled(_rd(y, y, x), -1.0 / 6.0))
 
 
 def _rc_last(c: Value, x: Value, y: Value) -> Value:
-    below, safe = _off_cut(y)
-    cut = divide(subtract(c, divide(sqrt(x), y)), scaled(subtract(select(below, x, add(y, _number(y, 1.0))), y), 2.0))
-    return select(below, cut, scaled(_rd(x, safe, safe), -1.0 / 3.0))
+    return _rc_slope(x, y, scaled(subtract(c, divide(sqrt(x), y)), 0.5), lambda y: scaled(_rd(x, y, y), -1.0 / 3.0))
 
 
 _functions("elliprf", (lambda f, x, y, z: scaled(_rd(y, z, x), -1.0 / 6.0), lambda f, x, y, z: scaled(_rd(z, x, y), -1.0 / 6.0),

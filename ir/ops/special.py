@@ -13,9 +13,10 @@ from adjit.ir.definition import OpDefinition, Sample
 from adjit.ir.graph import Value
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.arithmetic import add, divide, multiply, negative, reciprocal, rint, sign, square, subtract
-from adjit.ir.ops.comparison import equal, greater, less
+from adjit.ir.ops.comparison import equal, greater, isnan, less
 from adjit.ir.ops.creation import full_like
-from adjit.ir.ops.elementwise_math import cos, exp, one_minus, plus, scaled, sin, times, unary_function
+from adjit.ir.ops.elementwise_math import cos, exp, log, log1p, one_minus, plus, scaled, sin, times, unary_function
+from adjit.ir.ops.logical import logical_and, logical_not, logical_or
 from adjit.ir.ops.sampling import unary_samples, uniform
 from adjit.ir.ops.selection import select
 from adjit.ir.types import F32
@@ -62,6 +63,25 @@ erfinv: OpDefinition = unary_function(
     "erfinv", special_functions.erfinv, "The inverse of the error function; infinite at -1 and 1, NaN beyond.", -0.9, 0.9,
     times(lambda x, y: scaled(exp(square(y)), _SQRT_PI / 2.0)))
 
+# -- x log y
+
+
+def _times_log(x: Value, y: Value, log: Callable[[Value], Value], pole: float) -> Value:
+    """x log(y), and 0 where x is 0 and the logarithm not finite; the logarithm is not taken there, so that its derivative stays finite,
+    too. Where it is finite the product has its derivative in x, at x = 0, too."""
+    finite = logical_and(greater(y, full_like(y, pole)), less(y, full_like(y, math.inf)))
+    nothing = logical_and(equal(x, full_like(x, 0.0)), logical_not(logical_or(finite, isnan(y))))
+    return select(nothing, full_like(x, 0.0), multiply(x, log(select(nothing, full_like(y, pole + 1.0), y))))
+
+
+def xlogy(x: Value, y: Value) -> Value:
+    return _times_log(x, y, log, 0.0)
+
+
+def xlog1py(x: Value, y: Value) -> Value:
+    return _times_log(x, y, log1p, -1.0)
+
+
 # -- the gamma function
 
 lgamma: OpDefinition = unary_function(
@@ -73,6 +93,39 @@ digamma: OpDefinition = unary_function(
 trigamma: OpDefinition = unary_function(
     "trigamma", special_functions.trigamma, "The derivative of digamma; infinite at 0 and the negative whole numbers.", 0.5, 4,
     times(lambda x, y: polygamma(2, x)), samples=_also_negative(0.5, 4, -0.3, -0.7, -1.4, -3.6))
+
+
+_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
+_FAR = 16.0
+
+
+def _stirling(x: Value) -> Value:
+    """What Stirling's formula (DLMF 5.11.1) leaves of log Gamma(x), for x >= 16."""
+    w = reciprocal(x)
+    v, value = square(w), full_like(x, _STIRLING[-1])
+    for coefficient in _STIRLING[-2::-1]:
+        value = plus(multiply(value, v), coefficient)
+    return multiply(value, w)
+
+
+def log_beta(a: Value, b: Value) -> Value:
+    """log |B(a, b)|. Where one argument is large its log Gamma and that of the sum nearly cancel: their difference is taken by Stirling's
+    formula, in which the large terms cancel by themselves; where both are, the third log Gamma, too."""
+    first = less(a, b)      # not the minimum, whose derivative at a = b is the mean of both sides
+    p, q = select(first, a, b), select(first, b, a)
+    far, both = greater(q, full_like(q, _FAR)), greater(p, full_like(p, _FAR))
+    far = logical_and(far, greater(p, full_like(p, 0.0)))
+    near = subtract(add(lgamma(a), lgamma(b)), lgamma(add(a, b)))
+    large, small = select(far, q, full_like(q, _FAR)), select(far, p, full_like(p, 1.0))
+    both_large = select(both, small, full_like(p, _FAR))
+    total = add(large, small)
+    grown = multiply(plus(large, -0.5), log1p(divide(small, large)))
+    rest = subtract(subtract(_stirling(large), _stirling(total)), grown)
+    one = add(subtract(add(lgamma(select(both, full_like(p, 1.0), small)), small), multiply(small, log(total))), rest)
+    log_share = log(divide(both_large, total))
+    two = add(add(subtract(multiply(both_large, log_share), scaled(log(both_large), 0.5)), _stirling(both_large)),
+              plus(rest, 0.5 * math.log(2.0 * math.pi)))
+    return select(far, select(both, two, one), near)
 
 
 def polygamma(order: int, x: Value) -> Value:

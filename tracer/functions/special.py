@@ -16,7 +16,7 @@ from adjit.ir import ops
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.lazy_module import LazyModule
-from adjit.ir.ops.special import bernoulli
+from adjit.ir.ops.special import bernoulli, log_beta, xlog1py, xlogy
 from adjit.ir.ops.special import polygamma as derivative_of_digamma
 from adjit.ir.types import C64, C128, F32, F64
 from adjit.tracer.array import TracedArray, contains_traced, wrap
@@ -76,27 +76,11 @@ def _log_expit(x: Value) -> Value:
     return ops.negative(_softplus(ops.negative(x)))
 
 
-# -- x log y and functions built from it
-
-
-def _times_log(x: Value, y: Value, log: Lower, pole: float) -> Value:
-    """x log(y), and 0 where x is 0 and the logarithm not finite; the logarithm is not taken there, so that its derivative stays finite,
-    too."""
-    finite = ops.logical_and(ops.greater(y, _number(y, pole)), _below(y, math.inf))
-    nothing = ops.logical_and(_is(x, 0.0), ops.logical_not(ops.logical_or(finite, ops.isnan(y))))
-    return ops.select(nothing, _number(x, 0.0), ops.multiply(x, log(ops.select(nothing, _number(y, pole + 1.0), y))))
-
-
-def _xlogy(x: Value, y: Value) -> Value:
-    return _times_log(x, y, ops.log, 0.0)
-
-
-def _xlog1py(x: Value, y: Value) -> Value:
-    return _times_log(x, y, ops.log1p, -1.0)
+# -- functions built from x log y
 
 
 def _entr(x: Value) -> Value:
-    return ops.select(_below(x, 0.0), _number(x, -math.inf), ops.negative(_xlogy(x, x)))
+    return ops.select(_below(x, 0.0), _number(x, -math.inf), ops.negative(xlogy(x, x)))
 
 
 def _rel_entr(x: Value, y: Value) -> Value:
@@ -177,13 +161,9 @@ def _rgamma(x: Value) -> Value:
     return ops.select(pole, _number(x, 0.0), ops.multiply(sign, ops.exp(ops.negative(ops.lgamma(x)))))
 
 
-def _betaln(a: Value, b: Value) -> Value:
-    return ops.subtract(ops.add(ops.lgamma(a), ops.lgamma(b)), ops.lgamma(ops.add(a, b)))
-
-
 def _beta(a: Value, b: Value) -> Value:
     sign = ops.multiply(ops.multiply(_gammasgn(a), _gammasgn(b)), _gammasgn(ops.add(a, b)))
-    return ops.multiply(sign, ops.exp(_betaln(a, b)))
+    return ops.multiply(sign, ops.exp(log_beta(a, b)))
 
 
 # -- modified Bessel functions
@@ -225,8 +205,8 @@ _UNARY: dict[str, Lower] = {
     "exp2": ops.exp2, "exp10": lambda x: ops.power(_number(x, 10.0), x), "expm1": ops.expm1, "log1p": ops.log1p, "cbrt": ops.cbrt,
 }
 _BINARY: dict[str, Lower] = {
-    "xlogy": _xlogy, "xlog1py": _xlog1py, "rel_entr": _rel_entr, "kl_div": _kl_div, "boxcox": _boxcox, "boxcox1p": _boxcox1p,
-    "betaln": _in_double(_betaln), "beta": _in_double(_beta), "huber": _huber, "pseudo_huber": _pseudo_huber,
+    "xlogy": xlogy, "xlog1py": xlog1py, "rel_entr": _rel_entr, "kl_div": _kl_div, "boxcox": _boxcox, "boxcox1p": _boxcox1p,
+    "betaln": _in_double(log_beta), "beta": _in_double(_beta), "huber": _huber, "pseudo_huber": _pseudo_huber,
 }
 OF_TWO = frozenset(_BINARY)
 """Names of the functions with two operands."""

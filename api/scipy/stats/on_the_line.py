@@ -9,6 +9,7 @@ import numpy as np
 
 from adjit import special as sc
 from adjit.scipy.stats.distribution import Continuous, Symmetric
+from adjit.scipy.stats.quotients import expm1_quotient, log1p_quotient, log_i0e
 
 _HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 _EULER = 0.5772156649015329
@@ -43,8 +44,15 @@ class StudentT(Symmetric):
     shapes = ("df",)
 
     def _logpdf(self, x: Any, df: Any) -> Any:
-        return np.where(np.isinf(df), log_normal_density(x), -sc.betaln(0.5 * df, 0.5) - 0.5 * np.log(df)
-                        - (df + 1.0) / 2.0 * np.log1p(np.square(x) / df))
+        """The exponent tends to x^2 / 2, and what the factor adds to that of the normal density, to 0 (Stirling's series), as df grows."""
+        u = np.square(x) / df
+        small, many = u < 0.01, df > 40.0
+        exponent = np.where(small, 0.5 * np.square(x) * log1p_quotient(u), 0.5 * np.where(small, 1.0, df) * np.log1p(u))
+        w, few = 1.0 / np.where(many, df, 40.0), np.where(many, 40.0, df)
+        v = np.square(w)
+        series = -w * (0.25 - v * (1.0 / 24.0 - v * (0.05 - v * (17.0 / 112.0 - v * (31.0 / 36.0 - v * (691.0 / 88.0))))))
+        factor = np.where(many, series, _HALF_LOG_TWO_PI - sc.betaln(0.5 * few, 0.5) - 0.5 * np.log(few))
+        return factor - _HALF_LOG_TWO_PI - 0.5 * np.log1p(u) - exponent
 
     def _cdf(self, x: Any, df: Any) -> Any:
         return sc.stdtr(df, x)
@@ -390,15 +398,12 @@ class GenExtreme(Continuous):
         return np.where(c < 0, 1.0 / np.where(c < 0, c, 1.0), -math.inf), np.where(c > 0, 1.0 / np.where(c > 0, c, 1.0), math.inf)
 
     def _exponent(self, x: Any, c: Any) -> Any:
-        """log(1 - c x) / c, -x for c = 0: near it by its series, which keeps the derivative in c."""
-        u = c * x
-        near = np.abs(u) < 1e-5
-        safe = np.where(near, 1.0, c)
-        return np.where(near, -x * (1.0 + u / 2.0 + np.square(u) / 3.0 + u * np.square(u) / 4.0), np.log1p(-u) / safe)
+        """log(1 - c x) / c, -x for c = 0."""
+        return -x * log1p_quotient(-c * x)
 
     def _logpdf(self, x: Any, c: Any) -> Any:
         exponent = self._exponent(x, c)
-        return -np.exp(exponent) + exponent - np.where(c == 0, 0.0, np.log1p(-c * x))
+        return np.where((c == 1) & (x == 1), 0.0, (1.0 - c) * exponent) - np.exp(exponent)
 
     def _cdf(self, x: Any, c: Any) -> Any:
         return np.exp(self._logcdf(x, c))
@@ -416,7 +421,7 @@ class GenExtreme(Continuous):
         return self._place(-np.log(-np.log1p(-q)), c)
 
     def _place(self, x: Any, c: Any) -> Any:
-        return np.where(c == 0, x, -np.expm1(-c * x) / np.where(c == 0, 1.0, c))
+        return x * expm1_quotient(-c * x)
 
     def _entropy(self, c: Any) -> Any:
         return _EULER * (1.0 - c) + 1.0
@@ -431,10 +436,10 @@ class VonMises(Continuous):
         return kappa >= 0
 
     def _logpdf(self, x: Any, kappa: Any) -> Any:
-        return kappa * (np.cos(x) - 1.0) - math.log(2.0 * math.pi) - np.log(sc.i0e(kappa))
+        return -2.0 * kappa * np.square(np.sin(0.5 * x)) - math.log(2.0 * math.pi) - log_i0e(kappa)
 
     def _mean(self, kappa: Any) -> Any:
         return 0.0
 
     def _entropy(self, kappa: Any) -> Any:
-        return -kappa * sc.i1e(kappa) / sc.i0e(kappa) + math.log(2.0 * math.pi) + np.log(sc.i0e(kappa)) + kappa
+        return -kappa * sc.i1e(kappa) / sc.i0e(kappa) + math.log(2.0 * math.pi) + log_i0e(kappa) + kappa

@@ -550,8 +550,14 @@ class NonCentralChi2(Positive):
         return (df > 0) & np.isfinite(df) & (nc >= 0)
 
     def _logpdf(self, x: Any, df: Any, nc: Any) -> Any:
-        order, root_x, root_nc = 0.5 * df - 1.0, np.sqrt(x), np.sqrt(nc)
-        return math.log(0.5) - 0.5 * np.square(root_x - root_nc) + 0.5 * sc.xlogy(order, x / nc) + np.log(sc.ive(order, root_x * root_nc))
+        """By a modified Bessel function; for small x nc by its power series, which holds at nc = 0, too."""
+        order, small = 0.5 * df - 1.0, x * nc < 1.0
+        series = np.log(sc.hyp0f1(0.5 * df, 0.25 * np.where(small, x * nc, 0.0)))
+        near = sc.xlogy(order, 0.5 * x) - 0.5 * (x + nc) - sc.gammaln(0.5 * df) + series
+        x, nc = np.where(small, 1.0, x), np.where(small, 1.0, nc)
+        root_x, root_nc = np.sqrt(x), np.sqrt(nc)
+        far = -0.5 * np.square(root_x - root_nc) + 0.5 * order * np.log(x / nc) + np.log(sc.ive(order, root_x * root_nc))
+        return math.log(0.5) + np.where(small, near, far)
 
     def _cdf(self, x: Any, df: Any, nc: Any) -> Any:
         return sc.chndtr(x, df, nc)

@@ -11,6 +11,7 @@ from adjit import special as sc
 from adjit.scipy.stats.distribution import Continuous, Positive, Symmetric
 from adjit.scipy.stats.on_an_interval import OnUnit
 from adjit.scipy.stats.on_the_line import log_normal_density
+from adjit.scipy.stats.quotients import log_i0e
 
 _ROOT_HALF = math.sqrt(0.5)
 
@@ -92,7 +93,7 @@ class Rice(Positive):
         return b >= 0
 
     def _logpdf(self, x: Any, b: Any) -> Any:
-        return np.log(x) - 0.5 * np.square(x - b) + np.log(sc.i0e(x * b))
+        return np.log(x) - 0.5 * np.square(x - b) + log_i0e(x * b)
 
     def _cdf(self, x: Any, b: Any) -> Any:
         return sc.chndtr(np.square(x), 2.0, np.square(b))

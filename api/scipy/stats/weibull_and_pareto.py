@@ -9,6 +9,7 @@ import numpy as np
 
 from adjit import special as sc
 from adjit.scipy.stats.distribution import Continuous, Positive
+from adjit.scipy.stats.quotients import expm1_quotient, log1p_quotient
 
 _EULER = 0.5772156649015329
 
@@ -180,16 +181,11 @@ class GenPareto(Continuous):
         return 0.0, np.where(c < 0, -1.0 / np.where(c < 0, c, -1.0), math.inf)
 
     def _logsf(self, x: Any, c: Any) -> Any:
-        """-log(1 + c x) / c; near c = 0 by its series, which keeps the derivative in c."""
-        u = c * x
-        near = np.abs(u) < 1e-5
-        series = -x * (1.0 - u / 2.0 + np.square(u) / 3.0 - u * np.square(u) / 4.0)
-        return np.where(near, series, -np.log1p(u) / np.where(near, 1.0, c))
+        """-log(1 + c x) / c, -x for c = 0."""
+        return -x * log1p_quotient(c * x)
 
     def _logpdf(self, x: Any, c: Any) -> Any:
-        u = c * x
-        near = np.abs(u) < 1e-5
-        return np.where(near, self._logsf(x, c) - np.log1p(u), -sc.xlog1py(c + 1.0, u) / np.where(near, 1.0, c))
+        return np.where((c == -1) & (x == 1), 0.0, (1.0 + c) * self._logsf(x, c))
 
     def _cdf(self, x: Any, c: Any) -> Any:
         return -np.expm1(self._logsf(x, c))
@@ -204,7 +200,7 @@ class GenPareto(Continuous):
         return self._place(-np.log(q), c)
 
     def _place(self, x: Any, c: Any) -> Any:
-        return np.where(c == 0, x, np.expm1(c * x) / np.where(c == 0, 1.0, c))
+        return x * expm1_quotient(c * x)
 
     def _mean(self, c: Any) -> Any:
         return np.where(c < 1.0, 1.0 / (1.0 - c), math.inf)

@@ -175,6 +175,31 @@ def test_distribution_functions_have_the_density_as_derivative(name: str, exhaus
         np.testing.assert_allclose(slope(ours.ppf, shapes, np.array([0.2, 0.6, 0.9])), 1 / density, rtol=1e-7)
 
 
+AT_LIMITS: tuple[tuple[str, str, float, tuple[float, ...], float, float], ...] = (
+    ("genextreme", "logpdf", 0.5, (0.0,), 0.450816332464079, 0.207733846751),
+    ("genextreme", "ppf", 0.3, (0.0,), -0.0172286468028734, -0.00213206524373),
+    ("genpareto", "logpdf", 0.5, (1e-6,), -0.374999833333411, 0.166666510417),
+    ("genpareto", "ppf", 0.3, (0.0,), 0.0636085078168489, 0.0151250406397), ("vonmises", "logpdf", 0.5, (0.0,), 0.877582561890373, -0.5),
+    ("rice", "logpdf", 0.5, (0.0,), 0.0, -0.875), ("ncx2", "logpdf", 1.0, (3.0, 0.0), -1 / 3, -1 / 90),
+    ("ncx2", "cdf", 1.0, (3.0, 0.0), -0.0806569081730478, 0.0322627632692191), ("t", "logpdf", 3.0, (np.inf,), 0.0, 0.0),
+    ("t", "logpdf", 0.5, (1e8,), 3.59374999739583e-17, -7.18749999e-25), ("gamma", "cdf", 0.7, (1.0,), -0.483286124151198, 0.223319062984))
+"""First and second derivatives in the last shape parameter, by mpmath, where formulas are 0 / 0 or a difference of large numbers."""
+
+
+def test_derivatives_where_formulas_have_limits() -> None:
+    def slopes(points: Any) -> list[Any]:
+        results = []
+        for (name, function, x, shapes, *_), at in zip(AT_LIMITS, points, strict=True):
+            density = getattr(getattr(stats, name), function)
+            slope = aj.grad(lambda last, density=density, x=x, shapes=shapes: density(x, *shapes[:-1], last))
+            results.append((slope(at), aj.grad(slope)(at)))
+        return results
+
+    found = aj.compile(slopes, backend="interpret")([case[3][-1] for case in AT_LIMITS])
+    for case, (first, second) in zip(AT_LIMITS, found, strict=True):
+        np.testing.assert_allclose((first, second), case[-2:], rtol=1e-8, atol=1e-30, err_msg=str(case))
+
+
 def test_outside_of_the_support_gradients_are_zero() -> None:
     gradient = aj.grad(lambda x, a: np.sum(stats.gamma.pdf(x, a)), argnums=(0, 1))(np.array([-1.0, -2.0]), 2.0)
     np.testing.assert_array_equal(gradient[0], [0.0, 0.0])
