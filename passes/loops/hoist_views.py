@@ -112,6 +112,11 @@ def _is_view(op: Op) -> bool:
     return op.definition.kind is Kind.MOVEMENT and len(op.operands) == 1 and op.result.type.nbytes <= op.operands[0].type.nbytes
 
 
+def _is_alias(op: Op) -> bool:
+    """True for a reshape, of which a broadcast that repeats nothing is one: for one row of a batch loops are what they are for many."""
+    return op.name in ALIASES or (op.name == "broadcast" and op.result.type.size == op.operands[0].type.size)
+
+
 def _split(regions: Sequence[Graph], chosen: Collection[int]) -> _Split:
     views: list[tuple[int, Op]] = []
     handed: list[Value] = []
@@ -123,7 +128,7 @@ def _split(regions: Sequence[Graph], chosen: Collection[int]) -> _Split:
             if _is_view(op) and op.operands[0] in known:
                 known.add(op.result)
                 found.append(op)
-        own = {op.result for op in found if op.name not in ALIASES}
+        own = {op.result for op in found if not _is_alias(op)}
         kept.append([op for op in region.ops if not op.results or op.results[0] not in own])
         used = {value for op in kept[-1] for value in op.operands}.union(region.results)
         views += [(number, op) for op in needed_ops(found, own)]

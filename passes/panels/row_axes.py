@@ -8,15 +8,16 @@ a matter of its slice rule.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import field
+from math import prod
 
 from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind
 from adjit.ir.errors import Location
-from adjit.ir.graph import Graph, Op, Value, number_of, producers, structural_key
+from adjit.ir.graph import Graph, Op, Value, number_of, producers
 from adjit.ir.ops.indexing import OUTSIDE
-from adjit.ir.ops.traits import CONTROL_FLOW
-from adjit.ir.row_number import Expression, expression_of, number_for, rounded
-from adjit.ir.types import U64, Shape, TensorType
+from adjit.ir.row_number import Expression, number_for, rounded
+from adjit.ir.types import U64, TensorType
 from adjit.passes.tiling.slice_rules import OperandAxes, infer_operand_axes, summed_axes
 
 
@@ -30,10 +31,24 @@ class RowsMixed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Axis of a value along which it has rows, and the number of elements along this axis that belong to one row."""
+    """Axis of a value along which it has rows, and the number of elements along this axis that belong to one row. They lie in `blocks`,
+    each of all rows one after the other: (20, n, 3) as (20 n, 3) is 20 blocks. 0 is any number of blocks, where all elements along the axis
+    are alike, and -1 that rows are mixed. `SUM` is of values without rows that each panel has of its own: sums over its rows."""
 
     axis: int
     length: int
+    blocks: int = 1
+
+
+SUM = Rows(-1, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class RowLoop:
+    """Regions of a loop or branch that computes with rows, with the numbers of its results that are sums over rows."""
+
+    regions: tuple[RowGraphs, ...]
+    sums: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,11 +63,12 @@ class RowGraphs:
     numbers: Mapping[Op, Expression]
     counters: frozenset[Value] = frozenset()
     own_rows: frozenset[Op] = frozenset()       # `take` and `scatter_add` whose indices are within the row that they belong to
+    loops: Mapping[Op, RowLoop] = field(default_factory=dict)
 
     def type_for(self, value: Value, size: int) -> TensorType:
         """Type of a value of the first graph for so many rows."""
         rows = self.rows.get(value)
-        if rows is None:
+        if rows is None or rows.axis < 0:
             return value.type
         return value.type.with_shape((*value.type.shape[:rows.axis], rows.length * size, *value.type.shape[rows.axis + 1:]))
 
@@ -67,7 +83,8 @@ class RowGraphs:
             attrs["shape"] = results[0].type.shape
         if op in self.numbers:
             attrs["value"] = rounded(number_for(self.numbers[op], size), op.result.type.dtype).item()
-        return Op(op.definition, tuple(operands), results, attrs, op.regions, op.loc, op.role)
+        regions = tuple(region.graph_for(size) for region in self.loops[op].regions) if op in self.loops else op.regions
+        return Op(op.definition, tuple(operands), results, attrs, regions, op.loc, op.role)
 
     def graph_for(self, size: int) -> Graph:
         """The graph for so many rows."""
@@ -81,94 +98,6 @@ class RowGraphs:
                      first.param_roles)
 
 
-def align(graphs: Sequence[Graph], sizes: Sequence[int], counters: Sequence[int] = (), known: Collection[Expression] = ()) -> RowGraphs:
-    """Find the rows of the values of graphs that one function has for `sizes` rows; the parameters `counters` are the numbers of the rows,
-    and `known` numbers that Python computed from how many there are. Raises `RowsMixed` if the graphs are not the same op by op, or differ
-    in more than numbers of rows."""
-    if len({len(graph.ops) for graph in graphs}) > 1:
-        loop = next((op for op in graphs[0].ops if op.name in CONTROL_FLOW
-                     and any(length and length % sizes[0] == 0 for value in op.operands for length in value.type.shape)), None)
-        if loop is not None:        # of which more or less is computed ahead
-            raise RowsMixed(f"{loop.name} runs a graph of its own on the rows", loop.loc)
-        loc = next((ops[0].loc for ops in zip(*(graph.ops for graph in graphs), strict=False)
-                    if len({(op.name, op.loc) for op in ops}) > 1), None)
-        raise RowsMixed("other operations run for other numbers of rows", loc)
-    rows: dict[Value, Rows] = {}
-    numbers: dict[Op, Expression] = {}
-    places = [_places(graph) for graph in graphs]
-    for values in zip(*(graph.params for graph in graphs), strict=True):
-        _find_rows(values, sizes, rows, None)
-    for ops in zip(*(graph.ops for graph in graphs), strict=True):
-        op = ops[0]
-        wiring = {(each.name, tuple(place[value] for value in each.operands)) for each, place in zip(ops, places, strict=True)}
-        if len(wiring) > 1 or len({len(each.results) for each in ops}) > 1:
-            raise RowsMixed("other operations run for other numbers of rows", op.loc)
-        for values in zip(*(each.results for each in ops), strict=True):
-            _find_rows(values, sizes, rows, op.loc)
-        if op.regions and len({structural_key(replaced) for replaced in ops}) > 1:
-            raise RowsMixed(f"{op.name} runs a graph of its own on the rows", op.loc)
-        number = _check_attributes(ops, sizes, rows, known)
-        if number is not None:
-            numbers[op] = number
-    if len({tuple(place[value] for value in graph.results) for graph, place in zip(graphs, places, strict=True)}) > 1:
-        raise RowsMixed("other values are returned for other numbers of rows")
-    counting = frozenset(graphs[0].params[index] for index in counters)
-    return RowGraphs(tuple(sizes), tuple(graphs), rows, numbers, counting, _within_rows(graphs[0], rows, counting))
-
-
-def _places(graph: Graph) -> dict[Value, int]:
-    values = (*graph.params, *(value for op in graph.ops for value in op.results))
-    return {value: number for number, value in enumerate(values)}
-
-
-def _find_rows(values: Sequence[Value], sizes: Sequence[int], rows: dict[Value, Rows], loc: Location | None) -> None:
-    """Enter the rows of a value that has these types for `sizes` rows."""
-    types = [value.type for value in values]
-    if len({type.dtype for type in types}) > 1 or len({type.rank for type in types}) > 1:
-        raise RowsMixed("an array has another dtype or another number of dimensions for another number of rows", loc)
-    for axis, lengths in enumerate(zip(*(type.shape for type in types), strict=True)):
-        if len(set(lengths)) == 1:
-            continue
-        length = lengths[0] // sizes[0]
-        if not length or any(extent != length * size for extent, size in zip(lengths, sizes, strict=True)) or values[0] in rows:
-            raise RowsMixed(f"the shape of an array, {_shape_text(types[0].shape)} for {sizes[0]} rows, is not that of rows", loc)
-        rows[values[0]] = Rows(axis, length)
-
-
-def _shape_text(shape: Shape) -> str:
-    return f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"
-
-
-def _check_attributes(ops: Sequence[Op], sizes: Sequence[int], rows: Mapping[Value, Rows], known: Collection[Expression]
-                      ) -> Expression | None:
-    """Check that attributes differ as the types do; returns the number that a constant stands for."""
-    op = ops[0]
-    number = None
-    for name, value in op.attrs.items():
-        found = [each.attrs.get(name) for each in ops]
-        if all(other is value or (type(other) is type(value) and (other == value or (other != other and value != value)))
-               for other in found):
-            continue
-        if name == "shape" and all(each.attrs["shape"] == each.result.type.shape for each in ops):
-            continue
-        if name == "stop" and op.operands[0] in rows and _stops_with_rows(ops, rows[op.operands[0]].axis):
-            continue
-        if op.name == "constant" and name == "value":
-            number = expression_of(found, sizes, op.result.type.dtype, known)
-            if number is not None:
-                continue
-            raise RowsMixed("a number depends on the number of rows in another way than by arithmetic", op.loc)
-        raise RowsMixed(f"{op.name} is another one for another number of rows", op.loc)
-    return number
-
-
-def _stops_with_rows(ops: Sequence[Op], axis: int) -> bool:
-    """True if slices are whole along an axis, and alike along the others."""
-    stops = [each.attrs["stop"] for each in ops]
-    return all(each.attrs["stop"][axis] == each.operands[0].type.shape[axis] for each in ops) and (
-        len({(*stop[:axis], *stop[axis + 1:]) for stop in stops}) == 1)
-
-
 # -- ops
 
 
@@ -180,13 +109,45 @@ def row_operands(graphs: RowGraphs, ops: Sequence[Op]) -> OperandAxes | None:
         if size > 1:
             found.append(_operand_axes(op, graphs.rows[ops[0].results[0]].axis, ops[0], graphs.rows))
     wanted = tuple(graphs.rows[value].axis if value in graphs.rows else None for value in ops[0].operands)
+    if not _in_order(ops[0], graphs.rows):
+        return None
     if ops[0] in graphs.own_rows:
         return wanted
     alike = all(graphs.rows.get(value) == graphs.rows[ops[0].results[0]] for value in ops[0].results)
     return wanted if found and alike and all(axes == wanted for axes in found) else None
 
 
-def _within_rows(graph: Graph, rows: Mapping[Value, Rows], counters: Collection[Value]) -> frozenset[Op]:
+def _in_order(op: Op, rows: Mapping[Value, Rows]) -> bool:
+    """True if operands and results have their rows in the same blocks."""
+    given, found = [rows[value] for value in op.operands if value in rows], [rows[value] for value in op.results if value in rows]
+    if any(each.blocks < 0 or each.axis < 0 for each in (*given, *found)):
+        return False
+    return op.name == "reshape" or len({each.blocks for each in (*given, *found) if each.blocks and each.length > 1}) <= 1
+
+
+def blocks_of(op: Op, rows: Mapping[Value, Rows]) -> int:
+    """Blocks of the rows of an op's result, from those of its operands."""
+    given, result = [rows[value] for value in op.operands if value in rows], rows[op.results[0]]
+    if op.name == "reshape" and given:
+        return _blocks_of_reshape(op, given[0], result)
+    if result.length == 1 or (op.name == "iota" and op.attrs["axis"] == result.axis):
+        return 1
+    found = {each.blocks for each in given if each.length > 1} - {0}
+    return 0 if not found else found.pop() if len(found) == 1 else -1
+
+
+def _blocks_of_reshape(op: Op, given: Rows, result: Rows) -> int:
+    before, after = prod(op.operands[0].type.shape[:given.axis]), prod(op.result.type.shape[:result.axis])
+    if not given.blocks and (before, given.length) == (after, result.length):
+        return 0
+    for blocks in [given.blocks] if given.blocks else range(1, given.length + 1):
+        found, left = divmod(before * blocks, after)
+        if not left and found and not given.length % blocks and not result.length % found:
+            return found
+    return -1
+
+
+def within_rows(graph: Graph, rows: Mapping[Value, Rows], counters: Collection[Value]) -> frozenset[Op]:
     """Ops at indices of which each is within its own row: `x[np.arange(n), columns]`, as `joined_index` joins the two, with a check that
     the column is one of the row's."""
     producer = producers(graph)
@@ -219,9 +180,11 @@ def _is_unsigned(op: Op | None, value: Value) -> bool:
 
 
 def _operand_axes(op: Op, axis: int, first: Op, rows: Mapping[Value, Rows]) -> OperandAxes | None:
-    rule = _RULES.get(op.name)
+    rule, along = _RULES.get(op.name), tuple(rows[value].axis if value in rows else None for value in first.operands)
     if rule is not None:
-        return rule(op, axis, tuple(rows[value].axis if value in rows else None for value in first.operands))
+        return rule(op, axis, along)
+    if op.name == "reshape" and along[0] is not None:
+        return along        # whose blocks are in order
     if op.definition.kind is Kind.CREATION:
         return ()
     if op.definition.kind is Kind.LINALG:
@@ -262,6 +225,10 @@ _RULES: dict[str, Callable[[Op, int, OperandAxes], OperandAxes | None]] = {
 def is_sum_over_rows(graphs: RowGraphs, op: Op) -> bool:
     """True if results of an op for panels of rows, combined, are its result for all rows."""
     rows = [graphs.rows.get(value) for value in op.operands]
+    if rows[0] == SUM:
+        return op.name == "reshape"
+    if not _in_order(op, graphs.rows):
+        return False
     if op.definition.kind is Kind.REDUCTION:
         return rows[0] is not None and rows[0].axis in op.attrs["axes"]
     if op.name == "convolution_kernel_gradient":

@@ -25,6 +25,7 @@ from adjit.ir.ops.control_flow import COUNT
 from adjit.ir.ops.panels import MOST_PARTS, NARROW_SIZES, PANEL_SIZES, SIZES_OF_LARGE_LAYERS, SIZES_OF_NARROW_LAYERS
 from adjit.ir.row_number import emit_number
 from adjit.ir.types import TensorType
+from adjit.passes.panels.align_rows import loops_apart
 from adjit.passes.panels.linear_sums import with_linear_sums
 from adjit.passes.panels.row_axes import RowGraphs, Rows, RowsMixed, is_sum_over_rows, row_operands
 
@@ -89,7 +90,7 @@ class RowProgram:
 def split_rows(graphs: RowGraphs, keeps: bool = True) -> RowProgram:
     """The program of a function. Raises `RowsMixed` if it computes rows from other rows. With `keeps`, one loop may leave rows in memory
     for another, in further results, before those that update parameters."""
-    return _Split(graphs, keeps).run()
+    return _Split(loops_apart(graphs), keeps).run()
 
 
 class _Split:
@@ -116,7 +117,7 @@ class _Split:
             nbytes = sum(self.graphs.type_for(value, SIZES_OF_NARROW_LAYERS[0]).nbytes for value in self.rows)
             if len(self.needed) <= MAX_OPS_OF_MANY_SIZES:
                 self.sizes = SIZES_OF_NARROW_LAYERS if nbytes <= MAX_NARROW_LAYER_BYTES else SIZES_OF_LARGE_LAYERS
-            self.padded = True
+            self.padded = not any(loop.sums for loop in self.graphs.loops.values())      # a loop adds up all rows of a panel
         loops = max([1 + self.level[value] for value in self._row_results()] + [1 + self._level_of(op) for op in self.sums], default=0)
         if not loops:
             raise RowsMixed("nothing is computed from the rows")
@@ -178,6 +179,8 @@ class _Split:
         for value in self.graph.results:
             if value in self.rows and self.rows[value].axis:
                 raise RowsMixed("a result has its rows along another axis than the first", self._location(value))
+            if value in self.rows and self.rows[value].blocks not in (0, 1):
+                raise RowsMixed("a result has its rows several times, behind one another", self._location(value))
 
     def _location(self, value: Value) -> Location | None:
         return next((op.loc for op in self.graph.ops if value in op.results), None)
@@ -197,7 +200,9 @@ class _Split:
         level = self._level_of(op)
         if gives:
             versions = [graph.ops[self.index[op]] for graph in self.graphs.graphs]
-            if op.regions or op.name == "table" or len(gives) != len(op.results) or row_operands(self.graphs, versions) is None:
+            if op in self.graphs.loops:
+                pass        # aligned
+            elif op.regions or op.name == "table" or len(gives) != len(op.results) or row_operands(self.graphs, versions) is None:
                 raise RowsMixed(f"{op.name} computes rows from other rows", op.loc)
         elif takes:
             if op.regions or not is_sum_over_rows(self.graphs, op) or op.result.type.is_half:
@@ -260,7 +265,7 @@ class _Emission:
         computed = sum(len(self._body(values, {value for value in kept if first[value] < loop})) for loop, values in enumerate(wanted))
         if computed > MAX_COMPUTATIONS * len(ops):
             kept = {value for op in ops if any(value in self.rows for value in op.operands) for value in op.results}
-        kept = {value for value in kept if self.rows[value].axis == 0}
+        kept = {value for value in kept if self.rows[value].axis == 0 and self.rows[value].blocks in (0, 1)}
         read: set[Value] = set()
         for loop, values in enumerate(wanted):
             there = {value for value in kept if first[value] < loop}

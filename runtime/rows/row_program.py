@@ -27,7 +27,8 @@ from adjit.ir.row_number import Expression
 from adjit.ir.thread_context import thread
 from adjit.ir.verifier import Stage
 from adjit.passes.options import Options
-from adjit.passes.panels.row_axes import RowGraphs, RowsMixed, align
+from adjit.passes.panels.align_rows import align, lift_numbers
+from adjit.passes.panels.row_axes import RowGraphs, RowsMixed
 from adjit.passes.panels.split_rows import RowProgram, split_rows
 from adjit.passes.pipeline import DERIVATIVES, PIPELINE, PipelineResult, run_pipeline
 from adjit.runtime import settings
@@ -52,8 +53,9 @@ COMPARED_SIZES = ((67, 83, 101), (71, 89, 103), (73, 97, 107))
 FEW_ROWS = (2, 1)
 """Numbers of rows that may be special cases: axes of length 1 are dropped or repeated, and short arrays may be used up."""
 
-EXPANDED = tuple(step for step in DERIVATIVES if step.name != "merge_repeats")
-"""Passes that expand derivatives. Numbers that are the same for one number of rows alone are not made one."""
+EXPANDED = tuple(step for step in DERIVATIVES if step.name not in ("merge_repeats", "batch_loops"))
+"""Passes that expand derivatives. Numbers that are the same for one number of rows alone are not made one, and no work of a loop is done
+ahead because few rows are little."""
 
 SIMPLIFIED = tuple(step for step in PIPELINE if step.name in ("simplify", "eliminate_common_subexpressions", "eliminate_dead_code"))
 """Passes after which graphs that differ in ops of no effect are the same."""
@@ -310,7 +312,7 @@ def _trace(fun: Callable[..., Any], signature: CallSignature, compile_options: C
     if captured is not None and not keep:
         captured.undo()
     probe = thread.context.row_probe
-    return SizedTrace(trace, result.final, captured, order, () if probe is None else tuple(probe.numbers))
+    return SizedTrace(trace, lift_numbers(result.final), captured, order, () if probe is None else tuple(probe.numbers))
 
 
 def _check(trace: Trace, captured: Captured | None) -> None:

@@ -72,6 +72,36 @@ def test_training_steps(name: str) -> None:
     assert "one program for any number of rows of x, y" in step.explain()
 
 
+class Recurrent(nn.Module):
+    """The last states of a recurrent network, with a linear layer behind them."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.rnn = getattr(nn, kind)(2, 4, batch_first=True)
+        self.out = nn.Linear(4, 1)
+
+    def forward(self, x: Any) -> Any:
+        return self.out(self.rnn(x.reshape(-1, 4, 2))[0][:, -1])
+
+
+@pytest.mark.share(3)
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_recurrent_networks(kind: str) -> None:
+    """A last batch compiles nothing: the loop over time runs for each panel, and adds up the gradients of its rows."""
+    step, found = aj.compile(train_step, batch=("x", "y")), []
+    for run in (step, train_step):
+        aj.manual_seed(4)
+        model = Recurrent(kind)
+        optimizer = aj.optim.Adam(model.parameters(), lr=1e-2)
+        losses = [run(model, optimizer, aj.tensor(X[:size]), aj.tensor(Y[:size])).item() for size in (7, 1, 65, 7)]
+        found.append((losses, weights(model)))
+        if run is step:
+            assert step.cache_info().traces == 1, step.explain()
+    (losses, mine), (expected, others) = found
+    assert np.allclose(losses, expected, rtol=1e-4)
+    assert all(np.allclose(one, two, rtol=1e-3, atol=1e-5) for one, two in zip(mine, others, strict=True))
+
+
 def test_optimizers_are_left_as_they_were_by_traces() -> None:
     """The function is traced for several sizes; only the call counts."""
     model = layers("regression")

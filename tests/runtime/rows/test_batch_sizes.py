@@ -222,6 +222,33 @@ def test_float32_and_integers() -> None:
     check(lambda x, n: (x * 2, n + 1, np.sum(n), np.max(x)), X.astype(np.float32), LABELS, rows=(0, 1), same_bits=True, sizes=(1, 2, 7))
 
 
+def recurrent(w: Any, x: Any, y: Any) -> Any:
+    """Loss of a network whose loop carries rows and a count, adds up rows, and has a branch on what all rows share."""
+    def step(carry: Any, given: Any) -> Any:
+        hidden, total, count = carry
+        hidden = np.tanh(given @ w["a"] + hidden @ w["a"][:4] + w["b"] * count)
+        hidden = aj.cond(count % 2 > 0, lambda h: h * w["b"], np.sin, hidden)
+        return (hidden, total + 0.5 * np.sum(hidden * hidden), count + 1), (hidden, np.sum(hidden, axis=0))
+
+    sequence = np.stack([x * scale for scale in (1.0, 0.5, 0.2)])
+    start = np.zeros((len(x), 4)), 0.0, 0
+    (hidden, total, count), (states, sums) = aj.scan(step, start, sequence)
+    flat = states.reshape(-1, 4) @ w["c"][:4]       # three blocks of all rows
+    return np.mean((hidden[:, 0] - y) ** 2) + total / len(x) + np.sum(sums) * count + np.mean(flat ** 2), (
+        hidden, flat.reshape(3, -1, 6)[1])
+
+
+def test_loops_of_the_program() -> None:
+    def step(w: Any, x: Any, y: Any) -> Any:
+        (loss, rows), grads = aj.value_and_grad(recurrent, has_aux=True)(w, x, y)
+        return loss, grads, rows
+
+    found = check(step, W, X, Y, rows=(1, 2), sizes=(1, 7, 1000), backend="interpret")
+    assert made(found) == 1, found.explain()
+    on_one = aj.compile(step, batch=(1, 2), threads=1)
+    assert all(np.array_equal(*pair) for pair in zip(leaves(on_one(W, X, Y)), leaves(found(W, X, Y)), strict=True))
+
+
 def test_a_loop_of_layers() -> None:
     def f(x: Any, ws: Any) -> Any:
         for number in range(12):
@@ -328,9 +355,14 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     "a division by what may be zero": (lambda x: np.sum(x) * (1.0 / (x.shape[0] - 5)), "Python uses the number of rows itself"),
     "a cut size": (lambda x: np.sum(x) / np.minimum(x.shape[0], 200_000), "Python uses the number of rows itself, for np.minimum"),
     "no rows": (lambda x: np.ones(3) * x.shape[1], "nothing is computed from the rows"),
-    "a loop of the program": (lambda x: aj.fori_loop(0, 3, lambda _, carry: np.tanh(carry + x), x), "scan runs a graph of its own"),
-    "a loop of which few rows are computed ahead": (
-        lambda x: aj.scan(lambda carry, row: (np.tanh(carry + np.sin(row)), None), x[:, 0], x.T)[0], "scan runs a graph of its own"),
+    "a loop over rows of the program": (lambda x: aj.scan(lambda carry, row: (carry + np.sin(row), None), x[0] * 0, x)[0],
+                                        "scan is another one for another number of rows"),
+    "a sum within a loop, of which rows are made": (
+        lambda x: aj.fori_loop(0, 3, lambda _, h: h - 0.1 * np.sum(h, axis=0), x), "subtract computes rows from a sum over all rows"),
+    "a largest row within a loop": (
+        lambda x: aj.scan(lambda h, _: (np.tanh(h), np.max(h)), x, np.ones(3))[1], "reduce_max combines rows in another way"),
+    "a product of sums within a loop": (
+        lambda x: aj.scan(lambda h, _: (np.tanh(h), np.sum(h) ** 2), x, np.ones(3))[1], "square is given a sum over all rows"),
     "a cosine of the size": (lambda x: np.sum(x) / np.cos(x.shape[0]), "Python uses the number of rows itself, for np.cos"),
     "a logarithm of what may be zero": (lambda x: np.sum(x) * np.log(x.shape[0] - 5.0), "Python uses the number of rows itself"),
 }
