@@ -169,7 +169,8 @@ def inv(a: Any) -> Any:
 
 @stands_for(np.linalg.det)
 def det(a: Any) -> Any:
-    """Equivalent of `numpy.linalg.det`. The derivative of a singular matrix is NaN or infinite.
+    """Equivalent of `numpy.linalg.det`. The derivatives of singular matrices are right up to the second order; without SciPy they are
+    NaN or infinite.
 
     >>> import numpy as np
     >>> round(float(det(np.array([[2.0, 1.0], [0.0, 4.0]]))), 9)

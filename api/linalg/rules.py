@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 
 from adjit.ir import ops
+from adjit.ir.thread_context import thread
 from adjit.ir.types import is_inexact
 from adjit.linalg.factorizations import cholesky_factor, lu_factors, substitute
 from adjit.linalg.failures import watched
-from adjit.runtime.custom_vjp import custom_vjp
-from adjit.runtime.transforms import stop_gradient
+from adjit.runtime.control_flow import while_loop
+from adjit.runtime.custom_vjp import MAX_ORDER, custom_vjp
+from adjit.runtime.transforms import stop_gradient, vjp
 from adjit.tracer.array import wrap
 from adjit.tracer.functions.creation import arange, eye
 from adjit.tracer.libraries import has_lapack
@@ -156,9 +158,14 @@ def _lu_inverse(factors: Any, pivots: Any, a: Any) -> Any:
     return wrap(ops.lu_inverse(a.value, factors.value, pivots.value))
 
 
+def _differentiable(factors: Any, a: Any) -> Any:
+    """LU factors: constants, as long as a rule has the derivative in the matrix; beyond its orders the op's results, with the op's rule."""
+    return wrap(ops.lu.emit(a.value)[0]) if thread.context.order >= MAX_ORDER else factors
+
+
 @pure_vjp
 def _lu_log_abs_det(factors: Any, pivots: Any, a: Any) -> Any:
-    return np.sum(np.log(np.abs(_diagonal(factors))), axis=-1)
+    return np.sum(np.log(np.abs(_diagonal(_differentiable(factors, a)))), axis=-1)
 
 
 _lu_log_abs_det.defvjp(
@@ -169,7 +176,8 @@ _lu_log_abs_det.defvjp(
 @pure_vjp
 def _lu_turn(factors: Any, pivots: Any, a: Any) -> Any:
     """0, with the derivative of the angle of a complex determinant."""
-    return np.zeros_like(np.real(_diagonal(factors)[..., 0]))
+    angle = np.sum(np.angle(_diagonal(_differentiable(factors, a))), axis=-1)
+    return angle - stop_gradient(angle)
 
 
 _lu_turn.defvjp(
@@ -179,19 +187,92 @@ _lu_turn.defvjp(
 
 @pure_vjp
 def _lu_det(factors: Any, pivots: Any, a: Any) -> Any:
-    return np.prod(_diagonal(factors), axis=-1) * _parity_of_swaps(pivots, a.dtype)
-
-
-def _lu_det_forward(*given: Any) -> tuple[Any, Any]:
-    value = _lu_det(*given)
-    return value, given
+    return np.prod(_diagonal(_differentiable(factors, a)), axis=-1) * _parity_of_swaps(pivots, a.dtype)
 
 
 def _lu_det_backward(given: Any, cotangent: Any) -> tuple[Any, ...]:
-    return None, None, (cotangent * np.conjugate(_lu_det(*given)))[..., None, None] * np.conjugate(_lu_inverse(*given))
+    return None, None, cotangent[..., None, None] * np.conjugate(_cofactors(*given))
 
 
-_lu_det.defvjp(_lu_det_forward, _lu_det_backward)
+_lu_det.defvjp(lambda *given: (_lu_det(*given), given), _lu_det_backward)
+
+
+@pure_vjp
+def _cofactors(factors: Any, pivots: Any, a: Any) -> Any:
+    """The derivative of the determinant, by the inverse: what LU factors are exact for, the product is exact for, however large the inverse
+    is, unless a pivot is 0."""
+    value = _lu_det(factors, pivots, a)[..., None, None]
+    return _by_singular_values(value * _lu_inverse(factors, pivots, a), a, value == 0.0, lambda _, others: others * _identity(a))
+
+
+def _cofactors_backward(given: Any, cotangent: Any) -> tuple[Any, ...]:
+    return None, None, np.conjugate(_cofactors_along(*given, np.conjugate(cotangent)))
+
+
+_cofactors.defvjp(lambda *given: (_cofactors(*given), given), _cofactors_backward)
+
+
+@pure_vjp
+def _cofactors_along(factors: Any, pivots: Any, a: Any, direction: Any) -> Any:
+    """The derivative of the cofactors. In terms of the inverse it is a difference, which has no digits left where the inverse is large."""
+    def of_diagonal(moved: Any, others: Any) -> Any:
+        one = _identity(a)
+        sums = np.sum((1.0 - one) * others * _diagonal(moved)[..., None, :], axis=-1, keepdims=True)
+        return one * sums - (1.0 - one) * others * _t(moved)
+
+    found, pivots_found = _cofactors_by_inverse(factors, pivots, a, direction), np.abs(_diagonal(factors))
+    largest = np.max(pivots_found, axis=-1, keepdims=True)
+    ill = np.any(pivots_found <= float(np.finfo(a.dtype).eps) ** 0.5 * largest, axis=-1, keepdims=True)[..., None]
+    return _by_singular_values(found, a, ill, of_diagonal, direction)
+
+
+def _cofactors_by_inverse(factors: Any, pivots: Any, a: Any, direction: Any) -> Any:
+    inverse = _lu_inverse(factors, pivots, a)
+    along = np.sum(inverse * direction, axis=(-2, -1), keepdims=True)
+    return _lu_det(factors, pivots, a)[..., None, None] * (along * inverse - inverse @ _t(direction) @ inverse)
+
+
+def _cofactors_along_backward(given: Any, cotangent: Any) -> tuple[Any, ...]:
+    factors, pivots, a, direction = given
+    of_a = vjp(lambda a: _cofactors_by_inverse(factors, pivots, a, direction), a)[1](cotangent)[0]
+    return None, None, of_a, np.conjugate(_cofactors_along(factors, pivots, a, np.conjugate(cotangent)))
+
+
+_cofactors_along.defvjp(lambda *given: (_cofactors_along(*given), given), _cofactors_along_backward)
+
+
+def _identity(a: Any) -> Any:
+    return eye(a.shape[-1], dtype=a.dtype)
+
+
+def _by_singular_values(found: Any, a: Any, ill: Any, of_diagonal: Callable[..., Any], direction: Any = None) -> Any:
+    """What was found by the inverses of matrices; where they are ill, what singular values give, which is exact for every rank: from
+    products of singular values without those of the row and of the column.
+
+    Those are computed if a matrix is ill, by a loop of one round: `vmap` runs it where one of its matrices asks for it."""
+    def repaired(state: Any) -> Any:
+        pending = state[0]      # without it the work would be moved out of the loop
+        chosen: Any = np.where(ill & pending, stop_gradient(a), 0.0)
+        values: Any = map(wrap, ops.svd.emit(chosen.value, full=False))
+        u, s, vh = values
+        one = eye(a.shape[-1], dtype=s.dtype)
+        others = _products_of_others(s[..., None, :] * (1.0 - one) + one)
+        moved = None if direction is None else adjoint(u) @ stop_gradient(direction) @ adjoint(vh)
+        better = factored(u @ vh).det()[..., None, None] * (np.conjugate(u) @ of_diagonal(moved, others) @ np.conjugate(vh))
+        return ~pending, np.where(ill, better, state[1])
+
+    better = while_loop(lambda state: state[0], repaired, (np.any(ill), stop_gradient(found)))[1]
+    if thread.context.order < MAX_ORDER:
+        return better
+    return np.where(ill, better + _without_derivative(a)[..., None, None], found)
+
+
+def _products_of_others(x: Any) -> Any:
+    """The product of the elements of each row without one of them, for each of them."""
+    one = np.ones_like(x[..., :1])
+    before = np.concatenate([one, np.cumprod(x[..., :-1], axis=-1)], axis=-1)
+    after = np.concatenate([np.cumprod(x[..., :0:-1], axis=-1)[..., ::-1], one], axis=-1)
+    return before * after
 
 
 def _parity_of_swaps(pivots: Any, dtype: Any) -> Any:

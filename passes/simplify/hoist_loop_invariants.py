@@ -137,6 +137,7 @@ class _Body:
         regions = list(op.regions)
         new_values: list[Value] = []
         new_params: list[dict[int, Value]] = []
+        moved: set[Op] = set()
         for region in regions:
             outer: dict[Value, Value] = dict(zip(region.params[fixed:], self.operands[fixed:], strict=True))
             producer = producers(region)
@@ -144,22 +145,21 @@ class _Body:
             for inner in region.ops:
                 if inner.definition.kind not in NEVER_HOISTED and invariant.issuperset(inner.operands):
                     invariant.update(inner.results)
-            moving = [inner for inner in region.ops
-                      if inner.operands and inner.definition.kind not in CHEAP_TO_REPEAT and not invariant.isdisjoint(inner.results)]
+            moving = {inner: None for inner in region.ops
+                      if inner.operands and inner.definition.kind not in CHEAP_TO_REPEAT and not invariant.isdisjoint(inner.results)}
             used = {value for inner in region.ops if inner not in moving for value in inner.operands}.union(region.results)
-            chosen = [inner for inner in moving if inner.result in used]
             found: dict[int, Value] = {}
-            for inner in chosen:
-                found[len(new_values)] = inner.result
-                new_values.append(self._hoist(inner.result, outer, producer))
+            for value in (value for inner in moving for value in inner.results if value in used):
+                found[len(new_values)] = value
+                new_values.append(self._hoist(value, outer, producer))
             new_params.append(found)
+            moved.update(moving)
         if not new_values:
             return
         self.changed = True
         for number, (region, found) in enumerate(zip(regions, new_params, strict=True)):
             params = [found.get(index) or Value(value.type) for index, value in enumerate(new_values)]
-            dropped = set(found.values())
-            kept = [inner for inner in region.ops if dropped.isdisjoint(inner.results)]
+            kept = [inner for inner in region.ops if inner not in moved]
             regions[number] = Graph(region.name, (*region.params, *params), tuple(kept), region.results,
                                     (*region.param_roles, *("input" for _ in params)))
         self.operands = (*self.operands, *new_values)

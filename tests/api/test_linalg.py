@@ -232,6 +232,30 @@ def test_derivatives_of_high_order_are_right_or_nan():
         *found, last = derivatives()
     np.testing.assert_allclose(found, [0.5, -0.25, 0.25], rtol=1e-12)
     assert np.isnan(last)
+    power = interpreted(aj.grad(aj.grad(aj.grad(aj.grad(lambda x: np.linalg.det(x * np.eye(5)))))))
+    np.testing.assert_allclose(power(2.0), 240.0, rtol=1e-12)
+
+
+def test_determinants_of_every_rank_have_two_derivatives():
+    """The first one has the cofactors, the second one their derivatives; a pivot that is 0, and one that rounding leaves."""
+    def cofactors(a):
+        minors = [[np.delete(np.delete(a, i, -2), j, -1) for j in range(4)] for i in range(4)]
+        return np.array([[(-1) ** (i + j) * np.linalg.det(minors[i][j]) for j in range(4)] for i in range(4)])
+
+    def function(a):
+        return np.sum(np.real(np.linalg.det(a)))
+
+    left, right, along = (RANDOM.normal(size=(6, 4, 4)) + 1j * RANDOM.normal(size=(6, 4, 4)) for _ in range(3))
+    ranks = np.arange(4) < np.array([4, 3, 2, 1, 0, 0])[:, None]
+    a = (left * ranks[:, None]) @ right
+    a[5] = np.eye(4, k=1)
+    gradient, product = interpreted(lambda a: (aj.grad(function)(a), aj.hvp(function, (a,), (along,))))(a)
+    np.testing.assert_allclose(gradient, np.conjugate([*map(cofactors, a)]), rtol=1e-9, atol=1e-12)
+    slopes = [(cofactors(x + 1e-5 * step) - cofactors(x - 1e-5 * step)) / 2e-5 for x, step in zip(a, along, strict=True)]
+    np.testing.assert_allclose(product, np.conjugate(slopes), rtol=1e-7, atol=1e-7)
+    singular = np.arange(9.0).reshape(3, 3)
+    found = aj.vmap(interpreted(aj.grad(np.linalg.det)))(np.stack([singular, np.ones((3, 3))]))
+    np.testing.assert_allclose(found, [[[-3, 6, -3], [6, -12, 6], [-3, 6, -3]], np.zeros((3, 3))], atol=1e-12)
 
 
 def test_in_a_loop():

@@ -122,3 +122,15 @@ def test_elements_that_python_takes_of_an_outer_array_are_not_stale(index: Any, 
         for array, expected in zip(compiled(1.0), function(1.0), strict=True):
             np.testing.assert_array_equal(array, expected)
         outer += 1
+
+
+def test_results_of_one_op_that_are_the_same_in_every_round() -> None:
+    """They are moved out of the loop, with what is made of them."""
+    def function(a: Any) -> Any:
+        def step(state: Any) -> Any:
+            u, s, vh = np.linalg.svd(a)
+            return state[0] + 1, state[1] + (u * s) @ vh
+        return aj.while_loop(lambda state: state[0] < 3, step, (0, np.zeros((2, 2))))[1]
+
+    a = np.array([[1.0, 2.0], [3.0, 5.0]])
+    np.testing.assert_allclose(aj.compile(function, backend="interpret")(a), 3 * a, rtol=1e-12)

@@ -89,8 +89,8 @@ def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True, *, assume_
 
 @_scipy
 def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
-    """Equivalent of `scipy.linalg.det`, which is float64 or complex128 for matrices of any dtype. The derivative of a singular matrix is
-    NaN or infinite.
+    """Equivalent of `scipy.linalg.det`, which is float64 or complex128 for matrices of any dtype. The derivatives of singular matrices are
+    right up to the second order.
 
     >>> import numpy as np
     >>> round(float(det(np.array([[2.0, 1.0], [0.0, 4.0]]))), 9)
