@@ -1,7 +1,8 @@
-"""Warm-up of the compiler: work that all first calls share, done by a background thread from the first `compile` on.
+"""Warm-up of the compiler: work that all first calls share, done by a background thread: from the first `compile` on if the disk cache is
+empty, else from the first program on that is not in it, since a program on disk needs no compiler.
 
-The caller has priority. After LLVM's first module the thread waits from the start of a first call until the disk cache was searched, since
-a program on disk needs no compiler. On a cache miss the thread stops: its other steps need the GIL, which the caller holds.
+The caller has priority. After LLVM's first module the thread waits from the start of a first call until the disk cache was searched. On a
+cache miss it stops: its other steps need the GIL, which the caller holds.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from importlib import import_module
 from adjit.codegen.llvm.object_code import warm_up
 from adjit.codegen.process.fork_safety import no_fork, others_active
 from adjit.codegen.process.off_main_thread import THREAD_NAME_PREFIX, start_thread
+from adjit.runtime.caches.disk_cache import disk_cache
 from adjit.runtime.caches.graph_cache import compiler_source
 from adjit.runtime.native.code import native_target
 from adjit.runtime.native.threads import TEAM_CODE
@@ -36,16 +38,24 @@ class WarmUp:
     def __init__(self) -> None:
         self.thread: threading.Thread | None = None
         self._missed: bool | None = None        # None until the first lookup in the disk cache
+        self._is_wanted = False
 
     def start(self) -> None:
-        """Start the thread, unless it was started."""
-        if self.thread is None:
-            with suppress(RuntimeError):        # the system has no thread left
-                self.thread = start_thread(self._prepare, f"{THREAD_NAME_PREFIX} preparation")
+        """Start the thread, at the first miss if programs are probably on disk."""
+        self._is_wanted = True
+        if self._missed or disk_cache().is_empty():
+            self._start()
 
     def notify_cache_lookup(self, missed: bool) -> None:
         """Report a lookup in the disk cache: after a hit, other programs are probably on disk, too; after a miss, one must be compiled."""
         self._missed = missed
+        if missed and self._is_wanted:
+            self._start()
+
+    def _start(self) -> None:
+        if self.thread is None:
+            with suppress(RuntimeError):        # the system has no thread left
+                self.thread = start_thread(self._prepare, f"{THREAD_NAME_PREFIX} preparation")
 
     def _prepare(self) -> None:
         steps: list[Callable[[], object]] = [compiler_source, *(partial(import_module, name) for name in COMPILER_MODULES), TEAM_CODE.get]

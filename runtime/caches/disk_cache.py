@@ -127,6 +127,16 @@ class DiskCache:
             return f"the cache folder {self.folder} may be written by others (chmod go-w it)"
         return ""
 
+    def is_empty(self) -> bool:
+        """True if nothing can be found."""
+        if self.folder is None or self.limit == 0:
+            return True
+        try:
+            with os.scandir(self.folder) as files:
+                return not any(file.name.endswith(_SUFFIX) for file in files)
+        except OSError:
+            return True
+
     def get(self, key: str) -> Lookup:
         """The object cached under `key`."""
         problem = self.problem()

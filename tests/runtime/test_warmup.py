@@ -23,6 +23,7 @@ pytestmark = pytest.mark.skipif(not native_is_supported(), reason="native progra
 def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What was prepared."""
     found: list[str] = []
+    monkeypatch.setattr(warmup, "disk_cache", lambda: SimpleNamespace(is_empty=lambda: True))
     monkeypatch.setattr(warmup, "compiler_source", lambda: found.append("source"))
     monkeypatch.setattr(warmup, "import_module", found.append)
     monkeypatch.setattr(warmup, "warm_up", lambda target: found.append("LLVM"))
@@ -57,13 +58,19 @@ def test_only_llvm_is_not_held_up_by_a_first_call(done: list[str], wanted: bool)
     assert done == ["LLVM"]      # the rest is Python, which would keep the first call waiting
 
 
-def test_where_programs_are_on_disk_nothing_is_prepared(done: list[str]) -> None:
+def test_where_programs_are_on_disk_only_a_miss_prepares(done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warmup, "disk_cache", lambda: SimpleNamespace(is_empty=lambda: False))
     prepared = WarmUp()
-    prepared.notify_cache_lookup(missed=False)
+    prepared.notify_cache_lookup(missed=True)       # of an op, before any `compile`
+    assert prepared.thread is None
+    prepared = WarmUp()
     prepared.start()
+    prepared.notify_cache_lookup(missed=False)
+    assert prepared.thread is None
+    prepared.notify_cache_lookup(missed=True)
     assert prepared.thread is not None
     prepared.thread.join(60)
-    assert done == []
+    assert done == ["LLVM"]
 
 
 def test_before_a_first_call_there_is_time_for_the_pool(done: list[str]) -> None:
@@ -104,6 +111,6 @@ from adjit.runtime import warmup
 warmup.import_module = lambda name: (time.sleep(0.3), print(name, flush=True))
 aj.compile(abs, backend="native", threads=2)
 """
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    ran = subprocess.run(["env", "ADJIT_CACHE_SIZE=0", sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert len(ran.stdout.split()) < len(COMPILER_MODULES)
     assert not ran.stderr
